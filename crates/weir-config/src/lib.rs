@@ -1,0 +1,1 @@
+//! The gateway's configuration model, its validation and the immutable compiled table.

@@ -1,0 +1,1 @@
+//! Configuration sources; so far a file.

@@ -1,0 +1,1 @@
+//! Listeners, connections, exchanges, upstream pools, admin.

@@ -1,0 +1,1 @@
+//! Typed documents: YAML and JSON read with places in their errors, and quantities with units.

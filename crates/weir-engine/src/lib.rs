@@ -1,0 +1,1 @@
+//! The load engine: pacing x request source x connection x recorder x stop.

@@ -1,0 +1,3 @@
+//! The `weir-gateway` program.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Scenario to cells, order, run, store; resume after a crash.

@@ -1,0 +1,1 @@
+//! The upstream under the gateway.

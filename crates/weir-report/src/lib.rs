@@ -1,0 +1,1 @@
+//! Terminal, HTML, Markdown, CSV and SVG from one report model.

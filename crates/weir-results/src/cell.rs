@@ -1,0 +1,191 @@
+//! A cell: one gateway (or none, the direct baseline) at one point of the axes, in one repeat.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{CpuSeconds, Judgement, LoadRecord};
+
+/// Name of the direct baseline where a gateway's name stands.
+pub const DIRECT: &str = "direct";
+
+/// What identifies a cell within its run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CellKey {
+    /// Place in the shuffled order, from 0.
+    pub index: u32,
+    /// The gateway's name in the scenario, or [`DIRECT`].
+    pub gateway: String,
+    /// Values of the axes by their path in the scenario (`limits.data.cpus` -> `0.5`); empty without `vary` and `cases`.
+    pub axes: BTreeMap<String, serde_json::Value>,
+    /// Repeat, from 0.
+    pub repeat: u32,
+}
+
+/// A finished cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// Which cell.
+    pub key: CellKey,
+    /// Start, milliseconds since the Unix epoch.
+    pub started_unix_ms: u64,
+    /// End, milliseconds since the Unix epoch.
+    pub ended_unix_ms: u64,
+    /// What came of it.
+    pub outcome: CellOutcome,
+    /// The processes of the cell as they were launched.
+    pub parts: Vec<Part>,
+    /// What could not be made equal for this gateway, from its driver.
+    pub unequal: Vec<String>,
+}
+
+/// What came of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum CellOutcome {
+    /// Every load of the scenario ran.
+    Measured {
+        /// One per load, in the scenario's order.
+        measurements: Vec<Measurement>,
+    },
+    /// The cell could not be measured; the run went on.
+    Failed {
+        /// A closed list: `port-taken`, `binary-missing`, `died`, `never-ready`, `out-of-memory`, `disk-full`, `generator`, `render`, `launch`.
+        cause: String,
+        /// What happened, with the place.
+        message: String,
+        /// What to do about it.
+        remedy: String,
+        /// The end of the log of the part at fault.
+        log_tail: String,
+    },
+}
+
+/// A role in the rig. Limits are given by role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The gateway's data plane.
+    Data,
+    /// The gateway's control plane.
+    Control,
+    /// The upstream.
+    Origin,
+    /// The load generator.
+    Generator,
+}
+
+/// A process (with its children) of the rig.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Part {
+    /// Its name, unique in the cell (`nginx`, `origin`, `generator`).
+    pub name: String,
+    /// Its role.
+    pub role: Role,
+    /// What its version command printed, or weir's version for weir's own parts.
+    pub version: String,
+    /// The binary.
+    pub binary: String,
+    /// SHA-256 of the binary, hexadecimal.
+    pub binary_sha256: String,
+    /// SHA-256 over the rendered configuration files with run-specific values (ports, paths) as they were, hexadecimal.
+    pub config_sha256: Option<String>,
+    /// The command line.
+    pub command: Vec<String>,
+    /// CPU limit in cores; `None` is unlimited.
+    pub limit_cpus: Option<f64>,
+    /// Memory limit in bytes; `None` is unlimited.
+    pub limit_memory_bytes: Option<u64>,
+    /// Whether the limits were applied (true where none was asked).
+    pub limits_applied: bool,
+    /// How limits were applied: `cgroup-v1`, `cgroup-v2`, `affinity` or `none`.
+    pub limited_by: String,
+}
+
+/// One load of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measurement {
+    /// The load's name in the scenario (`full`, `tail`).
+    pub load: String,
+    /// Connections of the generator.
+    pub connections: u32,
+    /// Asked rate (open loop only).
+    pub rate_per_s: Option<f64>,
+    /// The generator's record.
+    pub record: LoadRecord,
+    /// Resources per part over the sustained phase, by the part's name.
+    pub usage: BTreeMap<String, Usage>,
+    /// Who counted how many requests.
+    pub counters: Counters,
+    /// What others did to the host over the sustained phase.
+    pub host: HostShare,
+    /// What bounds it and what the figures are worth.
+    pub judgement: Judgement,
+    /// CPU time of all data parts per completed request, microseconds; `None` for direct cells or without samples.
+    pub cpu_us_per_request: Option<f64>,
+    /// Samples of every part, averaged per second; `t_s` as in the record's seconds.
+    pub series: Vec<UsageSecond>,
+}
+
+/// Resources of a part over a phase, from the kernel's accounting.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// CPU time.
+    pub cpu_s: CpuSeconds,
+    /// Cores used: CPU time over wall time.
+    pub cpu_cores: f64,
+    /// Cores used over the limit; `None` without a limit.
+    pub cpu_share_of_limit: Option<f64>,
+    /// Time throttled by the quota.
+    pub throttled_s: Option<f64>,
+    /// Quota periods in the phase.
+    pub periods: Option<u64>,
+    /// Quota periods in which it was throttled.
+    pub periods_throttled: Option<u64>,
+    /// Working set (without inactive page cache), mean over the phase, bytes.
+    pub memory_bytes_mean: Option<u64>,
+    /// Greatest working set sampled in the phase, bytes.
+    pub memory_bytes_peak: Option<u64>,
+    /// Greatest number of threads.
+    pub threads_max: Option<u64>,
+    /// Greatest number of processes.
+    pub pids_max: Option<u64>,
+    /// Greatest number of open files.
+    pub open_files_max: Option<u64>,
+}
+
+/// Requests as counted by each side over the whole load (warm-up and drain included).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counters {
+    /// Requests the generator sent.
+    pub generator_sent: u64,
+    /// Of these, requests of which nobody can say whether they arrived (their connection broke, or they timed out).
+    pub generator_uncertain: u64,
+    /// Requests the gateway says it received; `None` in direct cells or where it has no counter.
+    pub gateway_requests: Option<u64>,
+    /// Requests the origin says it received.
+    pub origin_requests: Option<u64>,
+}
+
+/// Share of the host's CPU that went elsewhere, over the phase; of all cores, 0..=1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostShare {
+    /// Stolen by the hypervisor.
+    pub steal: f64,
+    /// Used by processes outside the rig.
+    pub others: f64,
+    /// Idle.
+    pub idle: f64,
+}
+
+/// One second of samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UsageSecond {
+    /// Start of the second, seconds from the start of the warm-up.
+    pub t_s: f64,
+    /// Cores used, by part.
+    pub cpu_cores: BTreeMap<String, f64>,
+    /// Working set in bytes, by part.
+    pub memory_bytes: BTreeMap<String, u64>,
+}

@@ -1,0 +1,141 @@
+//! HDR histograms as values of the schema: recorded to three significant digits, 100 ns to 1 hour (METHOD 4).
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::TimesNs;
+
+/// Least value that a latency histogram tells apart, nanoseconds.
+pub const HISTOGRAM_LOW_NS: u64 = 100;
+/// Greatest value of a latency histogram, nanoseconds (one hour).
+pub const HISTOGRAM_HIGH_NS: u64 = 3_600_000_000_000;
+/// Significant decimal digits.
+pub const HISTOGRAM_DIGITS: u8 = 3;
+
+/// A histogram that cannot be read back.
+#[derive(Debug, thiserror::Error)]
+pub enum HistogramError {
+    /// Not base64.
+    #[error("the histogram is not base64: {0}")]
+    Base64(#[from] base64::DecodeError),
+    /// Not HdrHistogram's V2 encoding.
+    #[error("the histogram is not in HdrHistogram's V2 encoding: {0}")]
+    Encoding(String),
+}
+
+/// A histogram in HdrHistogram's V2 encoding (not compressed), as base64: any HdrHistogram library reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Histogram(String);
+
+/// An empty histogram with weir's bounds and precision.
+pub fn new_histogram() -> hdrhistogram::Histogram<u64> {
+    hdrhistogram::Histogram::new_with_bounds(HISTOGRAM_LOW_NS, HISTOGRAM_HIGH_NS, HISTOGRAM_DIGITS)
+        .expect("constant bounds are valid")
+}
+
+impl Histogram {
+    /// Encodes `histogram`.
+    pub fn encode(histogram: &hdrhistogram::Histogram<u64>) -> Self {
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(histogram, &mut bytes).expect("writing to memory cannot fail");
+        Self(STANDARD.encode(bytes))
+    }
+
+    /// Decodes it.
+    ///
+    /// # Errors
+    /// When the text is not base64 or not HdrHistogram's V2 encoding.
+    pub fn decode(&self) -> Result<hdrhistogram::Histogram<u64>, HistogramError> {
+        let bytes = STANDARD.decode(&self.0)?;
+        Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|error| HistogramError::Encoding(format!("{error:?}")))
+    }
+}
+
+/// The value at `quantile` (0..=1) when `unanswered` further requests rank after every recorded one.
+///
+/// Nearest rank, rounded up; `None` where the rank falls among the unanswered, or nothing was recorded.
+pub fn quantile_ns(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64, quantile: f64) -> Option<u64> {
+    let recorded = histogram.len();
+    let total = recorded + unanswered;
+    // The subtraction keeps a quantile like 0.9 of 10 at rank 9 although 0.9 * 10 may round up in binary.
+    let rank = (((quantile * total as f64) - 1e-9).ceil() as u64).max(1);
+    if recorded == 0 || rank > recorded {
+        return None;
+    }
+    // The library ranks over what was recorded; the quantile in the middle of the rank avoids its rounding.
+    let inner = (rank as f64 - 0.5) / recorded as f64;
+    Some(histogram.value_at_quantile(inner).min(histogram.max()))
+}
+
+impl TimesNs {
+    /// Summarizes `histogram`, with `unanswered` further requests ranking last.
+    pub fn of(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64) -> Self {
+        let some = !histogram.is_empty();
+        let at = |quantile| quantile_ns(histogram, unanswered, quantile);
+        Self {
+            min: some.then(|| histogram.min()),
+            mean: some.then(|| histogram.mean()),
+            stddev: some.then(|| histogram.stdev()),
+            p50: at(0.5),
+            p66: at(0.66),
+            p75: at(0.75),
+            p80: at(0.8),
+            p90: at(0.9),
+            p95: at(0.95),
+            p98: at(0.98),
+            p99: at(0.99),
+            p999: at(0.999),
+            p9999: at(0.9999),
+            max: (some && unanswered == 0).then(|| histogram.max()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ten() -> hdrhistogram::Histogram<u64> {
+        let mut histogram = new_histogram();
+        for value in 1..=10 {
+            histogram.record(value * 1_000).unwrap();
+        }
+        histogram
+    }
+
+    #[test]
+    fn quantiles_take_the_nearest_rank_rounded_up() {
+        let histogram = ten();
+        let near = |quantile, unanswered, expected: Option<u64>| {
+            let value = quantile_ns(&histogram, unanswered, quantile);
+            assert_eq!(value.map(|v| (v as f64 / 1_000.0).round() as u64), expected, "q {quantile}");
+        };
+        near(0.5, 0, Some(5));
+        near(0.51, 0, Some(6));
+        near(0.9, 0, Some(9));
+        near(0.9999, 0, Some(10));
+        near(0.5, 10, Some(10));
+        near(0.51, 10, None);
+        near(0.0, 0, Some(1));
+    }
+
+    #[test]
+    fn the_maximum_is_unknown_where_requests_went_unanswered() {
+        let histogram = ten();
+        assert!(TimesNs::of(&histogram, 0).max.is_some());
+        assert_eq!(TimesNs::of(&histogram, 1).max, None);
+        assert_eq!(TimesNs::of(&new_histogram(), 3), TimesNs::default());
+    }
+
+    #[test]
+    fn histograms_survive_encoding() {
+        let histogram = ten();
+        assert_eq!(Histogram::encode(&histogram).decode().unwrap(), histogram);
+        assert!(Histogram("no".into()).decode().is_err());
+    }
+}

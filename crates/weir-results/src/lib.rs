@@ -1,0 +1,26 @@
+//! The versioned result schema, and the store that keeps it.
+//!
+//! These types are the language that the engine, the lab, the analysis and the reports share.
+//! They say what was measured; not how it was measured, and not how it is drawn.
+//! Every duration names its unit, every missing sample is `None`, never zero.
+
+mod cell;
+mod hist;
+mod load;
+mod run;
+#[cfg(feature = "store")]
+mod store;
+mod verdict;
+
+pub use cell::*;
+pub use hist::*;
+pub use load::*;
+pub use run::*;
+#[cfg(feature = "store")]
+pub use store::*;
+pub use verdict::*;
+
+/// Version of every JSON document and database row that holds these types.
+///
+/// A reader accepts documents of this version and of older ones; newer ones are refused.
+pub const SCHEMA_VERSION: u32 = 1;

@@ -1,0 +1,228 @@
+//! What one load gave: the JSON of `weir load`, and the record behind it.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{BoundBy, Histogram, Verdicts};
+
+/// The arrival model (METHOD 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ArrivalModel {
+    /// N connections, each sends when it has been answered.
+    Closed,
+    /// A schedule of arrivals that waits for nobody.
+    Open,
+}
+
+/// The books of a load: `scheduled = completed + failed + timed_out + dropped + in_flight`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Requests {
+    /// Requests whose (intended) start lies in the phase.
+    pub scheduled: u64,
+    /// Of those, requests of which at least one byte was written to a connection.
+    pub sent: u64,
+    /// Whole responses, with any status.
+    pub completed: u64,
+    /// Of the completed, those with a status of 400 or more.
+    pub unexpected: u64,
+    /// No whole response: the connection broke or the response was no HTTP.
+    pub failed: u64,
+    /// Sent, and not answered within the time-out from the intended start.
+    pub timed_out: u64,
+    /// Never sent within the time-out from the intended start.
+    pub dropped: u64,
+    /// Neither answered nor given up when the drain ended.
+    pub in_flight: u64,
+}
+
+impl Requests {
+    /// Whether the books balance.
+    pub fn balance(&self) -> bool {
+        self.scheduled == self.completed + self.failed + self.timed_out + self.dropped + self.in_flight
+    }
+
+    /// Scheduled requests that never got a whole response; these rank last in every quantile.
+    pub fn unanswered(&self) -> u64 {
+        self.scheduled - self.completed
+    }
+
+    /// (unexpected + failed + timed_out + dropped) / scheduled; `None` where nothing was scheduled.
+    pub fn error_share(&self) -> Option<f64> {
+        let bad = self.unexpected + self.failed + self.timed_out + self.dropped;
+        (self.scheduled > 0).then(|| bad as f64 / self.scheduled as f64)
+    }
+}
+
+/// Summary of a distribution of times in nanoseconds.
+///
+/// Quantiles take the nearest rank, rounded up, over everything scheduled; what was never answered
+/// ranks last, and a quantile that falls there is `None` (printed `> timeout`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs)]
+pub struct TimesNs {
+    pub min: Option<u64>,
+    pub mean: Option<f64>,
+    pub stddev: Option<f64>,
+    pub p50: Option<u64>,
+    pub p66: Option<u64>,
+    pub p75: Option<u64>,
+    pub p80: Option<u64>,
+    pub p90: Option<u64>,
+    pub p95: Option<u64>,
+    pub p98: Option<u64>,
+    pub p99: Option<u64>,
+    pub p999: Option<u64>,
+    pub p9999: Option<u64>,
+    pub max: Option<u64>,
+}
+
+/// Bytes on the wire as the generator wrote and read them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs)]
+pub struct Bytes {
+    pub sent: u64,
+    pub received: u64,
+}
+
+/// Failures by cause. Each failed, timed-out or dropped request and each failed connection attempt counts
+/// under the cause that was seen; the sum may differ from `failed`, since an attempt is not a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Errors {
+    /// The name did not resolve.
+    pub dns: u64,
+    /// A connection attempt failed otherwise than by refusal (unreachable, timed out).
+    pub connect: u64,
+    /// A connection attempt was refused.
+    pub refused: u64,
+    /// The peer reset the connection.
+    pub reset: u64,
+    /// The peer closed the connection before the response was whole.
+    pub closed: u64,
+    /// A TLS handshake or record failed.
+    pub tls: u64,
+    /// The response was not HTTP, or ambiguous.
+    pub parse: u64,
+    /// The response head was larger than the limit.
+    pub too_large: u64,
+}
+
+/// CPU time in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs)]
+pub struct CpuSeconds {
+    pub user: f64,
+    pub system: f64,
+}
+
+impl CpuSeconds {
+    /// User and system together.
+    pub fn total(&self) -> f64 {
+        self.user + self.system
+    }
+}
+
+/// The JSON of `weir load --json`: figures of the sustained phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadResult {
+    /// [`crate::SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The arrival model.
+    pub model: ArrivalModel,
+    /// Length of the sustained phase, without warm-up and drain.
+    pub duration_s: f64,
+    /// The books of the sustained phase.
+    pub requests: Requests,
+    /// Completed per second of the phase.
+    pub rate_per_s: f64,
+    /// From the intended start (open loop) or the send (closed loop) to the last byte of the response.
+    pub latency_ns: TimesNs,
+    /// From the actual send to the last byte of the response.
+    pub service_time_ns: TimesNs,
+    /// Actual send minus intended start; `None` in closed loop.
+    pub lateness_ns: Option<TimesNs>,
+    /// Bytes on the wire.
+    pub bytes: Bytes,
+    /// Completed responses by status code.
+    pub status: BTreeMap<String, u64>,
+    /// Failures by cause.
+    pub errors: Errors,
+    /// CPU time of the generator's process in the phase.
+    pub cpu_s: CpuSeconds,
+    /// What bounds it, as far as the generator alone can tell.
+    pub bound_by: BoundBy,
+    /// Reasons per metric, as far as the generator alone can tell.
+    pub verdicts: Verdicts,
+}
+
+/// What the generator knows about itself, for the verdicts of METHOD 6. All of the sustained phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GeneratorEvidence {
+    /// Worker threads.
+    pub workers: u32,
+    /// Connections asked for, over all workers.
+    pub connections: u32,
+    /// Wall time of the phase.
+    pub wall_s: f64,
+    /// CPU time per worker thread, in order of worker.
+    pub worker_cpu_s: Vec<f64>,
+    /// Run-queue delay per worker thread from the kernel's schedstat; empty where the kernel has none.
+    pub worker_runqueue_s: Vec<f64>,
+    /// Open loop: arrivals that were due in the phase and found a free connection, but were not sent in it.
+    pub unsent_with_free_connection: u64,
+    /// Mean number of requests in flight, sampled independently of the books, and the number of samples.
+    pub in_flight_mean: Option<f64>,
+    /// Connections opened over the whole load.
+    pub connections_opened: u64,
+    /// Wait for a free connection (open loop): intended start to the moment a connection was assigned.
+    pub connection_wait_ns: Option<TimesNs>,
+}
+
+/// One second of a load; `t_s` counts from the start of the warm-up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadSecond {
+    /// Start of the second, seconds from the start of the warm-up.
+    pub t_s: f64,
+    /// Length of the interval (the last may be shorter than 1).
+    pub length_s: f64,
+    /// Whether it lies in the sustained phase (an interval never spans the border).
+    pub sustained: bool,
+    /// Requests sent in this second.
+    pub sent: u64,
+    /// Whole responses in this second.
+    pub completed: u64,
+    /// Of these, status 400 or more.
+    pub unexpected: u64,
+    /// Failed, timed out or dropped in this second.
+    pub lost: u64,
+    /// Latency of the responses completed in this second.
+    pub latency: Histogram,
+}
+
+/// All that a load gave: the result, the books of the whole load, histograms and series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadRecord {
+    /// The figures of the sustained phase.
+    pub result: LoadResult,
+    /// The books of warm-up, sustained phase and drain together; `sent` is what peers' counters must agree with.
+    pub whole: Requests,
+    /// Requests that may or may not have reached the peer: sent ones whose connection broke or which timed out.
+    /// A peer's count lies within `whole.sent - whole_uncertain ..= whole.sent`.
+    pub whole_uncertain: u64,
+    /// `CLOCK_MONOTONIC` at the start of the sustained phase, nanoseconds: aligns the rig's samples.
+    pub phase_start_mono_ns: u64,
+    /// `CLOCK_MONOTONIC` at the end of the sustained phase (before the drain), nanoseconds.
+    pub phase_end_mono_ns: u64,
+    /// What the generator knows about itself.
+    pub generator: GeneratorEvidence,
+    /// Latency over the sustained phase.
+    pub latency: Histogram,
+    /// Service time over the sustained phase.
+    pub service_time: Histogram,
+    /// Lateness over the sustained phase; `None` in closed loop.
+    pub lateness: Option<Histogram>,
+    /// Per second, from the start of the warm-up.
+    pub seconds: Vec<LoadSecond>,
+}

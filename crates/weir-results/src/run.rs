@@ -1,0 +1,121 @@
+//! A run of a scenario: its plan, its environment, its state.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::CellKey;
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// [`crate::SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Unique id: sortable start time and random letters, `20261121-0210-k3fz`.
+    pub id: String,
+    /// The scenario's name.
+    pub name: String,
+    /// The scenario's question.
+    pub question: String,
+    /// The scenario as it ran: defaults filled in, overrides applied.
+    pub scenario: serde_json::Value,
+    /// Seed of order and arrivals.
+    pub seed: u64,
+    /// Start, milliseconds since the Unix epoch.
+    pub started_unix_ms: u64,
+    /// End of the last cell, milliseconds since the Unix epoch; `None` while unfinished.
+    pub ended_unix_ms: Option<u64>,
+    /// Every cell of the run in its order.
+    pub plan: Vec<CellKey>,
+    /// The objective, where the scenario has one.
+    pub objective: Option<Objective>,
+    /// Thresholds of the verdicts.
+    pub thresholds: Thresholds,
+    /// Where and with what it ran.
+    pub manifest: Manifest,
+}
+
+/// An objective; what is `None` is not asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Objective {
+    /// Greatest allowed latency in nanoseconds by its field of [`crate::TimesNs`] (`p99`, `mean`, ..).
+    pub latency_ns: BTreeMap<String, u64>,
+    /// Greatest allowed share of errors, 0..=1.
+    pub errors: Option<f64>,
+}
+
+/// Thresholds of METHOD 6 and 7; defaults are the method's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Thresholds {
+    /// Share of its CPU limit from which a part bounds a cell.
+    pub bound_share: f64,
+    /// Share of wall time from which a closed-loop worker is the limit.
+    pub worker_busy_share: f64,
+    /// Share of its limit under which the gateway cannot be the limit.
+    pub gateway_idle_share: f64,
+    /// Lateness p99 that is always fine, nanoseconds.
+    pub lateness_ns: u64,
+    /// Lateness p99 that is fine, as share of the latency's p99.
+    pub lateness_share: f64,
+    /// Share of the scheduled that must be sent in the phase, and completed to not be overloaded.
+    pub completed_share: f64,
+    /// Steal plus others' CPU, as share of the host.
+    pub disturbed_share: f64,
+    /// Share of throttled quota periods.
+    pub throttled_share: f64,
+    /// Share of errors where no objective says another.
+    pub error_share: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            bound_share: 0.95,
+            worker_busy_share: 0.9,
+            gateway_idle_share: 0.9,
+            lateness_ns: 250_000,
+            lateness_share: 0.1,
+            completed_share: 0.99,
+            disturbed_share: 0.02,
+            throttled_share: 0.01,
+            error_share: 0.001,
+        }
+    }
+}
+
+/// The environment (METHOD 16). What could not be read is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Manifest {
+    /// Version of weir.
+    pub weir_version: String,
+    /// The command line as given.
+    pub command_line: Vec<String>,
+    /// `uname -sr` and the machine.
+    pub kernel: Option<String>,
+    /// The distribution's pretty name.
+    pub os: Option<String>,
+    /// CPU model.
+    pub cpu_model: Option<String>,
+    /// Logical CPUs usable by the run.
+    pub cpus: Option<u32>,
+    /// Frequency governor.
+    pub cpu_governor: Option<String>,
+    /// Memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// CPU vulnerabilities and mitigations, by name.
+    pub mitigations: BTreeMap<String, String>,
+    /// Clock source.
+    pub clock_source: Option<String>,
+    /// Hypervisor, where the CPU says that there is one.
+    pub virtualized: Option<bool>,
+    /// Cgroup version used: `v1`, `v2` or `none`.
+    pub cgroup: Option<String>,
+    /// Greatest number of open files a process may have.
+    pub open_files_max: Option<u64>,
+    /// How parts talk: `loopback`.
+    pub network: String,
+    /// TLS version and cipher; `None` for plain text.
+    pub tls: Option<String>,
+}

@@ -1,0 +1,77 @@
+//! What bounds a measurement, and whether its figures count (METHOD 6 and 7).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What kept a measurement from carrying more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BoundBy {
+    /// The gateway used at least 95 % of its CPU limit.
+    Gateway,
+    /// The upstream used at least 95 % of its share.
+    Upstream,
+    /// The load generator was the limit.
+    Generator,
+    /// The host was: others took its CPU.
+    Host,
+    /// Closed loop, and nothing else was the limit: more connections would carry more.
+    Concurrency,
+    /// Open loop, and nothing else was the limit: the asked rate was carried.
+    Rate,
+}
+
+/// A reason why a figure is not valid. The list is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// The generator was the limit.
+    GeneratorLimited,
+    /// The upstream was the limit.
+    UpstreamLimited,
+    /// Steal plus CPU used by others above the threshold.
+    HostDisturbed,
+    /// Bound by the gateway, and under 99 % of the scheduled completed.
+    Overloaded,
+    /// More than 1 % of the quota periods throttled.
+    Throttled,
+    /// The error share is above the objective's, else above 0.1 %.
+    Errors,
+    /// The first and the last third differ by more than 10 %.
+    NotStationary,
+    /// The interval is wider than the scenario allows.
+    Noisy,
+    /// Figures contradict each other or physics.
+    Implausible,
+    /// A limit that the scenario asks for could not be applied on this host.
+    LimitNotApplied,
+}
+
+/// Reasons per metric; an empty list means *valid*.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdicts {
+    /// For throughput.
+    pub throughput: Vec<Reason>,
+    /// For every latency figure.
+    pub latency: Vec<Reason>,
+    /// For CPU use and CPU time per request.
+    pub cpu: Vec<Reason>,
+}
+
+impl Verdicts {
+    /// Whether every metric is valid.
+    pub fn all_valid(&self) -> bool {
+        self.throughput.is_empty() && self.latency.is_empty() && self.cpu.is_empty()
+    }
+}
+
+/// What bounds a measurement and what its figures are worth, with the evidence in words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Judgement {
+    /// What bounds it.
+    pub bound_by: BoundBy,
+    /// Reasons per metric.
+    pub verdicts: Verdicts,
+    /// One sentence with figures per reason given and for `bound_by`, in that order, computed from the data.
+    pub evidence: Vec<String>,
+}

@@ -1,0 +1,1 @@
+//! Systems under test: drivers, launching, limits, readiness, samplers, host facts.

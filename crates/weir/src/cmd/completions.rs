@@ -1,0 +1,19 @@
+//! `weir completions`: prints a shell's completion script.
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::failure::{Exit, Failure};
+
+/// Arguments of `weir completions`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The shell.
+    shell: Shell,
+}
+
+/// Prints the script to standard output.
+pub fn run(args: Args) -> Result<Exit, Failure> {
+    clap_complete::generate(args.shell, &mut crate::Cli::command(), "weir", &mut std::io::stdout());
+    Ok(Exit::Good)
+}

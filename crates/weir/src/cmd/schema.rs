@@ -1,0 +1,12 @@
+//! `weir schema`.
+
+use crate::failure::{Exit, Failure};
+
+/// Arguments of `weir schema`.
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// Runs it.
+pub fn run(_args: Args) -> Result<Exit, Failure> {
+    Ok(Exit::Good)
+}

@@ -1,0 +1,68 @@
+//! How a command ends: an exit code, and for failures a message with a way out.
+
+use std::process::ExitCode;
+
+/// How a command ended when it could do its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Good.
+    Good,
+    /// It worked, and the result is bad: an objective missed, a headline on an invalid cell.
+    BadResult,
+    /// Ended by Ctrl-C; what was finished is kept.
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Good => ExitCode::SUCCESS,
+            Exit::BadResult => ExitCode::from(1),
+            Exit::Interrupted => ExitCode::from(130),
+        }
+    }
+}
+
+/// Whose fault it is that a command could not do its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Wrong use: arguments, a scenario, a configuration. Exit code 2.
+    Use,
+    /// The environment can't: a binary is missing, a port is taken, a disk is full. Exit code 3.
+    Environment,
+}
+
+/// A command that could not do its work.
+#[derive(Debug)]
+pub struct Failure {
+    /// Whose fault it is.
+    pub fault: Fault,
+    /// What happened; names the place (file, line, argument, address).
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl Failure {
+    /// A failure by wrong use.
+    pub fn wrong_use(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { fault: Fault::Use, message: message.into(), remedy: remedy.into() }
+    }
+
+    /// A failure of the environment.
+    pub fn environment(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { fault: Fault::Environment, message: message.into(), remedy: remedy.into() }
+    }
+
+    /// Prints it to standard error, and gives its exit code.
+    pub fn report(&self) -> ExitCode {
+        eprintln!("error: {}", self.message);
+        if !self.remedy.is_empty() {
+            eprintln!(" help: {}", self.remedy);
+        }
+        match self.fault {
+            Fault::Use => ExitCode::from(2),
+            Fault::Environment => ExitCode::from(3),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The `weir` program: what an L7 gateway carries, what it costs, and how many are needed.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod cmd;
+mod failure;
+
+/// Measures L7 gateways side by side on your own hardware, and says which figures count.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a scenario: start the gateways, drive load, keep every result, report
+    Run(cmd::run::Args),
+    /// Write the reports of a finished run again
+    Report(cmd::report::Args),
+    /// List the runs in the store
+    Runs(cmd::runs::Args),
+    /// Drive load at one URL (the engine alone)
+    Load(cmd::load::Args),
+    /// Serve as an upstream with a known size, delay and share of errors
+    Origin(cmd::origin::Args),
+    /// Write what would be run for a gateway: configuration files and command lines
+    Render(cmd::render::Args),
+    /// Say what this host can honestly test, and which gateways were found
+    Doctor(cmd::doctor::Args),
+    /// Print the JSON Schema of scenarios and results
+    Schema(cmd::schema::Args),
+    /// Print a completion script for a shell
+    Completions(cmd::completions::Args),
+    #[command(hide = true)]
+    Generate(cmd::generate::Args),
+    #[command(hide = true)]
+    Guard(cmd::guard::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(args) => cmd::run::run(args),
+        Command::Report(args) => cmd::report::run(args),
+        Command::Runs(args) => cmd::runs::run(args),
+        Command::Load(args) => cmd::load::run(args),
+        Command::Origin(args) => cmd::origin::run(args),
+        Command::Render(args) => cmd::render::run(args),
+        Command::Doctor(args) => cmd::doctor::run(args),
+        Command::Schema(args) => cmd::schema::run(args),
+        Command::Completions(args) => cmd::completions::run(args),
+        Command::Generate(args) => cmd::generate::run(args),
+        Command::Guard(args) => cmd::guard::run(args),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report(),
+    }
+}
