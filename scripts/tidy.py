@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Style that code can check: file sizes, forbidden names, machine paths, and arrows between crates."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LINES_MAX = 800
+FORBIDDEN_NAMES = {"common", "utils", "util", "types", "helpers", "misc"}
+# What each crate must not know (ARCHITECTURE.md): these packages may not stand among its dependencies.
+MUST_NOT_KNOW = {
+    "weir-http": {"tokio", "rustls", "socket2", "rustix", "libc", "mio"},
+    "weir-document": {"tokio", "weir-engine", "weir-rig", "weir-lab"},
+    "weir-io": {"weir-http", "weir-engine", "weir-dataplane", "weir-origin", "weir-results"},
+    "weir-results": {"tokio", "weir-engine", "weir-rig", "weir-lab", "weir-report", "weir-analysis"},
+    "weir-engine": {"weir-rig", "weir-lab", "weir-report", "weir-analysis", "weir-config", "weir-dataplane"},
+    "weir-origin": {"weir-engine", "weir-config", "weir-dataplane", "weir-rig", "weir-lab", "weir-report"},
+    "weir-config": {"tokio", "weir-dataplane", "weir-engine", "weir-rig", "weir-lab"},
+    "weir-dataplane": {"weir-lab", "weir-rig", "weir-engine", "weir-control", "weir-results", "weir-report"},
+    "weir-control": {"weir-dataplane", "weir-lab", "weir-rig"},
+    "weir-gateway": {"weir-lab", "weir-rig", "weir-engine", "weir-results", "weir-report"},
+    "weir-rig": {"weir-lab", "weir-analysis", "weir-report", "weir-engine", "weir-dataplane"},
+    "weir-lab": {"weir-dataplane", "weir-report"},
+    "weir-analysis": {"tokio", "rusqlite", "weir-rig", "weir-lab", "weir-report", "weir-engine"},
+    "weir-report": {"weir-rig", "weir-lab", "weir-engine", "tokio"},
+}
+
+
+def tracked(*patterns):
+    """Files that git tracks or would track, matching the patterns."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+
+
+def dependencies(manifest):
+    """Names in the [dependencies] table of a Cargo manifest (not the development ones)."""
+    inside, names = False, set()
+    for line in manifest.read_text().splitlines():
+        if line.startswith("["):
+            inside = line.strip() == "[dependencies]"
+        elif inside and (match := re.match(r"([A-Za-z0-9_-]+)", line)):
+            names.add(match.group(1))
+    return names
+
+
+def findings():
+    """Yields one sentence for each place that breaks a rule."""
+    for path in tracked("*.rs"):
+        name = path.relative_to(ROOT)
+        text = path.read_text()
+        if text.count("\n") > LINES_MAX:
+            yield f"{name}: {text.count(chr(10))} lines, more than {LINES_MAX}: split it by what it mixes"
+        if path.stem in FORBIDDEN_NAMES or path.parent.name in FORBIDDEN_NAMES:
+            yield f"{name}: a module named `{path.stem}` says that a boundary is wrong"
+        if path.parent.name == "src" and path.stem in {"lib", "main"} and not text.lstrip().startswith("//!"):
+            yield f"{name}: the crate has no `//!` purpose at its top"
+    for path in tracked("crates/*/Cargo.toml"):
+        crate = path.parent.name
+        for wrong in sorted(dependencies(path) & MUST_NOT_KNOW.get(crate, set())):
+            yield f"crates/{crate}/Cargo.toml: {crate} must not know {wrong} (ARCHITECTURE.md)"
+    machine_path = re.compile(r"(?<![\w.])/(?:root|home)/\w")
+    for path in tracked("*.rs", "*.md", "*.py", "*.sh", "*.yaml", "*.j2", "Makefile"):
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if machine_path.search(line) and path != pathlib.Path(__file__).resolve():
+                yield f"{path.relative_to(ROOT)}:{number}: a path of somebody's machine"
+
+
+def main():
+    """Prints every finding; exit code 1 if there is one."""
+    found = list(findings())
+    for finding in found:
+        print(finding)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
