@@ -1,0 +1,175 @@
+//! What is wrong with a document, where, and what to do about it.
+
+use std::fmt;
+
+use crate::nearest::remedy_for;
+
+/// A document that cannot be read. `Display` gives place and cause; `remedy` is for a line of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentError {
+    /// The document's name as given to `read`.
+    pub source_name: String,
+    /// Line, counted from 1; 0 where the place is not known.
+    pub line: u64,
+    /// Column in characters, counted from 1; 0 where the place is not known.
+    pub column: u64,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl fmt::Display for DocumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.line, self.column) {
+            (0, _) => write!(f, "{}: {}", self.source_name, self.message),
+            (line, column) => write!(f, "{}:{line}:{column}: {}", self.source_name, self.message),
+        }
+    }
+}
+
+impl std::error::Error for DocumentError {}
+
+/// A cause and its remedy, before the place is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) message: String,
+    pub(crate) remedy: String,
+}
+
+impl Finding {
+    pub(crate) fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { message: message.into(), remedy: remedy.into() }
+    }
+
+    pub(crate) fn unknown_field(field: &str, valid: &[String]) -> Self {
+        Self::new(format!("unknown field `{field}`"), remedy_for(field, valid))
+    }
+
+    pub(crate) fn unknown_variant(variant: &str, valid: &[String]) -> Self {
+        Self::new(format!("unknown value `{variant}`"), remedy_for(variant, valid))
+    }
+
+    pub(crate) fn missing_field(field: &str) -> Self {
+        Self::new(format!("missing field `{field}`"), format!("add `{field}`"))
+    }
+
+    pub(crate) fn duplicate_key(key: &str) -> Self {
+        Self::new(format!("`{key}` is given twice"), "keep one of the two")
+    }
+
+    pub(crate) fn wrong_type(found: &str, expected: &str) -> Self {
+        Self::new(format!("{found} is not {expected}"), format!("write {expected}"))
+    }
+
+    /// Serde's error text, taken apart again: a deserializer that buffers (as `flatten` and tagged enums
+    /// do) hands over nothing but this text. Other text is a type's own, `cause; remedy` or a cause alone.
+    pub(crate) fn from_text(text: &str) -> Self {
+        let names = quoted(text);
+        if text.starts_with("unknown field `") {
+            return Self::unknown_field(first(&names), names.get(1..).unwrap_or_default());
+        }
+        if text.starts_with("unknown variant `") {
+            return Self::unknown_variant(first(&names), names.get(1..).unwrap_or_default());
+        }
+        if text.starts_with("missing field `") {
+            return Self::missing_field(first(&names));
+        }
+        if text.starts_with("duplicate field `") {
+            return Self::duplicate_key(first(&names));
+        }
+        for prefix in ["invalid type: ", "invalid value: ", "invalid length "] {
+            if let Some((found, expected)) =
+                text.strip_prefix(prefix).and_then(|rest| rest.rsplit_once(", expected "))
+            {
+                let found = if prefix.contains("length") { format!("length {found}") } else { found.into() };
+                return Self::wrong_type(&readable_type(&found), &readable_type(expected));
+            }
+        }
+        match text.split_once("; ") {
+            Some((message, remedy)) => Self::new(message, remedy),
+            None => Self::new(text, "correct the value"),
+        }
+    }
+
+    pub(crate) fn at(self, source_name: &str, line: u64, column: u64) -> DocumentError {
+        let Self { message, remedy } = self;
+        DocumentError { source_name: source_name.to_owned(), line, column, message, remedy }
+    }
+}
+
+/// The error for a document without content.
+pub(crate) fn empty(source_name: &str) -> DocumentError {
+    Finding::new("the document is empty", "write one YAML or JSON document into it").at(source_name, 1, 1)
+}
+
+/// Serde and Rust name types for programmers; this names them for everybody.
+pub(crate) fn readable_type(name: &str) -> String {
+    match name {
+        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number".to_owned(),
+        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" => "a whole number, not negative".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        "bool" | "boolean" => "`true` or `false`".to_owned(),
+        "null" | "unit value" => "nothing".to_owned(),
+        "map" | "a map" => "a mapping (`name: value`)".to_owned(),
+        "sequence" | "a sequence" => "a list".to_owned(),
+        other => match other.strip_prefix("struct ") {
+            Some(_) => "a mapping (`name: value`)".to_owned(),
+            None => other.to_owned(),
+        },
+    }
+}
+
+fn first(names: &[String]) -> &str {
+    names.first().map_or("", String::as_str)
+}
+
+/// The words within backticks.
+fn quoted(text: &str) -> Vec<String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, message: &str, remedy: &str) {
+        assert_eq!(Finding::from_text(text), Finding::new(message, remedy));
+    }
+
+    #[test]
+    fn takes_serdes_text_apart() {
+        check(
+            "unknown field `wamup`, expected `warmup` or `name`",
+            "unknown field `wamup`",
+            "did you mean `warmup`?",
+        );
+        check(
+            "unknown field `x`, there are no fields",
+            "unknown field `x`",
+            "remove it: nothing can be given here",
+        );
+        check(
+            "unknown variant `q`, expected one of `open`, `closed`, `x`",
+            "unknown value `q`",
+            "valid names here: `open`, `closed`, `x`",
+        );
+        check("missing field `name`", "missing field `name`", "add `name`");
+        check("duplicate field `name`", "`name` is given twice", "keep one of the two");
+        check(
+            "invalid type: string \"a\", expected u32",
+            "string \"a\" is not a whole number, not negative",
+            "write a whole number, not negative",
+        );
+        check("10 has no unit; write 10ms", "10 has no unit", "write 10ms");
+        check("strange", "strange", "correct the value");
+    }
+
+    #[test]
+    fn a_hostile_text_does_no_harm() {
+        for text in ["unknown field `", "missing field `", "invalid type: ", "`", "; ", ""] {
+            let _ = Finding::from_text(text);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The nearest valid name to one that is not.
+
+/// The candidate nearest to `word`, when one is near enough to be what was meant.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| is_near(*distance, &word, candidate))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// A third of the letters may differ; a word that begins with the other is near too (`repeat`, `repeats`).
+fn is_near(distance: usize, word: &str, candidate: &str) -> bool {
+    let length = word.chars().count().max(candidate.chars().count());
+    let begins = word.chars().count() >= 3 && candidate.to_lowercase().starts_with(word);
+    distance * 3 <= length || begins
+}
+
+/// What to write instead of the unknown `word`: the nearest of the valid names, else all of them.
+pub(crate) fn remedy_for(word: &str, valid: &[String]) -> String {
+    if let Some(near) = nearest(word, valid.iter().map(String::as_str)) {
+        return format!("did you mean `{near}`?");
+    }
+    match valid {
+        [] => "remove it: nothing can be given here".to_owned(),
+        [only] => format!("the only valid name here is `{only}`"),
+        many => {
+            let names: Vec<String> = many.iter().map(|name| format!("`{name}`")).collect();
+            format!("valid names here: {}", names.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_what_was_meant_and_nothing_else() {
+        let names = ["duration", "warmup", "repeats", "gateways"];
+        assert_eq!(nearest("durations", names), Some("duration"));
+        assert_eq!(nearest("Warm-up", names), Some("warmup"));
+        assert_eq!(nearest("rep", names), Some("repeats"));
+        assert_eq!(nearest("gatewyas", names), Some("gateways"));
+        assert_eq!(nearest("colour", names), None);
+        assert_eq!(nearest("", names), None);
+        assert_eq!(nearest("x", []), None);
+    }
+
+    #[test]
+    fn remedies_name_the_choices() {
+        let valid = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(remedy_for("opne", &valid(&["open", "closed"])), "did you mean `open`?");
+        assert_eq!(remedy_for("xyz", &valid(&["open", "closed"])), "valid names here: `open`, `closed`");
+        assert_eq!(remedy_for("xyz", &valid(&["open"])), "the only valid name here is `open`");
+        assert_eq!(remedy_for("xyz", &[]), "remove it: nothing can be given here");
+    }
+}

@@ -1,0 +1,151 @@
+//! What the quantities with a unit share: exact decimal numbers, errors, and reading from a document.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use serde::de::{self, Deserializer, Visitor};
+use thiserror::Error;
+
+/// A quantity that is not written as it should be. The text is `cause; remedy`.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum QuantityError {
+    /// No number at the beginning, or an unknown unit behind it.
+    #[error("`{given}` is not {kind}; write a number with its unit, like {examples}")]
+    Malformed {
+        /// The text that was given.
+        given: String,
+        /// What it should have been.
+        kind: &'static str,
+        /// Right forms.
+        examples: &'static str,
+    },
+    /// A number alone.
+    #[error("`{given}` has no unit; write {kind} with its unit, like {examples}")]
+    NoUnit {
+        /// The text that was given.
+        given: String,
+        /// What it should have been.
+        kind: &'static str,
+        /// Right forms.
+        examples: &'static str,
+    },
+    /// Right in form, and outside what can be meant or kept exactly.
+    #[error("`{given}` is {why}; write {kind} like {examples}")]
+    OutOfRange {
+        /// The text that was given.
+        given: String,
+        /// What is wrong with the value.
+        why: &'static str,
+        /// What it should have been.
+        kind: &'static str,
+        /// Right forms.
+        examples: &'static str,
+    },
+}
+
+/// A kind of quantity, for its errors.
+pub(crate) trait Quantity: FromStr<Err = QuantityError> {
+    /// With its article: `a time`.
+    const KIND: &'static str;
+    /// Right forms, separated by commas.
+    const EXAMPLES: &'static str;
+
+    fn malformed(given: &str) -> QuantityError {
+        QuantityError::Malformed { given: given.to_owned(), kind: Self::KIND, examples: Self::EXAMPLES }
+    }
+
+    fn no_unit(given: &str) -> QuantityError {
+        QuantityError::NoUnit { given: given.to_owned(), kind: Self::KIND, examples: Self::EXAMPLES }
+    }
+
+    fn out_of_range(given: &str, why: &'static str) -> QuantityError {
+        QuantityError::OutOfRange { given: given.to_owned(), why, kind: Self::KIND, examples: Self::EXAMPLES }
+    }
+}
+
+/// Takes a text apart into its number, `digits[.digits]`, and the unit behind it.
+pub(crate) fn split_unit(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let well_formed = number.bytes().any(|byte| byte.is_ascii_digit())
+        && number.bytes().filter(|byte| *byte == b'.').count() <= 1
+        && !number.starts_with('.')
+        && !number.ends_with('.');
+    well_formed.then(|| (number, unit.trim_start()))
+}
+
+/// `number` x `scale` where that is a whole number that fits; the decimals are exact.
+pub(crate) fn scaled(number: &str, scale: u64) -> Option<u128> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let decimals = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let product = digits.checked_mul(u128::from(scale))?;
+    (product % decimals == 0).then_some(product / decimals)
+}
+
+/// Reads a quantity from a text, or from a bare number, which most kinds refuse with the right form.
+pub(crate) fn deserialize<'de, Q: Quantity, D: Deserializer<'de>>(deserializer: D) -> Result<Q, D::Error> {
+    struct FromText<Q>(PhantomData<Q>);
+
+    impl<Q: Quantity> Visitor<'_> for FromText<Q> {
+        type Value = Q;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{} with its unit, like {}", Q::KIND, Q::EXAMPLES)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Q, E> {
+            text.parse().map_err(E::custom)
+        }
+
+        fn visit_u64<E: de::Error>(self, number: u64) -> Result<Q, E> {
+            self.visit_str(&number.to_string())
+        }
+
+        fn visit_i64<E: de::Error>(self, number: i64) -> Result<Q, E> {
+            self.visit_str(&number.to_string())
+        }
+
+        fn visit_f64<E: de::Error>(self, number: f64) -> Result<Q, E> {
+            self.visit_str(&number.to_string())
+        }
+    }
+
+    deserializer.deserialize_any(FromText(PhantomData))
+}
+
+/// Serde and schema for a quantity: it is the text that `Display` gives.
+macro_rules! as_text {
+    ($quantity:ident, $pattern:literal) => {
+        impl serde::Serialize for $quantity {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $quantity {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                crate::quantity::deserialize(deserializer)
+            }
+        }
+
+        impl schemars::JsonSchema for $quantity {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($quantity).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({
+                    "type": ["string", "number"],
+                    "pattern": $pattern,
+                    "description": format!("{} with its unit, like {}",
+                        <$quantity as crate::quantity::Quantity>::KIND,
+                        <$quantity as crate::quantity::Quantity>::EXAMPLES),
+                })
+            }
+        }
+    };
+}
+pub(crate) use as_text;

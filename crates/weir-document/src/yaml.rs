@@ -1,0 +1,112 @@
+//! YAML through `serde-saphyr`, with limits that stop bombs and not large files.
+
+use serde::de::DeserializeOwned;
+use serde_saphyr::Error;
+use serde_saphyr::budget::BudgetBreach;
+
+use crate::error::{DocumentError, Finding, readable_type};
+
+/// Levels of nesting that are read; a file of ours has about six.
+const DEPTH_MAX: usize = 100;
+
+/// Events (scalars, starts and ends) of one file: a route has about ten, so this is millions of routes.
+const EVENTS_MAX: usize = 100_000_000;
+
+/// Events that aliases may add, which is where a small file could become a large one.
+const ALIAS_EVENTS_MAX: usize = 10_000_000;
+
+pub(crate) fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result<T, DocumentError> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: EVENTS_MAX,
+            max_nodes: EVENTS_MAX,
+            max_aliases: ALIAS_EVENTS_MAX,
+            max_anchors: ALIAS_EVENTS_MAX,
+            max_merge_keys: ALIAS_EVENTS_MAX,
+            max_recorded_anchor_events: ALIAS_EVENTS_MAX,
+            max_recorded_anchor_bytes: 1 << 30,
+            max_total_scalar_bytes: 1 << 30,
+            max_total_comment_bytes: 1 << 30,
+            max_depth: DEPTH_MAX,
+            flow_nesting_limit: DEPTH_MAX,
+            // One anchor that a hundred thousand routes share is no attack.
+            enforce_alias_anchor_ratio: false,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIAS_EVENTS_MAX },
+        strict_booleans: true,
+        with_snippet: false,
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| located(source_name, text, &error))
+}
+
+fn located(source_name: &str, text: &str, error: &Error) -> DocumentError {
+    let error = error.without_snippet();
+    let (line, column) = match error.location() {
+        Some(place) if place.line() > 0 => (place.line(), place.column()),
+        _ => (0, 0),
+    };
+    let line_text = text.lines().nth(line.saturating_sub(1) as usize).unwrap_or("");
+    finding(error, line_text).at(source_name, line, column)
+}
+
+fn finding(error: &Error, line_text: &str) -> Finding {
+    let owned = |names: &[&'static str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    match error {
+        Error::SerdeUnknownField { field, expected, .. } => Finding::unknown_field(field, &owned(expected)),
+        Error::SerdeUnknownVariant { variant, expected, .. } => {
+            Finding::unknown_variant(variant, &owned(expected))
+        }
+        Error::SerdeMissingField { field, .. } => Finding::missing_field(field),
+        Error::DuplicateMappingKey { key, .. } => Finding::duplicate_key(key.as_deref().unwrap_or("a key")),
+        Error::SerdeInvalidType { unexpected, expected, .. }
+        | Error::SerdeInvalidValue { unexpected, expected, .. } => {
+            Finding::wrong_type(&readable_type(unexpected), &readable_type(expected))
+        }
+        Error::SerdeInvalidLength { len, expected, .. } => {
+            Finding::wrong_type(&format!("a length of {len}"), expected)
+        }
+        Error::InvalidScalar { ty, .. } => Finding::wrong_type("this", &readable_type(ty)),
+        Error::InvalidBooleanStrict { .. } => Finding::wrong_type("this", &readable_type("bool")),
+        Error::NullIntoString { .. } => Finding::wrong_type("nothing", "a text"),
+        Error::Unexpected { expected, .. } => Finding::wrong_type("this", expected),
+        Error::Message { msg, .. } | Error::SerdeVariantId { msg, .. } => Finding::from_text(msg),
+        Error::MultipleDocuments { .. } => {
+            Finding::new("a second document begins here", "keep one document, remove what follows `---`")
+        }
+        Error::UnknownAnchor { .. } => {
+            Finding::new("an alias without its anchor", "define it first with `&name`")
+        }
+        Error::AliasError { error, .. } => finding(error.without_snippet(), line_text),
+        Error::Budget { breach, .. } => over_budget(breach),
+        Error::ExternalMessage { msg, .. } => syntax(msg, line_text),
+        Error::Eof { .. } => Finding::new("the document ends too early", "complete it"),
+        other => syntax(&other.to_string(), line_text),
+    }
+}
+
+fn over_budget(breach: &BudgetBreach) -> Finding {
+    match breach {
+        BudgetBreach::Depth { .. } => {
+            Finding::new("nested too deeply", format!("nest at most {DEPTH_MAX} levels"))
+        }
+        other => Finding::new(
+            format!("more than weir reads from one file: {other:?}"),
+            "make the file smaller, or use fewer aliases",
+        ),
+    }
+}
+
+/// An error of the YAML scanner.
+fn syntax(message: &str, line_text: &str) -> Finding {
+    let message = message.trim().trim_end_matches('.');
+    if line_text.trim_start_matches(' ').starts_with('\t') {
+        return Finding::new("a tab in the indentation", "indent with spaces");
+    }
+    if message.contains("recursion") || message.contains("nesting") || message.contains("depth") {
+        return Finding::new("nested too deeply", format!("nest at most {DEPTH_MAX} levels"));
+    }
+    Finding::new(
+        message,
+        "check the indentation, the colons and the quotes of this line and the one before it",
+    )
+}
