@@ -44,6 +44,24 @@ impl Histogram {
         Self(STANDARD.encode(bytes))
     }
 
+    /// The V2 encoding itself.
+    ///
+    /// # Errors
+    /// When the text is not base64.
+    pub fn to_v2(&self) -> Result<Vec<u8>, HistogramError> {
+        Ok(STANDARD.decode(&self.0)?)
+    }
+
+    /// Takes over a V2 encoding.
+    ///
+    /// # Errors
+    /// When the bytes are not HdrHistogram's V2 encoding.
+    pub fn from_v2(bytes: &[u8]) -> Result<Self, HistogramError> {
+        let histogram = Self(STANDARD.encode(bytes));
+        histogram.decode()?;
+        Ok(histogram)
+    }
+
     /// Decodes it.
     ///
     /// # Errors

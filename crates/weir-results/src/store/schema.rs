@@ -1,0 +1,164 @@
+//! Tables and their versions.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::StoreError;
+
+/// `PRAGMA application_id` of weir's databases: "weir" in ASCII.
+const APPLICATION_ID: i64 = 0x7765_6972;
+
+/// One step per version: step `i` leads from version `i` to `i + 1`. Never edit a step that was released.
+const MIGRATIONS: &[&str] = &[VERSION_1];
+
+const VERSION_1: &str = "
+CREATE TABLE runs (
+    id               TEXT PRIMARY KEY,
+    schema_version   INTEGER NOT NULL,
+    name             TEXT NOT NULL,
+    question         TEXT NOT NULL,
+    seed             TEXT NOT NULL,
+    started_unix_ms  INTEGER NOT NULL,
+    ended_unix_ms    INTEGER,
+    scenario         TEXT NOT NULL,
+    objective        TEXT NOT NULL,
+    thresholds       TEXT NOT NULL
+) STRICT;
+CREATE TABLE manifests (
+    run_id           TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE,
+    manifest         TEXT NOT NULL
+) STRICT;
+CREATE TABLE plan (
+    run_id           TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    cell             INTEGER NOT NULL,
+    gateway          TEXT NOT NULL,
+    axes             TEXT NOT NULL,
+    repeat           INTEGER NOT NULL,
+    PRIMARY KEY (run_id, cell)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE cells (
+    run_id           TEXT NOT NULL,
+    cell             INTEGER NOT NULL,
+    started_unix_ms  INTEGER NOT NULL,
+    ended_unix_ms    INTEGER NOT NULL,
+    outcome          TEXT NOT NULL CHECK (outcome IN ('measured', 'failed')),
+    cause            TEXT,
+    message          TEXT,
+    remedy           TEXT,
+    log_tail         TEXT,
+    parts            TEXT NOT NULL,
+    unequal          TEXT NOT NULL,
+    PRIMARY KEY (run_id, cell),
+    FOREIGN KEY (run_id, cell) REFERENCES plan(run_id, cell) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+CREATE TABLE measurements (
+    run_id              TEXT NOT NULL,
+    cell                INTEGER NOT NULL,
+    place               INTEGER NOT NULL,
+    load                TEXT NOT NULL,
+    model               TEXT NOT NULL,
+    connections         INTEGER NOT NULL,
+    asked_rate_per_s    REAL,
+    rate_per_s          REAL NOT NULL,
+    latency_p50_ns      INTEGER,
+    latency_p99_ns      INTEGER,
+    cpu_us_per_request  REAL,
+    bound_by            TEXT NOT NULL,
+    evidence            TEXT NOT NULL,
+    result              TEXT NOT NULL,
+    whole               TEXT NOT NULL,
+    whole_uncertain     INTEGER NOT NULL,
+    phase_start_mono_ns INTEGER NOT NULL,
+    phase_end_mono_ns   INTEGER NOT NULL,
+    generator           TEXT NOT NULL,
+    usage               TEXT NOT NULL,
+    counters            TEXT NOT NULL,
+    host                TEXT NOT NULL,
+    PRIMARY KEY (run_id, cell, place),
+    FOREIGN KEY (run_id, cell) REFERENCES cells(run_id, cell) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+CREATE TABLE verdicts (
+    run_id           TEXT NOT NULL,
+    cell             INTEGER NOT NULL,
+    place            INTEGER NOT NULL,
+    metric           TEXT NOT NULL CHECK (metric IN ('throughput', 'latency', 'cpu')),
+    position         INTEGER NOT NULL,
+    reason           TEXT NOT NULL,
+    PRIMARY KEY (run_id, cell, place, metric, position),
+    FOREIGN KEY (run_id, cell, place) REFERENCES measurements(run_id, cell, place) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+CREATE TABLE histograms (
+    run_id           TEXT NOT NULL,
+    cell             INTEGER NOT NULL,
+    place            INTEGER NOT NULL,
+    kind             TEXT NOT NULL CHECK (kind IN ('latency', 'service_time', 'lateness')),
+    hdr_v2           BLOB NOT NULL,
+    PRIMARY KEY (run_id, cell, place, kind),
+    FOREIGN KEY (run_id, cell, place) REFERENCES measurements(run_id, cell, place) ON DELETE CASCADE
+) STRICT;
+CREATE TABLE seconds (
+    run_id           TEXT NOT NULL,
+    cell             INTEGER NOT NULL,
+    place            INTEGER NOT NULL,
+    position         INTEGER NOT NULL,
+    t_s              REAL NOT NULL,
+    length_s         REAL NOT NULL,
+    sustained        INTEGER NOT NULL,
+    sent             INTEGER NOT NULL,
+    completed        INTEGER NOT NULL,
+    unexpected       INTEGER NOT NULL,
+    lost             INTEGER NOT NULL,
+    latency_hdr_v2   BLOB NOT NULL,
+    PRIMARY KEY (run_id, cell, place, position),
+    FOREIGN KEY (run_id, cell, place) REFERENCES measurements(run_id, cell, place) ON DELETE CASCADE
+) STRICT;
+CREATE TABLE samples (
+    run_id           TEXT NOT NULL,
+    cell             INTEGER NOT NULL,
+    place            INTEGER NOT NULL,
+    position         INTEGER NOT NULL,
+    t_s              REAL NOT NULL,
+    cpu_cores        TEXT NOT NULL,
+    memory_bytes     TEXT NOT NULL,
+    PRIMARY KEY (run_id, cell, place, position),
+    FOREIGN KEY (run_id, cell, place) REFERENCES measurements(run_id, cell, place) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+";
+
+/// Refuses what this program must not touch: another program's database, a newer one, a damaged one.
+pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+    let failed = |error| StoreError::from_sqlite(path, error);
+    let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    // The first of these reads the file's header, so that a file which is no database is seen here.
+    let version = number("user_version").map_err(failed)?;
+    let application = number("application_id").map_err(failed)?;
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
+    if application != APPLICATION_ID && (tables > 0 || application != 0) {
+        return Err(StoreError::Foreign { path: path.to_path_buf() });
+    }
+    let known = MIGRATIONS.len() as i64;
+    if version > known {
+        return Err(StoreError::Newer { path: path.to_path_buf(), found: version, known });
+    }
+    Ok(())
+}
+
+/// Brings the database to the newest version; each step commits with its number.
+pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
+    let failed = |error| StoreError::from_sqlite(path, error);
+    loop {
+        // Taken at once for writing, so that two programs which open a new file do not both make its tables.
+        let step = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
+        let step = step.map_err(failed)?;
+        let version: i64 = step.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+        let Some(sql) = usize::try_from(version).ok().and_then(|version| MIGRATIONS.get(version)) else {
+            return Ok(());
+        };
+        step.execute_batch(sql).map_err(failed)?;
+        step.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
+        step.pragma_update(None, "user_version", version + 1).map_err(failed)?;
+        step.commit().map_err(failed)?;
+    }
+}

@@ -1,0 +1,227 @@
+//! Writing: a run with its plan at the start, then one transaction per cell.
+
+use rusqlite::{Transaction, TransactionBehavior, params};
+use serde::Serialize;
+
+use super::{Store, StoreError};
+use crate::{Cell, CellOutcome, Histogram, Measurement, Reason, Run};
+
+impl Store {
+    /// Writes a run with its plan and manifest, before its first cell.
+    ///
+    /// # Errors
+    /// When the database cannot be written; then nothing of the run is in it.
+    pub fn begin_run(&mut self, run: &Run) -> Result<(), StoreError> {
+        self.commit(|t| {
+            t.execute(
+                "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                params![
+                    run.id,
+                    run.schema_version,
+                    run.name,
+                    run.question,
+                    run.seed.to_string(),
+                    run.started_unix_ms,
+                    run.ended_unix_ms,
+                    json(&run.scenario)?,
+                    json(&run.objective)?,
+                    json(&run.thresholds)?
+                ],
+            )?;
+            t.execute("INSERT INTO manifests VALUES (?1, ?2)", params![run.id, json(&run.manifest)?])?;
+            let mut plan = t.prepare("INSERT INTO plan VALUES (?1, ?2, ?3, ?4, ?5)")?;
+            for key in &run.plan {
+                plan.execute(params![run.id, key.index, key.gateway, json(&key.axes)?, key.repeat])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes a finished cell of the run `run_id`: wholly, or not at all.
+    ///
+    /// # Errors
+    /// When the database cannot be written, or holds the cell already.
+    pub fn add_cell(&mut self, run_id: &str, cell: &Cell) -> Result<(), StoreError> {
+        let exists: bool = self
+            .connection
+            .query_row(
+                "SELECT EXISTS (SELECT 1 FROM cells WHERE run_id = ?1 AND cell = ?2)",
+                params![run_id, cell.key.index],
+                |row| row.get(0),
+            )
+            .map_err(self.failed())?;
+        if exists {
+            let (path, run, index) = (self.path.clone(), run_id.to_owned(), cell.key.index);
+            return Err(StoreError::CellExists { path, run, index });
+        }
+        self.commit(|t| insert_cell(t, run_id, cell))
+    }
+
+    /// Notes that every cell of the run is in the store.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub fn end_run(&mut self, run_id: &str, ended_unix_ms: u64) -> Result<(), StoreError> {
+        self.commit(|t| {
+            t.execute("UPDATE runs SET ended_unix_ms = ?2 WHERE id = ?1", params![run_id, ended_unix_ms])?;
+            Ok(())
+        })
+    }
+
+    fn commit(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        let failed = |error| StoreError::from_sqlite(&path, error);
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = transaction.map_err(failed)?;
+        work(&transaction).map_err(failed)?;
+        transaction.commit().map_err(failed)
+    }
+}
+
+fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rusqlite::Result<()> {
+    let (outcome, failure) = match &cell.outcome {
+        CellOutcome::Measured { .. } => ("measured", [None; 4]),
+        CellOutcome::Failed { cause, message, remedy, log_tail } => {
+            ("failed", [Some(cause), Some(message), Some(remedy), Some(log_tail)])
+        }
+    };
+    t.execute(
+        "INSERT INTO cells VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        params![
+            run_id,
+            cell.key.index,
+            cell.started_unix_ms,
+            cell.ended_unix_ms,
+            outcome,
+            failure[0],
+            failure[1],
+            failure[2],
+            failure[3],
+            json(&cell.parts)?,
+            json(&cell.unequal)?
+        ],
+    )?;
+    if let CellOutcome::Measured { measurements } = &cell.outcome {
+        for (place, measurement) in measurements.iter().enumerate() {
+            insert_measurement(t, At { run_id, cell: cell.key.index, place }, measurement)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a measurement stands.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    run_id: &'a str,
+    cell: u32,
+    place: usize,
+}
+
+fn insert_measurement(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusqlite::Result<()> {
+    let (record, judgement) = (&m.record, &m.judgement);
+    t.execute(
+        "INSERT INTO measurements VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, \
+         ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
+        params![
+            at.run_id,
+            at.cell,
+            at.place,
+            m.load,
+            word(&record.result.model)?,
+            m.connections,
+            m.rate_per_s,
+            record.result.rate_per_s,
+            record.result.latency_ns.p50,
+            record.result.latency_ns.p99,
+            m.cpu_us_per_request,
+            word(&judgement.bound_by)?,
+            json(&judgement.evidence)?,
+            json(&record.result)?,
+            json(&record.whole)?,
+            record.whole_uncertain,
+            record.phase_start_mono_ns,
+            record.phase_end_mono_ns,
+            json(&record.generator)?,
+            json(&m.usage)?,
+            json(&m.counters)?,
+            json(&m.host)?
+        ],
+    )?;
+    let verdicts = &judgement.verdicts;
+    insert_verdicts(t, at, "throughput", &verdicts.throughput)?;
+    insert_verdicts(t, at, "latency", &verdicts.latency)?;
+    insert_verdicts(t, at, "cpu", &verdicts.cpu)?;
+    insert_histogram(t, at, "latency", &record.latency)?;
+    insert_histogram(t, at, "service_time", &record.service_time)?;
+    if let Some(lateness) = &record.lateness {
+        insert_histogram(t, at, "lateness", lateness)?;
+    }
+    insert_series(t, at, m)
+}
+
+fn insert_verdicts(
+    t: &Transaction<'_>,
+    at: At<'_>,
+    metric: &str,
+    reasons: &[Reason],
+) -> rusqlite::Result<()> {
+    let mut statement = t.prepare_cached("INSERT INTO verdicts VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+    for (position, reason) in reasons.iter().enumerate() {
+        statement.execute(params![at.run_id, at.cell, at.place, metric, position, word(reason)?])?;
+    }
+    Ok(())
+}
+
+fn insert_histogram(
+    t: &Transaction<'_>,
+    at: At<'_>,
+    kind: &str,
+    histogram: &Histogram,
+) -> rusqlite::Result<()> {
+    let mut statement = t.prepare_cached("INSERT INTO histograms VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    statement.execute(params![at.run_id, at.cell, at.place, kind, bytes(histogram)?])?;
+    Ok(())
+}
+
+fn insert_series(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusqlite::Result<()> {
+    let mut seconds =
+        t.prepare_cached("INSERT INTO seconds VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")?;
+    for (position, second) in m.record.seconds.iter().enumerate() {
+        seconds.execute(params![
+            at.run_id,
+            at.cell,
+            at.place,
+            position,
+            second.t_s,
+            second.length_s,
+            second.sustained,
+            second.sent,
+            second.completed,
+            second.unexpected,
+            second.lost,
+            bytes(&second.latency)?
+        ])?;
+    }
+    let mut samples = t.prepare_cached("INSERT INTO samples VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+    for (position, sample) in m.series.iter().enumerate() {
+        let (cpu, memory) = (json(&sample.cpu_cores)?, json(&sample.memory_bytes)?);
+        samples.execute(params![at.run_id, at.cell, at.place, position, sample.t_s, cpu, memory])?;
+    }
+    Ok(())
+}
+
+fn json(value: &impl Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+/// The one word by which JSON names a variant.
+fn word(value: &impl Serialize) -> rusqlite::Result<String> {
+    Ok(json(value)?.trim_matches('"').to_owned())
+}
+
+fn bytes(histogram: &Histogram) -> rusqlite::Result<Vec<u8>> {
+    histogram.to_v2().map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
