@@ -1,0 +1,412 @@
+//! What bounds one load of a cell, and whether its figures count (METHOD 6 and 7).
+
+use weir_results::{
+    ArrivalModel, BoundBy, Counters, HostShare, Judgement, LoadRecord, Reason, Thresholds, Usage,
+};
+
+use crate::quantity::{cores, count, number, percent, rate, time_ns};
+use crate::reasons::verdicts;
+
+/// In-flight requests and rate x mean latency may differ by this share of it, for the samples are few.
+const IN_FLIGHT_TOLERANCE_SHARE: f64 = 0.25;
+/// And by this many requests, for small numbers in flight are coarse.
+const IN_FLIGHT_TOLERANCE: f64 = 2.0;
+/// Above this share of unanswered requests the mean latency leaves out too much to be compared with.
+const IN_FLIGHT_UNANSWERED_MAX: f64 = 0.001;
+
+/// All that is known about one load of a cell; what is `None` was not observed, and is not judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The generator's record.
+    pub record: &'a LoadRecord,
+    /// The gateway's data parts, summed; `None` in direct cells.
+    pub data: Option<&'a Usage>,
+    /// The upstream.
+    pub origin: Option<&'a Usage>,
+    /// The load generator.
+    pub generator: Option<&'a Usage>,
+    /// Who counted how many requests.
+    pub counters: Option<&'a Counters>,
+    /// What others did to the host over the phase.
+    pub host: Option<&'a HostShare>,
+    /// Whether every limit that was asked for is in force.
+    pub limits_applied: bool,
+    /// The least latency that this host can have, nanoseconds.
+    pub loopback_floor_ns: Option<u64>,
+    /// The objective's share of errors; `None` takes the threshold's.
+    pub errors_max: Option<f64>,
+}
+
+/// Judges one load of a cell.
+///
+/// The evidence holds one sentence per reason, in the order of the reasons, and one for `bound_by` last.
+pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
+    let case = Case { e: evidence, t: thresholds };
+    let generator = case.generator_limit();
+    let upstream = case.upstream_limit();
+    let disturbed = case.host_disturbed();
+    let (bound_by, bound) = case.bound_by(generator.as_deref(), upstream.as_deref(), disturbed.is_some());
+    let overloaded = case.overloaded(bound_by);
+
+    // A closed loop that keeps the gateway at its limit measures the gateway, whoever else is busy.
+    // An open loop's times suffer from a late generator or a full upstream even then.
+    let others_count = case.open() || bound_by != BoundBy::Gateway;
+    let errors = case.errors(overloaded.is_some());
+    let found = [
+        (Reason::GeneratorLimited, generator.filter(|_| others_count)),
+        (Reason::UpstreamLimited, upstream.filter(|_| others_count)),
+        (Reason::HostDisturbed, disturbed),
+        (Reason::Overloaded, overloaded),
+        (Reason::Throttled, case.throttled()),
+        (Reason::Errors, errors),
+        (Reason::Implausible, case.implausible()),
+        (Reason::LimitNotApplied, case.limit_not_applied()),
+    ];
+    let (reasons, mut sentences): (Vec<Reason>, Vec<String>) =
+        found.into_iter().filter_map(|(reason, said)| Some((reason, said?))).unzip();
+    sentences.push(bound);
+    Judgement { bound_by, verdicts: verdicts(&reasons), evidence: sentences }
+}
+
+/// The rules read evidence and thresholds together; each gives its sentence where it applies.
+struct Case<'a> {
+    e: &'a Evidence<'a>,
+    t: &'a Thresholds,
+}
+
+impl Case<'_> {
+    fn open(&self) -> bool {
+        self.e.record.result.model == ArrivalModel::Open
+    }
+
+    fn scheduled(&self) -> u64 {
+        self.e.record.result.requests.scheduled
+    }
+
+    /// Whole responses of the phase: those of the requests scheduled in it, or those that arrived in it,
+    /// whichever is less. A backlog that is answered after the end was not carried.
+    fn completed_in_phase(&self) -> u64 {
+        let in_books = self.e.record.result.requests.completed;
+        let seconds = || self.e.record.seconds.iter().filter(|second| second.sustained);
+        if seconds().next().is_none() {
+            return in_books;
+        }
+        in_books.min(seconds().map(|second| second.completed).sum())
+    }
+
+    fn carried_share(&self) -> f64 {
+        if self.scheduled() == 0 { 1.0 } else { self.completed_in_phase() as f64 / self.scheduled() as f64 }
+    }
+
+    fn at_limit(&self, part: Option<&Usage>, name: &str) -> Option<String> {
+        let usage = part?;
+        let share = usage.cpu_share_of_limit?;
+        (share >= self.t.bound_share).then(|| {
+            format!(
+                "the {name} used {} cores, {} of its limit (at its limit from {})",
+                cores(usage.cpu_cores),
+                percent(share),
+                percent(self.t.bound_share)
+            )
+        })
+    }
+
+    fn upstream_limit(&self) -> Option<String> {
+        self.at_limit(self.e.origin, "upstream")
+    }
+
+    fn generator_limit(&self) -> Option<String> {
+        let by_share = self.at_limit(self.e.generator, "generator");
+        by_share
+            .or_else(|| if self.open() { self.late().or_else(|| self.unsent()) } else { self.busy_worker() })
+    }
+
+    /// The busiest worker: CPU time plus run-queue delay over wall time.
+    fn busiest_worker(&self) -> Option<(usize, f64)> {
+        let own = &self.e.record.generator;
+        if own.wall_s <= 0.0 {
+            return None;
+        }
+        let share = |worker: usize| {
+            let waited = own.worker_runqueue_s.get(worker).copied().unwrap_or(0.0);
+            (own.worker_cpu_s[worker] + waited) / own.wall_s
+        };
+        (0..own.worker_cpu_s.len()).map(|worker| (worker, share(worker))).max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Closed loop: a worker without time left, while the gateway had some.
+    fn busy_worker(&self) -> Option<String> {
+        let (worker, busy) = self.busiest_worker()?;
+        let gateway = self.e.data.and_then(|usage| usage.cpu_share_of_limit);
+        let gateway_idle = gateway.is_none_or(|share| share < self.t.gateway_idle_share);
+        (busy > self.t.worker_busy_share && gateway_idle).then(|| {
+            let gateway = match (self.e.data, gateway) {
+                (_, Some(share)) => format!(" while the gateway was at {} of its limit", percent(share)),
+                (Some(_), None) => " and the gateway had no limit to be at".into(),
+                (None, None) => String::new(),
+            };
+            format!(
+                "generator worker {worker} ran or waited for a CPU {} of the time (at most {}){gateway}",
+                percent(busy),
+                percent(self.t.worker_busy_share)
+            )
+        })
+    }
+
+    /// Open loop: requests left later than a share of the latency that is to be measured.
+    fn late(&self) -> Option<String> {
+        let result = &self.e.record.result;
+        let late_ns = result.lateness_ns.and_then(|times| times.p99)? as f64;
+        let share_ns = result.latency_ns.p99.map_or(0.0, |p99| p99 as f64 * self.t.lateness_share);
+        let allowed_ns = share_ns.max(self.t.lateness_ns as f64);
+        if late_ns <= allowed_ns || self.waited_for_connections(late_ns, allowed_ns) {
+            return None;
+        }
+        Some(format!(
+            "requests left late: p99 of the lateness is {} (at most {}, the larger of {} and {} of the latency's p99)",
+            time_ns(late_ns),
+            time_ns(allowed_ns),
+            time_ns(self.t.lateness_ns as f64),
+            percent(self.t.lateness_share)
+        ))
+    }
+
+    /// Whether the lateness is that of busy connections and not the generator's: the wait for one explains
+    /// it, and no worker was short of CPU.
+    fn waited_for_connections(&self, late_ns: f64, allowed_ns: f64) -> bool {
+        let wait_ns = self.e.record.generator.connection_wait_ns.and_then(|times| times.p99);
+        let busy = self.busiest_worker().is_some_and(|(_, share)| share > self.t.worker_busy_share);
+        wait_ns.is_some_and(|wait_ns| {
+            let wait_ns = wait_ns as f64;
+            wait_ns > allowed_ns && late_ns <= wait_ns + allowed_ns
+        }) && !busy
+    }
+
+    /// Open loop: requests that stayed behind although a connection was free.
+    fn unsent(&self) -> Option<String> {
+        let unsent = self.e.record.generator.unsent_with_free_connection;
+        let scheduled = self.scheduled();
+        if scheduled == 0 {
+            return None;
+        }
+        let sent_share = scheduled.saturating_sub(unsent) as f64 / scheduled as f64;
+        (sent_share < self.t.completed_share).then(|| {
+            format!(
+                "{} of {} scheduled requests were not sent although a connection was free ({} sent, at least {})",
+                count(unsent),
+                count(scheduled),
+                percent(sent_share),
+                percent(self.t.completed_share)
+            )
+        })
+    }
+
+    fn host_disturbed(&self) -> Option<String> {
+        let host = self.e.host?;
+        let share = host.steal + host.others;
+        (share > self.t.disturbed_share).then(|| {
+            format!(
+                "others took {} of the host's CPU: {} stolen, {} used outside the rig (at most {})",
+                percent(share),
+                percent(host.steal),
+                percent(host.others),
+                percent(self.t.disturbed_share)
+            )
+        })
+    }
+
+    fn bound_by(
+        &self,
+        generator: Option<&str>,
+        upstream: Option<&str>,
+        disturbed: bool,
+    ) -> (BoundBy, String) {
+        if let Some(said) = self.at_limit(self.e.data, "gateway") {
+            return (BoundBy::Gateway, format!("bound by the gateway: {said}"));
+        }
+        if let Some(said) = upstream {
+            return (BoundBy::Upstream, format!("bound by the upstream: {said}"));
+        }
+        if let Some(said) = generator {
+            return (BoundBy::Generator, format!("bound by the generator: {said}"));
+        }
+        let carried = self.open() && self.carried_share() >= self.t.completed_share;
+        let full = self.e.host.filter(|host| disturbed || host.idle <= 1.0 - self.t.bound_share);
+        if let Some(host) = full.filter(|_| !carried) {
+            let said = format!(
+                "bound by the host: {} idle, {} taken by others, no part at its limit",
+                percent(host.idle),
+                percent(host.steal + host.others)
+            );
+            return (BoundBy::Host, said);
+        }
+        if self.open() { (BoundBy::Rate, self.rate_sentence(carried)) } else { self.concurrency() }
+    }
+
+    fn rate_sentence(&self, carried: bool) -> String {
+        let completed = self.completed_in_phase();
+        let of = format!("{} of {} scheduled requests completed", count(completed), count(self.scheduled()));
+        if carried {
+            format!("bound by the rate: {of} in the phase, no part at its limit")
+        } else {
+            format!(
+                "no part was at its limit, and yet only {of} in the phase ({})",
+                percent(self.carried_share())
+            )
+        }
+    }
+
+    fn concurrency(&self) -> (BoundBy, String) {
+        let connections = self.e.record.generator.connections;
+        let per_s = rate(self.e.record.result.rate_per_s);
+        let said =
+            format!("bound by concurrency: {connections} connections gave {per_s}, no part at its limit");
+        (BoundBy::Concurrency, said)
+    }
+
+    fn overloaded(&self, bound_by: BoundBy) -> Option<String> {
+        let share = self.carried_share();
+        (bound_by == BoundBy::Gateway && share < self.t.completed_share).then(|| {
+            format!(
+                "the gateway was at its limit and completed {} of {} scheduled requests in the phase ({}, at least {}): \
+                 the latency is the length of a queue",
+                count(self.completed_in_phase()),
+                count(self.scheduled()),
+                percent(share),
+                percent(self.t.completed_share)
+            )
+        })
+    }
+
+    fn throttled(&self) -> Option<String> {
+        let parts = [("gateway", self.e.data), ("upstream", self.e.origin), ("generator", self.e.generator)];
+        let said: Vec<String> = parts
+            .into_iter()
+            .filter_map(|(name, usage)| {
+                let (periods, throttled) = (usage?.periods?, usage?.periods_throttled?);
+                let share = throttled as f64 / periods.max(1) as f64;
+                (share > self.t.throttled_share).then(|| {
+                    format!(
+                        "the {name} in {} of {} quota periods ({})",
+                        count(throttled),
+                        count(periods),
+                        percent(share)
+                    )
+                })
+            })
+            .collect();
+        (!said.is_empty())
+            .then(|| format!("throttled: {} (at most {})", said.join(", "), percent(self.t.throttled_share)))
+    }
+
+    /// Errors above what is allowed. Where the gateway is overloaded, requests that were given up are the
+    /// overload, already said; broken and refused ones still count.
+    fn errors(&self, overloaded: bool) -> Option<String> {
+        let requests = &self.e.record.result.requests;
+        let allowed = self.e.errors_max.unwrap_or(self.t.error_share);
+        if requests.scheduled == 0 {
+            return Some("no request was scheduled in the phase: there is nothing to judge".into());
+        }
+        let given_up = if overloaded { 0 } else { requests.timed_out + requests.dropped };
+        let bad = requests.unexpected + requests.failed + given_up;
+        let share = bad as f64 / requests.scheduled as f64;
+        (share > allowed).then(|| {
+            format!(
+                "{} of {} scheduled requests went wrong ({}, at most {}): {} unexpected, {} failed, {} timed out, {} dropped",
+                count(bad),
+                count(requests.scheduled),
+                percent(share),
+                percent(allowed),
+                count(requests.unexpected),
+                count(requests.failed),
+                count(requests.timed_out),
+                count(requests.dropped)
+            )
+        })
+    }
+
+    fn implausible(&self) -> Option<String> {
+        let said: Vec<String> = [self.books(), self.counters(), self.below_floor(), self.in_flight()]
+            .into_iter()
+            .flatten()
+            .collect();
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+
+    fn books(&self) -> Option<String> {
+        let record = self.e.record;
+        let unbalanced = [("phase", &record.result.requests), ("whole load", &record.whole)]
+            .into_iter()
+            .find(|(_, books)| !books.balance());
+        unbalanced.map(|(name, books)| {
+            format!(
+                "the books of the {name} do not balance: {} scheduled, {} accounted for",
+                count(books.scheduled),
+                count(books.completed + books.failed + books.timed_out + books.dropped + books.in_flight)
+            )
+        })
+    }
+
+    fn counters(&self) -> Option<String> {
+        let counters = self.e.counters?;
+        let uncertain = counters.generator_uncertain + self.e.record.whole.in_flight;
+        // A gateway may answer an error by itself, which the origin then never sees.
+        let own_answers =
+            if counters.gateway_requests.is_some() { self.e.record.whole.unexpected } else { 0 };
+        let peers = [
+            ("gateway", counters.gateway_requests, uncertain),
+            ("origin", counters.origin_requests, uncertain + own_answers),
+        ];
+        let apart = peers.into_iter().find(|(_, counted, allowed)| {
+            counted.is_some_and(|counted| counted.abs_diff(counters.generator_sent) > *allowed)
+        });
+        apart.map(|(name, counted, allowed)| {
+            format!(
+                "counters disagree: the generator sent {}, the {name} counted {} (apart by at most {}, which broke or were in flight)",
+                count(counters.generator_sent),
+                count(counted.unwrap_or_default()),
+                count(allowed)
+            )
+        })
+    }
+
+    fn below_floor(&self) -> Option<String> {
+        let (floor, least) = (self.e.loopback_floor_ns?, self.e.record.result.latency_ns.min?);
+        (least < floor).then(|| {
+            format!(
+                "the least latency, {}, is below this host's loopback floor of {}",
+                time_ns(least as f64),
+                time_ns(floor as f64)
+            )
+        })
+    }
+
+    /// Little's law: requests in flight are rate x mean latency. In an open loop those that wait for a
+    /// connection may or may not be among the sampled, so either mean is accepted.
+    fn in_flight(&self) -> Option<String> {
+        let result = &self.e.record.result;
+        let sampled = self.e.record.generator.in_flight_mean?;
+        let unanswered = result.requests.scheduled.saturating_sub(result.requests.completed);
+        if unanswered as f64 > IN_FLIGHT_UNANSWERED_MAX * result.requests.scheduled as f64 {
+            return None;
+        }
+        let expected = |mean_ns: Option<f64>| mean_ns.map(|mean_ns| result.rate_per_s * mean_ns / 1e9);
+        let latency = expected(result.latency_ns.mean)?;
+        let near = |expected: f64| {
+            (sampled - expected).abs() <= IN_FLIGHT_TOLERANCE.max(IN_FLIGHT_TOLERANCE_SHARE * expected)
+        };
+        let accepted = near(latency) || expected(result.service_time_ns.mean).is_some_and(near);
+        (!accepted).then(|| {
+            format!(
+                "{} requests were in flight by sampling, {} by rate x mean latency",
+                number(sampled),
+                number(latency)
+            )
+        })
+    }
+
+    fn limit_not_applied(&self) -> Option<String> {
+        (!self.e.limits_applied)
+            .then(|| "a limit that was asked for could not be applied on this host".into())
+    }
+}

@@ -1,0 +1,115 @@
+//! Quantities as people read them: three significant digits, a unit, thousands separated.
+
+/// `52,031`: an integer with its thousands separated.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A number to three significant digits, and never fewer than its integer part: `1,234`, `123`, `12.3`, `0.123`.
+pub fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "n/a".into();
+    }
+    let sign = if value < 0.0 { "-" } else { "" };
+    let size = value.abs();
+    if size >= 99.95 {
+        return format!("{sign}{}", count(size.round() as u64));
+    }
+    let decimals = match size {
+        _ if size >= 9.995 => 1,
+        _ if size >= 0.9995 => 2,
+        _ => 3,
+    };
+    format!("{sign}{size:.decimals$}")
+}
+
+/// Requests per second: `52,031/s`.
+pub fn rate(per_s: f64) -> String {
+    format!("{}/s", number(per_s))
+}
+
+/// A time given in nanoseconds, in the unit that fits: `850 ns`, `74.5 µs`, `1.23 ms`, `2.00 s`.
+pub fn time_ns(ns: f64) -> String {
+    let (scaled, unit) = match ns.abs() {
+        size if size < 999.5 => return format!("{} ns", number(ns.round())),
+        size if size < 999_500.0 => (ns / 1e3, "µs"),
+        size if size < 999_500_000.0 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    format!("{} {unit}", number(scaled))
+}
+
+/// A size in bytes, in binary units: `14.2 MiB`.
+pub fn bytes(value: f64) -> String {
+    let (scaled, unit) = match value.abs() {
+        size if size < 1024.0 => return format!("{} B", number(value.round())),
+        size if size < 1024.0 * 1024.0 => (value / 1024.0, "KiB"),
+        size if size < 1024.0 * 1024.0 * 1024.0 => (value / (1024.0 * 1024.0), "MiB"),
+        _ => (value / (1024.0 * 1024.0 * 1024.0), "GiB"),
+    };
+    format!("{} {unit}", number(scaled))
+}
+
+/// A share of one as percent: `99.2 %`, and small shares to as many places as they need.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent == 0.0 {
+        return "0 %".into();
+    }
+    if percent.abs() < 0.1 {
+        return format!("{percent:.4} %");
+    }
+    if (99.95..100.0).contains(&percent) {
+        return format!("{percent:.3} %");
+    }
+    format!("{} %", number(percent))
+}
+
+/// Cores: `0.497`.
+pub fn cores(value: f64) -> String {
+    number(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits_and_separate_thousands() {
+        let check = |value: f64, expected: &str| assert_eq!(number(value), expected);
+        check(52_031.4, "52,031");
+        check(1_234_567.0, "1,234,567");
+        check(100.4, "100");
+        check(99.96, "100");
+        check(12.34, "12.3");
+        check(9.996, "10.0");
+        check(1.0, "1.00");
+        check(0.1234, "0.123");
+        check(-1_500.0, "-1,500");
+        check(f64::NAN, "n/a");
+    }
+
+    #[test]
+    fn units_follow_the_size() {
+        assert_eq!(time_ns(850.0), "850 ns");
+        assert_eq!(time_ns(74_500.0), "74.5 µs");
+        assert_eq!(time_ns(999_700.0), "1.00 ms");
+        assert_eq!(time_ns(-1_230_000.0), "-1.23 ms");
+        assert_eq!(time_ns(2e9), "2.00 s");
+        assert_eq!(bytes(512.0), "512 B");
+        assert_eq!(bytes(14.2 * 1024.0 * 1024.0), "14.2 MiB");
+        assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(0.0005), "0.0500 %");
+        assert_eq!(percent(0.992), "99.2 %");
+        assert_eq!(percent(0.99996), "99.996 %");
+        assert_eq!(rate(5_000.0), "5,000/s");
+    }
+}

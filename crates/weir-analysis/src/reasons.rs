@@ -1,0 +1,93 @@
+//! The closed list of reasons, and which metrics each of them voids.
+
+use weir_results::{Reason, Verdicts};
+
+/// A metric that a verdict is given for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// Requests per second.
+    Throughput,
+    /// Every latency figure.
+    Latency,
+    /// CPU use, CPU time per request, and with them the other resources (memory).
+    Cpu,
+}
+
+const ALL: &[Metric] = &[Metric::Throughput, Metric::Latency, Metric::Cpu];
+const LATENCY_ONLY: &[Metric] = &[Metric::Latency];
+
+/// The metrics that a reason voids.
+///
+/// Only two reasons leave something standing. *Overloaded* and *throttled* say that the gateway had more
+/// work than its limit allows: it carried what it could and spent what it spent, but the times are a
+/// queue's length or a quota's pauses. Every other reason means that the load point was not the one in
+/// the cell's name. CPU time per request depends on the load point, so it falls with the rest.
+pub fn voids(reason: Reason) -> &'static [Metric] {
+    match reason {
+        Reason::Overloaded | Reason::Throttled => LATENCY_ONLY,
+        Reason::GeneratorLimited
+        | Reason::UpstreamLimited
+        | Reason::HostDisturbed
+        | Reason::Errors
+        | Reason::NotStationary
+        | Reason::Noisy
+        | Reason::Implausible
+        | Reason::LimitNotApplied => ALL,
+    }
+}
+
+/// The reason's name in reports, as in the JSON: `generator-limited`.
+pub fn reason_name(reason: Reason) -> &'static str {
+    match reason {
+        Reason::GeneratorLimited => "generator-limited",
+        Reason::UpstreamLimited => "upstream-limited",
+        Reason::HostDisturbed => "host-disturbed",
+        Reason::Overloaded => "overloaded",
+        Reason::Throttled => "throttled",
+        Reason::Errors => "errors",
+        Reason::NotStationary => "not-stationary",
+        Reason::Noisy => "noisy",
+        Reason::Implausible => "implausible",
+        Reason::LimitNotApplied => "limit-not-applied",
+    }
+}
+
+/// The verdicts that `reasons` amount to.
+pub(crate) fn verdicts(reasons: &[Reason]) -> Verdicts {
+    let of =
+        |metric: Metric| reasons.iter().copied().filter(|reason| voids(*reason).contains(&metric)).collect();
+    Verdicts { throughput: of(Metric::Throughput), latency: of(Metric::Latency), cpu: of(Metric::Cpu) }
+}
+
+/// The reasons that void `metric` in `verdicts`; empty means *valid*.
+pub(crate) fn reasons_for(verdicts: &Verdicts, metric: Metric) -> &[Reason] {
+    match metric {
+        Metric::Throughput => &verdicts.throughput,
+        Metric::Latency => &verdicts.latency,
+        Metric::Cpu => &verdicts.cpu,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_json() {
+        for reason in [
+            Reason::GeneratorLimited,
+            Reason::UpstreamLimited,
+            Reason::HostDisturbed,
+            Reason::Overloaded,
+            Reason::Throttled,
+            Reason::Errors,
+            Reason::NotStationary,
+            Reason::Noisy,
+            Reason::Implausible,
+            Reason::LimitNotApplied,
+        ] {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason_name(reason));
+            assert!(voids(reason).contains(&Metric::Latency), "{reason:?} voids at least latency");
+        }
+    }
+}
