@@ -1,0 +1,168 @@
+//! The request target's four forms and the authority in them and in Host (RFC 9112, 3.2).
+
+use std::net::Ipv6Addr;
+
+use crate::HeadError;
+
+/// A target taken apart.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Target<'a> {
+    /// The authority of the absolute-form and the authority-form.
+    pub(crate) authority: Option<&'a str>,
+    /// What is looked up: starts with `/`, or is `*` (OPTIONS), or is empty (CONNECT).
+    pub(crate) path_and_query: &'a str,
+}
+
+impl<'a> Target<'a> {
+    #[inline]
+    pub(crate) fn parse(method: &str, target: &'a str) -> Result<Self, HeadError> {
+        if !target.is_ascii() {
+            return Err(HeadError::TargetByte);
+        }
+        if memchr::memchr(b'#', target.as_bytes()).is_some() {
+            return Err(HeadError::TargetFragment);
+        }
+        let is_connect = method == "CONNECT";
+        if target.starts_with('/') && !is_connect {
+            return Ok(Target { authority: None, path_and_query: target });
+        }
+        if is_connect { Target::authority_form(target) } else { Target::other_form(method, target) }
+    }
+
+    fn authority_form(target: &'a str) -> Result<Self, HeadError> {
+        if target.contains('/') || target == "*" {
+            return Err(HeadError::TargetForm);
+        }
+        // An IPv6 address has colons too, but none after its bracket.
+        let has_port =
+            target.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && !port.contains(']'));
+        match parse_authority(target.as_bytes()) {
+            Some(authority) if has_port => Ok(Target { authority: Some(authority), path_and_query: "" }),
+            _ => Err(HeadError::Target),
+        }
+    }
+
+    fn other_form(method: &str, target: &'a str) -> Result<Self, HeadError> {
+        let is_options = method == "OPTIONS";
+        if target == "*" {
+            return match is_options {
+                true => Ok(Target { authority: None, path_and_query: target }),
+                false => Err(HeadError::TargetForm),
+            };
+        }
+        let Some((scheme, rest)) = target.split_once("://") else {
+            let is_authority = parse_authority(target.as_bytes()).is_some();
+            return Err(if is_authority { HeadError::TargetForm } else { HeadError::Target });
+        };
+        if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+            return Err(HeadError::Target);
+        }
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let path_and_query = match path {
+            "" if is_options => "*",
+            "" => "/",
+            // A query without a path is valid, but has no form that could be passed on as it is.
+            _ if path.starts_with('?') => return Err(HeadError::Target),
+            _ => path,
+        };
+        let authority = parse_authority(authority.as_bytes()).ok_or(HeadError::Target)?;
+        Ok(Target { authority: Some(authority), path_and_query })
+    }
+}
+
+/// A host with an optional port, or `None` where the bytes are something else, empty too.
+#[inline]
+pub(crate) fn parse_authority(bytes: &[u8]) -> Option<&str> {
+    let authority = std::str::from_utf8(bytes).ok()?;
+    let (host_is_valid, rest) = match authority.strip_prefix('[') {
+        Some(inner) => {
+            let (address, rest) = inner.split_once(']')?;
+            (address.parse::<Ipv6Addr>().is_ok(), rest)
+        }
+        None => {
+            let (host, rest) = authority.split_at(memchr::memchr(b':', bytes).unwrap_or(bytes.len()));
+            (is_registered_name(host.as_bytes()), rest)
+        }
+    };
+    let port_is_valid = match rest.strip_prefix(':') {
+        None => rest.is_empty(),
+        Some("") => true,
+        Some(port) => port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok(),
+    };
+    (host_is_valid && port_is_valid).then_some(authority)
+}
+
+/// Whether the bytes are a name or an IPv4 address by RFC 3986, 3.2.2, and not empty.
+fn is_registered_name(host: &[u8]) -> bool {
+    let mut bytes = host.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {}
+            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => {}
+            b'%' => {
+                let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
+                if !is_digit(bytes.next()) || !is_digit(bytes.next()) {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+    }
+    !host.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorities() {
+        for good in
+            ["a", "a.b", "A-1.b:80", "a:", "127.0.0.1:65535", "[::1]", "[2001:db8::1]:8080", "a%20b", "a_b"]
+        {
+            assert_eq!(parse_authority(good.as_bytes()), Some(good));
+        }
+        for bad in [
+            "", ":80", "a:b", "a:65536", "a:+1", "a:80:80", "a b", "a/b", "u@a", "a%2", "[::1", "[::1]x",
+            "[]",
+        ] {
+            assert_eq!(parse_authority(bad.as_bytes()), None, "{bad}");
+        }
+        assert_eq!(parse_authority(b"\xff"), None);
+    }
+
+    #[test]
+    fn forms_go_with_methods() {
+        let good = [
+            ("GET", "/a?b", None, "/a?b"),
+            ("GET", "http://a/b?c", Some("a"), "/b?c"),
+            ("GET", "HTTPS://a:443", Some("a:443"), "/"),
+            ("OPTIONS", "*", None, "*"),
+            ("OPTIONS", "http://a", Some("a"), "*"),
+            ("CONNECT", "a:443", Some("a:443"), ""),
+            ("CONNECT", "[::1]:443", Some("[::1]:443"), ""),
+        ];
+        for (method, target, authority, path_and_query) in good {
+            assert_eq!(Target::parse(method, target), Ok(Target { authority, path_and_query }));
+        }
+        let bad = [
+            ("GET", "*", HeadError::TargetForm),
+            ("GET", "a:80", HeadError::TargetForm),
+            ("CONNECT", "/", HeadError::TargetForm),
+            ("CONNECT", "http://a/", HeadError::TargetForm),
+            ("CONNECT", "a", HeadError::Target),
+            ("CONNECT", "a:", HeadError::Target),
+            ("CONNECT", "[::1]", HeadError::Target),
+            ("GET", "ftp://a/", HeadError::Target),
+            ("GET", "http:///b", HeadError::Target),
+            ("GET", "http://u@a/", HeadError::Target),
+            ("GET", "http://a?x", HeadError::Target),
+            ("GET", "?x", HeadError::Target),
+            ("GET", "/#x", HeadError::TargetFragment),
+            ("GET", "/\u{e9}", HeadError::TargetByte),
+        ];
+        for (method, target, error) in bad {
+            assert_eq!(Target::parse(method, target), Err(error), "{method} {target}");
+        }
+    }
+}
