@@ -1,1 +1,32 @@
-//! The gateway's configuration model, its validation and the immutable compiled table.
+//! The gateway's configuration: what it can say, whether it holds together, and the table that workers route by.
+//!
+//! ```text
+//! Configuration (a file's form) --> Batch of keyed Changes --> State --> Table
+//!      model.rs                        change.rs            state.rs   table.rs
+//! ```
+//!
+//! - A **source** (a file; later Kubernetes, NATS, xDS) speaks in [`Batch`]es of [`Change`]s, each about one resource
+//!   known by its [`Key`]. It gets an outcome for each resource.
+//! - [`State`] is the sum of all batches. It refuses a bad batch whole, or only the bad resources in it, as the batch
+//!   asks ([`Policy`]).
+//! - [`Table`] is compiled from a state, immutable, and shared by all workers. The most specific route wins, and the
+//!   cost of finding it depends on the request's labels and segments, never on the number of routes.
+//!
+//! This crate does no I/O, and knows of no source and no data plane.
+
+mod change;
+mod host;
+mod model;
+mod path;
+mod paths;
+mod problem;
+mod state;
+mod table;
+mod validate;
+
+pub use change::{Batch, Change, Key, Policy, Resource};
+pub use model::{Backend, Configuration, Limits, Listener, OneOrMany, Route, Settings, Timeouts};
+pub use path::{PathProblem, check_path, rewritten};
+pub use problem::Problem;
+pub use state::{Applied, State};
+pub use table::{BackendEntry, Match, Table, Target};

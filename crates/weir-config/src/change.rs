@@ -1,0 +1,95 @@
+//! Keyed changes: how every source speaks of configuration.
+
+use crate::model::{Backend, Configuration, Listener, Route, Settings};
+
+/// Which resource. A file knows its listeners and routes by their positions, as in `routes[3]`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// What holds for the whole gateway.
+    Settings,
+    /// A listener.
+    Listener(String),
+    /// A backend by the name that routes use.
+    Backend(String),
+    /// A route.
+    Route(String),
+}
+
+/// The content of a resource.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Resource {
+    /// What holds for the whole gateway.
+    Settings(Settings),
+    /// An address that clients connect to.
+    Listener(Listener),
+    /// A service.
+    Backend(Backend),
+    /// A route.
+    Route(Route),
+}
+
+/// One thing that changes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// The resource is now this, new or not. The key and the content are of one kind.
+    Put(Key, Resource),
+    /// The resource is gone.
+    Remove(Key),
+}
+
+/// What a bad resource does to its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The whole batch is refused: a file.
+    AllOrNothing,
+    /// It alone is refused, and keeps its former content where it had one: a dynamic source.
+    EachAlone,
+}
+
+/// Changes that come into force together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// The source's own version, for messages.
+    pub version: u64,
+    /// What a bad resource does to the others.
+    pub policy: Policy,
+    /// In order.
+    pub changes: Vec<Change>,
+}
+
+impl Key {
+    /// The name within its kind.
+    pub fn name(&self) -> &str {
+        match self {
+            Key::Settings => "settings",
+            Key::Listener(name) | Key::Backend(name) | Key::Route(name) => name,
+        }
+    }
+}
+
+impl Change {
+    /// Which resource it is about.
+    pub fn key(&self) -> &Key {
+        match self {
+            Change::Put(key, _) | Change::Remove(key) => key,
+        }
+    }
+}
+
+impl Configuration {
+    /// The resources of a file, each under its key.
+    pub fn into_resources(self) -> Vec<(Key, Resource)> {
+        let settings = Settings { workers: self.workers, limits: self.limits, timeouts: self.timeouts };
+        let mut resources = vec![(Key::Settings, Resource::Settings(settings))];
+        for (index, listener) in self.listeners.into_iter().enumerate() {
+            resources.push((Key::Listener(format!("listeners[{index}]")), Resource::Listener(listener)));
+        }
+        for (name, backend) in self.backends {
+            resources.push((Key::Backend(name), Resource::Backend(backend)));
+        }
+        for (index, route) in self.routes.into_iter().enumerate() {
+            resources.push((Key::Route(format!("routes[{index}]")), Resource::Route(route)));
+        }
+        resources
+    }
+}

@@ -1,0 +1,121 @@
+//! Host names: patterns of routes, and the name inside a request's authority.
+
+use std::fmt;
+
+/// The longest host name that DNS knows, in bytes.
+pub(crate) const HOST_BYTES_MAX: usize = 253;
+
+/// A checked pattern, in lower case.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum HostPattern {
+    /// `example.com`
+    Exact(String),
+    /// `*.example.com`, kept as `.example.com`.
+    Suffix(String),
+}
+
+impl HostPattern {
+    /// The pattern in `text`, or what is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<HostPattern, String> {
+        let (wildcard, name) = match text.strip_prefix("*.") {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        if name.is_empty() {
+            return Err(format!("`{text}` is not a host name: it is empty"));
+        }
+        if name.contains('*') {
+            return Err(format!(
+                "`{text}`: a wildcard can only be the whole first label, as in `*.example.com`"
+            ));
+        }
+        if name.len() > HOST_BYTES_MAX {
+            return Err(format!("`{text}` is longer than {HOST_BYTES_MAX} bytes"));
+        }
+        let address = !wildcard && name.starts_with('[');
+        if address {
+            let inner = name.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
+            if inner.and_then(|n| n.parse::<std::net::Ipv6Addr>().ok()).is_none() {
+                return Err(format!("`{text}` is not an IPv6 address in brackets without a port"));
+            }
+        } else if let Some((_, port)) = name.split_once(':') {
+            let _ = port;
+            return Err(format!("`{text}` has a port; hosts match on any port, so leave it out"));
+        } else if !name.split('.').all(is_label) {
+            return Err(format!("`{text}` is not a host name"));
+        }
+        let lower = name.to_ascii_lowercase();
+        Ok(if wildcard { HostPattern::Suffix(format!(".{lower}")) } else { HostPattern::Exact(lower) })
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostPattern::Exact(name) => f.write_str(name),
+            HostPattern::Suffix(suffix) => write!(f, "*{suffix}"),
+        }
+    }
+}
+
+fn is_label(label: &str) -> bool {
+    let body = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    !label.is_empty() && label.len() <= 63 && label.bytes().all(body)
+}
+
+/// A host name in lower case on the stack, taken from an authority: without its port and without one closing dot.
+pub(crate) struct LowerHost {
+    bytes: [u8; HOST_BYTES_MAX],
+    len: usize,
+}
+
+impl LowerHost {
+    /// `None` when the name is longer than any configured one can be.
+    pub(crate) fn of(authority: &str) -> Option<LowerHost> {
+        let name = without_port(authority);
+        let name = name.strip_suffix('.').unwrap_or(name);
+        let mut host = LowerHost { bytes: [0; HOST_BYTES_MAX], len: name.len() };
+        let room = host.bytes.get_mut(..name.len())?;
+        room.copy_from_slice(name.as_bytes());
+        room.make_ascii_lowercase();
+        Some(host)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        // Lowering ASCII letters keeps UTF-8 valid, so this never takes the default.
+        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+fn without_port(authority: &str) -> &str {
+    if authority.starts_with('[') {
+        return authority.find(']').map_or(authority, |end| &authority[..=end]);
+    }
+    authority.find(':').map_or(authority, |colon| &authority[..colon])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lower(authority: &str) -> String {
+        LowerHost::of(authority).map(|h| h.as_str().to_owned()).unwrap_or_default()
+    }
+
+    #[test]
+    fn an_authority_loses_case_port_and_closing_dot() {
+        assert_eq!(lower("Example.COM:8080"), "example.com");
+        assert_eq!(lower("example.com."), "example.com");
+        assert_eq!(lower("[::1]:80"), "[::1]");
+        assert_eq!(lower(""), "");
+        assert!(LowerHost::of(&"a".repeat(254)).is_none());
+    }
+
+    #[test]
+    fn patterns_are_checked() {
+        assert_eq!(HostPattern::parse("*.A.b"), Ok(HostPattern::Suffix(".a.b".into())));
+        for wrong in ["", "*.", "a.*.b", "*", "a:80", "a..b", "a b", "[::1", "ä.de"] {
+            assert!(HostPattern::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

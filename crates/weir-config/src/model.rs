@@ -1,0 +1,180 @@
+//! What a configuration file can say.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_document::{Size, Time};
+
+/// A whole configuration, as a file holds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    /// Where clients connect.
+    pub listeners: Vec<Listener>,
+    /// Worker threads; one for each CPU the process may use when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
+    /// What goes where. The most specific route wins, whatever the order.
+    #[serde(default)]
+    pub routes: Vec<Route>,
+    /// The services behind the gateway, by name.
+    #[serde(default)]
+    pub backends: BTreeMap<String, Backend>,
+    /// Bounds on what is held.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Bounds on what is waited for.
+    #[serde(default)]
+    pub timeouts: Timeouts,
+}
+
+/// One address that clients connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Listener {
+    /// IP address and port.
+    #[schemars(with = "String")]
+    pub address: SocketAddr,
+    /// The name in counters; the address when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// Requests that match go to one backend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// The name in messages; the position in the file when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Host names, exact or `*.suffix` (one label or more before the suffix). Empty: every host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// A path prefix, matched by whole segments: `/api` matches `/api` and `/api/x`, not `/apix`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Whole paths, one or a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact: Option<OneOrMany>,
+    /// The backend's name.
+    pub backend: String,
+    /// Replaces the matched prefix, or the whole path of an exact match; the query is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rewrite: Option<String>,
+}
+
+/// One string or a list of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OneOrMany {
+    /// `exact: /a`
+    One(String),
+    /// `exact: [/a, /b]`
+    Many(Vec<String>),
+}
+
+impl OneOrMany {
+    /// All of them.
+    pub fn as_slice(&self) -> &[String] {
+        match self {
+            OneOrMany::One(one) => std::slice::from_ref(one),
+            OneOrMany::Many(many) => many,
+        }
+    }
+}
+
+/// A service behind the gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Backend {
+    /// Where it runs, taken in turn. With none, requests for it are answered 503.
+    #[schemars(with = "Vec<String>")]
+    pub endpoints: Vec<SocketAddr>,
+}
+
+/// Bounds on what the gateway holds for its clients.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// A request's or a response's head, start line and fields together.
+    pub head: Size,
+    /// Fields in a head.
+    pub fields: u32,
+    /// A request's body.
+    pub body: Size,
+    /// Client connections, of the whole process.
+    pub connections: u32,
+    /// Connections to one backend, of the whole process.
+    pub upstream_connections: u32,
+    /// Idle connections that one worker keeps to one endpoint.
+    pub idle_upstream_connections: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            head: Size(32 << 10),
+            fields: 100,
+            body: Size(1 << 30),
+            connections: 10_000,
+            upstream_connections: 8_192,
+            idle_upstream_connections: 512,
+        }
+    }
+}
+
+/// Bounds on what the gateway waits for. They are kept on a wheel that turns every 100 ms, so each ends up to 200 ms
+/// late and never early.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timeouts {
+    /// From a request's first byte to the end of its head.
+    pub head: Time,
+    /// Without progress in a request's or a response's body.
+    pub body: Time,
+    /// Without progress in writing to a client or an upstream.
+    pub write: Time,
+    /// For a connection to an upstream.
+    pub connect: Time,
+    /// From the whole request sent to the head of its response.
+    pub response: Time,
+    /// Between two requests of a client's connection.
+    pub idle: Time,
+    /// Between two requests of an upstream's connection.
+    pub upstream_idle: Time,
+    /// Without a byte in either direction of an upgraded connection.
+    pub upgraded: Time,
+    /// From the signal to stop to the end, whatever is still open.
+    pub drain: Time,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        let seconds = |s| Time(Duration::from_secs(s));
+        Timeouts {
+            head: seconds(10),
+            body: seconds(30),
+            write: seconds(30),
+            connect: seconds(5),
+            response: seconds(60),
+            idle: seconds(75),
+            upstream_idle: seconds(55),
+            upgraded: seconds(3600),
+            drain: seconds(30),
+        }
+    }
+}
+
+/// What holds for the whole gateway.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Worker threads; `None` is one for each CPU.
+    pub workers: Option<u32>,
+    /// Bounds on what is held.
+    pub limits: Limits,
+    /// Bounds on what is waited for.
+    pub timeouts: Timeouts,
+}

@@ -1,0 +1,33 @@
+//! What is wrong with a configuration, where, and what to do.
+
+use std::fmt;
+
+/// One thing that is wrong. Its cause is always the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The field: `routes[3].backend`.
+    pub place: String,
+    /// What is wrong with it.
+    pub message: String,
+    /// What would be right, where that can be told.
+    pub remedy: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(place: impl Into<String>, message: impl Into<String>) -> Problem {
+        Problem { place: place.into(), message: message.into(), remedy: None }
+    }
+
+    pub(crate) fn help(mut self, remedy: impl Into<String>) -> Problem {
+        self.remedy = Some(remedy.into());
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+impl std::error::Error for Problem {}

@@ -1,0 +1,180 @@
+//! The sum of all batches, and what each did to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::change::{Batch, Change, Key, Policy, Resource};
+use crate::model::{Backend, Listener, Route, Settings};
+use crate::problem::Problem;
+use crate::table::{Conflict, Table};
+use crate::validate;
+
+/// All resources in force.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    version: u64,
+    pub(crate) settings: Settings,
+    pub(crate) listeners: BTreeMap<String, Listener>,
+    pub(crate) backends: BTreeMap<String, Arc<Backend>>,
+    pub(crate) routes: BTreeMap<String, Arc<Route>>,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub struct Applied {
+    /// The resources that were refused, each with its reason.
+    pub refused: Vec<(Key, Problem)>,
+    /// The new table, unless the batch was refused whole; then nothing has changed.
+    pub table: Option<Arc<Table>>,
+}
+
+impl State {
+    /// Takes a batch in, or what is good of it, and compiles the outcome.
+    pub fn apply(&mut self, batch: Batch) -> Applied {
+        let mut refused = BTreeMap::new();
+        let mut next = self.clone();
+        let touched: BTreeSet<Key> = batch.changes.iter().map(|c| c.key().clone()).collect();
+        for change in batch.changes {
+            next.take(change, &mut refused);
+        }
+        // Every turn puts at least one resource back to what it was, and what was before held together.
+        loop {
+            let found = match next.contradictions(self, &touched, &refused) {
+                found if !found.is_empty() => found,
+                _ => match Table::compile(self.version + 1, &next) {
+                    Ok(table) => return self.conclude(batch.policy, next, table, refused),
+                    Err(conflicts) => blame(conflicts, &touched, &refused),
+                },
+            };
+            for (key, problem) in found {
+                next.put_back(&key, self);
+                refused.insert(key, problem);
+            }
+            if batch.policy == Policy::AllOrNothing || self.listeners.is_empty() && next.listeners.is_empty()
+            {
+                return Applied { refused: refused.into_iter().collect(), table: None };
+            }
+        }
+    }
+
+    fn conclude(
+        &mut self,
+        policy: Policy,
+        next: State,
+        table: Table,
+        refused: BTreeMap<Key, Problem>,
+    ) -> Applied {
+        let refused: Vec<_> = refused.into_iter().collect();
+        if policy == Policy::AllOrNothing && !refused.is_empty() {
+            return Applied { refused, table: None };
+        }
+        *self = next;
+        self.version = table.version;
+        Applied { refused, table: Some(Arc::new(table)) }
+    }
+
+    fn take(&mut self, change: Change, refused: &mut BTreeMap<Key, Problem>) {
+        match change {
+            Change::Put(key, resource) => match validate::check(key.name(), &resource) {
+                Ok(()) => self.put(&key, resource),
+                Err(problem) => drop(refused.insert(key, problem)),
+            },
+            Change::Remove(key) => self.remove(&key),
+        }
+    }
+
+    fn put(&mut self, key: &Key, resource: Resource) {
+        let name = key.name().to_owned();
+        match resource {
+            Resource::Settings(settings) => self.settings = settings,
+            Resource::Listener(listener) => drop(self.listeners.insert(name, listener)),
+            Resource::Backend(backend) => match self.backends.get(&name) {
+                Some(same) if **same == backend => {}
+                _ => drop(self.backends.insert(name, Arc::new(backend))),
+            },
+            Resource::Route(route) => drop(self.routes.insert(name, Arc::new(route))),
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        match key {
+            Key::Settings => self.settings = Settings::default(),
+            Key::Listener(name) => drop(self.listeners.remove(name)),
+            Key::Backend(name) => drop(self.backends.remove(name)),
+            Key::Route(name) => drop(self.routes.remove(name)),
+        }
+    }
+
+    /// Makes one resource what it is in `before`.
+    fn put_back(&mut self, key: &Key, before: &State) {
+        let name = key.name();
+        match key {
+            Key::Settings => self.settings = before.settings.clone(),
+            Key::Listener(_) => put_back(&mut self.listeners, &before.listeners, name),
+            Key::Backend(_) => put_back(&mut self.backends, &before.backends, name),
+            Key::Route(_) => put_back(&mut self.routes, &before.routes, name),
+        }
+    }
+
+    /// Resources that don't find what they name, or exclude each other; each a key that the batch touched.
+    fn contradictions(
+        &self,
+        before: &State,
+        touched: &BTreeSet<Key>,
+        refused: &BTreeMap<Key, Problem>,
+    ) -> Vec<(Key, Problem)> {
+        let mut found = Vec::new();
+        for (name, route) in self.routes.iter().filter(|(_, r)| !self.backends.contains_key(&r.backend)) {
+            let changed = before.routes.get(name).is_none_or(|old| old != route);
+            if changed {
+                let problem =
+                    validate::no_such_backend(name, route, self.backends.keys().map(String::as_str));
+                found.push((Key::Route(name.clone()), problem));
+            } else {
+                let message = format!("backend `{}` is still used by {name}", route.backend);
+                found.push((Key::Backend(route.backend.clone()), Problem::new("backends", message)));
+            }
+        }
+        let mut addresses = BTreeMap::new();
+        for (name, listener) in &self.listeners {
+            let Some(other) = addresses.insert(listener.address, name) else { continue };
+            if listener.address.port() == 0 {
+                continue;
+            }
+            let [here, there] = [name, other].map(|n| Key::Listener(n.clone()));
+            let key = if touched.contains(&here) && !refused.contains_key(&here) { here } else { there };
+            let message = format!("{} is the address of {other} already", listener.address);
+            found.push((key, Problem::new(format!("{name}.address"), message)));
+        }
+        if self.listeners.is_empty() && !refused.contains_key(&Key::Settings) {
+            let problem = Problem::new("listeners", "there is none, so nobody could connect")
+                .help("`listeners: [{ address: 127.0.0.1:8080 }]`");
+            found.push((Key::Settings, problem));
+        }
+        found
+    }
+}
+
+fn put_back<V: Clone>(now: &mut BTreeMap<String, V>, before: &BTreeMap<String, V>, name: &str) {
+    match before.get(name) {
+        Some(old) => drop(now.insert(name.to_owned(), old.clone())),
+        None => drop(now.remove(name)),
+    }
+}
+
+/// Of two routes that want the same, the one that the batch changed is at fault.
+fn blame(
+    conflicts: Vec<Conflict>,
+    touched: &BTreeSet<Key>,
+    refused: &BTreeMap<Key, Problem>,
+) -> Vec<(Key, Problem)> {
+    let choose = |conflict: Conflict| {
+        let key = Key::Route(conflict.key);
+        let at_fault = touched.contains(&key) && !refused.contains_key(&key);
+        (if at_fault { key } else { Key::Route(conflict.taken_by) }, conflict.problem)
+    };
+    conflicts.into_iter().map(choose).collect()
+}
+
+#[cfg(test)]
+mod tests;

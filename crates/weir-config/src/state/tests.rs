@@ -1,0 +1,127 @@
+//! Batches, good and bad.
+
+use super::*;
+use crate::model::Configuration;
+
+fn resources(text: &str) -> Vec<(Key, Resource)> {
+    weir_document::read::<Configuration>("test.yaml", text).unwrap().into_resources()
+}
+
+fn batch(policy: Policy, text: &str) -> Batch {
+    let changes = resources(text).into_iter().map(|(k, r)| Change::Put(k, r)).collect();
+    Batch { version: 1, policy, changes }
+}
+
+const GOOD: &str = "
+listeners: [{ address: 127.0.0.1:8080 }]
+workers: 1
+routes:
+  - { hosts: [example.com], path: /api, backend: api }
+  - { exact: [/get/1, /get/2], backend: api, rewrite: / }
+backends: { api: { endpoints: [127.0.0.1:9000] } }
+";
+
+fn check_refused(text: &str, expected: &[(&str, &str)]) {
+    let mut state = State::default();
+    let applied = state.apply(batch(Policy::AllOrNothing, text));
+    let told: Vec<(String, String)> =
+        applied.refused.iter().map(|(_, p)| (p.to_string(), p.remedy.clone().unwrap_or_default())).collect();
+    let expected: Vec<(String, String)> =
+        expected.iter().map(|(m, r)| ((*m).to_owned(), (*r).to_owned())).collect();
+    assert_eq!(told, expected);
+    assert!(applied.table.is_none());
+    assert!(state.routes.is_empty(), "a refused file leaves nothing behind");
+}
+
+#[test]
+fn the_example_compiles() {
+    let table = State::default().apply(batch(Policy::AllOrNothing, GOOD)).table.unwrap();
+    assert_eq!(table.find("example.com:8080", "/api/x").unwrap().matched, 4);
+    assert_eq!(table.find("example.com", "/get/2").unwrap().target.rewrite.as_deref(), Some("/"));
+    assert!(table.find("example.org", "/api/x").is_none());
+}
+
+#[test]
+fn problems_name_their_place_and_the_remedy() {
+    check_refused(
+        &GOOD.replace("/api, backend: api", "/api, backend: apy"),
+        &[("routes[0].backend: no backend is named `apy`", "did you mean `api`?")],
+    );
+    check_refused(
+        &GOOD.replace("[example.com]", "['exa mple']"),
+        &[(
+            "routes[0].hosts[0]: `exa mple` is not a host name",
+            "write `example.com`, or `*.example.com` for the names below it",
+        )],
+    );
+    check_refused(
+        &GOOD.replace("path: /api", "path: api"),
+        &[("routes[0].path: `api` does not begin with `/`", "")],
+    );
+    check_refused(
+        &GOOD.replace("[/get/1, /get/2]", "[/get/1, /get/1]"),
+        &[(
+            "routes[1].exact: every host with exact `/get/1` is taken by routes[1] already",
+            "give each host and path to one route",
+        )],
+    );
+    check_refused(&GOOD.replace("workers: 1", "workers: 0"), &[("workers: 0 is not within 1 and 1024", "")]);
+    check_refused(
+        &GOOD.replace("[{ address: 127.0.0.1:8080 }]", "[]"),
+        &[(
+            "listeners: there is none, so nobody could connect",
+            "`listeners: [{ address: 127.0.0.1:8080 }]`",
+        )],
+    );
+    check_refused(
+        &GOOD.replace(
+            "[{ address: 127.0.0.1:8080 }]",
+            "[{ address: 127.0.0.1:80 }, { address: 127.0.0.1:80 }]",
+        ),
+        &[("listeners[1].address: 127.0.0.1:80 is the address of listeners[0] already", "")],
+    );
+}
+
+#[test]
+fn a_file_changes_all_or_nothing() {
+    let mut state = State::default();
+    assert!(state.apply(batch(Policy::AllOrNothing, GOOD)).table.is_some());
+    let before = state.routes.clone();
+    let bad = GOOD.replace("path: /api", "path: /new").replace("rewrite: /", "rewrite: no");
+    assert!(state.apply(batch(Policy::AllOrNothing, &bad)).table.is_none());
+    assert_eq!(state.routes, before);
+}
+
+#[test]
+fn a_dynamic_source_loses_only_its_bad_resource() {
+    let mut state = State::default();
+    state.apply(batch(Policy::AllOrNothing, GOOD));
+    let mixed = GOOD
+        .replace("path: /api, backend: api", "path: /new, backend: nowhere")
+        .replace("[/get/1, /get/2]", "[/get/3]");
+    let applied = state.apply(batch(Policy::EachAlone, &mixed));
+    assert_eq!(applied.refused.len(), 1);
+    let table = applied.table.unwrap();
+    assert!(table.find("example.com", "/api").is_some(), "the bad route keeps its former content");
+    assert!(table.find("example.com", "/get/3").is_some());
+    assert!(table.find("example.com", "/get/1").is_none());
+}
+
+#[test]
+fn a_backend_in_use_is_not_removed() {
+    let mut state = State::default();
+    state.apply(batch(Policy::AllOrNothing, GOOD));
+    let removal = vec![Change::Remove(Key::Backend("api".to_owned()))];
+    let applied = state.apply(Batch { version: 2, policy: Policy::EachAlone, changes: removal });
+    assert_eq!(applied.refused.len(), 1);
+    assert!(applied.table.unwrap().find("example.com", "/api").is_some());
+}
+
+#[test]
+fn unchanged_backends_are_shared_between_versions() {
+    let mut state = State::default();
+    let first = state.apply(batch(Policy::AllOrNothing, GOOD)).table.unwrap();
+    let second = state.apply(batch(Policy::AllOrNothing, GOOD)).table.unwrap();
+    assert!(second.version > first.version);
+    assert!(Arc::ptr_eq(&first.backends()[0].backend, &second.backends()[0].backend));
+}

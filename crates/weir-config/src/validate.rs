@@ -1,0 +1,147 @@
+//! Whether a resource is right by itself, and whether it finds the others that it names.
+
+use std::time::Duration;
+
+use weir_document::nearest;
+
+use crate::change::Resource;
+use crate::host::HostPattern;
+use crate::model::{Limits, Listener, OneOrMany, Route, Settings, Timeouts};
+use crate::path::{PathProblem, check_path};
+use crate::problem::Problem;
+
+const WORKERS_MAX: u32 = 1024;
+const HEAD_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
+const FIELDS: std::ops::RangeInclusive<u32> = 8..=1000;
+const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Whether `resource` is right by itself. `key` is its place in messages.
+pub(crate) fn check(key: &str, resource: &Resource) -> Result<(), Problem> {
+    match resource {
+        Resource::Settings(settings) => check_settings(settings),
+        Resource::Route(route) => check_route(key, route),
+        // An address that parses is a right one, and an empty list of endpoints is one that is empty for now.
+        Resource::Listener(Listener { .. }) => Ok(()),
+        Resource::Backend(_) => check_backend_name(key),
+    }
+}
+
+/// The problem of a route whose backend is not among `names`.
+pub(crate) fn no_such_backend<'n>(key: &str, route: &Route, names: impl Iterator<Item = &'n str>) -> Problem {
+    let problem = Problem::new(format!("{key}.backend"), format!("no backend is named `{}`", route.backend));
+    let names: Vec<&str> = names.collect();
+    match nearest(&route.backend, names.iter().copied()) {
+        Some(name) => problem.help(format!("did you mean `{name}`?")),
+        None if names.is_empty() => problem.help("add it under `backends`"),
+        None => problem.help(format!("there are: {}", names[..names.len().min(8)].join(", "))),
+    }
+}
+
+fn check_backend_name(name: &str) -> Result<(), Problem> {
+    let printable = |c: char| !c.is_control() && c != '"' && c != '\\';
+    if name.is_empty() || name.len() > 253 || !name.chars().all(printable) {
+        let message = format!("`{}` is not a name for a backend", name.escape_debug());
+        return Err(Problem::new("backends", message).help("use 1 to 253 printable characters"));
+    }
+    Ok(())
+}
+
+fn check_route(key: &str, route: &Route) -> Result<(), Problem> {
+    for (index, host) in route.hosts.iter().enumerate() {
+        HostPattern::parse(host).map_err(|wrong| {
+            Problem::new(format!("{key}.hosts[{index}]"), wrong)
+                .help("write `example.com`, or `*.example.com` for the names below it")
+        })?;
+    }
+    let exact = route.exact.as_ref().map(OneOrMany::as_slice);
+    match (&route.path, exact) {
+        (None, None) => {
+            return Err(Problem::new(key, "the route says no path").help("`path: /` takes every path"));
+        }
+        (Some(_), Some(_)) => {
+            return Err(Problem::new(key, "`path` and `exact` stand together").help("make two routes of it"));
+        }
+        (Some(prefix), None) => check_path_of(&format!("{key}.path"), prefix)?,
+        (None, Some([])) => return Err(Problem::new(format!("{key}.exact"), "the list is empty")),
+        (None, Some(paths)) => {
+            for (index, path) in paths.iter().enumerate() {
+                check_path_of(&format!("{key}.exact[{index}]"), path)?;
+            }
+        }
+    }
+    if let Some(rewrite) = &route.rewrite {
+        check_path_of(&format!("{key}.rewrite"), rewrite)?;
+    }
+    Ok(())
+}
+
+fn check_path_of(place: &str, path: &str) -> Result<(), Problem> {
+    let wrong = |message: String| Err(Problem::new(place, message));
+    match check_path(path) {
+        Err(PathProblem::NotAbsolute) => return wrong(format!("`{path}` does not begin with `/`")),
+        Err(PathProblem::DotSegment) => {
+            return wrong(format!("`{path}` has a dot segment; requests with those are refused"));
+        }
+        Ok(()) => {}
+    }
+    match path.chars().find(|&c| !c.is_ascii_graphic() || c == '?' || c == '#') {
+        Some('?') => wrong(format!("`{path}` has a query; routes match the path alone")),
+        Some('#') => wrong(format!("`{path}` has a fragment, which no request carries")),
+        Some(c) => {
+            wrong(format!("`{path}` has `{}`, which a request carries percent-encoded", c.escape_debug()))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_settings(settings: &Settings) -> Result<(), Problem> {
+    if let Some(workers) = settings.workers
+        && !(1..=WORKERS_MAX).contains(&workers)
+    {
+        return Err(Problem::new("workers", format!("{workers} is not within 1 and {WORKERS_MAX}")));
+    }
+    check_limits(&settings.limits)?;
+    check_timeouts(&settings.timeouts)
+}
+
+fn check_limits(limits: &Limits) -> Result<(), Problem> {
+    let wrong = |field: &str, message: String| Err(Problem::new(format!("limits.{field}"), message));
+    if !HEAD_BYTES.contains(&limits.head.0) {
+        return wrong("head", format!("{} is not within 1KiB and 1MiB", limits.head));
+    }
+    if !FIELDS.contains(&limits.fields) {
+        return wrong(
+            "fields",
+            format!("{} is not within {} and {}", limits.fields, FIELDS.start(), FIELDS.end()),
+        );
+    }
+    for (field, value) in
+        [("connections", limits.connections), ("upstream_connections", limits.upstream_connections)]
+    {
+        if value == 0 {
+            return wrong(field, "0 would serve nobody".to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn check_timeouts(timeouts: &Timeouts) -> Result<(), Problem> {
+    let all = [
+        ("head", timeouts.head),
+        ("body", timeouts.body),
+        ("write", timeouts.write),
+        ("connect", timeouts.connect),
+        ("response", timeouts.response),
+        ("idle", timeouts.idle),
+        ("upstream_idle", timeouts.upstream_idle),
+        ("upgraded", timeouts.upgraded),
+        ("drain", timeouts.drain),
+    ];
+    for (field, time) in all {
+        if time.0.is_zero() || time.0 > TIMEOUT_MAX {
+            let message = format!("{time} is not within 1ns and 30 days");
+            return Err(Problem::new(format!("timeouts.{field}"), message).help("everything has a limit"));
+        }
+    }
+    Ok(())
+}
