@@ -13,6 +13,7 @@
 mod error;
 mod json;
 mod nearest;
+mod place;
 mod quantity;
 mod rate;
 mod share;
@@ -24,6 +25,7 @@ use serde::de::DeserializeOwned;
 
 pub use error::DocumentError;
 pub use nearest::nearest;
+pub use place::place;
 pub use quantity::QuantityError;
 pub use rate::Rate;
 pub use share::Share;
