@@ -1,0 +1,407 @@
+//! One change per case to a valid load, at and beside each threshold.
+
+use weir_analysis::{Evidence, judge};
+use weir_results::{
+    ArrivalModel::{self, Closed, Open},
+    BoundBy, Counters, HostShare, Judgement, LoadRecord, LoadSecond, Reason, Thresholds, Usage, Verdicts,
+};
+
+use crate::records::{agreeing, quiet, record, usage};
+
+/// A load with all of its evidence, owned, to be changed.
+struct Load {
+    record: LoadRecord,
+    data: Option<Usage>,
+    origin: Option<Usage>,
+    generator: Option<Usage>,
+    counters: Counters,
+    host: HostShare,
+    limits_applied: bool,
+    loopback_floor_ns: Option<u64>,
+    errors_max: Option<f64>,
+}
+
+impl Load {
+    fn new(model: ArrivalModel) -> Self {
+        let record = record(model, 1_000, 2_000_000);
+        Self {
+            counters: agreeing(&record),
+            record,
+            data: Some(usage(0.5)),
+            origin: Some(usage(0.3)),
+            generator: Some(usage(0.35)),
+            host: quiet(),
+            limits_applied: true,
+            loopback_floor_ns: Some(20_000),
+            errors_max: None,
+        }
+    }
+
+    fn judge(&self) -> Judgement {
+        let evidence = Evidence {
+            record: &self.record,
+            data: self.data.as_ref(),
+            origin: self.origin.as_ref(),
+            generator: self.generator.as_ref(),
+            counters: Some(&self.counters),
+            host: Some(&self.host),
+            limits_applied: self.limits_applied,
+            loopback_floor_ns: self.loopback_floor_ns,
+            errors_max: self.errors_max,
+        };
+        judge(&evidence, &Thresholds::default())
+    }
+
+    fn books(&mut self, change: impl Fn(&mut weir_results::Requests)) {
+        change(&mut self.record.result.requests);
+        change(&mut self.record.whole);
+    }
+}
+
+/// What a judgement says must be: the bound, and the reasons for throughput, latency and CPU.
+#[track_caller]
+fn check(
+    model: ArrivalModel,
+    change: impl Fn(&mut Load),
+    bound_by: BoundBy,
+    [throughput, latency, cpu]: [&[Reason]; 3],
+) -> Judgement {
+    let mut load = Load::new(model);
+    change(&mut load);
+    let judgement = load.judge();
+    let expected = Verdicts { throughput: throughput.to_vec(), latency: latency.to_vec(), cpu: cpu.to_vec() };
+    assert_eq!(judgement.bound_by, bound_by, "{:?}", judgement.evidence);
+    assert_eq!(judgement.verdicts, expected, "{:?}", judgement.evidence);
+    let mut reasons = judgement.verdicts.latency.clone();
+    reasons.dedup();
+    assert_eq!(judgement.evidence.len(), reasons.len() + 1, "a sentence per reason and one for the bound");
+    judgement
+}
+
+const VALID: [&[Reason]; 3] = [&[], &[], &[]];
+
+fn all(reasons: &'static [Reason]) -> [&'static [Reason]; 3] {
+    [reasons; 3]
+}
+
+fn latency(reasons: &'static [Reason]) -> [&'static [Reason]; 3] {
+    [&[], reasons, &[]]
+}
+
+#[test]
+fn an_undisturbed_load_is_valid() {
+    check(Closed, |_| {}, BoundBy::Concurrency, VALID);
+    check(Open, |_| {}, BoundBy::Rate, VALID);
+}
+
+#[test]
+fn the_gateway_binds_from_95_percent_of_its_limit() {
+    let at = |share| move |load: &mut Load| load.data = Some(usage(share));
+    check(Closed, at(0.9499), BoundBy::Concurrency, VALID);
+    let judgement = check(Closed, at(0.95), BoundBy::Gateway, VALID);
+    assert_eq!(
+        judgement.evidence,
+        [
+            "bound by the gateway: the gateway used 0.950 cores, 95.0 % of its limit (at its limit from 95.0 %)"
+        ]
+    );
+    check(Open, at(0.95), BoundBy::Gateway, VALID);
+}
+
+#[test]
+fn a_part_without_a_limit_is_never_at_it() {
+    let unlimited = |load: &mut Load| {
+        load.data = Some(Usage { cpu_share_of_limit: None, ..usage(1.0) });
+        load.origin = Some(Usage { cpu_share_of_limit: None, ..usage(1.0) });
+        load.generator = Some(Usage { cpu_share_of_limit: None, ..usage(1.0) });
+    };
+    check(Closed, unlimited, BoundBy::Concurrency, VALID);
+}
+
+#[test]
+fn a_full_upstream_voids_everything() {
+    let at = |share| move |load: &mut Load| load.origin = Some(usage(share));
+    for model in [Closed, Open] {
+        check(model, at(0.95), BoundBy::Upstream, all(&[Reason::UpstreamLimited]));
+    }
+    check(Closed, at(0.949), BoundBy::Concurrency, VALID);
+}
+
+#[test]
+fn a_full_gateway_is_measured_in_a_closed_loop_whoever_else_is_busy() {
+    let both = |load: &mut Load| {
+        load.data = Some(usage(0.99));
+        load.origin = Some(usage(0.96));
+        load.generator = Some(usage(0.96));
+    };
+    check(Closed, both, BoundBy::Gateway, VALID);
+    check(Open, both, BoundBy::Gateway, all(&[Reason::GeneratorLimited, Reason::UpstreamLimited]));
+}
+
+#[test]
+fn a_squeezed_generator_is_called_generator_limited() {
+    let by_quota = |load: &mut Load| load.generator = Some(usage(0.95));
+    check(Closed, by_quota, BoundBy::Generator, all(&[Reason::GeneratorLimited]));
+    check(Open, by_quota, BoundBy::Generator, all(&[Reason::GeneratorLimited]));
+}
+
+#[test]
+fn a_closed_loop_worker_is_the_limit_above_90_percent_busy_while_the_gateway_is_below_90() {
+    let busy = |cpu_s: f64, runqueue_s: f64, gateway: f64| {
+        move |load: &mut Load| {
+            load.record.generator.worker_cpu_s = vec![1.0, cpu_s];
+            load.record.generator.worker_runqueue_s = vec![1.0, runqueue_s];
+            load.data = Some(usage(gateway));
+        }
+    };
+    check(Closed, busy(6.0, 3.0, 0.5), BoundBy::Concurrency, VALID);
+    let judgement = check(Closed, busy(6.0, 3.01, 0.5), BoundBy::Generator, all(&[Reason::GeneratorLimited]));
+    assert!(judgement.evidence[0].contains("generator worker 1"), "{:?}", judgement.evidence);
+    check(Closed, busy(9.5, 0.0, 0.9), BoundBy::Concurrency, VALID);
+    check(Closed, busy(9.5, 0.0, 0.8999), BoundBy::Generator, all(&[Reason::GeneratorLimited]));
+    check(Open, busy(9.5, 0.0, 0.5), BoundBy::Rate, VALID);
+    let no_schedstat = |load: &mut Load| {
+        load.record.generator.worker_cpu_s = vec![9.5];
+        load.record.generator.worker_runqueue_s = Vec::new();
+        load.data = None;
+        load.counters.gateway_requests = None;
+    };
+    check(Closed, no_schedstat, BoundBy::Generator, all(&[Reason::GeneratorLimited]));
+}
+
+#[test]
+fn an_open_loop_may_be_late_by_250_us_or_a_tenth_of_the_latency() {
+    let late = |lateness_p99_ns: u64, latency_p99_ns: u64| {
+        move |load: &mut Load| {
+            load.record.result.lateness_ns.as_mut().unwrap().p99 = Some(lateness_p99_ns);
+            load.record.result.latency_ns.p99 = Some(latency_p99_ns);
+        }
+    };
+    let limited = all(&[Reason::GeneratorLimited]);
+    check(Open, late(250_000, 1_000_000), BoundBy::Rate, VALID);
+    check(Open, late(250_001, 1_000_000), BoundBy::Generator, limited);
+    check(Open, late(500_000, 5_000_000), BoundBy::Rate, VALID);
+    check(Open, late(500_001, 5_000_000), BoundBy::Generator, limited);
+}
+
+#[test]
+fn lateness_that_a_wait_for_connections_explains_is_not_the_generators() {
+    let waiting = |busy_s: f64, lateness_ns: u64| {
+        move |load: &mut Load| {
+            load.record.result.lateness_ns.as_mut().unwrap().p99 = Some(lateness_ns);
+            load.record.generator.connection_wait_ns.as_mut().unwrap().p99 = Some(3_000_000);
+            load.record.generator.worker_cpu_s = vec![busy_s];
+        }
+    };
+    let limited = all(&[Reason::GeneratorLimited]);
+    check(Open, waiting(3.0, 3_000_000), BoundBy::Rate, VALID);
+    check(Open, waiting(3.0, 3_500_001), BoundBy::Generator, limited);
+    check(Open, waiting(9.5, 3_000_000), BoundBy::Generator, limited);
+}
+
+#[test]
+fn an_open_loop_sends_99_percent_of_what_found_a_free_connection() {
+    let unsent = |n: u64| move |load: &mut Load| load.record.generator.unsent_with_free_connection = n;
+    check(Open, unsent(100), BoundBy::Rate, VALID);
+    check(Open, unsent(101), BoundBy::Generator, all(&[Reason::GeneratorLimited]));
+    check(Closed, unsent(101), BoundBy::Concurrency, VALID);
+}
+
+#[test]
+fn two_percent_of_the_host_may_go_elsewhere() {
+    let host = |steal, others| move |load: &mut Load| load.host = HostShare { steal, others, idle: 0.3 };
+    check(Closed, host(0.01, 0.01), BoundBy::Concurrency, VALID);
+    check(Closed, host(0.01, 0.0101), BoundBy::Host, all(&[Reason::HostDisturbed]));
+    let judgement = check(Open, host(0.0, 0.5), BoundBy::Rate, all(&[Reason::HostDisturbed]));
+    assert_eq!(
+        judgement.evidence[0],
+        "others took 50.0 % of the host's CPU: 0 % stolen, 50.0 % used outside the rig (at most 2.00 %)"
+    );
+}
+
+#[test]
+fn a_host_without_idle_time_is_the_bound_of_a_closed_loop() {
+    let full = |idle| move |load: &mut Load| load.host.idle = idle;
+    check(Closed, full(0.04), BoundBy::Host, VALID);
+    check(Closed, full(0.06), BoundBy::Concurrency, VALID);
+    check(Open, full(0.0), BoundBy::Rate, VALID);
+}
+
+#[test]
+fn overload_voids_latency_only() {
+    let done = |completed: u64, gateway: f64| {
+        move |load: &mut Load| {
+            load.data = Some(usage(gateway));
+            load.books(|books| {
+                books.completed = completed;
+                books.timed_out = books.scheduled - completed;
+            });
+            load.counters.generator_uncertain = 10_000 - completed;
+        }
+    };
+    check(Open, done(9_899, 0.97), BoundBy::Gateway, latency(&[Reason::Overloaded]));
+    // Exactly 99 % completed is no overload, so its time-outs are errors like any.
+    check(Open, done(9_900, 0.97), BoundBy::Gateway, all(&[Reason::Errors]));
+    check(Open, done(9_000, 0.5), BoundBy::Rate, all(&[Reason::Errors]));
+}
+
+#[test]
+fn a_backlog_answered_after_the_end_was_not_carried() {
+    let second = |completed| LoadSecond {
+        t_s: 0.0,
+        length_s: 10.0,
+        sustained: true,
+        sent: 10_000,
+        completed,
+        unexpected: 0,
+        lost: 0,
+        latency: record(Open, 1, 1).latency,
+    };
+    let drained = |completed: u64| {
+        move |load: &mut Load| {
+            load.data = Some(usage(0.99));
+            load.record.seconds = vec![second(completed)];
+        }
+    };
+    check(Open, drained(8_000), BoundBy::Gateway, latency(&[Reason::Overloaded]));
+    check(Open, drained(9_900), BoundBy::Gateway, VALID);
+}
+
+#[test]
+fn refused_requests_are_errors_even_under_overload() {
+    let refused = |load: &mut Load| {
+        load.data = Some(usage(0.99));
+        load.books(|books| {
+            books.completed = 9_000;
+            books.timed_out = 1_000;
+            books.unexpected = 11;
+        });
+        load.counters.generator_uncertain = 1_000;
+    };
+    check(
+        Open,
+        refused,
+        BoundBy::Gateway,
+        [&[Reason::Errors], &[Reason::Overloaded, Reason::Errors], &[Reason::Errors]],
+    );
+}
+
+#[test]
+fn a_quota_may_pause_any_part_in_one_percent_of_its_periods() {
+    let throttled = |n: u64| move |load: &mut Load| load.data.as_mut().unwrap().periods_throttled = Some(n);
+    check(Closed, throttled(1), BoundBy::Concurrency, VALID);
+    check(Closed, throttled(2), BoundBy::Concurrency, latency(&[Reason::Throttled]));
+    let origin = |load: &mut Load| load.origin.as_mut().unwrap().periods_throttled = Some(2);
+    let judgement = check(Open, origin, BoundBy::Rate, latency(&[Reason::Throttled]));
+    assert_eq!(
+        judgement.evidence[0],
+        "throttled: the upstream in 2 of 100 quota periods (2.00 %) (at most 1.00 %)"
+    );
+    let no_quota = |load: &mut Load| {
+        load.data = Some(Usage { periods: Some(0), periods_throttled: Some(0), ..usage(0.5) });
+    };
+    check(Closed, no_quota, BoundBy::Concurrency, VALID);
+}
+
+#[test]
+fn errors_are_judged_by_the_objective_or_by_a_tenth_of_a_percent() {
+    let unexpected = |n: u64, errors_max| {
+        move |load: &mut Load| {
+            load.books(|books| books.unexpected = n);
+            load.errors_max = errors_max;
+        }
+    };
+    check(Open, unexpected(10, None), BoundBy::Rate, VALID);
+    check(Open, unexpected(11, None), BoundBy::Rate, all(&[Reason::Errors]));
+    check(Open, unexpected(100, Some(0.01)), BoundBy::Rate, VALID);
+    check(Open, unexpected(1, Some(0.0)), BoundBy::Rate, all(&[Reason::Errors]));
+    let nothing = |load: &mut Load| load.books(|books| *books = weir_results::Requests::default());
+    let silent = |load: &mut Load| {
+        nothing(load);
+        load.counters = Counters { generator_sent: 0, generator_uncertain: 0, ..agreeing(&load.record) };
+    };
+    check(Open, silent, BoundBy::Rate, all(&[Reason::Errors]));
+}
+
+#[test]
+fn counters_agree_but_for_what_was_uncertain_or_in_flight() {
+    let counted = |gateway: u64, origin: u64, uncertain: u64| {
+        move |load: &mut Load| {
+            load.counters.gateway_requests = Some(gateway);
+            load.counters.origin_requests = Some(origin);
+            load.counters.generator_uncertain = uncertain;
+        }
+    };
+    let implausible = all(&[Reason::Implausible]);
+    check(Open, counted(9_999, 10_000, 0), BoundBy::Rate, implausible);
+    check(Open, counted(10_000, 10_001, 0), BoundBy::Rate, implausible);
+    check(Open, counted(9_997, 9_997, 3), BoundBy::Rate, VALID);
+    let judgement = check(Open, counted(9_996, 9_997, 3), BoundBy::Rate, implausible);
+    assert_eq!(
+        judgement.evidence[0],
+        "counters disagree: the generator sent 10,000, the gateway counted 9,996 (apart by at most 3, which broke or were in flight)"
+    );
+    let answered_by_the_gateway = |load: &mut Load| {
+        load.books(|books| books.unexpected = 5);
+        load.counters.origin_requests = Some(9_995);
+    };
+    check(Open, answered_by_the_gateway, BoundBy::Rate, VALID);
+}
+
+#[test]
+fn books_that_do_not_balance_are_implausible() {
+    let lost = |load: &mut Load| load.record.whole.completed -= 1;
+    check(Closed, lost, BoundBy::Concurrency, all(&[Reason::Implausible]));
+}
+
+#[test]
+fn nothing_is_faster_than_the_loopback() {
+    let least = |ns| move |load: &mut Load| load.record.result.latency_ns.min = Some(ns);
+    check(Closed, least(20_000), BoundBy::Concurrency, VALID);
+    check(Closed, least(19_999), BoundBy::Concurrency, all(&[Reason::Implausible]));
+}
+
+#[test]
+fn requests_in_flight_are_rate_times_mean_latency_within_the_sampling() {
+    // 20,000/s x 2.2 ms are 44 in flight; a quarter of that is allowed.
+    let sampled = |in_flight: f64| {
+        move |load: &mut Load| {
+            load.record = record(Closed, 20_000, 2_000_000);
+            load.counters = agreeing(&load.record);
+            load.record.generator.in_flight_mean = Some(in_flight);
+        }
+    };
+    check(Closed, sampled(44.0), BoundBy::Concurrency, VALID);
+    check(Closed, sampled(54.9), BoundBy::Concurrency, VALID);
+    check(Closed, sampled(55.1), BoundBy::Concurrency, all(&[Reason::Implausible]));
+    check(Closed, sampled(32.9), BoundBy::Concurrency, all(&[Reason::Implausible]));
+}
+
+#[test]
+fn a_limit_that_was_not_applied_voids_everything() {
+    check(Closed, |load| load.limits_applied = false, BoundBy::Concurrency, all(&[Reason::LimitNotApplied]));
+}
+
+#[test]
+fn a_record_alone_is_judged_by_what_it_knows() {
+    let record = record(Open, 1_000, 2_000_000);
+    let evidence = Evidence {
+        record: &record,
+        data: None,
+        origin: None,
+        generator: None,
+        counters: None,
+        host: None,
+        limits_applied: true,
+        loopback_floor_ns: None,
+        errors_max: None,
+    };
+    let judgement = judge(&evidence, &Thresholds::default());
+    assert!(judgement.verdicts.all_valid(), "{judgement:?}");
+    assert_eq!(
+        judgement.evidence,
+        [
+            "bound by the rate: 10,000 of 10,000 scheduled requests completed in the phase, no part at its limit"
+        ]
+    );
+}

@@ -1,0 +1,4 @@
+//! Verdicts, intervals and conclusions at their boundaries.
+
+mod judged;
+mod records;
