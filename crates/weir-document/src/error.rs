@@ -92,15 +92,21 @@ impl Finding {
         }
     }
 
-    pub(crate) fn at(self, source_name: &str, line: u64, column: u64) -> DocumentError {
+    /// Places it. Where the reader buffers, its place is that of the value around; the word that the message
+    /// is about is then looked for from there on.
+    pub(crate) fn at(self, source_name: &str, text: &str, line: u64, column: u64) -> DocumentError {
         let Self { message, remedy } = self;
+        let (line, column) = match quoted(&message).first() {
+            Some(word) if !message.starts_with("missing") => sharpen(text, line, column, word),
+            _ => (line, column),
+        };
         DocumentError { source_name: source_name.to_owned(), line, column, message, remedy }
     }
 }
 
 /// The error for a document without content.
 pub(crate) fn empty(source_name: &str) -> DocumentError {
-    Finding::new("the document is empty", "write one YAML or JSON document into it").at(source_name, 1, 1)
+    Finding::new("the document is empty", "write one YAML or JSON document into it").at(source_name, "", 1, 1)
 }
 
 /// Serde and Rust name types for programmers; this names them for everybody.
@@ -111,13 +117,59 @@ pub(crate) fn readable_type(name: &str) -> String {
         "f32" | "f64" => "a number".to_owned(),
         "bool" | "boolean" => "`true` or `false`".to_owned(),
         "null" | "unit value" => "nothing".to_owned(),
-        "map" | "a map" => "a mapping (`name: value`)".to_owned(),
-        "sequence" | "a sequence" => "a list".to_owned(),
-        other => match other.strip_prefix("struct ") {
-            Some(_) => "a mapping (`name: value`)".to_owned(),
-            None => other.to_owned(),
+        "string" | "a string" => "a text".to_owned(),
+        "string scalar" => "a single value".to_owned(),
+        "map" | "a map" | "mapping start" => "a mapping (`name: value`)".to_owned(),
+        "sequence" | "a sequence" | "sequence start" => "a list".to_owned(),
+        other if other.starts_with("struct ") => "a mapping (`name: value`)".to_owned(),
+        other => match other.split_once(' ') {
+            Some(("string", text)) => format!("`{}`", text.trim_matches('"')),
+            Some(("integer" | "floating" | "boolean", number)) => {
+                format!("`{}`", number.trim_start_matches("point ").trim_matches('`'))
+            }
+            _ => other.to_owned(),
         },
     }
+}
+
+/// How far behind the reported place the word itself is looked for.
+const SHARPEN_BYTES: usize = 64 * 1024;
+
+/// The place of `word` at or behind the given one, or the given one where it does not stand there.
+fn sharpen(text: &str, line: u64, column: u64, word: &str) -> (u64, u64) {
+    let Some(start) = offset_of(text, line, column).filter(|_| !word.is_empty()) else {
+        return (line, column);
+    };
+    let rest = &text[start..];
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let found = rest.match_indices(word).take_while(|(at, _)| *at < SHARPEN_BYTES).find(|(at, _)| {
+        let before = rest[..*at].chars().next_back();
+        let after = rest[at + word.len()..].chars().next();
+        !before.is_some_and(is_word) && !after.is_some_and(is_word)
+    });
+    match found {
+        // A quote before the word belongs to it, and is where the reader points.
+        Some((at, _)) if at > 1 => {
+            let before = &rest[..at];
+            let line_start = before.rfind('\n');
+            let characters = before[line_start.map_or(0, |newline| newline + 1)..].chars().count() as u64;
+            let lines = before.matches('\n').count() as u64;
+            let column = if line_start.is_some() { characters + 1 } else { column + characters };
+            (line + lines, column)
+        }
+        _ => (line, column),
+    }
+}
+
+/// The byte at which line and column, both counted from 1, begin.
+pub(crate) fn offset_of(text: &str, line: u64, column: u64) -> Option<usize> {
+    let line_start = match line.checked_sub(2) {
+        None => 0,
+        Some(nth) => text.match_indices('\n').nth(usize::try_from(nth).ok()?)?.0 + 1,
+    };
+    let before = usize::try_from(column.checked_sub(1)?).ok()?;
+    let rest = &text[line_start..];
+    rest.char_indices().map(|(at, _)| at).chain([rest.len()]).nth(before).map(|at| line_start + at)
 }
 
 fn first(names: &[String]) -> &str {
@@ -159,7 +211,7 @@ mod tests {
         check("duplicate field `name`", "`name` is given twice", "keep one of the two");
         check(
             "invalid type: string \"a\", expected u32",
-            "string \"a\" is not a whole number, not negative",
+            "`a` is not a whole number, not negative",
             "write a whole number, not negative",
         );
         check("10 has no unit; write 10ms", "10 has no unit", "write 10ms");

@@ -37,7 +37,7 @@ impl JsonError {
             false => before.chars().count() + 1,
         };
         let finding = if self.is_syntax() { syntax(cause) } else { Finding::from_text(cause) };
-        finding.at(source_name, line as u64, column as u64)
+        finding.at(source_name, text, line as u64, column as u64)
     }
 }
 

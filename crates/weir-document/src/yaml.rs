@@ -4,16 +4,16 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::Error;
 use serde_saphyr::budget::BudgetBreach;
 
-use crate::error::{DocumentError, Finding, readable_type};
+use crate::error::{DocumentError, Finding, offset_of, readable_type};
 
-/// Levels of nesting that are read; a file of ours has about six.
-const DEPTH_MAX: usize = 100;
+/// Levels of nesting that are read: a file of ours has about eight, and the reader recurses on the stack.
+const DEPTH_MAX: usize = 32;
 
 /// Events (scalars, starts and ends) of one file: a route has about ten, so this is millions of routes.
 const EVENTS_MAX: usize = 100_000_000;
 
 /// Events that aliases may add, which is where a small file could become a large one.
-const ALIAS_EVENTS_MAX: usize = 10_000_000;
+const ALIAS_EVENTS_MAX: usize = 2_000_000;
 
 pub(crate) fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result<T, DocumentError> {
     let options = serde_saphyr::options! {
@@ -45,11 +45,40 @@ fn located(source_name: &str, text: &str, error: &Error) -> DocumentError {
         Some(place) if place.line() > 0 => (place.line(), place.column()),
         _ => (0, 0),
     };
-    let line_text = text.lines().nth(line.saturating_sub(1) as usize).unwrap_or("");
-    finding(error, line_text).at(source_name, line, column)
+    let here = Here {
+        line: text.lines().nth(line.saturating_sub(1) as usize).unwrap_or(""),
+        rest: offset_of(text, line, column).map_or("", |start| &text[start..]),
+    };
+    finding(error, here).at(source_name, text, line, column)
 }
 
-fn finding(error: &Error, line_text: &str) -> Finding {
+/// The text around an error's place.
+#[derive(Clone, Copy)]
+struct Here<'a> {
+    /// The whole line.
+    line: &'a str,
+    /// What begins at the place.
+    rest: &'a str,
+}
+
+impl Here<'_> {
+    /// What stands at the place, in the reader's words.
+    fn value(&self) -> String {
+        match self.rest.chars().next() {
+            Some('[') => "a list".to_owned(),
+            Some('-') if self.rest.starts_with("- ") => "a list".to_owned(),
+            Some('{') => "a mapping".to_owned(),
+            Some(_) => {
+                let line = self.rest.lines().next().unwrap_or("");
+                let end = line.find([',', '}', ']', '#']).unwrap_or(line.len());
+                format!("`{}`", line[..end].trim())
+            }
+            None => "nothing".to_owned(),
+        }
+    }
+}
+
+fn finding(error: &Error, here: Here<'_>) -> Finding {
     let owned = |names: &[&'static str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     match error {
         Error::SerdeUnknownField { field, expected, .. } => Finding::unknown_field(field, &owned(expected)),
@@ -65,10 +94,10 @@ fn finding(error: &Error, line_text: &str) -> Finding {
         Error::SerdeInvalidLength { len, expected, .. } => {
             Finding::wrong_type(&format!("a length of {len}"), expected)
         }
-        Error::InvalidScalar { ty, .. } => Finding::wrong_type("this", &readable_type(ty)),
-        Error::InvalidBooleanStrict { .. } => Finding::wrong_type("this", &readable_type("bool")),
+        Error::InvalidScalar { ty, .. } => Finding::wrong_type(&here.value(), &readable_type(ty)),
+        Error::InvalidBooleanStrict { .. } => Finding::wrong_type(&here.value(), &readable_type("bool")),
         Error::NullIntoString { .. } => Finding::wrong_type("nothing", "a text"),
-        Error::Unexpected { expected, .. } => Finding::wrong_type("this", expected),
+        Error::Unexpected { expected, .. } => Finding::wrong_type(&here.value(), &readable_type(expected)),
         Error::Message { msg, .. } | Error::SerdeVariantId { msg, .. } => Finding::from_text(msg),
         Error::MultipleDocuments { .. } => {
             Finding::new("a second document begins here", "keep one document, remove what follows `---`")
@@ -76,11 +105,11 @@ fn finding(error: &Error, line_text: &str) -> Finding {
         Error::UnknownAnchor { .. } => {
             Finding::new("an alias without its anchor", "define it first with `&name`")
         }
-        Error::AliasError { error, .. } => finding(error.without_snippet(), line_text),
+        Error::AliasError { error, .. } => finding(error.without_snippet(), here),
         Error::Budget { breach, .. } => over_budget(breach),
-        Error::ExternalMessage { msg, .. } => syntax(msg, line_text),
+        Error::ExternalMessage { msg, .. } => syntax(msg, here.line),
         Error::Eof { .. } => Finding::new("the document ends too early", "complete it"),
-        other => syntax(&other.to_string(), line_text),
+        other => syntax(&other.to_string(), here.line),
     }
 }
 
@@ -97,9 +126,9 @@ fn over_budget(breach: &BudgetBreach) -> Finding {
 }
 
 /// An error of the YAML scanner.
-fn syntax(message: &str, line_text: &str) -> Finding {
+fn syntax(message: &str, line: &str) -> Finding {
     let message = message.trim().trim_end_matches('.');
-    if line_text.trim_start_matches(' ').starts_with('\t') {
+    if line.trim_start_matches(' ').starts_with('\t') {
         return Finding::new("a tab in the indentation", "indent with spaces");
     }
     if message.contains("recursion") || message.contains("nesting") || message.contains("depth") {
