@@ -1,0 +1,8 @@
+//! Tests at the crate's boundary.
+
+mod bodies;
+mod connections;
+mod property;
+mod requests;
+mod responses;
+mod seeds;
