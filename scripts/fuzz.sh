@@ -1,0 +1,30 @@
+#!/bin/sh
+# Fuzzes whole HTTP connections for FUZZ_SECONDS (60 if not said). Needs a nightly toolchain, nothing installed.
+#
+# cargo-fuzz isn't needed: the flags below are all that it would pass. With it, `cargo fuzz run connections`
+# does the same.
+set -eu
+cd "$(dirname "$0")/../fuzz"
+
+seconds=${FUZZ_SECONDS:-60}
+host=$(rustc +nightly -vV | sed -n 's/^host: //p')
+if [ -z "$host" ]; then
+    echo "fuzz: no nightly toolchain; get one with: rustup toolchain install nightly --profile minimal" >&2
+    exit 3
+fi
+
+# Coverage feedback for libFuzzer, address sanitizer, and the assertions of a debug build.
+RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Zsanitizer=address \
+-Cdebug-assertions -Coverflow-checks -Ccodegen-units=1"
+export RUSTFLAGS
+
+# With an explicit target, build scripts are built without these flags.
+cargo +nightly build --release --quiet --target "$host" --bin connections
+RUSTFLAGS='' cargo +nightly run --release --quiet --target-dir target/seeds --bin seeds -- corpus/connections
+
+mkdir -p artifacts/connections
+exec "target/$host/release/connections" corpus/connections \
+    -max_total_time="$seconds" -timeout=10 -max_len=4096 -rss_limit_mb=1024 \
+    -artifact_prefix=artifacts/connections/ -print_final_stats=1
