@@ -91,7 +91,7 @@ impl Case<'_> {
         if seconds().next().is_none() {
             return in_books;
         }
-        in_books.min(seconds().map(|second| second.completed).sum())
+        in_books.min(seconds().map(|second| second.completed).fold(0, u64::saturating_add))
     }
 
     fn carried_share(&self) -> f64 {
@@ -307,8 +307,8 @@ impl Case<'_> {
         if requests.scheduled == 0 {
             return Some("no request was scheduled in the phase: there is nothing to judge".into());
         }
-        let given_up = if overloaded { 0 } else { requests.timed_out + requests.dropped };
-        let bad = requests.unexpected + requests.failed + given_up;
+        let given_up = if overloaded { 0 } else { requests.timed_out.saturating_add(requests.dropped) };
+        let bad = requests.unexpected.saturating_add(requests.failed).saturating_add(given_up);
         let share = bad as f64 / requests.scheduled as f64;
         (share > allowed).then(|| {
             format!(
@@ -340,22 +340,26 @@ impl Case<'_> {
             .find(|(_, books)| !books.balance());
         unbalanced.map(|(name, books)| {
             format!(
-                "the books of the {name} do not balance: {} scheduled, {} accounted for",
+                "the books of the {name} do not balance: {} scheduled; {} completed, {} failed, {} timed out, {} dropped, {} in flight",
                 count(books.scheduled),
-                count(books.completed + books.failed + books.timed_out + books.dropped + books.in_flight)
+                count(books.completed),
+                count(books.failed),
+                count(books.timed_out),
+                count(books.dropped),
+                count(books.in_flight)
             )
         })
     }
 
     fn counters(&self) -> Option<String> {
         let counters = self.e.counters?;
-        let uncertain = counters.generator_uncertain + self.e.record.whole.in_flight;
+        let uncertain = counters.generator_uncertain.saturating_add(self.e.record.whole.in_flight);
         // A gateway may answer an error by itself, which the origin then never sees.
         let own_answers =
             if counters.gateway_requests.is_some() { self.e.record.whole.unexpected } else { 0 };
         let peers = [
             ("gateway", counters.gateway_requests, uncertain),
-            ("origin", counters.origin_requests, uncertain + own_answers),
+            ("origin", counters.origin_requests, uncertain.saturating_add(own_answers)),
         ];
         let apart = peers.into_iter().find(|(_, counted, allowed)| {
             counted.is_some_and(|counted| counted.abs_diff(counters.generator_sent) > *allowed)

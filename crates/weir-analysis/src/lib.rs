@@ -4,9 +4,25 @@
 //! whether its figures count; [`summarize`] turns the cells of a run into figures with intervals,
 //! objective results and conclusions, each computed from the numbers.
 
+mod baseline;
+mod conclusions;
+mod figure;
+mod grouping;
+pub mod interval;
 mod judge;
+mod measured;
+mod objective;
+mod problems;
 pub mod quantity;
 mod reasons;
+mod summary;
 
+pub use baseline::{ADDED, Added, RatioToDirect};
+pub use figure::{Figure, HEADLINE_REPEATS, Repeated, Sample};
 pub use judge::{Evidence, judge};
+pub use measured::data_usage;
+pub use objective::{Met, ObjectiveResult};
 pub use reasons::{Metric, reason_name, voids};
+pub use summary::{
+    Axes, FailedCell, Gateway, LATENCIES, PartUse, Point, Row, Summary, axes_words, bound_name, summarize,
+};

@@ -41,17 +41,19 @@ pub struct Requests {
 impl Requests {
     /// Whether the books balance.
     pub fn balance(&self) -> bool {
-        self.scheduled == self.completed + self.failed + self.timed_out + self.dropped + self.in_flight
+        let ends = [self.completed, self.failed, self.timed_out, self.dropped, self.in_flight];
+        u128::from(self.scheduled) == ends.into_iter().map(u128::from).sum()
     }
 
     /// Scheduled requests that never got a whole response; these rank last in every quantile.
     pub fn unanswered(&self) -> u64 {
-        self.scheduled - self.completed
+        self.scheduled.saturating_sub(self.completed)
     }
 
     /// (unexpected + failed + timed_out + dropped) / scheduled; `None` where nothing was scheduled.
     pub fn error_share(&self) -> Option<f64> {
-        let bad = self.unexpected + self.failed + self.timed_out + self.dropped;
+        let bad: u128 =
+            [self.unexpected, self.failed, self.timed_out, self.dropped].into_iter().map(u128::from).sum();
         (self.scheduled > 0).then(|| bad as f64 / self.scheduled as f64)
     }
 }

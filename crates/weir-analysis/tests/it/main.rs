@@ -1,4 +1,7 @@
 //! Verdicts, intervals and conclusions at their boundaries.
 
+mod fuzzed;
 mod judged;
 mod records;
+mod runs;
+mod summarized;

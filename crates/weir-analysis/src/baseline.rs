@@ -1,0 +1,80 @@
+//! Through against direct, in the same repeat (METHOD 10).
+
+use serde::Serialize;
+use weir_results::Reason;
+
+use crate::figure::{Figure, Repeated, Sample};
+use crate::measured::{Repeat, Repeats};
+use crate::reasons::Metric;
+
+/// Quantiles for which the added latency is given.
+pub const ADDED: [&str; 5] = ["mean", "p50", "p90", "p99", "p999"];
+
+/// What a gateway adds to a quantile of the latency: through minus direct of the same repeat, nanoseconds.
+///
+/// A difference of quantiles; where requests differ it is not the quantile of the differences.
+pub type Added = Figure;
+
+/// Throughput through the gateway over direct, in the same repeat.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RatioToDirect {
+    /// The ratio, 0..
+    pub ratio: Figure,
+    /// Whether direct was limited by the rig, so that the true ratio is at most this.
+    pub at_most: bool,
+}
+
+/// Added latency by quantile; empty without a direct baseline.
+pub(crate) fn added_latency(through: &Repeats<'_>, direct: &Repeats<'_>, open: bool) -> Vec<(String, Added)> {
+    let pairs = pairs(through, direct);
+    if pairs.is_empty() {
+        return Vec::new();
+    }
+    let added = |name: &&str| {
+        let repeated = pairs.iter().map(|(through, direct)| {
+            let sample = match (through.latency(name), direct.latency(name)) {
+                (Sample::Value(through), Sample::Value(direct)) => Sample::Value(through - direct),
+                (Sample::BeyondTimeout, _) => Sample::BeyondTimeout,
+                _ => Sample::Missing,
+            };
+            let mut reasons = through.reasons(Metric::Latency).to_vec();
+            reasons.extend(direct.reasons(Metric::Latency));
+            Repeated { repeat: through.cell.key.repeat, sample, reasons: distinct(reasons) }
+        });
+        let figure = Figure::of_difference(repeated.collect()).headline_if(open);
+        ((*name).to_owned(), figure)
+    };
+    ADDED.iter().map(added).collect()
+}
+
+/// The ratio of throughputs; `None` without a direct baseline.
+///
+/// A direct cell that the rig limited still bounds the ratio from above. One that others disturbed says nothing.
+pub(crate) fn ratio_to_direct(through: &Repeats<'_>, direct: &Repeats<'_>) -> Option<RatioToDirect> {
+    let pairs = pairs(through, direct);
+    let by_the_rig = |reason: &Reason| matches!(reason, Reason::GeneratorLimited | Reason::UpstreamLimited);
+    let repeated: Vec<Repeated> = pairs
+        .iter()
+        .map(|(through, direct)| {
+            let rate = |repeat: &Repeat<'_>| repeat.measurement.record.result.rate_per_s;
+            let mut reasons = through.reasons(Metric::Throughput).to_vec();
+            reasons.extend(direct.reasons(Metric::Throughput).iter().filter(|reason| !by_the_rig(reason)));
+            let ratio = rate(through) / rate(direct);
+            let sample = if ratio.is_finite() { Sample::Value(ratio) } else { Sample::Missing };
+            Repeated { repeat: through.cell.key.repeat, sample, reasons: distinct(reasons) }
+        })
+        .collect();
+    let limited = |repeat: &Repeat<'_>| repeat.reasons(Metric::Throughput).iter().any(by_the_rig);
+    let at_most = pairs.iter().any(|(_, direct)| limited(direct));
+    (!repeated.is_empty()).then(|| RatioToDirect { ratio: Figure::of(repeated).headline_if(true), at_most })
+}
+
+fn pairs<'a, 'b>(through: &'b Repeats<'a>, direct: &'b Repeats<'a>) -> Vec<(&'b Repeat<'a>, &'b Repeat<'a>)> {
+    through.iter().filter_map(|repeat| Some((repeat, direct.repeat(repeat.cell.key.repeat)?))).collect()
+}
+
+fn distinct(mut reasons: Vec<Reason>) -> Vec<Reason> {
+    reasons.sort();
+    reasons.dedup();
+    reasons
+}

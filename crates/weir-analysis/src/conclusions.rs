@@ -1,0 +1,247 @@
+//! Sentences about a load point, each implied by its figures (METHOD 21).
+//!
+//! *Better* and *worse* need six repeats and are never said here: a sentence names figures, and whether
+//! their intervals overlap.
+
+use weir_results::{ArrivalModel, BoundBy};
+
+use crate::figure::Figure;
+use crate::objective::Met;
+use crate::quantity::{bytes, number, percent, rate, time_ns};
+use crate::reasons::reason_name;
+use crate::summary::{Point, Row};
+
+/// What is compared, and how it is said.
+struct Comparison {
+    /// `carried the most`
+    verb: &'static str,
+    figure: fn(&Row) -> Option<&Figure>,
+    most: bool,
+    format: fn(f64) -> String,
+}
+
+const THROUGHPUT: Comparison = Comparison {
+    verb: "carried the most",
+    figure: |row| Some(&row.throughput_per_s),
+    most: true,
+    format: rate,
+};
+const CPU: Comparison = Comparison {
+    verb: "used the least CPU time per request",
+    figure: |row| Some(&row.cpu_us_per_request),
+    most: false,
+    format: |us| time_ns(us * 1e3),
+};
+const P99: Comparison = Comparison {
+    verb: "had the lowest p99 latency",
+    figure: |row| row.latency("p99"),
+    most: false,
+    format: time_ns,
+};
+const MEMORY: Comparison = Comparison {
+    verb: "had the least memory at the peak",
+    figure: |row| Some(&row.memory_bytes_peak),
+    most: false,
+    format: bytes,
+};
+
+/// Draws the conclusions of a point.
+pub(crate) fn conclude(point: &Point) -> Vec<String> {
+    let comparisons: &[Comparison] = match point.model {
+        ArrivalModel::Closed => &[THROUGHPUT, CPU, MEMORY],
+        ArrivalModel::Open => &[P99, CPU],
+    };
+    let mut sentences: Vec<String> =
+        comparisons.iter().filter_map(|comparison| compare(point, comparison)).collect();
+    sentences.extend(not_at_limit(point));
+    sentences.extend(against_direct(point));
+    sentences.extend(added(point));
+    sentences.extend(objectives(point));
+    sentences.extend(left_out(point));
+    sentences
+}
+
+/// Ranks the headlines of two gateways or more.
+fn compare(point: &Point, comparison: &Comparison) -> Option<String> {
+    let mut ranked: Vec<(&Row, &Figure, f64)> = point
+        .gateways()
+        .filter_map(|row| {
+            let figure = (comparison.figure)(row).filter(|figure| figure.headline)?;
+            Some((row, figure, figure.mean?))
+        })
+        .collect();
+    if ranked.len() < 2 {
+        return None;
+    }
+    ranked.sort_by(|a, b| if comparison.most { b.2.total_cmp(&a.2) } else { a.2.total_cmp(&b.2) });
+    let (first, rest) = ranked.split_first()?;
+    let said = |(row, figure, _): &(&Row, &Figure, f64)| {
+        format!("{} with {}", row.gateway, with_interval(figure, comparison.format))
+    };
+    let alike: Vec<_> = rest.iter().filter(|other| first.1.overlaps(other.1) != Some(false)).collect();
+    let apart: Vec<_> = rest.iter().filter(|other| first.1.overlaps(other.1) == Some(false)).collect();
+    let mut sentence = if alike.is_empty() {
+        format!("{} {}: {}", first.0.gateway, comparison.verb, with_interval(first.1, comparison.format))
+    } else {
+        let names: Vec<String> =
+            std::iter::once(said(first)).chain(alike.iter().map(|other| said(other))).collect();
+        let overlap = "their intervals overlap: this run does not tell them apart";
+        format!("{} {}, and {overlap}", join(&names), comparison.verb)
+    };
+    if !apart.is_empty() {
+        let others: Vec<String> =
+            apart.iter().map(|other| format!("{}, {}", said(other), ratio(other.2, first.2))).collect();
+        let none = if apart.len() == 1 { "its interval does not" } else { "their intervals do not" };
+        sentence.push_str(&format!(
+            "; {} ({none} overlap with that of {})",
+            others.join("; "),
+            first.0.gateway
+        ));
+    }
+    sentence.push('.');
+    Some(sentence)
+}
+
+/// A throughput that nothing of the gateway's own limited is a lower bound.
+fn not_at_limit(point: &Point) -> Option<String> {
+    if point.model != ArrivalModel::Closed {
+        return None;
+    }
+    let free = |row: &&Row| {
+        row.throughput_per_s.headline && row.bound_by.iter().all(|(_, bound)| *bound == BoundBy::Concurrency)
+    };
+    let names: Vec<String> = point.gateways().filter(free).map(|row| row.gateway.clone()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} stayed below {} own CPU limit in every repeat: {} throughput is bound by the {} connections, and not the most that can be carried.",
+            join(&names),
+            if names.len() == 1 { "its" } else { "their" },
+            if names.len() == 1 { "its" } else { "their" },
+            point.connections
+        )
+    })
+}
+
+fn against_direct(point: &Point) -> Option<String> {
+    let mut limited = false;
+    let said: Vec<String> = point
+        .gateways()
+        .filter_map(|row| {
+            let to_direct = row.ratio_to_direct.as_ref().filter(|to_direct| to_direct.ratio.headline)?;
+            limited |= to_direct.at_most;
+            Some(format!("{} {}", row.gateway, percent(to_direct.ratio.mean?)))
+        })
+        .collect();
+    if said.is_empty() {
+        return None;
+    }
+    Some(if limited {
+        format!(
+            "Throughput through the gateway is at most this share of direct (direct limited by the rig): {}.",
+            said.join(", ")
+        )
+    } else {
+        format!("Throughput through the gateway as share of direct: {}.", said.join(", "))
+    })
+}
+
+fn added(point: &Point) -> Option<String> {
+    let of = |row: &Row, name: &str| {
+        let figure =
+            row.added_latency_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)?;
+        figure.headline.then(|| with_interval(figure, time_ns))
+    };
+    let said: Vec<String> = point
+        .gateways()
+        .filter_map(|row| {
+            Some(format!("{} {} at p50 and {} at p99", row.gateway, of(row, "p50")?, of(row, "p99")?))
+        })
+        .collect();
+    (!said.is_empty()).then(|| format!("Added to direct latency: {}.", said.join("; ")))
+}
+
+fn objectives(point: &Point) -> Vec<String> {
+    let names: Vec<String> = point
+        .gateways()
+        .flat_map(|row| row.objective.iter().map(|result| result.name.clone()))
+        .fold(Vec::new(), |mut names, name| {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+            names
+        });
+    names.iter().filter_map(|name| objective(point, name)).collect()
+}
+
+fn objective(point: &Point, name: &str) -> Option<String> {
+    let results = || {
+        point
+            .gateways()
+            .filter_map(|row| Some((row, row.objective.iter().find(|result| result.name == name)?)))
+    };
+    let bound = results().next()?.1.words.split(':').next()?.to_owned();
+    let who = |met: Met| {
+        let names: Vec<String> =
+            results().filter(|(_, result)| result.met == met).map(|(row, _)| row.gateway.clone()).collect();
+        (!names.is_empty()).then(|| join(&names))
+    };
+    let said: Vec<String> = [(Met::Met, "met by"), (Met::Missed, "missed by"), (Met::Unknown, "unknown for")]
+        .into_iter()
+        .filter_map(|(met, words)| Some(format!("{words} {}", who(met)?)))
+        .collect();
+    Some(format!("Objective {bound}: {}.", said.join(", ")))
+}
+
+/// Who has no headline, and why.
+fn left_out(point: &Point) -> Option<String> {
+    let main = |row: &Row| match point.model {
+        ArrivalModel::Closed => row.throughput_per_s.clone(),
+        ArrivalModel::Open => row.latency("p99").cloned().unwrap_or_default(),
+    };
+    let said: Vec<String> = point
+        .gateways()
+        .map(|row| (row, main(row)))
+        .filter(|(_, figure)| !figure.headline)
+        .map(|(row, figure)| {
+            let reasons: Vec<&str> =
+                figure.reasons().into_iter().map(|(reason, _)| reason_name(reason)).collect();
+            let why = if figure.beyond_timeout && reasons.is_empty() {
+                "beyond the time-out".to_owned()
+            } else if reasons.is_empty() {
+                format!("{} valid repeat{}", figure.valid, if figure.valid == 1 { "" } else { "s" })
+            } else {
+                format!("{} of {} repeats valid: {}", figure.valid, figure.repeats.len(), reasons.join(", "))
+            };
+            format!("{} ({why})", row.gateway)
+        })
+        .collect();
+    let what = match point.model {
+        ArrivalModel::Closed => "throughput",
+        ArrivalModel::Open => "latency",
+    };
+    (!said.is_empty()).then(|| {
+        format!("Nothing is concluded about the {what} of {}: three valid repeats are needed.", join(&said))
+    })
+}
+
+fn with_interval(figure: &Figure, format: fn(f64) -> String) -> String {
+    let mean = figure.mean.map_or_else(|| "n/a".to_owned(), format);
+    match figure.interval {
+        Some([low, high]) => format!("{mean} [{} .. {}]", format(low), format(high)),
+        None => mean,
+    }
+}
+
+/// `83.1 % of it`, `2.40 times it`.
+fn ratio(value: f64, of: f64) -> String {
+    let ratio = value / of;
+    if ratio >= 1.0 { format!("{} times that", number(ratio)) } else { format!("{} of that", percent(ratio)) }
+}
+
+fn join(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}

@@ -1,0 +1,191 @@
+//! A figure over the repeats of a gateway at one load point: its values, which of them count, and the mean.
+
+use serde::Serialize;
+use weir_results::Reason;
+
+use crate::interval::{Estimate, of_differences, of_figures};
+
+/// Valid repeats that a headline needs (METHOD 11).
+pub const HEADLINE_REPEATS: usize = 3;
+
+/// What one repeat says about a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", content = "value")]
+pub enum Sample {
+    /// The figure.
+    Value(f64),
+    /// A quantile that fell among the unanswered: greater than the time-out.
+    BeyondTimeout,
+    /// It was not measured.
+    Missing,
+}
+
+/// A figure in one repeat.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Repeated {
+    /// Repeat, from 0.
+    pub repeat: u32,
+    /// What it says.
+    pub sample: Sample,
+    /// Why it does not count; empty means *valid*.
+    pub reasons: Vec<Reason>,
+}
+
+/// A figure over repeats.
+///
+/// The mean is over the valid repeats; where there is none, it is over all that were measured, and
+/// [`Figure::is_valid`] says no: such a figure stays in tables, marked, and enters nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figure {
+    /// Mean over repeats; `None` where nothing was measured or a repeat is beyond the time-out.
+    pub mean: Option<f64>,
+    /// The 95 % t interval; `None` for fewer than two valid repeats.
+    pub interval: Option<[f64; 2]>,
+    /// Repeats that count.
+    pub valid: usize,
+    /// Whether a repeat that the mean would be over lies beyond the time-out.
+    pub beyond_timeout: bool,
+    /// Whether it may be quoted: a headline metric of its load with enough valid repeats.
+    pub headline: bool,
+    /// Every repeat, in order.
+    pub repeats: Vec<Repeated>,
+}
+
+impl Figure {
+    /// A figure of positive values; intervals on logarithms.
+    pub(crate) fn of(repeats: Vec<Repeated>) -> Self {
+        Self::with(repeats, of_figures)
+    }
+
+    /// A difference, which may be negative.
+    pub(crate) fn of_difference(repeats: Vec<Repeated>) -> Self {
+        Self::with(repeats, of_differences)
+    }
+
+    fn with(repeats: Vec<Repeated>, estimate: fn(&[f64]) -> Option<Estimate>) -> Self {
+        let measured = |repeated: &&Repeated| repeated.sample != Sample::Missing;
+        let valid: Vec<&Repeated> =
+            repeats.iter().filter(measured).filter(|repeated| repeated.reasons.is_empty()).collect();
+        let counted =
+            if valid.is_empty() { repeats.iter().filter(measured).collect() } else { valid.clone() };
+        let beyond_timeout = counted.iter().any(|repeated| repeated.sample == Sample::BeyondTimeout);
+        let values: Vec<f64> = counted.iter().filter_map(|repeated| repeated.value()).collect();
+        let estimate = if beyond_timeout { None } else { estimate(&values) };
+        let valid = valid.len();
+        Self {
+            mean: estimate.map(|estimate| estimate.mean),
+            interval: estimate.and_then(|estimate| estimate.interval).filter(|_| valid > 0),
+            valid,
+            beyond_timeout,
+            headline: false,
+            repeats,
+        }
+    }
+
+    /// Marks it as a headline where the metric is one and enough repeats count.
+    pub(crate) fn headline_if(mut self, is_headline_metric: bool) -> Self {
+        self.headline = is_headline_metric && self.valid >= HEADLINE_REPEATS && self.mean.is_some();
+        self
+    }
+
+    /// Whether the mean is over valid repeats.
+    pub fn is_valid(&self) -> bool {
+        self.valid > 0
+    }
+
+    /// The distinct reasons that void repeats, with the number of repeats each.
+    pub fn reasons(&self) -> Vec<(Reason, usize)> {
+        let mut counted: Vec<(Reason, usize)> = Vec::new();
+        for reason in self.repeats.iter().flat_map(|repeated| &repeated.reasons) {
+            match counted.iter_mut().find(|(known, _)| known == reason) {
+                Some((_, n)) => *n += 1,
+                None => counted.push((*reason, 1)),
+            }
+        }
+        counted.sort();
+        counted
+    }
+
+    /// Whether the intervals of two figures have a value in common; `None` where one has no interval.
+    pub fn overlaps(&self, other: &Self) -> Option<bool> {
+        let ([low, high], [other_low, other_high]) = (self.interval?, other.interval?);
+        Some(low <= other_high && other_low <= high)
+    }
+}
+
+impl Repeated {
+    /// The value where there is one.
+    pub fn value(&self) -> Option<f64> {
+        match self.sample {
+            Sample::Value(value) => Some(value),
+            Sample::BeyondTimeout | Sample::Missing => None,
+        }
+    }
+}
+
+impl From<Option<f64>> for Sample {
+    fn from(value: Option<f64>) -> Self {
+        value.map_or(Self::Missing, Self::Value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repeats(samples: &[(Sample, &[Reason])]) -> Vec<Repeated> {
+        let repeated = |(index, (sample, reasons)): (usize, &(Sample, &[Reason]))| Repeated {
+            repeat: index as u32,
+            sample: *sample,
+            reasons: reasons.to_vec(),
+        };
+        samples.iter().enumerate().map(repeated).collect()
+    }
+
+    const DISTURBED: &[Reason] = &[Reason::HostDisturbed];
+
+    #[test]
+    fn invalid_repeats_stay_out_of_the_mean() {
+        let figure = Figure::of(repeats(&[
+            (Sample::Value(4.0), &[]),
+            (Sample::Value(1_000.0), DISTURBED),
+            (Sample::Value(9.0), &[]),
+        ]));
+        assert_eq!(figure.valid, 2);
+        assert!((figure.mean.unwrap() - 6.0).abs() < 1e-9);
+        assert_eq!(figure.reasons(), [(Reason::HostDisturbed, 1)]);
+        assert!(!figure.headline_if(true).headline, "two valid repeats are no headline");
+    }
+
+    #[test]
+    fn without_a_valid_repeat_the_mean_is_shown_and_not_valid() {
+        let figure = Figure::of(repeats(&[(Sample::Value(5.0), DISTURBED), (Sample::Value(5.0), DISTURBED)]));
+        assert!(!figure.is_valid());
+        assert!(figure.mean.is_some());
+        assert_eq!(figure.interval, None);
+        assert!(!figure.headline_if(true).headline);
+    }
+
+    #[test]
+    fn a_repeat_beyond_the_time_out_leaves_no_mean() {
+        let figure = Figure::of(repeats(&[(Sample::Value(5.0), &[]), (Sample::BeyondTimeout, &[])]));
+        assert_eq!((figure.mean, figure.beyond_timeout, figure.valid), (None, true, 2));
+        let elsewhere = Figure::of(repeats(&[(Sample::Value(5.0), &[]), (Sample::BeyondTimeout, DISTURBED)]));
+        assert!(!elsewhere.beyond_timeout && elsewhere.mean.is_some());
+    }
+
+    #[test]
+    fn missing_is_not_zero() {
+        let figure = Figure::of(repeats(&[(Sample::Missing, &[]), (Sample::Value(5.0), &[])]));
+        assert_eq!(figure.valid, 1);
+        assert!((figure.mean.unwrap() - 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn intervals_that_touch_overlap() {
+        let with = |interval| Figure { interval, ..Figure::default() };
+        assert_eq!(with(Some([1.0, 2.0])).overlaps(&with(Some([2.0, 3.0]))), Some(true));
+        assert_eq!(with(Some([1.0, 2.0])).overlaps(&with(Some([2.1, 3.0]))), Some(false));
+        assert_eq!(with(None).overlaps(&with(Some([2.1, 3.0]))), None);
+    }
+}

@@ -1,0 +1,107 @@
+//! Cells put in order: load points by axes and load, gateways by the scenario, repeats by number.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+use weir_results::{ArrivalModel, Cell, CellOutcome, DIRECT, Run};
+
+use crate::measured::{Repeat, Repeats};
+use crate::summary::Axes;
+
+/// The measurements of one load at one point of the axes.
+pub(crate) struct Group<'a> {
+    pub(crate) axes: &'a Axes,
+    pub(crate) load: &'a str,
+    pub(crate) model: ArrivalModel,
+    pub(crate) connections: u32,
+    pub(crate) rate_per_s: Option<f64>,
+    /// Gateways in the scenario's order, the direct baseline last.
+    pub(crate) rows: Vec<(&'a str, Repeats<'a>)>,
+}
+
+/// Groups what was measured.
+pub(crate) fn group<'a>(run: &Run, cells: &'a [Cell]) -> Vec<Group<'a>> {
+    let names = gateway_names(run, cells);
+    let place = |gateway: &str| names.iter().position(|name| name == gateway).unwrap_or(names.len());
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for cell in cells {
+        let CellOutcome::Measured { measurements } = &cell.outcome else { continue };
+        for measurement in measurements {
+            let found = groups
+                .iter()
+                .position(|group| *group.axes == cell.key.axes && group.load == measurement.load);
+            let at = found.unwrap_or_else(|| {
+                groups.push(Group {
+                    axes: &cell.key.axes,
+                    load: &measurement.load,
+                    model: measurement.record.result.model,
+                    connections: measurement.connections,
+                    rate_per_s: measurement.rate_per_s,
+                    rows: Vec::new(),
+                });
+                groups.len() - 1
+            });
+            add(&mut groups[at].rows, &cell.key.gateway, Repeat { cell, measurement });
+        }
+    }
+    for group in &mut groups {
+        group.rows.sort_by_key(|(gateway, _)| place(gateway));
+        group.rows.iter_mut().for_each(|(_, repeats)| repeats.sort());
+    }
+    // Loads keep the order in which they were measured, which is the scenario's, since the sort is stable.
+    groups.sort_by(|a, b| compare_axes(a.axes, b.axes));
+    groups
+}
+
+/// Names of the gateways: the scenario's order, then any other by name, the direct baseline last.
+pub(crate) fn gateway_names(run: &Run, cells: &[Cell]) -> Vec<String> {
+    let listed = run.scenario.get("gateways").and_then(Value::as_array).into_iter().flatten();
+    let name = |gateway: &'_ Value| match gateway {
+        Value::String(name) => Some(name.clone()),
+        other => other.get("name").and_then(Value::as_str).map(str::to_owned),
+    };
+    let mut seen: Vec<String> = run.plan.iter().map(|key| key.gateway.clone()).collect();
+    seen.extend(cells.iter().map(|cell| cell.key.gateway.clone()));
+    seen.sort();
+    seen.dedup();
+    let mut names: Vec<String> = listed.filter_map(name).filter(|name| seen.contains(name)).collect();
+    let others: Vec<String> = seen.into_iter().filter(|name| !names.contains(name)).collect();
+    names.extend(others);
+    names.sort_by_key(|name| name == DIRECT);
+    names
+}
+
+fn add<'a>(rows: &mut Vec<(&'a str, Repeats<'a>)>, gateway: &'a str, repeat: Repeat<'a>) {
+    match rows.iter_mut().find(|(known, _)| *known == gateway) {
+        Some((_, repeats)) => repeats.push(repeat),
+        None => rows.push((gateway, Repeats::from(repeat))),
+    }
+}
+
+fn compare_axes(a: &Axes, b: &Axes) -> Ordering {
+    let pairs = a.iter().zip(b.iter());
+    let by_value = pairs.map(|((path, value), (other_path, other))| {
+        path.cmp(other_path).then_with(|| compare_values(value, other))
+    });
+    by_value.fold(Ordering::Equal, Ordering::then).then_with(|| a.len().cmp(&b.len()))
+}
+
+fn compare_values(a: &Value, b: &Value) -> Ordering {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        _ => a.to_string().cmp(&b.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_are_ordered_by_number_and_then_by_text() {
+        let axes = |value: Value| Axes::from([("limits.data.cpus".to_owned(), value)]);
+        assert_eq!(compare_axes(&axes(2.into()), &axes(10.into())), Ordering::Less);
+        assert_eq!(compare_axes(&axes("b".into()), &axes("a".into())), Ordering::Greater);
+        assert_eq!(compare_axes(&Axes::new(), &axes(1.into())), Ordering::Less);
+    }
+}

@@ -1,0 +1,111 @@
+//! Intervals over repeats: t intervals on logarithms for figures, on the values for differences (METHOD 11).
+
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Confidence of every interval.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// A mean over repeats with its t interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Mean: geometric for figures, arithmetic for differences.
+    pub mean: f64,
+    /// Both ends of the interval; `None` for fewer than two repeats.
+    pub interval: Option<[f64; 2]>,
+    /// Repeats.
+    pub n: usize,
+}
+
+/// The geometric mean of positive `values`, with the t interval of their logarithms.
+///
+/// Values of zero have no logarithm: with one among them it is the arithmetic mean, without an interval.
+/// `None` without values, or where one is negative or not finite.
+pub fn of_figures(values: &[f64]) -> Option<Estimate> {
+    if values.is_empty() || values.iter().any(|value| !value.is_finite() || *value < 0.0) {
+        return None;
+    }
+    if values.contains(&0.0) || values.len() == 1 {
+        return Some(Estimate { mean: arithmetic_mean(values), interval: None, n: values.len() });
+    }
+    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    let on_logs = of_differences(&logs)?;
+    let interval = on_logs.interval.map(|[low, high]| [low.exp(), high.exp()]);
+    Some(Estimate { mean: on_logs.mean.exp(), interval, n: values.len() })
+}
+
+/// The arithmetic mean of `values` with its t interval; `None` without values or where one is not finite.
+pub fn of_differences(values: &[f64]) -> Option<Estimate> {
+    if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
+        return None;
+    }
+    let n = values.len();
+    let mean = arithmetic_mean(values);
+    let interval = (n >= 2).then(|| {
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let standard_error = (squares / (n - 1) as f64 / n as f64).sqrt();
+        let reach = t_quantile(n - 1) * standard_error;
+        [mean - reach, mean + reach]
+    });
+    Some(Estimate { mean, interval, n })
+}
+
+fn arithmetic_mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The two-sided quantile of Student's t at [`CONFIDENCE`].
+fn t_quantile(degrees_of_freedom: usize) -> f64 {
+    StudentsT::new(0.0, 1.0, degrees_of_freedom as f64)
+        .expect("at least one degree of freedom")
+        .inverse_cdf(0.5 + CONFIDENCE / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-4 * expected.abs().max(1.0), "{value} is not {expected}");
+    }
+
+    #[test]
+    fn t_quantiles_are_those_of_the_tables() {
+        for (degrees, expected) in
+            [(1, 12.7062), (2, 4.302_65), (3, 3.182_45), (5, 2.570_58), (10, 2.228_14), (100, 1.983_97)]
+        {
+            near(t_quantile(degrees), expected);
+        }
+    }
+
+    #[test]
+    fn differences_get_the_interval_of_their_mean() {
+        // Mean 2, standard deviation 1, standard error 1 / sqrt 3.
+        let estimate = of_differences(&[1.0, 2.0, 3.0]).unwrap();
+        near(estimate.mean, 2.0);
+        let [low, high] = estimate.interval.unwrap();
+        near(low, 2.0 - 2.484_13);
+        near(high, 2.0 + 2.484_13);
+    }
+
+    #[test]
+    fn figures_get_the_interval_of_their_logarithms() {
+        let estimate = of_figures(&[1.0, std::f64::consts::E, std::f64::consts::E.powi(2)]).unwrap();
+        near(estimate.mean, std::f64::consts::E);
+        let [low, high] = estimate.interval.unwrap();
+        near(low, (1.0 - 2.484_13_f64).exp());
+        near(high, (1.0 + 2.484_13_f64).exp());
+    }
+
+    #[test]
+    fn too_few_or_odd_values_have_no_interval() {
+        assert_eq!(of_figures(&[]), None);
+        assert_eq!(of_figures(&[5.0]), Some(Estimate { mean: 5.0, interval: None, n: 1 }));
+        assert_eq!(of_figures(&[0.0, 4.0]), Some(Estimate { mean: 2.0, interval: None, n: 2 }));
+        assert_eq!(of_figures(&[f64::NAN]), None);
+        assert_eq!(of_figures(&[-1.0]), None);
+        assert_eq!(of_differences(&[-1.0, -1.0]).unwrap().interval, Some([-1.0, -1.0]));
+        assert_eq!(of_differences(&[f64::INFINITY]), None);
+    }
+}

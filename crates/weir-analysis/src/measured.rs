@@ -1,0 +1,217 @@
+//! From the repeats of a gateway at a load point to its row of figures.
+
+use weir_results::{ArrivalModel, Cell, CpuSeconds, Measurement, Part, Reason, Role, TimesNs, Usage};
+
+use crate::baseline::{added_latency, ratio_to_direct};
+use crate::figure::{Figure, Repeated, Sample};
+use crate::reasons::{Metric, reasons_for};
+use crate::summary::{LATENCIES, PartUse, Row};
+
+/// One load of one cell.
+#[derive(Clone, Copy)]
+pub(crate) struct Repeat<'a> {
+    pub(crate) cell: &'a Cell,
+    pub(crate) measurement: &'a Measurement,
+}
+
+/// The repeats of a gateway at a load point, in order.
+#[derive(Default)]
+pub(crate) struct Repeats<'a>(Vec<Repeat<'a>>);
+
+impl<'a> From<Repeat<'a>> for Repeats<'a> {
+    fn from(repeat: Repeat<'a>) -> Self {
+        Self(vec![repeat])
+    }
+}
+
+/// The usage of a cell's data parts, summed; `None` where there is none or nothing was sampled.
+///
+/// The share is of the sum of their limits, and `None` where one of them has no limit.
+pub fn data_usage(parts: &[Part], usage: &std::collections::BTreeMap<String, Usage>) -> Option<Usage> {
+    let data = || parts.iter().filter(|part| part.role == Role::Data);
+    let used: Vec<&Usage> = data().filter_map(|part| usage.get(&part.name)).collect();
+    if used.len() < 2 {
+        return used.first().copied().cloned();
+    }
+    let limit_cpus: Option<f64> = data().map(|part| part.limit_cpus).sum();
+    let cpu_cores = used.iter().map(|usage| usage.cpu_cores).sum();
+    let total = |of: fn(&Usage) -> Option<u64>| {
+        used.iter().map(|usage| of(usage)).try_fold(0, |sum: u64, next| Some(sum.saturating_add(next?)))
+    };
+    Some(Usage {
+        cpu_s: CpuSeconds {
+            user: used.iter().map(|usage| usage.cpu_s.user).sum(),
+            system: used.iter().map(|usage| usage.cpu_s.system).sum(),
+        },
+        cpu_cores,
+        cpu_share_of_limit: limit_cpus.filter(|limit| *limit > 0.0).map(|limit| cpu_cores / limit),
+        throttled_s: used.iter().map(|usage| usage.throttled_s).sum(),
+        periods: total(|usage| usage.periods),
+        periods_throttled: total(|usage| usage.periods_throttled),
+        memory_bytes_mean: total(|usage| usage.memory_bytes_mean),
+        memory_bytes_peak: total(|usage| usage.memory_bytes_peak),
+        threads_max: total(|usage| usage.threads_max),
+        pids_max: total(|usage| usage.pids_max),
+        open_files_max: total(|usage| usage.open_files_max),
+    })
+}
+
+impl<'a> Repeat<'a> {
+    pub(crate) fn reasons(&self, metric: Metric) -> &'a [Reason] {
+        reasons_for(&self.measurement.judgement.verdicts, metric)
+    }
+
+    /// A latency by its name: a quantile that is null fell among the unanswered.
+    pub(crate) fn latency(&self, name: &str) -> Sample {
+        let result = &self.measurement.record.result;
+        let value = latency_ns(&result.latency_ns, name);
+        match value {
+            Some(value) => Sample::Value(value),
+            None if result.requests.scheduled > 0 && name != "mean" => Sample::BeyondTimeout,
+            None => Sample::Missing,
+        }
+    }
+
+    fn data(&self) -> Option<Usage> {
+        data_usage(&self.cell.parts, &self.measurement.usage)
+    }
+}
+
+impl<'a> Repeats<'a> {
+    pub(crate) fn push(&mut self, repeat: Repeat<'a>) {
+        self.0.push(repeat);
+    }
+
+    pub(crate) fn sort(&mut self) {
+        self.0.sort_by_key(|repeat| repeat.cell.key.repeat);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Repeat<'a>> {
+        self.0.iter()
+    }
+
+    /// The repeat of that number.
+    pub(crate) fn repeat(&self, number: u32) -> Option<&Repeat<'a>> {
+        self.0.iter().find(|repeat| repeat.cell.key.repeat == number)
+    }
+
+    /// The row of a gateway, with `direct` as its baseline.
+    pub(crate) fn row(
+        &self,
+        gateway: &str,
+        planned: usize,
+        model: ArrivalModel,
+        direct: &Repeats<'_>,
+    ) -> Row {
+        let open = model == ArrivalModel::Open;
+        let is_direct = gateway == weir_results::DIRECT;
+        let figure =
+            |metric: Metric, of: &dyn Fn(&Repeat<'_>) -> Sample| Figure::of(self.repeated(metric, of));
+        let of_data = |of: fn(&Usage) -> Option<f64>| {
+            figure(Metric::Cpu, &move |repeat| repeat.data().as_ref().and_then(of).into())
+        };
+        let latency = |name: &&str| {
+            let figure = figure(Metric::Latency, &|repeat| repeat.latency(name));
+            ((*name).to_owned(), figure.headline_if(open && !is_direct))
+        };
+        Row {
+            gateway: gateway.to_owned(),
+            planned: planned.max(self.0.len()),
+            throughput_per_s: figure(Metric::Throughput, &|repeat| {
+                Sample::Value(repeat.measurement.record.result.rate_per_s)
+            })
+            .headline_if(!open && !is_direct),
+            latency_ns: LATENCIES.iter().map(latency).collect(),
+            error_share: Figure::of_difference(self.repeated(Metric::Throughput, &|repeat| {
+                repeat.measurement.record.result.requests.error_share().into()
+            })),
+            cpu_cores: of_data(|usage| Some(usage.cpu_cores)),
+            cpu_share_of_limit: of_data(|usage| usage.cpu_share_of_limit),
+            cpu_us_per_request: figure(Metric::Cpu, &|repeat| repeat.measurement.cpu_us_per_request.into())
+                .headline_if(!is_direct),
+            memory_bytes_mean: of_data(|usage| usage.memory_bytes_mean.map(|bytes| bytes as f64)),
+            memory_bytes_peak: of_data(|usage| usage.memory_bytes_peak.map(|bytes| bytes as f64))
+                .headline_if(!is_direct),
+            added_latency_ns: if is_direct { Vec::new() } else { added_latency(self, direct, open) },
+            ratio_to_direct: if is_direct || open { None } else { ratio_to_direct(self, direct) },
+            bound_by: self.iter().map(|r| (r.cell.key.repeat, r.measurement.judgement.bound_by)).collect(),
+            objective: Vec::new(),
+            parts: self.parts(),
+        }
+    }
+
+    fn repeated(&self, metric: Metric, of: &dyn Fn(&Repeat<'_>) -> Sample) -> Vec<Repeated> {
+        self.iter()
+            .map(|repeat| Repeated {
+                repeat: repeat.cell.key.repeat,
+                sample: of(repeat),
+                reasons: repeat.reasons(metric).to_vec(),
+            })
+            .collect()
+    }
+
+    fn parts(&self) -> Vec<PartUse> {
+        let Some(first) = self.0.first() else { return Vec::new() };
+        first.cell.parts.iter().map(|part| self.part(part)).collect()
+    }
+
+    fn part(&self, part: &Part) -> PartUse {
+        let used: Vec<(&Usage, f64)> = self
+            .iter()
+            .filter_map(|repeat| {
+                let duration_s = repeat.measurement.record.result.duration_s;
+                Some((repeat.measurement.usage.get(&part.name)?, duration_s))
+            })
+            .collect();
+        let mean = |of: &dyn Fn(&(&Usage, f64)) -> Option<f64>| {
+            let values: Vec<f64> = used.iter().filter_map(of).filter(|value| value.is_finite()).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let greatest = |of: fn(&Usage) -> Option<u64>| used.iter().filter_map(|(usage, _)| of(usage)).max();
+        PartUse {
+            name: part.name.clone(),
+            role: part.role,
+            limit_cpus: part.limit_cpus,
+            limit_memory_bytes: part.limit_memory_bytes,
+            cpu_cores_user: mean(&|(usage, _)| user_cores(usage)),
+            cpu_cores_system: mean(&|(usage, _)| user_cores(usage).map(|user| usage.cpu_cores - user)),
+            cpu_share_of_limit: mean(&|(usage, _)| usage.cpu_share_of_limit),
+            throttled_share: mean(&|(usage, _)| {
+                let periods = usage.periods.filter(|periods| *periods > 0)?;
+                Some(usage.periods_throttled? as f64 / periods as f64)
+            }),
+            memory_bytes_mean: mean(&|(usage, _)| usage.memory_bytes_mean.map(|bytes| bytes as f64)),
+            memory_bytes_peak: greatest(|usage| usage.memory_bytes_peak).map(|bytes| bytes as f64),
+            threads_max: greatest(|usage| usage.threads_max),
+            pids_max: greatest(|usage| usage.pids_max),
+            open_files_max: greatest(|usage| usage.open_files_max),
+        }
+    }
+}
+
+/// The cores in user mode: cores used, divided as the CPU time is.
+fn user_cores(usage: &Usage) -> Option<f64> {
+    let total = usage.cpu_s.total();
+    if total > 0.0 { Some(usage.cpu_cores * usage.cpu_s.user / total) } else { Some(usage.cpu_cores) }
+}
+
+fn latency_ns(times: &TimesNs, name: &str) -> Option<f64> {
+    let quantile = match name {
+        "mean" => return times.mean,
+        "stddev" => return times.stddev,
+        "min" => times.min,
+        "p50" => times.p50,
+        "p66" => times.p66,
+        "p75" => times.p75,
+        "p80" => times.p80,
+        "p90" => times.p90,
+        "p95" => times.p95,
+        "p98" => times.p98,
+        "p99" => times.p99,
+        "p999" => times.p999,
+        "p9999" => times.p9999,
+        "max" => times.max,
+        _ => None,
+    };
+    quantile.map(|ns| ns as f64)
+}

@@ -1,0 +1,73 @@
+//! Why a run's result is bad: what `weir run` exits with 1 for.
+
+use weir_results::ArrivalModel;
+
+use crate::figure::{Figure, HEADLINE_REPEATS};
+use crate::objective::Met;
+use crate::reasons::reason_name;
+use crate::summary::{Point, Row, Summary, axes_words};
+
+/// Finds them; empty is good.
+pub(crate) fn find(summary: &Summary) -> Vec<String> {
+    let mut problems: Vec<String> = summary
+        .failed
+        .iter()
+        .map(|failed| {
+            let axes = axes_words(&failed.key.axes);
+            let at = if axes.is_empty() { String::new() } else { format!(" ({axes})") };
+            format!(
+                "{}{at}, repeat {}: {}: {}",
+                failed.key.gateway,
+                failed.key.repeat + 1,
+                failed.cause,
+                failed.message
+            )
+        })
+        .collect();
+    if !summary.not_run.is_empty() {
+        problems.push(format!("{} of {} cells have not run", summary.not_run.len(), summary.cells_planned));
+    }
+    if summary.points.iter().all(|point| point.gateways().next().is_none()) {
+        problems.push("no gateway was measured".into());
+    }
+    for point in &summary.points {
+        for row in point.gateways() {
+            problems.extend(headlines(point, row));
+            let missed = row.objective.iter().filter(|result| result.met == Met::Missed);
+            problems.extend(missed.map(|result| {
+                format!("{}: {} misses the objective: {}", point.words(), row.gateway, result.words)
+            }));
+        }
+    }
+    problems
+}
+
+/// The headlines that a load is for: throughput of a closed loop, latency of an open one, CPU time per
+/// request of both. One that rests on too few valid repeats is a problem.
+fn headlines(point: &Point, row: &Row) -> Option<String> {
+    let main = match point.model {
+        ArrivalModel::Closed => ("throughput", Some(&row.throughput_per_s)),
+        ArrivalModel::Open => ("latency", row.latency("p50")),
+    };
+    let short: Vec<(&str, String)> = [main, ("CPU per request", Some(&row.cpu_us_per_request))]
+        .into_iter()
+        .filter_map(|(name, figure)| Some((name, voided(figure?)?)))
+        .collect();
+    let (_, why) = short.first()?;
+    let names: Vec<&str> = short.iter().map(|(name, _)| *name).collect();
+    Some(format!("{}: no {} headline for {}: {why}", point.words(), names.join(" and no "), row.gateway))
+}
+
+/// Why too few repeats are valid; `None` where enough are.
+fn voided(figure: &Figure) -> Option<String> {
+    let measured = figure.repeats.len();
+    let valid = figure.repeats.iter().filter(|repeated| repeated.reasons.is_empty()).count();
+    (valid < measured.min(HEADLINE_REPEATS)).then(|| {
+        let reasons: Vec<String> = figure
+            .reasons()
+            .into_iter()
+            .map(|(reason, n)| format!("{} in {n} of {measured} repeats", reason_name(reason)))
+            .collect();
+        reasons.join(", ")
+    })
+}

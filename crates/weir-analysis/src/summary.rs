@@ -1,0 +1,325 @@
+//! A run in figures: gateways x axes x loads, each over its repeats.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use weir_results::{ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, DIRECT, Reason, Role, Run};
+
+use crate::baseline::{Added, RatioToDirect};
+use crate::conclusions::conclude;
+use crate::figure::Figure;
+use crate::grouping::{Group, group};
+use crate::measured::Repeats;
+use crate::objective::{ObjectiveResult, evaluate};
+use crate::problems;
+use crate::quantity::rate;
+
+/// Axes of a point: values by their path in the scenario.
+pub type Axes = BTreeMap<String, serde_json::Value>;
+
+/// Everything that a run says, computed from its cells.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Cells of the plan.
+    pub cells_planned: usize,
+    /// Cells that were measured.
+    pub cells_measured: usize,
+    /// Load points, in the order of axes and then of the scenario's loads.
+    pub points: Vec<Point>,
+    /// The systems under test, in the scenario's order, the direct baseline last.
+    pub gateways: Vec<Gateway>,
+    /// Cells that could not be measured.
+    pub failed: Vec<FailedCell>,
+    /// Cells of the plan that have not run.
+    pub not_run: Vec<CellKey>,
+    problems: Vec<String>,
+}
+
+/// One load at one point of the axes, with every gateway that was put through it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// Values of the axes.
+    pub axes: Axes,
+    /// The load's name.
+    pub load: String,
+    /// Its arrival model.
+    pub model: ArrivalModel,
+    /// Connections of the generator.
+    pub connections: u32,
+    /// Asked rate (open loop).
+    pub rate_per_s: Option<f64>,
+    /// One row per gateway, in the scenario's order, the direct baseline last.
+    pub rows: Vec<Row>,
+    /// Sentences that the figures imply.
+    pub conclusions: Vec<String>,
+}
+
+/// A gateway, or the direct baseline, at a load point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The gateway's name, or [`DIRECT`].
+    pub gateway: String,
+    /// Repeats that the plan holds.
+    pub planned: usize,
+    /// Whole responses per second.
+    pub throughput_per_s: Figure,
+    /// Latency in nanoseconds by name, in the order of [`LATENCIES`].
+    pub latency_ns: Vec<(String, Figure)>,
+    /// Share of errors of the scheduled.
+    pub error_share: Figure,
+    /// Cores used by the data plane.
+    pub cpu_cores: Figure,
+    /// Cores used over the limit.
+    pub cpu_share_of_limit: Figure,
+    /// CPU time of the data plane per completed request, microseconds.
+    pub cpu_us_per_request: Figure,
+    /// Working set of the data plane, mean over the phase, bytes.
+    pub memory_bytes_mean: Figure,
+    /// Greatest working set of the data plane, bytes.
+    pub memory_bytes_peak: Figure,
+    /// Added over direct in the same repeat.
+    pub added_latency_ns: Vec<(String, Added)>,
+    /// Throughput over direct in the same repeat; closed loop only.
+    pub ratio_to_direct: Option<RatioToDirect>,
+    /// What bounds each measured repeat.
+    pub bound_by: Vec<(u32, BoundBy)>,
+    /// The objective, where the scenario has one.
+    pub objective: Vec<ObjectiveResult>,
+    /// Use of every part of the rig, mean over the measured repeats.
+    pub parts: Vec<PartUse>,
+}
+
+/// What a part of the rig used, mean over the measured repeats of a row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct PartUse {
+    pub name: String,
+    pub role: Role,
+    pub limit_cpus: Option<f64>,
+    pub limit_memory_bytes: Option<u64>,
+    pub cpu_cores_user: Option<f64>,
+    pub cpu_cores_system: Option<f64>,
+    pub cpu_share_of_limit: Option<f64>,
+    pub throttled_share: Option<f64>,
+    pub memory_bytes_mean: Option<f64>,
+    pub memory_bytes_peak: Option<f64>,
+    pub threads_max: Option<u64>,
+    pub pids_max: Option<u64>,
+    pub open_files_max: Option<u64>,
+}
+
+/// A system under test as it was launched.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gateway {
+    /// Its name in the scenario, or [`DIRECT`].
+    pub name: String,
+    /// Its parts, from its first measured cell.
+    pub parts: Vec<weir_results::Part>,
+    /// What could not be made equal.
+    pub unequal: Vec<String>,
+}
+
+/// A cell that could not be measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct FailedCell {
+    pub key: CellKey,
+    pub cause: String,
+    pub message: String,
+    pub remedy: String,
+    pub log_tail: String,
+}
+
+/// The latency figures of a row, in this order.
+pub const LATENCIES: [&str; 9] = ["mean", "p50", "p75", "p90", "p95", "p99", "p999", "p9999", "max"];
+
+/// Summarizes the cells of a run.
+pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
+    let groups = group(run, cells);
+    let mut points: Vec<Point> = groups.iter().map(|group| point(run, group)).collect();
+    let has_open = points.iter().any(|point| point.model == ArrivalModel::Open);
+    for point in &mut points {
+        let judges_latency = point.model == ArrivalModel::Open || !has_open;
+        for row in &mut point.rows {
+            row.objective = evaluate(run.objective.as_ref(), row, judges_latency);
+        }
+        point.conclusions = conclude(point);
+    }
+    let failed: Vec<FailedCell> = cells.iter().filter_map(failed_cell).collect();
+    let not_run: Vec<CellKey> = run.plan.iter().filter(|key| !ran(key, cells)).cloned().collect();
+    let mut summary = Summary {
+        cells_planned: run.plan.len(),
+        cells_measured: cells.len() - failed.len(),
+        gateways: gateways(run, cells),
+        points,
+        failed,
+        not_run,
+        problems: Vec::new(),
+    };
+    summary.problems = problems::find(&summary);
+    summary
+}
+
+impl Summary {
+    /// Why `weir run` exits with 1; empty is good.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+impl Point {
+    /// The axes in words: `limits.data.cpus = 0.5`; empty without axes.
+    pub fn axes_words(&self) -> String {
+        axes_words(&self.axes)
+    }
+
+    /// The load in words: `full: closed, 10 connections`.
+    pub fn load_words(&self) -> String {
+        let connections =
+            format!("{} connection{}", self.connections, if self.connections == 1 { "" } else { "s" });
+        match (self.model, self.rate_per_s) {
+            (ArrivalModel::Closed, _) => format!("{}: closed, {connections}", self.load),
+            (ArrivalModel::Open, Some(per_s)) => {
+                format!("{}: open, {}, {connections}", self.load, rate(per_s))
+            }
+            (ArrivalModel::Open, None) => format!("{}: open, {connections}", self.load),
+        }
+    }
+
+    /// Load and axes in words.
+    pub fn words(&self) -> String {
+        if self.axes.is_empty() {
+            self.load_words()
+        } else {
+            format!("{}; {}", self.load_words(), self.axes_words())
+        }
+    }
+
+    /// The gateways, without the direct baseline.
+    pub fn gateways(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| !row.is_direct())
+    }
+
+    /// The direct baseline.
+    pub fn direct(&self) -> Option<&Row> {
+        self.rows.iter().find(|row| row.is_direct())
+    }
+}
+
+impl Row {
+    /// Whether it is the direct baseline.
+    pub fn is_direct(&self) -> bool {
+        self.gateway == DIRECT
+    }
+
+    /// The latency figure of that name.
+    pub fn latency(&self, name: &str) -> Option<&Figure> {
+        self.latency_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
+    }
+
+    /// Every reason that voids something, with the number of repeats.
+    pub fn reasons(&self) -> Vec<(Reason, usize)> {
+        let mut all = self.throughput_per_s.reasons();
+        for (reason, n) in self.latency("p50").map(Figure::reasons).unwrap_or_default() {
+            if !all.iter().any(|(known, _)| *known == reason) {
+                all.push((reason, n));
+            }
+        }
+        all.sort();
+        all
+    }
+
+    /// What bounds the repeats, with the number of repeats each, the most frequent first.
+    pub fn bounds(&self) -> Vec<(BoundBy, usize)> {
+        let mut counted: Vec<(BoundBy, usize)> = Vec::new();
+        for (_, bound) in &self.bound_by {
+            match counted.iter_mut().find(|(known, _)| known == bound) {
+                Some((_, n)) => *n += 1,
+                None => counted.push((*bound, 1)),
+            }
+        }
+        counted.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        counted
+    }
+}
+
+/// The axes in words: `limits.data.cpus = 0.5`.
+pub fn axes_words(axes: &Axes) -> String {
+    let value = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    axes.iter().map(|(path, at)| format!("{path} = {}", value(at))).collect::<Vec<_>>().join(", ")
+}
+
+/// The bound's name in reports, as in the JSON.
+pub fn bound_name(bound: BoundBy) -> &'static str {
+    match bound {
+        BoundBy::Gateway => "gateway",
+        BoundBy::Upstream => "upstream",
+        BoundBy::Generator => "generator",
+        BoundBy::Host => "host",
+        BoundBy::Concurrency => "concurrency",
+        BoundBy::Rate => "rate",
+    }
+}
+
+fn point(run: &Run, group: &Group<'_>) -> Point {
+    let direct = group.rows.iter().find(|(name, _)| *name == DIRECT).map(|(_, repeats)| repeats);
+    let none = Repeats::default();
+    let direct = direct.unwrap_or(&none);
+    let planned = |gateway: &str| {
+        let same = |key: &&CellKey| key.gateway == gateway && key.axes == *group.axes;
+        run.plan.iter().filter(same).count()
+    };
+    let rows = group
+        .rows
+        .iter()
+        .map(|(gateway, repeats)| repeats.row(gateway, planned(gateway), group.model, direct))
+        .collect();
+    Point {
+        axes: group.axes.clone(),
+        load: group.load.to_owned(),
+        model: group.model,
+        connections: group.connections,
+        rate_per_s: group.rate_per_s,
+        rows,
+        conclusions: Vec::new(),
+    }
+}
+
+fn failed_cell(cell: &Cell) -> Option<FailedCell> {
+    let CellOutcome::Failed { cause, message, remedy, log_tail } = &cell.outcome else { return None };
+    Some(FailedCell {
+        key: cell.key.clone(),
+        cause: cause.clone(),
+        message: message.clone(),
+        remedy: remedy.clone(),
+        log_tail: log_tail.clone(),
+    })
+}
+
+fn ran(key: &CellKey, cells: &[Cell]) -> bool {
+    cells.iter().any(|cell| {
+        cell.key.gateway == key.gateway && cell.key.repeat == key.repeat && cell.key.axes == key.axes
+    })
+}
+
+fn gateways(run: &Run, cells: &[Cell]) -> Vec<Gateway> {
+    let launched = |name: &str| {
+        let of_name = || cells.iter().filter(|cell| cell.key.gateway == name);
+        let measured = of_name().find(|cell| matches!(cell.outcome, CellOutcome::Measured { .. }));
+        measured.or_else(|| of_name().next())
+    };
+    crate::grouping::gateway_names(run, cells)
+        .into_iter()
+        .map(|name| {
+            let cell = launched(&name);
+            Gateway {
+                parts: cell.map(|cell| cell.parts.clone()).unwrap_or_default(),
+                unequal: cell.map(|cell| cell.unequal.clone()).unwrap_or_default(),
+                name,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,142 @@
+//! Whole runs that never happened, cell by cell.
+
+use std::collections::BTreeMap;
+
+use weir_analysis::{Evidence, data_usage, judge};
+use weir_results::{
+    ArrivalModel::{self, Closed, Open},
+    Cell, CellKey, CellOutcome, DIRECT, HostShare, LoadRecord, Manifest, Measurement, Objective, Part, Role,
+    Run, SCHEMA_VERSION, Thresholds, Usage,
+};
+
+use crate::records::{agreeing, quiet, record, usage};
+
+/// A run of `gateways` without cells in its plan; [`plan`] fills it in.
+pub(crate) fn run(gateways: &[&str], objective: Option<Objective>) -> Run {
+    Run {
+        schema_version: SCHEMA_VERSION,
+        id: "20261121-0210-k3fz".into(),
+        name: "side-by-side".into(),
+        question: "Which proxy carries more on one core?".into(),
+        scenario: serde_json::json!({ "gateways": gateways }),
+        seed: 7,
+        started_unix_ms: 1_795_227_000_000,
+        ended_unix_ms: Some(1_795_227_600_000),
+        plan: Vec::new(),
+        objective,
+        thresholds: Thresholds::default(),
+        manifest: Manifest::default(),
+    }
+}
+
+/// Takes the plan from the cells.
+pub(crate) fn plan(mut run: Run, cells: &[Cell]) -> Run {
+    run.plan = cells.iter().map(|cell| cell.key.clone()).collect();
+    run
+}
+
+pub(crate) fn key(gateway: &str, repeat: u32) -> CellKey {
+    CellKey { index: repeat, gateway: gateway.into(), axes: BTreeMap::new(), repeat }
+}
+
+/// One load to be judged.
+pub(crate) struct Load {
+    pub(crate) name: &'static str,
+    pub(crate) record: LoadRecord,
+    pub(crate) data: Usage,
+    pub(crate) host: HostShare,
+}
+
+/// A closed load at the gateway's limit.
+pub(crate) fn full(rate_per_s: u64) -> Load {
+    let record = record(Closed, rate_per_s, 10_000_000_000 / rate_per_s);
+    Load { name: "full", record, data: usage(0.99), host: quiet() }
+}
+
+/// An open load below it.
+pub(crate) fn tail(p50_ns: u64) -> Load {
+    Load { name: "tail", record: record(Open, 5_000, p50_ns), data: usage(0.5), host: quiet() }
+}
+
+/// A measured cell, judged.
+pub(crate) fn cell(gateway: &str, repeat: u32, loads: Vec<Load>) -> Cell {
+    let direct = gateway == DIRECT;
+    let parts = if direct { Vec::new() } else { vec![part(gateway)] };
+    let measurements = loads.into_iter().map(|load| measurement(gateway, load, &parts)).collect();
+    Cell {
+        key: key(gateway, repeat),
+        started_unix_ms: 1_795_227_000_000,
+        ended_unix_ms: 1_795_227_020_000,
+        outcome: CellOutcome::Measured { measurements },
+        parts,
+        unequal: Vec::new(),
+    }
+}
+
+/// A failed cell.
+pub(crate) fn failed(gateway: &str, repeat: u32) -> Cell {
+    Cell {
+        outcome: CellOutcome::Failed {
+            cause: "never-ready".into(),
+            message: "127.0.0.1:8080 did not answer within 10 s".into(),
+            remedy: "see its log".into(),
+            log_tail: "starting".into(),
+        },
+        ..cell(gateway, repeat, Vec::new())
+    }
+}
+
+fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
+    let Load { name, record, data, host } = load;
+    let mut counters = agreeing(&record);
+    let mut parts_usage = BTreeMap::new();
+    if gateway == DIRECT {
+        counters.gateway_requests = None;
+    } else {
+        parts_usage.insert(gateway.to_owned(), data);
+    }
+    let data = data_usage(parts, &parts_usage);
+    let judgement = judge(
+        &Evidence {
+            record: &record,
+            data: data.as_ref(),
+            origin: None,
+            generator: None,
+            counters: Some(&counters),
+            host: Some(&host),
+            limits_applied: true,
+            loopback_floor_ns: None,
+            errors_max: None,
+        },
+        &Thresholds::default(),
+    );
+    let open = record.result.model == ArrivalModel::Open;
+    Measurement {
+        load: name.into(),
+        connections: 10,
+        rate_per_s: open.then_some(5_000.0),
+        cpu_us_per_request: data.map(|data| data.cpu_cores * 1e6 / record.result.rate_per_s),
+        usage: parts_usage,
+        counters,
+        host,
+        judgement,
+        series: Vec::new(),
+        record,
+    }
+}
+
+fn part(name: &str) -> Part {
+    Part {
+        name: name.into(),
+        role: Role::Data,
+        version: "1.0".into(),
+        binary: name.into(),
+        binary_sha256: "ab".repeat(32),
+        config_sha256: Some("cd".repeat(32)),
+        command: vec![name.into()],
+        limit_cpus: Some(1.0),
+        limit_memory_bytes: Some(128 << 20),
+        limits_applied: true,
+        limited_by: "cgroup-v1".into(),
+    }
+}

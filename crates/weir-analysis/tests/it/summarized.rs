@@ -1,0 +1,259 @@
+//! Figures, headlines, objectives, conclusions and problems of whole runs.
+
+use std::collections::BTreeMap;
+
+use weir_analysis::{Figure, Met, Summary, summarize};
+use weir_results::{Cell, DIRECT, HostShare, Objective, Reason};
+
+use crate::runs::{Load, cell, failed, full, key, plan, run, tail};
+
+fn summary(gateways: &[&str], objective: Option<Objective>, cells: &[Cell]) -> Summary {
+    summarize(&plan(run(gateways, objective), cells), cells)
+}
+
+fn disturbed(load: Load) -> Load {
+    Load { host: HostShare { steal: 0.1, others: 0.0, idle: 0.2 }, ..load }
+}
+
+/// Two gateways and direct, three repeats, all valid; direct in the closed loop is bound by concurrency.
+fn undisturbed() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (repeat, (weir, nginx, direct)) in
+        [(50_000, 40_000, 100_000), (50_500, 40_400, 101_000), (49_500, 39_600, 99_000)]
+            .into_iter()
+            .enumerate()
+    {
+        let repeat = repeat as u32;
+        cells.push(cell("nginx", repeat, vec![full(nginx), tail(300_000 + u64::from(repeat) * 2_000)]));
+        cells.push(cell(DIRECT, repeat, vec![full(direct), tail(100_000)]));
+        cells.push(cell("weir", repeat, vec![full(weir), tail(200_000 + u64::from(repeat) * 1_000)]));
+    }
+    cells
+}
+
+#[track_caller]
+fn near(value: Option<f64>, expected: f64) {
+    let value = value.unwrap_or_else(|| panic!("no value where {expected} is expected"));
+    assert!((value - expected).abs() < 1e-3 * expected.abs(), "{value} is not {expected}");
+}
+
+#[test]
+fn rows_follow_the_scenario_and_direct_comes_last() {
+    let summary = summary(&["weir", "nginx"], None, &undisturbed());
+    let names = |rows: &[weir_analysis::Row]| rows.iter().map(|row| row.gateway.clone()).collect::<Vec<_>>();
+    assert_eq!(summary.points.iter().map(|point| point.load.as_str()).collect::<Vec<_>>(), ["full", "tail"]);
+    for point in &summary.points {
+        assert_eq!(names(&point.rows), ["weir", "nginx", DIRECT]);
+    }
+    assert_eq!(summary.problems(), [] as [String; 0]);
+}
+
+#[test]
+fn figures_are_geometric_means_with_t_intervals() {
+    let summary = summary(&["weir", "nginx"], None, &undisturbed());
+    let weir = &summary.points[0].rows[0];
+    near(weir.throughput_per_s.mean, 49_998.3);
+    // Standard deviation of the logs 0.01, t(2) 4.3027: a factor of exp(0.02484).
+    let [low, high] = weir.throughput_per_s.interval.unwrap();
+    near(Some(low), 48_772.0);
+    near(Some(high), 51_256.0);
+    assert!(weir.throughput_per_s.headline && weir.cpu_us_per_request.headline);
+    assert!(!weir.latency("p99").unwrap().headline, "latency of a closed load is no headline");
+    near(weir.cpu_us_per_request.mean, 0.99 * 1e6 / 49_998.3);
+}
+
+#[test]
+fn added_latency_is_the_difference_in_the_same_repeat() {
+    let summary = summary(&["weir", "nginx"], None, &undisturbed());
+    let tail = &summary.points[1];
+    let added = |row: usize, name: &str| -> &Figure {
+        &tail.rows[row].added_latency_ns.iter().find(|(known, _)| known == name).unwrap().1
+    };
+    near(added(0, "p50").mean, 101_000.0);
+    near(added(1, "p50").mean, 202_000.0);
+    let [low, high] = added(0, "p50").interval.unwrap();
+    near(Some(low), 101_000.0 - 2_484.1);
+    near(Some(high), 101_000.0 + 2_484.1);
+    assert!(added(0, "p50").headline);
+    assert!(tail.rows[2].added_latency_ns.is_empty(), "direct adds nothing to itself");
+}
+
+#[test]
+fn conclusions_are_what_the_figures_imply() {
+    let objective =
+        Objective { latency_ns: BTreeMap::from([("p99".to_owned(), 600_000)]), errors: Some(0.001) };
+    let summary = summary(&["weir", "nginx"], Some(objective), &undisturbed());
+    assert_eq!(
+        summary.points[0].conclusions,
+        [
+            "weir carried the most: 49,998/s [48,772/s .. 51,256/s]; nginx with 39,999/s [39,017/s .. 41,005/s], \
+             80.0 % of that (its interval does not overlap with that of weir).",
+            "weir used the least CPU time per request: 19.8 µs [19.3 µs .. 20.3 µs]; nginx with 24.8 µs [24.1 µs .. \
+             25.4 µs], 1.25 times that (its interval does not overlap with that of weir).",
+            "weir with 15.0 MiB [15.0 MiB .. 15.0 MiB] and nginx with 15.0 MiB [15.0 MiB .. 15.0 MiB] had the least \
+             memory at the peak, and their intervals overlap: this run does not tell them apart.",
+            "Throughput through the gateway as share of direct: weir 50.0 %, nginx 40.0 %.",
+            "Objective errors at most 0.100 %: met by weir and nginx.",
+        ]
+    );
+    assert_eq!(
+        summary.points[1].conclusions,
+        [
+            "weir had the lowest p99 latency: 502 µs [496 µs .. 509 µs]; nginx with 755 µs [743 µs .. 768 µs], \
+             1.50 times that (its interval does not overlap with that of weir).",
+            "weir with 100 µs [100 µs .. 100 µs] and nginx with 100 µs [100 µs .. 100 µs] used the least CPU time \
+             per request, and their intervals overlap: this run does not tell them apart.",
+            "Added to direct latency: weir 101 µs [98.5 µs .. 103 µs] at p50 and 253 µs [246 µs .. 259 µs] at p99; \
+             nginx 202 µs [197 µs .. 207 µs] at p50 and 505 µs [493 µs .. 517 µs] at p99.",
+            "Objective p99 at most 600 µs: met by weir, missed by nginx.",
+            "Objective errors at most 0.100 %: met by weir and nginx.",
+        ]
+    );
+    let problems = [
+        "tail: open, 5,000/s, 10 connections: nginx misses the objective: p99 at most 600 µs: met in 0 of 3 repeats",
+    ];
+    assert_eq!(summary.problems(), problems);
+}
+
+#[test]
+fn a_closed_loop_against_a_quota_is_throttled_and_still_a_good_result() {
+    let cells: Vec<Cell> = (0..3)
+        .map(|repeat| {
+            let mut load = full(20_000 + u64::from(repeat));
+            load.data.periods_throttled = Some(99);
+            cell("weir", repeat, vec![load])
+        })
+        .collect();
+    let summary = summary(&["weir"], None, &cells);
+    assert_eq!(summary.problems(), [] as [String; 0]);
+    let weir = &summary.points[0].rows[0];
+    assert!(weir.throughput_per_s.headline && weir.cpu_us_per_request.headline);
+    assert_eq!(weir.latency("p99").unwrap().reasons(), [(Reason::Throttled, 3)]);
+    assert!(!weir.latency("p99").unwrap().is_valid());
+}
+
+#[test]
+fn nothing_invalid_reaches_a_headline() {
+    let mut cells = undisturbed();
+    cells.retain(|cell| cell.key.gateway != "weir" || cell.key.repeat != 1);
+    cells.push(cell("weir", 1, vec![disturbed(full(1_000_000)), disturbed(tail(1))]));
+    let summary = summary(&["weir", "nginx"], None, &cells);
+    for (point, problem) in summary.points.iter().zip([
+        "full: closed, 10 connections: no throughput and no CPU per request headline for weir: host-disturbed in 1 of 3 repeats",
+        "tail: open, 5,000/s, 10 connections: no latency and no CPU per request headline for weir: host-disturbed in 1 of 3 repeats",
+    ]) {
+        let weir = &point.rows[0];
+        assert_eq!(weir.throughput_per_s.valid, 2);
+        let headline = weir.latency_ns.iter().map(|(_, figure)| figure).chain([&weir.throughput_per_s]);
+        assert!(headline.chain([&weir.cpu_us_per_request]).all(|figure| !figure.headline));
+        assert!(summary.problems().contains(&problem.to_owned()), "{:?}", summary.problems());
+        let named = point.conclusions.iter().filter(|sentence| sentence.contains("weir")).collect::<Vec<_>>();
+        assert_eq!(named.len(), 1, "{named:?}");
+        assert!(named[0].starts_with("Nothing is concluded about"), "{named:?}");
+    }
+    // The outlier is not in the mean either.
+    near(summary.points[0].rows[0].throughput_per_s.mean, 49_749.4);
+}
+
+#[test]
+fn one_repeat_has_figures_and_neither_interval_nor_headline_nor_problem() {
+    let cells = [cell("weir", 0, vec![full(50_000)]), cell("nginx", 0, vec![full(40_000)])];
+    let summary = summary(&["weir", "nginx"], None, &cells);
+    assert_eq!(summary.problems(), [] as [String; 0]);
+    let weir = &summary.points[0].rows[0].throughput_per_s;
+    assert_eq!((weir.mean, weir.interval, weir.headline), (Some(50_000.0), None, false));
+    assert_eq!(
+        summary.points[0].conclusions,
+        [
+            "Nothing is concluded about the throughput of weir (1 valid repeat) and nginx (1 valid repeat): three valid repeats are needed."
+        ]
+    );
+}
+
+#[test]
+fn a_baseline_that_the_rig_limits_bounds_the_ratio_from_above() {
+    let mut cells = undisturbed();
+    for cell in cells.iter_mut().filter(|cell| cell.key.gateway == DIRECT) {
+        let repeat = cell.key.repeat;
+        let mut load = full(100_000);
+        load.record.generator.worker_cpu_s = vec![9.9];
+        *cell = crate::runs::cell(DIRECT, repeat, vec![load]);
+    }
+    let summary = summary(&["weir", "nginx"], None, &cells);
+    let ratio = summary.points[0].rows[0].ratio_to_direct.as_ref().unwrap();
+    assert!(ratio.at_most && ratio.ratio.headline);
+    let sentence = "Throughput through the gateway is at most this share of direct (direct limited by the rig): weir 50.0 %, nginx 40.0 %.";
+    assert!(
+        summary.points[0].conclusions.contains(&sentence.to_owned()),
+        "{:?}",
+        summary.points[0].conclusions
+    );
+    assert_eq!(summary.problems(), [] as [String; 0], "a direct cell bound by the rig is no bad result");
+}
+
+#[test]
+fn a_disturbed_baseline_says_nothing() {
+    let mut cells = undisturbed();
+    for cell in cells.iter_mut().filter(|cell| cell.key.gateway == DIRECT) {
+        *cell = crate::runs::cell(
+            DIRECT,
+            cell.key.repeat,
+            vec![disturbed(full(100_000)), disturbed(tail(100_000))],
+        );
+    }
+    let summary = summary(&["weir", "nginx"], None, &cells);
+    let weir = &summary.points[0].rows[0];
+    assert!(!weir.ratio_to_direct.as_ref().unwrap().ratio.is_valid());
+    assert!(summary.points[1].rows[0].added_latency_ns.iter().all(|(_, added)| !added.headline));
+    assert!(summary.points.iter().flat_map(|point| &point.conclusions).all(|s| !s.contains("direct")));
+}
+
+#[test]
+fn an_overloaded_gateway_misses_a_latency_objective() {
+    let cells: Vec<Cell> = (0..3)
+        .map(|repeat| {
+            let mut load = tail(3_000_000_000);
+            load.data.cpu_share_of_limit = Some(0.99);
+            for books in [&mut load.record.result.requests, &mut load.record.whole] {
+                books.completed = 40_000;
+                books.timed_out = 10_000;
+            }
+            load.record.whole_uncertain = 10_000;
+            load.record.result.latency_ns.p99 = None;
+            cell("weir", repeat, vec![load])
+        })
+        .collect();
+    let objective = Objective { latency_ns: BTreeMap::from([("p99".to_owned(), 20_000_000)]), errors: None };
+    let summary = summary(&["weir"], Some(objective), &cells);
+    let weir = &summary.points[0].rows[0];
+    assert_eq!(weir.objective[0].met, Met::Missed);
+    assert!(weir.latency("p99").unwrap().beyond_timeout);
+    assert_eq!(weir.reasons(), [(Reason::Overloaded, 3)]);
+    assert!(weir.throughput_per_s.is_valid() && weir.cpu_us_per_request.headline);
+    assert_eq!(summary.problems().len(), 2, "{:?}", summary.problems());
+}
+
+#[test]
+fn failed_and_missing_cells_are_problems_and_the_rest_stays() {
+    let mut cells = undisturbed();
+    cells.retain(|cell| cell.key.gateway != "nginx" || cell.key.repeat != 2);
+    cells.push(failed("nginx", 2));
+    let mut run = plan(run(&["weir", "nginx"], None), &cells);
+    run.plan.push(key("weir", 3));
+    let summary = summarize(&run, &cells);
+    assert_eq!((summary.cells_planned, summary.cells_measured, summary.failed.len()), (10, 8, 1));
+    assert_eq!(
+        summary.problems(),
+        [
+            "nginx, repeat 3: never-ready: 127.0.0.1:8080 did not answer within 10 s",
+            "1 of 10 cells have not run",
+        ]
+    );
+    assert!(summary.points[0].rows[0].throughput_per_s.headline);
+}
+
+#[test]
+fn a_run_without_cells_says_so() {
+    let summary = summary(&["weir"], None, &[]);
+    assert_eq!(summary.problems(), ["no gateway was measured"]);
+}
