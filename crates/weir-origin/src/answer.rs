@@ -1,0 +1,188 @@
+//! Responses, rendered before they are asked for.
+
+use std::rc::Rc;
+use std::time::SystemTime;
+
+use weir_http::{Version, append_content_length, append_field, append_status_line, reason_phrase};
+
+/// As much of a body as is kept; longer ones are sent by repeating it.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// The body's pattern repeats within a piece, so that pieces in a row continue it.
+const PATTERN: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n";
+
+/// What is said of the connection in a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// Nothing: an HTTP/1.1 client takes it as kept.
+    Kept,
+    /// Kept, and said so to an HTTP/1.0 client.
+    KeptAsAsked,
+    /// It ends with this response.
+    Closed,
+}
+
+impl Persistence {
+    pub(crate) fn of(version: Version, keep_alive: bool) -> Self {
+        match (keep_alive, version) {
+            (false, _) => Self::Closed,
+            (true, Version::Http11) => Self::Kept,
+            (true, Version::Http10) => Self::KeptAsAsked,
+        }
+    }
+}
+
+/// A response ready to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    bytes: Rc<[u8]>,
+    head_bytes: usize,
+    body_bytes: u64,
+}
+
+impl Answer {
+    fn render(
+        status: u16,
+        persistence: Persistence,
+        media_type: &str,
+        date: &str,
+        body: &[u8],
+        body_bytes: u64,
+    ) -> Self {
+        let mut bytes = Vec::with_capacity(256 + body.len());
+        append_status_line(&mut bytes, status);
+        append_field(&mut bytes, "Server", b"weir-origin");
+        append_field(&mut bytes, "Date", date.as_bytes());
+        append_field(&mut bytes, "Content-Type", media_type.as_bytes());
+        append_content_length(&mut bytes, body_bytes);
+        match persistence {
+            Persistence::Kept => {}
+            Persistence::KeptAsAsked => append_field(&mut bytes, "Connection", b"keep-alive"),
+            Persistence::Closed => append_field(&mut bytes, "Connection", b"close"),
+        }
+        bytes.extend_from_slice(b"\r\n");
+        let head_bytes = bytes.len();
+        bytes.extend_from_slice(body);
+        Self { status, bytes: bytes.into(), head_bytes, body_bytes }
+    }
+
+    /// A response made on demand.
+    pub(crate) fn of_text(status: u16, persistence: Persistence, media_type: &str, text: &str) -> Self {
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        Self::render(status, persistence, media_type, &date, text.as_bytes(), text.len() as u64)
+    }
+
+    /// What a malformed request gets; the connection ends with it.
+    pub(crate) fn refusal(status: u16, cause: &str) -> Self {
+        let text = format!("{}: {cause}\n", reason_phrase(status));
+        Self::of_text(status, Persistence::Closed, "text/plain", &text)
+    }
+
+    /// What one write can carry: the head and the body, or as much of it as is kept; or the head alone.
+    #[inline]
+    pub(crate) fn first(&self, head_only: bool) -> &[u8] {
+        if head_only { &self.bytes[..self.head_bytes] } else { &self.bytes }
+    }
+
+    /// Bytes of the body that come after [`first`](Self::first).
+    #[inline]
+    pub(crate) fn rest_bytes(&self, head_only: bool) -> u64 {
+        if head_only { 0 } else { self.body_bytes - (self.bytes.len() - self.head_bytes) as u64 }
+    }
+
+    /// The next piece of the rest, when `rest_bytes` are still to be sent.
+    pub(crate) fn piece(&self, rest_bytes: u64) -> &[u8] {
+        let kept = &self.bytes[self.head_bytes..];
+        // The body as a whole ends where the rest ends, so the place in the pattern follows from its length.
+        let sent = usize::try_from((self.body_bytes - rest_bytes) % PATTERN.len() as u64).unwrap_or(0);
+        let most = (kept.len() - sent) as u64;
+        &kept[sent..sent + rest_bytes.min(most) as usize]
+    }
+}
+
+/// All the responses that requests get, for one second's date.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    good: [Answer; 3],
+    error: [Answer; 3],
+}
+
+impl Answers {
+    pub(crate) fn render(body_bytes: u64, now: SystemTime) -> Self {
+        let date = httpdate::fmt_http_date(now);
+        let kept = usize::try_from(body_bytes).unwrap_or(KEPT_BYTES).min(KEPT_BYTES);
+        let body: Vec<u8> = PATTERN.iter().copied().cycle().take(kept).collect();
+        let error = b"an error that was asked for\n";
+        let persistences = [Persistence::Kept, Persistence::KeptAsAsked, Persistence::Closed];
+        Self {
+            good: persistences.map(|kind| Answer::render(200, kind, "text/plain", &date, &body, body_bytes)),
+            error: persistences
+                .map(|kind| Answer::render(500, kind, "text/plain", &date, error, error.len() as u64)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pick(&self, is_error: bool, persistence: Persistence) -> &Answer {
+        let answers = if is_error { &self.error } else { &self.good };
+        match persistence {
+            Persistence::Kept => &answers[0],
+            Persistence::KeptAsAsked => &answers[1],
+            Persistence::Closed => &answers[2],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(answer: &Answer) -> Vec<u8> {
+        let mut bytes = answer.first(false).to_vec();
+        let mut rest = answer.rest_bytes(false);
+        while rest > 0 {
+            let piece = answer.piece(rest);
+            bytes.extend_from_slice(piece);
+            rest -= piece.len() as u64;
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_small_answer_is_one_piece() {
+        let answers = Answers::render(64, SystemTime::UNIX_EPOCH);
+        let answer = answers.pick(false, Persistence::Kept);
+        let text = std::str::from_utf8(answer.first(false)).unwrap();
+        assert_eq!(
+            text,
+            format!(
+                "HTTP/1.1 200 OK\r\nServer: weir-origin\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
+                 Content-Type: text/plain\r\nContent-Length: 64\r\n\r\n{}",
+                std::str::from_utf8(PATTERN).unwrap()
+            )
+        );
+        assert_eq!(answer.rest_bytes(false), 0);
+        assert!(answer.first(true).ends_with(b"\r\n\r\n"));
+    }
+
+    #[test]
+    fn long_bodies_continue_their_pattern() {
+        for body_bytes in [0, 1, 63, 65_536, 65_537, 200_001, 1_000_000] {
+            let answers = Answers::render(body_bytes, SystemTime::UNIX_EPOCH);
+            let answer = answers.pick(false, Persistence::Closed);
+            let body = &whole(answer)[answer.head_bytes..];
+            assert_eq!(body.len() as u64, body_bytes);
+            assert!(body.iter().zip(PATTERN.iter().cycle()).all(|(is, wanted)| is == wanted), "{body_bytes}");
+        }
+    }
+
+    #[test]
+    fn the_connection_is_named_where_it_must_be() {
+        let answers = Answers::render(0, SystemTime::UNIX_EPOCH);
+        let head = |kind| String::from_utf8(answers.pick(true, kind).first(true).to_vec()).unwrap();
+        assert!(!head(Persistence::Kept).contains("Connection"));
+        assert!(head(Persistence::KeptAsAsked).contains("\r\nConnection: keep-alive\r\n"));
+        assert!(head(Persistence::Closed).contains("\r\nConnection: close\r\n"));
+        assert!(head(Persistence::Kept).starts_with("HTTP/1.1 500 "));
+    }
+}

@@ -1,0 +1,106 @@
+//! Connections that do nothing are closed, at no cost to those that do something.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use tokio::task::AbortHandle;
+
+/// Seconds after which a connection is closed that neither read nor wrote anything.
+const IDLE_MAX_S: u32 = 75;
+
+/// The open connections of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    /// Seconds since the worker started, advanced by [`Connections::second`].
+    now_s: Cell<u32>,
+    next_id: Cell<u64>,
+    open: RefCell<HashMap<u64, (Rc<Activity>, AbortHandle)>>,
+}
+
+/// When a connection last did something; touching it asks no clock.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    last_s: Cell<u32>,
+    /// It waits for its own delay, however long that is.
+    is_waiting: Cell<bool>,
+}
+
+impl Activity {
+    #[inline]
+    pub(crate) fn touch(&self, connections: &Connections) {
+        self.last_s.set(connections.now_s.get());
+    }
+
+    pub(crate) fn set_waiting(&self, is_waiting: bool) {
+        self.is_waiting.set(is_waiting);
+    }
+}
+
+impl Connections {
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_id.replace(self.next_id.get() + 1)
+    }
+
+    pub(crate) fn enter(&self, id: u64, activity: Rc<Activity>, handle: AbortHandle) {
+        activity.touch(self);
+        self.open.borrow_mut().insert(id, (activity, handle));
+    }
+
+    pub(crate) fn leave(&self, id: u64) {
+        self.open.borrow_mut().remove(&id);
+    }
+
+    /// One second more has gone by: closes who was idle for too long.
+    pub(crate) fn second(&self) {
+        let now_s = self.now_s.get() + 1;
+        self.now_s.set(now_s);
+        let is_idle = |activity: &Activity| {
+            !activity.is_waiting.get() && now_s.saturating_sub(activity.last_s.get()) > IDLE_MAX_S
+        };
+        // Collected first: a task that is aborted may leave at once, and wants the map then.
+        let idle: Vec<AbortHandle> = self
+            .open
+            .borrow()
+            .values()
+            .filter(|(activity, _)| is_idle(activity))
+            .map(|(_, handle)| handle.clone())
+            .collect();
+        for handle in idle {
+            handle.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs `seconds` over a quiet, a waiting and a busy connection; says which of them is still open.
+    fn open_after(seconds: u32) -> [bool; 3] {
+        let worker = weir_io::spawn_worker(weir_io::WorkerOptions::default(), move || async move {
+            let connections = Connections::default();
+            let activities: [Rc<Activity>; 3] = Default::default();
+            let tasks = activities.each_ref().map(|activity| {
+                let task = tokio::task::spawn_local(std::future::pending::<()>());
+                connections.enter(connections.next_id(), Rc::clone(activity), task.abort_handle());
+                task
+            });
+            activities[1].set_waiting(true);
+            for _ in 0..seconds {
+                connections.second();
+                activities[2].touch(&connections);
+            }
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+            tasks.each_ref().map(|task| !task.is_finished())
+        });
+        worker.unwrap().join().unwrap()
+    }
+
+    #[test]
+    fn only_the_idle_are_closed() {
+        assert_eq!(open_after(IDLE_MAX_S), [true, true, true]);
+        assert_eq!(open_after(IDLE_MAX_S + 1), [false, true, true]);
+    }
+}

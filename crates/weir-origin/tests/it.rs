@@ -1,0 +1,346 @@
+//! The origin over real sockets: framing, counts, delays, errors, and what malformed requests get.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use weir_origin::{Delay, Origin, OriginError, OriginSpec, Stats, start};
+
+fn spec() -> OriginSpec {
+    OriginSpec { body_bytes: 64, ..OriginSpec::at(([127, 0, 0, 1], 0).into()) }
+}
+
+fn origin(spec: &OriginSpec) -> Origin {
+    start(spec).expect("a free port is listened on")
+}
+
+/// A client that keeps what it has read beyond a response.
+struct Client {
+    stream: TcpStream,
+    read: Vec<u8>,
+}
+
+struct Response {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Client {
+    fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("the origin accepts");
+        // A test that would hang forever fails instead.
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
+        Self { stream, read: Vec::new() }
+    }
+
+    fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).expect("the origin reads");
+    }
+
+    fn get(&mut self, path: &str) -> Response {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        self.receive(false)
+    }
+
+    fn receive(&mut self, head_only: bool) -> Response {
+        let end = loop {
+            if let Some(at) = self.read.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+                break at + 4;
+            }
+            assert!(self.fill() > 0, "the origin closed within a head: {:?}", self.read);
+        };
+        let head = String::from_utf8(self.read.drain(..end).collect()).expect("heads are text");
+        let status = head[9..12].parse().expect("a status");
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("Content-Length: "))
+            .map_or(0, |length| length.parse::<usize>().expect("a length"));
+        let length = if head_only { 0 } else { length };
+        while self.read.len() < length {
+            assert!(self.fill() > 0, "the origin closed within a body");
+        }
+        Response { status, head, body: self.read.drain(..length).collect() }
+    }
+
+    fn fill(&mut self) -> usize {
+        let mut buffer = [0; 65_536];
+        let read = self.stream.read(&mut buffer).expect("the origin answers or closes");
+        self.read.extend_from_slice(&buffer[..read]);
+        read
+    }
+
+    fn is_at_end(&mut self) -> bool {
+        self.read.is_empty() && self.fill() == 0
+    }
+}
+
+#[track_caller]
+fn check_counts(stats: &Stats, requests: u64, by_status: &[(u16, u64)]) {
+    assert_eq!(stats.requests, requests);
+    assert_eq!(
+        stats.by_status.iter().map(|(status, count)| (*status, *count)).collect::<Vec<_>>(),
+        by_status
+    );
+    assert_eq!(stats.responses, by_status.iter().map(|(_, count)| count).sum::<u64>());
+}
+
+#[test]
+fn answers_any_path_on_a_kept_connection_and_counts() {
+    let origin = origin(&spec());
+    let mut client = Client::connect(origin.address());
+    let mut bytes = 0;
+    for path in ["/", "/get/1", "/a?b=c", "/__weirdo"] {
+        let response = client.get(path);
+        assert_eq!((response.status, response.body.len()), (200, 64));
+        assert!(response.head.contains("\r\nDate: ") && !response.head.contains("Connection"));
+        bytes += (response.head.len() + 64) as u64;
+    }
+    let stats = origin.stats();
+    check_counts(&stats, 4, &[(200, 4)]);
+    assert_eq!(stats.bytes_sent, bytes);
+    assert_eq!(stats.delays, None);
+}
+
+#[test]
+fn its_own_paths_are_not_counted() {
+    let origin = origin(&OriginSpec { workers: 2, ..spec() });
+    for _ in 0..8 {
+        assert_eq!(Client::connect(origin.address()).get("/x").status, 200);
+    }
+    let mut client = Client::connect(origin.address());
+    assert_eq!(client.get("/__weir/other").status, 404);
+    for _ in 0..2 {
+        let response = client.get("/__weir/stats?now");
+        assert!(response.head.contains("Content-Type: application/json"));
+        let json: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
+        assert_eq!((json["requests"].as_u64(), json["responses"].as_u64()), (Some(8), Some(8)));
+        assert_eq!(json["by_status"], serde_json::json!({"200": 8}));
+        assert_eq!(json["bytes_sent"].as_u64(), Some(origin.stats().bytes_sent));
+    }
+}
+
+#[test]
+fn requests_sent_ahead_and_in_pieces_are_answered_in_order() {
+    let origin = origin(&spec());
+    let mut client = Client::connect(origin.address());
+    let one = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
+    let head = "HEAD /b HTTP/1.1\r\nHost: a\r\n\r\n";
+    client.send(format!("{one}{head}").repeat(2_000));
+    for _ in 0..2_000 {
+        assert_eq!(client.receive(false).body.len(), 64);
+        assert!(client.receive(true).head.contains("Content-Length: 64"));
+    }
+    for byte in format!("{one}{head}").as_bytes() {
+        client.send([*byte]);
+    }
+    assert_eq!(client.receive(false).status, 200);
+    assert_eq!(client.receive(true).status, 200);
+    check_counts(&origin.stats(), 4_002, &[(200, 4_002)]);
+}
+
+#[test]
+fn bodies_of_requests_are_read_over() {
+    let origin = origin(&spec());
+    let mut client = Client::connect(origin.address());
+    let body = vec![b'x'; 3_000_000];
+    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len()));
+    client.send(&body);
+    assert_eq!(client.receive(false).status, 200);
+
+    client.send("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for _ in 0..100 {
+        client.send(b"2710\r\n");
+        client.send(&body[..10_000]);
+        client.send(b"\r\n");
+    }
+    client.send("0\r\nX-Sum: 1\r\n\r\n");
+    assert_eq!(client.receive(false).status, 200);
+    assert_eq!(client.get("/").status, 200);
+    check_counts(&origin.stats(), 3, &[(200, 3)]);
+}
+
+#[test]
+fn a_client_that_waits_for_leave_gets_it() {
+    let origin = origin(&spec());
+    let mut client = Client::connect(origin.address());
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+    let interim = client.receive(true);
+    assert_eq!((interim.status, interim.head.as_str()), (100, "HTTP/1.1 100 Continue\r\n\r\n"));
+    client.send("abc");
+    assert_eq!(client.receive(false).status, 200);
+    // Who sends the body at once needs no leave.
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc");
+    assert_eq!(client.receive(false).status, 200);
+    check_counts(&origin.stats(), 2, &[(200, 2)]);
+}
+
+#[test]
+fn connections_end_and_persist_as_asked() {
+    let origin = origin(&spec());
+    for (request, connection, closes) in [
+        ("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", Some("close"), true),
+        ("GET / HTTP/1.0\r\n\r\n", Some("close"), true),
+        ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", Some("keep-alive"), false),
+        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", None, false),
+    ] {
+        let mut client = Client::connect(origin.address());
+        client.send(request);
+        let response = client.receive(false);
+        let said = response.head.lines().find_map(|line| line.strip_prefix("Connection: "));
+        assert_eq!((response.status, said), (200, connection), "{request:?}");
+        if closes {
+            assert!(client.is_at_end(), "{request:?}");
+        } else {
+            assert_eq!(client.get("/").status, 200, "{request:?}");
+        }
+    }
+}
+
+#[test]
+fn malformed_requests_are_refused_counted_by_status_and_closed() {
+    let origin = origin(&spec());
+    let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(20_000));
+    let large = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(40_000));
+    let cases: [(&str, u16); 12] = [
+        ("GET / HTTP/1.1\r\n\r\n", 400),
+        ("GET / HTTP/1.1\nHost: a\n\n", 400),
+        ("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400),
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400),
+        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501),
+        ("GET / HTTP/1.9\r\nHost: a\r\n\r\n", 505),
+        ("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n", 501),
+        (&long, 414),
+        (&large, 431),
+        ("\0\x16\x03\x01 garbage\r\n\r\n", 400),
+    ];
+    for (request, status) in &cases {
+        let mut client = Client::connect(origin.address());
+        client.send(format!("{request}GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let response = client.receive(false);
+        assert_eq!(response.status, *status, "{request:?}");
+        assert!(response.head.contains("Connection: close"), "{request:?}");
+        assert!(client.is_at_end(), "{request:?}");
+    }
+    let stats = origin.stats();
+    check_counts(&stats, 0, &[(400, 7), (414, 1), (431, 1), (501, 2), (505, 1)]);
+
+    let mut client = Client::connect(origin.address());
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+    assert_eq!(client.receive(false).status, 400);
+    assert!(client.is_at_end());
+    assert_eq!(origin.stats().requests, 1);
+}
+
+#[test]
+fn clients_that_break_off_do_no_harm() {
+    let origin = origin(&OriginSpec { body_bytes: 10_000_000, ..spec() });
+    for part in
+        ["", "GET", "GET / HTTP/1.1\r\nHost", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc"]
+    {
+        let mut client = Client::connect(origin.address());
+        client.send(part);
+        client.stream.shutdown(Shutdown::Write).unwrap();
+        assert!(client.is_at_end(), "{part:?}");
+    }
+    // Asks for much and goes away: an answer that was not sent whole is not counted as a response.
+    let mut client = Client::connect(origin.address());
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.fill();
+    drop(client);
+    let mut client = Client::connect(origin.address());
+    assert_eq!(client.get("/").body.len(), 10_000_000);
+    check_counts(&origin.stats(), 3, &[(200, 1)]);
+}
+
+#[test]
+fn large_bodies_are_streamed() {
+    let body_bytes = 100_000_000;
+    let origin = origin(&OriginSpec { body_bytes, ..spec() });
+    let mut client = Client::connect(origin.address());
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let mut received = 0_u64;
+    let mut first = Vec::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let read = client.stream.read(&mut buffer).unwrap();
+        if read == 0 {
+            break;
+        }
+        if first.len() < 1_000 {
+            first.extend_from_slice(&buffer[..read.min(1_000)]);
+        }
+        received += read as u64;
+    }
+    let head_bytes = first.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() as u64 + 4;
+    assert_eq!(received, head_bytes + body_bytes);
+    assert_eq!(origin.stats().bytes_sent, received);
+}
+
+#[test]
+fn errors_come_at_the_share_that_was_asked_for() {
+    let origin = origin(&OriginSpec { error_share: 0.25, ..spec() });
+    let mut client = Client::connect(origin.address());
+    let statuses: Vec<u16> = (0..1_000).map(|_| client.get("/").status).collect();
+    assert_eq!(statuses[..8], [200, 200, 200, 500, 200, 200, 200, 500]);
+    check_counts(&origin.stats(), 1_000, &[(200, 750), (500, 250)]);
+}
+
+#[test]
+fn delays_are_never_shorter_than_asked_and_many_wait_at_once() {
+    let delay_ns = 3_000_000;
+    let origin = origin(&OriginSpec { delay: Delay::Const(delay_ns), ..spec() });
+    let mut clients: Vec<Client> = (0..100).map(|_| Client::connect(origin.address())).collect();
+    for _ in 0..3 {
+        for client in &mut clients {
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        for client in &mut clients {
+            assert_eq!(client.receive(false).status, 200);
+        }
+    }
+    let stats = origin.stats();
+    check_counts(&stats, 300, &[(200, 300)]);
+    let delays = stats.delays.unwrap();
+    assert_eq!(delays.count, 300);
+    assert!(delays.min_ns >= delay_ns && delays.min_ns <= delays.mean_ns && delays.mean_ns <= delays.max_ns);
+}
+
+#[test]
+fn its_own_paths_are_not_delayed() {
+    let an_hour_ns = 3_600_000_000_000;
+    let origin = origin(&OriginSpec { delay: Delay::Const(an_hour_ns), error_share: 1.0, ..spec() });
+    Client::connect(origin.address()).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(Client::connect(origin.address()).get("/__weir/stats").status, 200);
+}
+
+#[test]
+fn a_port_that_is_taken_and_wrong_specifications_are_refused() {
+    let first = origin(&spec());
+    let error = start(&OriginSpec { listen: first.address(), ..spec() }).unwrap_err();
+    assert!(matches!(error, OriginError::AddressTaken { address } if address == first.address()));
+    assert_eq!(
+        error.to_string(),
+        format!("cannot listen on {}: another process listens there", first.address())
+    );
+    assert!(matches!(start(&OriginSpec { workers: 0, ..spec() }), Err(OriginError::NoWorkers)));
+    for error_share in [-0.1, 1.1, f64::NAN] {
+        let wrong = OriginSpec { error_share, ..spec() };
+        assert!(matches!(start(&wrong), Err(OriginError::ErrorShare { .. })));
+    }
+}
+
+#[test]
+fn it_ends_when_told_and_frees_its_port() {
+    let first = origin(&OriginSpec { workers: 3, ..spec() });
+    let address = first.address();
+    let mut client = Client::connect(address);
+    assert_eq!(client.get("/").status, 200);
+    first.stop();
+    first.join().unwrap();
+    assert!(client.stream.read(&mut [0; 1]).map_or(true, |read| read == 0));
+    let second = origin(&OriginSpec { listen: address, ..spec() });
+    assert_eq!(second.address(), address);
+}
