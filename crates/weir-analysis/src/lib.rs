@@ -6,6 +6,7 @@
 
 mod baseline;
 mod conclusions;
+mod curve;
 mod figure;
 mod grouping;
 pub mod interval;
@@ -16,8 +17,10 @@ mod problems;
 pub mod quantity;
 mod reasons;
 mod summary;
+mod timeline;
 
 pub use baseline::{ADDED, Added, RatioToDirect};
+pub use curve::CurvePoint;
 pub use figure::{Figure, HEADLINE_REPEATS, Repeated, Sample};
 pub use judge::{Evidence, judge};
 pub use measured::data_usage;
@@ -26,3 +29,4 @@ pub use reasons::{Metric, reason_name, voids};
 pub use summary::{
     Axes, FailedCell, Gateway, LATENCIES, PartUse, Point, Row, Summary, axes_words, bound_name, summarize,
 };
+pub use timeline::{Timeline, timeline};

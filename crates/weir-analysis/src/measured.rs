@@ -3,6 +3,7 @@
 use weir_results::{ArrivalModel, Cell, CpuSeconds, Measurement, Part, Reason, Role, TimesNs, Usage};
 
 use crate::baseline::{added_latency, ratio_to_direct};
+use crate::curve::{CurvePoint, latency_curve};
 use crate::figure::{Figure, Repeated, Sample};
 use crate::reasons::{Metric, reasons_for};
 use crate::summary::{LATENCIES, PartUse, Row};
@@ -122,6 +123,7 @@ impl<'a> Repeats<'a> {
             })
             .headline_if(!open && !is_direct),
             latency_ns: LATENCIES.iter().map(latency).collect(),
+            latency_curve: self.latency_curve(),
             error_share: Figure::of_difference(self.repeated(Metric::Throughput, &|repeat| {
                 repeat.measurement.record.result.requests.error_share().into()
             })),
@@ -148,6 +150,13 @@ impl<'a> Repeats<'a> {
                 reasons: repeat.reasons(metric).to_vec(),
             })
             .collect()
+    }
+
+    fn latency_curve(&self) -> Vec<CurvePoint> {
+        let valid = |repeat: &&Repeat<'_>| repeat.reasons(Metric::Latency).is_empty();
+        let any_valid = self.iter().any(|repeat| valid(&repeat));
+        let counted = self.iter().filter(|repeat| !any_valid || valid(repeat));
+        latency_curve(counted.map(|repeat| &repeat.measurement.record))
     }
 
     fn parts(&self) -> Vec<PartUse> {

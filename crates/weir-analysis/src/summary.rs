@@ -7,6 +7,7 @@ use weir_results::{ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, DIRECT, Re
 
 use crate::baseline::{Added, RatioToDirect};
 use crate::conclusions::conclude;
+use crate::curve::CurvePoint;
 use crate::figure::Figure;
 use crate::grouping::{Group, group};
 use crate::measured::Repeats;
@@ -65,6 +66,8 @@ pub struct Row {
     pub throughput_per_s: Figure,
     /// Latency in nanoseconds by name, in the order of [`LATENCIES`].
     pub latency_ns: Vec<(String, Figure)>,
+    /// Latency by quantile over the valid repeats together; over all of them where none is valid.
+    pub latency_curve: Vec<CurvePoint>,
     /// Share of errors of the scheduled.
     pub error_share: Figure,
     /// Cores used by the data plane.

@@ -257,3 +257,21 @@ fn a_run_without_cells_says_so() {
     let summary = summary(&["weir"], None, &[]);
     assert_eq!(summary.problems(), ["no gateway was measured"]);
 }
+
+#[test]
+fn the_latency_curve_adds_histograms_and_ends_with_the_answered() {
+    let mut load = tail(200_000);
+    let mut histogram = weir_results::new_histogram();
+    for value in 1..=900_u64 {
+        histogram.record(value * 1_000).unwrap();
+    }
+    load.record.latency = weir_results::Histogram::encode(&histogram);
+    load.record.result.requests.scheduled = 1_000;
+    load.record.result.requests.completed = 900;
+    let summary = summary(&["weir"], None, &[cell("weir", 0, vec![load])]);
+    let curve = &summary.points[0].rows[0].latency_curve;
+    let last = curve.last().unwrap();
+    assert!((last.quantile - 0.9).abs() < 1e-9, "{last:?}");
+    assert!(last.latency_ns.abs_diff(900_000) < 1_000, "{last:?}");
+    assert!(curve.windows(2).all(|pair| pair[0].latency_ns <= pair[1].latency_ns));
+}

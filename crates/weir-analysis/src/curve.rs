@@ -1,0 +1,45 @@
+//! Latency by quantile: the histograms of the repeats, added exactly.
+
+use serde::Serialize;
+use weir_results::{LoadRecord, quantile_ns};
+
+/// A point of the curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CurvePoint {
+    /// The quantile, 0..1.
+    pub quantile: f64,
+    /// The latency there, nanoseconds.
+    pub latency_ns: u64,
+}
+
+/// Points per factor of ten of the share above the quantile.
+const POINTS_PER_DECADE: u32 = 12;
+
+/// The curve over all `records` together, up to the rank of the last request that was answered.
+///
+/// Quantiles are spaced evenly in the logarithm of the share above them, so that tails are drawn as finely
+/// as the middle. The curve ends where fewer than one request is above it; records that cannot be read
+/// are left out, and without any there is no curve.
+pub(crate) fn latency_curve<'a>(records: impl Iterator<Item = &'a LoadRecord>) -> Vec<CurvePoint> {
+    let mut merged = weir_results::new_histogram();
+    let mut unanswered = 0_u64;
+    for record in records {
+        let Ok(histogram) = record.latency.decode() else { continue };
+        if merged.add(&histogram).is_ok() {
+            unanswered = unanswered.saturating_add(record.result.requests.unanswered());
+        }
+    }
+    let total = merged.len().saturating_add(unanswered);
+    if merged.is_empty() {
+        return Vec::new();
+    }
+    let decades = (total as f64).log10().ceil() as u32;
+    (0..=decades * POINTS_PER_DECADE)
+        .map(|step| 1.0 - 10_f64.powf(-f64::from(step) / f64::from(POINTS_PER_DECADE)))
+        .take_while(|quantile| (1.0 - quantile) * total as f64 >= 1.0 - 1e-9)
+        .map_while(|quantile| {
+            let latency_ns = quantile_ns(&merged, unanswered, quantile)?;
+            Some(CurvePoint { quantile, latency_ns })
+        })
+        .collect()
+}
