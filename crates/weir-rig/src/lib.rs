@@ -1,1 +1,33 @@
-//! Systems under test: drivers, launching, limits, readiness, samplers, host facts.
+//! Systems under test: how they are found, configured, limited, launched, watched and ended.
+//!
+//! A [`Rig`] holds the host for a run. [`Drivers`] know the gateways; a [`Driver`] renders one for a [`Binding`]
+//! into [`ProcessSpec`]s, which [`Rig::launch`] turns into [`Running`] processes under [`Limits`]. A [`Sampler`]
+//! reads what they use, a [`CounterSource`] what a gateway counted. Whatever happens to the lab, nothing that the
+//! rig started or made outlives it.
+
+mod cleanup;
+mod counters;
+mod driver;
+mod error;
+mod guard;
+mod host;
+mod http;
+mod ledger;
+mod limits;
+mod ports;
+mod process;
+mod rig;
+mod running;
+mod sample;
+mod spawn;
+
+pub use counters::CounterSource;
+pub use driver::*;
+pub use error::{Holder, RigError};
+pub use guard::run_guard;
+pub use host::usable_cpus;
+pub use limits::{CgroupVersion, Limits};
+pub use process::{ProcessSpec, Ready};
+pub use rig::{Rig, RigOptions};
+pub use running::Running;
+pub use sample::{Sampler, Samples};

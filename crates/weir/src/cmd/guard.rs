@@ -1,12 +1,19 @@
-//! `weir guard`.
+//! `weir guard`: cleans up after a lab that died. Started by the rig, never by hand.
+
+use std::path::PathBuf;
 
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir guard`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// The run's ledger
+    #[arg(long, value_name = "FILE")]
+    ledger: PathBuf,
+}
 
 /// Runs it.
-pub fn run(_args: Args) -> Result<Exit, Failure> {
+pub fn run(args: Args) -> Result<Exit, Failure> {
+    weir_rig::run_guard(&args.ledger);
     Ok(Exit::Good)
 }

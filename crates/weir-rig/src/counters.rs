@@ -1,0 +1,175 @@
+//! A gateway's own count of the requests that it received.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{CountersFile, Parser, RigError, http};
+
+/// An Envoy with a hundred thousand routes takes seconds to tell its statistics.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where and how a gateway's counters are read.
+#[derive(Clone, Debug)]
+pub struct CounterSource {
+    source: Option<Source>,
+}
+
+#[derive(Clone, Debug)]
+struct Source {
+    address: SocketAddr,
+    path: String,
+    parser: Parser,
+    /// Answered polls, where the gateway counts them among the requests.
+    own_polls: Option<Arc<AtomicU64>>,
+}
+
+impl CounterSource {
+    /// A gateway that does not count.
+    pub(crate) fn none() -> Self {
+        Self { source: None }
+    }
+
+    /// A part that answers JSON on `path` with its number of requests at `pointer` (RFC 6901), and does not count
+    /// that request itself.
+    pub fn json(address: SocketAddr, path: &str, pointer: &str) -> Self {
+        let parser = Parser::Json { pointer: pointer.into() };
+        Self { source: Some(Source { address, path: path.into(), parser, own_polls: None }) }
+    }
+
+    pub(crate) fn new(address: SocketAddr, file: &CountersFile) -> Self {
+        let own_polls = file.counts_own_polls.then(Arc::default);
+        let source = Source { address, path: file.path.clone(), parser: file.parser.clone(), own_polls };
+        Self { source: Some(source) }
+    }
+
+    /// Requests that the gateway received since its start; its counters' own polls are not among them. `None`
+    /// where the gateway does not count.
+    ///
+    /// # Errors
+    /// [`RigError::Counters`] when they cannot be read or are not there.
+    pub fn read(&self) -> Result<Option<u64>, RigError> {
+        let Some(source) = &self.source else { return Ok(None) };
+        let place = format!("http://{}{}", source.address, source.path);
+        let failed = |message: String| RigError::Counters { place: place.clone(), message };
+        let answer = http::get(source.address, &source.address.to_string(), &source.path, READ_TIMEOUT)
+            .map_err(|error| failed(error.to_string()))?;
+        let polls = source.own_polls.as_ref().map_or(0, |polls| polls.fetch_add(1, Ordering::Relaxed) + 1);
+        if answer.status != 200 {
+            return Err(failed(format!("status {}", answer.status)));
+        }
+        let counted = source.parser.read(&answer.body).map_err(failed)?;
+        Ok(Some(counted.saturating_sub(polls)))
+    }
+}
+
+impl Parser {
+    fn read(&self, text: &str) -> Result<u64, String> {
+        match self {
+            Self::Prometheus { metric, labels } => {
+                let series: Vec<f64> =
+                    text.lines().filter_map(|line| prometheus_value(line, metric, labels.iter())).collect();
+                match series.is_empty() {
+                    true => Err(format!("no series of {metric} has the labels")),
+                    false => Ok(series.iter().sum::<f64>() as u64),
+                }
+            }
+            Self::StubStatus => stub_status(text).ok_or_else(|| "not the form of stub_status".into()),
+            Self::HaproxyCsv { proxy, field } => haproxy_csv(text, proxy, field)
+                .ok_or_else(|| format!("no number {field} of the FRONTEND of {proxy}")),
+            Self::Json { pointer } => serde_json::from_str::<Value>(text)
+                .map_err(|error| error.to_string())?
+                .pointer(pointer)
+                .and_then(Value::as_u64)
+                .ok_or_else(|| format!("no number at {pointer}")),
+        }
+    }
+}
+
+/// The value of a line `metric{name="value",..} number`. Label values with escapes are compared as they stand.
+fn prometheus_value<'a>(
+    line: &str,
+    metric: &str,
+    mut labels: impl Iterator<Item = (&'a String, &'a String)>,
+) -> Option<f64> {
+    let rest = line.strip_prefix(metric)?;
+    let (set, value) = match rest.strip_prefix('{') {
+        Some(rest) => rest.rsplit_once('}')?,
+        None => ("", rest.strip_prefix(' ')?),
+    };
+    let set = format!(",{set}");
+    let has = |(name, value): (&String, &String)| set.contains(&format!(",{name}=\"{value}\""));
+    labels.all(has).then(|| value.split_whitespace().next()?.parse().ok()).flatten()
+}
+
+/// `server accepts handled requests` and below it three numbers.
+fn stub_status(text: &str) -> Option<u64> {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("server accepts handled requests"));
+    lines.nth(1)?.split_whitespace().nth(2)?.parse().ok()
+}
+
+fn haproxy_csv(text: &str, proxy: &str, field: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    let column = lines.next()?.trim_start_matches("# ").split(',').position(|name| name == field)?;
+    let row = lines
+        .map(|line| line.split(',').collect::<Vec<_>>())
+        .find(|row| row.starts_with(&[proxy, "FRONTEND"]))?;
+    row.get(column)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(parser: &Parser, text: &str, expected: Option<u64>) {
+        assert_eq!(parser.read(text).ok(), expected, "{text}");
+    }
+
+    #[test]
+    fn prometheus_text_is_summed_over_the_series_with_the_labels() {
+        let labels = [("listener".to_owned(), "data".to_owned())];
+        let parser = Parser::Prometheus { metric: "rq_total".into(), labels: labels.into() };
+        let text = "# TYPE rq_total counter\nrq_total{listener=\"data\",class=\"2\"} 40\n\
+                    rq_total{class=\"4\",listener=\"data\"} 2\nrq_total{listener=\"admin\"} 7\n\
+                    rq_total_sum{listener=\"data\"} 9\n";
+        check(&parser, text, Some(42));
+        check(&parser, "rq_total 5\n", None);
+        let plain = Parser::Prometheus { metric: "rq_total".into(), labels: [].into() };
+        check(&plain, "rq_total 5 1700000000\n", Some(5));
+        check(&plain, "", None);
+    }
+
+    #[test]
+    fn stub_status_gives_its_third_number() {
+        let text =
+            "Active connections: 2 \nserver accepts handled requests\n 31 31 72 \nReading: 0 Writing: 1\n";
+        check(&Parser::StubStatus, text, Some(72));
+        check(&Parser::StubStatus, "server accepts handled requests\n 31 31\n", None);
+        check(&Parser::StubStatus, "<html>", None);
+    }
+
+    #[test]
+    fn haproxy_csv_is_read_by_column_and_row() {
+        let parser = Parser::HaproxyCsv { proxy: "data".into(), field: "req_tot".into() };
+        let head = "# pxname,svname,scur,req_tot,\n";
+        check(
+            &parser,
+            &format!("{head}data,BACKEND,0,3,\nadmin,FRONTEND,0,9,\ndata,FRONTEND,0,5,\n"),
+            Some(5),
+        );
+        check(&parser, &format!("{head}data,BACKEND,0,3,\n"), None);
+        check(&parser, "# pxname,svname\ndata,FRONTEND\n", None);
+        check(&parser, "", None);
+    }
+
+    #[test]
+    fn json_is_read_by_its_pointer() {
+        let parser = Parser::Json { pointer: "/requests".into() };
+        check(&parser, r#"{"requests": 12, "by_status": {}}"#, Some(12));
+        check(&parser, r#"{"requests": "12"}"#, None);
+        check(&parser, "{", None);
+    }
+}

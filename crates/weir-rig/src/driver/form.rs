@@ -1,0 +1,246 @@
+//! The form of a `driver.yaml`, whole: what no code serves yet is read, and refused by name.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weir_document::Time;
+use weir_results::Role;
+
+/// A driver's file.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DriverFile {
+    /// What it drives, in a few words.
+    pub about: String,
+    /// The binary; absent where there is no process.
+    pub binary: Option<BinaryFile>,
+    /// Settings that a scenario may change (`set:`), with their defaults.
+    #[serde(default)]
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// Services that must run first; not yet served.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// The processes.
+    #[serde(default)]
+    pub processes: Vec<ProcessFile>,
+    /// What is done to get it running, in order.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+    /// How a change of the topology reaches the running gateway.
+    pub apply: Option<Apply>,
+    /// Where the gateway counts requests.
+    pub counters: Option<CountersFile>,
+    /// What cannot be made equal, each a template; one that renders empty does not apply.
+    #[serde(default)]
+    pub unequal: Vec<String>,
+    /// A gateway that runs elsewhere; not yet served.
+    pub remote: Option<Remote>,
+}
+
+/// A binary.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BinaryFile {
+    /// Its file name.
+    pub name: String,
+    /// How it tells its version.
+    pub version: VersionFile,
+    /// How to get it, as a sentence.
+    pub get: String,
+}
+
+/// How a binary tells its version.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VersionFile {
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// The version is the word after this text in the first line.
+    pub after: String,
+}
+
+/// A process. Texts are templates.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessFile {
+    /// Its name, unique in the driver.
+    pub name: String,
+    /// `data` or `control`.
+    #[schemars(with = "String")]
+    pub role: Role,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Variables.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Addresses that it listens on; they must be free before and accept when it is ready.
+    #[serde(default)]
+    pub listens: Vec<Place>,
+    /// When it is ready; when it listens, if absent.
+    pub ready: Option<ReadyFile>,
+    /// How long it may take; half a minute if absent.
+    #[schemars(with = "Option<String>")]
+    pub ready_timeout: Option<Time>,
+}
+
+/// One of the addresses that the rig gives a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Where load arrives.
+    Listen,
+    /// Its own administration.
+    Admin,
+}
+
+/// When a process is ready.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ReadyFile {
+    /// When the address accepts.
+    Tcp(Place),
+    /// When a GET is answered with the status.
+    Http {
+        /// The address.
+        on: Place,
+        /// The path.
+        path: String,
+        /// The status.
+        status: u16,
+    },
+}
+
+/// A step. The list is closed; there is no shell.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Step {
+    /// Renders a template of the driver into a file.
+    Render {
+        /// The template's file in the driver's folder.
+        template: String,
+        /// The file, relative to the gateway's folder.
+        to: String,
+    },
+    /// Starts a process, by its name.
+    Start(String),
+    /// Waits until a process is ready, by its name.
+    Wait(String),
+    /// Makes a certificate for every domain; not yet served.
+    Certificate {
+        /// Where the certificates go.
+        to: String,
+    },
+    /// Sends a request; not yet served.
+    Http {
+        /// The address.
+        on: Place,
+        /// The method.
+        method: String,
+        /// The path.
+        path: String,
+        /// The template of the body.
+        template: Option<String>,
+        /// The status that must come.
+        status: u16,
+    },
+    /// Applies manifests to a Kubernetes API; not yet served.
+    KubeApply {
+        /// The template of the manifests.
+        template: String,
+    },
+    /// Publishes to NATS; not yet served.
+    NatsPublish {
+        /// The subject.
+        subject: String,
+        /// The template of the message.
+        template: String,
+    },
+}
+
+impl Step {
+    /// Its name in the file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Render { .. } => "render",
+            Self::Start(_) => "start",
+            Self::Wait(_) => "wait",
+            Self::Certificate { .. } => "certificate",
+            Self::Http { .. } => "http",
+            Self::KubeApply { .. } => "kube_apply",
+            Self::NatsPublish { .. } => "nats_publish",
+        }
+    }
+}
+
+/// How a change of the topology reaches the running gateway.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Apply {
+    /// Files are rendered again and a process gets a signal.
+    Files {
+        /// The templates.
+        templates: Vec<String>,
+        /// The signal's name without SIG.
+        signal: String,
+    },
+    /// Through a Kubernetes API.
+    Kubernetes {},
+    /// Through NATS.
+    Nats {},
+    /// Through an xDS server.
+    Xds {},
+}
+
+/// Where a gateway counts the requests that it received.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CountersFile {
+    /// The address.
+    pub on: Place,
+    /// The path.
+    pub path: String,
+    /// How the answer is read.
+    pub parser: Parser,
+    /// Whether the requests for the counters are among those counted.
+    #[serde(default)]
+    pub counts_own_polls: bool,
+}
+
+/// How counters are read.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Parser {
+    /// Prometheus text: the sum over the series of `metric` that have the labels.
+    Prometheus {
+        /// The metric.
+        metric: String,
+        /// Labels that a series must have.
+        #[serde(default)]
+        labels: BTreeMap<String, String>,
+    },
+    /// nginx's `stub_status`.
+    StubStatus,
+    /// HAProxy's statistics as CSV: a field of a proxy's FRONTEND row.
+    HaproxyCsv {
+        /// The proxy.
+        proxy: String,
+        /// The column.
+        field: String,
+    },
+    /// JSON: the number at a pointer (RFC 6901).
+    Json {
+        /// The pointer.
+        pointer: String,
+    },
+}
+
+/// A gateway that runs elsewhere.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Remote {
+    /// Where load goes.
+    pub url: String,
+    /// A Prometheus that knows its CPU and memory.
+    pub prometheus: Option<String>,
+}

@@ -1,0 +1,192 @@
+//! Finds a driver's binary, and tells its version and hash.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+
+use super::{Driver, VersionFile};
+use crate::RigError;
+
+/// How long a binary may take to tell its version.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
+/// A wrapper's line that names the binary it becomes, relative to the wrapper.
+const WRAPPED: &str = "# binary: ";
+
+/// A binary as it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binary {
+    /// What is started.
+    pub path: PathBuf,
+    /// What it says of itself.
+    pub version: String,
+    /// SHA-256, hexadecimal; of the program behind it where it is a wrapper.
+    pub sha256: String,
+}
+
+impl Binary {
+    /// The binary of this very process, for parts that weir plays itself.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn own() -> Result<Self, RigError> {
+        let path = std::env::current_exe().map_err(|error| RigError::file("weir's own executable", error))?;
+        let sha256 = sha256(&path).map_err(|error| RigError::file(&path, error))?;
+        Ok(Self { path, version: env!("CARGO_PKG_VERSION").into(), sha256 })
+    }
+}
+
+impl Driver {
+    /// Finds the binary: `binary` where it is given, else in `target/peers/bin` above this executable or the
+    /// working folder, beside this executable, and on PATH.
+    ///
+    /// # Errors
+    /// [`RigError::BinaryMissing`], with how to get it.
+    pub fn locate(&self, binary: Option<&Path>) -> Result<Binary, RigError> {
+        let Some(file) = &self.file.binary else {
+            return Err(self.wrong("it has no binary", "add `binary`"));
+        };
+        let missing = |binary: String| RigError::BinaryMissing {
+            part: self.name.clone(),
+            binary,
+            get: file.get.clone(),
+        };
+        let path = match binary {
+            Some(given) if is_executable(given) => given.to_owned(),
+            Some(given) => return Err(missing(given.display().to_string())),
+            None => places()
+                .into_iter()
+                .map(|folder| folder.join(&file.name))
+                .find(|path| is_executable(path))
+                .ok_or_else(|| missing(file.name.clone()))?,
+        };
+        let path = std::path::absolute(&path).map_err(|error| RigError::file(&path, error))?;
+        let version = version(&path, &file.version)
+            .map_err(|message| RigError::Launch { part: self.name.clone(), message })?;
+        let sha256 = sha256(&path).map_err(|error| RigError::file(&path, error))?;
+        Ok(Binary { path, version, sha256 })
+    }
+}
+
+/// Folders in which binaries are looked for, in order.
+fn places() -> Vec<PathBuf> {
+    let own = std::env::current_exe().ok();
+    let working = std::env::current_dir().ok();
+    let above = [&own, &working].into_iter().flatten().flat_map(|path| path.ancestors());
+    let mut places: Vec<PathBuf> = above.map(|folder| folder.join("target/peers/bin")).collect();
+    // Test binaries lie one folder below the programs that are built with them.
+    let beside = own.iter().flat_map(|path| path.ancestors().skip(1).take(2)).map(Path::to_owned);
+    places.extend(beside);
+    places.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
+    places
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// The word behind `after` in the first line that the binary prints, else that line.
+fn version(path: &Path, how: &VersionFile) -> Result<String, String> {
+    let failed = |why: String| format!("{} does not tell its version: {why}", path.display());
+    let mut child = Command::new(path)
+        .args(&how.args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| failed(error.to_string()))?;
+    let deadline = Instant::now() + VERSION_TIMEOUT;
+    while child.try_wait().map_err(|error| failed(error.to_string()))?.is_none() {
+        if Instant::now() >= deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(failed(format!("no answer within {VERSION_TIMEOUT:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    if !output.status.success() {
+        return Err(failed(format!("{}: {line}", output.status)));
+    }
+    let word = line.split_once(&how.after).and_then(|(_, rest)| rest.split_whitespace().next());
+    Ok(word.unwrap_or(line).to_owned())
+}
+
+/// The hash of a file that has not changed since it was last hashed is taken from memory.
+fn sha256(path: &Path) -> io::Result<String> {
+    type Known = BTreeMap<(PathBuf, u64, i64, i64), String>;
+    static KNOWN: Mutex<Known> = Mutex::new(Known::new());
+
+    let path = wrapped(path)?;
+    let file = fs::metadata(&path)?;
+    let key = (path, file.len(), file.mtime(), file.mtime_nsec());
+    if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return Ok(known.clone());
+    }
+    let mut hash = Sha256::new();
+    io::copy(&mut File::open(&key.0)?, &mut hash)?;
+    let hash = hex(&hash.finalize());
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, hash.clone());
+    Ok(hash)
+}
+
+/// The program behind a wrapper of `make peers`; any other file is itself.
+fn wrapped(path: &Path) -> io::Result<PathBuf> {
+    let mut head = Vec::new();
+    File::open(path)?.take(4096).read_to_end(&mut head)?;
+    let text = String::from_utf8_lossy(&head);
+    let line =
+        text.starts_with("#!").then(|| text.lines().find_map(|line| line.strip_prefix(WRAPPED))).flatten();
+    Ok(match (line, path.parent()) {
+        (Some(relative), Some(folder)) => folder.join(relative.trim()).canonicalize()?,
+        _ => path.canonicalize()?,
+    })
+}
+
+/// Lower-case hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Drivers;
+
+    #[test]
+    fn a_missing_binary_says_how_to_get_it() {
+        let drivers = Drivers::load(&[]).unwrap();
+        let error = drivers.driver("nginx").unwrap().locate(Some(Path::new("/nowhere/nginx"))).unwrap_err();
+        assert_eq!(error.cause(), "binary-missing");
+        assert_eq!(error.to_string(), "nginx: /nowhere/nginx was not found");
+        assert!(error.remedy().contains("make peers"), "{}", error.remedy());
+    }
+
+    #[test]
+    fn the_version_is_the_word_behind_a_text_of_the_first_line() {
+        let how = |args: [&str; 2], after: &str| VersionFile {
+            args: args.map(str::to_owned).into(),
+            after: after.into(),
+        };
+        let shell = Path::new("/bin/sh");
+        assert_eq!(version(shell, &how(["-c", "echo; echo x/1.2 y; echo z"], "x/")).unwrap(), "1.2");
+        assert_eq!(version(shell, &how(["-c", "echo a b >&2"], "none ")).unwrap(), "a b");
+        assert!(version(shell, &how(["-c", "echo broken; exit 3"], "x")).unwrap_err().contains("broken"));
+    }
+
+    #[test]
+    fn this_process_has_a_binary() {
+        let own = Binary::own().unwrap();
+        assert_eq!(own.sha256.len(), 64);
+        assert_eq!(own, Binary::own().unwrap());
+    }
+}

@@ -1,0 +1,258 @@
+//! Drivers: a folder per gateway that says how to find, configure, start and count it. No Rust in it, no shell.
+
+mod form;
+mod locate;
+mod render;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use include_dir::{Dir, include_dir};
+
+pub use form::{
+    Apply, BinaryFile, CountersFile, DriverFile, Parser, Place, ProcessFile, ReadyFile, Remote, Step,
+    VersionFile,
+};
+pub use locate::Binary;
+pub use render::{Binding, Rendered};
+
+use crate::RigError;
+
+static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../drivers");
+
+/// The file in a driver's folder that says what it is.
+const DRIVER_FILE: &str = "driver.yaml";
+
+/// Every driver there is.
+#[derive(Clone, Debug)]
+pub struct Drivers {
+    drivers: BTreeMap<String, Driver>,
+}
+
+/// One driver.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    name: String,
+    /// Where its files are, for errors.
+    place: String,
+    file: DriverFile,
+    templates: BTreeMap<String, String>,
+}
+
+impl Drivers {
+    /// The built-in drivers, and those in the folders `extra`, of which one may replace a built-in one. A folder
+    /// is a driver itself, or holds drivers.
+    ///
+    /// # Errors
+    /// When a driver cannot be read, or asks for what is not yet served.
+    pub fn load(extra: &[PathBuf]) -> Result<Self, RigError> {
+        let mut drivers = BTreeMap::new();
+        for folder in EMBEDDED.dirs() {
+            let name = folder.path().display().to_string();
+            let files = folder.files().filter_map(|file| {
+                Some((file.path().file_name()?.to_str()?.to_owned(), file.contents_utf8()?.to_owned()))
+            });
+            let driver = Driver::read(&name, &format!("drivers/{name}"), files.collect())?;
+            drivers.insert(name, driver);
+        }
+        for folder in extra {
+            for (name, driver) in read_folder(folder)? {
+                drivers.insert(name, driver);
+            }
+        }
+        Ok(Self { drivers })
+    }
+
+    /// Their names, in alphabetical order.
+    pub fn names(&self) -> Vec<&str> {
+        self.drivers.keys().map(String::as_str).collect()
+    }
+
+    /// The driver `name`.
+    ///
+    /// # Errors
+    /// [`RigError::UnknownDriver`], with the nearest name.
+    pub fn driver(&self, name: &str) -> Result<&Driver, RigError> {
+        self.drivers.get(name).ok_or_else(|| RigError::UnknownDriver {
+            name: name.to_owned(),
+            known: self.drivers.keys().cloned().collect(),
+            nearest: weir_document::nearest(name, self.names()).map(str::to_owned),
+        })
+    }
+}
+
+impl Driver {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its file.
+    pub fn file(&self) -> &DriverFile {
+        &self.file
+    }
+
+    /// How to get its binary, as a sentence.
+    pub fn how_to_get(&self) -> &str {
+        self.file.binary.as_ref().map_or("", |binary| &binary.get)
+    }
+
+    fn read(name: &str, place: &str, mut files: BTreeMap<String, String>) -> Result<Self, RigError> {
+        let place = format!("{place}/{DRIVER_FILE}");
+        let text = files.remove(DRIVER_FILE).ok_or_else(|| RigError::Driver {
+            place: place.clone(),
+            message: "the file is missing".into(),
+            remedy: "a driver is a folder with a driver.yaml and its templates".into(),
+        })?;
+        let file: DriverFile = weir_document::read(&place, &text)?;
+        let driver = Self { name: name.to_owned(), place, file, templates: files };
+        driver.check()?;
+        Ok(driver)
+    }
+
+    /// Refuses what is not yet served, and steps that do not fit together.
+    fn check(&self) -> Result<(), RigError> {
+        let unserved = |what: String| RigError::NotYetServed { place: self.place.clone(), what };
+        if let Some(need) = self.file.needs.first() {
+            return Err(unserved(format!("`needs: [{need}]`")));
+        }
+        if self.file.remote.is_some() {
+            return Err(unserved("`remote`".into()));
+        }
+        let mut started = Vec::new();
+        for step in &self.file.steps {
+            match step {
+                Step::Render { template, .. } if !self.templates.contains_key(template) => {
+                    let known = self.templates.keys().map(String::as_str);
+                    return Err(self.contradiction(&format!("no template `{template}`"), template, known));
+                }
+                Step::Render { .. } => {}
+                Step::Start(process) | Step::Wait(process) => {
+                    let known = || self.file.processes.iter().map(|process| process.name.as_str());
+                    if !known().any(|name| name == process) {
+                        return Err(self.contradiction(&format!("no process `{process}`"), process, known()));
+                    }
+                    let waits = matches!(step, Step::Wait(_));
+                    if waits != started.contains(process) {
+                        let twice =
+                            if waits { "is waited for before it is started" } else { "is started twice" };
+                        return Err(
+                            self.wrong(&format!("`{process}` {twice}"), "correct the order of the steps")
+                        );
+                    }
+                    if !waits {
+                        started.push(process.clone());
+                    }
+                }
+                other => return Err(unserved(format!("the step `{}`", other.name()))),
+            }
+        }
+        let idle = self.file.processes.iter().find(|process| !started.contains(&process.name));
+        match (self.file.processes.is_empty(), &self.file.binary, idle) {
+            (true, _, _) => Err(self.wrong("it has no process", "add one to `processes`")),
+            (_, None, _) => Err(self.wrong("it has no binary", "add `binary`")),
+            (_, _, Some(idle)) => {
+                Err(self
+                    .wrong(&format!("no step starts `{}`", idle.name), "add `start` and `wait` to the steps"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn wrong(&self, message: &str, remedy: &str) -> RigError {
+        RigError::Driver { place: self.place.clone(), message: message.into(), remedy: remedy.into() }
+    }
+
+    fn contradiction<'a>(&self, message: &str, word: &str, known: impl Iterator<Item = &'a str>) -> RigError {
+        match weir_document::nearest(word, known) {
+            Some(nearest) => self.wrong(message, &format!("did you mean `{nearest}`?")),
+            None => self.wrong(message, "correct the name"),
+        }
+    }
+}
+
+fn read_folder(folder: &Path) -> Result<Vec<(String, Driver)>, RigError> {
+    let listed = |folder: &Path| {
+        let entries = fs::read_dir(folder).map_err(|error| RigError::file(folder, error))?;
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        Ok::<_, RigError>(paths)
+    };
+    let folders = match folder.join(DRIVER_FILE).exists() {
+        true => vec![folder.to_owned()],
+        false => listed(folder)?.into_iter().filter(|path| path.join(DRIVER_FILE).exists()).collect(),
+    };
+    let mut drivers = Vec::new();
+    for folder in folders {
+        let mut files = BTreeMap::new();
+        for path in listed(&folder)?.into_iter().filter(|path| path.is_file()) {
+            let text = fs::read_to_string(&path).map_err(|error| RigError::file(&path, error))?;
+            files.insert(path.file_name().unwrap_or_default().to_string_lossy().into_owned(), text);
+        }
+        let name = folder.canonicalize().map_err(|error| RigError::file(&folder, error))?;
+        let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        drivers.push((name.clone(), Driver::read(&name, &folder.display().to_string(), files)?));
+    }
+    Ok(drivers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROCESS: &str = "about: x\nbinary: { name: x, version: { args: [], after: x }, get: x }\n\
+                           processes: [{ name: p, role: data, command: [x] }]\n";
+
+    fn check(text: &str, expected: Result<(), &str>) {
+        let files = [(DRIVER_FILE.to_owned(), text.to_owned()), ("page".into(), String::new())];
+        let read = Driver::read("d", "d", files.into()).map(drop);
+        match (&read, expected) {
+            (Ok(()), Ok(())) => {}
+            (Err(error), Err(part)) => {
+                let told = format!("{error} | {}", error.remedy());
+                assert!(told.contains(part), "{told}");
+                assert_eq!(error.cause(), "render");
+            }
+            _ => panic!("{read:?} for {text}"),
+        }
+    }
+
+    #[test]
+    fn drivers_are_refused_with_a_reason() {
+        let steps = |steps: &str| format!("{PROCESS}steps: [{steps}]\n");
+        check(&steps("{ start: p }, { wait: p }"), Ok(()));
+        check(&steps("{ render: { template: page, to: t } }, { start: p }"), Ok(()));
+        check(&steps("{ render: { template: paeg, to: t } }, { start: p }"), Err("did you mean `page`"));
+        check(&steps("{ start: q }"), Err("no process `q`"));
+        check(&steps("{ wait: p }"), Err("before it is started"));
+        check(&steps("{ start: p }, { start: p }"), Err("started twice"));
+        check(PROCESS, Err("no step starts `p`"));
+        check("about: x\n", Err("no process"));
+        check("abuot: x\n", Err("about"));
+        check(&steps("{ shell: ls }"), Err("shell"));
+    }
+
+    #[test]
+    fn what_no_code_serves_yet_is_refused_by_name() {
+        let steps = |steps: &str| format!("{PROCESS}steps: [{steps}]\n");
+        check(&steps("{ certificate: { to: x } }"), Err("the step `certificate` is not yet served"));
+        check(
+            &steps("{ http: { on: admin, method: GET, path: /, status: 200 } }"),
+            Err("the step `http` is not"),
+        );
+        check(&steps("{ kube_apply: { template: t } }"), Err("the step `kube_apply` is not yet"));
+        check(&steps("{ nats_publish: { subject: s, template: t } }"), Err("the step `nats_publish` is not"));
+        check(&format!("{PROCESS}needs: [etcd]\n"), Err("`needs: [etcd]` is not yet served"));
+        check("about: x\nremote: { url: x }\n", Err("`remote` is not yet served"));
+    }
+
+    #[test]
+    fn the_built_in_drivers_are_found_and_a_wrong_name_gets_the_nearest() {
+        let drivers = Drivers::load(&[]).unwrap();
+        assert_eq!(drivers.names(), ["envoy", "haproxy", "nginx", "weir"]);
+        let error = drivers.driver("ngnix").unwrap_err();
+        assert_eq!(error.to_string(), "there is no driver `ngnix`");
+        assert!(error.remedy().contains("did you mean `nginx`"), "{}", error.remedy());
+    }
+}

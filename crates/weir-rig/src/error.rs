@@ -1,0 +1,251 @@
+//! What can go wrong in the rig: whose fault it is, where, and what to do about it.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use weir_document::DocumentError;
+
+/// A process that holds something which the rig needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process id.
+    pub pid: u32,
+    /// Its name as the kernel knows it.
+    pub name: String,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.name, self.pid)
+    }
+}
+
+/// An error of the rig.
+#[derive(Debug, thiserror::Error)]
+pub enum RigError {
+    /// No driver has this name.
+    #[error("there is no driver `{name}`")]
+    UnknownDriver {
+        /// The name that was asked for.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+        /// The nearest of them.
+        nearest: Option<String>,
+    },
+    /// A driver.yaml that cannot be read.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    /// A driver asks for something that no code serves yet.
+    #[error("{place}: {what} is not yet served")]
+    NotYetServed {
+        /// The driver's file.
+        place: String,
+        /// What it asks for.
+        what: String,
+    },
+    /// A driver that contradicts itself, or a setting that it does not know.
+    #[error("{place}: {message}")]
+    Driver {
+        /// The driver's file, or the scenario's gateway.
+        place: String,
+        /// What is wrong.
+        message: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// A template that cannot be rendered.
+    #[error("{place}: {message}")]
+    Render {
+        /// The template, with the line where it is known.
+        place: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The binary is not on this machine.
+    #[error("{part}: {binary} was not found")]
+    BinaryMissing {
+        /// The part or driver.
+        part: String,
+        /// The binary as it was looked for.
+        binary: String,
+        /// How to get it.
+        get: String,
+    },
+    /// A port that a part must listen on is taken.
+    #[error("{part}: {address} is taken{}", held_by(holder))]
+    PortTaken {
+        /// The part.
+        part: String,
+        /// The address.
+        address: SocketAddr,
+        /// Who listens there, where it can be known.
+        holder: Option<Holder>,
+    },
+    /// A part ended although nobody stopped it.
+    #[error("{part} died: {status}")]
+    Died {
+        /// The part.
+        part: String,
+        /// Exit status or signal, in words.
+        status: String,
+        /// The end of its log.
+        log_tail: String,
+    },
+    /// A part that did not become ready.
+    #[error("{part} was not ready after {waited:?}: {last}")]
+    NeverReady {
+        /// The part.
+        part: String,
+        /// How long it was waited for.
+        waited: Duration,
+        /// What the last look at it gave.
+        last: String,
+        /// The end of its log.
+        log_tail: String,
+    },
+    /// The kernel killed a part, or a process of it, for want of memory.
+    #[error("{part} was killed for want of memory{}", limited_to(limit_bytes))]
+    OutOfMemory {
+        /// The part.
+        part: String,
+        /// Its limit.
+        limit_bytes: Option<u64>,
+        /// The end of its log.
+        log_tail: String,
+    },
+    /// No space is left on the device.
+    #[error("{place}: no space is left on the device")]
+    DiskFull {
+        /// The file that could not be written, or the part that could not write.
+        place: String,
+        /// The end of the part's log, where a part met it.
+        log_tail: String,
+    },
+    /// A process could not be started.
+    #[error("{part} could not be started: {message}")]
+    Launch {
+        /// The part.
+        part: String,
+        /// Why.
+        message: String,
+    },
+    /// Another run of weir holds this host.
+    #[error("this host is used by another run{}", held_by(holder))]
+    HostBusy {
+        /// Its process.
+        holder: Option<Holder>,
+    },
+    /// A gateway's own counters could not be read.
+    #[error("counters at {place}: {message}")]
+    Counters {
+        /// The address and path, or the metric.
+        place: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// A file or folder of the rig's own could not be used.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl RigError {
+    /// The error for `source` at `path`; a full disk has its own.
+    pub(crate) fn file(path: impl AsRef<Path>, source: io::Error) -> Self {
+        let path = path.as_ref();
+        if source.kind() == io::ErrorKind::StorageFull {
+            return Self::DiskFull { place: path.display().to_string(), log_tail: String::new() };
+        }
+        Self::File { path: path.to_owned(), source }
+    }
+
+    /// The cause as `CellOutcome::Failed` names it, from its closed list.
+    pub fn cause(&self) -> &'static str {
+        match self {
+            Self::PortTaken { .. } => "port-taken",
+            Self::BinaryMissing { .. } => "binary-missing",
+            Self::Died { .. } => "died",
+            Self::NeverReady { .. } => "never-ready",
+            Self::OutOfMemory { .. } => "out-of-memory",
+            Self::DiskFull { .. } => "disk-full",
+            Self::UnknownDriver { .. }
+            | Self::Document(_)
+            | Self::NotYetServed { .. }
+            | Self::Driver { .. }
+            | Self::Render { .. } => "render",
+            Self::Launch { .. } | Self::HostBusy { .. } | Self::Counters { .. } | Self::File { .. } => {
+                "launch"
+            }
+        }
+    }
+
+    /// Whether the user's input is at fault (a driver, a template, a setting), and not the environment.
+    pub fn is_wrong_use(&self) -> bool {
+        self.cause() == "render"
+    }
+
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::UnknownDriver { known, nearest, .. } => match nearest {
+                Some(nearest) => format!("did you mean `{nearest}`? There are {}", known.join(", ")),
+                None => format!("there are {}", known.join(", ")),
+            },
+            Self::Document(error) => error.remedy.clone(),
+            Self::NotYetServed { .. } => {
+                "leave it out; the driver's form knows it, and no code does yet".into()
+            }
+            Self::Driver { remedy, .. } => remedy.clone(),
+            Self::Render { .. } => "correct the template; `weir render` writes what comes of it".into(),
+            Self::BinaryMissing { get, .. } => get.clone(),
+            Self::PortTaken { holder: Some(holder), .. } => {
+                format!("stop {holder}, or choose another address")
+            }
+            Self::PortTaken { .. } => "stop what listens there, or choose another address".into(),
+            Self::Died { .. } => {
+                "its log says why; `weir render` writes its configuration and command".into()
+            }
+            Self::NeverReady { .. } => {
+                "see its log; a slow start needs a longer `ready_timeout` in its driver".into()
+            }
+            Self::OutOfMemory { limit_bytes: Some(_), .. } => {
+                "raise its memory limit in the scenario, or give it less to hold".into()
+            }
+            Self::OutOfMemory { .. } => "free memory on this host, or give the part less to hold".into(),
+            Self::DiskFull { .. } => "free space there, or point TMPDIR at a disk that has some".into(),
+            Self::Launch { .. } => "`weir doctor` says what this host allows".into(),
+            Self::HostBusy { .. } => {
+                "wait for it to end; two runs on one host would disturb each other".into()
+            }
+            Self::Counters { .. } => "see the driver's `counters`".into(),
+            Self::File { .. } => "check that the place exists and can be written".into(),
+        }
+    }
+
+    /// The end of the log of the part at fault; empty where no part is.
+    pub fn log_tail(&self) -> &str {
+        match self {
+            Self::Died { log_tail, .. }
+            | Self::NeverReady { log_tail, .. }
+            | Self::OutOfMemory { log_tail, .. }
+            | Self::DiskFull { log_tail, .. } => log_tail,
+            _ => "",
+        }
+    }
+}
+
+fn held_by(holder: &Option<Holder>) -> String {
+    holder.as_ref().map(|holder| format!(" by {holder}")).unwrap_or_default()
+}
+
+fn limited_to(limit_bytes: &Option<u64>) -> String {
+    limit_bytes.map(|bytes| format!(" (its limit is {bytes} bytes)")).unwrap_or_default()
+}

@@ -1,0 +1,23 @@
+//! The guard: a process that outlives a lab that dies by whatever means, and cleans up after it.
+//!
+//! The lab holds the other end of the guard's standard input and never writes to it. When the lab ends, be it by
+//! SIGKILL, the kernel closes that end; the guard then ends every process in the run's ledger and removes its
+//! control groups and work folder. A lab that ended properly has removed the ledger itself.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Waits for the end of standard input, then cleans up after the run whose ledger is at `path`.
+pub fn run_guard(path: &Path) {
+    let mut byte = [0];
+    loop {
+        match io::stdin().read(&mut byte) {
+            Ok(1) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => break,
+        }
+    }
+    if path.exists() {
+        crate::ledger::clean(path);
+    }
+}

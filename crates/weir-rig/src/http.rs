@@ -1,0 +1,117 @@
+//! A tiny blocking HTTP client for readiness and counters: one GET, one connection, bounded in time and size.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// The greatest answer that is read; a Prometheus page of a large Envoy has a few MiB.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// A whole answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+/// Asks `address` for `path`, and waits for the answer no longer than `timeout` in all.
+///
+/// # Errors
+/// Of the connection; `InvalidData` where the answer is not HTTP or too large.
+pub(crate) fn get(address: SocketAddr, host: &str, path: &str, timeout: Duration) -> io::Result<Answer> {
+    let deadline = Instant::now() + timeout;
+    let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+    stream.set_write_timeout(Some(timeout))?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 16 << 10];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(read) => bytes.extend_from_slice(&chunk[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            Err(error) => return Err(error),
+        }
+        if bytes.len() > ANSWER_BYTES_MAX {
+            return Err(invalid("the answer is too large"));
+        }
+    }
+    parse(&bytes)
+}
+
+fn invalid(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+fn parse(bytes: &[u8]) -> io::Result<Answer> {
+    let end = bytes
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .ok_or_else(|| invalid("the answer is not HTTP, or was cut"))?;
+    let head = String::from_utf8_lossy(&bytes[..end]);
+    let mut lines = head.split("\r\n");
+    let status = lines
+        .next()
+        .filter(|line| line.starts_with("HTTP/1."))
+        .and_then(|line| line.split(' ').nth(1))
+        .and_then(|status| status.parse().ok())
+        .ok_or_else(|| invalid("the answer is not HTTP"))?;
+    let chunked = lines.filter_map(|line| line.split_once(':')).any(|(name, value)| {
+        name.eq_ignore_ascii_case("transfer-encoding") && value.trim().eq_ignore_ascii_case("chunked")
+    });
+    let body = &bytes[end + 4..];
+    let body = if chunked { unchunk(body)? } else { body.to_vec() };
+    Ok(Answer { status, body: String::from_utf8_lossy(&body).into_owned() })
+}
+
+fn unchunk(mut rest: &[u8]) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let line =
+            rest.windows(2).position(|window| window == b"\r\n").ok_or_else(|| invalid("a chunk was cut"))?;
+        let digits = String::from_utf8_lossy(&rest[..line]);
+        let size = usize::from_str_radix(digits.split(';').next().unwrap_or_default().trim(), 16)
+            .map_err(|_| invalid("a chunk has no size"))?;
+        rest = &rest[line + 2..];
+        if size == 0 {
+            return Ok(body);
+        }
+        let data = rest.get(..size).ok_or_else(|| invalid("a chunk was cut"))?;
+        body.extend_from_slice(data);
+        rest = rest.get(size + 2..).ok_or_else(|| invalid("a chunk was cut"))?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &str, expected: Option<(u16, &str)>) {
+        let answer = parse(bytes.as_bytes()).ok();
+        let expected = expected.map(|(status, body)| Answer { status, body: body.into() });
+        assert_eq!(answer, expected, "{bytes:?}");
+    }
+
+    #[test]
+    fn answers_are_read_whole_or_refused() {
+        check("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", Some((200, "ok")));
+        check("HTTP/1.1 503\r\n\r\n", Some((503, "")));
+        let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        check(&format!("{chunked}3\r\nabc\r\n1;x=y\r\nd\r\n0\r\n\r\n"), Some((200, "abcd")));
+        check(&format!("{chunked}3\r\nab"), None);
+        check(&format!("{chunked}ffffffffffffffff\r\nab"), None);
+        check(&format!("{chunked}zz\r\n"), None);
+        check("SSH-2.0-OpenSSH\r\n\r\n", None);
+        check("HTTP/1.1 200 OK\r\n", None);
+        check("", None);
+    }
+}

@@ -1,0 +1,130 @@
+//! The ledger of a run: what it started and made, written before or at the moment it happens, so that whoever
+//! cleans up after a killed run knows exactly what is the run's.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::cleanup::{self, ProcessId};
+
+/// The folder for ledgers and the host's lock, where no environment variable names another.
+pub(crate) const STATE_DIR_VARIABLE: &str = "WEIR_STATE_DIR";
+
+/// One line of a ledger.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Entry {
+    /// The process that runs the lab.
+    Lab(ProcessId),
+    /// The process that cleans up if the lab dies.
+    Guard(ProcessId),
+    /// The leader of a process group that was started.
+    Process(ProcessId),
+    /// The folders of a control group, which may not exist yet.
+    Groups(Vec<PathBuf>),
+    /// The work folder.
+    WorkDir(PathBuf),
+}
+
+/// A ledger that is written.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl Ledger {
+    pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
+        let file = Mutex::new(OpenOptions::new().create_new(true).append(true).open(&path)?);
+        Ok(Self { path, file })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn add(&self, entry: &Entry) -> io::Result<()> {
+        let mut line = serde_json::to_vec(entry)?;
+        line.push(b'\n');
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
+    }
+}
+
+/// The entries of the ledger at `path`. A last line that was cut by a crash is left out.
+pub(crate) fn read(path: &Path) -> Vec<Entry> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Ends and removes everything in the ledger at `path`, at last the ledger itself.
+pub(crate) fn clean(path: &Path) {
+    let entries = read(path);
+    for entry in &entries {
+        match entry {
+            Entry::Process(leader) => cleanup::kill_group(leader),
+            Entry::Groups(directories) => cleanup::kill_and_remove(directories),
+            _ => {}
+        }
+    }
+    // Parents were written before their children, so they go after them.
+    for entry in entries.iter().rev() {
+        match entry {
+            Entry::Groups(directories) => cleanup::remove_groups(directories),
+            Entry::WorkDir(directory) if is_work_dir(directory) => {
+                let _ = fs::remove_dir_all(directory);
+            }
+            _ => {}
+        }
+    }
+    let _ = fs::remove_file(path);
+}
+
+/// Cleans up after every run of `state_dir` whose lab is gone.
+pub(crate) fn clean_leftovers(state_dir: &Path) {
+    let Ok(files) = fs::read_dir(state_dir) else { return };
+    let ledgers =
+        files.flatten().map(|file| file.path()).filter(|path| path.extension() == Some("ledger".as_ref()));
+    for path in ledgers {
+        let entries = read(&path);
+        let alive = |wanted: fn(&Entry) -> Option<&ProcessId>| {
+            entries.iter().filter_map(wanted).any(ProcessId::is_alive)
+        };
+        if alive(|entry| if let Entry::Lab(lab) = entry { Some(lab) } else { None }) {
+            continue;
+        }
+        let guarded = alive(|entry| if let Entry::Guard(guard) = entry { Some(guard) } else { None });
+        // Its guard is at work already; two that clean up are harmless, yet one is enough.
+        if !guarded || !cleanup::wait_until(|| !path.exists()) {
+            clean(&path);
+        }
+    }
+}
+
+/// The folder for ledgers and the lock: private to the user, and the same for every run on this host.
+pub(crate) fn state_dir() -> io::Result<PathBuf> {
+    let uid = rustix::process::geteuid().as_raw();
+    let directory = match (std::env::var_os(STATE_DIR_VARIABLE), std::env::var_os("XDG_RUNTIME_DIR")) {
+        (Some(named), _) => PathBuf::from(named),
+        (None, Some(runtime)) => PathBuf::from(runtime).join("weir"),
+        (None, None) => std::env::temp_dir().join(format!("weir-{uid}")),
+    };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+    // A ledger names processes to kill, so nobody else may have written it.
+    if fs::metadata(&directory)?.uid() != uid {
+        let message =
+            format!("{} belongs to another user; name a folder in {STATE_DIR_VARIABLE}", directory.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    Ok(directory)
+}
+
+/// The name with which every work folder begins; nothing else is ever removed as one.
+pub(crate) const WORK_DIR_PREFIX: &str = "weir-work-";
+
+fn is_work_dir(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(WORK_DIR_PREFIX))
+}

@@ -1,0 +1,70 @@
+//! Whether an address is free, and who holds it where it is not.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use procfs::net::TcpState;
+use procfs::process::{FDTarget, Process, all_processes};
+
+use crate::{Holder, RigError};
+
+/// Refuses an address that somebody listens on.
+///
+/// The answer can be out of date by the time the part binds; the part's own error then stands in its log.
+pub(crate) fn require_free(part: &str, address: SocketAddr) -> Result<(), RigError> {
+    match TcpListener::bind(address) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            Err(RigError::PortTaken { part: part.into(), address, holder: holder(address) })
+        }
+        Err(error) => Err(RigError::Launch {
+            part: part.into(),
+            message: format!("cannot listen on {address}: {error}"),
+        }),
+    }
+}
+
+/// The process that listens on `address`, as far as this user may know.
+pub(crate) fn holder(address: SocketAddr) -> Option<Holder> {
+    let inode = listening_inode(address)?;
+    let holds = |process: &Process| {
+        process.fd().is_ok_and(|descriptors| {
+            descriptors
+                .flatten()
+                .any(|descriptor| matches!(descriptor.target, FDTarget::Socket(own) if own == inode))
+        })
+    };
+    let process = all_processes().ok()?.flatten().find(holds)?;
+    Some(Holder { pid: process.pid().try_into().ok()?, name: process.stat().ok()?.comm })
+}
+
+fn listening_inode(address: SocketAddr) -> Option<u64> {
+    let mut entries = procfs::net::tcp().unwrap_or_default();
+    entries.extend(procfs::net::tcp6().unwrap_or_default());
+    let listens = |local: SocketAddr| {
+        local.port() == address.port() && (local.ip() == address.ip() || local.ip().is_unspecified())
+    };
+    entries
+        .into_iter()
+        .find(|entry| entry.state == TcpState::Listen && listens(entry.local_address))
+        .map(|entry| entry.inode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_port_names_who_holds_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let error = require_free("gateway", address).unwrap_err();
+        assert_eq!(error.cause(), "port-taken");
+        let RigError::PortTaken { holder: Some(holder), .. } = &error else { panic!("{error:?}") };
+        assert_eq!(holder.pid, std::process::id());
+        assert!(error.to_string().contains(&address.to_string()), "{error}");
+        assert!(error.remedy().contains(&std::process::id().to_string()), "{}", error.remedy());
+        drop(listener);
+        require_free("gateway", address).unwrap();
+    }
+}

@@ -1,0 +1,338 @@
+//! A launched process: its start, its readiness, what becomes of it, its end.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::CpuSet;
+use weir_results::Part;
+
+use crate::cleanup::{self, ProcessId};
+use crate::ledger::Entry;
+use crate::limits::{CgroupVersion, Group};
+use crate::spawn::Birth;
+use crate::{ProcessSpec, Ready, Rig, RigError, http, ports};
+
+/// How much of a log's end an error carries.
+const LOG_TAIL_BYTES: u64 = 4096;
+/// How often readiness is looked at; the first looks come sooner.
+const READY_POLL_MAX: Duration = Duration::from_millis(20);
+const READY_POLL_MIN: Duration = Duration::from_millis(1);
+/// How long one look at readiness may take.
+const READY_LOOK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How a part was limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LimitedBy {
+    Cgroup(CgroupVersion),
+    Affinity,
+    Nothing,
+}
+
+/// A process that the rig started, with its children.
+#[derive(Debug)]
+pub struct Running {
+    spec: ProcessSpec,
+    child: Child,
+    leader: ProcessId,
+    group: Option<Group>,
+    limited_by: LimitedBy,
+    status: Option<ExitStatus>,
+    stopped: bool,
+}
+
+impl Running {
+    pub(crate) fn launch(rig: &Rig, spec: &ProcessSpec) -> Result<Self, RigError> {
+        for address in &spec.listens {
+            ports::require_free(&spec.name, *address)?;
+        }
+        let log = File::create(&spec.log).map_err(|error| RigError::file(&spec.log, error))?;
+        let group = enter_group(rig, spec)?;
+        let mut birth = Birth::default();
+        let (cpus, limited_by) = placement(spec, group.as_ref());
+        if let Some(cpus) = &cpus {
+            birth.cpus = Some(cpu_set(cpus));
+        }
+        if let Some(group) = &group {
+            birth.groups = group.entries().map_err(|error| launch_error(spec, &error))?;
+        }
+        let spawned = command(spec, log).and_then(|command| rig.launcher.spawn(command, birth));
+        let child = match spawned {
+            Ok(child) => child,
+            Err(error) => {
+                if let Some(group) = group {
+                    group.remove();
+                }
+                return Err(launch_error(spec, &error));
+            }
+        };
+        let pid = child.id() as i32;
+        let leader = ProcessId::of(pid).unwrap_or(ProcessId { pid, started_ticks: 0 });
+        let mut running =
+            Self { spec: spec.clone(), child, leader, group, limited_by, status: None, stopped: false };
+        rig.ledger.add(&Entry::Process(leader)).map_err(|error| RigError::file(rig.ledger.path(), error))?;
+        running.await_ready()?;
+        Ok(running)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// The process id of the process that was started.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// It as the manifest of a cell tells it.
+    pub fn part(&self) -> Part {
+        let spec = &self.spec;
+        let asked = spec.limits.any();
+        Part {
+            name: spec.name.clone(),
+            role: spec.role,
+            version: spec.binary.version.clone(),
+            binary: spec.binary.path.display().to_string(),
+            binary_sha256: spec.binary.sha256.clone(),
+            config_sha256: spec.config_sha256.clone(),
+            command: spec.command.clone(),
+            limit_cpus: spec.limits.cpus,
+            limit_memory_bytes: spec.limits.memory_bytes,
+            limits_applied: match self.limited_by {
+                LimitedBy::Cgroup(_) => true,
+                LimitedBy::Affinity => spec.limits.memory_bytes.is_none(),
+                LimitedBy::Nothing => !asked,
+            },
+            limited_by: match self.limited_by {
+                LimitedBy::Cgroup(version) if asked => version.limited_by(),
+                LimitedBy::Affinity => "affinity",
+                LimitedBy::Cgroup(_) | LimitedBy::Nothing => "none",
+            }
+            .into(),
+        }
+    }
+
+    /// Waits for its end, `None` after `timeout`.
+    ///
+    /// # Errors
+    /// When the system cannot say.
+    pub fn wait(&mut self, timeout: Duration) -> Result<Option<ExitStatus>, RigError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(status) = self.exit_status()? {
+                return Ok(Some(status));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            thread::sleep(left.min(READY_POLL_MAX));
+        }
+    }
+
+    /// What went wrong with it since its start: killed for want of memory (it or a child of it), or ended.
+    pub fn failure(&mut self) -> Option<RigError> {
+        let part = self.spec.name.clone();
+        let killed = self.group.as_ref().and_then(Group::oom_kills).is_some_and(|kills| kills > 0);
+        if killed {
+            let limit_bytes = self.spec.limits.memory_bytes;
+            return Some(RigError::OutOfMemory { part, limit_bytes, log_tail: self.log_tail() });
+        }
+        let status = match self.exit_status() {
+            Ok(status) => status?,
+            Err(error) => return Some(error),
+        };
+        let log_tail = self.log_tail();
+        if disk_is_full(&log_tail, &self.spec.dir) {
+            return Some(RigError::DiskFull { place: part, log_tail });
+        }
+        Some(RigError::Died { part, status: status.to_string(), log_tail })
+    }
+
+    /// Asks it to end (SIGTERM), waits up to `grace`, and ends by force what is left of it and its children.
+    pub fn stop(mut self, grace: Duration) {
+        if self.status.is_none() {
+            self.signal(Signal::TERM);
+            let _ = self.wait(grace);
+        }
+        self.end();
+    }
+
+    /// The end of its log.
+    pub fn log_tail(&self) -> String {
+        log_tail(&self.spec.log).unwrap_or_default()
+    }
+
+    /// Its processes and their children.
+    pub(crate) fn group(&self) -> Option<&Group> {
+        self.group.as_ref()
+    }
+
+    pub(crate) fn leader(&self) -> ProcessId {
+        self.leader
+    }
+
+    pub(crate) fn limit_cpus(&self) -> Option<f64> {
+        self.spec.limits.cpus
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = Pid::from_raw(self.leader.pid) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    fn exit_status(&mut self) -> Result<Option<ExitStatus>, RigError> {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().map_err(|error| RigError::file(&self.spec.name, error))?;
+        }
+        Ok(self.status)
+    }
+
+    fn await_ready(&mut self) -> Result<(), RigError> {
+        let started = Instant::now();
+        let mut pause = READY_POLL_MIN;
+        loop {
+            // A process that has ended by itself is no failure where nothing was to get ready.
+            let waits = self.spec.ready != Ready::None || !self.spec.listens.is_empty();
+            if !waits {
+                return Ok(());
+            }
+            if let Some(failure) = self.failure() {
+                return Err(failure);
+            }
+            let last = match look(&self.spec) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let waited = started.elapsed();
+            if waited >= self.spec.ready_timeout {
+                let part = self.spec.name.clone();
+                return Err(RigError::NeverReady { part, waited, last, log_tail: self.log_tail() });
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(READY_POLL_MAX);
+        }
+    }
+
+    fn end(&mut self) {
+        if self.stopped {
+            return;
+        }
+        self.stopped = true;
+        match &self.group {
+            Some(group) => group.remove(),
+            None => cleanup::kill_group(&self.leader),
+        }
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn enter_group(rig: &Rig, spec: &ProcessSpec) -> Result<Option<Group>, RigError> {
+    let Ok(parent) = &rig.groups else { return Ok(None) };
+    let entry = Entry::Groups(parent.directories(Some(&spec.name)));
+    rig.ledger.add(&entry).map_err(|error| RigError::file(rig.ledger.path(), error))?;
+    // Without permission the part runs unlimited, and says so.
+    Ok(parent.create(&spec.name, &spec.limits).ok())
+}
+
+/// The CPUs that the part gets, and how that leaves it limited.
+fn placement(spec: &ProcessSpec, group: Option<&Group>) -> (Option<Vec<usize>>, LimitedBy) {
+    if let Some(group) = group {
+        return (spec.cpus.clone(), LimitedBy::Cgroup(group.version));
+    }
+    match spec.limits.cpus {
+        Some(cpus) if cpus >= 1.0 && cpus.fract() == 0.0 => {
+            let usable = spec.cpus.clone().unwrap_or_else(crate::host::usable_cpus);
+            let chosen: Vec<usize> = usable.into_iter().take(cpus as usize).collect();
+            match chosen.len() as f64 == cpus {
+                true => (Some(chosen), LimitedBy::Affinity),
+                false => (spec.cpus.clone(), LimitedBy::Nothing),
+            }
+        }
+        _ => (spec.cpus.clone(), LimitedBy::Nothing),
+    }
+}
+
+fn cpu_set(cpus: &[usize]) -> CpuSet {
+    let mut set = CpuSet::new();
+    for cpu in cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU) {
+        set.set(*cpu);
+    }
+    set
+}
+
+fn command(spec: &ProcessSpec, log: File) -> io::Result<Command> {
+    let (program, arguments) =
+        spec.command.split_first().ok_or_else(|| io::Error::other("it has no command"))?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .envs(spec.env.iter().map(|(name, value)| (name, value)))
+        .current_dir(&spec.dir)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
+    Ok(command)
+}
+
+fn launch_error(spec: &ProcessSpec, error: &io::Error) -> RigError {
+    let part = spec.name.clone();
+    match (error.kind(), spec.command.first()) {
+        (io::ErrorKind::NotFound, Some(program)) if spec.dir.is_dir() => RigError::BinaryMissing {
+            part,
+            binary: program.clone(),
+            get: "`make peers` fetches the known gateways; `weir doctor` says how to get the others".into(),
+        },
+        (io::ErrorKind::StorageFull, _) => RigError::DiskFull { place: part, log_tail: String::new() },
+        _ => RigError::Launch { part, message: error.to_string() },
+    }
+}
+
+/// One look at readiness; the error says what was seen instead.
+fn look(spec: &ProcessSpec) -> Result<(), String> {
+    let accepts = |address: &_| match TcpStream::connect_timeout(address, READY_LOOK_TIMEOUT) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{address}: {error}")),
+    };
+    match &spec.ready {
+        Ready::None => {}
+        Ready::Tcp(address) => accepts(address)?,
+        Ready::Http { address, host, path, status } => {
+            match http::get(*address, host, path, READY_LOOK_TIMEOUT) {
+                Ok(answer) if answer.status == *status => {}
+                Ok(answer) => {
+                    return Err(format!("{address}{path} answered {}, not {status}", answer.status));
+                }
+                Err(error) => return Err(format!("{address}{path}: {error}")),
+            }
+        }
+    }
+    spec.listens.iter().try_for_each(accepts)
+}
+
+fn disk_is_full(log_tail: &str, directory: &Path) -> bool {
+    let none_left = rustix::fs::statvfs(directory).is_ok_and(|disk| disk.f_bavail == 0);
+    none_left || log_tail.contains("No space left on device")
+}
+
+fn log_tail(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = fs::metadata(path)?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+}

@@ -1,0 +1,135 @@
+//! Reads a part's resources from its control group.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::{PartSample, open_files};
+use crate::limits::{CgroupVersion, Group, keyed};
+
+/// A file that is opened once and read again and again.
+#[derive(Debug)]
+pub(super) struct Kept(Option<File>);
+
+impl Kept {
+    pub(super) fn at(path: &Path) -> Self {
+        Self(File::open(path).ok())
+    }
+
+    fn open(group: &Group, name: &str) -> Self {
+        Self(group.file(name).and_then(|path| File::open(path).ok()))
+    }
+
+    pub(super) fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
+        let file = self.0.as_ref()?;
+        buffer.resize(64 << 10, 0);
+        let mut length = 0;
+        while length < buffer.len() {
+            match file.read_at(&mut buffer[length..], length as u64).ok()? {
+                0 => break,
+                read => length += read,
+            }
+        }
+        std::str::from_utf8(&buffer[..length]).ok()
+    }
+
+    pub(super) fn number(&self, buffer: &mut Vec<u8>) -> Option<u64> {
+        self.read(buffer)?.trim().parse().ok()
+    }
+}
+
+/// Reads one control group.
+#[derive(Debug)]
+pub(crate) struct GroupReader {
+    version: CgroupVersion,
+    /// Without a quota the kernel counts no periods, and zero would say that there were some.
+    has_quota: bool,
+    usage: Kept,
+    user: Kept,
+    system: Kept,
+    cpu_stat: Kept,
+    memory: Kept,
+    memory_stat: Kept,
+    threads: Kept,
+    procs: Kept,
+    buffer: Vec<u8>,
+}
+
+impl GroupReader {
+    pub(crate) fn open(group: &Group, has_quota: bool) -> Self {
+        let open = |name| Kept::open(group, name);
+        let memory = match group.version {
+            CgroupVersion::V1 => "memory.usage_in_bytes",
+            CgroupVersion::V2 => "memory.current",
+        };
+        Self {
+            version: group.version,
+            has_quota,
+            usage: open("cpuacct.usage"),
+            user: open("cpuacct.usage_user"),
+            system: open("cpuacct.usage_sys"),
+            cpu_stat: open("cpu.stat"),
+            memory: open(memory),
+            memory_stat: open("memory.stat"),
+            // In both versions this counts tasks, which are threads.
+            threads: open("pids.current"),
+            procs: open("cgroup.procs"),
+            buffer: Vec::new(),
+        }
+    }
+
+    pub(crate) fn sample(&mut self) -> PartSample {
+        let mut sample = match self.version {
+            CgroupVersion::V1 => self.cpu_v1(),
+            CgroupVersion::V2 => self.cpu_v2(),
+        };
+        let buffer = &mut self.buffer;
+        let inactive = match self.version {
+            CgroupVersion::V1 => "total_inactive_file",
+            CgroupVersion::V2 => "inactive_file",
+        };
+        let inactive = self.memory_stat.read(buffer).and_then(|text| keyed(text, inactive));
+        let used = self.memory.number(buffer);
+        sample.memory_bytes = used.zip(inactive).map(|(used, inactive)| used.saturating_sub(inactive));
+        sample.threads = self.threads.number(buffer);
+        let pids: Option<Vec<i32>> = self
+            .procs
+            .read(buffer)
+            .map(|text| text.lines().filter_map(|line| line.trim().parse().ok()).collect());
+        sample.pids = pids.as_ref().map(|pids| pids.len() as u64);
+        // A process that has just ended has no files; it does not make the others' unknown.
+        sample.open_files = pids.map(|pids| pids.into_iter().filter_map(open_files).sum());
+        sample
+    }
+
+    fn cpu_v1(&mut self) -> PartSample {
+        let buffer = &mut self.buffer;
+        let mut sample = PartSample {
+            cpu_ns: self.usage.number(buffer),
+            user_ns: self.user.number(buffer),
+            system_ns: self.system.number(buffer),
+            ..PartSample::default()
+        };
+        if let Some(text) = self.cpu_stat.read(buffer).filter(|_| self.has_quota) {
+            sample.throttled_ns = keyed(text, "throttled_time");
+            sample.periods = keyed(text, "nr_periods");
+            sample.periods_throttled = keyed(text, "nr_throttled");
+        }
+        sample
+    }
+
+    fn cpu_v2(&mut self) -> PartSample {
+        let Some(text) = self.cpu_stat.read(&mut self.buffer) else { return PartSample::default() };
+        let ns = |key| keyed(text, key).map(|us| us * 1_000);
+        let quota = |value: Option<u64>| value.filter(|_| self.has_quota);
+        PartSample {
+            cpu_ns: ns("usage_usec"),
+            user_ns: ns("user_usec"),
+            system_ns: ns("system_usec"),
+            throttled_ns: quota(ns("throttled_usec")),
+            periods: quota(keyed(text, "nr_periods")),
+            periods_throttled: quota(keyed(text, "nr_throttled")),
+            ..PartSample::default()
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Samples of every part and of the host, each 100 ms, from the kernel's accounting.
+
+mod group;
+mod host;
+mod sampler;
+mod series;
+mod tree;
+
+pub use sampler::Sampler;
+pub use series::Samples;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// One look at a part. Times are since the part's start; what could not be read is `None`, never zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct PartSample {
+    /// CPU time, exact.
+    pub(crate) cpu_ns: Option<u64>,
+    /// CPU time in user mode and in the kernel. Many kernels sample these at their clock's tick, so only their
+    /// proportion is used; [`PartSample::cpu_ns`] is exact.
+    pub(crate) user_ns: Option<u64>,
+    pub(crate) system_ns: Option<u64>,
+    pub(crate) throttled_ns: Option<u64>,
+    pub(crate) periods: Option<u64>,
+    pub(crate) periods_throttled: Option<u64>,
+    /// Working set.
+    pub(crate) memory_bytes: Option<u64>,
+    pub(crate) threads: Option<u64>,
+    pub(crate) pids: Option<u64>,
+    pub(crate) open_files: Option<u64>,
+}
+
+/// One look at the host: CPU time of all cores since the boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct HostSample {
+    pub(crate) cores: u32,
+    /// What processes used.
+    pub(crate) busy_ns: u64,
+    pub(crate) idle_ns: u64,
+    pub(crate) steal_ns: u64,
+    /// CPU time of the sampling process itself, which is the rig's and no disturbance.
+    pub(crate) lab_ns: u64,
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub(crate) fn mono_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Open files of process `pid`.
+fn open_files(pid: i32) -> Option<u64> {
+    let path = format!("/proc/{pid}/fd");
+    // Kernels from 6.2 on give the number as the folder's size; listing thousands would cost milliseconds.
+    match std::fs::metadata(&path).ok()?.len() {
+        0 => Some(std::fs::read_dir(&path).ok()?.count() as u64),
+        open => Some(open),
+    }
+}

@@ -1,0 +1,91 @@
+//! The thread that takes the samples.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::group::GroupReader;
+use super::host::HostReader;
+use super::series::{PartSeries, Samples, Tick};
+use super::tree::TreeReader;
+use super::{PartSample, mono_ns};
+use crate::Running;
+
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Samples parts and the host every 100 ms on a thread of its own.
+#[derive(Debug)]
+pub struct Sampler {
+    /// Dropping it ends the thread.
+    stop: Sender<()>,
+    thread: JoinHandle<Samples>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Group(Box<GroupReader>),
+    Tree(TreeReader),
+}
+
+impl Source {
+    fn sample(&mut self) -> PartSample {
+        match self {
+            Self::Group(reader) => reader.sample(),
+            Self::Tree(reader) => reader.sample(),
+        }
+    }
+}
+
+impl Sampler {
+    /// Begins to sample `parts`. What runs on the host and is none of them is a disturbance.
+    pub fn start(parts: &[&Running]) -> Self {
+        let (series, sources): (Vec<PartSeries>, Vec<Source>) = parts
+            .iter()
+            .map(|part| {
+                (PartSeries { name: part.name().into(), limit_cpus: part.limit_cpus() }, source(part))
+            })
+            .unzip();
+        let (stop, inbox) = channel();
+        let thread = thread::spawn(move || {
+            let mut sources = sources;
+            let mut host = HostReader::open();
+            let mut samples = Samples::new(series);
+            let mut due = Instant::now();
+            loop {
+                samples.push(take(&mut sources, &mut host));
+                // Skips what is overdue: samples carry their own times, and a late one needs no successor at once.
+                while due <= Instant::now() {
+                    due += INTERVAL;
+                }
+                match inbox.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+                }
+            }
+            samples.push(take(&mut sources, &mut host));
+            samples
+        });
+        Self { stop, thread }
+    }
+
+    /// Takes a last sample and gives all of them.
+    pub fn finish(self) -> Samples {
+        drop(self.stop);
+        self.thread.join().unwrap_or_else(|_| Samples::new(Vec::new()))
+    }
+}
+
+fn source(part: &Running) -> Source {
+    match part.group() {
+        Some(group) => Source::Group(Box::new(GroupReader::open(group, part.limit_cpus().is_some()))),
+        None => Source::Tree(TreeReader::new(part.leader())),
+    }
+}
+
+fn take(sources: &mut [Source], host: &mut HostReader) -> Tick {
+    // One time for all would be off by what reading takes; the middle of the reading is off by half of it.
+    let before = mono_ns();
+    let host = host.sample();
+    let parts = sources.iter_mut().map(Source::sample).collect();
+    Tick { at_ns: before + (mono_ns() - before) / 2, parts, host }
+}

@@ -1,0 +1,238 @@
+//! What the samples say of a span of time.
+
+use std::collections::BTreeMap;
+
+use weir_results::{CpuSeconds, HostShare, Usage, UsageSecond};
+
+use super::{HostSample, PartSample};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A part as the samples know it.
+#[derive(Clone, Debug)]
+pub(crate) struct PartSeries {
+    pub(crate) name: String,
+    pub(crate) limit_cpus: Option<f64>,
+}
+
+/// One round of samples; `parts` in the order of the series.
+#[derive(Clone, Debug)]
+pub(crate) struct Tick {
+    pub(crate) at_ns: u64,
+    pub(crate) parts: Vec<PartSample>,
+    pub(crate) host: Option<HostSample>,
+}
+
+/// All samples of a cell. Times are `CLOCK_MONOTONIC` in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    parts: Vec<PartSeries>,
+    ticks: Vec<Tick>,
+}
+
+impl Samples {
+    pub(crate) fn new(parts: Vec<PartSeries>) -> Self {
+        Self { parts, ticks: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, tick: Tick) {
+        self.ticks.push(tick);
+    }
+
+    /// What `part` used from one moment to another; `None` where the samples do not span it.
+    pub fn usage(&self, part: &str, from_ns: u64, to_ns: u64) -> Option<Usage> {
+        let index = self.parts.iter().position(|known| known.name == part)?;
+        let grown = |field: fn(&PartSample) -> Option<u64>| {
+            self.grown(from_ns, to_ns, |tick| field(tick.parts.get(index)?))
+        };
+        let wall_s = to_ns.checked_sub(from_ns).filter(|span| *span > 0)? as f64 / SECOND_NS as f64;
+        let cpu_s = grown(|sample| sample.cpu_ns)? / SECOND_NS as f64;
+        let user = grown(|sample| sample.user_ns).unwrap_or(0.0);
+        let system = grown(|sample| sample.system_ns).unwrap_or(0.0);
+        let user_share = if user + system > 0.0 { user / (user + system) } else { 0.0 };
+        let within = self.within(index, from_ns, to_ns);
+        let greatest = |field: fn(&PartSample) -> Option<u64>| within.iter().copied().filter_map(field).max();
+        let cpu_cores = cpu_s / wall_s;
+        Some(Usage {
+            cpu_s: CpuSeconds { user: cpu_s * user_share, system: cpu_s * (1.0 - user_share) },
+            cpu_cores,
+            cpu_share_of_limit: self.parts[index].limit_cpus.map(|limit| cpu_cores / limit),
+            throttled_s: grown(|sample| sample.throttled_ns).map(|ns| ns / SECOND_NS as f64),
+            periods: grown(|sample| sample.periods).map(|periods| periods.round() as u64),
+            periods_throttled: grown(|sample| sample.periods_throttled).map(|periods| periods.round() as u64),
+            memory_bytes_mean: mean(within.iter().filter_map(|sample| sample.memory_bytes)),
+            memory_bytes_peak: greatest(|sample| sample.memory_bytes),
+            threads_max: greatest(|sample| sample.threads),
+            pids_max: greatest(|sample| sample.pids),
+            open_files_max: greatest(|sample| sample.open_files),
+        })
+    }
+
+    /// Where the host's CPU time went from one moment to another; `None` where the samples do not span it.
+    pub fn host(&self, from_ns: u64, to_ns: u64) -> Option<HostShare> {
+        let grown =
+            |field: fn(&HostSample) -> u64| self.grown(from_ns, to_ns, |tick| tick.host.as_ref().map(field));
+        let total = to_ns.checked_sub(from_ns).filter(|span| *span > 0)? as f64 * grown_cores(&self.ticks)?;
+        let mut rig = grown(|host| host.lab_ns)?;
+        for index in 0..self.parts.len() {
+            rig += self.grown(from_ns, to_ns, |tick| tick.parts.get(index)?.cpu_ns)?;
+        }
+        let share = |ns: f64| (ns / total).clamp(0.0, 1.0);
+        Some(HostShare {
+            steal: share(grown(|host| host.steal_ns)?),
+            others: share(grown(|host| host.busy_ns)? - rig),
+            idle: share(grown(|host| host.idle_ns)?),
+        })
+    }
+
+    /// Every second from `start_ns` (t = 0) to `to_ns`, the last one cut there. A figure that was not sampled is
+    /// absent from its maps.
+    pub fn seconds(&self, start_ns: u64, to_ns: u64) -> Vec<UsageSecond> {
+        let mut seconds = Vec::new();
+        let mut from = start_ns;
+        while from < to_ns {
+            let to = (from + SECOND_NS).min(to_ns);
+            let mut second = UsageSecond {
+                t_s: (from - start_ns) as f64 / SECOND_NS as f64,
+                cpu_cores: BTreeMap::new(),
+                memory_bytes: BTreeMap::new(),
+            };
+            for part in &self.parts {
+                let Some(usage) = self.usage(&part.name, from, to) else { continue };
+                second.cpu_cores.insert(part.name.clone(), usage.cpu_cores);
+                if let Some(bytes) = usage.memory_bytes_mean {
+                    second.memory_bytes.insert(part.name.clone(), bytes);
+                }
+            }
+            seconds.push(second);
+            from = to;
+        }
+        seconds
+    }
+
+    fn within(&self, index: usize, from_ns: u64, to_ns: u64) -> Vec<&PartSample> {
+        self.ticks
+            .iter()
+            .filter(|tick| (from_ns..=to_ns).contains(&tick.at_ns))
+            .filter_map(|tick| tick.parts.get(index))
+            .collect()
+    }
+
+    /// How much a counter grew from one moment to another.
+    fn grown(&self, from_ns: u64, to_ns: u64, counter: impl Fn(&Tick) -> Option<u64>) -> Option<f64> {
+        let from = self.at(from_ns, &counter)?;
+        Some((self.at(to_ns, &counter)? - from).max(0.0))
+    }
+
+    /// A counter at a moment, on the straight line between the samples around it.
+    fn at(&self, moment_ns: u64, counter: impl Fn(&Tick) -> Option<u64>) -> Option<f64> {
+        let split = self.ticks.partition_point(|tick| tick.at_ns <= moment_ns);
+        let known = |tick: &Tick| counter(tick).map(|value| (tick.at_ns, value as f64));
+        let (before_ns, before) = self.ticks[..split].iter().rev().find_map(known)?;
+        if before_ns == moment_ns {
+            return Some(before);
+        }
+        let (after_ns, after) = self.ticks[split..].iter().find_map(known)?;
+        let way = (moment_ns - before_ns) as f64 / (after_ns - before_ns) as f64;
+        Some(before + way * (after - before))
+    }
+}
+
+fn grown_cores(ticks: &[Tick]) -> Option<f64> {
+    ticks.iter().find_map(|tick| tick.host.as_ref()).map(|host| f64::from(host.cores))
+}
+
+fn mean(values: impl Iterator<Item = u64>) -> Option<u64> {
+    let (sum, count) =
+        values.fold((0u128, 0u128), |(sum, count), value| (sum + u128::from(value), count + 1));
+    (count > 0).then(|| (sum / count) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A part that uses half a core, a third of it in user mode, on a host of two cores.
+    fn half_a_core(missing: Option<usize>) -> Samples {
+        let part = PartSeries { name: "gateway".into(), limit_cpus: Some(0.5) };
+        let mut samples = Samples::new(vec![part]);
+        for step in 0..=30u64 {
+            let at_ns = 1_000_000_000 + step * 100_000_000;
+            let used = step * 50_000_000;
+            let sample = PartSample {
+                cpu_ns: Some(used),
+                user_ns: Some(used / 3),
+                system_ns: Some(used - used / 3),
+                throttled_ns: Some(step * 1_000_000),
+                periods: Some(step),
+                periods_throttled: Some(step / 2),
+                memory_bytes: Some(1_000 + step),
+                threads: Some(2),
+                pids: Some(1),
+                open_files: Some(step),
+            };
+            let host = HostSample {
+                cores: 2,
+                busy_ns: step * 60_000_000,
+                idle_ns: step * 136_000_000,
+                steal_ns: step * 4_000_000,
+                lab_ns: step * 2_000_000,
+            };
+            let parts = if missing == Some(step as usize) { PartSample::default() } else { sample };
+            samples.push(Tick { at_ns, parts: vec![parts], host: Some(host) });
+        }
+        samples
+    }
+
+    fn near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-6, "{value} is not {expected}");
+    }
+
+    #[test]
+    fn usage_is_interpolated_at_both_borders() {
+        for missing in [None, Some(10)] {
+            let usage = half_a_core(missing).usage("gateway", 1_250_000_000, 2_750_000_000).unwrap();
+            near(usage.cpu_cores, 0.5);
+            near(usage.cpu_s.total(), 0.75);
+            assert!((usage.cpu_s.user - 0.25).abs() < 1e-3, "{usage:?}");
+            near(usage.cpu_share_of_limit.unwrap(), 1.0);
+            near(usage.throttled_s.unwrap(), 0.015);
+            assert_eq!(usage.periods, Some(15));
+            assert_eq!(usage.memory_bytes_peak, Some(1_017));
+            assert_eq!(usage.open_files_max, Some(17));
+            assert_eq!((usage.threads_max, usage.pids_max), (Some(2), Some(1)));
+        }
+    }
+
+    #[test]
+    fn what_was_not_sampled_is_missing_and_not_zero() {
+        let samples = half_a_core(None);
+        assert_eq!(samples.usage("gateway", 900_000_000, 2_000_000_000), None);
+        assert_eq!(samples.usage("gateway", 2_000_000_000, 4_000_000_001), None);
+        assert_eq!(samples.usage("gateway", 2_000_000_000, 2_000_000_000), None);
+        assert_eq!(samples.usage("other", 1_500_000_000, 2_000_000_000), None);
+        assert_eq!(samples.host(900_000_000, 2_000_000_000), None);
+        let nothing = Samples::new(vec![PartSeries { name: "gateway".into(), limit_cpus: None }]);
+        assert_eq!(nothing.usage("gateway", 1, 2), None);
+    }
+
+    #[test]
+    fn the_host_is_split_between_the_rig_others_steal_and_idle() {
+        let share = half_a_core(None).host(1_050_000_000, 3_950_000_000).unwrap();
+        near(share.steal, 0.02);
+        near(share.idle, 0.68);
+        // 60 ms busy of 200 in every step, of which 50 are the part's and 2 the lab's.
+        near(share.others, 0.04);
+    }
+
+    #[test]
+    fn seconds_begin_at_the_start_and_the_last_is_cut() {
+        let seconds = half_a_core(None).seconds(1_100_000_000, 3_600_000_000);
+        let times: Vec<f64> = seconds.iter().map(|second| second.t_s).collect();
+        assert_eq!(times, [0.0, 1.0, 2.0]);
+        for second in &seconds {
+            near(second.cpu_cores["gateway"], 0.5);
+        }
+        assert_eq!(seconds[0].memory_bytes["gateway"], 1_006);
+    }
+}

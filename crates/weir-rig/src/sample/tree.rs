@@ -1,0 +1,55 @@
+//! Reads a part's resources from /proc, where it has no control group: of every process in its process group.
+
+use std::collections::BTreeMap;
+
+use procfs::process::Process;
+
+use super::{PartSample, open_files};
+use crate::cleanup::{self, ProcessId};
+
+/// Reads the process group that a part began.
+#[derive(Debug)]
+pub(crate) struct TreeReader {
+    leader: ProcessId,
+    /// User and system time last seen of every process that ever was in the group: what a process used does
+    /// not vanish when it ends.
+    seen_ticks: BTreeMap<(i32, u64), (u64, u64)>,
+}
+
+impl TreeReader {
+    pub(crate) fn new(leader: ProcessId) -> Self {
+        Self { leader, seen_ticks: BTreeMap::new() }
+    }
+
+    pub(crate) fn sample(&mut self) -> PartSample {
+        let living: Vec<Process> =
+            cleanup::members(&self.leader).into_iter().filter_map(|pid| Process::new(pid).ok()).collect();
+        if living.is_empty() {
+            return PartSample::default();
+        }
+        let (mut memory, mut threads, mut files) = (0, 0, 0);
+        for process in &living {
+            let Ok(stat) = process.stat() else { continue };
+            self.seen_ticks.insert((stat.pid, stat.starttime), (stat.utime, stat.stime));
+            threads += stat.num_threads.max(0) as u64;
+            files += open_files(stat.pid).unwrap_or(0);
+            memory += process
+                .status()
+                .ok()
+                .map_or(0, |status| (status.rssanon.unwrap_or(0) + status.rssshmem.unwrap_or(0)) * 1024);
+        }
+        let tick_ns = 1_000_000_000 / procfs::ticks_per_second();
+        let sum = |part: fn(&(u64, u64)) -> u64| self.seen_ticks.values().map(part).sum::<u64>() * tick_ns;
+        let (user_ns, system_ns) = (sum(|ticks| ticks.0), sum(|ticks| ticks.1));
+        PartSample {
+            cpu_ns: Some(user_ns + system_ns),
+            user_ns: Some(user_ns),
+            system_ns: Some(system_ns),
+            memory_bytes: Some(memory),
+            threads: Some(threads),
+            pids: Some(living.len() as u64),
+            open_files: Some(files),
+            ..PartSample::default()
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Starting processes so that they are limited from their first instruction and die with the lab.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::thread::CpuSet;
+
+/// What a process gets between fork and exec.
+#[derive(Debug, Default)]
+pub(crate) struct Birth {
+    /// Open `cgroup.procs` files of the groups it enters.
+    pub(crate) groups: Vec<File>,
+    /// The CPUs that it may use.
+    pub(crate) cpus: Option<CpuSet>,
+}
+
+type Request = (Command, Sender<io::Result<Child>>);
+
+/// The thread that starts every process of a run.
+///
+/// The kernel sends the death signal when the *thread* that forked ends, so that thread lives as long as the run.
+#[derive(Debug)]
+pub(crate) struct Launcher {
+    requests: Option<Sender<Request>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Launcher {
+    pub(crate) fn start() -> io::Result<Self> {
+        let (requests, inbox): (Sender<Request>, Receiver<Request>) = channel();
+        let thread = thread::Builder::new().name("launcher".into()).spawn(move || {
+            for (mut command, answer) in inbox {
+                let _ = answer.send(command.spawn());
+            }
+        })?;
+        Ok(Self { requests: Some(requests), thread: Some(thread) })
+    }
+
+    /// Starts `command` in a process group of its own.
+    pub(crate) fn spawn(&self, mut command: Command, birth: Birth) -> io::Result<Child> {
+        command.process_group(0);
+        prepare(&mut command, birth);
+        let (answer, inbox) = channel();
+        let gone = || io::Error::other("the launcher's thread is gone");
+        self.requests.as_ref().ok_or_else(gone)?.send((command, answer)).map_err(|_| gone())?;
+        inbox.recv().map_err(|_| gone())?
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        self.requests.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[allow(unsafe_code)]
+fn prepare(command: &mut Command, birth: Birth) {
+    let lab = rustix::process::getpid();
+    let open_files = getrlimit(Resource::Nofile);
+    let at_birth = move || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The lab may have died before the line above; then nobody would send the signal.
+        if rustix::process::getppid() != Some(lab) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        setrlimit(Resource::Nofile, Rlimit { current: open_files.maximum, maximum: open_files.maximum })?;
+        for group in &birth.groups {
+            rustix::io::write(group, b"0")?;
+        }
+        if let Some(cpus) = &birth.cpus {
+            rustix::thread::sched_setaffinity(None, cpus)?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes plain system calls
+    // (prctl, getppid, setrlimit, write, sched_setaffinity) on values that were prepared before the fork; it
+    // allocates nothing and takes no lock. Entering the control group here, and not from outside after the
+    // start, is what puts a process's first threads and pages under its limits.
+    unsafe {
+        command.pre_exec(at_birth);
+    }
+}
