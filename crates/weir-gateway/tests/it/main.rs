@@ -1,0 +1,3 @@
+//! Tests of the gateway's process.
+
+mod malformed;

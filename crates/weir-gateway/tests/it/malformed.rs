@@ -1,0 +1,75 @@
+//! Malformed and ambiguous requests, each with a smuggled request inside and a valid, marked one behind it on
+//! the same connection: the gateway refuses and closes, never panics, and nothing hidden reaches the origin.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+mod classes;
+mod client;
+mod draft;
+mod gateway;
+mod lenient;
+mod origin;
+
+use classes::{First, all};
+use client::Case;
+use gateway::{Gateway, relay};
+use origin::Origin;
+
+/// Connections of each class. No class has more forms than these.
+const VARIATIONS: usize = 10;
+
+/// As long as a silent connection is waited for. A gateway that refuses does it at once, so this passes only
+/// when the test fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+fn classes_are_many_and_named_once() {
+    let names: HashSet<_> = all().map(|class| class.name).collect();
+    assert_eq!(names.len(), all().count());
+    assert!(all().filter(|class| class.first != First::Served).count() >= 60);
+}
+
+#[test]
+fn nothing_malformed_gets_through() {
+    let origin = Origin::start();
+    let gateway = Gateway::start(origin.address);
+    let cases: Vec<Case> = all()
+        .flat_map(|class| (0..VARIATIONS).map(move |variation| (class, variation)))
+        .enumerate()
+        .map(|(number, (class, variation))| Case::new(class, variation, number))
+        .collect();
+    let mut findings = run(&cases, gateway.address, PATIENCE);
+    let (was_alive, messages) = gateway.stop();
+    findings.extend(findings_at(origin, &cases));
+    assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
+    assert!(was_alive, "the gateway died: {messages}");
+    assert!(!messages.contains("panicked"), "{messages}");
+}
+
+/// The test of the test: a relay that checks nothing is found out in every class.
+#[test]
+fn a_relay_is_found_out() {
+    for (number, class) in all().enumerate() {
+        let origin = Origin::start();
+        let relay = relay(origin.address);
+        let cases = [Case::new(class, 0, number)];
+        let mut findings = run(&cases, relay, Duration::from_millis(50));
+        findings.extend(findings_at(origin, &cases));
+        let expected = class.first != First::Served;
+        assert_eq!(!findings.is_empty(), expected, "{}: {findings:?}", class.name);
+    }
+}
+
+/// What the client finds wrong with the answers.
+fn run(cases: &[Case], gateway: SocketAddr, patience: Duration) -> Vec<String> {
+    cases.iter().filter_map(|case| case.run(gateway, patience)).collect()
+}
+
+/// What the origin finds wrong with what it received.
+fn findings_at(origin: Origin, cases: &[Case]) -> Vec<String> {
+    let served = cases.iter().flat_map(Case::served).collect();
+    let cut_off = cases.iter().filter_map(Case::cut_off).collect();
+    origin::findings(&origin.finish(), &served, &cut_off)
+}

@@ -1,0 +1,37 @@
+//! The classes of malformed and ambiguous connections, each by name.
+
+use super::draft::Draft;
+
+mod bodies;
+mod framing;
+mod heads;
+
+/// What has to become of the first request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum First {
+    /// It is well-formed and answered.
+    Served,
+    /// It is refused, and no byte of it reaches the origin.
+    Refused,
+    /// Its head is well-formed and may reach the origin, but the body is refused.
+    RefusedInBody,
+    /// It is well-formed and answered; what follows it is refused.
+    ServedThenRefused,
+}
+
+/// A kind of connection.
+pub(crate) struct Class {
+    pub(crate) name: &'static str,
+    pub(crate) first: First,
+    /// What the client sends before the marked request.
+    pub(crate) draft: fn(&mut Draft) -> Vec<u8>,
+}
+
+const fn class(name: &'static str, first: First, draft: fn(&mut Draft) -> Vec<u8>) -> Class {
+    Class { name, first, draft }
+}
+
+/// Every class, the well-formed ones first.
+pub(crate) fn all() -> impl Iterator<Item = &'static Class> {
+    [bodies::WELL_FORMED, framing::CLASSES, bodies::CLASSES, heads::CLASSES].into_iter().flatten()
+}
