@@ -1,1 +1,28 @@
 //! Scenario to cells, order, run, store; resume after a crash.
+//!
+//! A scenario is read ([`read`]), planned ([`plan`](plan::plan)) and run cell by cell; each finished
+//! cell is in the store before the next begins.
+
+mod cell;
+mod cells;
+mod check;
+mod clock;
+mod error;
+mod load;
+mod not_served;
+mod overlay;
+pub mod plan;
+mod ports;
+mod progress;
+mod read;
+mod run;
+pub mod scenario;
+mod source;
+
+pub use cells::Ended;
+pub use check::Known;
+pub use error::LabError;
+pub use progress::{Observer, Standing};
+pub use read::{Checked, Overrides, Point, read, read_again};
+pub use run::{Bench, Prepared, differences, execute, new_run, planned, prepare};
+pub use source::{Source, built_in_names};

@@ -1,0 +1,290 @@
+//! What a scenario says that cannot be, beyond what its types refuse.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use weir_document::nearest;
+use weir_results::DIRECT;
+
+use crate::not_served;
+use crate::overlay::Fault;
+use crate::scenario::{Gateway, Limit, Load, Model, Paths, Scenario, Topology};
+
+/// Least memory limit that lets any process start at all.
+const MEMORY_MIN_BYTES: u64 = 4 << 20;
+
+/// Least CPU limit: the kernel's quotas end at a millisecond in every hundred.
+const CPUS_MIN: f64 = 0.01;
+
+/// Greatest number of repeats, domains, paths and workers that anybody can mean.
+const REPEATS_MAX: u32 = 1_000;
+const DOMAINS_MAX: u32 = 100_000;
+const REQUESTS_MAX: u64 = 1_000_000;
+const WORKERS_MAX: u32 = 1_024;
+
+/// What the scenario is checked against.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// Names of the drivers.
+    pub drivers: Vec<String>,
+    /// Logical CPUs of this host that the run may use.
+    pub cpus: usize,
+}
+
+/// Something impossible, with the path of the value that says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) path: Vec<String>,
+    pub(crate) fault: Fault,
+    /// Whether the host is what cannot, not the scenario.
+    pub(crate) of_host: bool,
+}
+
+type Checked = Result<(), Problem>;
+
+fn problem(path: &[&str], message: impl Into<String>, remedy: impl Into<String>) -> Problem {
+    let path = path.iter().map(|name| (*name).to_owned()).collect();
+    Problem { path, fault: Fault::new(message, remedy), of_host: false }
+}
+
+/// Checks one scenario: the one that is written, or one with the values of a point laid over it.
+pub(crate) fn check(scenario: &Scenario, known: &Known) -> Checked {
+    if scenario.name.trim().is_empty() {
+        return Err(problem(&["name"], "`name` is empty", "give the scenario a name"));
+    }
+    check_gateways(&scenario.gateways, known)?;
+    check_limits(scenario, known)?;
+    check_topology(&scenario.topology)?;
+    check_origin(scenario)?;
+    check_loads(scenario)?;
+    check_times(scenario)?;
+    check_objective(scenario)?;
+    check_thresholds(scenario)
+}
+
+fn check_gateways(gateways: &[Gateway], known: &Known) -> Checked {
+    if gateways.is_empty() {
+        return Err(problem(
+            &["gateways"],
+            "no gateways",
+            format!("name some of: {}", known.drivers.join(", ")),
+        ));
+    }
+    let mut names = HashSet::new();
+    for (place, gateway) in gateways.iter().enumerate() {
+        let path = ["gateways", &place.to_string()];
+        let name = &gateway.name;
+        if name == DIRECT {
+            let remedy = "choose another name: this is the baseline's, which is always measured";
+            return Err(problem(&path, format!("a gateway named `{DIRECT}`"), remedy));
+        }
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+            let remedy = "use letters, digits, `-`, `_` and `.`";
+            return Err(problem(&path, format!("`{name}` cannot name a gateway"), remedy));
+        }
+        if !names.insert(name) {
+            let remedy =
+                format!("give one of them another name: {{ name: {name}-2, driver: {} }}", gateway.driver);
+            return Err(problem(&path, format!("two gateways are named `{name}`"), remedy));
+        }
+        if !known.drivers.contains(&gateway.driver) {
+            let near = nearest(&gateway.driver, known.drivers.iter().map(String::as_str));
+            let remedy = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the drivers are: {}", known.drivers.join(", ")),
+            };
+            return Err(problem(
+                &path,
+                format!("there is no gateway or driver `{}`", gateway.driver),
+                remedy,
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_limits(scenario: &Scenario, known: &Known) -> Checked {
+    let limits = &scenario.limits;
+    let roles = [
+        ("data", limits.data),
+        ("control", limits.control),
+        ("origin", limits.origin),
+        ("generator", limits.generator),
+    ];
+    for (role, limit) in roles {
+        let Some(Limit { cpus, memory }) = limit else { continue };
+        if let Some(cpus) = cpus {
+            let path = ["limits", role, "cpus"];
+            if !(cpus >= CPUS_MIN && cpus.is_finite()) {
+                let message = format!("a limit of {cpus} CPUs");
+                return Err(problem(&path, message, format!("give {CPUS_MIN} or more, or leave it out")));
+            }
+            if cpus > known.cpus as f64 {
+                let message = format!("a limit of {cpus} CPUs, and this host has {}", known.cpus);
+                let remedy = format!("give at most {}, or run it on a larger host", known.cpus);
+                return Err(Problem { of_host: true, ..problem(&path, message, remedy) });
+            }
+        }
+        if let Some(memory) = memory.filter(|memory| memory.0 < MEMORY_MIN_BYTES) {
+            let message = format!("a memory limit of {memory} lets no process start");
+            return Err(problem(&["limits", role, "memory"], message, "give 4MiB or more, or leave it out"));
+        }
+    }
+    Ok(())
+}
+
+fn check_topology(topology: &Topology) -> Checked {
+    if topology.tls {
+        let path = ["topology", "tls"];
+        return Err(Problem { fault: not_served::fault(&path), ..problem(&path, "", "") });
+    }
+    if !(1..=DOMAINS_MAX).contains(&topology.domains) {
+        let message = format!("{} domains", topology.domains);
+        return Err(problem(&["topology", "domains"], message, format!("give 1 to {DOMAINS_MAX}")));
+    }
+    let paths = match &topology.paths {
+        Paths::Count(count) => u64::from(*count),
+        Paths::List(paths) => paths.len() as u64,
+    };
+    if paths == 0 {
+        return Err(problem(
+            &["topology", "paths"],
+            "no paths",
+            "give a number of them, or a list like [/ping]",
+        ));
+    }
+    if paths * u64::from(topology.domains) > REQUESTS_MAX {
+        let message = format!("{} domains with {paths} paths each", topology.domains);
+        let remedy = format!("stay below {REQUESTS_MAX} in all");
+        return Err(problem(&["topology", "paths"], message, remedy));
+    }
+    if let Paths::List(paths) = &topology.paths {
+        let mut seen = HashSet::new();
+        for (place, path) in paths.iter().enumerate() {
+            let at = ["topology", "paths", &place.to_string()];
+            check_path(&at, path)?;
+            if !seen.insert(path) {
+                return Err(problem(&at, format!("the path `{path}` is given twice"), "keep one of the two"));
+            }
+        }
+    }
+    topology.rewrite.as_deref().map_or(Ok(()), |path| check_path(&["topology", "rewrite"], path))
+}
+
+fn check_path(at: &[&str], path: &str) -> Checked {
+    if !path.starts_with('/') {
+        let message = format!("the path `{path}` has no slash at its beginning");
+        return Err(problem(at, message, format!("write `/{path}`")));
+    }
+    match path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#\"\\`{}<>^|;$'".contains(&byte)) {
+        true => Ok(()),
+        false => Err(problem(
+            at,
+            format!("`{path}` is not a plain path"),
+            "use letters, digits, `/`, `-`, `.`, `_`, `~` and percent escapes, without a query",
+        )),
+    }
+}
+
+fn check_origin(scenario: &Scenario) -> Checked {
+    if let Err(message) = scenario.origin.delay() {
+        return Err(problem(&["origin", "delay"], message, "write it as const:1ms"));
+    }
+    if scenario.origin.workers.is_some_and(|workers| !(1..=WORKERS_MAX).contains(&workers)) {
+        let remedy = format!("give 1 to {WORKERS_MAX}");
+        return Err(problem(&["origin", "workers"], "an impossible number of workers", remedy));
+    }
+    Ok(())
+}
+
+fn check_loads(scenario: &Scenario) -> Checked {
+    if scenario.loads.is_empty() {
+        let remedy = "add one, like `loads: { full: { model: closed, connections: 10 } }`";
+        return Err(problem(&["loads"], "no loads", remedy));
+    }
+    if !(1..=WORKERS_MAX).contains(&scenario.workers) {
+        let message = format!("a load generator with {} workers", scenario.workers);
+        return Err(problem(&["workers"], message, format!("give 1 to {WORKERS_MAX}")));
+    }
+    scenario.loads.iter().try_for_each(|(name, load)| check_load(scenario, name, load))
+}
+
+fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {
+    let at = |field| ["loads", name, field];
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
+        let remedy = "use letters, digits, `-` and `_`";
+        return Err(problem(&["loads", name], format!("`{name}` cannot name a load"), remedy));
+    }
+    if load.connections == 0 {
+        return Err(problem(&at("connections"), "a load without connections", "give 1 or more"));
+    }
+    if load.connections < scenario.workers {
+        let message = format!("{} connections for {} workers", load.connections, scenario.workers);
+        return Err(problem(&at("connections"), message, "give each worker one at least"));
+    }
+    match (load.model, load.rate) {
+        (Model::Open, None) => {
+            let remedy = "add one, like `rate: 5000/s`, or make it a closed load";
+            return Err(problem(&at("rate"), format!("the open load `{name}` has no rate"), remedy));
+        }
+        (Model::Closed, Some(_)) => {
+            let remedy = "leave the rate out, or make it an open load: `model: open`";
+            return Err(problem(&at("rate"), format!("the closed load `{name}` has a rate"), remedy));
+        }
+        _ => {}
+    }
+    if load.model == Model::Closed && load.spacing.is_some() {
+        let remedy = "leave it out: a closed load sends when it has been answered";
+        return Err(problem(&at("spacing"), format!("the closed load `{name}` has a spacing"), remedy));
+    }
+    if load.duration.is_some_and(|duration| duration.0 == Duration::ZERO) {
+        return Err(problem(&at("duration"), "a duration of zero", "give more, like 10s"));
+    }
+    Ok(())
+}
+
+fn check_times(scenario: &Scenario) -> Checked {
+    for (field, time) in [("duration", scenario.duration), ("timeout", scenario.timeout)] {
+        if time.0 == Duration::ZERO {
+            return Err(problem(&[field], format!("a {field} of zero"), "give more, like 10s"));
+        }
+    }
+    if !(1..=REPEATS_MAX).contains(&scenario.repeats) {
+        let message = format!("{} repeats", scenario.repeats);
+        return Err(problem(&["repeats"], message, format!("give 1 to {REPEATS_MAX}; a headline needs 3")));
+    }
+    Ok(())
+}
+
+fn check_objective(scenario: &Scenario) -> Checked {
+    let Some(objective) = &scenario.objective else { return Ok(()) };
+    let latencies = objective.latencies();
+    if latencies.is_empty() && objective.errors.is_none() {
+        let remedy = "name a latency or the errors, like { p99: 20ms, errors: 0.1% }, or leave it out";
+        return Err(problem(&["objective"], "an objective that asks for nothing", remedy));
+    }
+    match latencies.iter().find(|(_, time)| time.0 == Duration::ZERO) {
+        Some((name, _)) => Err(problem(&["objective", name], "a latency of zero", "give more, like 20ms")),
+        None => Ok(()),
+    }
+}
+
+fn check_thresholds(scenario: &Scenario) -> Checked {
+    let t = &scenario.thresholds;
+    let shares = [
+        ("bound_share", t.bound_share),
+        ("worker_busy_share", t.worker_busy_share),
+        ("gateway_idle_share", t.gateway_idle_share),
+        ("lateness_share", t.lateness_share),
+        ("completed_share", t.completed_share),
+        ("disturbed_share", t.disturbed_share),
+        ("throttled_share", t.throttled_share),
+        ("error_share", t.error_share),
+    ];
+    match shares.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
+        Some((name, share)) => {
+            Err(problem(&["thresholds", name], format!("a share of {share}"), "give a number from 0 to 1"))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,61 @@
+//! Wall time, ids of runs, and times as whole nanoseconds.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Letters of a run's id: no vowels (no words by accident), nothing that looks like something else.
+const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz23456789";
+
+/// Milliseconds since the Unix epoch.
+pub(crate) fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// `time` in whole nanoseconds.
+pub(crate) fn whole_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// An id for a run that starts now: sortable time (UTC) and letters.
+pub(crate) fn run_id(unix_ms: u64) -> String {
+    let mut random = random();
+    let letters: String = (0..4)
+        .map(|_| {
+            let letter = LETTERS[(random % LETTERS.len() as u64) as usize];
+            random /= LETTERS.len() as u64;
+            char::from(letter)
+        })
+        .collect();
+    format!("{}-{letters}", stamp(unix_ms))
+}
+
+/// A seed where none is given; small enough to type and to survive any JSON reader.
+pub(crate) fn new_seed() -> u64 {
+    random() % 1_000_000_000
+}
+
+/// The start as `20261121-0210`, in UTC.
+fn stamp(unix_ms: u64) -> String {
+    let at = i64::try_from(unix_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    at.unwrap_or(jiff::Timestamp::UNIX_EPOCH).strftime("%Y%m%d-%H%M").to_string()
+}
+
+/// Random bits from the keys that the standard library draws from the system for its hash maps.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_time_and_differ() {
+        let id = run_id(1_795_227_000_000);
+        assert_eq!(&id[..14], "20261121-0210-");
+        assert_eq!(id.len(), 18);
+        assert_ne!(id, run_id(1_795_227_000_000));
+    }
+}

@@ -1,0 +1,80 @@
+//! What can go wrong before, during and after a run, and whose fault it is.
+
+use weir_document::DocumentError;
+use weir_results::StoreError;
+use weir_rig::RigError;
+
+/// A run that cannot begin, or cannot go on. A cell that fails is no such error: it is a result.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A scenario that cannot be read.
+    #[error("{0}")]
+    Document(#[from] DocumentError),
+    /// A scenario that says something impossible.
+    #[error("{place}: {message}")]
+    Scenario {
+        /// File, line and column; or the argument or axis that says it.
+        place: String,
+        /// What is wrong.
+        message: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// No scenario of that name.
+    #[error("{message}")]
+    NoScenario {
+        /// What was looked for, and where.
+        message: String,
+        /// What there is.
+        remedy: String,
+    },
+    /// A scenario that this host cannot run.
+    #[error("{place}: {message}")]
+    Host {
+        /// File, line and column; or the argument or axis that asks for it.
+        place: String,
+        /// What the host lacks.
+        message: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// The run cannot be resumed.
+    #[error("run {run} cannot be resumed: {why}")]
+    Resume {
+        /// The run's id.
+        run: String,
+        /// Why not.
+        why: String,
+    },
+    /// The store failed.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The rig failed outside any one cell.
+    #[error("{0}")]
+    Rig(#[from] RigError),
+}
+
+impl LabError {
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Document(error) => error.remedy.clone(),
+            Self::Scenario { remedy, .. } | Self::NoScenario { remedy, .. } | Self::Host { remedy, .. } => {
+                remedy.clone()
+            }
+            Self::Resume { .. } => "start a new run of its scenario".into(),
+            Self::Store(error) => error.remedy(),
+            Self::Rig(error) => error.remedy(),
+        }
+    }
+
+    /// Whether what was asked for is wrong, rather than the environment unable.
+    pub fn is_wrong_use(&self) -> bool {
+        match self {
+            Self::Document(_) | Self::Scenario { .. } | Self::NoScenario { .. } | Self::Resume { .. } => true,
+            Self::Host { .. } => false,
+            Self::Rig(error) => error.is_wrong_use(),
+            Self::Store(error) => error.is_wrong_use(),
+        }
+    }
+}

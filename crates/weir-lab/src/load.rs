@@ -1,0 +1,290 @@
+//! One load against running processes: counters before, generator and samples during, counters after, verdict.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_analysis::{Evidence, data_usage, judge};
+use weir_engine::{LoadSpec, ModelSpec, RequestSpec};
+use weir_results::{Counters, LoadRecord, Measurement, Part, Role, Thresholds, Usage};
+use weir_rig::{Binary, CounterSource, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
+
+use crate::cell::{Setback, failed};
+use crate::clock::whole_ns;
+use crate::scenario::{Load, Model, Scenario, Spacing};
+
+/// How often the processes are looked at while a load runs.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What the generator may take beyond its phases and drain before it counts as stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// Warm-up may grow to this multiple of what is asked.
+const WARMUP_GROWS: u32 = 3;
+
+/// How long counters get to settle after a load: a gateway's worker may add its last requests a little later.
+const SETTLE_MAX: Duration = Duration::from_secs(2);
+const SETTLE_EVERY: Duration = Duration::from_millis(25);
+/// Equal readings in a row that count as settled.
+const SETTLED_READINGS: u32 = 8;
+
+/// The processes of a cell and how to count at each of them.
+pub(crate) struct Bed<'a> {
+    pub(crate) rig: &'a Rig,
+    pub(crate) weir: &'a Binary,
+    pub(crate) dir: &'a Path,
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) thresholds: &'a Thresholds,
+    /// The gateway's processes and then the origin.
+    pub(crate) running: &'a mut Vec<Running>,
+    pub(crate) gateway_counter: Option<&'a CounterSource>,
+    pub(crate) origin_counter: &'a CounterSource,
+}
+
+/// What one load is.
+pub(crate) struct Task<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) load: &'a Load,
+    /// `host:port` of the gateway, or of the origin in a direct cell.
+    pub(crate) connect: String,
+    pub(crate) requests: Vec<RequestSpec>,
+    pub(crate) seed: u64,
+}
+
+impl Bed<'_> {
+    /// Runs the load and judges it; gives the generator's part beside.
+    pub(crate) fn measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), Setback> {
+        let before = self.count()?;
+        let (record, samples, generator) = self.generate(task)?;
+        let counters = self.settle(before, &record)?;
+        self.look_at_processes()?;
+        Ok((self.judged(task, record, &samples, counters, &generator)?, generator))
+    }
+
+    /// Starts the generator as a process of its own, samples everything while it runs, and reads its record.
+    fn generate(&mut self, task: &Task<'_>) -> Result<(LoadRecord, Samples, Part), Setback> {
+        let spec_path = self.dir.join(format!("{}.spec.json", task.name));
+        let record_path = self.dir.join(format!("{}.record.json", task.name));
+        let spec = load_spec(self.scenario, task);
+        let text = serde_json::to_vec(&spec).expect("a load is a tree of plain values");
+        std::fs::write(&spec_path, text).map_err(|error| failed_file("write", &spec_path, &error))?;
+        let process = self.generator_process(task.name, &spec_path, &record_path);
+        let mut generator = self.rig.launch(&process)?;
+        let sampler = {
+            let parts: Vec<&Running> = self.running.iter().chain([&generator]).collect();
+            Sampler::start(&parts)
+        };
+        let ended = self.await_generator(&mut generator, &spec);
+        let samples = sampler.finish();
+        ended?;
+        let record = read_record(&record_path)?;
+        Ok((record, samples, generator.part()))
+    }
+
+    fn generator_process(&self, load: &str, spec: &Path, record: &Path) -> ProcessSpec {
+        let weir = self.weir.path.display().to_string();
+        let argument = |path: &Path| path.display().to_string();
+        ProcessSpec {
+            name: "generator".into(),
+            role: Role::Generator,
+            binary: self.weir.clone(),
+            config_sha256: None,
+            command: vec![
+                weir,
+                "generate".into(),
+                "--spec".into(),
+                argument(spec),
+                "--record".into(),
+                argument(record),
+            ],
+            env: vec![],
+            dir: self.dir.to_path_buf(),
+            log: self.dir.join(format!("{load}.generator.log")),
+            limits: crate::cell::limits_of(self.scenario, Role::Generator),
+            cpus: None,
+            ready: Ready::None,
+            ready_timeout: Duration::ZERO,
+            listens: vec![],
+        }
+    }
+
+    /// Waits for the generator's end, and looks at everything else meanwhile.
+    fn await_generator(&mut self, generator: &mut Running, spec: &LoadSpec) -> Result<(), Setback> {
+        let phases = Duration::from_nanos(spec.warmup_ns) * WARMUP_GROWS
+            + Duration::from_nanos(spec.duration_ns.unwrap_or_default() + spec.timeout_ns);
+        let deadline = Instant::now() + phases + STUCK_AFTER;
+        loop {
+            let ended = generator.wait(LOOK_EVERY)?;
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Setback::Stopped);
+            }
+            // A gateway that died explains a generator that failed, so it is looked at first.
+            self.look_at_processes()?;
+            match ended {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(generator_failed(generator, &format!("ended with {status}"))),
+                None if Instant::now() > deadline => {
+                    return Err(generator_failed(generator, "did not end after its load"));
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn look_at_processes(&mut self) -> Result<(), Setback> {
+        match self.running.iter_mut().find_map(Running::failure) {
+            Some(failure) => Err(failure.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// What gateway and origin have counted so far.
+    fn count(&self) -> Result<(Option<u64>, Option<u64>), Setback> {
+        let gateway = self.gateway_counter.map(CounterSource::read).transpose()?.flatten();
+        Ok((gateway, self.origin_counter.read()?))
+    }
+
+    /// Reads the counters until they say what the generator sent, or no longer move.
+    fn settle(&self, before: (Option<u64>, Option<u64>), record: &LoadRecord) -> Result<Counters, Setback> {
+        let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+        let deadline = Instant::now() + SETTLE_MAX;
+        let sent = record.whole.sent;
+        let (mut last, mut equal) = (None, 0);
+        loop {
+            let now = self.count()?;
+            let (gateway, origin) = (since(now.0, before.0), since(now.1, before.1));
+            let agree = [gateway, origin].into_iter().flatten().all(|count| count == sent);
+            equal = if last == Some(now) { equal + 1 } else { 0 };
+            last = Some(now);
+            if agree || equal >= SETTLED_READINGS || Instant::now() >= deadline {
+                return Ok(Counters {
+                    generator_sent: sent,
+                    generator_uncertain: record.whole_uncertain,
+                    gateway_requests: gateway,
+                    origin_requests: origin,
+                });
+            }
+            thread::sleep(SETTLE_EVERY);
+        }
+    }
+
+    fn judged(
+        &self,
+        task: &Task<'_>,
+        mut record: LoadRecord,
+        samples: &Samples,
+        counters: Counters,
+        generator: &Part,
+    ) -> Result<Measurement, Setback> {
+        let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
+        let parts: Vec<Part> = self.running.iter().map(Running::part).chain([generator.clone()]).collect();
+        let usage: BTreeMap<String, Usage> = parts
+            .iter()
+            .filter_map(|part| Some((part.name.clone(), samples.usage(&part.name, from, to)?)))
+            .collect();
+        let data = data_usage(&parts, &usage);
+        let of = |role| parts.iter().find(|part| part.role == role).and_then(|part| usage.get(&part.name));
+        let host = samples.host(from, to).ok_or_else(|| {
+            failed(
+                "launch",
+                "the host's CPU accounting could not be read",
+                "`weir doctor` says what is missing",
+                "",
+            )
+        })?;
+        let judgement = judge(
+            &Evidence {
+                record: &record,
+                data: data.as_ref(),
+                origin: of(Role::Origin),
+                generator: of(Role::Generator),
+                counters: Some(&counters),
+                host: Some(&host),
+                limits_applied: parts.iter().all(|part| part.limits_applied),
+                loopback_floor_ns: None,
+                errors_max: self.scenario.objective.as_ref().and_then(|o| o.errors).map(|share| share.0),
+            },
+            self.thresholds,
+        );
+        record.result.bound_by = judgement.bound_by;
+        record.result.verdicts = judgement.verdicts.clone();
+        let completed = record.result.requests.completed;
+        let cpu_us_per_request =
+            data.filter(|_| completed > 0).map(|data| data.cpu_s.total() * 1e6 / completed as f64);
+        Ok(Measurement {
+            load: task.name.to_owned(),
+            connections: task.load.connections,
+            rate_per_s: task.load.rate.map(|rate| rate.0),
+            series: samples.seconds(start_of(&record), to),
+            record,
+            usage,
+            counters,
+            host,
+            judgement,
+            cpu_us_per_request,
+        })
+    }
+}
+
+fn load_spec(scenario: &Scenario, task: &Task<'_>) -> LoadSpec {
+    let load = task.load;
+    LoadSpec {
+        connect: task.connect.clone(),
+        requests: task.requests.clone(),
+        model: match (load.model, load.rate) {
+            (Model::Open, Some(rate)) => ModelSpec::Open {
+                rate_per_s: rate.0,
+                spacing: match load.spacing {
+                    Some(Spacing::Even) => weir_engine::Spacing::Even,
+                    Some(Spacing::Poisson) | None => weir_engine::Spacing::Poisson,
+                },
+            },
+            _ => ModelSpec::Closed,
+        },
+        connections: load.connections,
+        workers: scenario.workers,
+        warmup_ns: whole_ns(scenario.warmup.0),
+        duration_ns: Some(whole_ns(scenario.duration_of(load))),
+        request_count: None,
+        timeout_ns: whole_ns(scenario.timeout.0),
+        seed: task.seed,
+    }
+}
+
+fn read_record(path: &PathBuf) -> Result<LoadRecord, Setback> {
+    let text = std::fs::read(path).map_err(|error| failed_file("read", path, &error))?;
+    serde_json::from_slice(&text).map_err(|error| {
+        let message = format!("{}: the generator's record cannot be read: {error}", path.display());
+        failed("generator", &message, "report this: weir wrote it itself", "")
+    })
+}
+
+/// The start of the warm-up, which is where every series begins.
+fn start_of(record: &LoadRecord) -> u64 {
+    let warmup_s = record.seconds.iter().find(|second| second.sustained).map_or(0.0, |second| second.t_s);
+    record.phase_start_mono_ns.saturating_sub((warmup_s * 1e9) as u64)
+}
+
+fn generator_failed(generator: &mut Running, what: &str) -> Setback {
+    // Killed for want of memory and a full disk have causes of their own.
+    if let Some(failure) = generator.failure()
+        && failure.cause() != "died"
+    {
+        return failure.into();
+    }
+    let tail = generator.log_tail();
+    let last = tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    failed("generator", &format!("the load generator {what}: {last}"), "its log says why", &tail)
+}
+
+pub(crate) fn failed_file(verb: &str, path: &Path, error: &std::io::Error) -> Setback {
+    let full = error.kind() == std::io::ErrorKind::StorageFull;
+    let message = format!("{}: cannot {verb} it: {error}", path.display());
+    match full {
+        true => failed("disk-full", &message, "make room there, or point TMPDIR at a disk that has some", ""),
+        false => failed("generator", &message, "make sure the folder for temporary files can be written", ""),
+    }
+}

@@ -1,0 +1,179 @@
+//! Paths into a scenario, and laying values over it: for `--set`, axes and cases.
+
+use serde_json::{Map, Value};
+use weir_document::nearest;
+
+/// What is wrong with a path or a value, without its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) message: String,
+    pub(crate) remedy: String,
+}
+
+impl Fault {
+    pub(crate) fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { message: message.into(), remedy: remedy.into() }
+    }
+}
+
+/// Fields that hold for the run as a whole, so that no axis can vary them.
+const WHOLE_RUN: [&str; 9] =
+    ["name", "question", "gateways", "vary", "cases", "repeats", "seed", "objective", "thresholds"];
+
+/// The names of a path like `limits.data.cpus`.
+pub(crate) fn segments(path: &str) -> Vec<String> {
+    path.split('.').map(str::to_owned).collect()
+}
+
+/// Puts `new` at `path`, making maps on the way where nothing is yet.
+///
+/// Whether the names are fields is told by reading the result; here only what that could not tell is refused:
+/// a load that would be made by mistyping the name of another, a gateway or list place that is not there.
+pub(crate) fn lay(scenario: &mut Value, path: &str, new: Value) -> Result<(), Fault> {
+    let names = segments(path);
+    if names.iter().any(String::is_empty) {
+        return Err(Fault::new(
+            format!("`{path}` is not a path"),
+            "write names with dots between, like limits.data.cpus",
+        ));
+    }
+    let mut here = scenario;
+    for (depth, name) in names.iter().enumerate() {
+        if depth == 1 && names[0] == "loads" {
+            known_load(here, name)?;
+        }
+        here = step(here, name, &names[..depth])?;
+    }
+    *here = new;
+    Ok(())
+}
+
+/// Refuses an axis over a field that holds for the whole run.
+pub(crate) fn may_vary(path: &str) -> Result<(), Fault> {
+    let first = path.split('.').next().unwrap_or_default();
+    match WHOLE_RUN.contains(&first) {
+        true => Err(Fault::new(
+            format!("`{first}` holds for the whole run and cannot vary within it"),
+            "vary a field of limits, topology, origin or loads, or make two runs",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// The leaves of a partial scenario by path, in the order in which they are written.
+pub(crate) fn leaves(case: &Map<String, Value>) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    collect_leaves("", case, &mut found);
+    found
+}
+
+fn collect_leaves(prefix: &str, map: &Map<String, Value>, found: &mut Vec<(String, Value)>) {
+    for (name, value) in map {
+        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        match value {
+            Value::Object(inner) if !inner.is_empty() => collect_leaves(&path, inner, found),
+            leaf => found.push((path, leaf.clone())),
+        }
+    }
+}
+
+fn step<'a>(here: &'a mut Value, name: &str, before: &[String]) -> Result<&'a mut Value, Fault> {
+    if here.is_null() {
+        *here = Value::Object(Map::new());
+    }
+    match here {
+        Value::Object(map) => Ok(map.entry(name).or_insert(Value::Null)),
+        Value::Array(list) => {
+            let count = list.len();
+            let names: Vec<String> = list.iter().map(name_of).collect();
+            let place = names.iter().position(|other| other == name).or_else(|| name.parse().ok());
+            let known = names.iter().map(String::as_str);
+            let remedy = match nearest(name, known) {
+                Some(near) if !near.is_empty() => format!("did you mean `{near}`?"),
+                _ => format!("`{}` has {count} entries, counted from 0", before.join(".")),
+            };
+            place
+                .and_then(|place| list.get_mut(place))
+                .ok_or_else(|| Fault::new(format!("`{}` has no `{name}`", before.join(".")), remedy))
+        }
+        _ => Err(Fault::new(
+            format!("`{}` is a value and has no `{name}`", before.join(".")),
+            format!("end the path with `{}`", before.last().map_or("", String::as_str)),
+        )),
+    }
+}
+
+fn name_of(entry: &Value) -> String {
+    entry.get("name").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn known_load(loads: &Value, name: &str) -> Result<(), Fault> {
+    let known: Vec<&str> =
+        loads.as_object().map(|loads| loads.keys().map(String::as_str).collect()).unwrap_or_default();
+    if known.contains(&name) {
+        return Ok(());
+    }
+    let remedy = match nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("the loads are: {}", known.join(", ")),
+    };
+    Err(Fault::new(format!("there is no load `{name}`"), remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn laid(path: &str, new: Value) -> Result<Value, String> {
+        let mut scenario = json!({
+            "gateways": [{ "name": "weir" }, { "name": "nginx" }],
+            "topology": { "domains": 1, "paths": ["/a", "/b"] },
+            "loads": { "full": { "connections": 10 } }
+        });
+        lay(&mut scenario, path, new).map(|()| scenario).map_err(|f| format!("{}; {}", f.message, f.remedy))
+    }
+
+    #[test]
+    fn values_land_at_their_path() {
+        assert_eq!(laid("topology.domains", json!(7)).unwrap()["topology"]["domains"], json!(7));
+        assert_eq!(laid("limits.data.cpus", json!(0.5)).unwrap()["limits"], json!({"data": {"cpus": 0.5}}));
+        assert_eq!(laid("topology.paths.1", json!("/c")).unwrap()["topology"]["paths"], json!(["/a", "/c"]));
+        assert_eq!(laid("gateways.nginx.set.x", json!(1)).unwrap()["gateways"][1]["set"]["x"], json!(1));
+        assert_eq!(
+            laid("loads.full.connections", json!(2)).unwrap()["loads"],
+            json!({"full": {"connections": 2}})
+        );
+    }
+
+    #[test]
+    fn mistyped_paths_are_refused() {
+        let said = |path: &str| laid(path, json!(1)).unwrap_err();
+        assert_eq!(said("loads.ful.rate"), "there is no load `ful`; did you mean `full`?");
+        assert_eq!(said("loads.xyz.rate"), "there is no load `xyz`; the loads are: full");
+        assert_eq!(
+            said("topology.paths.9"),
+            "`topology.paths` has no `9`; `topology.paths` has 2 entries, counted from 0"
+        );
+        assert_eq!(said("gateways.nginy.set"), "`gateways` has no `nginy`; did you mean `nginx`?");
+        assert_eq!(
+            said("topology.domains.x"),
+            "`topology.domains` is a value and has no `x`; end the path with `domains`"
+        );
+        assert_eq!(
+            said("topology..x"),
+            "`topology..x` is not a path; write names with dots between, like limits.data.cpus"
+        );
+    }
+
+    #[test]
+    fn cases_have_leaves_by_path() {
+        let case = json!({"limits": {"data": {"cpus": 1, "memory": "1GiB"}}, "topology.domains": 2});
+        let Value::Object(case) = case else { unreachable!() };
+        let expected = [("limits.data.cpus", json!(1)), ("limits.data.memory", json!("1GiB"))]
+            .map(|(path, value)| (path.to_owned(), value));
+        assert_eq!(leaves(&case)[..2], expected);
+        assert_eq!(leaves(&case)[2], ("topology.domains".to_owned(), json!(2)));
+    }
+}

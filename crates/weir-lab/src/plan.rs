@@ -1,0 +1,106 @@
+//! Which cells a run has, and in which order.
+
+use std::time::Duration;
+
+use weir_results::{CellKey, DIRECT};
+
+use crate::read::{Checked, Point};
+use crate::scenario::{Load, Scenario};
+
+/// What a cell takes beyond its loads: starting, getting ready, stopping. Measured on a host with two cores;
+/// a run corrects its own estimate as cells finish.
+const CELL_OVERHEAD: Duration = Duration::from_millis(700);
+
+/// What a load takes beyond its phases: starting the generator, draining, settling of counters.
+const LOAD_OVERHEAD: Duration = Duration::from_millis(250);
+
+/// The cells of a run in their order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Seed of order and arrivals.
+    pub seed: u64,
+    /// Every cell.
+    pub cells: Vec<CellKey>,
+}
+
+/// Orders the cells of `checked` by `seed`.
+///
+/// Repeats follow each other, so that a slow drift touches every cell alike; within a repeat the points come
+/// in a shuffled order, and within the block of one point and repeat the gateways and the direct cell do.
+pub fn plan(checked: &Checked, seed: u64) -> Plan {
+    let mut random = SplitMix64(seed);
+    let mut cells = Vec::new();
+    for repeat in 0..checked.scenario.repeats {
+        let mut points: Vec<&Point> = checked.points.iter().collect();
+        random.shuffle(&mut points);
+        for point in points {
+            let mut block: Vec<&str> = point.scenario.gateways.iter().map(|g| g.name.as_str()).collect();
+            block.push(DIRECT);
+            random.shuffle(&mut block);
+            cells.extend(block.into_iter().map(|gateway| CellKey {
+                index: 0,
+                gateway: gateway.to_owned(),
+                axes: point.axes.clone(),
+                repeat,
+            }));
+        }
+    }
+    for (place, cell) in cells.iter_mut().enumerate() {
+        cell.index = place as u32;
+    }
+    Plan { seed, cells }
+}
+
+/// The time that one cell of `scenario` takes.
+pub fn cell_time(scenario: &Scenario) -> Duration {
+    CELL_OVERHEAD + scenario.loads.iter().map(|(_, load)| load_time(scenario, load)).sum::<Duration>()
+}
+
+/// The time that one load of a cell takes.
+pub(crate) fn load_time(scenario: &Scenario, load: &Load) -> Duration {
+    scenario.warmup.0 + scenario.duration_of(load) + LOAD_OVERHEAD
+}
+
+/// The time that `cells` take, each at its point of `checked`.
+pub fn time<'a>(checked: &Checked, cells: impl IntoIterator<Item = &'a CellKey>) -> Duration {
+    let one =
+        |key: &CellKey| point_of(checked, key).map_or(Duration::ZERO, |point| cell_time(&point.scenario));
+    cells.into_iter().map(one).sum()
+}
+
+/// The point that a cell stands at.
+pub fn point_of<'a>(checked: &'a Checked, key: &CellKey) -> Option<&'a Point> {
+    checked.points.iter().find(|point| point.axes == key.axes)
+}
+
+/// Seed of a load's arrivals: the same for every gateway of a block, so that all are put to the same schedule.
+pub(crate) fn arrivals_seed(seed: u64, key: &CellKey, load: usize) -> u64 {
+    let axes = serde_json::to_string(&key.axes).expect("axes are plain values");
+    let mut state = SplitMix64(seed);
+    for word in [u64::from(key.repeat), load as u64].into_iter().chain(axes.bytes().map(u64::from)) {
+        state = SplitMix64(state.next() ^ word);
+    }
+    // Fits any JSON reader's integers.
+    state.next() >> 11
+}
+
+/// Steele, Lea and Flood's generator: a few lines, well mixed from any seed, the same on every machine.
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Fisher and Yates; the high half of a product picks below `n` with a bias that no plan can see.
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            let pick = (u128::from(self.next()) * (last as u128 + 1)) >> 64;
+            items.swap(last, pick as usize);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! A run from its beginning, or from where it stopped, to its end.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use weir_results::{Cell, CellKey, CellOutcome, Part, Role, Run, SCHEMA_VERSION, Store};
+use weir_rig::{Binary, Drivers, Rig};
+
+use crate::cell::{Lab, Setback};
+use crate::cells::{self, Ended, measure_all};
+use crate::plan::{self, Plan};
+use crate::ports::Ports;
+use crate::progress::Observer;
+use crate::read::Checked;
+use crate::{LabError, clock};
+
+/// What a run needs beside its scenario.
+pub struct Bench<'a> {
+    /// The drivers.
+    pub drivers: &'a Drivers,
+    /// weir's own program, which is origin and generator too.
+    pub weir: &'a Binary,
+    /// Set from outside to stop the run.
+    pub stop: &'a AtomicBool,
+    /// Who watches.
+    pub observer: &'a dyn Observer,
+}
+
+/// A scenario with the gateways that can be had here.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The scenario without its optional gateways that are missing here.
+    pub checked: Checked,
+    /// What was left out or does nothing, in words.
+    pub notes: Vec<String>,
+    binaries: BTreeMap<String, Result<Binary, CellOutcome>>,
+}
+
+/// Looks for every gateway's binary. One that is optional and missing is left out; another one's cells will fail.
+pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabError> {
+    let mut binaries = BTreeMap::new();
+    let mut notes = Vec::new();
+    let mut controlled = false;
+    for gateway in &checked.scenario.gateways {
+        let driver = drivers.driver(&gateway.driver)?;
+        controlled |= driver.file().processes.iter().any(|process| process.role == Role::Control);
+        let found = driver.locate(gateway.binary.as_deref());
+        let found = match found {
+            Err(error) if gateway.optional && error.cause() == "binary-missing" => {
+                notes.push(format!("{} is left out: {error} ({})", gateway.name, error.remedy()));
+                continue;
+            }
+            Err(error) => match Setback::from(error) {
+                Setback::Failed(outcome) => Err(outcome),
+                Setback::Stopped => continue,
+            },
+            Ok(binary) => Ok(binary),
+        };
+        binaries.insert(gateway.name.clone(), found);
+    }
+    if checked.scenario.limits.control.is_some() && !controlled {
+        notes.push("limits.control limits nothing: no gateway here has a control process".to_owned());
+    }
+    checked.scenario.gateways.retain(|gateway| binaries.contains_key(&gateway.name));
+    for point in &mut checked.points {
+        point.scenario.gateways.retain(|gateway| binaries.contains_key(&gateway.name));
+    }
+    Ok(Prepared { checked, notes, binaries })
+}
+
+/// Plans a new run of `prepared`; nothing is written yet.
+pub fn new_run(prepared: &Prepared, command_line: Vec<String>) -> Run {
+    let scenario = &prepared.checked.scenario;
+    let Plan { seed, cells } = planned(&prepared.checked);
+    let started_unix_ms = clock::unix_ms();
+    let mut manifest = Rig::host_facts();
+    manifest.command_line = command_line;
+    Run {
+        schema_version: SCHEMA_VERSION,
+        id: clock::run_id(started_unix_ms),
+        name: scenario.name.clone(),
+        question: scenario.question.clone(),
+        scenario: serde_json::to_value(scenario).expect("a scenario is a tree of plain values"),
+        seed,
+        started_unix_ms,
+        ended_unix_ms: None,
+        plan: cells,
+        objective: scenario.objective.as_ref().map(|objective| objective.objective()),
+        thresholds: scenario.thresholds.clone(),
+        manifest,
+    }
+}
+
+/// The cells of a run of `checked` with its seed, or a new one.
+pub fn planned(checked: &Checked) -> Plan {
+    plan::plan(checked, checked.scenario.seed.unwrap_or_else(clock::new_seed))
+}
+
+/// Measures every cell of `run` that the store does not have yet.
+///
+/// # Errors
+/// When the host cannot be used at all, or a finished cell cannot be written; what was finished before is kept.
+pub fn execute(
+    run: &Run,
+    prepared: &Prepared,
+    store: &mut Store,
+    bench: &Bench<'_>,
+) -> Result<Ended, LabError> {
+    if cells::pending(run, store)?.is_empty() {
+        return measure_all(run, store, bench.stop, bench.observer, |_| Default::default(), |_| Ok(None));
+    }
+    let rig = Rig::open(&run.id)?;
+    let ports = Ports::new();
+    let lab = Lab {
+        rig: &rig,
+        drivers: bench.drivers,
+        weir: bench.weir,
+        binaries: &prepared.binaries,
+        run,
+        stop: bench.stop,
+        observer: bench.observer,
+        ports: &ports,
+    };
+    let scenario_of = |key: &CellKey| plan::point_of(&prepared.checked, key).map(|point| &point.scenario);
+    let takes = |key: &CellKey| scenario_of(key).map(plan::cell_time).unwrap_or_default();
+    let ended = measure_all(run, store, bench.stop, bench.observer, takes, |key| {
+        let scenario = scenario_of(key).ok_or_else(|| LabError::Resume {
+            run: run.id.clone(),
+            why: format!("its scenario has no point for cell {}", key.index),
+        })?;
+        lab.measure(scenario, key)
+    });
+    let closed = rig.close();
+    let ended = ended?;
+    closed?;
+    Ok(ended)
+}
+
+/// What differs between the parts that measured `cells` and those that would measure the rest.
+pub fn differences(cells: &[Cell], prepared: &Prepared, weir: &Binary) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut told = |name: &str, part: &Part, now: &Binary| {
+        let same = part.binary_sha256 == now.sha256;
+        let note = format!(
+            "{name} is another build now ({}) than in the cells before ({})",
+            now.version, part.version
+        );
+        if !same && !notes.contains(&note) {
+            notes.push(note);
+        }
+    };
+    for cell in cells {
+        for part in &cell.parts {
+            match (part.role, prepared.binaries.get(&cell.key.gateway)) {
+                (Role::Data, Some(Ok(binary))) if Path::new(&part.binary) == binary.path => {
+                    told(&cell.key.gateway, part, binary);
+                }
+                (Role::Origin | Role::Generator, _) => told("weir", part, weir),
+                _ => {}
+            }
+        }
+    }
+    notes
+}

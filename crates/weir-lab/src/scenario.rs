@@ -1,0 +1,188 @@
+//! The scenario language as types: what is run, against what, for how long.
+//!
+//! Every field has a default or is required here; what only the whole can tell is in [`crate::check`].
+
+mod gateway;
+mod loads;
+mod named;
+mod objective;
+mod topology;
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_document::{Share, Size, Time};
+use weir_results::Thresholds;
+
+pub use gateway::Gateway;
+pub use loads::{Load, Loads, Model, Spacing};
+pub use named::Named;
+pub use objective::ObjectiveSpec;
+pub use topology::{Paths, Topology};
+
+/// A scenario: a question, the gateways it is put to, and the loads that answer it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Name of the scenario; names the run and its report.
+    pub name: String,
+    /// The question that the run answers, in words.
+    #[serde(default)]
+    pub question: String,
+    /// The gateways: names of drivers, or `{ name, driver, binary, set, optional }`.
+    pub gateways: Vec<Gateway>,
+    /// Limits by role.
+    #[serde(default)]
+    pub limits: LimitsByRole,
+    /// What the gateway is configured for.
+    #[serde(default)]
+    pub topology: Topology,
+    /// The upstream.
+    #[serde(default)]
+    pub origin: Origin,
+    /// The loads by name, run one after the other against the same processes.
+    #[serde(default)]
+    pub loads: Loads,
+    /// Warm-up of every load, the least.
+    #[serde(default = "default_warmup")]
+    pub warmup: Time,
+    /// Sustained phase of every load; it alone counts.
+    #[serde(default = "default_duration")]
+    pub duration: Time,
+    /// A request not answered this long after its intended start is given up; also the longest drain.
+    #[serde(default = "default_timeout")]
+    pub timeout: Time,
+    /// Worker threads of the load generator.
+    #[serde(default = "default_workers")]
+    pub workers: u32,
+    /// Axes: any field's path and its values; the run is their cross product.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub vary: Named<Vec<serde_json::Value>>,
+    /// A list of partial scenarios, each laid over this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<serde_json::Map<String, serde_json::Value>>,
+    /// Repeats of every cell, each with fresh processes.
+    #[serde(default = "default_repeats")]
+    pub repeats: u32,
+    /// Seed of order and arrivals; drawn and recorded where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// What a gateway has to keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<ObjectiveSpec>,
+    /// Thresholds of the verdicts, where the method's are not wanted.
+    #[serde(default)]
+    pub thresholds: Thresholds,
+}
+
+/// Limits by role; a role that is not named is not limited.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsByRole {
+    /// The gateway's data plane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Limit>,
+    /// The gateway's control plane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Limit>,
+    /// The upstream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Limit>,
+    /// The load generator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator: Option<Limit>,
+}
+
+/// What a process of a role may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// CPU in cores; a fraction is a quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// Memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Size>,
+}
+
+/// The upstream: weir's own origin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// Size of the body that it answers with.
+    #[serde(default = "default_body")]
+    pub body: Size,
+    /// Delay of its answers, as `const:1ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<String>,
+    /// Share of answers with status 500.
+    #[serde(default)]
+    pub errors: Share,
+    /// Worker threads; by default its CPU limit rounded up, without a limit one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
+}
+
+impl Default for Origin {
+    fn default() -> Self {
+        Self { body: default_body(), delay: None, errors: Share(0.0), workers: None }
+    }
+}
+
+impl Origin {
+    /// The delay as a time; `None` where there is none.
+    ///
+    /// # Errors
+    /// When it is not of the form `const:TIME`.
+    pub fn delay(&self) -> Result<Option<Duration>, String> {
+        let Some(delay) = &self.delay else { return Ok(None) };
+        let time = delay.strip_prefix("const:").ok_or_else(|| format!("`{delay}` is not a delay"))?;
+        Ok(Some(time.parse::<Time>().map_err(|error| error.to_string())?.0))
+    }
+}
+
+impl Scenario {
+    /// Cores that the gateway's data plane may use, rounded up: its number of workers. One without a limit.
+    pub fn data_workers(&self) -> u32 {
+        whole_cpus(self.limits.data)
+    }
+
+    /// Worker threads of the origin.
+    pub fn origin_workers(&self) -> u32 {
+        self.origin.workers.unwrap_or_else(|| whole_cpus(self.limits.origin))
+    }
+
+    /// Length of a load's sustained phase.
+    pub fn duration_of(&self, load: &Load) -> Duration {
+        load.duration.unwrap_or(self.duration).0
+    }
+}
+
+fn whole_cpus(limit: Option<Limit>) -> u32 {
+    limit.and_then(|limit| limit.cpus).map_or(1, |cpus| (cpus.ceil() as u32).max(1))
+}
+
+fn default_warmup() -> Time {
+    Time(Duration::from_secs(5))
+}
+
+fn default_duration() -> Time {
+    Time(Duration::from_secs(60))
+}
+
+fn default_timeout() -> Time {
+    Time(Duration::from_secs(10))
+}
+
+fn default_workers() -> u32 {
+    1
+}
+
+fn default_repeats() -> u32 {
+    3
+}
+
+fn default_body() -> Size {
+    Size(64)
+}

@@ -1,0 +1,128 @@
+//! A gateway of a scenario: a driver by name, or with more to say.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use super::Named;
+
+/// A gateway under test.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gateway {
+    /// Its name in tables and reports, unique in the scenario.
+    pub name: String,
+    /// The driver that knows how to run it; its own name by default.
+    pub driver: String,
+    /// The binary, where it is not the one that the driver finds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binary: Option<PathBuf>,
+    /// The address that it listens on; a free port on loopback by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<SocketAddr>,
+    /// Values for the driver's templates.
+    #[serde(skip_serializing_if = "Named::is_empty")]
+    pub set: Named<serde_json::Value>,
+    /// Left out with a note, rather than failed, where its binary is missing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+}
+
+impl Gateway {
+    /// The gateway that the driver `name` runs, with nothing special about it.
+    pub fn of_driver(name: &str) -> Self {
+        let name = name.to_owned();
+        Self {
+            driver: name.clone(),
+            name,
+            binary: None,
+            listen: None,
+            set: Named::default(),
+            optional: false,
+        }
+    }
+}
+
+/// The long form.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    /// Its name in tables and reports, unique in the scenario.
+    name: String,
+    /// The driver that knows how to run it; its own name by default.
+    #[serde(default)]
+    driver: Option<String>,
+    /// The binary, where it is not the one that the driver finds.
+    #[serde(default)]
+    binary: Option<PathBuf>,
+    /// The address that it listens on; a free port on loopback by default.
+    #[serde(default)]
+    listen: Option<Address>,
+    /// Values for the driver's templates.
+    #[serde(default)]
+    set: Named<serde_json::Value>,
+    /// Left out with a note, rather than failed, where its binary is missing.
+    #[serde(default)]
+    optional: bool,
+}
+
+/// An address, with an error that says what one looks like.
+#[derive(Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String")]
+struct Address(SocketAddr);
+
+impl TryFrom<String> for Address {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let wrong = |_| format!("`{text}` is not an address; write it as 127.0.0.1:8080");
+        text.parse().map(Self).map_err(wrong)
+    }
+}
+
+impl<'de> Deserialize<'de> for Gateway {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NameOrMap)
+    }
+}
+
+struct NameOrMap;
+
+impl<'de> Visitor<'de> for NameOrMap {
+    type Value = Gateway;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a gateway's name or a map like { name: old, driver: nginx }")
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<Gateway, E> {
+        Ok(Gateway::of_driver(name))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Gateway, A::Error> {
+        let Written { name, driver, binary, listen, set, optional } =
+            Written::deserialize(MapAccessDeserializer::new(map))?;
+        let driver = driver.unwrap_or_else(|| name.clone());
+        Ok(Gateway { driver, name, binary, listen: listen.map(|address| address.0), set, optional })
+    }
+}
+
+impl JsonSchema for Gateway {
+    fn schema_name() -> Cow<'static, str> {
+        "Gateway".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let map = generator.subschema_for::<Written>();
+        json_schema!({
+            "description": "A gateway under test: a driver's name, or a map.",
+            "anyOf": [{ "type": "string" }, map]
+        })
+    }
+}

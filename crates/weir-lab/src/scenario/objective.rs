@@ -1,0 +1,73 @@
+//! What a gateway has to keep.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_document::{Share, Time};
+use weir_results::Objective;
+
+/// Greatest allowed latencies and share of errors; what is not named is not asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs)]
+pub struct ObjectiveSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p66: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p75: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p80: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p90: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p98: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p999: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p9999: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<Time>,
+    /// Greatest allowed share of errors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Share>,
+}
+
+impl ObjectiveSpec {
+    /// The latencies that are asked, by name.
+    pub fn latencies(&self) -> Vec<(&'static str, Time)> {
+        let all = [
+            ("mean", self.mean),
+            ("p50", self.p50),
+            ("p66", self.p66),
+            ("p75", self.p75),
+            ("p80", self.p80),
+            ("p90", self.p90),
+            ("p95", self.p95),
+            ("p98", self.p98),
+            ("p99", self.p99),
+            ("p999", self.p999),
+            ("p9999", self.p9999),
+            ("max", self.max),
+        ];
+        all.into_iter().filter_map(|(name, time)| Some((name, time?))).collect()
+    }
+
+    /// The same in the words of the result schema.
+    pub fn objective(&self) -> Objective {
+        let latency_ns: BTreeMap<String, u64> = self
+            .latencies()
+            .into_iter()
+            .map(|(name, time)| (name.to_owned(), crate::clock::whole_ns(time.0)))
+            .collect();
+        Objective { latency_ns, errors: self.errors.map(|share| share.0) }
+    }
+}

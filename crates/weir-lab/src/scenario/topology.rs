@@ -1,0 +1,116 @@
+//! What a gateway is configured for: hosts, paths, a rewrite.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+/// The hosts and paths that a gateway routes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// How many domains.
+    #[serde(default = "default_domains")]
+    pub domains: u32,
+    /// The paths of each domain: a list, or a number N for `/get/1` to `/get/N`.
+    #[serde(default)]
+    pub paths: Paths,
+    /// Whether clients speak TLS; `true` is not served yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
+    /// The path that the upstream is asked for instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rewrite: Option<String>,
+}
+
+impl Default for Topology {
+    fn default() -> Self {
+        Self { domains: default_domains(), paths: Paths::default(), tls: false, rewrite: None }
+    }
+}
+
+impl Topology {
+    /// Names of the domains: `gateway.test`, or `d0001.gateway.test` and on where there are several.
+    pub fn hosts(&self) -> Vec<String> {
+        match self.domains {
+            1 => vec!["gateway.test".to_owned()],
+            domains => (1..=domains).map(|number| format!("d{number:04}.gateway.test")).collect(),
+        }
+    }
+
+    /// The paths.
+    pub fn paths(&self) -> Vec<String> {
+        match &self.paths {
+            Paths::Count(count) => (1..=*count).map(|number| format!("/get/{number}")).collect(),
+            Paths::List(paths) => paths.clone(),
+        }
+    }
+}
+
+/// Paths by name or by number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Paths {
+    /// `/get/1` to `/get/N`.
+    Count(u32),
+    /// These.
+    List(Vec<String>),
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self::List(vec!["/".to_owned()])
+    }
+}
+
+impl<'de> Deserialize<'de> for Paths {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CountOrList)
+    }
+}
+
+struct CountOrList;
+
+impl<'de> Visitor<'de> for CountOrList {
+    type Value = Paths;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of paths or a number of them")
+    }
+
+    fn visit_u64<E: de::Error>(self, count: u64) -> Result<Paths, E> {
+        let count = u32::try_from(count);
+        count.map(Paths::Count).map_err(|_| E::custom("too many paths; give at most 4294967295"))
+    }
+
+    fn visit_i64<E: de::Error>(self, count: i64) -> Result<Paths, E> {
+        self.visit_u64(count.try_into().map_err(|_| E::custom("a negative number of paths; give 1 or more"))?)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Paths, A::Error> {
+        Ok(Paths::List(Vec::deserialize(SeqAccessDeserializer::new(list))?))
+    }
+}
+
+impl JsonSchema for Paths {
+    fn schema_name() -> Cow<'static, str> {
+        "Paths".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A list of paths, or a number N for `/get/1` to `/get/N`.",
+            "anyOf": [
+                { "type": "integer", "minimum": 1 },
+                { "type": "array", "items": { "type": "string", "pattern": "^/" }, "minItems": 1 }
+            ]
+        })
+    }
+}
+
+fn default_domains() -> u32 {
+    1
+}

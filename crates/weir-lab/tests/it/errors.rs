@@ -1,0 +1,288 @@
+//! Wrong scenarios and overrides: each gives one clear error with its place and a way out.
+
+use weir_lab::{LabError, Overrides, Source};
+
+use crate::{EXAMPLE, read, read_with};
+
+const HEAD: &str = "name: x\ngateways: [weir]\n";
+const LOADS: &str = "loads: { full: { model: closed } }\n";
+
+#[track_caller]
+fn said(result: Result<impl std::fmt::Debug, LabError>, expected: &str) {
+    let error = result.expect_err(expected);
+    assert_eq!(format!("{error} | {}", error.remedy()), expected);
+    assert!(error.is_wrong_use(), "{error:?}");
+}
+
+/// `text` after a head that is in order and takes two lines, and loads after it.
+#[track_caller]
+fn check(text: &str, expected: &str) {
+    said(read(&format!("{HEAD}{text}{LOADS}")), expected);
+}
+
+/// `loads` alone after the head.
+#[track_caller]
+fn check_loads(loads: &str, expected: &str) {
+    said(read(&format!("{HEAD}{loads}")), expected);
+}
+
+#[track_caller]
+fn check_overrides(overrides: Overrides, expected: &str) {
+    said(read_with(EXAMPLE, &overrides), expected);
+}
+
+fn set(set: &str) -> Overrides {
+    Overrides { set: vec![set.into()], ..Overrides::default() }
+}
+
+#[test]
+fn unknown_fields_have_the_nearest_name() {
+    check("durations: 10s\n", "side.yaml:3:1: unknown field `durations` | did you mean `duration`?");
+    check("topology: { path: [/a] }\n", "side.yaml:3:13: unknown field `path` | did you mean `paths`?");
+    check("limits: { dta: { cpus: 1 } }\n", "side.yaml:3:11: unknown field `dta` | did you mean `data`?");
+    check("objective: { p97: 20ms }\n", "side.yaml:3:14: unknown field `p97` | did you mean `p90`?");
+    check(
+        "thresholds: { throtled_share: 0.1 }\n",
+        "side.yaml:3:15: unknown field `throtled_share` | did you mean `throttled_share`?",
+    );
+    check_loads(
+        "loads: { full: { modle: closed } }\n",
+        "side.yaml:3:18: unknown field `modle` | did you mean `model`?",
+    );
+}
+
+#[test]
+fn values_of_the_wrong_kind_have_the_right_form() {
+    check(
+        "duration: 10\n",
+        "side.yaml:3:11: `10` has no unit | write a time with its unit, like 100us, 20ms, 1.5s, 2m",
+    );
+    check(
+        "origin: { body: 64 }\n",
+        "side.yaml:3:17: `64` has no unit | write a size with its unit, like 64B, 64KiB, 10MB, 1GiB",
+    );
+    check_loads(
+        "loads: { tail: { model: opne, rate: 5/s } }\n",
+        "side.yaml:3:25: unknown value `opne` | did you mean `open`?",
+    );
+    check(
+        "repeats: many\n",
+        "side.yaml:3:10: `many` is not a whole number, not negative | write a whole number, not negative",
+    );
+}
+
+#[test]
+fn what_is_not_served_yet_is_refused_by_name() {
+    let remedy = "leave it out; a later version serves it";
+    check("services: [etcd]\n", &format!("side.yaml:3:11: `services` is not served yet | {remedy}"));
+    check("network: { delay: 1ms }\n", &format!("side.yaml:3:10: `network` is not served yet | {remedy}"));
+    check("mixes: {}\n", &format!("side.yaml:3:8: `mixes` is not served yet | {remedy}"));
+    check(
+        "topology: { tls: true }\n",
+        &format!("side.yaml:3:18: `topology.tls` is not served yet | {remedy}"),
+    );
+    check(
+        "origin: { driver: nginx, replicas: 3 }\n",
+        &format!("side.yaml:3:19: `origin.driver` is not served yet | {remedy}"),
+    );
+    said(
+        read("name: x\ngateways: [{ name: old, config: ./my.conf }]\n"),
+        &format!("side.yaml:2:33: `gateways.0.config` is not served yet | {remedy}"),
+    );
+    check_overrides(
+        set("origin.replicas=3"),
+        &format!("--set origin.replicas=3: `origin.replicas` is not served yet | {remedy}"),
+    );
+}
+
+#[test]
+fn what_cannot_be_has_its_place() {
+    check("duration: 0s\n", "side.yaml:3:11: a duration of zero | give more, like 10s");
+    check("timeout: 0s\n", "side.yaml:3:10: a timeout of zero | give more, like 10s");
+    check("repeats: 0\n", "side.yaml:3:10: 0 repeats | give 1 to 1000; a headline needs 3");
+    check("workers: 0\n", "side.yaml:3:10: a load generator with 0 workers | give 1 to 1024");
+    check(
+        "topology: { paths: [ping] }\n",
+        "side.yaml:3:21: the path `ping` has no slash at its beginning | write `/ping`",
+    );
+    check(
+        "topology: { paths: [/a, /a] }\n",
+        "side.yaml:3:25: the path `/a` is given twice | keep one of the two",
+    );
+    check(
+        "topology: { paths: 0 }\n",
+        "side.yaml:3:20: no paths | give a number of them, or a list like [/ping]",
+    );
+    check("topology: { domains: 0 }\n", "side.yaml:3:22: 0 domains | give 1 to 100000");
+    check(
+        "limits: { data: { cpus: 0 } }\n",
+        "side.yaml:3:25: a limit of 0 CPUs | give 0.01 or more, or leave it out",
+    );
+    check(
+        "limits: { data: { memory: 1KiB } }\n",
+        "side.yaml:3:27: a memory limit of 1KiB lets no process start | give 4MiB or more, or leave it out",
+    );
+    check("origin: { delay: 1ms }\n", "side.yaml:3:18: `1ms` is not a delay | write it as const:1ms");
+    check(
+        "objective: {}\n",
+        "side.yaml:3:12: an objective that asks for nothing | \
+         name a latency or the errors, like { p99: 20ms, errors: 0.1% }, or leave it out",
+    );
+    check("thresholds: { error_share: 7 }\n", "side.yaml:3:28: a share of 7 | give a number from 0 to 1");
+}
+
+#[test]
+fn impossible_loads_have_their_place() {
+    check_loads(
+        "loads: {}\n",
+        "side.yaml:3:8: no loads | add one, like `loads: { full: { model: closed, connections: 10 } }`",
+    );
+    said(
+        read(HEAD),
+        "side.yaml: no loads | add one, like `loads: { full: { model: closed, connections: 10 } }`",
+    );
+    check_loads(
+        "loads: { full: { model: closed, connections: 0 } }\n",
+        "side.yaml:3:46: a load without connections | give 1 or more",
+    );
+    check_loads(
+        "workers: 4\nloads: { full: { model: closed, connections: 2 } }\n",
+        "side.yaml:4:46: 2 connections for 4 workers | give each worker one at least",
+    );
+    check_loads(
+        "loads: { tail: { model: open } }\n",
+        "side.yaml:3:16: the open load `tail` has no rate | \
+         add one, like `rate: 5000/s`, or make it a closed load",
+    );
+    check_loads(
+        "loads: { tail: { model: open, rate: 0/s } }\n",
+        "side.yaml:3:37: `0/s` is not above zero and finite | write a rate like 5000/s, 300/m",
+    );
+    check_loads(
+        "loads: { full: { model: closed, rate: 5/s } }\n",
+        "side.yaml:3:39: the closed load `full` has a rate | \
+         leave the rate out, or make it an open load: `model: open`",
+    );
+    check_loads(
+        "loads: { full: { model: closed }, full: { model: closed } }\n",
+        "side.yaml:3:35: `full` is given twice | keep one of the two",
+    );
+}
+
+#[test]
+fn gateways_are_known_and_told_apart() {
+    said(
+        read(&format!("name: x\ngateways: [weir, nginy]\n{LOADS}")),
+        "side.yaml:2:18: there is no gateway or driver `nginy` | did you mean `nginx`?",
+    );
+    said(
+        read(&format!("name: x\ngateways: [weir, {{ name: a, driver: traefik }}]\n{LOADS}")),
+        "side.yaml:2:18: there is no gateway or driver `traefik` | the drivers are: envoy, haproxy, nginx, weir",
+    );
+    said(
+        read(&format!("name: x\ngateways: [weir, nginx, weir]\n{LOADS}")),
+        "side.yaml:2:25: two gateways are named `weir` | \
+         give one of them another name: { name: weir-2, driver: weir }",
+    );
+    said(
+        read(&format!("name: x\ngateways: []\n{LOADS}")),
+        "side.yaml:2:11: no gateways | name some of: envoy, haproxy, nginx, weir",
+    );
+    said(
+        read(&format!("name: x\ngateways: [{{ name: direct, driver: nginx }}]\n{LOADS}")),
+        "side.yaml:2:12: a gateway named `direct` | \
+         choose another name: this is the baseline's, which is always measured",
+    );
+    said(read(&format!("name: x\n{LOADS}")), "side.yaml:2:1: missing field `gateways` | add `gateways`");
+    said(
+        read(&format!("name: x\ngateways: [7]\n{LOADS}")),
+        "side.yaml:2:12: `7` is not a gateway's name or a map like { name: old, driver: nginx } | \
+         write a gateway's name or a map like { name: old, driver: nginx }",
+    );
+}
+
+#[test]
+fn axes_are_told_by_name() {
+    check(
+        "vary: { limits.data.cpus: [] }\n",
+        "side.yaml:3:27: the axis `limits.data.cpus` has no values | give some, or take it out",
+    );
+    check(
+        "vary: { limits.dta.cpus: [1] }\n",
+        "side.yaml:3:26: `limits.dta.cpus: 1`: unknown field `dta` | did you mean `data`?",
+    );
+    check(
+        "vary: { loads.ful.connections: [1] }\n",
+        "side.yaml:3:32: `loads.ful.connections: 1`: there is no load `ful` | did you mean `full`?",
+    );
+    check(
+        "vary: { loads.full.connections: [1, 0] }\n",
+        "side.yaml:3:33: `loads.full.connections: 0`: a load without connections | give 1 or more",
+    );
+    check(
+        "vary: { duration: [1s, 2] }\n",
+        "side.yaml:3:19: `duration: 2`: `duration`: `2` has no unit | \
+         write a time with its unit, like 100us, 20ms, 1.5s, 2m",
+    );
+    check(
+        "vary: { repeats: [1, 2] }\n",
+        "side.yaml:3:18: `repeats: 1`: `repeats` holds for the whole run and cannot vary within it | \
+         vary a field of limits, topology, origin or loads, or make two runs",
+    );
+    check(
+        "vary: { limits.data.cpus: [1, 1] }\n",
+        "side.yaml:3:7: points 1 and 2 of the axes are the same | keep one of the equal values",
+    );
+    check("cases: [{}]\n", "side.yaml:3:9: an empty case | give it a value, or take it out");
+    check(
+        "cases: [{ topology: { domains: 0 } }]\n",
+        "side.yaml:3:8: `topology.domains: 0`: 0 domains | give 1 to 100000",
+    );
+}
+
+#[test]
+fn overrides_are_told_by_their_argument() {
+    check_overrides(
+        set("limits.data.cpu=1"),
+        "--set limits.data.cpu=1: unknown field `cpu` | did you mean `cpus`?",
+    );
+    check_overrides(set("duration"), "--set duration: no value | write it as --set limits.data.cpus=0.5");
+    check_overrides(set("duration=0s"), "--set duration=0s: a duration of zero | give more, like 10s");
+    check_overrides(
+        set("loads.tial.rate=1/s"),
+        "--set loads.tial.rate=1/s: there is no load `tial` | did you mean `tail`?",
+    );
+    check_overrides(
+        Overrides { gateways: vec!["envoi".into()], ..Overrides::default() },
+        "--gateway envoi: there is no gateway or driver `envoi` | did you mean `envoy`?",
+    );
+    check_overrides(
+        Overrides { repeats: Some(0), ..Overrides::default() },
+        "--repeats 0: 0 repeats | give 1 to 1000; a headline needs 3",
+    );
+}
+
+#[test]
+fn what_the_host_lacks_is_the_environments_fault() {
+    let error = read_with(EXAMPLE, &set("limits.origin.cpus=64")).unwrap_err();
+    assert!(!error.is_wrong_use());
+    assert_eq!(
+        format!("{error} | {}", error.remedy()),
+        "--set limits.origin.cpus=64: a limit of 64 CPUs, and this host has 2 | \
+         give at most 2, or run it on a larger host"
+    );
+}
+
+#[test]
+fn a_scenario_that_is_not_there_comes_with_those_that_are() {
+    said(
+        Source::find("quickstrat"),
+        "no scenario `quickstrat`, built in or as a file | \
+         did you mean `quickstart`? Built in are: quickstart, side-by-side",
+    );
+    said(
+        Source::find("no/such.yaml"),
+        "no/such.yaml: there is no such file | \
+         built in are: quickstart, side-by-side; or give the path of a file",
+    );
+}

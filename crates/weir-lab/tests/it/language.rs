@@ -1,0 +1,134 @@
+//! What the scenario language says, and what overrides and axes make of it.
+
+use std::time::Duration;
+
+use serde_json::json;
+use weir_lab::scenario::{Model, Scenario};
+use weir_lab::{Checked, Overrides, Source, built_in_names};
+
+use crate::{EXAMPLE, known, read, read_with};
+
+fn scenario(text: &str, overrides: &Overrides) -> Scenario {
+    read_with(text, overrides).unwrap().scenario
+}
+
+fn cpus(checked: &Checked) -> Vec<Option<f64>> {
+    checked.points.iter().map(|point| point.scenario.limits.data.and_then(|limit| limit.cpus)).collect()
+}
+
+#[test]
+fn the_example_of_the_design_is_read_as_it_stands() {
+    let Checked { scenario, points } = read(EXAMPLE).unwrap();
+    assert_eq!(scenario.gateways.len(), 4);
+    assert_eq!(scenario.loads.names().collect::<Vec<_>>(), ["full", "tail"]);
+    assert_eq!(scenario.loads.named("full").unwrap().connections, 10);
+    assert_eq!(scenario.loads.named("tail").unwrap().model, Model::Open);
+    assert_eq!(scenario.duration.0, Duration::from_secs(60));
+    assert_eq!(scenario.limits.data.unwrap().memory.unwrap().0, 128 << 20);
+    assert_eq!(scenario.objective.unwrap().objective().latency_ns["p99"], 20_000_000);
+    assert_eq!(points.len(), 2);
+    assert_eq!(points[0].axes["limits.data.cpus"], json!(0.25));
+    assert_eq!(points[0].scenario.limits.data.unwrap().cpus, Some(0.25));
+}
+
+#[test]
+fn built_in_scenarios_are_in_order() {
+    assert_eq!(built_in_names(), ["quickstart", "side-by-side"]);
+    for name in built_in_names() {
+        weir_lab::read(&Source::find(name).unwrap(), &Overrides::default(), &known()).unwrap();
+    }
+}
+
+#[test]
+fn a_run_keeps_its_scenario_and_reads_it_again() {
+    let once = read(EXAMPLE).unwrap();
+    let kept = serde_json::to_value(&once.scenario).unwrap();
+    assert_eq!(weir_lab::read_again("the run", &kept, &known()).unwrap(), once);
+}
+
+#[test]
+fn json_says_the_same_as_yaml() {
+    let yaml = read(EXAMPLE).unwrap();
+    let json: serde_json::Value = weir_document::read("side.yaml", EXAMPLE).unwrap();
+    assert_eq!(read(&json.to_string()).unwrap(), yaml);
+}
+
+#[test]
+fn axes_are_crossed_with_each_other_and_with_cases() {
+    let text = "name: x\ngateways: [weir]\nloads: { full: { model: closed } }\n\
+        vary: { limits.data.cpus: [0.25, 0.5, 1], loads.full.connections: [1, 10] }\n\
+        cases: [{ topology: { domains: 1 } }, { topology.domains: 10, origin: { body: 1KiB } }]\n";
+    let checked = read(text).unwrap();
+    assert_eq!(checked.points.len(), 12);
+    let last = checked.points.last().unwrap();
+    assert_eq!(
+        serde_json::to_value(&last.axes).unwrap(),
+        json!({"limits.data.cpus": 1, "loads.full.connections": 10, "origin.body": "1KiB", "topology.domains": 10})
+    );
+    assert_eq!(last.scenario.topology.domains, 10);
+    assert_eq!(last.scenario.loads.named("full").unwrap().connections, 10);
+    assert_eq!(cpus(&checked)[..2], [Some(0.25), Some(0.25)]);
+}
+
+#[test]
+fn set_reaches_every_field_before_axes_do() {
+    let set = [
+        "limits.data.memory=1GiB",
+        "topology.paths=[/a, /b]",
+        "loads.tail.rate=100/s",
+        "vary={}",
+        "gateways.nginx.set.worker_connections=7",
+        "seed=9",
+    ];
+    let overrides = Overrides { set: set.map(str::to_owned).to_vec(), ..Overrides::default() };
+    let Checked { scenario, points } = read_with(EXAMPLE, &overrides).unwrap();
+    assert_eq!(scenario.limits.data.unwrap().memory.unwrap().0, 1 << 30);
+    assert_eq!(scenario.limits.data.unwrap().cpus, Some(0.5));
+    assert_eq!(scenario.topology.paths(), ["/a", "/b"]);
+    assert_eq!(scenario.loads.named("tail").unwrap().rate.unwrap().0, 100.0);
+    assert_eq!(scenario.gateways[2].set.named("worker_connections"), Some(&json!(7)));
+    assert_eq!(scenario.seed, Some(9));
+    assert_eq!(points.len(), 1);
+}
+
+#[test]
+fn gateways_are_filtered_or_added_in_the_order_given() {
+    let text = "name: x\ngateways: [{ name: old, driver: nginx, optional: true }, weir]\nloads: { full: { model: closed } }\n";
+    let overrides = Overrides { gateways: vec!["envoy".into(), "old".into()], ..Overrides::default() };
+    let gateways = scenario(text, &overrides).gateways;
+    let names: Vec<_> = gateways.iter().map(|g| (g.name.as_str(), g.driver.as_str(), g.optional)).collect();
+    // Asked for by name, it is no longer left out in silence.
+    assert_eq!(names, [("envoy", "envoy", false), ("old", "nginx", false)]);
+}
+
+#[test]
+fn quick_shortens_and_never_lengthens() {
+    let quick = Overrides { quick: true, ..Overrides::default() };
+    let long = scenario(EXAMPLE, &quick);
+    assert_eq!((long.duration.0, long.warmup.0), (Duration::from_secs(3), Duration::from_millis(500)));
+    let short = EXAMPLE.replace("duration: 60s", "duration: 100ms").replace("warmup: 5s", "warmup: 0s");
+    let short = scenario(&short, &quick);
+    assert_eq!((short.duration.0, short.warmup.0), (Duration::from_millis(100), Duration::ZERO));
+    assert_eq!(scenario(EXAMPLE, &Overrides { repeats: Some(6), ..quick }).repeats, 6);
+}
+
+#[test]
+fn hosts_and_paths_are_named_by_number() {
+    let text = "name: x\ngateways: [weir]\nloads: { full: { model: closed } }\ntopology: { domains: 3, paths: 2, rewrite: / }\n";
+    let topology = read(text).unwrap().scenario.topology;
+    assert_eq!(topology.hosts(), ["d0001.gateway.test", "d0002.gateway.test", "d0003.gateway.test"]);
+    assert_eq!(topology.paths(), ["/get/1", "/get/2"]);
+    assert_eq!(topology.rewrite.as_deref(), Some("/"));
+}
+
+#[test]
+fn workers_follow_the_limits_rounded_up() {
+    let of = |limits: &str| {
+        let text =
+            format!("name: x\ngateways: [weir]\nloads: {{ full: {{ model: closed }} }}\nlimits: {limits}\n");
+        let scenario = read(&text).unwrap().scenario;
+        (scenario.data_workers(), scenario.origin_workers())
+    };
+    assert_eq!(of("{}"), (1, 1));
+    assert_eq!(of("{ data: { cpus: 0.5 }, origin: { cpus: 1.5 } }"), (1, 2));
+}
