@@ -212,6 +212,22 @@ fn hosts_that_are_refused() {
 }
 
 #[test]
+fn of_several_faults_in_the_grammar_the_first_is_named() {
+    let faults = [
+        ("GET /#a HTTP/1.1", "target_fragment"),
+        ("GET /\u{e9} HTTP/1.1", "target_byte"),
+        ("GET / HTTP/2.0", "version_unsupported"),
+        ("GET / HTTP/1.1\r\nX: y\nHost: a", "bare_lf"),
+        ("GET / HTTP/1.1\r\nX: y\r\n z", "folding"),
+    ];
+    for (first, expected) in faults {
+        for later in ["X : y", "X: \u{0}", "X: y\n", "(: y"] {
+            check(&format!("{first}\r\n{later}\r\n\r\n"), Err(expected));
+        }
+    }
+}
+
+#[test]
 fn a_line_that_ends_in_lf_is_refused_at_every_line() {
     let whole = "POST /a HTTP/1.1\r\nHost: a\r\nX: \r\nContent-Length: 0\r\n\r\n";
     for (at, _) in whole.match_indices("\r\n") {
