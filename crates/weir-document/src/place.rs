@@ -20,7 +20,8 @@ fn exact_place(text: &str, path: &[&str]) -> Option<(u64, u64)> {
     let found = Cell::new(None);
     let seek = Seek { path, found: &found };
     // Errors of the document itself do not matter here, and the seek ends by one when it has found its value.
-    let _ = serde_saphyr::with_deserializer_from_str(text, |document| seek.deserialize(document));
+    let read = |document: serde_saphyr::Deserializer<'_, '_>| seek.deserialize(document);
+    let _ = serde_saphyr::with_deserializer_from_str_with_options(text, crate::yaml::options(), read);
     found.get()
 }
 
@@ -112,7 +113,8 @@ impl<'de> Visitor<'de> for Seek<'_> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "name: side\nloads:\n  full: { model: closed, connections: 10 }\nlist:\n  - a\n  - { b: 1 }\n";
+    const TEXT: &str =
+        "name: side\nloads:\n  full: { model: closed, connections: 10 }\nlist:\n  - a\n  - { b: 1 }\n";
 
     #[track_caller]
     fn check(path: &str, expected: Option<(u64, u64)>) {

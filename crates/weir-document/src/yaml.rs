@@ -1,8 +1,8 @@
 //! YAML through `serde-saphyr`, with limits that stop bombs and not large files.
 
 use serde::de::DeserializeOwned;
-use serde_saphyr::Error;
 use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{Error, Options};
 
 use crate::error::{DocumentError, Finding, offset_of, readable_type};
 
@@ -16,7 +16,12 @@ const EVENTS_MAX: usize = 100_000_000;
 const ALIAS_EVENTS_MAX: usize = 2_000_000;
 
 pub(crate) fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result<T, DocumentError> {
-    let options = serde_saphyr::options! {
+    serde_saphyr::from_str_with_options(text, options()).map_err(|error| located(source_name, text, &error))
+}
+
+/// How YAML is read, everywhere in weir.
+pub(crate) fn options() -> Options {
+    serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: EVENTS_MAX,
             max_nodes: EVENTS_MAX,
@@ -35,8 +40,7 @@ pub(crate) fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIAS_EVENTS_MAX },
         strict_booleans: true,
         with_snippet: false,
-    };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| located(source_name, text, &error))
+    }
 }
 
 fn located(source_name: &str, text: &str, error: &Error) -> DocumentError {

@@ -293,6 +293,32 @@ fn one_anchor_may_serve_a_hundred_thousand_routes() {
     check_routes("routes.yaml", &text);
 }
 
+#[test]
+fn long_lines_are_no_limit() {
+    let names: Vec<String> = (0..2_000).map(|i| format!("/get/{i}")).collect();
+    let list = names.join(", ");
+    for text in [
+        format!("exact: [{list}]\n"),
+        format!("{{ exact: [{list}] }}"),
+        format!("{{ \"exact\": [ {list} ] }}"),
+        format!("exact:\n{}", names.iter().map(|name| format!("  - {name}\n")).collect::<String>()),
+    ] {
+        let read: BTreeMap<String, Vec<String>> = read("long.yaml", &text).unwrap();
+        assert_eq!(read["exact"], names);
+    }
+    let nested: Vec<Vec<String>> = read("long.yaml", &format!("- [{list}]\n- [{list}]\n")).unwrap();
+    assert_eq!(nested, [names.clone(), names]);
+}
+
+#[test]
+fn the_place_of_a_route_is_found_in_a_large_file_too() {
+    let mut text = "routes:\n".to_owned();
+    for i in 0..ROUTES {
+        writeln!(text, "  - {{ path: /api/{i}, backend: b }}").unwrap();
+    }
+    assert_eq!(weir_document::place(&text, &["routes", "99999", "backend"]), Some((100_001, 34)));
+}
+
 #[derive(Serialize, Deserialize, Debug, PartialEq)]
 struct Quantities {
     time: Time,
