@@ -12,7 +12,8 @@ use crate::problem::Problem;
 
 const WORKERS_MAX: u32 = 1024;
 const HEAD_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
-const FIELDS: std::ops::RangeInclusive<u32> = 8..=1000;
+/// The parser keeps its slots for fields on the stack, which is where the upper end comes from.
+const FIELDS: std::ops::RangeInclusive<u32> = 8..=128;
 const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Whether `resource` is right by itself. `key` is its place in messages.

@@ -1,3 +1,115 @@
-//! The `weir-gateway` program.
+//! The `weir-gateway` program: a configuration source, the data plane and the admin server put together.
 
-fn main() {}
+mod signals;
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use weir_control::FileSource;
+use weir_dataplane::{Gateway, GatewayError, serve_admin};
+
+use crate::signals::{Request, Signals};
+
+/// An HTTP/1.1 gateway: routes by host and path, upstream keep-alive, reloads without a lost request.
+///
+/// SIGHUP reads the configuration again; a bad one is reported and changes nothing. SIGTERM drains: the exchanges in
+/// progress end, nothing new begins.
+#[derive(Debug, Parser)]
+#[command(name = "weir-gateway", version, max_term_width = 100)]
+struct Args {
+    /// The configuration file, YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Serve /healthz, /readyz, /metrics and /stats here
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<SocketAddr>,
+    /// Only check the configuration
+    #[arg(long)]
+    check: bool,
+}
+
+/// What went wrong, in the words of the exit code.
+enum Failure {
+    /// Exit code 2: the configuration or the command line.
+    Use(Vec<String>),
+    /// Exit code 3: the environment.
+    Environment(String),
+}
+
+fn main() -> ExitCode {
+    let (code, lines) = match run(&Args::parse()) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Use(lines)) => (2, lines),
+        Err(Failure::Environment(line)) => (3, vec![format!("weir-gateway: {line}")]),
+    };
+    report(&lines);
+    ExitCode::from(code)
+}
+
+fn run(args: &Args) -> Result<(), Failure> {
+    let mut source = FileSource::new(&args.config);
+    let table = source.load().map_err(|error| Failure::Use(error.lines()))?;
+    if args.check {
+        say(&format!("{}: good", args.config.display()));
+        return Ok(());
+    }
+    let environment = |error: std::io::Error| Failure::Environment(error.to_string());
+    // Before the first thread starts: no signal may come to a program that does not yet listen for it.
+    let mut signals = Signals::listen().map_err(environment)?;
+    signals::raise_open_files_limit();
+    let gateway = Arc::new(Gateway::start(table).map_err(failure_of)?);
+    for address in gateway.addresses() {
+        say(&format!("listening on {address}"));
+    }
+    if let Some(address) = args.admin {
+        let bound = serve_admin(address, Arc::clone(&gateway)).map_err(|error| {
+            Failure::Environment(format!("cannot serve the admin interface on {address}: {error}"))
+        })?;
+        say(&format!("admin on {bound}"));
+    }
+    say("ready");
+    while let Request::Reload = signals.next_request() {
+        reload(&mut source, &gateway);
+    }
+    gateway.drain();
+    match gateway.join() {
+        true => Ok(()),
+        false => Err(Failure::Environment("a worker ended by a panic".to_owned())),
+    }
+}
+
+fn reload(source: &mut FileSource, gateway: &Gateway) {
+    let outcome = source.load().map_err(|error| error.lines()).and_then(|table| {
+        let version = table.version;
+        gateway.apply(table).map_err(|error| vec![error.to_string()])?;
+        Ok(version)
+    });
+    match outcome {
+        Ok(version) => say(&format!("reloaded {}, version {version}", source.path().display())),
+        Err(mut lines) => {
+            lines.push("weir-gateway: the former configuration stays in force".to_owned());
+            report(&lines);
+        }
+    }
+}
+
+fn failure_of(error: GatewayError) -> Failure {
+    Failure::Environment(error.to_string())
+}
+
+/// A line on standard output. Whoever started the gateway may have stopped reading; that is no reason to end.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+fn report(lines: &[String]) {
+    let mut err = std::io::stderr().lock();
+    for line in lines {
+        let _ = writeln!(err, "{line}");
+    }
+}

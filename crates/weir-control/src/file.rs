@@ -1,0 +1,203 @@
+//! A file as a source: read whole, validated whole, in force whole or not at all.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use weir_config::{Batch, Change, Configuration, Key, Policy, Problem, Resource, State, Table};
+use weir_document::DocumentError;
+
+/// A configuration file, and what of it is in force.
+#[derive(Debug)]
+pub struct FileSource {
+    path: PathBuf,
+    version: u64,
+    /// What the file last said, to tell changes from what stayed.
+    resources: BTreeMap<Key, Resource>,
+    state: State,
+}
+
+/// Why a file did not come into force.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The environment's fault.
+    #[error("{path}: cannot be read: {error}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The file's fault: it is no document of the right form.
+    #[error("{0}")]
+    Document(DocumentError),
+    /// The file's fault: what it says does not hold together.
+    #[error("{}", .0.first().map_or("", |p| &p.message))]
+    Problems(Vec<PlacedProblem>),
+}
+
+/// A problem with its line in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedProblem {
+    /// `gateway.yaml:3:5: routes[0].backend: no backend is named `apy``
+    pub message: String,
+    /// What would be right, where that can be told.
+    pub remedy: Option<String>,
+}
+
+impl SourceError {
+    /// Every problem as a line, each followed by its remedy.
+    pub fn lines(&self) -> Vec<String> {
+        let with_remedy = |message: String, remedy: Option<&str>| {
+            let help = remedy.filter(|r| !r.is_empty()).map(|r| format!("  help: {r}"));
+            [Some(message), help].into_iter().flatten()
+        };
+        match self {
+            SourceError::Unreadable { .. } => {
+                with_remedy(self.to_string(), Some("name a file that exists and may be read")).collect()
+            }
+            SourceError::Document(error) => with_remedy(error.to_string(), Some(&error.remedy)).collect(),
+            SourceError::Problems(problems) => {
+                problems.iter().flat_map(|p| with_remedy(p.message.clone(), p.remedy.as_deref())).collect()
+            }
+        }
+    }
+}
+
+impl FileSource {
+    /// A source that has read nothing so far.
+    pub fn new(path: impl Into<PathBuf>) -> FileSource {
+        FileSource { path: path.into(), version: 0, resources: BTreeMap::new(), state: State::default() }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the file and compiles what it says now.
+    ///
+    /// # Errors
+    /// When it can't be read or is not right; what was in force before stays so.
+    pub fn load(&mut self) -> Result<Arc<Table>, SourceError> {
+        let name = self.path.display().to_string();
+        let text = std::fs::read_to_string(&self.path)
+            .map_err(|error| SourceError::Unreadable { path: name.clone(), error })?;
+        let configuration: Configuration =
+            weir_document::read(&name, &text).map_err(SourceError::Document)?;
+        let resources: BTreeMap<Key, Resource> = configuration.into_resources().into_iter().collect();
+        let batch = self.changes_to(&resources);
+        let applied = self.state.apply(batch);
+        match applied.table {
+            Some(table) => {
+                self.version += 1;
+                self.resources = resources;
+                Ok(table)
+            }
+            None => {
+                let placed = |(_, problem): (Key, Problem)| place(&name, &text, problem);
+                Err(SourceError::Problems(applied.refused.into_iter().map(placed).collect()))
+            }
+        }
+    }
+
+    /// What has to change for `resources` to be what there is.
+    fn changes_to(&self, resources: &BTreeMap<Key, Resource>) -> Batch {
+        let gone = self.resources.keys().filter(|k| !resources.contains_key(k));
+        let is_new = |(key, resource): &(&Key, &Resource)| self.resources.get(key) != Some(resource);
+        let new = resources.iter().filter(is_new);
+        let changes = gone
+            .map(|key| Change::Remove(key.clone()))
+            .chain(new.map(|(key, resource)| Change::Put(key.clone(), resource.clone())))
+            .collect();
+        Batch { version: self.version + 1, policy: Policy::AllOrNothing, changes }
+    }
+}
+
+fn place(name: &str, text: &str, problem: Problem) -> PlacedProblem {
+    let at = weir_document::place(text, &steps(&problem.place));
+    let at = at.map_or(String::new(), |(line, column)| format!("{line}:{column}:"));
+    let separator = if at.is_empty() { "" } else { ":" };
+    let message = format!("{name}{separator}{}: {problem}", at.trim_end_matches(':'));
+    PlacedProblem { message, remedy: problem.remedy }
+}
+
+/// `routes[3].backend` as `routes`, `3`, `backend`.
+fn steps(place: &str) -> Vec<&str> {
+    place.split(['.', '[', ']']).filter(|step| !step.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "listeners: [{ address: 127.0.0.1:8080 }]\nroutes:\n  - path: /\n    backend: api\n\
+                        backends:\n  api: { endpoints: [127.0.0.1:9000] }\n";
+
+    fn file(text: &str) -> (tempfile::TempDir, FileSource) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gateway.yaml");
+        std::fs::write(&path, text).unwrap();
+        (dir, FileSource::new(path))
+    }
+
+    /// The lines for a file with this text, without the directory.
+    fn check_refused(text: &str, expected: &[&str]) {
+        let (dir, mut source) = file(text);
+        let prefix = format!("{}/", dir.path().display());
+        let lines: Vec<String> =
+            source.load().unwrap_err().lines().iter().map(|l| l.replace(&prefix, "")).collect();
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn problems_come_with_their_line() {
+        check_refused(
+            &GOOD.replace("backend: api", "backend: apy"),
+            &[
+                "gateway.yaml:4:14: routes[0].backend: no backend is named `apy`",
+                "  help: did you mean `api`?",
+            ],
+        );
+        check_refused(
+            &GOOD.replace("routes:", "route:"),
+            &["gateway.yaml:2:1: unknown field `route`", "  help: did you mean `routes`?"],
+        );
+        check_refused(
+            &format!("{GOOD}timeouts: {{ idle: 0s }}\n"),
+            &[
+                "gateway.yaml:7:19: timeouts.idle: 0s is not within 1ns and 30 days",
+                "  help: everything has a limit",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_bad_file_leaves_the_former_one_in_force() {
+        let (_dir, mut source) = file(GOOD);
+        let first = source.load().unwrap();
+        std::fs::write(source.path(), GOOD.replace("path: /", "path: x")).unwrap();
+        assert!(source.load().is_err());
+        std::fs::write(source.path(), GOOD).unwrap();
+        let again = source.load().unwrap();
+        assert!(again.version > first.version);
+        assert!(again.find("any", "/x").is_some());
+    }
+
+    #[test]
+    fn json_is_read_too() {
+        let (_dir, mut source) = file(
+            r#"{"listeners":[{"address":"127.0.0.1:1"}],"routes":[{"exact":["/a"],"backend":"b"}],
+               "backends":{"b":{"endpoints":[]}}}"#,
+        );
+        assert!(source.load().unwrap().find("h", "/a").is_some());
+    }
+
+    #[test]
+    fn a_missing_file_is_the_environments_fault() {
+        let error = FileSource::new("/nowhere/gateway.yaml").load().unwrap_err();
+        assert!(matches!(error, SourceError::Unreadable { .. }));
+        assert!(error.lines()[0].starts_with("/nowhere/gateway.yaml: cannot be read"));
+    }
+}

@@ -1,0 +1,115 @@
+//! Bodies on their way: taken out of one framing and put into another.
+
+use weir_http::{BodyDecoder, BodyError, CHUNK_END, Framing, append_chunk_header, append_last_chunk};
+
+use crate::buffer::Buffer;
+
+/// One body in progress. Chunk extensions end here; trailers go on where the next framing is chunked too.
+#[derive(Debug)]
+pub(crate) struct BodyPump {
+    decoder: BodyDecoder,
+    to_chunks: bool,
+    /// Payload bytes that may still come.
+    allowed: u64,
+    done: bool,
+}
+
+/// Why a body can't go on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BodyFault {
+    /// It is larger than allowed.
+    TooLarge,
+    /// Its framing is broken.
+    Malformed(BodyError),
+}
+
+impl BodyPump {
+    /// For a body framed so, to be passed on in chunks or as it is.
+    #[inline]
+    pub(crate) fn new(framing: Framing, to_chunks: bool, allowed: u64) -> BodyPump {
+        let decoder = BodyDecoder::new(framing);
+        let done = decoder.is_done();
+        BodyPump { decoder, to_chunks, allowed, done }
+    }
+
+    /// Whether its end was passed on.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Appends to `out` what `inbound` has of the body.
+    #[inline]
+    pub(crate) fn pass(&mut self, inbound: &mut Buffer, out: &mut Vec<u8>) -> Result<(), BodyFault> {
+        while !self.done && !inbound.is_empty() {
+            let step = self.decoder.step(inbound.data()).map_err(BodyFault::Malformed)?;
+            let data = &inbound.data()[step.data];
+            self.allowed = self.allowed.checked_sub(data.len() as u64).ok_or(BodyFault::TooLarge)?;
+            if self.to_chunks && !data.is_empty() {
+                append_chunk_header(out, data.len());
+                out.extend_from_slice(data);
+                out.extend_from_slice(CHUNK_END);
+            } else {
+                out.extend_from_slice(data);
+            }
+            inbound.consume(step.consumed);
+            if step.done {
+                self.end(out);
+            }
+        }
+        Ok(())
+    }
+
+    /// The sender has closed: an error unless that is the body's end.
+    pub(crate) fn close(&mut self, out: &mut Vec<u8>) -> Result<(), BodyError> {
+        self.decoder.finish()?;
+        self.end(out);
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        if self.to_chunks && !self.done {
+            append_last_chunk(out, self.decoder.trailers());
+        }
+        self.done = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Buffers;
+
+    fn check(framing: Framing, to_chunks: bool, input: &str, expected: &str) {
+        let (stock, mut buffer, mut out) = (Buffers::default(), Buffer::default(), Vec::new());
+        let mut pump = BodyPump::new(framing, to_chunks, 100);
+        for byte in input.bytes() {
+            buffer.room(&stock)[0] = byte;
+            buffer.filled(1);
+            pump.pass(&mut buffer, &mut out).unwrap();
+        }
+        if framing == Framing::UntilClose {
+            pump.close(&mut out).unwrap();
+        }
+        assert!(pump.is_done());
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn bodies_change_their_framing() {
+        check(Framing::Length(3), false, "abc", "abc");
+        check(Framing::Chunked, true, "1;x=y\r\na\r\n0\r\nX-T: 1\r\n\r\n", "1\r\na\r\n0\r\nX-T: 1\r\n\r\n");
+        check(Framing::Chunked, false, "2\r\nab\r\n0\r\n\r\n", "ab");
+        check(Framing::UntilClose, true, "ab", "1\r\na\r\n1\r\nb\r\n0\r\n\r\n");
+        check(Framing::UntilClose, false, "ab", "ab");
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused() {
+        let (stock, mut buffer) = (Buffers::default(), Buffer::default());
+        buffer.room(&stock)[..9].copy_from_slice(b"4\r\nabcd\r\n");
+        buffer.filled(9);
+        let mut pump = BodyPump::new(Framing::Chunked, true, 3);
+        assert!(matches!(pump.pass(&mut buffer, &mut Vec::new()), Err(BodyFault::TooLarge)));
+    }
+}

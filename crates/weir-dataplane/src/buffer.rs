@@ -1,0 +1,148 @@
+//! Buffers that a connection has only while there is something in them.
+//!
+//! A connection that waits holds none: the buffer is taken from the worker's stock for each read, and handed back when
+//! nothing came. So memory grows with exchanges in progress, not with connections.
+
+use std::cell::RefCell;
+
+/// What a buffer holds at first; heads may let it grow up to their limit.
+pub(crate) const BUFFER_BYTES: usize = 32 * 1024;
+
+/// How many unused buffers of each kind a worker keeps.
+const STOCK: usize = 64;
+
+/// A worker's unused buffers.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    stores: RefCell<Vec<Vec<u8>>>,
+    outputs: RefCell<Vec<Vec<u8>>>,
+}
+
+/// Bytes that were read and not yet used.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    /// Empty while nothing is held.
+    store: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Buffers {
+    /// An empty vector with room to write into.
+    pub(crate) fn output(&self) -> Vec<u8> {
+        self.outputs.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+    }
+
+    pub(crate) fn put_output(&self, mut output: Vec<u8>) {
+        let mut outputs = self.outputs.borrow_mut();
+        if outputs.len() < STOCK && output.capacity() <= 4 * BUFFER_BYTES {
+            output.clear();
+            outputs.push(output);
+        }
+    }
+
+    fn store(&self) -> Vec<u8> {
+        self.stores.borrow_mut().pop().unwrap_or_else(|| vec![0; BUFFER_BYTES])
+    }
+
+    fn put_store(&self, store: Vec<u8>) {
+        let mut stores = self.stores.borrow_mut();
+        if stores.len() < STOCK && store.len() == BUFFER_BYTES {
+            stores.push(store);
+        }
+    }
+}
+
+impl Buffer {
+    #[inline]
+    pub(crate) fn data(&self) -> &[u8] {
+        &self.store[self.start..self.end]
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    #[inline]
+    pub(crate) fn consume(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.end - self.start);
+        self.start += bytes;
+    }
+
+    /// Room to read into, never empty; what is held moves to the front or the room grows where there is none.
+    #[inline]
+    pub(crate) fn room(&mut self, stock: &Buffers) -> &mut [u8] {
+        if self.is_empty() {
+            (self.start, self.end) = (0, 0);
+            if self.store.is_empty() {
+                self.store = stock.store();
+            }
+        } else if self.end == self.store.len() {
+            if self.start > 0 {
+                self.store.copy_within(self.start..self.end, 0);
+                (self.start, self.end) = (0, self.end - self.start);
+            } else {
+                self.store.resize(self.store.len() * 2, 0);
+            }
+        }
+        &mut self.store[self.end..]
+    }
+
+    /// So many bytes were read into the room.
+    #[inline]
+    pub(crate) fn filled(&mut self, bytes: usize) {
+        self.end += bytes;
+    }
+
+    /// Hands the memory back if nothing is held.
+    #[inline]
+    pub(crate) fn release_if_empty(&mut self, stock: &Buffers) {
+        if self.is_empty() && !self.store.is_empty() {
+            (self.start, self.end) = (0, 0);
+            stock.put_store(std::mem::take(&mut self.store));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(buffer: &mut Buffer, stock: &Buffers, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let room = buffer.room(stock);
+            let taken = room.len().min(rest.len());
+            room[..taken].copy_from_slice(&rest[..taken]);
+            buffer.filled(taken);
+            rest = &rest[taken..];
+        }
+    }
+
+    #[test]
+    fn keeps_bytes_in_order_while_it_moves_and_grows() {
+        let (stock, mut buffer) = (Buffers::default(), Buffer::default());
+        let bytes: Vec<u8> = (0..BUFFER_BYTES * 3).map(|n| (n % 251) as u8).collect();
+        put(&mut buffer, &stock, &bytes[..BUFFER_BYTES]);
+        buffer.consume(100);
+        put(&mut buffer, &stock, &bytes[BUFFER_BYTES..]);
+        assert!(buffer.data() == &bytes[100..]);
+        buffer.consume(bytes.len() - 100);
+        buffer.release_if_empty(&stock);
+        assert!(stock.stores.borrow().is_empty(), "a grown buffer is not kept");
+    }
+
+    #[test]
+    fn hands_its_memory_back_when_nothing_is_held() {
+        let (stock, mut buffer) = (Buffers::default(), Buffer::default());
+        put(&mut buffer, &stock, b"ab");
+        buffer.release_if_empty(&stock);
+        assert_eq!(buffer.data(), b"ab");
+        buffer.consume(2);
+        buffer.release_if_empty(&stock);
+        assert_eq!(stock.stores.borrow().len(), 1);
+        put(&mut buffer, &stock, b"c");
+        assert_eq!(buffer.data(), b"c");
+        assert!(stock.stores.borrow().is_empty());
+    }
+}

@@ -1,0 +1,119 @@
+//! Why an exchange did not end well: a closed list, the same in answers, counters and tests.
+
+use weir_http::{BodyError, HeadError};
+
+macro_rules! causes {
+    ($($variant:ident $name:literal $status:literal $text:literal;)*) => {
+        /// What went wrong. Clients read its name in `X-Weir-Error`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Cause {
+            $(#[doc = $text] $variant,)*
+        }
+
+        impl Cause {
+            /// Every cause, in the order of the counters.
+            pub const ALL: &[Cause] = &[$(Cause::$variant,)*];
+
+            /// The name in `X-Weir-Error` and in counters.
+            pub fn name(self) -> &'static str {
+                match self { $(Cause::$variant => $name,)* }
+            }
+
+            /// The status that answers it, where it is still possible to answer.
+            pub fn status(self) -> u16 {
+                match self { $(Cause::$variant => $status,)* }
+            }
+
+            /// One sentence for the answer's body.
+            pub fn text(self) -> &'static str {
+                match self { $(Cause::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+causes! {
+    MalformedRequest "malformed_request" 400 "the request's head is not HTTP/1.1";
+    MalformedBody "malformed_body" 400 "the request's body breaks its framing";
+    BadPath "bad_path" 400 "the path has dot segments, plain or encoded";
+    NoRoute "no_route" 404 "no route takes this host and path";
+    HeadTimeout "head_timeout" 408 "the request's head did not come in time";
+    BodyTimeout "body_timeout" 408 "the request's body stopped coming";
+    BodyTooLarge "body_too_large" 413 "the request's body is larger than the limit";
+    TargetTooLong "target_too_long" 414 "the request's target is longer than the limit";
+    Expectation "expectation" 417 "the only expectation known is 100-continue";
+    HeadTooLarge "head_too_large" 431 "the request's head is larger than the limit";
+    UnsupportedCoding "unsupported_coding" 501 "the only transfer coding known is chunked";
+    ConnectUnsupported "connect_unsupported" 501 "CONNECT is not served here";
+    ConnectFailed "upstream_connect_failed" 502 "the upstream takes no connections";
+    UpstreamClosed "upstream_closed" 502 "the upstream closed before it answered";
+    UpstreamMalformed "upstream_malformed" 502 "the upstream's answer is not HTTP/1.1";
+    NoEndpoint "no_endpoint" 503 "the backend has no endpoint";
+    UpstreamLimit "upstream_limit" 503 "the backend's connections are at their limit";
+    ConnectionLimit "connection_limit" 503 "the gateway's connections are at their limit";
+    OutOfSockets "out_of_sockets" 503 "the gateway has no sockets left";
+    ConnectTimeout "upstream_connect_timeout" 504 "the upstream did not take the connection in time";
+    ResponseTimeout "upstream_response_timeout" 504 "the upstream did not answer in time";
+    UpstreamWriteTimeout "upstream_write_timeout" 504 "the upstream stopped reading the request";
+    UnsupportedVersion "unsupported_version" 505 "the versions known are HTTP/1.0 and HTTP/1.1";
+    UpstreamTruncated "upstream_truncated" 502 "the upstream's answer broke off";
+    UpstreamStalled "upstream_stalled" 504 "the upstream stopped in the middle of its answer";
+    ClientClosed "client_closed" 400 "the client closed in the middle of the exchange";
+    ClientStalled "client_stalled" 408 "the client stopped reading the answer";
+}
+
+impl Cause {
+    /// The position among [`Cause::ALL`].
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The cause of a request's head that was refused.
+    pub(crate) fn of_head(error: HeadError) -> Cause {
+        match error.status() {
+            414 => Cause::TargetTooLong,
+            417 => Cause::Expectation,
+            431 => Cause::HeadTooLarge,
+            501 => Cause::UnsupportedCoding,
+            505 => Cause::UnsupportedVersion,
+            _ => Cause::MalformedRequest,
+        }
+    }
+
+    /// The cause of a request's body that was refused.
+    pub(crate) fn of_body(error: BodyError) -> Cause {
+        match error {
+            BodyError::Truncated => Cause::ClientClosed,
+            BodyError::TrailersTooLarge => Cause::HeadTooLarge,
+            _ => Cause::MalformedBody,
+        }
+    }
+
+    /// Whether a time limit ended it.
+    pub fn is_timeout(self) -> bool {
+        matches!(
+            self,
+            Cause::HeadTimeout
+                | Cause::BodyTimeout
+                | Cause::ConnectTimeout
+                | Cause::ResponseTimeout
+                | Cause::UpstreamWriteTimeout
+                | Cause::UpstreamStalled
+                | Cause::ClientStalled
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_positions_right() {
+        for (index, cause) in Cause::ALL.iter().enumerate() {
+            assert_eq!(cause.index(), index);
+            assert!((400..=505).contains(&cause.status()));
+            assert_eq!(Cause::ALL.iter().filter(|c| c.name() == cause.name()).count(), 1);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! A client's connection: one exchange after the other, until one of them ends it.
+//!
+//! ```text
+//!            +--------------------------------- keep-alive ------------------------------+
+//!            v                                                                            |
+//! accept -> idle -> head in part -> planned -> exchange (upstream, body, response) -> answered
+//!            |           |             |               |                                  |
+//!            +- closed   +- 4xx -------+- 4xx, 5xx ----+- 5xx, or cut in the middle       +- close
+//! ```
+
+use std::rc::Rc;
+
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+
+use crate::buffer::Buffer;
+use crate::cause::Cause;
+use crate::io::{Fault, Io};
+use crate::listener::Listening;
+use crate::request::{Incoming, Plan, plan};
+use crate::respond::Refusal;
+use crate::snapshot::Snapshot;
+use crate::wheel::Timer;
+use crate::worker::Worker;
+
+/// A client's connection during its exchanges.
+pub(crate) struct Client<'a> {
+    pub(crate) io: Io<'a>,
+    pub(crate) listening: &'a Listening,
+    pub(crate) reader: ReadHalf<'a>,
+    pub(crate) writer: WriteHalf<'a>,
+    /// Read and not yet used: the rest of a body, or requests sent ahead.
+    pub(crate) inbound: Buffer,
+}
+
+/// What an exchange leaves of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// It serves the next request.
+    Next,
+    /// It is closed.
+    Close,
+    /// It is closed once the client had time to read the answer.
+    Linger,
+    /// It is reset: the answer broke off, and must not look whole.
+    Cut,
+}
+
+/// Serves a client to its end.
+pub(crate) async fn serve(worker: Rc<Worker>, listening: Rc<Listening>, mut stream: TcpStream) {
+    let seat = Seat::take(worker, listening);
+    let (reader, writer) = stream.split();
+    let io = Io { worker: &seat.worker, timer: &seat.timer };
+    let mut client = Client { io, listening: &seat.listening, reader, writer, inbound: Buffer::default() };
+    let after = loop {
+        match client.serve_one().await {
+            After::Next => {}
+            end => break end,
+        }
+    };
+    if after == After::Linger {
+        io.linger(&mut client.reader, &mut client.writer, &mut client.inbound).await;
+    }
+    drop(client);
+    if after == After::Cut {
+        // A reset, not an orderly end. Where it can't be had, the missing end of the body still tells.
+        let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(std::time::Duration::ZERO));
+    }
+}
+
+/// Tells a client that there is no place for it.
+pub(crate) async fn refuse_connection(worker: Rc<Worker>, listening: Rc<Listening>, mut stream: TcpStream) {
+    listening.told.set(listening.told.get() + 1);
+    let timer = worker.wheel.timer(listening.id);
+    let io = Io { worker: &worker, timer: &timer };
+    let (mut reader, mut writer) = stream.split();
+    let mut answer = Vec::new();
+    Refusal::new(Cause::ConnectionLimit).append(&mut answer, worker.date.text().as_bytes());
+    if io.write_all(&mut writer, &answer, &mut 0, 1).await.is_ok() {
+        io.linger(&mut reader, &mut writer, &mut Buffer::default()).await;
+    }
+    worker.wheel.forget(&timer);
+    listening.told.set(listening.told.get() - 1);
+}
+
+impl Client<'_> {
+    /// Waits for a request and answers it.
+    async fn serve_one(&mut self) -> After {
+        let buffers = &self.io.worker.buffers;
+        let mut out = Vec::new();
+        let (incoming, snapshot) = match self.next_request(&mut out).await {
+            Ok(next) => next,
+            Err(after) => return after,
+        };
+        self.listening.counters.requests.add(1);
+        let after = match incoming {
+            Incoming::Request(plan) => self.exchange(&plan, &snapshot, &mut out).await,
+            Incoming::Refused(refusal, head_len) => {
+                self.inbound.consume(head_len);
+                self.refuse(refusal, &snapshot).await
+            }
+            Incoming::Partial => After::Close,
+        };
+        buffers.put_output(out);
+        after
+    }
+
+    /// Reads a whole head; the upstream's is appended to `out`.
+    async fn next_request(&mut self, out: &mut Vec<u8>) -> Result<(Incoming, Rc<Snapshot>), After> {
+        let Io { worker, timer } = self.io;
+        let mut is_partial = false;
+        loop {
+            let snapshot = worker.snapshot();
+            if self.inbound.is_empty() {
+                timer.arm_idle(&worker.wheel, self.idle_ticks(&snapshot));
+            } else {
+                if out.capacity() == 0 {
+                    *out = worker.buffers.output();
+                }
+                match plan(self.inbound.data(), &snapshot, out) {
+                    Incoming::Partial if is_partial => {}
+                    Incoming::Partial => {
+                        is_partial = true;
+                        timer.arm(&worker.wheel, snapshot.ticks.head);
+                    }
+                    whole => return Ok((whole, snapshot)),
+                }
+            }
+            match self.io.read_armed(&mut self.reader, &mut self.inbound).await {
+                Ok(bytes) if bytes > 0 => {}
+                Err(Fault::Timeout) if !self.inbound.is_empty() => {
+                    return Ok((Incoming::Refused(Refusal::new(Cause::HeadTimeout), 0), snapshot));
+                }
+                Ok(_) if !self.inbound.is_empty() => {
+                    self.listening.counters.failure(Cause::ClientClosed);
+                    return Err(After::Close);
+                }
+                _ => return Err(After::Close),
+            }
+        }
+    }
+
+    fn idle_ticks(&self, snapshot: &Snapshot) -> u32 {
+        let ticks = snapshot.ticks.idle;
+        if self.is_draining() { ticks.min(self.io.worker.last_request_ticks()) } else { ticks }
+    }
+
+    /// Whether the connection should end with the answer in progress.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.io.worker.is_draining() || self.listening.is_retired()
+    }
+
+    /// Answers for the gateway itself.
+    pub(crate) async fn refuse(&mut self, mut refusal: Refusal, snapshot: &Snapshot) -> After {
+        refusal.close |= self.is_draining();
+        let counters = &self.listening.counters;
+        counters.failure(refusal.cause);
+        counters.response(refusal.cause.status());
+        let Io { worker, .. } = self.io;
+        let mut answer = worker.buffers.output();
+        refusal.append(&mut answer, worker.date.text().as_bytes());
+        let sent = self.io.write_all(&mut self.writer, &answer, &mut 0, snapshot.ticks.write).await;
+        worker.buffers.put_output(answer);
+        match sent {
+            Err(_) => After::Close,
+            Ok(()) if refusal.close => After::Linger,
+            Ok(()) => After::Next,
+        }
+    }
+
+    /// Answers for an exchange that failed before its response began.
+    pub(crate) async fn fail(
+        &mut self,
+        cause: Cause,
+        plan: &Plan,
+        request_done: bool,
+        snapshot: &Snapshot,
+    ) -> After {
+        let refusal = Refusal {
+            head_only: plan.response_to == weir_http::ResponseTo::Head,
+            close: !request_done || !plan.keep_alive || plan.version == weir_http::Version::Http10,
+            ..Refusal::new(cause)
+        };
+        self.refuse(refusal, snapshot).await
+    }
+}
+
+/// A connection's place in the counts and on the wheel, given up however its task ends.
+struct Seat {
+    worker: Rc<Worker>,
+    listening: Rc<Listening>,
+    timer: Rc<Timer>,
+}
+
+impl Seat {
+    fn take(worker: Rc<Worker>, listening: Rc<Listening>) -> Seat {
+        let timer = worker.wheel.timer(listening.id);
+        worker.open_connections.set(worker.open_connections.get() + 1);
+        listening.counters.open.add(1);
+        Seat { worker, listening, timer }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.worker.wheel.forget(&self.timer);
+        self.worker.open_connections.set(self.worker.open_connections.get() - 1);
+        self.listening.counters.open.subtract(1);
+        self.worker.shared.leave();
+    }
+}

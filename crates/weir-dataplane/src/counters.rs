@@ -1,0 +1,86 @@
+//! Counters that only their worker writes, and anybody sums.
+//!
+//! An increment is a load and a store without a lock prefix: there is one writer. Each set stands on cache lines of
+//! its own, so that workers and scrapes don't pull lines from each other.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::cause::Cause;
+
+/// One number with one writer.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Only the owning worker may call this.
+    #[inline]
+    pub(crate) fn add(&self, amount: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    /// Only the owning worker may call this.
+    #[inline]
+    pub(crate) fn subtract(&self, amount: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(amount), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What one worker counts at one listener.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct ListenerCounters {
+    /// Requests whose head was read to its end, or refused.
+    pub(crate) requests: Counter,
+    /// Responses by the first digit of their status, from 1 (interim ones) to 5.
+    pub(crate) by_class: [Counter; 5],
+    /// By [`Cause::index`].
+    pub(crate) by_cause: [Counter; Cause::ALL.len()],
+    pub(crate) accepted: Counter,
+    pub(crate) open: Counter,
+    /// Connections that left HTTP for another protocol.
+    pub(crate) upgraded: Counter,
+}
+
+impl Default for ListenerCounters {
+    fn default() -> Self {
+        ListenerCounters {
+            requests: Counter::default(),
+            by_class: Default::default(),
+            by_cause: std::array::from_fn(|_| Counter::default()),
+            accepted: Counter::default(),
+            open: Counter::default(),
+            upgraded: Counter::default(),
+        }
+    }
+}
+
+impl ListenerCounters {
+    #[inline]
+    pub(crate) fn response(&self, status: u16) {
+        let class = usize::from(status / 100).clamp(1, 5);
+        self.by_class[class - 1].add(1);
+    }
+
+    pub(crate) fn failure(&self, cause: Cause) {
+        self.by_cause[cause.index()].add(1);
+    }
+}
+
+/// What one worker counts towards the upstreams.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct UpstreamCounters {
+    pub(crate) connects: Counter,
+    pub(crate) connect_failures: Counter,
+    /// Exchanges that found a kept connection.
+    pub(crate) reused: Counter,
+    /// Exchanges sent a second time, after a kept connection turned out closed.
+    pub(crate) retries: Counter,
+    /// Accepting paused for want of file descriptors.
+    pub(crate) accept_pauses: Counter,
+}

@@ -1,0 +1,234 @@
+//! One exchange: the request to an upstream, its response back.
+//!
+//! A request that is whole when it is planned, as nearly all are, leaves in one write and the response is waited for.
+//! One whose body is still coming is passed on while the response may come already; whoever ends first decides.
+//! With two reads and two writes the common exchange is done, and nothing else asks the kernel.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use weir_http::Framing;
+
+use crate::body::{BodyFault, BodyPump};
+use crate::buffer::Buffer;
+use crate::cause::Cause;
+use crate::connection::{After, Client};
+use crate::io::{Fault, Io};
+use crate::listener::Listening;
+use crate::pool::Upstream;
+use crate::request::Plan;
+use crate::response::{Relayed, relay};
+use crate::snapshot::Snapshot;
+use crate::tunnel::tunnel;
+use crate::upstream::{Checkout, checkout};
+
+/// What both directions of an exchange know and tell each other.
+pub(crate) struct Exchange<'a> {
+    pub(crate) io: Io<'a>,
+    pub(crate) listening: &'a Listening,
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) plan: &'a Plan,
+    /// All of the request has left.
+    pub(crate) request_done: Cell<bool>,
+    /// The upstream would not take all of it.
+    pub(crate) request_broken: Cell<bool>,
+    /// Bytes of the request that left.
+    pub(crate) sent: Cell<usize>,
+    /// Some of the response has come.
+    pub(crate) heard: Cell<bool>,
+    /// Some of the final response has left for the client.
+    pub(crate) begun: Cell<bool>,
+}
+
+/// Why the rest of a request can't be passed on.
+enum SendFault {
+    /// The client's doing: the exchange is over.
+    Client(Cause),
+    /// The upstream's doing: it may have answered all the same.
+    Upstream,
+    /// The upstream stopped reading.
+    Stalled,
+}
+
+impl Client<'_> {
+    /// Passes a planned request on, and its response back. `out` has the head for the upstream.
+    #[inline]
+    pub(crate) async fn exchange(&mut self, plan: &Plan, snapshot: &Snapshot, out: &mut Vec<u8>) -> After {
+        self.inbound.consume(plan.head_len);
+        let mut body =
+            BodyPump::new(plan.framing, plan.framing == Framing::Chunked, snapshot.table.limits.body.0);
+        if let Err(fault) = body.pass(&mut self.inbound, out) {
+            return self.fail(cause_of(fault), plan, false, snapshot).await;
+        }
+        self.inbound.release_if_empty(&self.io.worker.buffers);
+        let is_whole = body.is_done();
+        let mut retried = false;
+        loop {
+            let mut checkout = match checkout(self.io, snapshot, plan.backend, retried).await {
+                Ok(checkout) => checkout,
+                Err(cause) => return self.fail(cause, plan, is_whole, snapshot).await,
+            };
+            let x = Exchange::new(self.io, self.listening, snapshot, plan, is_whole);
+            let relayed = if is_whole {
+                self.pass_whole(&x, &mut checkout.upstream, out).await
+            } else {
+                self.pass_streaming(&x, &mut checkout.upstream, out, &mut body).await
+            };
+            match relayed {
+                Ok(relayed) => return self.conclude(&x, relayed, checkout).await,
+                Err(cause) if checkout.reused && !retried && x.may_be_sent_again(cause) => {
+                    retried = true;
+                    self.io.worker.upstreams.retries.add(1);
+                }
+                Err(cause) => return self.break_off(&x, cause).await,
+            }
+        }
+    }
+
+    async fn pass_whole(
+        &mut self,
+        x: &Exchange<'_>,
+        upstream: &mut Upstream,
+        out: &[u8],
+    ) -> Result<Relayed, Cause> {
+        let (mut reader, mut writer) = upstream.stream.split();
+        let mut sent = 0;
+        let written = x.io.write_all(&mut writer, out, &mut sent, x.snapshot.ticks.write).await;
+        x.sent.set(sent);
+        match written {
+            Ok(()) => {}
+            Err(Fault::Timeout) => return Err(Cause::UpstreamWriteTimeout),
+            // It may have answered before it closed.
+            Err(Fault::System(_)) => x.request_broken.set(true),
+        }
+        relay(x, &mut reader, &mut upstream.inbound, &mut self.writer).await
+    }
+
+    /// The request's body goes on while the response may come.
+    async fn pass_streaming(
+        &mut self,
+        x: &Exchange<'_>,
+        upstream: &mut Upstream,
+        out: &mut Vec<u8>,
+        body: &mut BodyPump,
+    ) -> Result<Relayed, Cause> {
+        let (mut from_upstream, mut to_upstream) = upstream.stream.split();
+        let Client { reader, writer, inbound, .. } = self;
+        let mut sending = pin!(send(x, reader, inbound, &mut to_upstream, out, body));
+        let mut relaying = pin!(relay(x, &mut from_upstream, &mut upstream.inbound, writer));
+        let mut is_sending = true;
+        poll_fn(|cx| {
+            if is_sending && let Poll::Ready(sent) = sending.as_mut().poll(cx) {
+                is_sending = false;
+                match sent {
+                    Ok(()) => x.request_done.set(true),
+                    Err(SendFault::Client(cause)) => return Poll::Ready(Err(cause)),
+                    Err(SendFault::Stalled) => return Poll::Ready(Err(Cause::UpstreamWriteTimeout)),
+                    Err(SendFault::Upstream) => x.request_broken.set(true),
+                }
+                x.io.timer.arm(&x.io.worker.wheel, x.snapshot.ticks.response);
+            }
+            relaying.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    async fn conclude(&mut self, x: &Exchange<'_>, relayed: Relayed, checkout: Checkout) -> After {
+        let Checkout { mut upstream, endpoint, .. } = checkout;
+        if relayed.upgraded {
+            tunnel(self, x.snapshot, upstream).await;
+            return After::Close;
+        }
+        let request_passed = x.request_done.get() && !x.request_broken.get();
+        if relayed.upstream_keep && request_passed && upstream.inbound.is_empty() {
+            upstream.inbound.release_if_empty(&x.io.worker.buffers);
+            let most = x.snapshot.table.limits.idle_upstream_connections as usize;
+            endpoint.keep(upstream, x.io.worker.wheel.now(), most);
+        }
+        match relayed.client_keep {
+            true => After::Next,
+            false if x.plan.keep_alive || !x.request_done.get() => After::Linger,
+            false => After::Close,
+        }
+    }
+
+    /// The exchange failed: an answer of our own if none has begun, else the client must see that it broke.
+    async fn break_off(&mut self, x: &Exchange<'_>, cause: Cause) -> After {
+        if x.begun.get() || matches!(cause, Cause::ClientClosed | Cause::ClientStalled) {
+            self.listening.counters.failure(cause);
+            return After::Cut;
+        }
+        self.fail(cause, x.plan, x.request_done.get(), x.snapshot).await
+    }
+}
+
+impl<'a> Exchange<'a> {
+    #[inline]
+    fn new(
+        io: Io<'a>,
+        listening: &'a Listening,
+        snapshot: &'a Snapshot,
+        plan: &'a Plan,
+        is_whole: bool,
+    ) -> Exchange<'a> {
+        Exchange {
+            io,
+            listening,
+            snapshot,
+            plan,
+            request_done: Cell::new(is_whole),
+            request_broken: Cell::new(false),
+            sent: Cell::new(0),
+            heard: Cell::new(false),
+            begun: Cell::new(false),
+        }
+    }
+
+    /// Whether a request that met a connection closed meanwhile may go over a new one: when the upstream can't have
+    /// acted on it, or acting twice is as good as once.
+    fn may_be_sent_again(&self, cause: Cause) -> bool {
+        let bodyless = matches!(self.plan.framing, Framing::None | Framing::Length(0));
+        let harmless = self.sent.get() == 0 || (self.plan.idempotent && bodyless);
+        cause == Cause::UpstreamClosed && self.request_done.get() && !self.heard.get() && harmless
+    }
+}
+
+/// Passes the head in `out` on, then the body as it comes.
+async fn send(
+    x: &Exchange<'_>,
+    from: &mut ReadHalf<'_>,
+    inbound: &mut Buffer,
+    to: &mut WriteHalf<'_>,
+    out: &mut Vec<u8>,
+    body: &mut BodyPump,
+) -> Result<(), SendFault> {
+    let ticks = &x.snapshot.ticks;
+    loop {
+        let mut sent = 0;
+        let written = x.io.write_all(to, out, &mut sent, ticks.write).await;
+        x.sent.set(x.sent.get() + sent);
+        match written {
+            Ok(()) if body.is_done() => return Ok(()),
+            Ok(()) => out.clear(),
+            Err(Fault::Timeout) => return Err(SendFault::Stalled),
+            Err(Fault::System(_)) => return Err(SendFault::Upstream),
+        }
+        while out.is_empty() && !body.is_done() {
+            match x.io.read(from, inbound, ticks.body).await {
+                Ok(0) | Err(Fault::System(_)) => return Err(SendFault::Client(Cause::ClientClosed)),
+                Ok(_) => body.pass(inbound, out).map_err(|f| SendFault::Client(cause_of(f)))?,
+                Err(Fault::Timeout) => return Err(SendFault::Client(Cause::BodyTimeout)),
+            }
+        }
+    }
+}
+
+fn cause_of(fault: BodyFault) -> Cause {
+    match fault {
+        BodyFault::TooLarge => Cause::BodyTooLarge,
+        BodyFault::Malformed(error) => Cause::of_body(error),
+    }
+}

@@ -1,0 +1,141 @@
+//! Reading, writing and connecting, each under the connection's deadline.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+
+use crate::buffer::Buffer;
+use crate::wheel::Timer;
+use crate::worker::Worker;
+
+/// Why an operation did not succeed.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// Its time is over.
+    Timeout,
+    /// The system says so; a write of nothing counts as a closed connection.
+    System(io::Error),
+}
+
+/// The means of one connection's task. Every operation sets the deadline anew, so it bounds the time without progress.
+#[derive(Clone, Copy)]
+pub(crate) struct Io<'a> {
+    pub(crate) worker: &'a Worker,
+    pub(crate) timer: &'a Timer,
+}
+
+impl Io<'_> {
+    /// Reads what is there; 0 is the end. The buffer holds no memory while it waits empty.
+    #[inline]
+    pub(crate) async fn read(
+        self,
+        from: &mut ReadHalf<'_>,
+        buffer: &mut Buffer,
+        ticks: u32,
+    ) -> Result<usize, Fault> {
+        self.timer.arm(&self.worker.wheel, ticks);
+        self.read_armed(from, buffer).await
+    }
+
+    /// The same under the deadline that is set already.
+    #[inline]
+    pub(crate) async fn read_armed(
+        self,
+        from: &mut ReadHalf<'_>,
+        buffer: &mut Buffer,
+    ) -> Result<usize, Fault> {
+        poll_fn(|cx| {
+            let mut room = ReadBuf::new(buffer.room(&self.worker.buffers));
+            match Pin::new(&mut *from).poll_read(cx, &mut room) {
+                Poll::Ready(Ok(())) => {
+                    let bytes = room.filled().len();
+                    buffer.filled(bytes);
+                    Poll::Ready(Ok(bytes))
+                }
+                Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::System(error))),
+                Poll::Pending => {
+                    buffer.release_if_empty(&self.worker.buffers);
+                    self.poll_timeout(cx)
+                }
+            }
+        })
+        .await
+    }
+
+    /// Writes all of `bytes`. On a fault, `written` says how many left before it.
+    #[inline]
+    pub(crate) async fn write_all(
+        self,
+        to: &mut WriteHalf<'_>,
+        bytes: &[u8],
+        written: &mut usize,
+        ticks: u32,
+    ) -> Result<(), Fault> {
+        self.timer.arm(&self.worker.wheel, ticks);
+        poll_fn(|cx| {
+            while *written < bytes.len() {
+                match Pin::new(&mut *to).poll_write(cx, &bytes[*written..]) {
+                    Poll::Ready(Ok(0)) => {
+                        return Poll::Ready(Err(Fault::System(io::ErrorKind::WriteZero.into())));
+                    }
+                    Poll::Ready(Ok(more)) => {
+                        *written += more;
+                        self.timer.arm(&self.worker.wheel, ticks);
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(Fault::System(error))),
+                    Poll::Pending => return self.poll_timeout(cx),
+                }
+            }
+            Poll::Ready(Ok(()))
+        })
+        .await
+    }
+
+    /// A new connection to an upstream.
+    pub(crate) async fn connect(self, address: SocketAddr, ticks: u32) -> Result<TcpStream, Fault> {
+        self.timer.arm(&self.worker.wheel, ticks);
+        let mut connecting = pin!(TcpStream::connect(address));
+        let stream = poll_fn(|cx| match connecting.as_mut().poll(cx) {
+            Poll::Ready(outcome) => Poll::Ready(outcome.map_err(Fault::System)),
+            Poll::Pending => self.poll_timeout(cx),
+        })
+        .await?;
+        stream.set_nodelay(true).map_err(Fault::System)?;
+        Ok(stream)
+    }
+
+    /// Says goodbye: no more is written, and what still comes is thrown away for a while, so that the last answer is
+    /// not lost to a reset.
+    pub(crate) async fn linger(
+        self,
+        reader: &mut ReadHalf<'_>,
+        writer: &mut WriteHalf<'_>,
+        buffer: &mut Buffer,
+    ) {
+        const TICKS: u32 = 20;
+        const BYTES_MAX: usize = 1 << 20;
+        if poll_fn(|cx| Pin::new(&mut *writer).poll_shutdown(cx)).await.is_err() {
+            return;
+        }
+        self.timer.arm(&self.worker.wheel, TICKS);
+        let mut thrown_away = 0;
+        while thrown_away < BYTES_MAX {
+            buffer.consume(buffer.data().len());
+            match self.read_armed(reader, buffer).await {
+                Ok(bytes) if bytes > 0 => thrown_away += bytes,
+                _ => return,
+            }
+        }
+    }
+
+    #[inline]
+    fn poll_timeout<T>(self, cx: &Context<'_>) -> Poll<Result<T, Fault>> {
+        if self.timer.poll_over(cx) { Poll::Ready(Err(Fault::Timeout)) } else { Poll::Pending }
+    }
+}

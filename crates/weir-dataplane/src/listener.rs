@@ -1,0 +1,124 @@
+//! A listening socket of one worker, from its first client to its last.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::spawn_local;
+
+use crate::cause::Cause;
+use crate::connection::{refuse_connection, serve};
+use crate::counters::ListenerCounters;
+use crate::worker::Worker;
+
+/// Clients beyond the limit that are told so at one time; the others are closed without a word.
+const TOLD_MAX: usize = 32;
+
+/// One worker's part of a listener.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) id: u64,
+    pub(crate) counters: Arc<ListenerCounters>,
+    pub(crate) told: Cell<usize>,
+    retired: Cell<bool>,
+    /// The socket is closed.
+    gone: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Listening {
+    pub(crate) fn new(id: u64, counters: Arc<ListenerCounters>) -> Listening {
+        Listening {
+            id,
+            counters,
+            told: Cell::new(0),
+            retired: Cell::new(false),
+            gone: Cell::new(false),
+            waker: RefCell::new(None),
+        }
+    }
+
+    /// Takes what is queued, then closes.
+    pub(crate) fn retire(&self) {
+        self.retired.set(true);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.get()
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.get()
+    }
+}
+
+/// Accepts clients until the listener is retired and its queue is empty.
+pub(crate) async fn accept(worker: Rc<Worker>, listening: Rc<Listening>, socket: TcpListener) {
+    loop {
+        let accepted = poll_fn(|cx| match socket.poll_accept(cx) {
+            Poll::Ready(accepted) => Poll::Ready(Some(accepted)),
+            Poll::Pending if listening.is_retired() => Poll::Ready(None),
+            Poll::Pending => {
+                *listening.waker.borrow_mut() = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await;
+        match accepted {
+            Some(Ok((stream, _))) => admit(&worker, &listening, stream),
+            Some(Err(error)) if is_exhausted(&error) => {
+                worker.upstreams.accept_pauses.add(1);
+                pause(&worker, &listening).await;
+            }
+            // The client gave up while it was queued.
+            Some(Err(_)) => {}
+            None => break,
+        }
+    }
+    // The poll may not have told yet what is queued: only the socket knows. To close it with clients in its queue
+    // would reset them.
+    if let Ok(socket) = socket.into_std() {
+        while let Ok((stream, _)) = socket.accept() {
+            let nonblocking = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+            if let Ok(stream) = nonblocking {
+                admit(&worker, &listening, stream);
+            }
+        }
+    }
+    listening.gone.set(true);
+}
+
+fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, stream: TcpStream) {
+    listening.counters.accepted.add(1);
+    // Answers leave in one write each; without this, the second of two small ones would wait for an acknowledgement.
+    if stream.set_nodelay(true).is_err() {
+        return;
+    }
+    if worker.shared.enter(worker.snapshot().table.limits.connections) {
+        spawn_local(serve(Rc::clone(worker), Rc::clone(listening), stream));
+        return;
+    }
+    listening.counters.failure(Cause::ConnectionLimit);
+    if listening.told.get() < TOLD_MAX {
+        spawn_local(refuse_connection(Rc::clone(worker), Rc::clone(listening), stream));
+    }
+}
+
+/// Whether trying again at once would spin.
+fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+async fn pause(worker: &Worker, listening: &Listening) {
+    let timer = worker.wheel.timer(listening.id);
+    timer.arm(&worker.wheel, 1);
+    poll_fn(|cx| if timer.poll_over(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
+    worker.wheel.forget(&timer);
+}

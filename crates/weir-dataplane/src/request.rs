@@ -1,0 +1,129 @@
+//! From the bytes of a request to where it goes and what is sent there.
+
+use weir_config::{check_path, rewritten};
+use weir_http::{
+    FieldSlots, Framing, HeadError, RequestHead, ResponseTo, Version, append_field, append_framing,
+    parse_request,
+};
+
+use crate::cause::Cause;
+use crate::respond::Refusal;
+use crate::snapshot::Snapshot;
+
+/// What stands at the start of a client's bytes.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// A head, not yet whole.
+    Partial,
+    /// A request to pass on; its head for the upstream was appended.
+    Request(Plan),
+    /// A request that ends here. As many bytes are its head; none when the framing is lost.
+    Refused(Refusal, usize),
+}
+
+/// What is to be known of a request once its head is gone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// The position of the backend in the table.
+    pub(crate) backend: usize,
+    /// Bytes of the request's head.
+    pub(crate) head_len: usize,
+    pub(crate) framing: Framing,
+    pub(crate) response_to: ResponseTo,
+    pub(crate) version: Version,
+    pub(crate) keep_alive: bool,
+    pub(crate) upgrade: bool,
+    /// Sending it twice is as good as once (RFC 9110, 9.2.2).
+    pub(crate) idempotent: bool,
+}
+
+/// Reads a request, routes it, and appends the head for the upstream to `out`.
+#[inline]
+pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, out: &mut Vec<u8>) -> Incoming {
+    let mut slots = FieldSlots::new();
+    let head = match parse_request(bytes, &snapshot.head_limits, &mut slots) {
+        Ok(Some(head)) => head,
+        Ok(None) => return Incoming::Partial,
+        Err(error) => return malformed(error),
+    };
+    let path = without_query(head.path_and_query);
+    let cause = match snapshot.table.find(head.host, path) {
+        _ if head.method == "CONNECT" => Cause::ConnectUnsupported,
+        _ if path != "*" && check_path(path).is_err() => Cause::BadPath,
+        None => Cause::NoRoute,
+        _ if matches!(head.framing, Framing::Length(l) if l > snapshot.table.limits.body.0) => {
+            Cause::BodyTooLarge
+        }
+        Some(found) => {
+            let target = (found.target.rewrite.as_deref(), found.matched);
+            append_head(&head, target, out);
+            return Incoming::Request(Plan {
+                backend: found.target.backend,
+                head_len: head.head_len,
+                framing: head.framing,
+                response_to: response_to(&head),
+                version: head.version,
+                keep_alive: head.keep_alive,
+                upgrade: head.upgrade,
+                idempotent: is_idempotent(head.method),
+            });
+        }
+    };
+    // What follows as its body would have to be read only to be thrown away.
+    let has_body = !matches!(head.framing, Framing::None | Framing::Length(0));
+    let close = has_body || !head.keep_alive || head.version == Version::Http10 || head.method == "CONNECT";
+    let head_only = head.method == "HEAD";
+    Incoming::Refused(Refusal { head_only, close, ..Refusal::new(cause) }, head.head_len)
+}
+
+#[cold]
+fn malformed(error: HeadError) -> Incoming {
+    let refusal = Refusal { detail: Some(error.to_string()), ..Refusal::new(Cause::of_head(error)) };
+    Incoming::Refused(refusal, 0)
+}
+
+/// Hop-by-hop fields stay here; `Host` comes first. `X-Forwarded-*`, `Forwarded` and `Via` are passed as they came.
+fn append_head(head: &RequestHead<'_>, (rewrite, matched): (Option<&str>, usize), out: &mut Vec<u8>) {
+    out.extend_from_slice(head.method.as_bytes());
+    out.push(b' ');
+    match rewrite {
+        // `*` (OPTIONS) is no path that could be rewritten.
+        Some(rewrite) if head.path_and_query.starts_with('/') => {
+            rewritten(out, rewrite, head.path_and_query, matched)
+        }
+        _ => out.extend_from_slice(head.path_and_query.as_bytes()),
+    }
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    append_field(out, "Host", head.host.as_bytes());
+    for field in head.end_to_end() {
+        let is_host = field.name.len() == 4 && field.name.eq_ignore_ascii_case("host");
+        // HTTP/1.0 knows no expectations, and would not understand the interim answer.
+        let is_moot = head.version == Version::Http10 && field.name.eq_ignore_ascii_case("expect");
+        if !is_host && !is_moot {
+            append_field(out, field.name, field.value);
+        }
+    }
+    if head.framing == Framing::Chunked {
+        append_framing(out, Framing::Chunked);
+    }
+    if head.upgrade {
+        append_field(out, "Connection", b"Upgrade");
+        for field in head.fields.iter().filter(|f| f.name.eq_ignore_ascii_case("upgrade")) {
+            append_field(out, field.name, field.value);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn without_query(path_and_query: &str) -> &str {
+    let query = path_and_query.bytes().position(|b| b == b'?');
+    query.map_or(path_and_query, |at| &path_and_query[..at])
+}
+
+fn response_to(head: &RequestHead<'_>) -> ResponseTo {
+    if head.method == "HEAD" { ResponseTo::Head } else { ResponseTo::Other }
+}
+
+fn is_idempotent(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
+}

@@ -1,0 +1,89 @@
+//! Answers that the gateway gives itself.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, SystemTime};
+
+use weir_http::{append_content_length, append_field, append_status_line};
+
+use crate::cause::Cause;
+
+/// An exchange that ends with an answer of our own.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) cause: Cause,
+    /// What exactly, where more is known than the cause's own sentence.
+    pub(crate) detail: Option<String>,
+    /// The request was HEAD: the answer has no body.
+    pub(crate) head_only: bool,
+    /// The connection ends with the answer.
+    pub(crate) close: bool,
+}
+
+impl Refusal {
+    pub(crate) fn new(cause: Cause) -> Refusal {
+        Refusal { cause, detail: None, head_only: false, close: true }
+    }
+
+    /// Appends the whole answer.
+    pub(crate) fn append(&self, out: &mut Vec<u8>, date: &[u8]) {
+        let name = self.cause.name();
+        let status = self.cause.status();
+        let text = self.detail.as_deref().unwrap_or(self.cause.text());
+        let body = format!("{status} {name}: {text}\n");
+        append_status_line(out, status);
+        append_field(out, "X-Weir-Error", name.as_bytes());
+        append_field(out, "Date", date);
+        append_field(out, "Content-Type", b"text/plain; charset=utf-8");
+        append_content_length(out, body.len() as u64);
+        if self.close {
+            append_field(out, "Connection", b"close");
+        }
+        out.extend_from_slice(b"\r\n");
+        if !self.head_only {
+            out.extend_from_slice(body.as_bytes());
+        }
+    }
+}
+
+/// The `Date` of answers, written once a second.
+#[derive(Debug, Default)]
+pub(crate) struct DateText {
+    second: Cell<u64>,
+    text: RefCell<String>,
+}
+
+impl DateText {
+    /// Looks at the clock.
+    pub(crate) fn refresh(&self) {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        if self.second.replace(since_epoch.as_secs()) != since_epoch.as_secs()
+            || self.text.borrow().is_empty()
+        {
+            let second = SystemTime::UNIX_EPOCH + Duration::from_secs(since_epoch.as_secs());
+            *self.text.borrow_mut() = httpdate::fmt_http_date(second);
+        }
+    }
+
+    pub(crate) fn text(&self) -> std::cell::Ref<'_, String> {
+        self.text.borrow()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_names_its_cause() {
+        let mut out = Vec::new();
+        Refusal { close: false, ..Refusal::new(Cause::NoRoute) }
+            .append(&mut out, b"Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "HTTP/1.1 404 Not Found\r\nX-Weir-Error: no_route\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
+             Content-Type: text/plain; charset=utf-8\r\nContent-Length: 50\r\n\r\n\
+             404 no_route: no route takes this host and path\n"
+                .replace("Content-Length: 50", "Content-Length: 48")
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! A response on its way back to the client.
+
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use weir_http::{
+    FieldSlots, Framing, ResponseHead, Version, append_field, append_framing, append_status_line_with_reason,
+    parse_response,
+};
+
+use crate::body::{BodyFault, BodyPump};
+use crate::buffer::Buffer;
+use crate::cause::Cause;
+use crate::exchange::Exchange;
+use crate::io::Fault;
+
+/// Interim responses before the final one; an upstream that sends more is broken.
+const INTERIM_MAX: u32 = 32;
+
+/// A response that was passed on to its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Relayed {
+    /// The client's connection can go on.
+    pub(crate) client_keep: bool,
+    /// The upstream's connection can go on.
+    pub(crate) upstream_keep: bool,
+    /// Both speak another protocol from here.
+    pub(crate) upgraded: bool,
+}
+
+/// What stands at the start of an upstream's bytes.
+enum Head {
+    Partial,
+    /// As many bytes of an interim response; it was appended unless the client is too old for it.
+    Interim(usize),
+    Final {
+        head_len: usize,
+        framing: Framing,
+        to_chunks: bool,
+        relayed: Relayed,
+    },
+}
+
+/// Waits for the response and passes it on. An error before `begun` can still be answered.
+#[inline]
+pub(crate) async fn relay(
+    x: &Exchange<'_>,
+    from: &mut ReadHalf<'_>,
+    inbound: &mut Buffer,
+    to: &mut WriteHalf<'_>,
+) -> Result<Relayed, Cause> {
+    let mut out = Vec::new();
+    let relayed = relay_with(x, from, inbound, to, &mut out).await;
+    x.io.worker.buffers.put_output(out);
+    relayed
+}
+
+async fn relay_with(
+    x: &Exchange<'_>,
+    from: &mut ReadHalf<'_>,
+    inbound: &mut Buffer,
+    to: &mut WriteHalf<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Relayed, Cause> {
+    let ticks = &x.snapshot.ticks;
+    let mut interim = 0;
+    let (framing, to_chunks, relayed) = loop {
+        match x.io.read(from, inbound, ticks.response).await {
+            Ok(0) if x.heard.get() => return Err(Cause::UpstreamMalformed),
+            Ok(0) | Err(Fault::System(_)) => return Err(Cause::UpstreamClosed),
+            Ok(_) => x.heard.set(true),
+            Err(Fault::Timeout) => return Err(Cause::ResponseTimeout),
+        }
+        if out.capacity() == 0 {
+            *out = x.io.worker.buffers.output();
+        }
+        let head = loop {
+            match read_head(x, inbound.data(), out)? {
+                Head::Interim(head_len) => {
+                    inbound.consume(head_len);
+                    interim += 1;
+                    if interim > INTERIM_MAX {
+                        return Err(Cause::UpstreamMalformed);
+                    }
+                }
+                head => break head,
+            }
+        };
+        match head {
+            Head::Final { head_len, framing, to_chunks, relayed } => {
+                inbound.consume(head_len);
+                break (framing, to_chunks, relayed);
+            }
+            // An interim response waits for nothing.
+            _ => write_out(x, to, out).await?,
+        }
+    };
+    x.begun.set(true);
+    if relayed.upgraded {
+        write_out(x, to, out).await?;
+        return Ok(relayed);
+    }
+    let mut body = BodyPump::new(framing, to_chunks, u64::MAX);
+    loop {
+        if let Err(BodyFault::Malformed(_) | BodyFault::TooLarge) = body.pass(inbound, out) {
+            return Err(Cause::UpstreamTruncated);
+        }
+        write_out(x, to, out).await?;
+        if body.is_done() {
+            return Ok(relayed);
+        }
+        match x.io.read(from, inbound, ticks.body).await {
+            Ok(0) => body.close(out).map_err(|_| Cause::UpstreamTruncated)?,
+            Ok(_) => {}
+            Err(Fault::System(_)) => return Err(Cause::UpstreamTruncated),
+            Err(Fault::Timeout) => return Err(Cause::UpstreamStalled),
+        }
+    }
+}
+
+/// Sends what was put together to the client.
+#[inline]
+async fn write_out(x: &Exchange<'_>, to: &mut WriteHalf<'_>, out: &mut Vec<u8>) -> Result<(), Cause> {
+    if out.is_empty() {
+        return Ok(());
+    }
+    let written = x.io.write_all(to, out, &mut 0, x.snapshot.ticks.write).await;
+    out.clear();
+    written.map_err(|fault| match fault {
+        Fault::Timeout => Cause::ClientStalled,
+        Fault::System(_) => Cause::ClientClosed,
+    })
+}
+
+/// Reads a head and appends the client's.
+#[inline]
+fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, Cause> {
+    let mut slots = FieldSlots::new();
+    let parsed = parse_response(bytes, x.plan.response_to, &x.snapshot.head_limits, &mut slots);
+    let Some(head) = parsed.map_err(|_| Cause::UpstreamMalformed)? else { return Ok(Head::Partial) };
+    let counters = &x.listening.counters;
+    if head.interim {
+        if x.plan.version == Version::Http11 {
+            counters.response(head.status);
+            append_start(x, &head, out);
+            out.extend_from_slice(b"\r\n");
+        }
+        return Ok(Head::Interim(head.head_len));
+    }
+    if head.upgrade && !x.plan.upgrade {
+        return Err(Cause::UpstreamMalformed);
+    }
+    let is_old = x.plan.version == Version::Http10;
+    let until_end = matches!(head.framing, Framing::Chunked | Framing::UntilClose);
+    let ends = x.io.worker.is_draining() || x.listening.is_retired();
+    let client_keep = x.plan.keep_alive && x.request_done.get() && !ends && !(is_old && until_end);
+    counters.response(head.status);
+    append_start(x, &head, out);
+    let to_chunks = until_end && !is_old;
+    if to_chunks {
+        append_framing(out, Framing::Chunked);
+    }
+    append_connection(&head, client_keep, is_old, out);
+    out.extend_from_slice(b"\r\n");
+    let relayed = Relayed { client_keep, upstream_keep: head.keep_alive, upgraded: head.upgrade };
+    Ok(Head::Final { head_len: head.head_len, framing: head.framing, to_chunks, relayed })
+}
+
+/// Status line and end-to-end fields, with a Date where the upstream gave none.
+#[inline]
+fn append_start(x: &Exchange<'_>, head: &ResponseHead<'_>, out: &mut Vec<u8>) {
+    append_status_line_with_reason(out, head.status, head.reason);
+    let mut is_dated = head.interim;
+    for field in head.end_to_end() {
+        is_dated |= field.name.len() == 4 && field.name.eq_ignore_ascii_case("date");
+        append_field(out, field.name, field.value);
+    }
+    if !is_dated {
+        append_field(out, "Date", x.io.worker.date.text().as_bytes());
+    }
+}
+
+#[inline]
+fn append_connection(head: &ResponseHead<'_>, client_keep: bool, is_old: bool, out: &mut Vec<u8>) {
+    if head.upgrade {
+        append_field(out, "Connection", b"Upgrade");
+        for field in head.fields.iter().filter(|f| f.name.eq_ignore_ascii_case("upgrade")) {
+            append_field(out, field.name, field.value);
+        }
+    } else if !client_keep {
+        append_field(out, "Connection", b"close");
+    } else if is_old {
+        append_field(out, "Connection", b"keep-alive");
+    }
+}

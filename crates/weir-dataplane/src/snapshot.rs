@@ -1,0 +1,114 @@
+//! What a worker routes by: one version of the table, its limits in the worker's units, its pools.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_config::Table;
+use weir_http::HeadLimits;
+
+use crate::pool::BackendPool;
+use crate::wheel::ticks;
+
+/// Counts of open upstream connections by backend, of the whole process.
+pub(crate) type OpenByBackend = Mutex<HashMap<String, Arc<AtomicU32>>>;
+
+/// One version of the configuration, as one worker sees it. Exchanges in progress keep theirs to the end.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) table: Arc<Table>,
+    pub(crate) head_limits: HeadLimits,
+    pub(crate) ticks: Ticks,
+    /// By the position in the table; made at first use.
+    pools: Vec<OnceCell<Rc<BackendPool>>>,
+}
+
+/// The table's time limits in ticks of the wheel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticks {
+    pub(crate) head: u32,
+    pub(crate) body: u32,
+    pub(crate) write: u32,
+    pub(crate) connect: u32,
+    pub(crate) response: u32,
+    pub(crate) idle: u32,
+    pub(crate) upstream_idle: u32,
+    pub(crate) upgraded: u32,
+}
+
+impl Snapshot {
+    /// The view of `table`; pools go on where `former` has the same backend.
+    pub(crate) fn new(
+        table: Arc<Table>,
+        former: Option<&Snapshot>,
+        open: &OpenByBackend,
+        worker: usize,
+    ) -> Snapshot {
+        let head_bytes = table.limits.head.0 as usize;
+        let head_limits =
+            HeadLimits { head_bytes, target_bytes: head_bytes, fields: table.limits.fields as usize };
+        let t = &table.timeouts;
+        let ticks = Ticks {
+            head: ticks(t.head.0),
+            body: ticks(t.body.0),
+            write: ticks(t.write.0),
+            connect: ticks(t.connect.0),
+            response: ticks(t.response.0),
+            idle: ticks(t.idle.0),
+            upstream_idle: ticks(t.upstream_idle.0),
+            upgraded: ticks(t.upgraded.0),
+        };
+        let pools = table.backends().iter().map(|_| OnceCell::new()).collect();
+        let snapshot = Snapshot { table, head_limits, ticks, pools };
+        if let Some(former) = former {
+            snapshot.take_over(former, open, worker);
+        }
+        snapshot
+    }
+
+    /// The pool of the backend at this position of the table.
+    pub(crate) fn pool(
+        &self,
+        backend: usize,
+        open: &OpenByBackend,
+        worker: usize,
+    ) -> Option<&Rc<BackendPool>> {
+        let entry = self.table.backends().get(backend)?;
+        let pool = self.pools[backend].get_or_init(|| {
+            let open = open_of(&entry.name, open);
+            Rc::new(BackendPool::new(Arc::clone(&entry.backend), open, worker, None))
+        });
+        Some(pool)
+    }
+
+    /// Drops kept connections that have ended or aged.
+    pub(crate) fn sweep(&self, now: u32) {
+        for pool in self.pools.iter().filter_map(OnceCell::get) {
+            pool.sweep(now, self.ticks.upstream_idle);
+        }
+    }
+
+    fn take_over(&self, former: &Snapshot, open: &OpenByBackend, worker: usize) {
+        for (position, pool) in former.pools.iter().enumerate() {
+            let Some(pool) = pool.get() else { continue };
+            let name = &former.table.backends()[position].name;
+            let Ok(position) = self.table.backends().binary_search_by(|b| b.name.cmp(name)) else { continue };
+            let backend = &self.table.backends()[position].backend;
+            let pool = if *pool.backend == **backend {
+                Rc::clone(pool)
+            } else {
+                let open = open_of(name, open);
+                Rc::new(BackendPool::new(Arc::clone(backend), open, worker, Some(pool)))
+            };
+            // The cell is new, so nothing can be there yet.
+            let _ = self.pools[position].set(pool);
+        }
+    }
+}
+
+fn open_of(name: &str, open: &OpenByBackend) -> Arc<AtomicU32> {
+    let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(open.entry(name.to_owned()).or_default())
+}

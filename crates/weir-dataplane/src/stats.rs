@@ -1,0 +1,263 @@
+//! Counters summed, and written for programs (JSON) and for Prometheus.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde::Serialize;
+
+use crate::cause::Cause;
+use crate::counters::{Counter, ListenerCounters, UpstreamCounters};
+
+/// All counters of a gateway at one moment. Errors are there with 0 too, so that the list is the same always.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stats {
+    /// Requests whose head was read or refused, whatever became of them.
+    pub requests: u64,
+    /// Final responses whose head was sent.
+    pub responses: u64,
+    /// Responses by class, interim ones too.
+    pub by_status: ByStatus,
+    /// What did not end well, by cause.
+    pub errors: BTreeMap<&'static str, u64>,
+    /// Errors that were timeouts.
+    pub timeouts: u64,
+    /// Client connections.
+    pub connections: Connections,
+    /// Towards the upstreams.
+    pub upstream: UpstreamStats,
+    /// The same by listener.
+    pub listeners: BTreeMap<String, ListenerStats>,
+}
+
+/// What happened at one listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ListenerStats {
+    /// Requests whose head was read or refused.
+    pub requests: u64,
+    /// Final responses whose head was sent.
+    pub responses: u64,
+    /// Responses by class.
+    pub by_status: ByStatus,
+    /// What did not end well, by cause.
+    pub errors: BTreeMap<&'static str, u64>,
+    /// Client connections.
+    pub connections: Connections,
+}
+
+/// Responses by the class of their status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ByStatus {
+    /// Interim responses, and 101.
+    #[serde(rename = "1xx")]
+    pub informational: u64,
+    /// 200 to 299.
+    #[serde(rename = "2xx")]
+    pub success: u64,
+    /// 300 to 399.
+    #[serde(rename = "3xx")]
+    pub redirection: u64,
+    /// 400 to 499.
+    #[serde(rename = "4xx")]
+    pub client_error: u64,
+    /// 500 to 599.
+    #[serde(rename = "5xx")]
+    pub server_error: u64,
+}
+
+/// Client connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Connections {
+    /// Since the start.
+    pub accepted: u64,
+    /// Now.
+    pub open: u64,
+    /// Those that became tunnels.
+    pub upgraded: u64,
+}
+
+/// What happened towards the upstreams.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct UpstreamStats {
+    /// Connections tried.
+    pub connects: u64,
+    /// Connections that failed.
+    pub connect_failures: u64,
+    /// Exchanges over a kept connection.
+    pub reused: u64,
+    /// Exchanges sent a second time.
+    pub retries: u64,
+    /// Pauses in accepting for want of file descriptors.
+    pub accept_pauses: u64,
+    /// Connections now, by backend.
+    pub open: BTreeMap<String, u64>,
+}
+
+impl Stats {
+    pub(crate) fn sum<'c>(
+        listeners: &BTreeMap<String, Vec<Arc<ListenerCounters>>>,
+        upstreams: impl Iterator<Item = &'c UpstreamCounters>,
+        open: &HashMap<String, Arc<AtomicU32>>,
+    ) -> Stats {
+        let mut stats = Stats::default();
+        for (name, workers) in listeners {
+            let listener = ListenerStats::sum(workers);
+            stats.requests += listener.requests;
+            stats.responses += listener.responses;
+            stats.by_status.add(listener.by_status);
+            stats.connections.add(listener.connections);
+            for (cause, count) in &listener.errors {
+                *stats.errors.entry(cause).or_default() += count;
+            }
+            stats.listeners.insert(name.clone(), listener);
+        }
+        let is_timeout = |c: &&Cause| c.is_timeout();
+        stats.timeouts =
+            Cause::ALL.iter().filter(is_timeout).filter_map(|c| stats.errors.get(c.name())).sum();
+        for worker in upstreams {
+            stats.upstream.connects += worker.connects.value();
+            stats.upstream.connect_failures += worker.connect_failures.value();
+            stats.upstream.reused += worker.reused.value();
+            stats.upstream.retries += worker.retries.value();
+            stats.upstream.accept_pauses += worker.accept_pauses.value();
+        }
+        let open = open.iter().map(|(name, count)| (name.clone(), u64::from(count.load(Ordering::Relaxed))));
+        stats.upstream.open = open.collect();
+        stats
+    }
+
+    /// The text that Prometheus scrapes.
+    pub fn prometheus(&self) -> String {
+        let mut text = Exposition::default();
+        text.family("weir_requests_total", "counter", "Requests whose head was read or refused.");
+        for (name, listener) in &self.listeners {
+            text.sample("weir_requests_total", &[("listener", name)], listener.requests);
+        }
+        text.family("weir_responses_total", "counter", "Responses by status class.");
+        for (name, listener) in &self.listeners {
+            for (class, count) in listener.by_status.classes() {
+                text.sample("weir_responses_total", &[("listener", name), ("status", class)], count);
+            }
+        }
+        text.family("weir_errors_total", "counter", "What did not end well, by cause.");
+        for (name, listener) in &self.listeners {
+            for (cause, count) in &listener.errors {
+                text.sample("weir_errors_total", &[("listener", name), ("cause", cause)], *count);
+            }
+        }
+        text.family("weir_connections_accepted_total", "counter", "Client connections accepted.");
+        for (name, listener) in &self.listeners {
+            text.sample(
+                "weir_connections_accepted_total",
+                &[("listener", name)],
+                listener.connections.accepted,
+            );
+        }
+        text.family("weir_connections_open", "gauge", "Client connections now.");
+        for (name, listener) in &self.listeners {
+            text.sample("weir_connections_open", &[("listener", name)], listener.connections.open);
+        }
+        self.append_upstream(&mut text);
+        text.0
+    }
+
+    fn append_upstream(&self, text: &mut Exposition) {
+        let up = &self.upstream;
+        let plain = [
+            ("weir_upstream_connects_total", "Upstream connections tried.", up.connects),
+            (
+                "weir_upstream_connect_failures_total",
+                "Upstream connections that failed.",
+                up.connect_failures,
+            ),
+            ("weir_upstream_reused_total", "Exchanges over a kept connection.", up.reused),
+            ("weir_upstream_retries_total", "Exchanges sent a second time.", up.retries),
+            ("weir_accept_pauses_total", "Pauses for want of file descriptors.", up.accept_pauses),
+        ];
+        for (name, help, value) in plain {
+            text.family(name, "counter", help);
+            text.sample(name, &[], value);
+        }
+        text.family("weir_upstream_connections_open", "gauge", "Upstream connections now.");
+        for (backend, count) in &up.open {
+            text.sample("weir_upstream_connections_open", &[("backend", backend)], *count);
+        }
+    }
+}
+
+impl ListenerStats {
+    fn sum(workers: &[Arc<ListenerCounters>]) -> ListenerStats {
+        let total =
+            |of: &dyn Fn(&ListenerCounters) -> &Counter| workers.iter().map(|w| of(w).value()).sum::<u64>();
+        let class = |class: usize| total(&|w| &w.by_class[class - 1]);
+        let by_status = ByStatus {
+            informational: class(1),
+            success: class(2),
+            redirection: class(3),
+            client_error: class(4),
+            server_error: class(5),
+        };
+        let upgraded = total(&|w| &w.upgraded);
+        ListenerStats {
+            requests: total(&|w| &w.requests),
+            responses: class(2) + class(3) + class(4) + class(5) + upgraded,
+            by_status,
+            errors: Cause::ALL.iter().map(|c| (c.name(), total(&|w| &w.by_cause[c.index()]))).collect(),
+            connections: Connections {
+                accepted: total(&|w| &w.accepted),
+                open: total(&|w| &w.open),
+                upgraded,
+            },
+        }
+    }
+}
+
+impl ByStatus {
+    fn classes(self) -> [(&'static str, u64); 5] {
+        [
+            ("1xx", self.informational),
+            ("2xx", self.success),
+            ("3xx", self.redirection),
+            ("4xx", self.client_error),
+            ("5xx", self.server_error),
+        ]
+    }
+
+    fn add(&mut self, other: ByStatus) {
+        self.informational += other.informational;
+        self.success += other.success;
+        self.redirection += other.redirection;
+        self.client_error += other.client_error;
+        self.server_error += other.server_error;
+    }
+}
+
+impl Connections {
+    fn add(&mut self, other: Connections) {
+        self.accepted += other.accepted;
+        self.open += other.open;
+        self.upgraded += other.upgraded;
+    }
+}
+
+/// Prometheus' text format.
+#[derive(Default)]
+struct Exposition(String);
+
+impl Exposition {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a string can't fail.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        self.0.push_str(name);
+        for (index, (label, text)) in labels.iter().enumerate() {
+            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(self.0, "{}{label}=\"{text}\"", if index == 0 { '{' } else { ',' });
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.0, "{end} {value}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Where an exchange gets its upstream connection from.
+
+use std::rc::Rc;
+
+use crate::cause::Cause;
+use crate::io::{Fault, Io};
+use crate::pool::{BackendPool, EndpointPool, Upstream};
+use crate::snapshot::Snapshot;
+
+/// How many endpoints are tried for one request when connections fail. Nothing was sent, so any request may try.
+const CONNECTS_MAX: usize = 3;
+
+/// An upstream connection for one exchange.
+#[derive(Debug)]
+pub(crate) struct Checkout {
+    pub(crate) upstream: Upstream,
+    pub(crate) endpoint: Rc<EndpointPool>,
+    /// It has served before, so it may have been closed meanwhile.
+    pub(crate) reused: bool,
+}
+
+/// The next endpoint's kept connection or a new one; `fresh` wants a new one.
+#[inline]
+pub(crate) async fn checkout(
+    io: Io<'_>,
+    snapshot: &Snapshot,
+    backend: usize,
+    fresh: bool,
+) -> Result<Checkout, Cause> {
+    let worker = io.worker;
+    let pool =
+        snapshot.pool(backend, &worker.shared.open_by_backend, worker.index).ok_or(Cause::NoEndpoint)?;
+    let endpoint = pool.next_endpoint().ok_or(Cause::NoEndpoint)?;
+    if !fresh && let Some(upstream) = endpoint.take_idle() {
+        worker.upstreams.reused.add(1);
+        return Ok(Checkout { upstream, endpoint: Rc::clone(endpoint), reused: true });
+    }
+    connect(io, snapshot, pool, Rc::clone(endpoint)).await
+}
+
+async fn connect(
+    io: Io<'_>,
+    snapshot: &Snapshot,
+    pool: &BackendPool,
+    mut endpoint: Rc<EndpointPool>,
+) -> Result<Checkout, Cause> {
+    let worker = io.worker;
+    for others in (0..pool.endpoint_count().min(CONNECTS_MAX)).rev() {
+        let most = snapshot.table.limits.upstream_connections;
+        let permit = pool.permit(most).ok_or(Cause::UpstreamLimit)?;
+        worker.upstreams.connects.add(1);
+        let fault = match io.connect(endpoint.address, snapshot.ticks.connect).await {
+            Ok(stream) => {
+                return Ok(Checkout { upstream: Upstream::new(stream, permit), endpoint, reused: false });
+            }
+            Err(fault) => fault,
+        };
+        worker.upstreams.connect_failures.add(1);
+        if others == 0 {
+            return Err(cause_of(&fault));
+        }
+        endpoint = Rc::clone(pool.next_endpoint().ok_or(Cause::NoEndpoint)?);
+    }
+    Err(Cause::NoEndpoint)
+}
+
+fn cause_of(fault: &Fault) -> Cause {
+    match fault {
+        Fault::Timeout => Cause::ConnectTimeout,
+        Fault::System(error) => match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM | libc::EADDRNOTAVAIL) => {
+                Cause::OutOfSockets
+            }
+            Some(libc::ETIMEDOUT) => Cause::ConnectTimeout,
+            _ => Cause::ConnectFailed,
+        },
+    }
+}

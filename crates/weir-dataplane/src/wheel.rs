@@ -1,0 +1,189 @@
+//! Time limits without a timer registration per request: a clock of 100 ms per worker, and one deadline per connection.
+//!
+//! To arm a deadline is to store a number. At each tick the worker looks through its connections and wakes those whose
+//! time is over; ten thousand of them cost a tenth of a millisecond. A deadline is late by up to two ticks and never
+//! early.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+/// How often the wheel turns.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// A tick that never comes.
+const NEVER: u32 = u32::MAX;
+
+/// The clock of a worker and the deadlines of its connections.
+#[derive(Debug, Default)]
+pub(crate) struct Wheel {
+    now: Cell<u32>,
+    timers: RefCell<Vec<Rc<Timer>>>,
+}
+
+/// The deadline of one connection, for whatever it waits for.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    deadline: Cell<u32>,
+    fired: Cell<bool>,
+    /// The connection waits for a request and has none in part.
+    idle: Cell<bool>,
+    listener: u64,
+    position: Cell<usize>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// How many ticks a time limit takes; at least `limit`, whenever within a tick it begins.
+pub(crate) fn ticks(limit: Duration) -> u32 {
+    let whole = limit.as_nanos().div_ceil(TICK.as_nanos());
+    u32::try_from(whole).unwrap_or(NEVER / 2).min(NEVER / 2) + 1
+}
+
+impl Wheel {
+    pub(crate) fn now(&self) -> u32 {
+        self.now.get()
+    }
+
+    /// A deadline for a connection of this listener; to be handed back by [`Wheel::forget`].
+    pub(crate) fn timer(&self, listener: u64) -> Rc<Timer> {
+        let mut timers = self.timers.borrow_mut();
+        let timer = Rc::new(Timer {
+            deadline: Cell::new(NEVER),
+            fired: Cell::new(false),
+            idle: Cell::new(false),
+            listener,
+            position: Cell::new(timers.len()),
+            waker: RefCell::new(None),
+        });
+        timers.push(Rc::clone(&timer));
+        timer
+    }
+
+    pub(crate) fn forget(&self, timer: &Timer) {
+        let mut timers = self.timers.borrow_mut();
+        let position = timer.position.get();
+        timers.swap_remove(position);
+        if let Some(moved) = timers.get(position) {
+            moved.position.set(position);
+        }
+    }
+
+    /// Turns on by one tick and wakes whose time is over.
+    pub(crate) fn turn(&self) {
+        let now = self.now.get() + 1;
+        self.now.set(now);
+        for timer in self.timers.borrow().iter().filter(|t| t.deadline.get() <= now) {
+            timer.fire();
+        }
+    }
+
+    /// Gives idle connections (of one listener, or all) no more than `ticks` for another request.
+    pub(crate) fn hurry_idle(&self, listener: Option<u64>, ticks: u32) {
+        let latest = self.now.get() + ticks;
+        let chosen = |t: &&Rc<Timer>| t.idle.get() && listener.is_none_or(|l| l == t.listener);
+        for timer in self.timers.borrow().iter().filter(chosen) {
+            timer.deadline.set(timer.deadline.get().min(latest));
+        }
+    }
+}
+
+impl Timer {
+    /// Sets the deadline `ticks` from now, in place of whatever it was.
+    #[inline]
+    pub(crate) fn arm(&self, wheel: &Wheel, ticks: u32) {
+        self.fired.set(false);
+        self.idle.set(false);
+        self.deadline.set(wheel.now.get() + ticks);
+    }
+
+    /// The same while waiting for a request, which ends early when the gateway drains.
+    #[inline]
+    pub(crate) fn arm_idle(&self, wheel: &Wheel, ticks: u32) {
+        self.arm(wheel, ticks);
+        self.idle.set(true);
+    }
+
+    /// Whether the time is over; else the task of `cx` will be woken when it is.
+    #[inline]
+    pub(crate) fn poll_over(&self, cx: &Context<'_>) -> bool {
+        if self.fired.get() {
+            return true;
+        }
+        let mut waker = self.waker.borrow_mut();
+        if !waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+        false
+    }
+
+    fn fire(&self) {
+        self.fired.set(true);
+        self.deadline.set(NEVER);
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_over(timer: &Timer) -> bool {
+        timer.poll_over(&Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_deadline_is_never_early() {
+        assert_eq!(ticks(Duration::from_nanos(1)), 2);
+        assert_eq!(ticks(Duration::from_millis(100)), 2);
+        assert_eq!(ticks(Duration::from_millis(101)), 3);
+        assert_eq!(ticks(Duration::from_secs(1)), 11);
+    }
+
+    #[test]
+    fn fires_once_its_tick_has_come_unless_armed_anew() {
+        let wheel = Wheel::default();
+        let (a, b) = (wheel.timer(1), wheel.timer(1));
+        a.arm(&wheel, 2);
+        b.arm(&wheel, 3);
+        wheel.turn();
+        assert!(!is_over(&a));
+        b.arm(&wheel, 3);
+        wheel.turn();
+        assert!(is_over(&a) && !is_over(&b));
+        a.arm(&wheel, 1);
+        assert!(!is_over(&a));
+        wheel.turn();
+        wheel.turn();
+        assert!(is_over(&a) && is_over(&b));
+    }
+
+    #[test]
+    fn the_forgotten_leave_the_others_in_place() {
+        let wheel = Wheel::default();
+        let timers: Vec<_> = (0..4).map(|_| wheel.timer(1)).collect();
+        wheel.forget(&timers[1]);
+        wheel.forget(&timers[3]);
+        timers[0].arm(&wheel, 1);
+        timers[2].arm(&wheel, 1);
+        wheel.turn();
+        assert!(is_over(&timers[0]) && is_over(&timers[2]));
+        wheel.forget(&timers[0]);
+        wheel.forget(&timers[2]);
+        assert!(wheel.timers.borrow().is_empty());
+    }
+
+    #[test]
+    fn only_idle_connections_are_hurried() {
+        let wheel = Wheel::default();
+        let (idle, busy, other) = (wheel.timer(1), wheel.timer(1), wheel.timer(2));
+        idle.arm_idle(&wheel, 100);
+        busy.arm(&wheel, 100);
+        other.arm_idle(&wheel, 100);
+        wheel.hurry_idle(Some(1), 1);
+        wheel.turn();
+        assert!(is_over(&idle) && !is_over(&busy) && !is_over(&other));
+    }
+}
