@@ -1,1 +1,29 @@
 //! The load engine: pacing x request source x connection x recorder x stop.
+//!
+//! [`run`] drives a [`LoadSpec`] and gives a [`weir_results::LoadRecord`]. One thread per worker, nothing
+//! shared on the request path. What is due and what became of it ([`Schedule`], the flow, the books, the
+//! recorder) knows neither sockets nor clocks and is tested in virtual time; the worker's loop moves the bytes.
+//!
+//! It must not know gateways, scenarios or reports.
+
+mod books;
+mod connection;
+mod error;
+mod exchange;
+mod flow;
+mod ready;
+mod record;
+mod recorder;
+mod request;
+mod resolve;
+mod run;
+mod schedule;
+mod source;
+mod spec;
+mod timeline;
+mod worker;
+
+pub use error::EngineError;
+pub use run::{Progress, run};
+pub use schedule::{Arrivals, Schedule, hash};
+pub use spec::{CONNECTIONS_MAX, LoadSpec, ModelSpec, RATE_MAX_PER_S, RequestSpec, Spacing, WORKERS_MAX};

@@ -1,12 +1,63 @@
-//! `weir generate`.
+//! `weir generate`: the engine as a process of its own, for the lab. A specification in, a record out.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use weir_engine::{EngineError, LoadSpec};
+use weir_results::LoadRecord;
 
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir generate`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// The load's specification, JSON
+    #[arg(long, value_name = "FILE")]
+    spec: PathBuf,
+    /// Where the record is written, JSON; it is there whole or not at all
+    #[arg(long, value_name = "FILE")]
+    record: PathBuf,
+}
 
-/// Runs it.
-pub fn run(_args: Args) -> Result<Exit, Failure> {
+/// Drives the load and writes its record. SIGINT and SIGTERM end it early, with the record of what there is.
+pub fn run(args: Args) -> Result<Exit, Failure> {
+    let spec = read_spec(&args.spec)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Failure::environment(format!("signals cannot be caught: {error}"), ""))?;
+    }
+    let record = weir_engine::run(&spec, &(), &stop).map_err(|error| engine_failure(&error))?;
+    write_whole(&args.record, &record)?;
     Ok(Exit::Good)
+}
+
+/// In the lab's child everything is the environment's fault: the lab has checked what a user can get wrong.
+fn engine_failure(error: &EngineError) -> Failure {
+    Failure::environment(error.to_string(), error.remedy())
+}
+
+fn read_spec(path: &Path) -> Result<LoadSpec, Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::environment(
+            format!("{}: {error}", path.display()),
+            "give the JSON of a load's specification",
+        )
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    serde_json::from_str(&text).map_err(|error| failed(&error))
+}
+
+/// Writes beside the target and renames, so that a reader never sees half a record.
+fn write_whole(path: &Path, record: &LoadRecord) -> Result<(), Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        let remedy = "check that the folder exists, is writable and has space left";
+        Failure::environment(format!("{}: {error}", path.display()), remedy)
+    };
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    let text = serde_json::to_string(record).map_err(|error| failed(&error))?;
+    std::fs::write(&beside, text).map_err(|error| failed(&error))?;
+    std::fs::rename(&beside, path).map_err(|error| failed(&error))
 }

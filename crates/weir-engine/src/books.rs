@@ -1,0 +1,115 @@
+//! The books: every scheduled request ends in exactly one column.
+
+use weir_results::{Errors, Requests};
+
+/// The part of a load that a request belongs to, by its intended start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Warmup,
+    Sustained,
+}
+
+/// Why a request or a connection attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The connection attempt failed otherwise than by refusal.
+    Connect,
+    /// The connection attempt was refused.
+    Refused,
+    /// The peer reset the connection.
+    Reset,
+    /// The peer closed before the response was whole.
+    Closed,
+    /// The response was not HTTP, or ambiguous.
+    Parse,
+    /// The response head was larger than the limit.
+    TooLarge,
+}
+
+/// The books of one phase.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Books {
+    pub(crate) requests: Requests,
+    pub(crate) errors: Errors,
+    /// Sent requests of which nobody can say whether they arrived.
+    pub(crate) uncertain: u64,
+    /// Completed responses by status code.
+    status: StatusCounts,
+}
+
+/// Counts by status code.
+#[derive(Clone, Debug)]
+struct StatusCounts(Box<[u64; 600]>);
+
+impl Default for StatusCounts {
+    fn default() -> Self {
+        Self(Box::new([0; 600]))
+    }
+}
+
+impl Books {
+    /// A whole response; codes are below 600.
+    #[inline]
+    pub(crate) fn complete(&mut self, status: u16) {
+        self.requests.completed += 1;
+        self.requests.unexpected += u64::from(is_unexpected(status));
+        self.status.0[usize::from(status)] += 1;
+    }
+
+    /// Adds the books of another worker.
+    pub(crate) fn add(&mut self, other: &Books) {
+        add_requests(&mut self.requests, &other.requests);
+        add_errors(&mut self.errors, &other.errors);
+        self.uncertain += other.uncertain;
+        self.status.0.iter_mut().zip(other.status.0.iter()).for_each(|(sum, count)| *sum += count);
+    }
+
+    /// Status codes that were seen, with their counts.
+    pub(crate) fn by_status(&self) -> impl Iterator<Item = (u16, u64)> {
+        (0..).zip(self.status.0.iter().copied()).filter(|&(_, count)| count > 0)
+    }
+}
+
+/// Whether a status counts as unexpected (METHOD 3).
+#[inline]
+pub(crate) fn is_unexpected(status: u16) -> bool {
+    status >= 400
+}
+
+/// Counts one failure under its cause.
+pub(crate) fn count(errors: &mut Errors, cause: Cause) {
+    *match cause {
+        Cause::Connect => &mut errors.connect,
+        Cause::Refused => &mut errors.refused,
+        Cause::Reset => &mut errors.reset,
+        Cause::Closed => &mut errors.closed,
+        Cause::Parse => &mut errors.parse,
+        Cause::TooLarge => &mut errors.too_large,
+    } += 1;
+}
+
+/// Adds requests column by column.
+pub(crate) fn add_requests(sum: &mut Requests, other: &Requests) {
+    // Every column is named, so that a new one cannot be forgotten here.
+    let Requests { scheduled, sent, completed, unexpected, failed, timed_out, dropped, in_flight } = *other;
+    sum.scheduled += scheduled;
+    sum.sent += sent;
+    sum.completed += completed;
+    sum.unexpected += unexpected;
+    sum.failed += failed;
+    sum.timed_out += timed_out;
+    sum.dropped += dropped;
+    sum.in_flight += in_flight;
+}
+
+fn add_errors(sum: &mut Errors, other: &Errors) {
+    let Errors { dns, connect, refused, reset, closed, tls, parse, too_large } = *other;
+    sum.dns += dns;
+    sum.connect += connect;
+    sum.refused += refused;
+    sum.reset += reset;
+    sum.closed += closed;
+    sum.tls += tls;
+    sum.parse += parse;
+    sum.too_large += too_large;
+}

@@ -1,0 +1,61 @@
+//! Why a load could not be driven, and whose fault that is.
+
+use std::io;
+
+/// A load that could not be driven. What a peer does wrong during the load is no error but a count.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The specification asks for something that makes no sense: the caller's fault.
+    #[error("{field}: {message}")]
+    Invalid {
+        /// The field of the specification.
+        field: &'static str,
+        /// What is wrong with it, and what would be right.
+        message: String,
+    },
+    /// The host's name does not resolve: the caller's or the environment's fault.
+    #[error("{connect}: the name does not resolve: {source}")]
+    Resolve {
+        /// `host:port` as asked.
+        connect: String,
+        /// What the resolver says.
+        source: io::Error,
+    },
+    /// The process may not open as many files as there are connections: the environment's fault.
+    #[error("{connections} connections need {needed} open files, and this process may have {limit}")]
+    OpenFiles {
+        /// Connections asked for.
+        connections: u32,
+        /// Files needed for them.
+        needed: u64,
+        /// Files that the process may open.
+        limit: u64,
+    },
+    /// A worker thread could not start: the environment's fault.
+    #[error("worker {worker} could not start: {source}")]
+    Worker {
+        /// Which worker.
+        worker: u32,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A worker thread panicked: our fault.
+    #[error("worker {worker} ended in a panic; this is a defect of weir")]
+    Panicked {
+        /// Which worker.
+        worker: u32,
+    },
+}
+
+impl EngineError {
+    /// What to do about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "correct the value",
+            Self::Resolve { .. } => "check the host's name, or give its address",
+            Self::OpenFiles { .. } => "ask for fewer connections, or raise the limit with `ulimit -n`",
+            Self::Worker { .. } => "ask for fewer workers, or free memory, threads and open files",
+            Self::Panicked { .. } => "report it with the panic's message",
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Reading one response at a time from bytes as they come. No I/O, no clock.
+//!
+//! ```text
+//!          head incomplete                 more body
+//!            +------+                      +------+
+//!            v      |                      v      |
+//!   begin -> Head --+-- final head ----> Body ----+--> done
+//!            ^      |                      |
+//!            +------+ interim head (1xx)   +-- closed by the peer, framed until close --> done
+//! ```
+
+use weir_http::{BodyDecoder, FieldSlots, Framing, HeadError, HeadLimits, ResponseTo, parse_response};
+
+use crate::books::Cause;
+
+/// Reads responses on one connection.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    response_to: ResponseTo,
+    limits: HeadLimits,
+    /// A head that has not come whole yet.
+    partial: Vec<u8>,
+    /// The body that is being read, after its head.
+    body: Option<Body>,
+}
+
+/// A whole response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Whether the connection can carry another request.
+    pub(crate) reusable: bool,
+}
+
+/// What some bytes came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fed {
+    /// All were taken, and the response is not whole yet.
+    More,
+    /// The response is whole; this many of the bytes belong to it.
+    Whole(Answer, usize),
+}
+
+#[derive(Debug)]
+struct Body {
+    decoder: BodyDecoder,
+    answer: Answer,
+}
+
+impl Exchange {
+    pub(crate) fn new() -> Self {
+        Self {
+            response_to: ResponseTo::Other,
+            limits: HeadLimits::default(),
+            partial: Vec::new(),
+            body: None,
+        }
+    }
+
+    /// A request was sent: what comes next is its response.
+    #[inline]
+    pub(crate) fn begin(&mut self, response_to: ResponseTo) {
+        self.response_to = response_to;
+        self.partial.clear();
+        self.body = None;
+    }
+
+    /// Takes the next bytes, which are not empty.
+    #[inline]
+    pub(crate) fn feed(&mut self, input: &[u8]) -> Result<Fed, Cause> {
+        if self.body.is_some() {
+            return self.feed_body(input, 0);
+        }
+        if self.partial.is_empty() {
+            return self.feed_head(input, 0);
+        }
+        // What was kept and what comes are read as one; counts are given back in terms of what comes.
+        let mut whole = std::mem::take(&mut self.partial);
+        let kept = whole.len();
+        whole.extend_from_slice(input);
+        let fed = self.feed_head(&whole, kept);
+        if self.partial.is_empty() {
+            // The allocation is used again.
+            whole.clear();
+            self.partial = whole;
+        }
+        fed
+    }
+
+    /// The peer has closed: the response is whole if nothing else was to end it.
+    pub(crate) fn close(&mut self) -> Result<Answer, Cause> {
+        match &self.body {
+            Some(body) if body.decoder.finish().is_ok() => Ok(body.answer),
+            _ => Err(Cause::Closed),
+        }
+    }
+
+    /// Reads heads at the start of `bytes`, of which the first `kept` had come before.
+    #[inline]
+    fn feed_head(&mut self, bytes: &[u8], kept: usize) -> Result<Fed, Cause> {
+        let mut at = 0;
+        loop {
+            let mut slots = FieldSlots::new();
+            let rest = &bytes[at..];
+            let Some(head) = parse_response(rest, self.response_to, &self.limits, &mut slots)
+                .map_err(|error| cause_of(&error))?
+            else {
+                self.partial.extend_from_slice(rest);
+                return Ok(Fed::More);
+            };
+            at += head.head_len;
+            if head.interim {
+                if at == bytes.len() {
+                    return Ok(Fed::More);
+                }
+                continue;
+            }
+            let answer = Answer { status: head.status, reusable: head.keep_alive && !head.upgrade };
+            // The common case needs no state: the whole body came with its head.
+            if let Framing::Length(body_bytes) = head.framing
+                && let Some(end) = usize::try_from(body_bytes).ok().and_then(|length| at.checked_add(length))
+                && end <= bytes.len()
+            {
+                return Ok(Fed::Whole(answer, end - kept));
+            }
+            if head.framing == Framing::None {
+                return Ok(Fed::Whole(answer, at - kept));
+            }
+            self.body = Some(Body { decoder: BodyDecoder::new(head.framing), answer });
+            return if at == bytes.len() { Ok(Fed::More) } else { self.feed_body(&bytes[at..], at - kept) };
+        }
+    }
+
+    /// Reads on in the body; `before` bytes of the input were taken already.
+    fn feed_body(&mut self, input: &[u8], before: usize) -> Result<Fed, Cause> {
+        let Some(body) = &mut self.body else { return Ok(Fed::More) };
+        let mut at = 0;
+        while at < input.len() {
+            let step = body.decoder.step(&input[at..]).map_err(|_| Cause::Parse)?;
+            at += step.consumed;
+            if step.done {
+                let answer = body.answer;
+                self.body = None;
+                return Ok(Fed::Whole(answer, before + at));
+            }
+        }
+        Ok(Fed::More)
+    }
+}
+
+fn cause_of(error: &HeadError) -> Cause {
+    match error {
+        HeadError::TooLarge | HeadError::TooManyFields => Cause::TooLarge,
+        _ => Cause::Parse,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OK: Answer = Answer { status: 200, reusable: true };
+
+    /// Feeds `input` cut at every byte, and in one piece; gives what all of them came to.
+    fn check(to: ResponseTo, input: &str, expected: Result<(Answer, usize), Cause>) {
+        for cut in 0..=input.len() {
+            let mut exchange = Exchange::new();
+            exchange.begin(to);
+            let mut taken = 0;
+            let mut came = Ok(None);
+            for piece in [&input[..cut], &input[cut..]] {
+                if piece.is_empty() || came != Ok(None) {
+                    continue;
+                }
+                came = exchange.feed(piece.as_bytes()).map(|fed| match fed {
+                    Fed::More => {
+                        taken += piece.len();
+                        None
+                    }
+                    Fed::Whole(answer, used) => Some((answer, taken + used)),
+                });
+            }
+            let came = came.and_then(|whole| match whole {
+                Some(whole) => Ok(whole),
+                None => exchange.close().map(|answer| (answer, taken)),
+            });
+            assert_eq!(came, expected, "{input:?} cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn responses_are_read_however_they_are_cut() {
+        let plain = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+        check(ResponseTo::Other, plain, Ok((OK, plain.len())));
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        check(ResponseTo::Head, head, Ok((OK, head.len())));
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nx: y\r\n\r\n";
+        check(ResponseTo::Other, chunked, Ok((OK, chunked.len())));
+        let empty = "HTTP/1.1 204 No Content\r\n\r\n";
+        check(ResponseTo::Other, empty, Ok((Answer { status: 204, reusable: true }, empty.len())));
+        let zero = "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+        check(ResponseTo::Other, zero, Ok((Answer { status: 404, reusable: false }, zero.len())));
+    }
+
+    #[test]
+    fn interim_responses_are_skipped() {
+        let text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n\
+                    HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+        check(ResponseTo::Other, text, Ok((OK, text.len())));
+    }
+
+    #[test]
+    fn a_body_until_close_ends_with_the_connection() {
+        let text = "HTTP/1.0 200 OK\r\n\r\nany length";
+        check(ResponseTo::Other, text, Ok((Answer { status: 200, reusable: false }, text.len())));
+    }
+
+    #[test]
+    fn half_answers_garbage_and_floods_have_their_causes() {
+        check(ResponseTo::Other, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", Err(Cause::Closed));
+        check(ResponseTo::Other, "HTTP/1.1 200 OK\r\nContent-Le", Err(Cause::Closed));
+        check(ResponseTo::Other, "SSH-2.0-OpenSSH_9.2\r\n", Err(Cause::Parse));
+        check(
+            ResponseTo::Other,
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            Err(Cause::Parse),
+        );
+        let mut exchange = Exchange::new();
+        exchange.begin(ResponseTo::Other);
+        let flood = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(70_000));
+        assert_eq!(exchange.feed(flood.as_bytes()), Err(Cause::TooLarge));
+    }
+
+    #[test]
+    fn an_upgrade_ends_the_use_of_a_connection() {
+        let text = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
+        check(ResponseTo::Other, text, Ok((Answer { status: 101, reusable: false }, text.len())));
+    }
+
+    #[test]
+    fn what_follows_a_response_is_left() {
+        let mut exchange = Exchange::new();
+        exchange.begin(ResponseTo::Other);
+        let fed = exchange.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP").unwrap();
+        assert_eq!(fed, Fed::Whole(OK, 40));
+    }
+}

@@ -1,0 +1,438 @@
+//! One worker's load without its I/O: which request goes out on which connection, what became of it, and when
+//! all is over. It is told the time and what happened; it never asks.
+//!
+//! ```text
+//!   a connection:      connected            start            completed (reusable)
+//!              Down ---------------> Free -----------> Busy ----------------------> Free
+//!                ^                    |                  |
+//!                |        closed      |                  | failed, timed out, not reusable,
+//!                +--------------------+------------------+ nothing could be sent
+//! ```
+
+use std::collections::VecDeque;
+
+use crate::books::{Books, Cause, Phase, count};
+use crate::recorder::{Completed, Interval, OpenTimes, Recorder};
+use crate::source::{Arrival, Source};
+use crate::timeline::Timeline;
+
+/// Grain of time-outs and of samples of what is in flight.
+pub(crate) const TICK_NS: u64 = 10_000_000;
+
+/// One worker's load.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    source: Source,
+    timeline: Timeline,
+    timeout_ns: u64,
+    slots: Vec<Slot>,
+    /// Free connections, the longest free first, so that all of them carry load.
+    free: VecDeque<u32>,
+    busy: u32,
+    warmup: Books,
+    sustained: Books,
+    recorder: Recorder,
+    tick_ns: u64,
+    in_flight: Samples,
+    unsent_with_free_connection: u64,
+    /// When a request was last resolved: where a load ends that is ended by its count.
+    resolved_ns: u64,
+    /// When a connection was last up.
+    up_ns: u64,
+}
+
+/// What a worker's load came to.
+#[derive(Debug)]
+pub(crate) struct FlowReport {
+    pub(crate) timeline: Timeline,
+    pub(crate) warmup: Books,
+    pub(crate) sustained: Books,
+    pub(crate) intervals: Vec<Interval>,
+    pub(crate) open: Option<OpenTimes>,
+    pub(crate) in_flight: Samples,
+    pub(crate) unsent_with_free_connection: u64,
+}
+
+/// A mean in the making.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Samples {
+    pub(crate) sum: u64,
+    pub(crate) count: u64,
+}
+
+/// A request to be written to a connection now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) slot: usize,
+    pub(crate) index: u64,
+}
+
+/// A connection's place.
+#[derive(Debug)]
+struct Slot {
+    state: State,
+    /// Whether it stands in the queue of free connections; an entry of one that is not free is skipped.
+    is_queued: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Down,
+    Free { since_ns: u64 },
+    Busy(InFlight),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    arrival: Arrival,
+    /// Since when the connection was free.
+    free_ns: u64,
+    start_ns: u64,
+    /// Whether a byte of it was written.
+    is_sent: bool,
+}
+
+impl Flow {
+    /// A load over `connections` places, all of them down.
+    pub(crate) fn new(source: Source, timeline: Timeline, timeout_ns: u64, connections: usize) -> Self {
+        Self {
+            recorder: Recorder::new(&timeline, source.is_open()),
+            source,
+            timeline,
+            timeout_ns,
+            slots: (0..connections).map(|_| Slot { state: State::Down, is_queued: false }).collect(),
+            free: VecDeque::with_capacity(connections),
+            busy: 0,
+            warmup: Books::default(),
+            sustained: Books::default(),
+            tick_ns: timeline.start_ns + TICK_NS,
+            in_flight: Samples::default(),
+            unsent_with_free_connection: 0,
+            resolved_ns: timeline.start_ns,
+            up_ns: timeline.start_ns,
+        }
+    }
+
+    pub(crate) fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// The connection of `slot` is open and idle.
+    pub(crate) fn connected(&mut self, slot: usize, now_ns: u64) {
+        debug_assert!(matches!(self.slots[slot].state, State::Down));
+        self.release(slot, now_ns);
+    }
+
+    /// An idle connection was closed.
+    pub(crate) fn disconnected(&mut self, slot: usize) {
+        debug_assert!(!matches!(self.slots[slot].state, State::Busy(_)));
+        self.slots[slot].state = State::Down;
+    }
+
+    /// A connection attempt failed, or an idle connection broke otherwise than by closing.
+    pub(crate) fn connection_error(&mut self, now_ns: u64, cause: Cause) {
+        let phase = if self.timeline.sustained_at(now_ns) { Phase::Sustained } else { Phase::Warmup };
+        count(&mut self.books(phase).errors, cause);
+    }
+
+    /// Takes what is due and assigns it to a free connection; it must be written now.
+    #[inline]
+    pub(crate) fn start(&mut self, now_ns: u64) -> Option<Start> {
+        let (slot, free_ns) = self.next_free()?;
+        let arrival = loop {
+            let arrival = self.take_arrival(now_ns)?;
+            if arrival.intended_ns.saturating_add(self.timeout_ns) > now_ns {
+                break arrival;
+            }
+            self.drop_arrival(arrival);
+        };
+        self.recorder.advance(now_ns, &self.timeline);
+        self.free.pop_front();
+        let place = &mut self.slots[slot];
+        place.is_queued = false;
+        place.state = State::Busy(InFlight { arrival, free_ns, start_ns: now_ns, is_sent: false });
+        self.busy += 1;
+        Some(Start { slot, index: arrival.index })
+    }
+
+    /// Whether [`Flow::start`] has something to give.
+    #[inline]
+    pub(crate) fn is_start_due(&mut self, now_ns: u64) -> bool {
+        self.next_free().is_some()
+            && self.source.next_due_ns(now_ns, &self.timeline).is_some_and(|due_ns| due_ns <= now_ns)
+    }
+
+    /// The first bytes of the request on `slot` were written.
+    #[inline]
+    pub(crate) fn sent(&mut self, slot: usize) {
+        let State::Busy(request) = &mut self.slots[slot].state else { return };
+        request.is_sent = true;
+        let request = *request;
+        let intended_ns = request.arrival.intended_ns;
+        let could_ns = intended_ns.max(request.free_ns);
+        let phase = self.timeline.phase(intended_ns);
+        let end_ns = self.timeline.end_ns;
+        self.books(phase).requests.sent += 1;
+        // What waits for a connection is not the generator's lateness; it is kept apart.
+        let lateness_ns = request.start_ns.saturating_sub(could_ns);
+        self.recorder.sent(phase, lateness_ns, request.free_ns.saturating_sub(intended_ns));
+        if phase == Phase::Sustained && could_ns < end_ns && request.start_ns >= end_ns {
+            self.unsent_with_free_connection += 1;
+        }
+    }
+
+    /// Nothing of the request on `slot` could be written: its connection is down, the request goes to the next.
+    pub(crate) fn not_sent(&mut self, slot: usize) {
+        let State::Busy(request) = self.slots[slot].state else { return };
+        debug_assert!(!request.is_sent);
+        self.slots[slot].state = State::Down;
+        self.busy -= 1;
+        self.source.give_back(request.arrival);
+    }
+
+    #[inline]
+    pub(crate) fn wrote(&mut self, bytes: usize) {
+        self.recorder.wrote(bytes);
+    }
+
+    #[inline]
+    pub(crate) fn read(&mut self, bytes: usize) {
+        self.recorder.read(bytes);
+    }
+
+    pub(crate) fn is_busy(&self, slot: usize) -> bool {
+        matches!(self.slots[slot].state, State::Busy(_))
+    }
+
+    /// The response on `slot` is whole; the connection is free again, or down when it cannot be used again.
+    #[inline]
+    pub(crate) fn completed(&mut self, slot: usize, now_ns: u64, status: u16, reusable: bool) {
+        let Some(request) = self.resolve(slot, now_ns) else { return };
+        let intended_ns = request.arrival.intended_ns;
+        let phase = self.timeline.phase(intended_ns);
+        if now_ns >= intended_ns.saturating_add(self.timeout_ns) {
+            // It came, but too late to count. It has arrived for certain, and its connection is sound.
+            self.books(phase).requests.timed_out += 1;
+            self.recorder.lost(1);
+        } else {
+            self.books(phase).complete(status);
+            self.recorder.completed(Completed {
+                phase,
+                status,
+                latency_ns: now_ns - intended_ns,
+                service_time_ns: now_ns - request.start_ns,
+            });
+        }
+        if reusable {
+            self.release(slot, now_ns);
+        }
+    }
+
+    /// No whole response will come on `slot`; the connection is down.
+    pub(crate) fn failed(&mut self, slot: usize, now_ns: u64, cause: Cause) {
+        let Some(request) = self.resolve(slot, now_ns) else { return };
+        let books = self.books(self.timeline.phase(request.arrival.intended_ns));
+        books.requests.failed += 1;
+        books.uncertain += u64::from(request.is_sent);
+        count(&mut books.errors, cause);
+        self.recorder.lost(1);
+    }
+
+    /// Whether [`Flow::tick`] is due.
+    #[inline]
+    pub(crate) fn is_tick_due(&self, now_ns: u64) -> bool {
+        now_ns >= self.tick_ns
+    }
+
+    /// What is done once in a while: samples, time-outs. Connections in `expired` are down and must be closed.
+    pub(crate) fn tick(&mut self, now_ns: u64, expired: &mut Vec<usize>) {
+        self.tick_ns = now_ns + TICK_NS;
+        self.recorder.advance(now_ns, &self.timeline);
+        self.drop_expired(now_ns);
+        self.time_out(now_ns, expired);
+        if self.timeline.sustained_at(now_ns) {
+            self.in_flight.sum += u64::from(self.busy) + self.source.waiting(now_ns, &self.timeline);
+            self.in_flight.count += 1;
+        }
+        if self.slots.iter().any(|slot| !matches!(slot.state, State::Down)) {
+            self.up_ns = now_ns;
+        }
+    }
+
+    /// Ends the phase early, and drains for `drain_ns` at most.
+    pub(crate) fn cut(&mut self, end_ns: u64, drain_ns: u64) {
+        self.timeline.cut(end_ns, drain_ns);
+        self.recorder.cut(self.timeline.end_ns);
+    }
+
+    /// When [`Flow::start`], [`Flow::tick`] or a border of the phase comes next.
+    #[inline]
+    pub(crate) fn next_deadline_ns(&mut self, now_ns: u64) -> u64 {
+        let mut deadline_ns = self.tick_ns;
+        for border_ns in [self.timeline.sustain_ns, self.timeline.end_ns] {
+            if border_ns > now_ns {
+                deadline_ns = deadline_ns.min(border_ns);
+            }
+        }
+        match self.source.next_due_ns(now_ns, &self.timeline) {
+            Some(due_ns) if due_ns < deadline_ns && self.next_free().is_some() => due_ns,
+            _ => deadline_ns,
+        }
+    }
+
+    /// Whether anything is still to be sent.
+    pub(crate) fn needs_connections(&self, now_ns: u64) -> bool {
+        now_ns < self.timeline.end_ns || self.source.next_due_ns(now_ns, &self.timeline).is_some()
+    }
+
+    /// Whether all is over: everything resolved after the end of the phase, or the drain's time is up.
+    pub(crate) fn is_finished(&mut self, now_ns: u64) -> bool {
+        if self.timeline.end_ns == u64::MAX && self.source.ends_by_count() {
+            let gave_up = now_ns.saturating_sub(self.up_ns) > self.timeout_ns && self.busy == 0;
+            if now_ns < self.timeline.sustain_ns || !(gave_up || self.source.is_used_up() && self.busy == 0) {
+                return false;
+            }
+            // The count is the end: the phase lasted until the last of them was resolved.
+            let end_ns = if gave_up { now_ns } else { self.resolved_ns.max(self.timeline.sustain_ns) };
+            self.cut(end_ns, 0);
+            return true;
+        }
+        if now_ns < self.timeline.end_ns {
+            return false;
+        }
+        now_ns >= self.timeline.drain_end_ns
+            || (self.busy == 0 && self.source.next_due_ns(now_ns, &self.timeline).is_none())
+    }
+
+    /// Intervals that have ended.
+    pub(crate) fn take_finished_intervals(&mut self) -> impl Iterator<Item = Interval> {
+        self.recorder.take_finished()
+    }
+
+    pub(crate) fn has_finished_intervals(&self) -> bool {
+        self.recorder.has_finished()
+    }
+
+    /// Closes the books: what is neither answered nor given up is in flight.
+    pub(crate) fn finish(mut self, now_ns: u64) -> FlowReport {
+        self.recorder.advance(now_ns, &self.timeline);
+        self.drop_expired(now_ns);
+        for slot in 0..self.slots.len() {
+            if let State::Busy(request) = self.slots[slot].state {
+                let books = self.books(self.timeline.phase(request.arrival.intended_ns));
+                books.requests.in_flight += 1;
+                books.uncertain += u64::from(request.is_sent);
+            }
+        }
+        if self.source.is_open() {
+            // A closed loop starts nothing after the end; an open one has scheduled all that came due.
+            while let Some(arrival) = self.take_arrival(now_ns) {
+                self.books(self.timeline.phase(arrival.intended_ns)).requests.in_flight += 1;
+            }
+        } else {
+            while let Some(arrival) = self.source.take_expired(u64::MAX, &self.timeline) {
+                self.books(self.timeline.phase(arrival.intended_ns)).requests.in_flight += 1;
+            }
+        }
+        let (intervals, open) = self.recorder.finish(now_ns);
+        FlowReport {
+            timeline: self.timeline,
+            warmup: self.warmup,
+            sustained: self.sustained,
+            intervals,
+            open,
+            in_flight: self.in_flight,
+            unsent_with_free_connection: self.unsent_with_free_connection,
+        }
+    }
+
+    #[inline]
+    fn books(&mut self, phase: Phase) -> &mut Books {
+        match phase {
+            Phase::Warmup => &mut self.warmup,
+            Phase::Sustained => &mut self.sustained,
+        }
+    }
+
+    /// The longest free connection, and since when it is free.
+    #[inline]
+    fn next_free(&mut self) -> Option<(usize, u64)> {
+        loop {
+            let slot = *self.free.front()? as usize;
+            if let State::Free { since_ns } = self.slots[slot].state {
+                return Some((slot, since_ns));
+            }
+            self.slots[slot].is_queued = false;
+            self.free.pop_front();
+        }
+    }
+
+    #[inline]
+    fn take_arrival(&mut self, now_ns: u64) -> Option<Arrival> {
+        let arrival = self.source.take(now_ns, &self.timeline)?;
+        if !arrival.is_again {
+            self.books(self.timeline.phase(arrival.intended_ns)).requests.scheduled += 1;
+        }
+        Some(arrival)
+    }
+
+    fn drop_arrival(&mut self, arrival: Arrival) {
+        self.books(self.timeline.phase(arrival.intended_ns)).requests.dropped += 1;
+        self.recorder.lost(1);
+    }
+
+    /// Drops what was never sent by its time-out.
+    fn drop_expired(&mut self, now_ns: u64) {
+        let Some(before_ns) = now_ns.checked_sub(self.timeout_ns) else { return };
+        while let Some(arrival) = self.source.take_expired(before_ns, &self.timeline) {
+            if !arrival.is_again {
+                self.books(self.timeline.phase(arrival.intended_ns)).requests.scheduled += 1;
+            }
+            self.drop_arrival(arrival);
+        }
+    }
+
+    /// Gives up what was sent and not answered by its time-out.
+    fn time_out(&mut self, now_ns: u64, expired: &mut Vec<usize>) {
+        for slot in 0..self.slots.len() {
+            let State::Busy(request) = self.slots[slot].state else { continue };
+            let intended_ns = request.arrival.intended_ns;
+            if now_ns < intended_ns.saturating_add(self.timeout_ns) {
+                continue;
+            }
+            self.resolve(slot, now_ns);
+            let books = self.books(self.timeline.phase(intended_ns));
+            if request.is_sent {
+                books.requests.timed_out += 1;
+                books.uncertain += 1;
+            } else {
+                books.requests.dropped += 1;
+            }
+            self.recorder.lost(1);
+            expired.push(slot);
+        }
+    }
+
+    /// The request on `slot` is over; the connection counts as down until it is released.
+    #[inline]
+    fn resolve(&mut self, slot: usize, now_ns: u64) -> Option<InFlight> {
+        let State::Busy(request) = self.slots[slot].state else { return None };
+        self.recorder.advance(now_ns, &self.timeline);
+        self.slots[slot].state = State::Down;
+        self.busy -= 1;
+        self.resolved_ns = now_ns;
+        Some(request)
+    }
+
+    #[inline]
+    fn release(&mut self, slot: usize, now_ns: u64) {
+        let place = &mut self.slots[slot];
+        place.state = State::Free { since_ns: now_ns };
+        if !std::mem::replace(&mut place.is_queued, true) {
+            self.free.push_back(slot as u32);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! Putting the workers' records together: exact sums, off the hot path.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hdrhistogram::Histogram as Hdr;
+use weir_io::CpuTime;
+use weir_results::{
+    ArrivalModel, BoundBy, Bytes, CpuSeconds, GeneratorEvidence, Histogram, LoadRecord, LoadResult,
+    LoadSecond, SCHEMA_VERSION, TimesNs, Verdicts, new_histogram,
+};
+
+use crate::books::{Books, add_requests};
+use crate::flow::Samples;
+use crate::recorder::{Interval, OpenTimes, add_histogram};
+use crate::spec::{LoadSpec, ModelSpec};
+use crate::worker::WorkerReport;
+
+/// The record of a load in the making.
+#[derive(Debug)]
+pub(crate) struct RecordBuilder {
+    start_ns: u64,
+    workers: u32,
+    /// Intervals that some worker has yet to hand in, by their start, with those that have.
+    open_intervals: BTreeMap<u64, (BTreeSet<u32>, Interval)>,
+    seconds: BTreeMap<u64, LoadSecond>,
+    /// Latency of the sustained phase.
+    latency: Hdr<u64>,
+    /// Responses that came within the sustained phase.
+    completed_in_phase: u64,
+    bytes: Bytes,
+    reports: BTreeMap<u32, WorkerReport>,
+}
+
+/// Times and CPU of the sustained phase as the coordinator saw them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PhaseFrame {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) cpu_start: CpuTime,
+    pub(crate) cpu_end: CpuTime,
+}
+
+impl RecordBuilder {
+    pub(crate) fn new(start_ns: u64, workers: u32) -> Self {
+        Self {
+            start_ns,
+            workers,
+            open_intervals: BTreeMap::new(),
+            seconds: BTreeMap::new(),
+            latency: new_histogram(),
+            completed_in_phase: 0,
+            bytes: Bytes::default(),
+            reports: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a worker's share of an interval; gives the whole once no worker still running has yet to hand in its own.
+    pub(crate) fn interval(&mut self, worker: u32, share: Interval) -> Option<&LoadSecond> {
+        let start_ns = share.span.start_ns;
+        match self.open_intervals.get_mut(&start_ns) {
+            Some((handed_in, sum)) => {
+                sum.add(&share);
+                handed_in.insert(worker);
+            }
+            None => {
+                self.open_intervals.insert(start_ns, (BTreeSet::from([worker]), share));
+            }
+        }
+        let (handed_in, _) = &self.open_intervals[&start_ns];
+        let is_whole =
+            (0..self.workers).all(|worker| handed_in.contains(&worker) || self.reports.contains_key(&worker));
+        if is_whole { self.close(start_ns) } else { None }
+    }
+
+    /// Takes a worker's final report.
+    pub(crate) fn report(&mut self, worker: u32, mut report: WorkerReport) {
+        for interval in std::mem::take(&mut report.flow.intervals) {
+            self.interval(worker, interval);
+        }
+        self.reports.insert(worker, report);
+    }
+
+    /// Where the sustained phase ended, by the workers' reports.
+    pub(crate) fn phase_end_ns(&self) -> Option<u64> {
+        self.reports.values().map(|report| report.flow.timeline.end_ns).max()
+    }
+
+    /// The whole record.
+    pub(crate) fn build(mut self, spec: &LoadSpec, frame: PhaseFrame) -> LoadRecord {
+        while let Some(&start_ns) = self.open_intervals.keys().next() {
+            self.close(start_ns);
+        }
+        let (mut sustained, mut warmup) = (Books::default(), Books::default());
+        for report in self.reports.values() {
+            sustained.add(&report.flow.sustained);
+            warmup.add(&report.flow.warmup);
+        }
+        let mut whole = sustained.requests;
+        add_requests(&mut whole, &warmup.requests);
+        // A broken balance would be our own defect, and every figure in doubt.
+        assert!(
+            sustained.requests.balance() && whole.balance(),
+            "the books must balance: {sustained:?} {warmup:?}"
+        );
+        let open = self.open_times();
+        let wall_s = frame.end_ns.saturating_sub(frame.start_ns) as f64 / 1e9;
+        let generator = self.evidence(spec, &sustained, open.as_ref(), wall_s);
+        let result = self.result(spec, &sustained, open.as_ref(), &frame, wall_s);
+        let service_time = open.as_ref().map_or(&self.latency, |open| &open.service_time);
+        LoadRecord {
+            result,
+            whole,
+            whole_uncertain: sustained.uncertain + warmup.uncertain,
+            phase_start_mono_ns: frame.start_ns,
+            phase_end_mono_ns: frame.end_ns,
+            generator,
+            latency: Histogram::encode(&self.latency),
+            service_time: Histogram::encode(service_time),
+            lateness: open.as_ref().map(|open| Histogram::encode(&open.lateness)),
+            seconds: self.seconds.into_values().collect(),
+        }
+    }
+
+    fn close(&mut self, start_ns: u64) -> Option<&LoadSecond> {
+        let (_, interval) = self.open_intervals.remove(&start_ns)?;
+        add_histogram(&mut self.latency, &interval.sustained);
+        if interval.span.sustained {
+            self.completed_in_phase += interval.completed;
+            self.bytes.sent += interval.bytes_sent;
+            self.bytes.received += interval.bytes_received;
+        }
+        let second = self.second(&interval);
+        // A worker that ended early hands in its last share late; what was closed is added to, never replaced.
+        let merged = match self.seconds.remove(&start_ns) {
+            Some(before) => merge_seconds(before, second),
+            None => second,
+        };
+        Some(self.seconds.entry(start_ns).or_insert(merged))
+    }
+
+    fn second(&self, interval: &Interval) -> LoadSecond {
+        LoadSecond {
+            t_s: interval.span.start_ns.saturating_sub(self.start_ns) as f64 / 1e9,
+            length_s: (interval.span.end_ns - interval.span.start_ns) as f64 / 1e9,
+            sustained: interval.span.sustained,
+            sent: interval.sent,
+            completed: interval.completed,
+            unexpected: interval.unexpected,
+            lost: interval.lost,
+            latency: Histogram::encode(&interval.latency()),
+        }
+    }
+
+    fn open_times(&self) -> Option<OpenTimes> {
+        let mut shares = self.reports.values().filter_map(|report| report.flow.open.as_ref());
+        let mut sum = shares.next()?.clone();
+        shares.for_each(|share| sum.add(share));
+        Some(sum)
+    }
+
+    fn evidence(
+        &self,
+        spec: &LoadSpec,
+        sustained: &Books,
+        open: Option<&OpenTimes>,
+        wall_s: f64,
+    ) -> GeneratorEvidence {
+        let reports = || self.reports.values();
+        let runqueue_ns: Option<Vec<u64>> = reports().map(|report| report.runqueue_ns).collect();
+        let requests = &sustained.requests;
+        GeneratorEvidence {
+            workers: spec.workers,
+            connections: spec.connections,
+            wall_s,
+            worker_cpu_s: reports().map(|report| report.cpu_ns as f64 / 1e9).collect(),
+            worker_runqueue_s: runqueue_ns
+                .unwrap_or_default()
+                .into_iter()
+                .map(|ns| ns as f64 / 1e9)
+                .collect(),
+            unsent_with_free_connection: reports()
+                .map(|report| report.flow.unsent_with_free_connection)
+                .sum(),
+            in_flight_mean: mean_in_flight(reports().map(|report| report.flow.in_flight)),
+            connections_opened: reports().map(|report| report.connections_opened).sum(),
+            connection_wait_ns: open
+                .map(|open| TimesNs::of(&open.connection_wait, requests.scheduled - requests.sent)),
+        }
+    }
+
+    fn result(
+        &self,
+        spec: &LoadSpec,
+        sustained: &Books,
+        open: Option<&OpenTimes>,
+        frame: &PhaseFrame,
+        wall_s: f64,
+    ) -> LoadResult {
+        let requests = sustained.requests;
+        let service_time = open.map_or(&self.latency, |open| &open.service_time);
+        let is_open = matches!(spec.model, ModelSpec::Open { .. });
+        LoadResult {
+            schema_version: SCHEMA_VERSION,
+            model: if is_open { ArrivalModel::Open } else { ArrivalModel::Closed },
+            duration_s: wall_s,
+            requests,
+            rate_per_s: if wall_s > 0.0 { self.completed_in_phase as f64 / wall_s } else { 0.0 },
+            latency_ns: TimesNs::of(&self.latency, requests.unanswered()),
+            service_time_ns: TimesNs::of(service_time, requests.unanswered()),
+            lateness_ns: open.map(|open| TimesNs::of(&open.lateness, requests.scheduled - requests.sent)),
+            bytes: self.bytes,
+            status: sustained.by_status().map(|(status, count)| (status.to_string(), count)).collect(),
+            errors: sustained.errors,
+            cpu_s: cpu_between(frame.cpu_start, frame.cpu_end),
+            bound_by: if is_open { BoundBy::Rate } else { BoundBy::Concurrency },
+            verdicts: Verdicts::default(),
+        }
+    }
+}
+
+/// Workers sample at the same times, so the sum of their means is the mean of the sum.
+fn mean_in_flight(samples: impl Iterator<Item = Samples>) -> Option<f64> {
+    samples.map(|s| (s.count > 0).then(|| s.sum as f64 / s.count as f64)).sum()
+}
+
+fn cpu_between(start: CpuTime, end: CpuTime) -> CpuSeconds {
+    CpuSeconds {
+        user: end.user_ns.saturating_sub(start.user_ns) as f64 / 1e9,
+        system: end.system_ns.saturating_sub(start.system_ns) as f64 / 1e9,
+    }
+}
+
+fn merge_seconds(before: LoadSecond, late: LoadSecond) -> LoadSecond {
+    let mut latency = before.latency.decode().expect("our own encoding");
+    add_histogram(&mut latency, &late.latency.decode().expect("our own encoding"));
+    LoadSecond {
+        length_s: before.length_s.max(late.length_s),
+        sent: before.sent + late.sent,
+        completed: before.completed + late.completed,
+        unexpected: before.unexpected + late.unexpected,
+        lost: before.lost + late.lost,
+        latency: Histogram::encode(&latency),
+        ..before
+    }
+}

@@ -1,0 +1,248 @@
+//! What a worker writes down: counts and latencies per interval, distributions over the phase.
+
+use hdrhistogram::Histogram;
+use weir_results::new_histogram;
+
+use crate::books::{Phase, is_unexpected};
+use crate::timeline::{Span, Timeline};
+
+/// One worker's share of one interval of the series.
+#[derive(Clone, Debug)]
+pub(crate) struct Interval {
+    pub(crate) span: Span,
+    pub(crate) sent: u64,
+    pub(crate) completed: u64,
+    pub(crate) unexpected: u64,
+    pub(crate) lost: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+    /// Latency of what completed in the interval and belongs to the sustained phase.
+    pub(crate) sustained: Histogram<u64>,
+    /// Latency of what completed in the interval and belongs to the warm-up.
+    pub(crate) warmup: Option<Histogram<u64>>,
+}
+
+/// Distributions over the sustained phase that only an open loop has.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenTimes {
+    pub(crate) service_time: Histogram<u64>,
+    pub(crate) lateness: Histogram<u64>,
+    pub(crate) connection_wait: Histogram<u64>,
+}
+
+/// Records one worker's load. It is told every time; it has no clock.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    current: Interval,
+    finished: Vec<Interval>,
+    open: Option<OpenTimes>,
+    /// Requests of the phase that waited for no connection: recorded in one go at the end.
+    waited_for_none: u64,
+}
+
+/// The times of a request that completed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completed {
+    pub(crate) phase: Phase,
+    pub(crate) status: u16,
+    pub(crate) latency_ns: u64,
+    pub(crate) service_time_ns: u64,
+}
+
+impl Recorder {
+    pub(crate) fn new(timeline: &Timeline, is_open: bool) -> Self {
+        Self {
+            current: Interval::new(timeline.span_at(timeline.start_ns)),
+            finished: Vec::new(),
+            open: is_open.then(OpenTimes::new),
+            waited_for_none: 0,
+        }
+    }
+
+    /// Goes on to the interval of `now_ns`.
+    #[inline]
+    pub(crate) fn advance(&mut self, now_ns: u64, timeline: &Timeline) {
+        if now_ns >= self.current.span.end_ns {
+            self.rotate(now_ns, timeline);
+        }
+    }
+
+    /// The end of the phase has moved: the current interval must not reach beyond it.
+    pub(crate) fn cut(&mut self, end_ns: u64) {
+        let span = &mut self.current.span;
+        span.end_ns = span.end_ns.min(end_ns.max(span.start_ns));
+    }
+
+    /// Intervals that have ended since the last call.
+    pub(crate) fn take_finished(&mut self) -> std::vec::Drain<'_, Interval> {
+        self.finished.drain(..)
+    }
+
+    pub(crate) fn has_finished(&self) -> bool {
+        !self.finished.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn sent(&mut self, phase: Phase, lateness_ns: u64, connection_wait_ns: u64) {
+        self.current.sent += 1;
+        if phase == Phase::Sustained
+            && let Some(open) = &mut self.open
+        {
+            open.lateness.saturating_record(lateness_ns);
+            if connection_wait_ns == 0 {
+                self.waited_for_none += 1;
+            } else {
+                open.connection_wait.saturating_record(connection_wait_ns);
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn completed(&mut self, times: Completed) {
+        self.current.completed += 1;
+        self.current.unexpected += u64::from(is_unexpected(times.status));
+        if times.phase == Phase::Sustained {
+            self.current.sustained.saturating_record(times.latency_ns);
+            if let Some(open) = &mut self.open {
+                open.service_time.saturating_record(times.service_time_ns);
+            }
+        } else {
+            self.current.warmup.get_or_insert_with(new_histogram).saturating_record(times.latency_ns);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn lost(&mut self, count: u64) {
+        self.current.lost += count;
+    }
+
+    #[inline]
+    pub(crate) fn wrote(&mut self, bytes: usize) {
+        self.current.bytes_sent += bytes as u64;
+    }
+
+    #[inline]
+    pub(crate) fn read(&mut self, bytes: usize) {
+        self.current.bytes_received += bytes as u64;
+    }
+
+    /// Ends the record at `now_ns`: the last interval, and the distributions of an open loop.
+    pub(crate) fn finish(mut self, now_ns: u64) -> (Vec<Interval>, Option<OpenTimes>) {
+        self.current.span.end_ns = self.current.span.end_ns.min(now_ns.max(self.current.span.start_ns));
+        self.finished.push(self.current);
+        if let Some(open) = &mut self.open {
+            open.connection_wait.saturating_record_n(0, self.waited_for_none);
+        }
+        (self.finished, self.open)
+    }
+
+    #[cold]
+    fn rotate(&mut self, now_ns: u64, timeline: &Timeline) {
+        while now_ns >= self.current.span.end_ns {
+            let next = Interval::new(timeline.span_at(self.current.span.end_ns));
+            self.finished.push(std::mem::replace(&mut self.current, next));
+        }
+    }
+}
+
+impl Interval {
+    fn new(span: Span) -> Self {
+        Self {
+            span,
+            sent: 0,
+            completed: 0,
+            unexpected: 0,
+            lost: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            sustained: new_histogram(),
+            warmup: None,
+        }
+    }
+
+    /// Adds another worker's share of the same interval.
+    pub(crate) fn add(&mut self, other: &Interval) {
+        debug_assert_eq!(
+            (self.span.start_ns, self.span.sustained),
+            (other.span.start_ns, other.span.sustained)
+        );
+        self.span.end_ns = self.span.end_ns.max(other.span.end_ns);
+        self.sent += other.sent;
+        self.completed += other.completed;
+        self.unexpected += other.unexpected;
+        self.lost += other.lost;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        add_histogram(&mut self.sustained, &other.sustained);
+        if let Some(warmup) = &other.warmup {
+            add_histogram(self.warmup.get_or_insert_with(new_histogram), warmup);
+        }
+    }
+
+    /// Latency of all that completed in the interval.
+    pub(crate) fn latency(&self) -> Histogram<u64> {
+        let mut all = self.sustained.clone();
+        if let Some(warmup) = &self.warmup {
+            add_histogram(&mut all, warmup);
+        }
+        all
+    }
+}
+
+impl OpenTimes {
+    pub(crate) fn new() -> Self {
+        Self { service_time: new_histogram(), lateness: new_histogram(), connection_wait: new_histogram() }
+    }
+
+    pub(crate) fn add(&mut self, other: &OpenTimes) {
+        add_histogram(&mut self.service_time, &other.service_time);
+        add_histogram(&mut self.lateness, &other.lateness);
+        add_histogram(&mut self.connection_wait, &other.connection_wait);
+    }
+}
+
+/// Adds histograms of weir's own bounds, exactly.
+pub(crate) fn add_histogram(sum: &mut Histogram<u64>, other: &Histogram<u64>) {
+    sum.add(other).expect("histograms of the same bounds add up");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn completed(phase: Phase, latency_ns: u64) -> Completed {
+        Completed { phase, status: 200, latency_ns, service_time_ns: latency_ns }
+    }
+
+    #[test]
+    fn nothing_is_lost_between_intervals_and_empty_ones_are_kept() {
+        let timeline = Timeline::new(0, S, Some(3 * S), S);
+        let mut recorder = Recorder::new(&timeline, false);
+        recorder.completed(completed(Phase::Warmup, 500));
+        recorder.advance(S + 1, &timeline);
+        recorder.completed(completed(Phase::Warmup, 700));
+        recorder.completed(completed(Phase::Sustained, 900));
+        recorder.advance(3 * S, &timeline);
+        let (mut intervals, _) = recorder.finish(3 * S + S / 2);
+        intervals.iter_mut().for_each(|interval| assert_eq!(interval.latency().len(), interval.completed));
+        let seen: Vec<_> = intervals
+            .iter()
+            .map(|i| (i.span.start_ns / S, i.span.sustained, i.completed, i.sustained.len()))
+            .collect();
+        assert_eq!(seen, [(0, false, 1, 0), (1, true, 2, 1), (2, true, 0, 0), (3, true, 0, 0)]);
+        assert_eq!(intervals[3].span.end_ns, 3 * S + S / 2);
+    }
+
+    #[test]
+    fn only_the_sustained_phase_of_an_open_loop_has_lateness() {
+        let timeline = Timeline::new(0, S, Some(S), S);
+        let mut recorder = Recorder::new(&timeline, true);
+        recorder.sent(Phase::Warmup, 5, 0);
+        recorder.sent(Phase::Sustained, 5_000, 0);
+        recorder.sent(Phase::Sustained, 6_000, 9_000);
+        let open = recorder.finish(0).1.unwrap();
+        assert_eq!((open.lateness.len(), open.connection_wait.len(), open.connection_wait.min()), (2, 2, 0));
+    }
+}

@@ -1,0 +1,253 @@
+//! Driving a load: starts the workers, watches the time, merges what they hand in.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::sync::oneshot;
+use weir_io::{CpuTime, JoinHandle, WorkerOptions, available_cpus, mono_ns, process_cpu_time, spawn_worker};
+use weir_results::{LoadRecord, LoadSecond};
+
+use crate::EngineError;
+use crate::flow::Flow;
+use crate::record::{PhaseFrame, RecordBuilder};
+use crate::request::RequestSource;
+use crate::resolve::resolve;
+use crate::schedule::Schedule;
+use crate::source::Source;
+use crate::spec::{LoadSpec, ModelSpec};
+use crate::timeline::Timeline;
+use crate::worker::{Event, WorkerPlan, work};
+
+/// Open files beside connections: standard streams, and each worker's poll, timer and wake-up.
+const FILES_BESIDE: u64 = 32;
+const FILES_PER_WORKER: u64 = 8;
+/// From the announcement of the start to the start, so that every worker waits when it comes.
+const LEAD_NS: u64 = 2_000_000;
+/// From the announcement of an early end to that end, so that every worker hears of it in time.
+const EARLY_END_LEAD_NS: u64 = 30_000_000;
+/// How often the coordinator looks whether it shall stop.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Hears how a load goes.
+pub trait Progress {
+    /// A second of the load has ended. Called on the coordinator's thread, never on a worker's.
+    fn second(&self, second: &LoadSecond);
+}
+
+/// Nobody listens.
+impl Progress for () {
+    fn second(&self, _: &LoadSecond) {}
+}
+
+/// Drives the load to its end, or until `stop` is set; then what there is so far is the record.
+///
+/// What peers do wrong is counted in the record.
+///
+/// # Errors
+/// When the specification makes no sense, or this process cannot drive it.
+pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Result<LoadRecord, EngineError> {
+    spec.validate()?;
+    let addresses = resolve(&spec.connect)?;
+    raise_open_files(spec)?;
+    let (events_in, events) = channel();
+    let requests = RequestSource::new(spec.seed, &spec.requests);
+    let early_end_ns = Arc::new(AtomicU64::new(0));
+    let mut crew = Crew { starts: Vec::new(), threads: Vec::new() };
+    for worker in 0..spec.workers {
+        let (start, wait_for_start) = oneshot::channel();
+        crew.starts.push(start);
+        let plan = WorkerPlan {
+            worker,
+            connections: share(u64::from(spec.connections), worker, spec.workers) as usize,
+            addresses: Arc::clone(&addresses),
+            requests: requests.clone(),
+            early_end_ns: Arc::clone(&early_end_ns),
+            timeout_ns: spec.timeout_ns,
+            events: Sender::clone(&events_in),
+            start: wait_for_start,
+        };
+        let options = WorkerOptions { name: format!("load-{worker}"), cpu: cpu_of(worker, spec.workers) };
+        let thread = spawn_worker(options, move || work(plan))
+            .map_err(|source| EngineError::Worker { worker, source })?;
+        crew.threads.push(thread);
+    }
+    drop(events_in);
+    let coordinator = Coordinator { spec, progress, stop, events, early_end_ns };
+    coordinator.await_connections()?;
+    let timeline = coordinator.start(&mut crew);
+    let outcome = coordinator.collect(timeline);
+    crew.join()?;
+    Ok(outcome)
+}
+
+struct Crew {
+    starts: Vec<oneshot::Sender<Flow>>,
+    threads: Vec<JoinHandle<std::io::Result<()>>>,
+}
+
+struct Coordinator<'a> {
+    spec: &'a LoadSpec,
+    progress: &'a dyn Progress,
+    stop: &'a AtomicBool,
+    events: Receiver<(u32, Event)>,
+    early_end_ns: Arc<AtomicU64>,
+}
+
+/// CPU time at the borders of the phase.
+#[derive(Default)]
+struct PhaseCpu {
+    start: Option<CpuTime>,
+    end: Option<CpuTime>,
+}
+
+impl Coordinator<'_> {
+    /// Waits until every worker has tried all its connections, which is bounded in time.
+    fn await_connections(&self) -> Result<(), EngineError> {
+        for _ in 0..self.spec.workers {
+            // A worker that ended without a word is found when it is joined.
+            if self.events.recv().is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts all workers on one clock.
+    fn start(&self, crew: &mut Crew) -> Timeline {
+        let spec = self.spec;
+        let start_ns = mono_ns() + LEAD_NS;
+        let mut duration_ns = spec.duration_ns;
+        let mut end_index = u64::MAX;
+        let schedule = match spec.model {
+            ModelSpec::Closed => None,
+            ModelSpec::Open { rate_per_s, spacing } => {
+                let schedule = Schedule::new(spec.seed, rate_per_s, spacing);
+                if let Some(count) = spec.request_count {
+                    let (index, end_ns) = schedule.end_of(spec.warmup_ns, count);
+                    end_index = index;
+                    // The last arrival may share its nanosecond with the one that is no more part of the phase.
+                    duration_ns = Some(end_ns - spec.warmup_ns + 1);
+                }
+                Some(schedule)
+            }
+        };
+        let timeline = Timeline::new(start_ns, spec.warmup_ns, duration_ns, spec.timeout_ns);
+        let workers = u64::from(spec.workers);
+        for (worker, start) in (0..).zip(crew.starts.drain(..)) {
+            let source = match &schedule {
+                Some(schedule) => {
+                    Source::open(schedule.arrivals(u64::from(worker), workers), workers, end_index)
+                }
+                None => {
+                    let left = spec.request_count.map(|count| share(count, worker, spec.workers));
+                    Source::closed(u64::from(worker), workers, left)
+                }
+            };
+            let connections = share(u64::from(spec.connections), worker, spec.workers) as usize;
+            // A worker that is gone is found when it is joined.
+            let _ = start.send(Flow::new(source, timeline, spec.timeout_ns, connections));
+        }
+        timeline
+    }
+
+    /// Takes what the workers hand in until all have ended.
+    fn collect(&self, mut timeline: Timeline) -> LoadRecord {
+        let mut builder = RecordBuilder::new(timeline.start_ns, self.spec.workers);
+        let mut cpu = PhaseCpu::default();
+        let mut is_stopping = false;
+        loop {
+            let now_ns = mono_ns();
+            if !is_stopping && self.stop.load(Ordering::Acquire) {
+                is_stopping = true;
+                let end_ns = now_ns + EARLY_END_LEAD_NS;
+                self.early_end_ns.store(end_ns, Ordering::Release);
+                timeline.cut(end_ns, 0);
+            }
+            let next_border_ns = cpu.observe(now_ns, &timeline);
+            let patience = PATIENCE.min(Duration::from_nanos(next_border_ns.saturating_sub(now_ns)));
+            match self.events.recv_timeout(patience) {
+                Ok((worker, Event::Interval(interval))) => {
+                    if let Some(second) = builder.interval(worker, *interval) {
+                        self.progress.second(second);
+                    }
+                }
+                Ok((worker, Event::Ended(report))) => builder.report(worker, *report),
+                Ok((_, Event::Connected)) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let end_ns = builder.phase_end_ns().unwrap_or_else(mono_ns).max(timeline.sustain_ns.min(mono_ns()));
+        let now = process_cpu_time();
+        let frame = PhaseFrame {
+            start_ns: timeline.sustain_ns,
+            end_ns,
+            cpu_start: cpu.start.unwrap_or(now),
+            cpu_end: cpu.end.unwrap_or(now),
+        };
+        builder.build(self.spec, frame)
+    }
+}
+
+impl PhaseCpu {
+    /// Looks at the process's CPU time when a border of the phase has come; gives the next one.
+    fn observe(&mut self, now_ns: u64, timeline: &Timeline) -> u64 {
+        for (place, border_ns) in [(&mut self.start, timeline.sustain_ns), (&mut self.end, timeline.end_ns)] {
+            if place.is_none() {
+                if now_ns < border_ns {
+                    return border_ns;
+                }
+                *place = Some(process_cpu_time());
+            }
+        }
+        u64::MAX
+    }
+}
+
+impl Crew {
+    fn join(self) -> Result<(), EngineError> {
+        for (worker, thread) in (0..).zip(self.threads) {
+            match thread.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(source)) => return Err(EngineError::Worker { worker, source }),
+                Err(_) => return Err(EngineError::Panicked { worker }),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What worker `worker` of `workers` gets of `total`: equal shares, the first ones get what is over.
+fn share(total: u64, worker: u32, workers: u32) -> u64 {
+    let (worker, workers) = (u64::from(worker), u64::from(workers));
+    total / workers + u64::from(worker < total % workers)
+}
+
+/// The CPU of a worker; none when there are more workers than CPUs. Servers on the same host bind their
+/// workers from the first CPU on, so these are bound from the last one down.
+fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
+    let cpus = available_cpus();
+    if workers as usize > cpus.len() {
+        return None;
+    }
+    cpus.iter().rev().nth(worker as usize).copied()
+}
+
+/// Raises the process's limit of open files as far as the connections need it.
+fn raise_open_files(spec: &LoadSpec) -> Result<(), EngineError> {
+    let needed = u64::from(spec.connections) + u64::from(spec.workers) * FILES_PER_WORKER + FILES_BESIDE;
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < needed) {
+        limit.current = limit.maximum;
+        // Where it cannot be raised, the check below says so.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if limit < needed => {
+            Err(EngineError::OpenFiles { connections: spec.connections, needed, limit })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,201 @@
+//! When arrivals are due: a pure function of (seed, index), the same however many workers share it.
+
+use crate::spec::Spacing;
+
+/// An open-loop schedule: arrival `index` is due at a fixed offset from the start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule {
+    seed: u64,
+    gap_ns: f64,
+    spacing: Spacing,
+}
+
+impl Schedule {
+    /// A schedule of `rate_per_s` arrivals a second on the mean; the rate is above zero and finite.
+    pub fn new(seed: u64, rate_per_s: f64, spacing: Spacing) -> Self {
+        debug_assert!(rate_per_s > 0.0 && rate_per_s.is_finite());
+        Self { seed, gap_ns: 1e9 / rate_per_s, spacing }
+    }
+
+    /// The arrivals of worker `worker` of `workers`: the indices that are `worker` modulo `workers`.
+    pub fn arrivals(&self, worker: u64, workers: u64) -> Arrivals {
+        let mut arrivals = Arrivals { schedule: *self, index: 0, gaps: self.gap(0), step: 1 };
+        arrivals.skip(worker);
+        arrivals.step = workers;
+        arrivals
+    }
+
+    /// The first index due at `from_ns` or later, and the time at which the one `count` after it is due:
+    /// where a phase ends that starts at `from_ns` and holds exactly `count` arrivals.
+    pub fn end_of(&self, from_ns: u64, count: u64) -> (u64, u64) {
+        let mut arrivals = self.arrivals(0, 1);
+        while arrivals.due_ns() < from_ns {
+            arrivals.advance();
+        }
+        arrivals.skip(count);
+        (arrivals.index(), arrivals.due_ns())
+    }
+
+    /// The gap before arrival `index`, in mean gaps. Poisson arrivals have exponential gaps.
+    fn gap(&self, index: u64) -> f64 {
+        match self.spacing {
+            Spacing::Even if index == 0 => 0.0,
+            Spacing::Even => 1.0,
+            Spacing::Poisson => {
+                // 53 random bits make a number above 0 and up to 1, so that its logarithm is finite.
+                let uniform = ((hash(self.seed, index) >> 11) + 1) as f64 / (1u64 << 53) as f64;
+                -uniform.ln()
+            }
+        }
+    }
+}
+
+/// A walk along a worker's share of a schedule.
+///
+/// It adds up every gap of the whole schedule, also those of other workers: some 10 ns each, and all
+/// workers agree to the last digit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrivals {
+    schedule: Schedule,
+    index: u64,
+    gaps: f64,
+    step: u64,
+}
+
+impl Arrivals {
+    /// The index in the whole schedule.
+    #[inline]
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// When it is due, nanoseconds from the start of the schedule.
+    #[inline]
+    pub fn due_ns(&self) -> u64 {
+        (self.gaps * self.schedule.gap_ns) as u64
+    }
+
+    /// Goes on to the worker's next arrival.
+    #[inline]
+    pub fn advance(&mut self) {
+        self.skip(self.step);
+    }
+
+    fn skip(&mut self, indices: u64) {
+        match self.schedule.spacing {
+            Spacing::Even => {
+                self.index += indices;
+                self.gaps = self.index as f64;
+            }
+            Spacing::Poisson => {
+                for _ in 0..indices {
+                    self.index += 1;
+                    self.gaps += self.schedule.gap(self.index);
+                }
+            }
+        }
+    }
+}
+
+/// A random number that depends on nothing but its arguments (splitmix64).
+pub fn hash(seed: u64, index: u64) -> u64 {
+    let mut z = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due(schedule: &Schedule, worker: u64, workers: u64, count: usize) -> Vec<(u64, u64)> {
+        let mut arrivals = schedule.arrivals(worker, workers);
+        let mut all = Vec::new();
+        for _ in 0..count {
+            all.push((arrivals.index(), arrivals.due_ns()));
+            arrivals.advance();
+        }
+        all
+    }
+
+    #[test]
+    fn workers_share_one_schedule_to_the_digit() {
+        for spacing in [Spacing::Poisson, Spacing::Even] {
+            let schedule = Schedule::new(7, 12_345.6, spacing);
+            let alone = due(&schedule, 0, 1, 3_000);
+            for workers in [2, 3, 7] {
+                for worker in 0..workers {
+                    for (index, due_ns) in due(&schedule, worker, workers, 400) {
+                        assert_eq!(index % workers, worker);
+                        assert_eq!((index, due_ns), alone[index as usize]);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn even_spacing_is_exact() {
+        let schedule = Schedule::new(1, 8_000.0, Spacing::Even);
+        for (index, due_ns) in due(&schedule, 0, 1, 100_000) {
+            assert_eq!(due_ns, index * 125_000);
+        }
+        let thirds = Schedule::new(1, 3.0, Spacing::Even);
+        assert_eq!(due(&thirds, 0, 1, 4), [(0, 0), (1, 333_333_333), (2, 666_666_666), (3, 1_000_000_000)]);
+    }
+
+    #[test]
+    fn poisson_gaps_are_exponential_and_independent() {
+        let schedule = Schedule::new(42, 1_000.0, Spacing::Poisson);
+        let all = due(&schedule, 0, 1, 200_001);
+        let gaps: Vec<f64> = all.windows(2).map(|pair| (pair[1].1 - pair[0].1) as f64 / 1e6).collect();
+        let n = gaps.len() as f64;
+        let mean = gaps.iter().sum::<f64>() / n;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / n;
+        let next = gaps.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum::<f64>() / n;
+        // Five standard errors of each estimate; the seed is fixed, so this holds or does not.
+        assert!((mean - 1.0).abs() < 5.0 / n.sqrt(), "mean {mean}");
+        assert!((variance - 1.0).abs() < 5.0 * (8.0 / n).sqrt(), "variance {variance}");
+        assert!((next / variance).abs() < 5.0 / n.sqrt(), "correlation {next}");
+        for (bound, share) in [(0.1, 0.0952), (1.0, 0.6321), (3.0, 0.9502)] {
+            let below = gaps.iter().filter(|&&gap| gap < bound).count() as f64 / n;
+            assert!((below - share).abs() < 0.006, "{below} of the gaps are below {bound}");
+        }
+    }
+
+    #[test]
+    fn counts_of_a_poisson_schedule_vary_like_poisson_counts() {
+        let schedule = Schedule::new(3, 1e6, Spacing::Poisson);
+        let mut windows = vec![0u32; 10_000];
+        let mut arrivals = schedule.arrivals(0, 1);
+        while let Some(window) = windows.get_mut((arrivals.due_ns() / 10_000) as usize) {
+            *window += 1;
+            arrivals.advance();
+        }
+        let n = windows.len() as f64;
+        let mean = windows.iter().map(|&count| f64::from(count)).sum::<f64>() / n;
+        let variance = windows.iter().map(|&count| (f64::from(count) - mean).powi(2)).sum::<f64>() / n;
+        assert!((mean - 10.0).abs() < 5.0 * (10.0 / n).sqrt(), "mean {mean}");
+        assert!((variance / mean - 1.0).abs() < 5.0 * (2.0 / n).sqrt(), "dispersion {}", variance / mean);
+    }
+
+    #[test]
+    fn seeds_give_different_schedules_and_the_same_seed_the_same() {
+        let of = |seed| due(&Schedule::new(seed, 100.0, Spacing::Poisson), 0, 1, 50);
+        assert_eq!(of(5), of(5));
+        assert_ne!(of(5), of(6));
+    }
+
+    #[test]
+    fn a_phase_by_count_holds_exactly_that_many() {
+        for spacing in [Spacing::Poisson, Spacing::Even] {
+            let schedule = Schedule::new(9, 5_000.0, spacing);
+            let (end_index, end_ns) = schedule.end_of(500_000_000, 1_000);
+            let all = due(&schedule, 0, 1, end_index as usize + 1);
+            let held = all.iter().filter(|&&(index, ns)| ns >= 500_000_000 && index < end_index).count();
+            assert_eq!(held, 1_000);
+            assert_eq!(all.last(), Some(&(end_index, end_ns)));
+        }
+    }
+}

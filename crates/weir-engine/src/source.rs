@@ -1,0 +1,151 @@
+//! Where arrivals come from: a schedule that waits for nobody, or connections that have been answered.
+
+use std::collections::VecDeque;
+
+use crate::schedule::Arrivals;
+use crate::timeline::Timeline;
+
+/// A request that is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) index: u64,
+    pub(crate) intended_ns: u64,
+    /// Whether the books have it already: it was handed out before, and could not be sent.
+    pub(crate) is_again: bool,
+}
+
+/// One worker's arrivals.
+#[derive(Debug)]
+pub(crate) struct Source {
+    model: Model,
+    /// Arrivals that were handed out to a connection which turned out to be dead; at most one a connection.
+    returned: VecDeque<Arrival>,
+}
+
+#[derive(Debug)]
+enum Model {
+    Closed {
+        index: u64,
+        step: u64,
+        /// What is left of the sustained phase's count; `None` without one.
+        left: Option<u64>,
+    },
+    /// Arrivals that wait are only the distance of two cursors, so memory does not grow with a backlog.
+    Open {
+        /// The next arrival to be sent or dropped.
+        head: Arrivals,
+        /// The first arrival that was not yet due when last looked.
+        due: Arrivals,
+        step: u64,
+        /// The schedule ends before this index.
+        end_index: u64,
+    },
+}
+
+impl Source {
+    /// A closed loop's arrivals for worker `worker` of `workers`, `left` in the sustained phase.
+    pub(crate) fn closed(worker: u64, workers: u64, left: Option<u64>) -> Self {
+        Self { model: Model::Closed { index: worker, step: workers, left }, returned: VecDeque::new() }
+    }
+
+    /// An open loop's arrivals, one worker of `workers`, up to `end_index`.
+    pub(crate) fn open(arrivals: Arrivals, workers: u64, end_index: u64) -> Self {
+        let model = Model::Open { due: arrivals.clone(), head: arrivals, step: workers, end_index };
+        Self { model, returned: VecDeque::new() }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.model, Model::Open { .. })
+    }
+
+    /// Takes the next arrival that is due.
+    #[inline]
+    pub(crate) fn take(&mut self, now_ns: u64, timeline: &Timeline) -> Option<Arrival> {
+        if let Some(again) = self.returned.pop_front() {
+            return Some(Arrival { is_again: true, ..again });
+        }
+        match &mut self.model {
+            Model::Closed { index, step, left } => {
+                if now_ns >= timeline.end_ns {
+                    return None;
+                }
+                if now_ns >= timeline.sustain_ns
+                    && let Some(left) = left
+                {
+                    *left = left.checked_sub(1)?;
+                }
+                let arrival = Arrival { index: *index, intended_ns: now_ns, is_again: false };
+                *index += *step;
+                Some(arrival)
+            }
+            Model::Open { head, end_index, .. } => {
+                let intended_ns = timeline.start_ns + head.due_ns();
+                let is_due = intended_ns <= now_ns && intended_ns < timeline.end_ns;
+                if !is_due || head.index() >= *end_index {
+                    return None;
+                }
+                let arrival = Arrival { index: head.index(), intended_ns, is_again: false };
+                head.advance();
+                Some(arrival)
+            }
+        }
+    }
+
+    /// Takes the next arrival if it is intended for `before_ns` or earlier (open loop, or handed out before).
+    pub(crate) fn take_expired(&mut self, before_ns: u64, timeline: &Timeline) -> Option<Arrival> {
+        match (&self.model, self.returned.front()) {
+            (_, Some(again)) if again.intended_ns <= before_ns => self.take(before_ns, timeline),
+            (_, Some(_)) | (Model::Closed { .. }, None) => None,
+            (Model::Open { .. }, None) => self.take(before_ns, timeline),
+        }
+    }
+
+    /// Gives back an arrival of which nothing could be sent; it goes before all others.
+    pub(crate) fn give_back(&mut self, arrival: Arrival) {
+        self.returned.push_back(arrival);
+    }
+
+    /// When the next arrival is due: `None` when there is none any more.
+    #[inline]
+    pub(crate) fn next_due_ns(&self, now_ns: u64, timeline: &Timeline) -> Option<u64> {
+        match &self.model {
+            _ if !self.returned.is_empty() => Some(0),
+            Model::Closed { left, .. } => {
+                let has_more = *left != Some(0) || now_ns < timeline.sustain_ns;
+                (has_more && now_ns < timeline.end_ns).then_some(timeline.start_ns)
+            }
+            Model::Open { head, end_index, .. } => {
+                let intended_ns = timeline.start_ns + head.due_ns();
+                (head.index() < *end_index && intended_ns < timeline.end_ns).then_some(intended_ns)
+            }
+        }
+    }
+
+    /// Arrivals that are due and wait for a connection.
+    pub(crate) fn waiting(&mut self, now_ns: u64, timeline: &Timeline) -> u64 {
+        let again = self.returned.len() as u64;
+        match &mut self.model {
+            Model::Closed { .. } => again,
+            Model::Open { head, due, step, end_index } => {
+                if due.index() < head.index() {
+                    due.clone_from(head);
+                }
+                let until_ns = now_ns.min(timeline.end_ns.saturating_sub(1));
+                while due.index() < *end_index && timeline.start_ns + due.due_ns() <= until_ns {
+                    due.advance();
+                }
+                again + (due.index() - head.index()) / *step
+            }
+        }
+    }
+
+    /// Whether a closed loop's count is used up, and nothing of it is to be sent again.
+    pub(crate) fn is_used_up(&self) -> bool {
+        matches!(self.model, Model::Closed { left: Some(0), .. }) && self.returned.is_empty()
+    }
+
+    /// Whether a closed loop is ended by its count.
+    pub(crate) fn ends_by_count(&self) -> bool {
+        matches!(self.model, Model::Closed { left: Some(_), .. })
+    }
+}

@@ -1,0 +1,110 @@
+//! When a load starts, warms up, counts and ends; and the intervals that its series is cut into.
+
+use crate::books::Phase;
+
+/// Length of an interval of the series.
+const INTERVAL_NS: u64 = 1_000_000_000;
+
+/// The times of a load on the monotonic clock, nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeline {
+    /// Start of the warm-up.
+    pub(crate) start_ns: u64,
+    /// Start of the sustained phase.
+    pub(crate) sustain_ns: u64,
+    /// End of the sustained phase; `u64::MAX` while only a count ends it.
+    pub(crate) end_ns: u64,
+    /// End of the drain.
+    pub(crate) drain_end_ns: u64,
+}
+
+/// An interval of the series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    /// Whether it lies in the sustained phase.
+    pub(crate) sustained: bool,
+}
+
+impl Timeline {
+    /// A load that starts now.
+    pub(crate) fn new(start_ns: u64, warmup_ns: u64, duration_ns: Option<u64>, drain_ns: u64) -> Self {
+        let sustain_ns = start_ns + warmup_ns;
+        let end_ns = duration_ns.map_or(u64::MAX, |duration_ns| sustain_ns + duration_ns);
+        Self { start_ns, sustain_ns, end_ns, drain_end_ns: end_ns.saturating_add(drain_ns) }
+    }
+
+    /// Ends the phase at `end_ns`, if that is sooner, and drains for `drain_ns` at most.
+    pub(crate) fn cut(&mut self, end_ns: u64, drain_ns: u64) {
+        if end_ns < self.end_ns {
+            self.end_ns = end_ns;
+            self.drain_end_ns = end_ns.saturating_add(drain_ns);
+        }
+    }
+
+    /// The phase of a request intended to start at `intended_ns`.
+    #[inline]
+    pub(crate) fn phase(&self, intended_ns: u64) -> Phase {
+        if intended_ns < self.sustain_ns { Phase::Warmup } else { Phase::Sustained }
+    }
+
+    /// Whether a moment lies in the sustained phase.
+    pub(crate) fn sustained_at(&self, now_ns: u64) -> bool {
+        now_ns >= self.sustain_ns && now_ns < self.end_ns
+    }
+
+    /// The interval that starts at or before `now_ns` and ends after it.
+    pub(crate) fn span_at(&self, now_ns: u64) -> Span {
+        let (from_ns, to_ns, sustained) = if now_ns < self.sustain_ns {
+            (self.start_ns, self.sustain_ns.min(self.end_ns), false)
+        } else if now_ns < self.end_ns {
+            (self.sustain_ns, self.end_ns, true)
+        } else {
+            (self.end_ns, u64::MAX, false)
+        };
+        let start_ns = from_ns + now_ns.saturating_sub(from_ns) / INTERVAL_NS * INTERVAL_NS;
+        Span { start_ns, end_ns: start_ns.saturating_add(INTERVAL_NS).min(to_ns), sustained }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn intervals_never_span_the_borders_of_the_phase() {
+        let timeline = Timeline::new(100 * S, S * 3 / 2, Some(S * 5 / 4), 10 * S);
+        let mut spans = Vec::new();
+        let mut now = 100 * S;
+        for _ in 0..6 {
+            let span = timeline.span_at(now);
+            assert_eq!(timeline.span_at(span.end_ns - 1), span);
+            spans.push((span.start_ns - 100 * S, span.end_ns - 100 * S, span.sustained));
+            now = span.end_ns;
+        }
+        let ms = |ms: u64| ms * 1_000_000;
+        assert_eq!(
+            spans,
+            [
+                (0, ms(1_000), false),
+                (ms(1_000), ms(1_500), false),
+                (ms(1_500), ms(2_500), true),
+                (ms(2_500), ms(2_750), true),
+                (ms(2_750), ms(3_750), false),
+                (ms(3_750), ms(4_750), false),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_cut_only_shortens() {
+        let mut timeline = Timeline::new(0, 0, Some(10 * S), S);
+        timeline.cut(20 * S, S);
+        assert_eq!((timeline.end_ns, timeline.drain_end_ns), (10 * S, 11 * S));
+        timeline.cut(4 * S, S / 2);
+        assert_eq!((timeline.end_ns, timeline.drain_end_ns), (4 * S, 4 * S + S / 2));
+    }
+}
