@@ -1,0 +1,186 @@
+//! From a run and its summary to the report model.
+
+use weir_analysis::{Point, Summary, axes_words, quantity};
+use weir_results::{ArrivalModel, Cell, DIRECT, Run};
+
+use crate::cells::{cell_name, cells};
+use crate::environment::{inventory, manifest, when};
+use crate::model::{Banner, Fact, FailedReport, PointReport, Report, Tone};
+use crate::tables;
+
+/// Builds the model.
+pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report {
+    Report {
+        title: run.name.clone(),
+        question: run.question.clone(),
+        run_id: run.id.clone(),
+        facts: facts(run, summary),
+        verdict: banner(summary),
+        glances: glances(summary),
+        points: summary.points.iter().enumerate().map(|(index, point)| point_report(index, point)).collect(),
+        objective: tables::objective(&summary.points),
+        cells: cells(cells_run),
+        failed: failed(summary),
+        unequal: unequal(summary),
+        inventory: inventory(summary),
+        manifest: manifest(run),
+        reading: reading(run, summary),
+    }
+}
+
+fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {
+    let gateways = summary.gateways.iter().filter(|gateway| gateway.name != DIRECT).count();
+    let repeats = run.plan.iter().map(|key| key.repeat + 1).max().unwrap_or(0);
+    let mut facts = vec![Fact::new("Started", when(run.started_unix_ms))];
+    if let Some(ended) = run.ended_unix_ms {
+        let minutes = ended.saturating_sub(run.started_unix_ms) as f64 / 60_000.0;
+        facts.push(Fact::new("Took", format!("{} min", quantity::number(minutes))));
+    }
+    facts.push(Fact::new("Gateways", gateways.to_string()));
+    facts.push(Fact::new("Repeats", repeats.to_string()));
+    let counted = format!("{} of {} measured", summary.cells_measured, summary.cells_planned);
+    facts.push(Fact::new("Cells", counted));
+    let cpus = run.manifest.cpus.map(|cpus| format!("{cpus} × ")).unwrap_or_default();
+    let model = run.manifest.cpu_model.as_deref().unwrap_or("unknown CPU");
+    facts.push(Fact::new("Host", format!("{cpus}{model}")));
+    facts
+}
+
+/// Headlines that the loads are for, and how many of them count.
+fn banner(summary: &Summary) -> Banner {
+    let rows = || summary.points.iter().flat_map(|point| point.gateways().map(move |row| (point, row)));
+    let headlines: Vec<bool> = rows()
+        .flat_map(|(point, row)| {
+            let main = match point.model {
+                ArrivalModel::Closed => Some(&row.throughput_per_s),
+                ArrivalModel::Open => row.latency("p50"),
+            };
+            [main.is_some_and(|figure| figure.headline), row.cpu_us_per_request.headline]
+        })
+        .collect();
+    let expected = headlines.len();
+    let counting = headlines.iter().filter(|headline| **headline).count();
+    let problems = summary.problems();
+    let most_repeats = rows().map(|(_, row)| row.planned).max().unwrap_or(0);
+    let (tone, headline) = if !problems.is_empty() {
+        let counted = if counting == expected && expected > 0 {
+            format!("All {expected} headline figures count, and there are problems")
+        } else {
+            format!("{counting} of {expected} headline figures count")
+        };
+        (Tone::Bad, counted)
+    } else if counting == expected {
+        (Tone::Good, format!("All {expected} headline figures count"))
+    } else if most_repeats < weir_analysis::HEADLINE_REPEATS {
+        let repeats = if most_repeats == 1 { "one repeat".into() } else { format!("{most_repeats} repeats") };
+        (Tone::Plain, format!("Valid figures, no headlines: {repeats}, and a headline needs three"))
+    } else {
+        (Tone::Plain, format!("{counting} of {expected} headline figures count"))
+    };
+    Banner { tone, headline, details: problems.to_vec() }
+}
+
+fn glances(summary: &Summary) -> Vec<crate::model::Table> {
+    let mut by_axes: Vec<(&weir_analysis::Axes, Vec<&Point>)> = Vec::new();
+    for point in &summary.points {
+        match by_axes.iter_mut().find(|(axes, _)| **axes == point.axes) {
+            Some((_, points)) => points.push(point),
+            None => by_axes.push((&point.axes, vec![point])),
+        }
+    }
+    by_axes.into_iter().map(|(axes, points)| tables::glance(axes_words(axes), &points)).collect()
+}
+
+fn point_report(index: usize, point: &Point) -> PointReport {
+    let open = point.model == ArrivalModel::Open;
+    let mut setting =
+        point.load_words().split_once(": ").map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+    if !point.axes.is_empty() {
+        setting = format!("{setting}; {}", point.axes_words());
+    }
+    let purpose = if open {
+        "An open load at one rate for all: latency is quoted from here, from the intended start of each request."
+    } else {
+        "A closed load: throughput and CPU time per request are quoted from here. Its latency is that of a \
+         gateway kept as busy as the connections can, and is not for quoting."
+    };
+    PointReport {
+        id: crate::charts::point_id(index),
+        load: point.load.clone(),
+        setting,
+        purpose: purpose.into(),
+        open,
+        conclusions: point.conclusions.clone(),
+        tables: tables::comparison(point),
+        parts: tables::parts(point),
+    }
+}
+
+fn failed(summary: &Summary) -> Vec<FailedReport> {
+    let report = |cell: &weir_analysis::FailedCell| FailedReport {
+        cell: cell_name(&cell.key),
+        cause: cell.cause.clone(),
+        message: cell.message.clone(),
+        remedy: cell.remedy.clone(),
+        log_tail: cell.log_tail.clone(),
+    };
+    summary.failed.iter().map(report).collect()
+}
+
+fn unequal(summary: &Summary) -> Vec<Fact> {
+    let facts = summary.gateways.iter().flat_map(|gateway| {
+        gateway.unequal.iter().map(|unequal| Fact::new(gateway.name.clone(), unequal.clone()))
+    });
+    facts.collect()
+}
+
+fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
+    let thresholds = &run.thresholds;
+    let mut facts = vec![
+        Fact::new(
+            "Counts",
+            "A figure counts where its verdict is valid. What does not count stays in the tables, in parentheses and \
+             marked with its reason, and enters no headline, mean or conclusion.",
+        ),
+        Fact::new(
+            "Intervals",
+            "95 % t intervals over repeats with fresh processes: on logarithms for figures, on differences for added \
+             latency. A headline needs three valid repeats; better and worse are not claimed below six.",
+        ),
+        Fact::new(
+            "Quantiles",
+            "Nearest rank, rounded up, over every scheduled request. What was never answered ranks last: a quantile \
+             that falls there is printed > timeout. Histograms are added, percentiles never averaged over time.",
+        ),
+        Fact::new(
+            "Loads",
+            "Closed: each connection sends when it has been answered. Open: arrivals follow a schedule that waits for \
+             nobody, and latency starts at the intended send.",
+        ),
+        Fact::new(
+            "CPU per request",
+            "User and system time of the gateway's data plane, from the kernel's accounting, over completed requests. It \
+             depends on the load point, so it is compared at equal connections or at an equal rate only.",
+        ),
+        Fact::new(
+            "Bound by",
+            format!(
+                "What kept a load from carrying more: the gateway from {} of its CPU limit, the upstream or the generator \
+                 likewise, the host, the connections (concurrency), or the asked rate.",
+                quantity::percent(thresholds.bound_share)
+            ),
+        ),
+        Fact::new(
+            "Memory",
+            "Working set: without page cache that could be dropped. Network bytes are n/a without a network namespace.",
+        ),
+    ];
+    if summary.points.iter().any(|point| point.direct().is_some()) {
+        facts.push(Fact::new(
+            "Direct",
+            "The same load straight at the origin, once per repeat. Where the rig limits it, a share of direct is an upper \
+             bound (≤). Added latency is the difference of quantiles in the same repeat.",
+        ));
+    }
+    facts
+}

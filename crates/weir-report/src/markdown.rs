@@ -1,0 +1,140 @@
+//! Markdown: the same tables, for repositories and tickets.
+
+use crate::model::{Entry, Fact, Report, Table};
+
+/// Draws the report; `picture` is the name of a file beside it.
+pub(crate) fn draw(report: &Report, picture: Option<&str>) -> String {
+    let mut out = vec![
+        format!("# {}", text(&report.title)),
+        text(&report.question),
+        format!("Run `{}`. {}", report.run_id, inline(&report.facts)),
+        format!("**{}.**", text(&report.verdict.headline)),
+        list(&report.verdict.details),
+    ];
+    if let Some(picture) = picture {
+        out.push(format!("![{} compared]({picture})", text(&report.title)));
+    }
+    out.push("## At a glance".into());
+    for table in &report.glances {
+        if !table.caption.is_empty() {
+            out.push(format!("**{}**", text(&table.caption)));
+        }
+        out.push(draw_table(table));
+    }
+    out.push("In parentheses: does not count. In brackets: 95 % t interval over repeats.".into());
+    for point in &report.points {
+        out.push(format!("## {}: {}", text(&point.load), text(&point.setting)));
+        out.push(text(&point.purpose));
+        out.push(list(&point.conclusions));
+        for table in point.tables.iter().chain([&point.parts]) {
+            out.push(format!("### {}", text(&table.caption)));
+            out.push(draw_table(table));
+        }
+    }
+    if let Some(objective) = &report.objective {
+        out.push("## Objective".into());
+        out.push(draw_table(objective));
+    }
+    out.extend(failed(report));
+    if !report.unequal.is_empty() {
+        out.push("## What could not be made equal".into());
+        out.push(facts(&report.unequal));
+    }
+    out.push("## Every load of every cell".into());
+    out.push(draw_table(&report.cells));
+    out.push("## Inventory".into());
+    out.push(draw_table(&report.inventory));
+    out.push("## Manifest".into());
+    out.push(facts(&report.manifest));
+    out.push("## How to read it".into());
+    out.push(facts(&report.reading));
+    out.retain(|block| !block.is_empty());
+    out.join("\n\n") + "\n"
+}
+
+fn failed(report: &Report) -> Vec<String> {
+    if report.failed.is_empty() {
+        return Vec::new();
+    }
+    let mut out = vec!["## Failed cells".to_owned()];
+    for failed in &report.failed {
+        out.push(format!("**{}**: {}: {}", text(&failed.cell), text(&failed.cause), text(&failed.message)));
+        out.push(format!("Remedy: {}", text(&failed.remedy)));
+        if !failed.log_tail.is_empty() {
+            // Indented, for a log may hold any fence.
+            let lines: Vec<String> = failed.log_tail.lines().map(|line| format!("    {line}")).collect();
+            out.push(lines.join("\n"));
+        }
+    }
+    out
+}
+
+fn draw_table(table: &Table) -> String {
+    let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
+    let mut lines = vec![
+        line(table.columns.iter().map(|column| text(&column.title)).collect()),
+        line(
+            table
+                .columns
+                .iter()
+                .map(|column| if column.numeric { "--:" } else { "---" }.to_owned())
+                .collect(),
+        ),
+    ];
+    lines.extend(table.rows.iter().map(|row| line(row.iter().map(cell).collect())));
+    lines.join("\n")
+}
+
+fn cell(entry: &Entry) -> String {
+    let mut parts = vec![text(&entry.plain())];
+    if let Some(under) = &entry.under {
+        parts.push(format!("[{under}]"));
+    }
+    parts.push(text(&entry.plain_chips()));
+    parts.retain(|part| !part.is_empty());
+    parts.join(" ")
+}
+
+fn list(items: &[String]) -> String {
+    items.iter().map(|item| format!("- {}", text(item))).collect::<Vec<_>>().join("\n")
+}
+
+fn facts(facts: &[Fact]) -> String {
+    facts
+        .iter()
+        .map(|fact| format!("- **{}**: {}", text(&fact.name), text(&fact.text)))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn inline(facts: &[Fact]) -> String {
+    let said: Vec<String> =
+        facts.iter().map(|fact| format!("{}: {}", text(&fact.name), text(&fact.text))).collect();
+    format!("{}.", said.join(", "))
+}
+
+/// Text in which nothing is markup.
+fn text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\r' => out.push(' '),
+            '|' | '*' | '_' | '`' | '<' | '[' | '\\' => {
+                out.push('\\');
+                out.push(character);
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_in_text_is_no_markup() {
+        assert_eq!(text("a|b <c> _d_\nnext"), "a\\|b \\<c> \\_d\\_ next");
+    }
+}

@@ -1,0 +1,172 @@
+//! The report model: what every format says, before it is drawn.
+
+use serde::Serialize;
+
+/// A whole report.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Report {
+    /// The scenario's name.
+    pub(crate) title: String,
+    /// The scenario's question.
+    pub(crate) question: String,
+    /// The run's id.
+    pub(crate) run_id: String,
+    /// Where and when, in a few words each.
+    pub(crate) facts: Vec<Fact>,
+    /// What counts and what does not.
+    pub(crate) verdict: Banner,
+    /// Gateways in columns of their headlines, one table per point of the axes.
+    pub(crate) glances: Vec<Table>,
+    /// Load points.
+    pub(crate) points: Vec<PointReport>,
+    /// The objective, per load point and gateway.
+    pub(crate) objective: Option<Table>,
+    /// Every load of every cell, with its verdicts.
+    pub(crate) cells: Table,
+    /// Cells that could not be measured.
+    pub(crate) failed: Vec<FailedReport>,
+    /// What could not be made equal, by gateway.
+    pub(crate) unequal: Vec<Fact>,
+    /// Objects of the rig with version and hash.
+    pub(crate) inventory: Table,
+    /// The environment.
+    pub(crate) manifest: Vec<Fact>,
+    /// How to read it.
+    pub(crate) reading: Vec<Fact>,
+}
+
+/// A name and what is said of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Fact {
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+/// What counts and what does not, first of all.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Banner {
+    pub(crate) tone: Tone,
+    pub(crate) headline: String,
+    pub(crate) details: Vec<String>,
+}
+
+/// Good, bad, or neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Tone {
+    Good,
+    Bad,
+    Plain,
+}
+
+/// A load point.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PointReport {
+    /// `point-0`, for links and charts.
+    pub(crate) id: String,
+    /// `full`
+    pub(crate) load: String,
+    /// `closed loop, 10 connections; limits.data.cpus = 0.5`
+    pub(crate) setting: String,
+    /// What is quoted from this load, and what is not.
+    pub(crate) purpose: String,
+    /// Whether it is an open load.
+    pub(crate) open: bool,
+    pub(crate) conclusions: Vec<String>,
+    pub(crate) tables: Vec<Table>,
+    /// What every part of the rig used.
+    pub(crate) parts: Table,
+}
+
+/// A cell that could not be measured.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct FailedReport {
+    pub(crate) cell: String,
+    pub(crate) cause: String,
+    pub(crate) message: String,
+    pub(crate) remedy: String,
+    pub(crate) log_tail: String,
+}
+
+/// A table.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Table {
+    pub(crate) caption: String,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Vec<Entry>>,
+}
+
+/// A column.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Column {
+    pub(crate) title: String,
+    pub(crate) numeric: bool,
+    /// A narrow terminal drops the columns with the lowest number first, and keeps those of [`KEEP`].
+    #[serde(skip)]
+    pub(crate) keep: u8,
+}
+
+/// Never dropped.
+pub(crate) const KEEP: u8 = 9;
+
+/// What stands in a cell of a table.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Entry {
+    pub(crate) text: String,
+    /// A second, smaller line: the interval.
+    pub(crate) under: Option<String>,
+    /// Whether it is a figure that does not count.
+    pub(crate) void: bool,
+    pub(crate) chips: Vec<Chip>,
+    /// The gateway whose colour marks the row.
+    pub(crate) gateway: Option<String>,
+    /// Sentences to unfold.
+    pub(crate) details: Vec<String>,
+}
+
+/// A word or two with a tone: a verdict.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Chip {
+    pub(crate) text: String,
+    pub(crate) tone: Tone,
+}
+
+impl Fact {
+    pub(crate) fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { name: name.into(), text: text.into() }
+    }
+}
+
+impl Column {
+    pub(crate) fn text(title: &str, keep: u8) -> Self {
+        Self { title: title.to_owned(), numeric: false, keep }
+    }
+
+    pub(crate) fn number(title: &str, keep: u8) -> Self {
+        Self { title: title.to_owned(), numeric: true, keep }
+    }
+}
+
+impl Entry {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    pub(crate) fn gateway(name: &str) -> Self {
+        Self { text: name.to_owned(), gateway: Some(name.to_owned()), ..Self::default() }
+    }
+
+    pub(crate) fn chips(text: impl Into<String>, chips: Vec<Chip>) -> Self {
+        Self { text: text.into(), chips, ..Self::default() }
+    }
+
+    /// The text as plain formats print it: what does not count stands in parentheses.
+    pub(crate) fn plain(&self) -> String {
+        if self.void { format!("({})", self.text) } else { self.text.clone() }
+    }
+
+    /// The chips as plain formats print them.
+    pub(crate) fn plain_chips(&self) -> String {
+        self.chips.iter().map(|chip| chip.text.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,217 @@
+//! Tables for a terminal, as wide as it is.
+
+use comfy_table::{
+    Attribute, Cell as TableCell, CellAlignment, Color, ContentArrangement, Table as Drawn, TableComponent,
+};
+
+use crate::model::{Entry, KEEP, Report, Table, Tone};
+
+/// Draws the report.
+pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
+    let paint = Paint { color };
+    let mut out = vec![
+        format!("{}  {}", paint.bold(&report.title), paint.dim(&report.run_id)),
+        wrap(&report.question, width, ""),
+        String::new(),
+        paint.tone(report.verdict.tone, &wrap(&report.verdict.headline, width, "")),
+    ];
+    out.extend(report.verdict.details.iter().map(|detail| bullet(detail, width)));
+    for point in &report.points {
+        out.push(String::new());
+        out.push(format!("{}  {}", paint.bold(&point.load), point.setting));
+        for table in point.tables.iter().take(if point.open { 2 } else { 1 }) {
+            out.push(String::new());
+            out.push(draw_table(table, width, color));
+        }
+        out.push(String::new());
+        out.extend(point.conclusions.iter().map(|sentence| bullet(sentence, width)));
+    }
+    if !report.failed.is_empty() {
+        out.push(String::new());
+        out.push(paint.bold("Failed cells"));
+        for failed in &report.failed {
+            out.push(bullet(&format!("{}: {}: {}", failed.cell, failed.cause, failed.message), width));
+            out.push(wrap(&format!("    help: {}", failed.remedy), width, "          "));
+        }
+    }
+    if !report.unequal.is_empty() {
+        out.push(String::new());
+        out.push(paint.bold("Could not be made equal"));
+        out.extend(report.unequal.iter().map(|fact| bullet(&format!("{}: {}", fact.name, fact.text), width)));
+    }
+    out.push(String::new());
+    let legend = "Second lines: 95 % t intervals over repeats. In parentheses: does not count. Counts: valid repeats of planned.";
+    out.push(paint.dim(&wrap(legend, width, "")));
+    out.push(String::new());
+    out.join("\n")
+}
+
+/// Draws one table, without the columns that do not fit.
+pub(crate) fn draw_table(table: &Table, width: usize, color: bool) -> String {
+    let mut kept: Vec<usize> = (0..table.columns.len()).collect();
+    loop {
+        let drawn = arrange(table, &kept, color, None);
+        if widest(&drawn) <= width {
+            return trimmed(&drawn.to_string());
+        }
+        let droppable = kept.iter().copied().filter(|column| table.columns[*column].keep < KEEP);
+        let Some(least) = droppable.min_by_key(|column| (table.columns[*column].keep, usize::MAX - *column))
+        else {
+            return trimmed(&arrange(table, &kept, color, Some(width)).to_string());
+        };
+        kept.retain(|column| *column != least);
+    }
+}
+
+fn arrange(table: &Table, kept: &[usize], color: bool, width: Option<usize>) -> Drawn {
+    let mut drawn = Drawn::new();
+    drawn.load_preset(comfy_table::presets::NOTHING);
+    drawn
+        .set_style(TableComponent::HeaderLines, '─')
+        .set_style(TableComponent::MiddleHeaderIntersections, '─');
+    if color {
+        drawn.enforce_styling();
+    } else {
+        drawn.force_no_tty();
+    }
+    match width {
+        Some(width) => {
+            drawn.set_content_arrangement(ContentArrangement::Dynamic);
+            drawn.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+        }
+        None => {
+            drawn.set_content_arrangement(ContentArrangement::Disabled);
+        }
+    }
+    let alignment = |column: usize| {
+        if table.columns[column].numeric { CellAlignment::Right } else { CellAlignment::Left }
+    };
+    let header = kept.iter().map(|column| {
+        TableCell::new(&table.columns[*column].title)
+            .set_alignment(alignment(*column))
+            .add_attribute(Attribute::Bold)
+    });
+    drawn.set_header(header);
+    for row in &table.rows {
+        drawn.add_row(kept.iter().map(|column| cell(&row[*column]).set_alignment(alignment(*column))));
+    }
+    drawn
+}
+
+fn cell(entry: &Entry) -> TableCell {
+    let mut text = entry.plain();
+    let chips = entry.plain_chips();
+    if !chips.is_empty() {
+        text = if text.is_empty() { chips } else { format!("{text}\n{chips}") };
+    }
+    if let Some(under) = &entry.under {
+        text = format!("{text}\n{under}");
+    }
+    let cell = TableCell::new(text);
+    let bad = entry.chips.iter().any(|chip| chip.tone == Tone::Bad);
+    if bad {
+        cell.fg(Color::Red)
+    } else if entry.void {
+        cell.add_attribute(Attribute::Dim)
+    } else {
+        cell
+    }
+}
+
+fn widest(drawn: &Drawn) -> usize {
+    drawn.lines().map(|line| visible_width(&line)).max().unwrap_or(0)
+}
+
+/// Characters that take a column: escape sequences and trailing blanks do not.
+fn visible_width(line: &str) -> usize {
+    let mut width = 0;
+    let mut filled = 0;
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        if character == '\u{1b}' {
+            characters.by_ref().find(|c| c.is_ascii_alphabetic());
+            continue;
+        }
+        width += 1;
+        if character != ' ' {
+            filled = width;
+        }
+    }
+    filled
+}
+
+fn trimmed(text: &str) -> String {
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+fn bullet(text: &str, width: usize) -> String {
+    wrap(&format!("  • {text}"), width, "    ")
+}
+
+/// Breaks at blanks; lines after the first begin with `indent`.
+fn wrap(text: &str, width: usize, indent: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let leading = text.len() - text.trim_start().len();
+    let mut line = text[..leading].to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        let length = line.chars().count() + word.chars().count() + usize::from(!empty);
+        if !empty && length > width.max(20) {
+            lines.push(std::mem::replace(&mut line, indent.to_owned()));
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    lines.push(line);
+    lines.join("\n")
+}
+
+/// Escape sequences, where the terminal takes them.
+struct Paint {
+    color: bool,
+}
+
+impl Paint {
+    fn wrapped(&self, code: &str, text: &str) -> String {
+        if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    fn bold(&self, text: &str) -> String {
+        self.wrapped("1", text)
+    }
+
+    fn dim(&self, text: &str) -> String {
+        self.wrapped("2", text)
+    }
+
+    fn tone(&self, tone: Tone, text: &str) -> String {
+        match tone {
+            Tone::Good => self.wrapped("1;32", text),
+            Tone::Bad => self.wrapped("1;31", text),
+            Tone::Plain => self.wrapped("1", text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_break_at_blanks() {
+        assert_eq!(
+            wrap("  • one two three four five six", 20, "    "),
+            "  • one two three\n    four five six"
+        );
+        assert_eq!(wrap("", 20, ""), "");
+    }
+
+    #[test]
+    fn escape_sequences_have_no_width() {
+        assert_eq!(visible_width("\u{1b}[1mab\u{1b}[0m  "), 2);
+    }
+}
