@@ -171,7 +171,8 @@ def environment(binaries, rounds, seconds):
 def version_of(path, argument):
     done = subprocess.run([path, argument], capture_output=True, text=True, timeout=20, check=False)
     first = (done.stdout + done.stderr).strip().splitlines()[0].strip()
-    first = re.sub(r"^nginx version: nginx/", "nginx ", re.sub(r"^version: [0-9a-f]+/", "envoy ", first))
+    # Envoy begins with its path, nginx with its name twice.
+    first = re.sub(r"^nginx version: nginx/", "nginx ", re.sub(r"^.*version: [0-9a-f]+/", "envoy ", first))
     return re.split(r" Copyright| - https| \d{4}/|/Clean", first)[0].replace(" version", "")
 
 
