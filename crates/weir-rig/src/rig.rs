@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::cleanup::ProcessId;
 use crate::ledger::{self, Entry, Ledger};
@@ -70,7 +71,7 @@ impl Rig {
     pub fn open_with(options: &RigOptions) -> Result<Self, RigError> {
         let lock = lock_host(&options.state_dir)?;
         ledger::clean_leftovers(&options.state_dir);
-        let unique = format!("{}-{}", options.run_id, std::process::id());
+        let unique = unique_name(&options.run_id);
         let ledger_path = options.state_dir.join(format!("{unique}.ledger"));
         let ledger =
             Ledger::create(ledger_path.clone()).map_err(|error| RigError::file(&ledger_path, error))?;
@@ -168,6 +169,13 @@ impl Guard {
         self.stdin.take();
         let _ = self.child.wait();
     }
+}
+
+/// A name that no other rig on this host has, in this process or another.
+fn unique_name(run_id: &str) -> String {
+    static OPENED: AtomicU32 = AtomicU32::new(0);
+    let count = OPENED.fetch_add(1, Ordering::Relaxed);
+    format!("{run_id}-{}-{count}", std::process::id())
 }
 
 fn lock_host(state_dir: &Path) -> Result<File, RigError> {

@@ -242,7 +242,13 @@ impl Drop for Running {
 
 fn enter_group(rig: &Rig, spec: &ProcessSpec) -> Result<Option<Group>, RigError> {
     let Ok(parent) = &rig.groups else { return Ok(None) };
-    let entry = Entry::Groups(parent.directories(Some(&spec.name)));
+    let directories = parent.directories(Some(&spec.name));
+    if directories.iter().any(|directory| directory.exists()) {
+        // Ending the one would end the other.
+        let message = "a part of this name has not ended yet".into();
+        return Err(RigError::Launch { part: spec.name.clone(), message });
+    }
+    let entry = Entry::Groups(directories);
     rig.ledger.add(&entry).map_err(|error| RigError::file(rig.ledger.path(), error))?;
     // Without permission the part runs unlimited, and says so.
     Ok(parent.create(&spec.name, &spec.limits).ok())

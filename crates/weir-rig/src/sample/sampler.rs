@@ -46,19 +46,21 @@ impl Sampler {
             })
             .unzip();
         let (stop, inbox) = channel();
+        let mut sources = sources;
+        let mut host = HostReader::open();
+        let mut samples = Samples::new(series);
+        // The first sample is taken before the caller goes on, the last before `finish` returns: every moment
+        // in between lies within the samples, however late the thread gets to run.
+        samples.push(take(&mut sources, &mut host));
         let thread = thread::spawn(move || {
-            let mut sources = sources;
-            let mut host = HostReader::open();
-            let mut samples = Samples::new(series);
             let mut due = Instant::now();
             loop {
-                samples.push(take(&mut sources, &mut host));
                 // Skips what is overdue: samples carry their own times, and a late one needs no successor at once.
                 while due <= Instant::now() {
                     due += INTERVAL;
                 }
                 match inbox.recv_timeout(due.saturating_duration_since(Instant::now())) {
-                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Timeout) => samples.push(take(&mut sources, &mut host)),
                     Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
                 }
             }

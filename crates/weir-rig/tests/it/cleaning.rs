@@ -1,0 +1,178 @@
+//! Nothing is left, whatever happens to the lab.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use weir_rig::Rig;
+
+use crate::{Bench, PROBE, eventually, options};
+
+/// A lab in a process of its own, with a tree of processes in its rig.
+struct Lab {
+    child: Child,
+    tree: i32,
+    work_dir: PathBuf,
+}
+
+impl Lab {
+    fn start(folder: &Path, cgroups: bool) -> Self {
+        let folder = folder.to_str().unwrap();
+        let mut child = Command::new(PROBE)
+            .args(["lab", folder, folder, if cgroups { "cgroups" } else { "none" }])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (tree, work_dir) = line.trim().split_once(' ').unwrap();
+        let lab = Self { tree: tree.parse().unwrap(), work_dir: work_dir.into(), child };
+        eventually("the tree has children", || descendants(lab.tree).len() == 3);
+        lab
+    }
+
+    fn ledger(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("killed-{}-0.ledger", self.child.id()))
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Living processes at or below `root`, by /proc.
+fn descendants(root: i32) -> Vec<i32> {
+    let mut found = if alive(root) { vec![root] } else { Vec::new() };
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        let tasks = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+        found.extend(
+            tasks.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()).filter(|pid| alive(*pid)),
+        );
+        next += 1;
+    }
+    found
+}
+
+fn alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+/// The control groups of runs of process `lab`.
+fn groups_of(lab: u32) -> Vec<PathBuf> {
+    let suffix = format!("-{lab}-0");
+    let roots = fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten().map(|entry| entry.path());
+    roots
+        .chain([PathBuf::from("/sys/fs/cgroup")])
+        .flat_map(|root| fs::read_dir(root).into_iter().flatten().flatten())
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with("weir-") && name.ends_with(&suffix)
+        })
+        .collect()
+}
+
+fn none_is_left(folder: &Path, lab: &Lab, processes: &[i32]) {
+    eventually("every process is gone", || !processes.iter().any(|pid| alive(*pid)));
+    eventually("every control group is gone", || groups_of(lab.child.id()).is_empty());
+    eventually("the work folder is gone", || !lab.work_dir.exists());
+    eventually("the ledger is gone", || !lab.ledger(folder).exists());
+}
+
+#[test]
+fn a_lab_killed_by_sigkill_leaves_no_process_group_or_folder() {
+    let folder = TempDir::new().unwrap();
+    let mut lab = Lab::start(folder.path(), true);
+    let processes = descendants(lab.tree);
+    assert!(lab.work_dir.exists() && lab.ledger(folder.path()).exists());
+    lab.kill();
+    none_is_left(folder.path(), &lab, &processes);
+}
+
+#[test]
+fn without_control_groups_the_process_group_is_ended() {
+    let folder = TempDir::new().unwrap();
+    let mut lab = Lab::start(folder.path(), false);
+    let processes = descendants(lab.tree);
+    // What has left the process group cannot be known without control groups, but its parents are.
+    let (inside, outside): (Vec<i32>, Vec<i32>) =
+        processes.iter().partition(|pid| group_id(**pid) == lab.tree);
+    assert_eq!((inside.len(), outside.len()), (2, 1));
+    lab.kill();
+    none_is_left(folder.path(), &lab, &inside);
+    for pid in outside {
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    }
+}
+
+fn group_id(pid: i32) -> i32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit(") ").next().unwrap().split(' ').nth(2).unwrap().parse().unwrap()
+}
+
+#[test]
+fn the_next_run_cleans_up_where_the_guard_was_killed_too() {
+    let folder = TempDir::new().unwrap();
+    let mut lab = Lab::start(folder.path(), true);
+    let processes = descendants(lab.tree);
+    let guard = descendants(lab.child.id() as i32)
+        .into_iter()
+        .find(|pid| command_of(*pid).contains("guard"))
+        .unwrap();
+    kill_process(Pid::from_raw(guard).unwrap(), Signal::KILL).unwrap();
+    lab.kill();
+    assert!(lab.ledger(folder.path()).exists());
+    let next = Rig::open_with(&options("next", folder.path(), true)).unwrap();
+    none_is_left(folder.path(), &lab, &processes);
+    next.close().unwrap();
+}
+
+fn command_of(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default()
+}
+
+#[test]
+fn a_lab_that_ends_by_itself_leaves_nothing() {
+    let folder = TempDir::new().unwrap();
+    let mut lab = Lab::start(folder.path(), true);
+    let processes = descendants(lab.tree);
+    drop(lab.child.stdin.take());
+    assert!(lab.child.wait().unwrap().success());
+    none_is_left(folder.path(), &lab, &processes);
+}
+
+#[test]
+fn a_ledger_that_names_foreign_processes_harms_nobody() {
+    let folder = TempDir::new().unwrap();
+    let mut stranger = Command::new(PROBE).arg("wait").spawn().unwrap();
+    let pid = stranger.id();
+    // The number is right and the start is not, as after the number was given to somebody else.
+    let text =
+        format!("{{\"process\":{{\"pid\":{pid},\"started_ticks\":1}}}}\n{{\"work-dir\":\"/\"}}\n{{\"cut");
+    fs::write(folder.path().join("old-1.ledger"), text).unwrap();
+    let rig = Rig::open_with(&options("after", folder.path(), true)).unwrap();
+    assert!(alive(pid as i32));
+    assert!(!folder.path().join("old-1.ledger").exists());
+    rig.close().unwrap();
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[test]
+fn parts_that_still_run_are_ended_with_the_rig() {
+    let bench = Bench::new("unstopped");
+    let running = bench.rig().launch(&bench.probe("tree", &["tree"])).unwrap();
+    let tree = running.pid() as i32;
+    eventually("the tree has children", || descendants(tree).len() == 3);
+    let processes = descendants(tree);
+    bench.close();
+    eventually("every process is gone", || !processes.iter().any(|pid| alive(*pid)));
+    drop(running);
+}

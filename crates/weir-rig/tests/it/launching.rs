@@ -1,0 +1,155 @@
+//! Launching, and each way in which it fails.
+
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use weir_rig::{Ready, Rig, RigError};
+
+use crate::{Bench, PROBE, free_address, options};
+
+#[test]
+fn a_listener_is_ready_when_it_accepts_and_gone_when_stopped() {
+    let bench = Bench::new("listener");
+    let address = free_address();
+    let mut spec = bench.probe("listener", &["listen", &address.to_string()]);
+    spec.listens = vec![address];
+    spec.ready = Ready::Tcp(address);
+    let mut running = bench.rig().launch(&spec).unwrap();
+    assert!(running.failure().is_none());
+    let part = running.part();
+    assert_eq!(
+        (part.name.as_str(), part.binary.as_str(), part.limited_by.as_str()),
+        ("listener", PROBE, "none")
+    );
+    assert!(part.limits_applied);
+    running.stop(Duration::from_secs(10));
+    TcpListener::bind(address).unwrap();
+    bench.close();
+}
+
+#[test]
+fn a_taken_port_is_refused_before_the_start() {
+    let bench = Bench::new("taken");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let mut spec = bench.probe("gateway", &["listen", &address.to_string()]);
+    spec.listens = vec![address];
+    let error = bench.rig().launch(&spec).unwrap_err();
+    assert_eq!(error.cause(), "port-taken");
+    let own = std::process::id().to_string();
+    assert!(error.to_string().contains(&address.to_string()) && error.remedy().contains(&own), "{error}");
+    assert!(!spec.log.exists());
+    bench.close();
+}
+
+#[test]
+fn a_missing_binary_says_how_to_get_it() {
+    let bench = Bench::new("missing");
+    let mut spec = bench.probe("gateway", &[]);
+    spec.command = vec!["/nowhere/gateway".into()];
+    let error = bench.rig().launch(&spec).unwrap_err();
+    assert_eq!(error.cause(), "binary-missing");
+    assert_eq!(error.to_string(), "gateway: /nowhere/gateway was not found");
+    assert!(error.remedy().contains("make peers"), "{}", error.remedy());
+    bench.close();
+}
+
+#[test]
+fn what_is_no_program_cannot_be_started() {
+    let bench = Bench::new("noprogram");
+    let mut spec = bench.probe("gateway", &[]);
+    spec.command = vec!["/proc/version".into()];
+    assert_eq!(bench.rig().launch(&spec).unwrap_err().cause(), "launch");
+    bench.close();
+}
+
+#[test]
+fn an_early_death_tells_its_status_and_the_end_of_the_log() {
+    let bench = Bench::new("early");
+    let address = free_address();
+    let mut spec = bench.probe("gateway", &["die", "bad line 7", "3"]);
+    spec.listens = vec![address];
+    let error = bench.rig().launch(&spec).unwrap_err();
+    assert_eq!(error.cause(), "died");
+    assert!(error.to_string().contains("exit status: 3"), "{error}");
+    assert_eq!(error.log_tail(), "bad line 7");
+    bench.close();
+}
+
+#[test]
+fn a_death_after_the_start_is_a_failure_and_names_the_signal() {
+    let bench = Bench::new("late");
+    let mut running = bench.rig().launch(&bench.probe("gateway", &["wait"])).unwrap();
+    assert!(running.failure().is_none());
+    let pid = rustix::process::Pid::from_raw(running.pid() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::ABORT).unwrap();
+    running.wait(crate::PATIENCE).unwrap().unwrap();
+    let error = running.failure().unwrap();
+    assert_eq!(error.cause(), "died");
+    assert!(error.to_string().contains("SIGABRT"), "{error}");
+    drop(running);
+    bench.close();
+}
+
+#[test]
+fn a_process_that_never_gets_ready_is_ended() {
+    let bench = Bench::new("never");
+    let address = free_address();
+    let mut spec = bench.probe("gateway", &["wait"]);
+    spec.ready = Ready::Http { address, host: "x".into(), path: "/ready".into(), status: 200 };
+    spec.ready_timeout = Duration::from_millis(50);
+    let error = bench.rig().launch(&spec).unwrap_err();
+    assert_eq!(error.cause(), "never-ready");
+    assert!(error.to_string().contains("refused"), "{error}");
+    bench.close();
+}
+
+#[test]
+fn a_full_disk_is_told_from_a_death() {
+    let bench = Bench::new("full");
+    let address = free_address();
+    let mut spec = bench.probe("gateway", &["die", "write: No space left on device", "1"]);
+    spec.listens = vec![address];
+    let error = bench.rig().launch(&spec).unwrap_err();
+    assert_eq!(error.cause(), "disk-full");
+    assert!(error.remedy().contains("TMPDIR"), "{}", error.remedy());
+    bench.close();
+}
+
+#[test]
+fn rendering_onto_a_full_disk_names_the_file() {
+    let bench = Bench::new("fullrender");
+    let dir = bench.rig().work_dir().join("weir");
+    std::fs::create_dir(&dir).unwrap();
+    symlink("/dev/full", dir.join("weir.yaml")).unwrap();
+    let drivers = weir_rig::Drivers::load(&[]).unwrap();
+    let error = drivers.driver("weir").unwrap().render(&crate::gateways::binding(), &dir).unwrap_err();
+    assert_eq!(error.cause(), "disk-full");
+    assert!(error.to_string().contains("weir.yaml"), "{error}");
+    bench.close();
+}
+
+#[test]
+fn parts_of_one_name_exclude_each_other_where_they_would_share_a_group() {
+    let bench = Bench::new("twins");
+    let spec = bench.probe("twin", &["wait"]);
+    let first = bench.rig().launch(&spec).unwrap();
+    let second = bench.rig().launch(&spec);
+    match bench.rig().cgroups() {
+        Ok(_) if first.part().limits_applied => assert_eq!(second.unwrap_err().cause(), "launch"),
+        _ => drop(second.unwrap()),
+    }
+    drop(first);
+    bench.rig().launch(&spec).unwrap().stop(Duration::ZERO);
+    bench.close();
+}
+
+#[test]
+fn a_second_run_on_the_host_is_refused_with_who_holds_it() {
+    let bench = Bench::new("first");
+    let error = Rig::open_with(&options("second", bench.folder.path(), true)).unwrap_err();
+    let RigError::HostBusy { holder: Some(holder) } = &error else { panic!("{error:?}") };
+    assert_eq!(holder.pid, std::process::id());
+    bench.close();
+}

@@ -1,0 +1,144 @@
+//! Limits as the kernel holds them, and what the samples say of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use weir_rig::{CgroupVersion, Limits, Running, Sampler, usable_cpus};
+
+use crate::{Bench, eventually, mono_ns};
+
+const MIB: u64 = 1 << 20;
+
+/// The folder of a process's group in a controller's hierarchy, from the kernel's view of the process.
+fn group_of(running: &Running, controller: &str) -> PathBuf {
+    let text = fs::read_to_string(format!("/proc/{}/cgroup", running.pid())).unwrap();
+    let path = text
+        .lines()
+        .map(|line| line.splitn(3, ':').collect::<Vec<_>>())
+        .find(|line| {
+            line[1].split(',').any(|name| name == controller) || line[0] == "0" && controller.is_empty()
+        })
+        .map(|line| line[2].trim_start_matches('/').to_owned())
+        .unwrap();
+    Path::new("/sys/fs/cgroup").join(controller).join(path)
+}
+
+fn number(path: PathBuf) -> u64 {
+    fs::read_to_string(&path).unwrap().trim().parse().unwrap_or_else(|_| panic!("{}", path.display()))
+}
+
+#[test]
+fn limits_are_in_the_kernel_before_the_first_instruction() {
+    let bench = Bench::new("limits");
+    let mut spec = bench.probe("limited", &["wait"]);
+    spec.limits = Limits { cpus: Some(0.25), memory_bytes: Some(64 * MIB) };
+    let running = bench.rig().launch(&spec).unwrap();
+    let part = running.part();
+    assert_eq!((part.limit_cpus, part.limit_memory_bytes), (Some(0.25), Some(64 * MIB)));
+    match bench.rig().cgroups() {
+        Ok(CgroupVersion::V1) if part.limits_applied => {
+            assert_eq!(part.limited_by, "cgroup-v1");
+            let cpu = group_of(&running, "cpu");
+            assert_eq!(number(cpu.join("cpu.cfs_quota_us")), 25_000);
+            assert_eq!(number(cpu.join("cpu.cfs_period_us")), 100_000);
+            assert_eq!(number(group_of(&running, "memory").join("memory.limit_in_bytes")), 64 * MIB);
+            assert_eq!(number(group_of(&running, "cpuacct").join("cgroup.procs")), u64::from(running.pid()));
+        }
+        Ok(CgroupVersion::V2) if part.limits_applied => {
+            assert_eq!(part.limited_by, "cgroup-v2");
+            let group = group_of(&running, "");
+            assert_eq!(fs::read_to_string(group.join("cpu.max")).unwrap().trim(), "25000 100000");
+            assert_eq!(number(group.join("memory.max")), 64 * MIB);
+        }
+        // A user without the right to make groups.
+        _ => assert_eq!((part.limits_applied, part.limited_by.as_str()), (false, "none")),
+    }
+    running.stop(Duration::ZERO);
+    bench.close();
+}
+
+#[test]
+fn without_groups_whole_cpus_are_limited_by_affinity_and_nothing_else_is() {
+    let bench = Bench::with("affinity", false);
+    let limited = |cpus, memory_bytes| {
+        let mut spec = bench.probe("part", &["wait"]);
+        spec.limits = Limits { cpus, memory_bytes };
+        let running = bench.rig().launch(&spec).unwrap();
+        let part = running.part();
+        let allowed = fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap();
+        let allowed = allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+        (part.limits_applied, part.limited_by, allowed.trim().to_owned())
+    };
+    let first = usable_cpus()[0].to_string();
+    assert_eq!(limited(Some(1.0), None), (true, "affinity".into(), first.clone()));
+    assert_eq!(limited(Some(1.0), Some(MIB)), (false, "affinity".into(), first));
+    assert!(!limited(Some(0.5), None).0);
+    assert!(!limited(None, Some(64 * MIB)).0);
+    assert!(!limited(Some(4096.0), None).0);
+    assert!(limited(None, None).0);
+    bench.close();
+}
+
+#[test]
+fn a_process_killed_for_want_of_memory_is_told_from_one_that_died() {
+    let bench = Bench::new("oom");
+    let mut spec = bench.probe("gateway", &["eat", &(64 * MIB).to_string()]);
+    spec.limits.memory_bytes = Some(16 * MIB);
+    let mut running = bench.rig().launch(&spec).unwrap();
+    if !running.part().limits_applied {
+        eventually("it eats without a limit", || running.log_tail().contains("ate"));
+        assert!(running.failure().is_none());
+        return;
+    }
+    running.wait(crate::PATIENCE).unwrap().unwrap();
+    let error = running.failure().unwrap();
+    assert_eq!(error.cause(), "out-of-memory");
+    assert!(error.to_string().contains(&(16 * MIB).to_string()), "{error}");
+    drop(running);
+    bench.close();
+}
+
+#[test]
+fn samples_tell_what_a_process_used() {
+    for cgroups in [true, false] {
+        let bench = Bench::with("samples", cgroups);
+        let eater = bench.rig().launch(&bench.probe("eater", &["eat", &(32 * MIB).to_string()])).unwrap();
+        eventually("it has eaten", || eater.log_tail().contains("ate"));
+        let mut spec = bench.probe("burner", &["burn"]);
+        spec.limits.cpus = Some(0.2);
+        let burner = bench.rig().launch(&spec).unwrap();
+        let sampler = Sampler::start(&[&eater, &burner]);
+        let from = mono_ns();
+        thread::sleep(Duration::from_millis(1_000));
+        let to = mono_ns();
+        let samples = sampler.finish();
+
+        let eaten = samples.usage("eater", from, to).unwrap();
+        let memory = eaten.memory_bytes_mean.unwrap();
+        assert!((32 * MIB..64 * MIB).contains(&memory), "{eaten:?}");
+        assert!(eaten.memory_bytes_peak.unwrap() >= memory, "{eaten:?}");
+        assert_eq!((eaten.threads_max, eaten.pids_max), (Some(1), Some(1)), "{eaten:?}");
+        assert!(eaten.open_files_max.unwrap() >= 3, "{eaten:?}");
+        assert_eq!((eaten.throttled_s, eaten.periods), (None, None), "no quota, so no periods: {eaten:?}");
+        let burnt = samples.usage("burner", from, to).unwrap();
+        assert!(burnt.cpu_s.total() > 0.0, "{burnt:?}");
+        assert!(burnt.cpu_s.total() >= eaten.cpu_s.total(), "{burnt:?} {eaten:?}");
+        if burner.part().limits_applied {
+            assert!(burnt.periods.unwrap() > 0 && burnt.periods_throttled.unwrap() > 0, "{burnt:?}");
+            assert!(burnt.throttled_s.unwrap() > 0.0, "{burnt:?}");
+            // A quota cannot be exceeded by more than the periods that the borders cut.
+            assert!(burnt.cpu_s.total() <= 0.2 * ((to - from) as f64 / 1e9 + 0.2), "{burnt:?}");
+        }
+        let host = samples.host(from, to).unwrap();
+        for share in [host.steal, host.others, host.idle] {
+            assert!((0.0..=1.0).contains(&share), "{host:?}");
+        }
+        let seconds = samples.seconds(from, to);
+        assert_eq!(seconds.len() as u64, (to - from).div_ceil(1_000_000_000));
+        assert!(seconds.iter().all(|second| second.cpu_cores.len() == 2), "{seconds:?}");
+        drop((eater, burner));
+        bench.close();
+    }
+}

@@ -1,0 +1,103 @@
+//! The rig against real processes: limits, samples, launch errors, what is left after a killed lab, and the real
+//! gateways of `make peers`.
+
+#![allow(clippy::unwrap_used)]
+
+mod cleaning;
+mod gateways;
+mod launching;
+mod limiting;
+mod origin;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use tempfile::TempDir;
+use weir_results::Role;
+use weir_rig::{Binary, Limits, ProcessSpec, Ready, Rig, RigOptions};
+
+/// The program of `tests/probe`.
+const PROBE: &str = env!("CARGO_BIN_EXE_weir-rig-probe");
+/// How long something may take that must happen; only a broken rig waits so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A rig with folders of its own, so that tests do not exclude each other.
+struct Bench {
+    rig: Option<Rig>,
+    folder: TempDir,
+}
+
+impl Bench {
+    fn new(run_id: &str) -> Self {
+        Self::with(run_id, true)
+    }
+
+    fn with(run_id: &str, cgroups: bool) -> Self {
+        let folder = TempDir::new().unwrap();
+        let rig = Rig::open_with(&options(run_id, folder.path(), cgroups)).unwrap();
+        Self { rig: Some(rig), folder }
+    }
+
+    fn rig(&self) -> &Rig {
+        self.rig.as_ref().unwrap()
+    }
+
+    /// Closes the rig; nothing may be left in its folder but the lock.
+    fn close(mut self) {
+        self.rig.take().unwrap().close().unwrap();
+        let left: Vec<_> =
+            self.folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["host.lock"]);
+    }
+
+    /// A process that runs the probe with `arguments`.
+    fn probe(&self, name: &str, arguments: &[&str]) -> ProcessSpec {
+        let command = std::iter::once(PROBE).chain(arguments.iter().copied()).map(str::to_owned).collect();
+        ProcessSpec {
+            name: name.into(),
+            role: Role::Data,
+            binary: Binary { path: PROBE.into(), version: "1".into(), sha256: "0".into() },
+            config_sha256: None,
+            command,
+            env: Vec::new(),
+            dir: self.rig().work_dir().to_owned(),
+            log: self.rig().work_dir().join(format!("{name}.log")),
+            limits: Limits::default(),
+            cpus: None,
+            ready: Ready::None,
+            ready_timeout: PATIENCE,
+            listens: Vec::new(),
+        }
+    }
+}
+
+fn options(run_id: &str, folder: &Path, cgroups: bool) -> RigOptions {
+    RigOptions {
+        run_id: run_id.into(),
+        state_dir: folder.to_owned(),
+        temp_dir: folder.to_owned(),
+        guard: vec![PROBE.into(), "guard".into()],
+        cgroups,
+    }
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Waits until `done`; panics with `what` when it never is.
+fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn mono_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
