@@ -56,12 +56,12 @@ impl Timeline {
 
     /// The interval that starts at or before `now_ns` and ends after it.
     pub(crate) fn span_at(&self, now_ns: u64) -> Span {
-        let (from_ns, to_ns, sustained) = if now_ns < self.sustain_ns {
-            (self.start_ns, self.sustain_ns.min(self.end_ns), false)
-        } else if now_ns < self.end_ns {
-            (self.sustain_ns, self.end_ns, true)
-        } else {
+        let (from_ns, to_ns, sustained) = if now_ns >= self.end_ns {
             (self.end_ns, u64::MAX, false)
+        } else if now_ns < self.sustain_ns {
+            (self.start_ns, self.sustain_ns.min(self.end_ns), false)
+        } else {
+            (self.sustain_ns, self.end_ns, true)
         };
         let start_ns = from_ns + now_ns.saturating_sub(from_ns) / INTERVAL_NS * INTERVAL_NS;
         Span { start_ns, end_ns: start_ns.saturating_add(INTERVAL_NS).min(to_ns), sustained }
@@ -106,5 +106,14 @@ mod tests {
         assert_eq!((timeline.end_ns, timeline.drain_end_ns), (10 * S, 11 * S));
         timeline.cut(4 * S, S / 2);
         assert_eq!((timeline.end_ns, timeline.drain_end_ns), (4 * S, 4 * S + S / 2));
+    }
+
+    #[test]
+    fn an_end_within_the_warm_up_leaves_no_sustained_phase() {
+        let mut timeline = Timeline::new(0, 5 * S, Some(S), S);
+        timeline.cut(2 * S + 1, S);
+        let spans = [0, S, 2 * S, 2 * S + 1].map(|now_ns| timeline.span_at(now_ns));
+        assert!(spans.iter().all(|span| !span.sustained && span.start_ns < span.end_ns));
+        assert_eq!(spans[2].end_ns, spans[3].start_ns);
     }
 }

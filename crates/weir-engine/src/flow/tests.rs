@@ -1,1 +1,402 @@
+//! The flow against simulated peers in virtual time: every figure is exact or follows from theory.
 
+use hdrhistogram::Histogram;
+use weir_results::{Requests, new_histogram};
+
+use super::*;
+use crate::books::add_requests;
+use crate::schedule::{Schedule, hash};
+use crate::spec::Spacing;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000_000_000;
+
+/// A load against a peer that takes `service` for each request; `None` never answers.
+struct Sim<F> {
+    flow: Flow,
+    now_ns: u64,
+    answers_ns: Vec<Option<u64>>,
+    service: F,
+    /// How late the simulated generator wakes up for what its timer announced.
+    oversleep_ns: u64,
+    sent: u64,
+}
+
+impl<F: FnMut(u64) -> Option<u64>> Sim<F> {
+    fn new(source: Source, timeline: Timeline, timeout_ns: u64, connections: usize, service: F) -> Self {
+        let mut flow = Flow::new(source, timeline, timeout_ns, connections);
+        (0..connections).for_each(|slot| flow.connected(slot, timeline.start_ns));
+        let answers_ns = vec![None; connections];
+        Self { flow, now_ns: timeline.start_ns, answers_ns, service, oversleep_ns: 0, sent: 0 }
+    }
+
+    fn run(mut self) -> FlowReport {
+        while self.turn() {}
+        self.flow.finish(self.now_ns)
+    }
+
+    fn turn(&mut self) -> bool {
+        let now_ns = self.now_ns;
+        while let Some(start) = self.flow.start(now_ns) {
+            self.flow.sent(start.slot);
+            self.sent += 1;
+            self.answers_ns[start.slot] = (self.service)(start.index).map(|ns| now_ns + ns);
+        }
+        if self.flow.is_tick_due(now_ns) {
+            let mut expired = Vec::new();
+            self.flow.tick(now_ns, &mut expired);
+            for slot in expired {
+                self.answers_ns[slot] = None;
+                self.flow.connected(slot, now_ns);
+            }
+            return true;
+        }
+        if self.flow.is_finished(now_ns) {
+            return false;
+        }
+        let timer_ns = self.flow.next_deadline_ns(now_ns).max(now_ns) + self.oversleep_ns;
+        let answer = self.answers_ns.iter().enumerate().filter_map(|(slot, at)| Some(((*at)?, slot))).min();
+        match answer {
+            Some((at_ns, slot)) if at_ns <= timer_ns => {
+                self.now_ns = at_ns.max(now_ns);
+                self.answers_ns[slot] = None;
+                self.flow.completed(slot, self.now_ns, 200, true);
+            }
+            _ => self.now_ns = timer_ns,
+        }
+        true
+    }
+}
+
+fn open(rate_per_s: f64, spacing: Spacing, seed: u64) -> Source {
+    Source::open(Schedule::new(seed, rate_per_s, spacing).arrivals(0, 1), 1, u64::MAX)
+}
+
+fn latency(report: &FlowReport) -> Histogram<u64> {
+    let mut sum = new_histogram();
+    report.intervals.iter().for_each(|interval| sum.add(&interval.sustained).unwrap());
+    sum
+}
+
+fn histogram(values_ns: impl IntoIterator<Item = u64>) -> Histogram<u64> {
+    let mut histogram = new_histogram();
+    values_ns.into_iter().for_each(|ns| histogram.record(ns).unwrap());
+    histogram
+}
+
+/// What must hold of every report.
+fn check(report: &FlowReport) {
+    for books in [&report.warmup, &report.sustained] {
+        let requests = &books.requests;
+        assert!(requests.balance(), "{requests:?}");
+        assert!(requests.sent >= requests.completed + requests.timed_out, "{requests:?}");
+        assert!(requests.sent <= requests.scheduled, "{requests:?}");
+        assert_eq!(books.by_status().map(|(_, count)| count).sum::<u64>(), requests.completed);
+        assert!(books.uncertain <= requests.sent);
+    }
+    let mut whole = report.warmup.requests;
+    add_requests(&mut whole, &report.sustained.requests);
+    let sum = |of: fn(&Interval) -> u64| report.intervals.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|interval| interval.sent), whole.sent);
+    assert_eq!(sum(|interval| interval.completed), whole.completed);
+    assert_eq!(sum(|interval| interval.lost), whole.failed + whole.timed_out + whole.dropped);
+    assert_eq!(latency(report).len(), report.sustained.requests.completed);
+    for pair in report.intervals.windows(2) {
+        assert_eq!(pair[0].span.end_ns, pair[1].span.start_ns);
+    }
+}
+
+#[test]
+fn a_closed_loop_sends_when_answered() {
+    let timeline = Timeline::new(7 * S, 0, Some(S), 10 * S);
+    let report = Sim::new(Source::closed(0, 1, None), timeline, 10 * S, 2, |_| Some(100 * US)).run();
+    check(&report);
+    let all = Requests { scheduled: 20_000, sent: 20_000, completed: 20_000, ..Requests::default() };
+    assert_eq!(report.sustained.requests, all);
+    assert_eq!(latency(&report), histogram((0..20_000).map(|_| 100 * US)));
+    assert!(report.open.is_none());
+    assert_eq!(report.in_flight.sum, 2 * report.in_flight.count);
+}
+
+#[test]
+fn an_open_loop_below_capacity_measures_the_service_time() {
+    let timeline = Timeline::new(S, 0, Some(S), 10 * S);
+    let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, 10 * S, 4, |_| Some(3_500 * US)).run();
+    check(&report);
+    let open = report.open.as_ref().unwrap();
+    assert_eq!(report.sustained.requests.completed, 1_000);
+    assert_eq!(latency(&report), histogram((0..1_000).map(|_| 3_500 * US)));
+    assert_eq!(open.service_time, latency(&report));
+    assert_eq!((open.lateness.max(), open.connection_wait.max()), (0, 0));
+}
+
+#[test]
+fn a_queue_is_measured_from_the_intended_start() {
+    // One connection carries 500/s of 1,000/s: arrival i waits for i requests of 2 ms, due every 1 ms.
+    let timeline = Timeline::new(S, 0, Some(3 * S), 10 * S);
+    let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, 10 * S, 1, |_| Some(2 * MS)).run();
+    check(&report);
+    let open = report.open.as_ref().unwrap();
+    assert_eq!(report.sustained.requests.completed, 3_000);
+    assert_eq!(latency(&report), histogram((0..3_000).map(|i| i * MS + 2 * MS)));
+    assert_eq!(open.connection_wait, histogram((0..3_000).map(|i| i * MS)));
+    assert_eq!(open.service_time, histogram((0..3_000).map(|_| 2 * MS)));
+    // The wait for a connection is not the generator's lateness.
+    assert_eq!(open.lateness.max(), 0);
+    let in_phase: u64 = report.intervals.iter().filter(|i| i.span.sustained).map(|i| i.completed).sum();
+    assert_eq!(in_phase, 1_499);
+}
+
+#[test]
+fn a_generator_that_oversleeps_says_so_and_hides_nothing() {
+    let timeline = Timeline::new(S, 0, Some(S), S);
+    let mut sim = Sim::new(open(100.0, Spacing::Even, 1), timeline, S, 4, |_| Some(MS));
+    sim.oversleep_ns = 70 * US;
+    let report = sim.run();
+    check(&report);
+    // The first is due at the start itself, which nobody sleeps for.
+    let late = |i: u64| if i == 0 { 0 } else { 70 * US };
+    let lateness = &report.open.as_ref().unwrap().lateness;
+    assert_eq!(*lateness, histogram((0..100).map(late)));
+    assert_eq!(latency(&report), histogram((0..100).map(|i| MS + late(i))));
+}
+
+#[test]
+fn a_single_server_queue_agrees_with_theory() {
+    // M/M/1 at 70 % load: the mean time in the system is 1 / (mu - lambda), its p90 is ln(10) times that.
+    let (lambda, mu) = (700.0, 1_000.0);
+    let timeline = Timeline::new(S, 10 * S, Some(600 * S), 10 * S);
+    let service = |index| {
+        let uniform = ((hash(99, index) >> 11) + 1) as f64 / (1u64 << 53) as f64;
+        Some((-uniform.ln() * 1e9 / mu) as u64)
+    };
+    let report = Sim::new(open(lambda, Spacing::Poisson, 5), timeline, 10 * S, 1, service).run();
+    check(&report);
+    let seen = latency(&report);
+    let mean_s = 1.0 / (mu - lambda);
+    let near = |name: &str, seen_ns: f64, expected_s: f64| {
+        // 420,000 correlated samples: the sampling error of the mean is about 1 %.
+        assert!((seen_ns / 1e9 / expected_s - 1.0).abs() < 0.04, "{name}: {seen_ns} ns, not {expected_s} s");
+    };
+    near("mean", seen.mean(), mean_s);
+    near("p50", seen.value_at_quantile(0.5) as f64, mean_s * 2f64.ln());
+    near("p90", seen.value_at_quantile(0.9) as f64, mean_s * 10f64.ln());
+    let in_flight = report.in_flight.sum as f64 / report.in_flight.count as f64;
+    near("in flight by Little's law", in_flight * 1e9, lambda * mean_s);
+}
+
+#[test]
+fn overload_is_dropped_and_timed_out_by_the_books() {
+    let timeline = Timeline::new(S, 0, Some(2 * S), 100 * MS);
+    let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, 100 * MS, 1, |_| Some(2 * MS)).run();
+    check(&report);
+    let requests = report.sustained.requests;
+    // Arrival i would be answered at (i + 2) ms after it was due; from 98 on that is no more in time.
+    assert_eq!((requests.scheduled, requests.completed), (2_000, 98));
+    assert!(requests.dropped > 800 && requests.timed_out > 800, "{requests:?}");
+    assert_eq!(requests.in_flight, 0);
+    assert!(requests.unanswered() > 0);
+}
+
+#[test]
+fn a_peer_that_never_answers_times_out() {
+    let timeline = Timeline::new(S, 0, Some(S), 200 * MS);
+    let report = Sim::new(open(100.0, Spacing::Even, 1), timeline, 200 * MS, 4, |_| None).run();
+    check(&report);
+    let requests = report.sustained.requests;
+    assert_eq!((requests.scheduled, requests.completed, requests.in_flight), (100, 0, 0));
+    assert_eq!(requests.timed_out, requests.sent);
+    assert_eq!(requests.dropped, 100 - requests.sent);
+    assert_eq!(report.sustained.uncertain, requests.sent);
+}
+
+#[test]
+fn requests_belong_to_the_phase_of_their_intended_start() {
+    let timeline = Timeline::new(S, S, Some(S), S);
+    let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, S, 64, |_| Some(50 * MS)).run();
+    check(&report);
+    assert_eq!((report.warmup.requests.scheduled, report.sustained.requests.scheduled), (1_000, 1_000));
+    assert_eq!((report.warmup.requests.completed, report.sustained.requests.completed), (1_000, 1_000));
+    let seen: Vec<_> =
+        report.intervals.iter().map(|i| (i.span.sustained, i.sent, i.completed, i.sustained.len())).collect();
+    // An answer that is due at the very border counts after it.
+    assert_eq!(seen, [(false, 1_000, 950, 0), (true, 1_000, 1_000, 950), (false, 0, 50, 50)]);
+}
+
+#[test]
+fn a_count_of_requests_is_kept_exactly() {
+    for workers in 1..4u64 {
+        let mut scheduled = 0;
+        for worker in 0..workers {
+            let left = 1_000 / workers + u64::from(worker < 1_000 % workers);
+            let timeline = Timeline::new(S, S / 2, None, 10 * S);
+            let source = Source::closed(worker, workers, Some(left));
+            let report = Sim::new(source, timeline, 10 * S, 3, |_| Some(MS)).run();
+            check(&report);
+            assert_eq!(report.sustained.requests.completed, left);
+            assert!(report.warmup.requests.completed > 0);
+            // The phase ends when the last is answered, 3 at a time.
+            let took_ns = report.timeline.end_ns - report.timeline.sustain_ns;
+            assert!(took_ns.abs_diff(left.div_ceil(3) * MS) <= MS, "{took_ns}");
+            scheduled += report.sustained.requests.scheduled;
+        }
+        assert_eq!(scheduled, 1_000);
+    }
+    for workers in 1..4u64 {
+        let schedule = Schedule::new(4, 5_000.0, Spacing::Poisson);
+        let (end_index, end_ns) = schedule.end_of(S / 2, 1_000);
+        let timeline = Timeline::new(S, S / 2, Some(end_ns - S / 2 + 1), S);
+        let scheduled: u64 = (0..workers)
+            .map(|worker| {
+                let source = Source::open(schedule.arrivals(worker, workers), workers, end_index);
+                Sim::new(source, timeline, S, 3, |_| Some(MS)).run().sustained.requests.completed
+            })
+            .sum();
+        assert_eq!(scheduled, 1_000);
+    }
+}
+
+#[test]
+fn a_count_is_given_up_where_nothing_ever_connects() {
+    let timeline = Timeline::new(S, 0, None, S);
+    let mut flow = Flow::new(Source::closed(0, 1, Some(10)), timeline, S, 2);
+    let mut now_ns = S;
+    while !flow.is_finished(now_ns) {
+        flow.tick(now_ns, &mut Vec::new());
+        flow.connection_error(now_ns, Cause::Refused);
+        now_ns += TICK_NS;
+        assert!(now_ns < 3 * S, "it must end");
+    }
+    let report = flow.finish(now_ns);
+    check(&report);
+    assert_eq!(report.sustained.requests, Requests::default());
+    assert!(report.sustained.errors.refused > 90);
+}
+
+#[test]
+fn an_early_end_leaves_requests_in_flight_and_the_books_balanced() {
+    let timeline = Timeline::new(S, 0, Some(100 * S), 10 * S);
+    let mut sim = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, 10 * S, 2, |_| Some(8 * MS));
+    while sim.now_ns < 3 * S {
+        sim.turn();
+    }
+    sim.flow.cut(3 * S + 500 * MS, 100 * MS);
+    let report = sim.run();
+    check(&report);
+    let requests = report.sustained.requests;
+    assert_eq!(requests.scheduled, 2_500);
+    assert_eq!(requests.completed + requests.in_flight, 2_500);
+    assert!(requests.in_flight > 1_800, "{requests:?}");
+    assert_eq!(report.timeline.end_ns, 3 * S + 500 * MS);
+}
+
+#[test]
+fn a_request_that_met_a_dead_connection_goes_out_on_the_next() {
+    for source in [Source::closed(0, 1, None), open(1_000.0, Spacing::Even, 1)] {
+        let is_open = source.is_open();
+        let timeline = Timeline::new(S, 0, Some(S), S);
+        let mut flow = Flow::new(source, timeline, S, 1);
+        flow.connected(0, S);
+        assert_eq!(flow.start(S), Some(Start { slot: 0, index: 0 }));
+        flow.not_sent(0);
+        assert_eq!(flow.start(S), None);
+        flow.connected(0, S + 5 * US);
+        assert_eq!(flow.start(S + 5 * US), Some(Start { slot: 0, index: 0 }));
+        flow.sent(0);
+        flow.completed(0, S + 9 * US, 200, false);
+        let report = flow.finish(S + 20 * US);
+        check(&report);
+        assert_eq!((report.sustained.requests.scheduled, report.sustained.requests.sent), (1, 1));
+        assert_eq!(latency(&report), histogram([9 * US]), "open: {is_open}");
+    }
+}
+
+#[test]
+fn an_answer_after_its_time_out_is_no_answer_but_keeps_the_connection() {
+    let timeline = Timeline::new(S, 0, Some(S), S);
+    let mut flow = Flow::new(open(10.0, Spacing::Even, 1), timeline, 5 * MS, 1);
+    flow.connected(0, S);
+    flow.start(S).unwrap();
+    flow.sent(0);
+    flow.completed(0, S + 6 * MS, 200, true);
+    assert_eq!(flow.start(S + 100 * MS), Some(Start { slot: 0, index: 1 }));
+    flow.not_sent(0);
+    let report = flow.finish(S + 101 * MS);
+    check(&report);
+    let requests = report.sustained.requests;
+    assert_eq!((requests.completed, requests.timed_out, requests.in_flight), (0, 1, 1));
+    assert_eq!(report.sustained.uncertain, 0);
+}
+
+/// Any order of events, of which each seed gives another, leaves balanced books that agree with a plain count.
+#[test]
+fn the_books_balance_in_every_order_of_events() {
+    for seed in 0..400 {
+        let mut random = (0u64..).map(|index| hash(seed, index));
+        let mut draw = |below: u64| random.next().unwrap() % below;
+        let connections = 1 + draw(5) as usize;
+        let source = match draw(3) {
+            0 => Source::closed(0, 1, None),
+            1 => Source::closed(0, 1, Some(draw(50))),
+            _ => open(2_000.0, Spacing::Poisson, seed),
+        };
+        let timeout_ns = 20 * MS;
+        let duration_ns = if source.ends_by_count() { None } else { Some(100 * MS) };
+        let timeline = Timeline::new(S, 20 * MS, duration_ns, timeout_ns);
+        let mut flow = Flow::new(source, timeline, timeout_ns, connections);
+        let mut is_up = vec![false; connections];
+        let (mut now_ns, mut sent, mut answered, mut failed) = (S, 0, 0, 0);
+        for _ in 0..600 {
+            now_ns += draw(MS);
+            let slot = draw(connections as u64) as usize;
+            match (draw(8), flow.is_busy(slot), is_up[slot]) {
+                (0..=2, true, _) => {
+                    is_up[slot] = draw(10) > 0;
+                    answered += 1;
+                    flow.completed(slot, now_ns, 200 + draw(400) as u16, is_up[slot]);
+                }
+                (3, true, _) => {
+                    is_up[slot] = false;
+                    failed += 1;
+                    flow.failed(slot, now_ns, Cause::Reset);
+                }
+                (4, false, true) => {
+                    is_up[slot] = false;
+                    flow.disconnected(slot);
+                }
+                (0..=4, false, false) => {
+                    is_up[slot] = true;
+                    flow.connected(slot, now_ns);
+                }
+                (5, _, _) => flow.connection_error(now_ns, Cause::Refused),
+                (6, _, _) if draw(200) == 0 => flow.cut(now_ns + draw(10 * MS), 5 * MS),
+                _ => {
+                    if let Some(start) = flow.start(now_ns) {
+                        if draw(5) == 0 {
+                            is_up[start.slot] = false;
+                            flow.not_sent(start.slot);
+                        } else {
+                            sent += 1;
+                            flow.sent(start.slot);
+                        }
+                    }
+                }
+            }
+            if flow.is_tick_due(now_ns) {
+                let mut expired = Vec::new();
+                flow.tick(now_ns, &mut expired);
+                expired.into_iter().for_each(|slot| is_up[slot] = false);
+            }
+            if flow.is_finished(now_ns) {
+                break;
+            }
+        }
+        let report = flow.finish(now_ns);
+        check(&report);
+        let mut whole = report.warmup.requests;
+        add_requests(&mut whole, &report.sustained.requests);
+        assert_eq!((whole.sent, whole.failed), (sent, failed), "seed {seed}");
+        assert!(whole.completed <= answered && answered <= whole.completed + whole.timed_out, "seed {seed}");
+    }
+}

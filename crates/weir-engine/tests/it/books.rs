@@ -1,0 +1,97 @@
+//! Whole loads: phases, workers, overload, an early end.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use weir_engine::{EngineError, Progress, run};
+use weir_results::LoadSecond;
+
+use crate::load::{MS, check, closed, drive, open};
+use crate::peer::{Peer, say};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+#[test]
+fn phases_and_workers_add_up_to_what_the_peer_saw() {
+    let peer = Peer::start(|s, _| say(s, OK));
+    let mut spec = open(peer.address, 3_000.0, 400 * MS);
+    (spec.workers, spec.connections, spec.warmup_ns) = (2, 5, 200 * MS);
+    let record = drive(&spec);
+    assert_eq!(peer.requests(), record.whole.sent);
+    assert_eq!(record.whole.scheduled, record.whole.completed);
+    assert!(record.result.requests.scheduled < record.whole.scheduled);
+    assert_eq!(record.phase_end_mono_ns - record.phase_start_mono_ns, 400 * MS);
+    let sustained: Vec<bool> = record.seconds.iter().map(|second| second.sustained).collect();
+    assert_eq!(sustained[..2], [false, true]);
+    // The same seed gives the same schedule, whoever walks it.
+    (spec.workers, spec.connections) = (1, 3);
+    assert_eq!(drive(&spec).whole.scheduled, record.whole.scheduled);
+}
+
+#[test]
+fn a_count_is_exact_in_both_models() {
+    let peer = Peer::start(|s, _| say(s, OK));
+    let mut spec = closed(peer.address, 777);
+    (spec.workers, spec.warmup_ns) = (3, 20 * MS);
+    assert_eq!(drive(&spec).result.requests.completed, 777);
+    let mut spec = open(peer.address, 5_000.0, 0);
+    (spec.duration_ns, spec.request_count) = (None, Some(777));
+    assert_eq!(drive(&spec).result.requests.completed, 777);
+}
+
+#[test]
+fn overload_is_dropped_and_timed_out_and_the_books_balance() {
+    let peer = Peer::start(|s, _| {
+        std::thread::sleep(Duration::from_millis(10));
+        say(s, OK)
+    });
+    let mut spec = open(peer.address, 5_000.0, 600 * MS);
+    (spec.connections, spec.timeout_ns) = (2, 100 * MS);
+    let record = drive(&spec);
+    let requests = record.result.requests;
+    assert!(requests.dropped > 0 && requests.completed > 0, "{requests:?}");
+    assert_eq!(requests.in_flight, 0);
+    assert_eq!((record.result.latency_ns.p99, record.result.latency_ns.max), (None, None));
+    let wait = record.generator.connection_wait_ns.unwrap();
+    assert_eq!(wait.p99, None, "most never got a connection");
+}
+
+#[test]
+fn an_early_end_keeps_what_there_is() {
+    struct StopAfterOne<'a>(&'a AtomicBool, AtomicU64);
+    impl Progress for StopAfterOne<'_> {
+        fn second(&self, _: &LoadSecond) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.store(true, Ordering::Release);
+        }
+    }
+    let peer = Peer::start(|s, _| say(s, OK));
+    let stop = AtomicBool::new(false);
+    let progress = StopAfterOne(&stop, AtomicU64::new(0));
+    let mut spec = open(peer.address, 1_000.0, 600_000 * MS);
+    spec.workers = 2;
+    let record = run(&spec, &progress, &stop).unwrap();
+    check(&spec, &record);
+    assert!(record.result.requests.completed > 0);
+    assert_eq!(peer.requests(), record.whole.sent);
+    assert!(progress.1.load(Ordering::Relaxed) >= 1);
+    let bounds = record.phase_end_mono_ns - record.phase_start_mono_ns;
+    assert!(record.result.duration_s > 0.0 && (record.result.duration_s - bounds as f64 / 1e9).abs() < 1e-9);
+}
+
+#[test]
+fn what_cannot_be_driven_is_an_error_that_names_its_place() {
+    let peer = Peer::start(|s, _| say(s, OK));
+    let said = |change: fn(&mut weir_engine::LoadSpec)| {
+        let mut spec = closed(peer.address, 1);
+        change(&mut spec);
+        let error: EngineError = run(&spec, &(), &AtomicBool::new(false)).unwrap_err();
+        assert!(!error.remedy().is_empty());
+        error.to_string()
+    };
+    assert!(said(|spec| spec.connections = 0).starts_with("connections: "));
+    assert!(
+        said(|spec| spec.connect = "no-such-host.invalid:80".into()).starts_with("no-such-host.invalid:80")
+    );
+    assert!(said(|spec| spec.connections = 999_999).contains("999999 connections need"));
+}

@@ -1,0 +1,130 @@
+//! Small peers on threads: each connection runs one behaviour, and every request that arrives is counted.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What a connection's thread does after it has read a request: whether it goes on.
+pub(crate) type Behaviour = fn(&mut TcpStream, u64) -> bool;
+
+/// A peer that counts.
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    pub(crate) counts: Arc<Counts>,
+    stop: Arc<AtomicBool>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) connections: AtomicU64,
+    pub(crate) requests: AtomicU64,
+}
+
+impl Peer {
+    /// A peer on a port that the kernel chooses.
+    pub(crate) fn start(behaviour: Behaviour) -> Self {
+        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), behaviour)
+    }
+
+    /// A peer on a listener.
+    pub(crate) fn on(listener: TcpListener, behaviour: Behaviour) -> Self {
+        let address = listener.local_addr().unwrap();
+        let counts = Arc::new(Counts::default());
+        let stop = Arc::new(AtomicBool::new(false));
+        let acceptor = std::thread::spawn({
+            let (counts, stop) = (Arc::clone(&counts), Arc::clone(&stop));
+            move || {
+                let mut threads = Vec::new();
+                for stream in listener.incoming() {
+                    if stop.load(Ordering::Acquire) {
+                        break;
+                    }
+                    let Ok(stream) = stream else { continue };
+                    counts.connections.fetch_add(1, Ordering::Relaxed);
+                    let counts = Arc::clone(&counts);
+                    threads.push(std::thread::spawn(move || serve(stream, &counts, behaviour)));
+                }
+                drop(listener);
+                threads.into_iter().for_each(|thread| drop(thread.join()));
+            }
+        });
+        Self { address, counts, stop, acceptor: Some(acceptor) }
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.counts.requests.load(Ordering::Relaxed)
+    }
+
+    /// Stops listening; connections that are open end when the other side closes them.
+    pub(crate) fn stop(mut self) -> Arc<Counts> {
+        self.end();
+        Arc::clone(&self.counts)
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        // The acceptor waits for a connection; this is the last.
+        drop(TcpStream::connect(self.address));
+        if let Some(acceptor) = self.acceptor.take() {
+            drop(acceptor.join());
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn serve(stream: TcpStream, counts: &Counts, behaviour: Behaviour) {
+    // A thread that nobody talks to any more must not keep the test from ending.
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut stream = stream;
+    let mut nth = 0;
+    while read_request(&mut reader) {
+        counts.requests.fetch_add(1, Ordering::Relaxed);
+        if !behaviour(&mut stream, nth) {
+            return;
+        }
+        nth += 1;
+    }
+}
+
+/// Reads one request to its end; false when there is none.
+fn read_request(reader: &mut BufReader<TcpStream>) -> bool {
+    let mut body_bytes = 0;
+    let mut is_first = true;
+    loop {
+        let mut line = String::new();
+        match reader.read_line(&mut line) {
+            Ok(1..) => {}
+            _ => return false,
+        }
+        if line == "\r\n" {
+            assert!(!is_first, "an empty line before a request");
+            break;
+        }
+        if let Some(length) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            body_bytes = length.trim().parse().unwrap();
+        }
+        is_first = false;
+    }
+    let mut body = vec![0; body_bytes];
+    reader.read_exact(&mut body).is_ok()
+}
+
+/// Writes, ignoring that the other side may be gone.
+pub(crate) fn say(stream: &mut TcpStream, text: &str) -> bool {
+    stream.write_all(text.as_bytes()).is_ok()
+}
+
+/// Closes with a reset in place of an orderly end.
+pub(crate) fn reset(stream: &TcpStream) {
+    socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO)).unwrap();
+}
