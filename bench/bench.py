@@ -251,6 +251,8 @@ def stop(*_):
 
 
 if __name__ == "__main__":
+    # Set for Ctrl-C too: a shell starts its background jobs with that ignored.
+    signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
     try:
         sys.exit(main())
