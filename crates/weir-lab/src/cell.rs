@@ -281,7 +281,7 @@ impl Lab<'_> {
 }
 
 /// What a gateway is rendered for.
-pub(crate) fn binding(
+pub fn binding(
     scenario: &Scenario,
     gateway: &Gateway,
     binary: Binary,

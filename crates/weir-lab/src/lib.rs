@@ -19,6 +19,7 @@ mod run;
 pub mod scenario;
 mod source;
 
+pub use cell::binding;
 pub use cells::Ended;
 pub use check::Known;
 pub use error::LabError;

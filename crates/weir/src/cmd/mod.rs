@@ -1,13 +1,14 @@
 //! One file per subcommand: arguments in, calls into the libraries, an exit code out.
 
-pub mod completions;
-pub mod doctor;
-pub mod generate;
-pub mod guard;
-pub mod load;
-pub mod origin;
-pub mod render;
-pub mod report;
-pub mod run;
-pub mod runs;
-pub mod schema;
+pub(crate) mod completions;
+pub(crate) mod database;
+pub(crate) mod doctor;
+pub(crate) mod generate;
+pub(crate) mod guard;
+pub(crate) mod load;
+pub(crate) mod origin;
+pub(crate) mod render;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod runs;
+pub(crate) mod schema;

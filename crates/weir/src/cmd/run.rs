@@ -1,12 +1,168 @@
-//! `weir run`.
+//! `weir run`: a scenario from its text to its report.
 
+mod outcome;
+mod plan;
+mod progress;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use weir_lab::{Bench, Ended, Known, Overrides, Prepared, Source};
+use weir_results::{Run, Store};
+use weir_rig::{Binary, Drivers};
+
+use super::database::Database;
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir run`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {
+    /// A built-in scenario (quickstart, side-by-side) or a file
+    #[arg(required_unless_present = "resume", conflicts_with = "resume")]
+    scenario: Option<String>,
+    /// Only this gateway: one of the scenario's, or any driver; may be given again
+    #[arg(long = "gateway", value_name = "NAME", conflicts_with = "resume")]
+    gateways: Vec<String>,
+    /// Override a field of the scenario, like limits.data.cpus=0.5; may be given again
+    #[arg(long, value_name = "PATH=VALUE", conflicts_with = "resume")]
+    set: Vec<String>,
+    /// Shorten the phases to a twentieth, to try a scenario
+    #[arg(long, conflicts_with = "resume")]
+    quick: bool,
+    /// Number of repeats
+    #[arg(long, value_name = "N", conflicts_with = "resume")]
+    repeats: Option<u32>,
+    /// Seed of order and arrivals
+    #[arg(long, value_name = "N", conflicts_with = "resume")]
+    seed: Option<u64>,
+    /// Print the cells and the time they take, and run nothing
+    #[arg(long)]
+    plan: bool,
+    #[command(flatten)]
+    database: Database,
+    /// Folder for the reports [default: weir-results/RUN]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Go on with an interrupted run: its id, a prefix of it, or `last`
+    #[arg(long, value_name = "RUN")]
+    resume: Option<String>,
+    /// A folder with a driver, or with drivers, beside those built in; may be given again
+    #[arg(long, value_name = "DIR")]
+    drivers: Vec<PathBuf>,
+    /// Print one JSON document (run, cells, summary); progress goes to standard error
+    #[arg(long)]
+    json: bool,
+}
 
-/// Runs it.
-pub fn run(_args: Args) -> Result<Exit, Failure> {
-    Ok(Exit::Good)
+/// Runs a scenario, or what is left of a run.
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    let drivers = Drivers::load(&args.drivers)?;
+    match &args.resume {
+        Some(name) => resume(&args, &drivers, name),
+        None => start(&args, &drivers),
+    }
+}
+
+fn start(args: &Args, drivers: &Drivers) -> Result<Exit, Failure> {
+    let overrides = Overrides {
+        set: args.set.clone(),
+        gateways: args.gateways.clone(),
+        quick: args.quick,
+        repeats: args.repeats,
+        seed: args.seed,
+    };
+    let source = Source::find(args.scenario.as_deref().unwrap_or_default())?;
+    let checked = weir_lab::read(&source, &overrides, &known(drivers))?;
+    let prepared = weir_lab::prepare(checked, drivers)?;
+    if args.plan {
+        let seed_is_given = prepared.checked.scenario.seed.is_some();
+        plan::print(&prepared, &weir_lab::planned(&prepared.checked), seed_is_given, args.json);
+        return Ok(Exit::Good);
+    }
+    let mut store = args.database.open_or_make()?;
+    let run = weir_lab::new_run(&prepared, std::env::args().collect());
+    store.begin_run(&run)?;
+    go(args, drivers, &run, &prepared, &mut store, &[])
+}
+
+fn resume(args: &Args, drivers: &Drivers, name: &str) -> Result<Exit, Failure> {
+    let mut store = args.database.open()?;
+    let run = store.run(&store.find(name)?)?;
+    let checked = weir_lab::read_again(&format!("run {}", run.id), &run.scenario, &known(drivers))?;
+    let prepared = weir_lab::prepare(checked, drivers)?;
+    let finished = store.finished(&run.id)?;
+    if args.plan {
+        let cells = run.plan.iter().filter(|key| !finished.contains(&key.index)).cloned().collect();
+        plan::print(&prepared, &weir_lab::plan::Plan { seed: run.seed, cells }, true, args.json);
+        return Ok(Exit::Good);
+    }
+    let mut notes = weir_lab::differences(&store.cells(&run.id)?, &prepared, &Binary::own()?);
+    if finished.len() == run.plan.len() {
+        notes.push(format!("run {} is finished already; its reports are written again", run.id));
+    }
+    go(args, drivers, &run, &prepared, &mut store, &notes)
+}
+
+/// Measures what is left of `run`, and reports it.
+fn go(
+    args: &Args,
+    drivers: &Drivers,
+    run: &Run,
+    prepared: &Prepared,
+    store: &mut Store,
+    notes: &[String],
+) -> Result<Exit, Failure> {
+    let stop = interruptible()?;
+    let takes = weir_lab::plan::time(&prepared.checked, &run.plan);
+    let watcher = progress::watcher(&prepared.checked.scenario, run.plan.len());
+    watcher.note(&format!(
+        "run {}: {}, {} cells, about {}",
+        run.id,
+        run.name,
+        run.plan.len(),
+        progress::minutes(takes)
+    ));
+    for note in prepared.notes.iter().chain(notes) {
+        watcher.note(note);
+    }
+    let weir = Binary::own()?;
+    let bench = Bench { drivers, weir: &weir, stop: &stop, observer: watcher.as_ref() };
+    let ended = weir_lab::execute(run, prepared, store, &bench);
+    drop(watcher);
+    let how_to_resume = || format!("`weir run --resume {}` goes on after the cells that are kept", run.id);
+    match ended {
+        Err(error) => {
+            let mut failure = Failure::from(error);
+            failure.remedy = format!("{}; then {}", failure.remedy, how_to_resume());
+            Err(failure)
+        }
+        Ok(Ended::Interrupted) => {
+            let kept = store.finished(&run.id)?.len();
+            eprintln!("interrupted: {kept} of {} cells are kept; {}", run.plan.len(), how_to_resume());
+            Ok(Exit::Interrupted)
+        }
+        Ok(Ended::Finished) => outcome::report(store, &run.id, args.out.as_deref(), args.json),
+    }
+}
+
+fn known(drivers: &Drivers) -> Known {
+    Known {
+        drivers: drivers.names().into_iter().map(str::to_owned).collect(),
+        cpus: weir_rig::usable_cpus().len().max(1),
+    }
+}
+
+/// A flag that Ctrl-C and SIGTERM set; a second Ctrl-C ends at once, and the guard cleans up.
+fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let registered = flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))
+        .and_then(|_| flag::register(SIGINT, Arc::clone(&stop)))
+        .and_then(|_| flag::register(SIGTERM, Arc::clone(&stop)));
+    registered.map_err(|error| {
+        Failure::environment(format!("signals cannot be caught: {error}"), "report this: it works on any Linux")
+    })?;
+    Ok(stop)
 }

@@ -1,12 +1,57 @@
-//! `weir runs`.
+//! `weir runs`: the runs in the store.
 
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use weir_results::{RunListing, RunState};
+
+use super::database::Database;
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir runs`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {
+    #[command(flatten)]
+    database: Database,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
-/// Runs it.
-pub fn run(_args: Args) -> Result<Exit, Failure> {
+/// Prints every run, the newest first.
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    let runs = match args.database.open_if_any()? {
+        Some(store) => store.runs()?,
+        None => vec![],
+    };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&runs).expect("listings are plain values"));
+    } else if runs.is_empty() {
+        println!("no runs yet; `weir run quickstart` makes one");
+    } else {
+        println!("{}", table(&runs));
+    }
     Ok(Exit::Good)
+}
+
+fn table(runs: &[RunListing]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_header(["run", "scenario", "started (UTC)", "cells", "state"]);
+    for run in runs {
+        let state = match (run.state, run.cells_failed) {
+            (RunState::Finished, 0) => "finished".to_owned(),
+            (RunState::Finished, failed) => format!("finished, {failed} failed"),
+            (RunState::Unfinished, _) => format!("unfinished: weir run --resume {}", run.id),
+        };
+        let cells = format!("{}/{}", run.cells_done, run.cells_planned);
+        table.add_row([run.id.clone(), run.name.clone(), started(run.started_unix_ms), cells, state]);
+    }
+    if let Some(cells) = table.column_mut(3) {
+        cells.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn started(unix_ms: u64) -> String {
+    let at = i64::try_from(unix_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    at.map_or_else(|| "-".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }

@@ -1,12 +1,50 @@
-//! `weir schema`.
+//! `weir schema`: JSON Schemas of what weir reads and writes.
+
+use clap::ValueEnum;
+use schemars::{JsonSchema, Schema, schema_for};
+use weir_lab::scenario::Scenario;
+use weir_results::{Cell, Run};
+use weir_rig::DriverFile;
 
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir schema`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {
+    /// Of which document
+    #[arg(value_enum, default_value_t = Document::Scenario)]
+    document: Document,
+}
 
-/// Runs it.
-pub fn run(_args: Args) -> Result<Exit, Failure> {
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Document {
+    /// What `weir run` reads
+    Scenario,
+    /// What `weir run --json` writes
+    Results,
+    /// A gateway's driver.yaml
+    Driver,
+}
+
+/// A run and its cells.
+#[derive(JsonSchema)]
+#[allow(dead_code)]
+struct Results {
+    /// The run.
+    run: Run,
+    /// Its finished cells, in the order of its plan.
+    cells: Vec<Cell>,
+    /// What they say together.
+    summary: serde_json::Value,
+}
+
+/// Prints the schema to standard output.
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    let schema: Schema = match args.document {
+        Document::Scenario => schema_for!(Scenario),
+        Document::Results => schema_for!(Results),
+        Document::Driver => schema_for!(DriverFile),
+    };
+    println!("{}", serde_json::to_string_pretty(&schema).expect("a schema is a tree of plain values"));
     Ok(Exit::Good)
 }

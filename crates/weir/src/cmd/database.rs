@@ -1,0 +1,75 @@
+//! `--db FILE`: the store that a command reads or writes.
+
+use std::path::PathBuf;
+
+use etcetera::BaseStrategy;
+use weir_lab::LabError;
+use weir_results::{Store, StoreError};
+use weir_rig::RigError;
+
+use crate::failure::Failure;
+
+/// The argument of every command that uses the store.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Database {
+    /// The database of runs [default: weir/weir.db in the user's data folder]
+    #[arg(long, value_name = "FILE")]
+    db: Option<PathBuf>,
+}
+
+impl Database {
+    /// Opens it, and makes it where there is none.
+    pub(crate) fn open_or_make(&self) -> Result<Store, Failure> {
+        Ok(Store::open(&self.path()?)?)
+    }
+
+    /// Opens it for what it holds.
+    pub(crate) fn open(&self) -> Result<Store, Failure> {
+        Ok(Store::open_existing(&self.path()?)?)
+    }
+
+    /// Opens it if there is one.
+    pub(crate) fn open_if_any(&self) -> Result<Option<Store>, Failure> {
+        match Store::open_existing(&self.path()?) {
+            // A file that was named is missed, the default one is not.
+            Err(StoreError::Missing { .. }) if self.db.is_none() => Ok(None),
+            opened => Ok(Some(opened?)),
+        }
+    }
+
+    fn path(&self) -> Result<PathBuf, Failure> {
+        if let Some(path) = &self.db {
+            return Ok(path.clone());
+        }
+        let folders = etcetera::choose_base_strategy().map_err(|error| {
+            let message = format!("the user's data folder is not known: {error}");
+            Failure::environment(message, "set HOME, or name a file with --db FILE")
+        })?;
+        Ok(folders.data_dir().join("weir").join("weir.db"))
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        told(error.is_wrong_use(), &error, error.remedy())
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        told(error.is_wrong_use(), &error, error.remedy())
+    }
+}
+
+impl From<RigError> for Failure {
+    fn from(error: RigError) -> Self {
+        told(error.is_wrong_use(), &error, error.remedy())
+    }
+}
+
+fn told(wrong_use: bool, error: &dyn std::error::Error, remedy: String) -> Failure {
+    match wrong_use {
+        true => Failure::wrong_use(error.to_string(), remedy),
+        false => Failure::environment(error.to_string(), remedy),
+    }
+}

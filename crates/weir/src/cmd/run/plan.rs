@@ -1,0 +1,58 @@
+//! `weir run --plan`: the cells in their order, and the time they take.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use weir_lab::Prepared;
+use weir_lab::plan::{Plan, cell_time, point_of, time};
+use weir_results::CellKey;
+
+use super::progress::{axes_words, minutes};
+
+/// Prints `plan`, as a table or as JSON.
+pub(super) fn print(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: bool) {
+    let checked = &prepared.checked;
+    let total = time(checked, &plan.cells);
+    let seconds = |key: &CellKey| {
+        point_of(checked, key).map_or(0.0, |point| cell_time(&point.scenario).as_secs_f64())
+    };
+    if json {
+        let cells: Vec<_> = plan
+            .cells
+            .iter()
+            .map(|key| serde_json::json!({ "key": key, "duration_s": seconds(key) }))
+            .collect();
+        let document = serde_json::json!({
+            "name": checked.scenario.name,
+            "seed": plan.seed,
+            "cells": cells,
+            "duration_s": total.as_secs_f64(),
+            "notes": prepared.notes,
+        });
+        println!("{}", serde_json::to_string_pretty(&document).expect("a plan is a tree of plain values"));
+        return;
+    }
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_header(["cell", "gateway", "axes", "repeat", "seconds"]);
+    for key in &plan.cells {
+        table.add_row([
+            (key.index + 1).to_string(),
+            key.gateway.clone(),
+            axes_words(key),
+            (key.repeat + 1).to_string(),
+            format!("{:.1}", seconds(key)),
+        ]);
+    }
+    for place in [0, 3, 4] {
+        if let Some(column) = table.column_mut(place) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    println!("{table}");
+    println!("\n{} cells, about {}", plan.cells.len(), minutes(total));
+    if !seed_is_given {
+        println!("each run draws its own order; `--seed {}` gives this one", plan.seed);
+    }
+    for note in &prepared.notes {
+        println!("note: {note}");
+    }
+}

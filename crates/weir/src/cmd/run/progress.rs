@@ -1,0 +1,141 @@
+//! What a run shows while it goes on: a bar with the time left on a terminal, a line per cell elsewhere.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use weir_analysis::{bound_name, quantity, reason_name};
+use weir_lab::scenario::Scenario;
+use weir_lab::{Observer, Standing};
+use weir_results::{Cell, CellKey, CellOutcome, Measurement};
+
+/// The watcher that fits where standard error goes.
+pub(super) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Observer> {
+    let width = scenario.gateways.iter().map(|gateway| gateway.name.len()).max().unwrap_or(0);
+    let lines = Lines { width: width.max(weir_results::DIRECT.len()) };
+    if !std::io::stderr().is_terminal() {
+        return Box::new(lines);
+    }
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}").expect("a constant template");
+    let bar = ProgressBar::new(cells as u64).with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(500));
+    Box::new(Bar { lines, bar })
+}
+
+/// A time as one says it: `45 s`, `3 min`, `1 h 20 min`.
+pub(super) fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    match seconds {
+        0..=99 => format!("{seconds} s"),
+        100..=5_999 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
+/// The values of a cell's axes in words; empty without axes.
+pub(super) fn axes_words(key: &CellKey) -> String {
+    weir_analysis::axes_words(&key.axes)
+}
+
+/// Plain lines.
+struct Lines {
+    /// Columns that a gateway's name takes.
+    width: usize,
+}
+
+impl Lines {
+    fn name(&self, key: &CellKey) -> String {
+        let axes = axes_words(key);
+        let axes = if axes.is_empty() { axes } else { format!(", {axes}") };
+        format!("{:<width$} repeat {}{axes}", key.gateway, key.repeat + 1, width = self.width)
+    }
+
+    fn finished(&self, cell: &Cell, standing: Standing) -> String {
+        let digits = standing.planned.to_string().len();
+        let place = format!("[{:>digits$}/{}]", standing.done, standing.planned);
+        format!("{place} {}: {}", self.name(&cell.key), figures(cell))
+    }
+}
+
+impl Observer for Lines {
+    fn note(&self, text: &str) {
+        eprintln!("{text}");
+    }
+
+    fn cell_started(&self, _: &CellKey, _: Standing) {}
+
+    fn load_started(&self, _: &CellKey, _: &str, _: Duration) {}
+
+    fn load_measured(&self, _: &CellKey, _: &Measurement) {}
+
+    fn cell_finished(&self, cell: &Cell, standing: Standing) {
+        let left = match standing.done == standing.planned {
+            true => String::new(),
+            false => format!(" ({} left)", minutes(standing.left)),
+        };
+        eprintln!("{}{left}", self.finished(cell, standing));
+    }
+}
+
+/// A bar, with the same lines above it.
+struct Bar {
+    lines: Lines,
+    bar: ProgressBar,
+}
+
+impl Observer for Bar {
+    fn note(&self, text: &str) {
+        self.bar.println(text);
+    }
+
+    fn cell_started(&self, key: &CellKey, standing: Standing) {
+        self.bar.set_position(standing.done as u64);
+        self.bar.set_message(format!("{} left: {}", minutes(standing.left), self.lines.name(key)));
+    }
+
+    fn load_started(&self, key: &CellKey, load: &str, takes: Duration) {
+        self.bar.set_message(format!("{}, {load} for {}", self.lines.name(key), minutes(takes)));
+    }
+
+    fn load_measured(&self, _: &CellKey, _: &Measurement) {}
+
+    fn cell_finished(&self, cell: &Cell, standing: Standing) {
+        self.bar.println(self.lines.finished(cell, standing));
+        self.bar.set_position(standing.done as u64);
+        self.bar.set_message(format!("{} left", minutes(standing.left)));
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A cell's key figures in one line.
+fn figures(cell: &Cell) -> String {
+    match &cell.outcome {
+        CellOutcome::Failed { cause, message, .. } => format!("FAILED ({cause}): {message}"),
+        CellOutcome::Measured { measurements } => {
+            measurements.iter().map(load_figures).collect::<Vec<_>>().join(" | ")
+        }
+    }
+}
+
+fn load_figures(m: &Measurement) -> String {
+    let result = &m.record.result;
+    let time = |ns: Option<u64>| ns.map_or("> timeout".to_owned(), |ns| quantity::time_ns(ns as f64));
+    let mut figures = vec![
+        quantity::rate(result.rate_per_s),
+        format!("p50 {}", time(result.latency_ns.p50)),
+        format!("p99 {}", time(result.latency_ns.p99)),
+    ];
+    figures.extend(m.cpu_us_per_request.map(|us| format!("{} CPU/request", quantity::time_ns(us * 1e3))));
+    figures.push(format!("bound by {}", bound_name(m.judgement.bound_by)));
+    let verdicts = &m.judgement.verdicts;
+    let mut reasons = [&verdicts.throughput[..], &verdicts.latency, &verdicts.cpu].concat();
+    reasons.sort_unstable();
+    reasons.dedup();
+    figures.extend(reasons.into_iter().map(|reason| reason_name(reason).to_owned()));
+    format!("{} {}", m.load, figures.join(", "))
+}
