@@ -1,4 +1,5 @@
 //! The engine against peers on loopback that behave well and badly. Counts and causes are asserted, never times.
+#![allow(clippy::unwrap_used)]
 
 mod behaviour;
 mod books;

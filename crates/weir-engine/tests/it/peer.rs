@@ -124,6 +124,12 @@ pub(crate) fn say(stream: &mut TcpStream, text: &str) -> bool {
     stream.write_all(text.as_bytes()).is_ok()
 }
 
+/// Writes the last that this connection gets.
+pub(crate) fn last(stream: &mut TcpStream, text: &str) -> bool {
+    say(stream, text);
+    false
+}
+
 /// Closes with a reset in place of an orderly end.
 pub(crate) fn reset(stream: &TcpStream) {
     socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO)).unwrap();
