@@ -187,6 +187,11 @@ impl<'a> Exchange<'a> {
         }
     }
 
+    /// Whether the request is still on its way. Then its own time limits hold, and the response's begin behind it.
+    pub(crate) fn is_sending(&self) -> bool {
+        !self.request_done.get() && !self.request_broken.get()
+    }
+
     /// Whether a request that met a connection closed meanwhile may go over a new one: when the upstream can't have
     /// acted on it, or acting twice is as good as once.
     fn may_be_sent_again(&self, cause: Cause) -> bool {

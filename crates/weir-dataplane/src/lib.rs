@@ -1,4 +1,46 @@
 //! The data plane: listeners, connections, exchanges, upstream pools, admin.
+//!
+//! It takes compiled tables of `weir-config` and serves clients by them. Where configuration comes from it does not
+//! know.
+//!
+//! ```text
+//! Gateway (gateway.rs) --- commands, table by pointer swap ---> Worker (worker.rs), one thread each
+//!    |                                                             |- Wheel (wheel.rs): a clock of 100 ms, deadlines
+//!    |- Stats (stats.rs) <-- counters with one writer each ------- |- Snapshot (snapshot.rs): table and pools (pool.rs)
+//!    |- serve_admin (admin.rs): a thread of its own                |- Listening (listener.rs), a socket of its own
+//!                                                                  |- Client (connection.rs), a task each
+//!                                                                       plan (request.rs): parse, route, new head
+//!                                                                       exchange (exchange.rs): upstream.rs, body.rs
+//!                                                                       relay (response.rs), tunnel.rs after a 101
+//!                                                                       refuse (respond.rs): an answer of our own
+//! ```
+//!
+//! # What an exchange costs
+//! Two reads, two writes and its share of a poll. Nothing else per request asks the kernel, takes a lock, allocates,
+//! or looks at a clock. What makes that hold:
+//! - sockets are registered once, upstream ones too, and stay so while they are kept;
+//! - deadlines are numbers on the worker's wheel, not timers;
+//! - a read that did not fill its buffer has emptied the socket, so it is not followed by another;
+//! - head and body leave in one write where both are there;
+//! - counters are plain stores, summed by who asks; the table is compared by pointer.
+//!
+//! # What it does to messages
+//! - Hop-by-hop fields and those named by `Connection` stay on their connection. `Host` goes first and unchanged.
+//!   `Via`, `Forwarded` and `X-Forwarded-*` are neither added nor changed, so that gateways compare on equal terms.
+//! - Chunked bodies are framed anew: extensions end here, trailers go on. Bodies until close become chunked for
+//!   HTTP/1.1 clients. HTTP/1.0 clients get neither chunks nor interim responses.
+//! - Paths with dot segments are refused (400), see `weir-config`. CONNECT is answered 501. An upgrade that the upstream
+//!   accepts becomes a tunnel.
+//! - A response without `Date` gets one (RFC 9110, 6.6.1).
+//! - An answer of the gateway itself carries `X-Weir-Error` with a name from [`Cause`]. A response that broke off after
+//!   it began is cut by a reset, never ended as if it were whole.
+//! - A request is sent a second time only over a fresh connection, once, when a kept connection turned out closed
+//!   before a byte of the response, and only if nothing of it had left or it is idempotent and without a body.
+//!
+//! # How it ends
+//! A retired listener takes what is queued in its socket before it closes. Connections end after the exchange in
+//! progress, with `Connection: close`; idle ones after half a second in which a last request may come.
+
 mod admin;
 mod body;
 mod buffer;

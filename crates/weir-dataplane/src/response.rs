@@ -6,7 +6,7 @@ use weir_http::{
     parse_response,
 };
 
-use crate::body::{BodyFault, BodyPump};
+use crate::body::BodyPump;
 use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::exchange::Exchange;
@@ -32,6 +32,7 @@ enum Head {
     /// As many bytes of an interim response; it was appended unless the client is too old for it.
     Interim(usize),
     Final {
+        status: u16,
         head_len: usize,
         framing: Framing,
         to_chunks: bool,
@@ -62,8 +63,11 @@ async fn relay_with(
 ) -> Result<Relayed, Cause> {
     let ticks = &x.snapshot.ticks;
     let mut interim = 0;
-    let (framing, to_chunks, relayed) = loop {
-        match x.io.read(from, inbound, ticks.response).await {
+    let (status, framing, to_chunks, relayed) = loop {
+        if !x.is_sending() {
+            x.io.timer.arm(&x.io.worker.wheel, ticks.response);
+        }
+        match x.io.read_armed(from, inbound).await {
             Ok(0) if x.heard.get() => return Err(Cause::UpstreamMalformed),
             Ok(0) | Err(Fault::System(_)) => return Err(Cause::UpstreamClosed),
             Ok(_) => x.heard.set(true),
@@ -85,26 +89,24 @@ async fn relay_with(
             }
         };
         match head {
-            Head::Final { head_len, framing, to_chunks, relayed } => {
+            Head::Final { status, head_len, framing, to_chunks, relayed } => {
                 inbound.consume(head_len);
-                break (framing, to_chunks, relayed);
+                break (status, framing, to_chunks, relayed);
             }
             // An interim response waits for nothing.
             _ => write_out(x, to, out).await?,
         }
     };
-    x.begun.set(true);
-    if relayed.upgraded {
-        write_out(x, to, out).await?;
-        return Ok(relayed);
-    }
     let mut body = BodyPump::new(framing, to_chunks, u64::MAX);
+    // What breaks before the first byte has left can still be answered.
+    if !relayed.upgraded && body.pass(inbound, out).is_err() {
+        return Err(Cause::UpstreamMalformed);
+    }
+    x.begun.set(true);
+    x.listening.counters.response(status);
     loop {
-        if let Err(BodyFault::Malformed(_) | BodyFault::TooLarge) = body.pass(inbound, out) {
-            return Err(Cause::UpstreamTruncated);
-        }
         write_out(x, to, out).await?;
-        if body.is_done() {
+        if body.is_done() || relayed.upgraded {
             return Ok(relayed);
         }
         match x.io.read(from, inbound, ticks.body).await {
@@ -113,6 +115,7 @@ async fn relay_with(
             Err(Fault::System(_)) => return Err(Cause::UpstreamTruncated),
             Err(Fault::Timeout) => return Err(Cause::UpstreamStalled),
         }
+        body.pass(inbound, out).map_err(|_| Cause::UpstreamTruncated)?;
     }
 }
 
@@ -136,10 +139,9 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
     let mut slots = FieldSlots::new();
     let parsed = parse_response(bytes, x.plan.response_to, &x.snapshot.head_limits, &mut slots);
     let Some(head) = parsed.map_err(|_| Cause::UpstreamMalformed)? else { return Ok(Head::Partial) };
-    let counters = &x.listening.counters;
     if head.interim {
         if x.plan.version == Version::Http11 {
-            counters.response(head.status);
+            x.listening.counters.response(head.status);
             append_start(x, &head, out);
             out.extend_from_slice(b"\r\n");
         }
@@ -152,7 +154,6 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
     let until_end = matches!(head.framing, Framing::Chunked | Framing::UntilClose);
     let ends = x.io.worker.is_draining() || x.listening.is_retired();
     let client_keep = x.plan.keep_alive && x.request_done.get() && !ends && !(is_old && until_end);
-    counters.response(head.status);
     append_start(x, &head, out);
     let to_chunks = until_end && !is_old;
     if to_chunks {
@@ -161,7 +162,13 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
     append_connection(&head, client_keep, is_old, out);
     out.extend_from_slice(b"\r\n");
     let relayed = Relayed { client_keep, upstream_keep: head.keep_alive, upgraded: head.upgrade };
-    Ok(Head::Final { head_len: head.head_len, framing: head.framing, to_chunks, relayed })
+    Ok(Head::Final {
+        status: head.status,
+        head_len: head.head_len,
+        framing: head.framing,
+        to_chunks,
+        relayed,
+    })
 }
 
 /// Status line and end-to-end fields, with a Date where the upstream gave none.

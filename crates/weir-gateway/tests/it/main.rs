@@ -1,3 +1,4 @@
 //! Tests of the gateway's process.
 
 mod malformed;
+mod process;

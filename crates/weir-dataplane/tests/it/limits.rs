@@ -1,0 +1,135 @@
+//! Clients that ask for too much, or too slowly.
+
+use crate::setup::{Origin, Proxy};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+
+/// The answer to `request` under these limits; the connection ends behind it where `closes`.
+fn check(more: &str, request: &str, expected: (u16, &str), closes: bool) {
+    let origin = Origin::answering(OK);
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\n\
+         routes: [{{ hosts: [h], path: /, backend: b }}, {{ hosts: [empty], path: /, backend: e }}]\n\
+         backends: {{ b: {{ endpoints: ['{}'] }}, e: {{ endpoints: [] }} }}\n{more}",
+        origin.address
+    ));
+    let mut client = proxy.connect();
+    let answer = client.ask(request);
+    assert_eq!(answer.error(), expected, "{request:?}");
+    assert!(answer.whole);
+    assert_eq!(answer.field("connection"), closes.then_some("close"));
+    match closes {
+        true => assert!(client.is_closed()),
+        false => assert_eq!(client.ask(GET).body, "ok"),
+    }
+    assert_eq!(proxy.errors(expected.1), 1);
+    assert_eq!(origin.requests().len(), usize::from(!closes));
+}
+
+#[test]
+fn what_goes_nowhere() {
+    check("", "GET / HTTP/1.1\r\nHost: other\r\n\r\n", (404, "no_route"), false);
+    check("", "GET / HTTP/1.1\r\nHost: empty\r\n\r\n", (503, "no_endpoint"), false);
+    check("", "GET /a/../b HTTP/1.1\r\nHost: h\r\n\r\n", (400, "bad_path"), false);
+    check("", "GET /%2e%2E/b HTTP/1.1\r\nHost: h\r\n\r\n", (400, "bad_path"), false);
+    check("", "CONNECT h:80 HTTP/1.1\r\nHost: h:80\r\n\r\n", (501, "connect_unsupported"), true);
+    check("", "POST / HTTP/1.1\r\nHost: other\r\nContent-Length: 9\r\n\r\n", (404, "no_route"), true);
+}
+
+#[test]
+fn what_is_malformed_or_unknown() {
+    check("", "GET / HTTP/1.1\r\n\r\n", (400, "malformed_request"), true);
+    check("", "GET / HTTP/1.1\nHost: h\n\n", (400, "malformed_request"), true);
+    check("", "\0\0\0\0", (400, "malformed_request"), true);
+    check("", "GET / HTTP/1.2\r\nHost: h\r\n\r\n", (505, "unsupported_version"), true);
+    check("", "GET / HTTP/1.1\r\nHost: h\r\nExpect: more\r\n\r\n", (417, "expectation"), true);
+    let gzip = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n";
+    check("", gzip, (501, "unsupported_coding"), true);
+    let bad_chunk = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n";
+    check("", bad_chunk, (400, "malformed_body"), true);
+}
+
+#[test]
+fn what_is_too_large() {
+    let limits = "limits: { head: 1KiB, fields: 8, body: 4B }";
+    let path = "a".repeat(2000);
+    check(limits, &format!("GET /{path} HTTP/1.1\r\nHost: h\r\n\r\n"), (414, "target_too_long"), true);
+    check(limits, &format!("GET / HTTP/1.1\r\nHost: h\r\nX: {path}\r\n\r\n"), (431, "head_too_large"), true);
+    let fields = "X: y\r\n".repeat(8);
+    check(limits, &format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"), (431, "head_too_large"), true);
+    let long = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello";
+    check(limits, long, (413, "body_too_large"), true);
+    let chunked = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    check(limits, chunked, (413, "body_too_large"), true);
+}
+
+#[test]
+fn a_body_that_grows_too_large_on_its_way() {
+    let origin = Origin::start(crate::setup::Served::stall);
+    let proxy = Proxy::to(origin.address, "limits: { body: 4B }");
+    let mut client = proxy.connect();
+    client.send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n");
+    proxy.wait_for("the upstream connection", |s| s.upstream.connects == 1);
+    assert_eq!(client.ask("3\r\ncde\r\n").error(), (413, "body_too_large"));
+}
+
+#[test]
+fn a_client_that_is_too_slow() {
+    let quick = "timeouts: { head: 100ms, body: 100ms }";
+    check(quick, "GET / HTTP/1.1\r\nHos", (408, "head_timeout"), true);
+    let origin = Origin::start(crate::setup::Served::stall);
+    let proxy = Proxy::to(origin.address, quick);
+    let slow = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab";
+    assert_eq!(proxy.ask(slow).error(), (408, "body_timeout"));
+    assert_eq!(proxy.gateway.stats().timeouts, 1);
+}
+
+#[test]
+fn a_client_that_says_nothing_is_closed_without_a_word() {
+    let proxy = Proxy::to(Origin::answering(OK).address, "timeouts: { idle: 100ms }");
+    let mut client = proxy.connect();
+    assert_eq!(client.ask(GET).body, "ok");
+    assert!(client.is_closed());
+    assert!(proxy.connect().is_closed());
+    assert_eq!(proxy.gateway.stats().errors.values().sum::<u64>(), 0);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n");
+        let block = "x".repeat(1 << 20);
+        for _ in 0..1000 {
+            served.send(&block);
+        }
+    });
+    let proxy = Proxy::to(origin.address, "timeouts: { write: 100ms }");
+    let mut client = proxy.connect();
+    client.send(GET);
+    proxy.wait_for("the cut", |s| s.errors["client_stalled"] == 1);
+    assert!(!client.response().whole);
+}
+
+#[test]
+fn clients_beyond_the_limit_are_told() {
+    let proxy = Proxy::to(Origin::answering(OK).address, "limits: { connections: 1 }");
+    let mut first = proxy.connect();
+    assert_eq!(first.ask(GET).body, "ok");
+    assert_eq!(proxy.ask(GET).error(), (503, "connection_limit"));
+    assert_eq!(first.ask(GET).body, "ok");
+    drop(first);
+    proxy.wait_for("the free place", |s| s.connections.open == 0);
+    assert_eq!(proxy.ask(GET).body, "ok");
+}
+
+#[test]
+fn upstream_connections_are_bounded() {
+    let origin = Origin::start(crate::setup::Served::stall);
+    let proxy = Proxy::to(origin.address, "limits: { upstream_connections: 1 }");
+    let mut first = proxy.connect();
+    first.send(GET);
+    proxy.wait_for("the upstream connection", |s| s.upstream.open.get("b") == Some(&1));
+    assert_eq!(proxy.ask(GET).error(), (503, "upstream_limit"));
+}

@@ -1,0 +1,13 @@
+//! The data plane in this process, between clients and origins that behave as each test wants.
+
+// The setting that allows this in tests does not reach their helpers.
+#![allow(clippy::unwrap_used)]
+
+mod failures;
+mod limits;
+mod reload;
+mod requests;
+mod responses;
+mod setup;
+mod streams;
+mod upgrade;

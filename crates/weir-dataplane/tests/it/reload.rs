@@ -1,0 +1,154 @@
+//! New configurations in force without a lost request, and the end in good order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_dataplane::{GatewayError, Phase};
+
+use crate::setup::{Client, Origin, Proxy, compile};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+
+fn configuration(listeners: &str, workers: u32, origin: &Origin) -> String {
+    format!(
+        "listeners: [{listeners}]\nworkers: {workers}\nroutes: [{{ path: /, backend: b }}]\n\
+         backends: {{ b: {{ endpoints: ['{}'] }} }}",
+        origin.address
+    )
+}
+
+fn answering_with(name: &'static str) -> Origin {
+    Origin::start(move |served| {
+        while served.request().is_some() {
+            served.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len()));
+        }
+    })
+}
+
+#[test]
+fn a_kept_connection_sees_the_new_routes() {
+    let (old, new) = (answering_with("old"), answering_with("new"));
+    let listener = "{ address: 127.0.0.1:0 }";
+    let mut proxy = Proxy::with(&configuration(listener, 1, &old));
+    let mut client = proxy.connect();
+    assert_eq!(client.ask(GET).body, "old");
+    let table = compile(&mut proxy.state, &configuration(listener, 1, &new));
+    proxy.gateway.apply(table).unwrap();
+    assert_eq!(client.ask(GET).body, "new");
+}
+
+#[test]
+fn reloads_under_load_lose_no_request() {
+    let origins = [answering_with("a"), answering_with("b")];
+    let listener = "{ address: 127.0.0.1:0 }";
+    let mut proxy = Proxy::with(&configuration(listener, 2, &origins[0]));
+    let address = proxy.gateway.addresses()[0];
+    let stop = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..6)
+        .map(|number| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                let mut kept = Client::connect(address);
+                let mut answered = 0;
+                while !stop.load(Ordering::SeqCst) {
+                    if number % 2 == 0 {
+                        kept = Client::connect(address);
+                    }
+                    assert_eq!(kept.ask(GET).status, 200);
+                    answered += 1;
+                }
+                answered
+            })
+        })
+        .collect();
+    for turn in 0..100 {
+        let table = compile(&mut proxy.state, &configuration(listener, 2, &origins[turn % 2]));
+        proxy.gateway.apply(table).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(3));
+    }
+    stop.store(true, Ordering::SeqCst);
+    let answered: u64 = clients.into_iter().map(|c| c.join().unwrap()).sum();
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.requests, stats.by_status.success), (answered, answered));
+    assert_eq!(
+        origins.iter().map(|o| o.requests().len() as u64).sum::<u64>(),
+        answered + stats.upstream.retries
+    );
+}
+
+#[test]
+fn listeners_come_and_go() {
+    let origin = answering_with("ok");
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (first, second) = (free(), free());
+    let both = [first, second].map(|a| format!("{{ address: '{a}' }}"));
+    let mut proxy = Proxy::with(&configuration(&both[0], 2, &origin));
+    let mut kept = Client::connect(first);
+    assert_eq!(kept.ask(GET).body, "ok");
+    let table = compile(&mut proxy.state, &configuration(&both[1], 2, &origin));
+    proxy.gateway.apply(table).unwrap();
+    assert_eq!(proxy.gateway.addresses(), [second]);
+    assert_eq!(Client::connect(second).ask(GET).body, "ok");
+    assert!(kept.is_closed(), "an idle connection of a listener that is gone ends");
+    proxy.wait_for("the end", |s| s.listeners[&first.to_string()].connections.open == 0);
+    assert!(std::net::TcpStream::connect(first).is_err());
+    let stats = proxy.gateway.stats();
+    assert_eq!(stats.listeners[&first.to_string()].requests, 1, "what was counted stays");
+}
+
+#[test]
+fn what_cannot_come_into_force_changes_nothing() {
+    let origin = answering_with("ok");
+    let listener = "{ address: 127.0.0.1:0 }";
+    let mut proxy = Proxy::with(&configuration(listener, 1, &origin));
+    let version = proxy.gateway.table().version;
+    let table = compile(&mut proxy.state, &configuration(listener, 2, &origin));
+    assert!(matches!(
+        proxy.gateway.apply(table),
+        Err(GatewayError::WorkersChanged { running: 1, wanted: 2 })
+    ));
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("{listener}, {{ address: '{}' }}", held.local_addr().unwrap());
+    let table = compile(&mut proxy.state, &configuration(&taken, 1, &origin));
+    assert!(matches!(proxy.gateway.apply(table), Err(GatewayError::Listen { .. })));
+    assert_eq!(proxy.gateway.table().version, version);
+    assert_eq!(proxy.ask(GET).body, "ok");
+}
+
+#[test]
+fn a_drain_ends_what_is_in_progress_and_nothing_sooner() {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let origin = Origin::start(move |served| {
+        served.request();
+        released.lock().unwrap().recv().unwrap();
+        served.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        served.stall();
+    });
+    let proxy = Proxy::to(origin.address, "");
+    let mut idle = proxy.connect();
+    let mut busy = proxy.connect();
+    busy.send(GET);
+    proxy.wait_for("the exchange", |s| s.upstream.connects == 1 && s.connections.open == 2);
+    proxy.gateway.drain();
+    assert_eq!(proxy.gateway.phase(), Phase::Draining);
+    assert!(idle.is_closed());
+    release.send(()).unwrap();
+    let answer = busy.response();
+    assert_eq!((answer.body.as_str(), answer.field("connection")), ("ok", Some("close")));
+    assert!(busy.is_closed());
+    assert!(proxy.gateway.join(), "all workers ended well");
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.requests, stats.by_status.success, stats.connections.open), (1, 1, 0));
+}
+
+#[test]
+fn a_drain_does_not_wait_for_ever() {
+    let origin = Origin::start(crate::setup::Served::stall);
+    let proxy = Proxy::to(origin.address, "timeouts: { drain: 100ms }");
+    let mut busy = proxy.connect();
+    busy.send(GET);
+    proxy.wait_for("the exchange", |s| s.upstream.connects == 1);
+    proxy.gateway.drain();
+    assert!(proxy.gateway.join());
+}

@@ -1,0 +1,140 @@
+//! What reaches the upstream of a request.
+
+use crate::setup::{Origin, Proxy};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// What the upstream receives for `request` under the route `route`.
+fn check(route: &str, request: &str, expected: &str) {
+    let origin = Origin::answering(OK);
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{route}]\n\
+         backends: {{ b: {{ endpoints: ['{}'] }} }}",
+        origin.address
+    ));
+    assert_eq!(proxy.ask(request).body, "ok");
+    assert_eq!(origin.requests(), [expected]);
+}
+
+const EVERYTHING: &str = "{ path: /, backend: b }";
+
+#[test]
+fn end_to_end_fields_pass_and_hop_by_hop_ones_do_not() {
+    check(
+        EVERYTHING,
+        "GET /a?b=c HTTP/1.1\r\nX-One: 1\r\nConnection: keep-alive, X-Own\r\nhost: Example.com:80\r\nX-Own: 2\r\n\
+         Keep-Alive: timeout=5\r\nTE: trailers\r\nProxy-Connection: keep-alive\r\nAccept: */*\r\n\r\n",
+        "GET /a?b=c HTTP/1.1\r\nHost: Example.com:80\r\nX-One: 1\r\nAccept: */*\r\n\r\n",
+    );
+}
+
+#[test]
+fn a_rewrite_replaces_what_matched() {
+    check(
+        "{ path: /api, backend: b, rewrite: / }",
+        "GET /api/x?q=1 HTTP/1.1\r\nHost: h\r\n\r\n",
+        "GET /x?q=1 HTTP/1.1\r\nHost: h\r\n\r\n",
+    );
+    check(
+        "{ exact: [/get/1], backend: b, rewrite: / }",
+        "GET /get/1?q HTTP/1.1\r\nHost: h\r\n\r\n",
+        "GET /?q HTTP/1.1\r\nHost: h\r\n\r\n",
+    );
+    check(
+        "{ path: /, backend: b, rewrite: /v2 }",
+        "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n",
+        "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n",
+    );
+}
+
+#[test]
+fn the_absolute_form_becomes_the_origin_form() {
+    check(
+        "{ hosts: [example.com], path: /, backend: b }",
+        "GET http://example.com/a?b HTTP/1.1\r\nHost: example.com\r\n\r\n",
+        "GET /a?b HTTP/1.1\r\nHost: example.com\r\n\r\n",
+    );
+}
+
+#[test]
+fn an_old_client_is_served_by_a_new_request() {
+    check(
+        EVERYTHING,
+        "GET /a HTTP/1.0\r\nExpect: 100-continue\r\nX: y\r\n\r\n",
+        "GET /a HTTP/1.1\r\nHost: \r\nX: y\r\n\r\n",
+    );
+}
+
+#[test]
+fn a_body_goes_along() {
+    check(
+        EVERYTHING,
+        "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello",
+        "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello",
+    );
+}
+
+#[test]
+fn requests_share_kept_connections() {
+    let origin = Origin::answering(OK);
+    let proxy = Proxy::to(origin.address, "");
+    let mut client = proxy.connect();
+    for _ in 0..5 {
+        assert_eq!(client.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").body, "ok");
+    }
+    for _ in 0..5 {
+        assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").body, "ok");
+    }
+    assert_eq!(origin.connections(), 1);
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.requests, stats.responses, stats.by_status.success), (10, 10, 10));
+    assert_eq!((stats.upstream.connects, stats.upstream.reused), (1, 9));
+    assert_eq!(stats.listeners["main"].requests, 10);
+}
+
+#[test]
+fn requests_sent_ahead_are_answered_in_order() {
+    let origin = Origin::start(|served| {
+        while let Some(request) = served.request() {
+            let path = request.split(' ').nth(1).unwrap().to_owned();
+            served.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{path}", path.len()));
+        }
+    });
+    let proxy = Proxy::to(origin.address, "");
+    let mut client = proxy.connect();
+    client.send(
+        "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nPOST /2 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc\
+         GET /3 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+    );
+    let bodies: Vec<String> = (0..3).map(|_| client.response().body).collect();
+    assert_eq!(bodies, ["/1", "/2", "/3"]);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_request_may_come_byte_by_byte() {
+    let origin = Origin::answering(OK);
+    let proxy = Proxy::to(origin.address, "");
+    let mut client = proxy.connect();
+    for byte in
+        "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n".split("")
+    {
+        client.send(byte);
+    }
+    assert_eq!(client.response().body, "ok");
+}
+
+#[test]
+fn backends_take_turns() {
+    let origins = [Origin::answering(OK), Origin::answering(OK)];
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{EVERYTHING}]\n\
+         backends: {{ b: {{ endpoints: ['{}', '{}'] }} }}",
+        origins[0].address, origins[1].address
+    ));
+    let mut client = proxy.connect();
+    for _ in 0..10 {
+        assert_eq!(client.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").status, 200);
+    }
+    assert_eq!(origins.map(|o| o.requests().len()), [5, 5]);
+}

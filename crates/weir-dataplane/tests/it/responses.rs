@@ -1,0 +1,142 @@
+//! What reaches the client of a response.
+
+use crate::setup::{Answer, Origin, Proxy};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+const OLD_GET: &str = "GET / HTTP/1.0\r\n\r\n";
+
+fn answer_to(request: &str, response: &'static str) -> Answer {
+    Proxy::to(Origin::answering(response).address, "").ask(request)
+}
+
+/// One that closes behind its response.
+fn closing_answer_to(request: &str, response: &'static str) -> Answer {
+    let origin = Origin::start(move |served| {
+        served.request();
+        served.send(response);
+    });
+    Proxy::to(origin.address, "").ask(request)
+}
+
+#[test]
+fn end_to_end_fields_pass_and_hop_by_hop_ones_do_not() {
+    let answer = answer_to(
+        GET,
+        "HTTP/1.1 201 Made\r\nConnection: X-Own\r\nX-Own: 1\r\nKeep-Alive: timeout=5\r\nX-Two: 2\r\n\
+         Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: 2\r\n\r\nok",
+    );
+    let expected =
+        "HTTP/1.1 201 Made\r\nX-Two: 2\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: 2\r\n\r\n";
+    assert_eq!((answer.head.as_str(), answer.body.as_str()), (expected, "ok"));
+}
+
+#[test]
+fn a_response_without_a_date_gets_one() {
+    let answer = answer_to(GET, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    assert!(answer.field("date").is_some_and(|d| d.ends_with(" GMT")));
+}
+
+#[test]
+fn chunks_pass_with_trailers_and_without_extensions() {
+    let chunked =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nab\r\n1\r\nc\r\n0\r\nX-T: 1\r\n\r\n";
+    let answer = answer_to(GET, chunked);
+    assert_eq!((answer.body.as_str(), answer.whole), ("abc[X-T: 1]", true));
+    let old = answer_to(OLD_GET, chunked);
+    assert_eq!((old.body.as_str(), old.whole, old.field("transfer-encoding")), ("abc", true, None));
+    assert_eq!(old.field("connection"), Some("close"));
+}
+
+#[test]
+fn a_body_until_close_gets_chunks() {
+    let until_close = "HTTP/1.0 200 OK\r\nX: y\r\n\r\nabc";
+    let answer = closing_answer_to(GET, until_close);
+    assert_eq!(answer.field("transfer-encoding"), Some("chunked"));
+    assert_eq!((answer.body.as_str(), answer.whole), ("abc", true));
+    let old = closing_answer_to(OLD_GET, until_close);
+    assert_eq!((old.body.as_str(), old.whole), ("abc", true));
+}
+
+#[test]
+fn responses_without_bodies_have_none() {
+    let origin = Origin::start(|served| {
+        while let Some(request) = served.request() {
+            served.send(match request.split(' ').next() {
+                Some("HEAD") => "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n",
+                Some("GET") => "HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n",
+                _ => "HTTP/1.1 204 No Content\r\n\r\n",
+            });
+        }
+    });
+    let proxy = Proxy::to(origin.address, "");
+    let mut client = proxy.connect();
+    client.send("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n");
+    let head = client.head();
+    assert_eq!((head.status, head.field("content-length")), (200, Some("100")));
+    assert_eq!(client.ask(GET).status, 304);
+    assert_eq!(client.ask("DELETE / HTTP/1.1\r\nHost: h\r\n\r\n").status, 204);
+    assert_eq!(client.ask(GET).status, 304);
+    assert_eq!(origin.connections(), 1);
+}
+
+#[test]
+fn interim_responses_pass() {
+    let interim =
+        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let proxy = Proxy::to(Origin::answering(interim).address, "");
+    let mut client = proxy.connect();
+    let hints = client.ask(GET);
+    assert_eq!(hints.head, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+    assert_eq!(client.response().body, "ok");
+    assert_eq!(proxy.ask(OLD_GET).body, "ok", "an old client knows no interim responses");
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.by_status.informational, stats.responses), (1, 2));
+}
+
+#[test]
+fn a_client_that_expects_is_told_to_go_on_by_the_upstream() {
+    let origin = Origin::start(|served| {
+        let head = served.read_until("\r\n\r\n").unwrap();
+        assert!(head.contains("Expect: 100-continue"));
+        served.send("HTTP/1.1 100 Continue\r\n\r\n");
+        let body = served.read_exact(3).unwrap();
+        served.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{body}"));
+    });
+    let proxy = Proxy::to(origin.address, "");
+    let mut client = proxy.connect();
+    let go_on = client.ask("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+    assert_eq!(go_on.status, 100);
+    assert_eq!(client.ask("abc").body, "abc");
+}
+
+#[test]
+fn connections_end_when_the_client_wants_it() {
+    let proxy = Proxy::to(Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").address, "");
+    for (request, connection) in [
+        ("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", Some("close")),
+        (OLD_GET, Some("close")),
+        ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", Some("keep-alive")),
+        (GET, None),
+    ] {
+        let mut client = proxy.connect();
+        let answer = client.ask(request);
+        assert_eq!((answer.body.as_str(), answer.field("connection")), ("ok", connection));
+        match connection {
+            Some("close") => assert!(client.is_closed()),
+            _ => assert_eq!(client.ask(GET).body, "ok"),
+        }
+    }
+}
+
+#[test]
+fn a_response_may_come_byte_by_byte() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.stream.set_nodelay(true).unwrap();
+        for byte in "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n".split("") {
+            served.send(byte);
+        }
+    });
+    let answer = Proxy::to(origin.address, "").ask(GET);
+    assert_eq!((answer.body.as_str(), answer.whole), ("ab", true));
+}

@@ -1,0 +1,333 @@
+//! A gateway in this process, scripted origins on threads, and a client that sees every byte.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use weir_config::{Batch, Change, Configuration, Policy, State, Table};
+use weir_dataplane::{Gateway, Stats};
+
+/// As long as a read waits before the test fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An upstream that does to each connection what its script says.
+pub(crate) struct Origin {
+    pub(crate) address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+/// A connection at the origin.
+pub(crate) struct Served {
+    pub(crate) stream: TcpStream,
+    /// Which connection it is, from 0.
+    pub(crate) number: usize,
+    bytes: Vec<u8>,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Origin {
+    /// Runs `script` for each connection, on a thread of its own.
+    pub(crate) fn start(script: impl Fn(&mut Served) + Send + Sync + 'static) -> Origin {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (count, log, script) = (Arc::clone(&connections), Arc::clone(&requests), Arc::new(script));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                let number = count.fetch_add(1, Ordering::SeqCst);
+                let mut served = Served { stream, number, bytes: Vec::new(), requests: Arc::clone(&log) };
+                let script = Arc::clone(&script);
+                std::thread::spawn(move || script(&mut served));
+            }
+        });
+        Origin { address, connections, requests }
+    }
+
+    /// Answers every request with these bytes and keeps the connection.
+    pub(crate) fn answering(response: &'static str) -> Origin {
+        Origin::start(move |served| {
+            while served.request().is_some() {
+                served.send(response);
+            }
+        })
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// The heads (and bodies of a known length) that came.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+impl Served {
+    /// The next request: its head and, with Content-Length, its body. `None` when the gateway has closed.
+    pub(crate) fn request(&mut self) -> Option<String> {
+        let head = self.read_until("\r\n\r\n")?;
+        let length = content_length(&head);
+        let body = self.read_exact(length)?;
+        let request = head + &body;
+        self.requests.lock().unwrap().push(request.clone());
+        Some(request)
+    }
+
+    /// Everything up to and with `end`.
+    pub(crate) fn read_until(&mut self, end: &str) -> Option<String> {
+        loop {
+            if let Some(at) = find(&self.bytes, end.as_bytes()) {
+                let taken = self.bytes.drain(..at + end.len()).collect();
+                return Some(String::from_utf8(taken).unwrap());
+            }
+            self.read_more()?;
+        }
+    }
+
+    pub(crate) fn read_exact(&mut self, length: usize) -> Option<String> {
+        while self.bytes.len() < length {
+            self.read_more()?;
+        }
+        Some(String::from_utf8(self.bytes.drain(..length).collect()).unwrap())
+    }
+
+    fn read_more(&mut self) -> Option<()> {
+        let mut chunk = [0; 16384];
+        let bytes = self.stream.read(&mut chunk).ok().filter(|&n| n > 0)?;
+        self.bytes.extend_from_slice(&chunk[..bytes]);
+        Some(())
+    }
+
+    /// Sends; a gateway that has gone is no matter.
+    pub(crate) fn send(&mut self, text: &str) {
+        let _ = self.stream.write_all(text.as_bytes());
+    }
+
+    /// Waits for as long as the gateway does.
+    pub(crate) fn stall(&mut self) {
+        while self.read_more().is_some() {}
+    }
+
+    /// Closes with a reset.
+    pub(crate) fn reset(&mut self) {
+        rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).unwrap();
+    }
+}
+
+/// A gateway under test.
+pub(crate) struct Proxy {
+    pub(crate) gateway: Gateway,
+    pub(crate) state: State,
+}
+
+impl Proxy {
+    /// One listener and a route for every host to `origin`, with these lines of configuration besides.
+    pub(crate) fn to(origin: SocketAddr, more: &str) -> Proxy {
+        Proxy::with(&format!(
+            "listeners: [{{ address: 127.0.0.1:0, name: main }}]\nworkers: 1\n\
+             routes: [{{ path: /, backend: b }}]\nbackends: {{ b: {{ endpoints: ['{origin}'] }} }}\n{more}"
+        ))
+    }
+
+    pub(crate) fn with(text: &str) -> Proxy {
+        let mut state = State::default();
+        let gateway = Gateway::start(compile(&mut state, text)).unwrap();
+        Proxy { gateway, state }
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.gateway.addresses()[0])
+    }
+
+    /// Sends `request` on a new connection and reads until the gateway closes it.
+    pub(crate) fn ask(&self, request: &str) -> Answer {
+        let mut client = self.connect();
+        client.send(request);
+        client.response()
+    }
+
+    /// Waits until the counters say so; fails when they never do.
+    pub(crate) fn wait_for(&self, what: &str, condition: impl Fn(&Stats) -> bool) {
+        for _ in 0..2000 {
+            if condition(&self.gateway.stats()) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{what} never came: {:?}", self.gateway.stats());
+    }
+
+    pub(crate) fn errors(&self, cause: &str) -> u64 {
+        self.gateway.stats().errors[cause]
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.gateway.drain();
+    }
+}
+
+/// The table of this configuration.
+pub(crate) fn compile(state: &mut State, text: &str) -> Arc<Table> {
+    let configuration: Configuration = weir_document::read("test.yaml", text).unwrap();
+    let changes = configuration.into_resources().into_iter().map(|(k, r)| Change::Put(k, r)).collect();
+    *state = State::default();
+    let applied = state.apply(Batch { version: 1, policy: Policy::AllOrNothing, changes });
+    applied.table.unwrap_or_else(|| panic!("{:?}", applied.refused))
+}
+
+/// A client's connection.
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+    bytes: Vec<u8>,
+    /// The gateway ended the connection by a reset.
+    was_reset: bool,
+}
+
+/// A response as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    /// The payload, or what came of it.
+    pub(crate) body: String,
+    /// The body ended as its framing says.
+    pub(crate) whole: bool,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Client { stream, bytes: Vec::new(), was_reset: false }
+    }
+
+    /// Sends; a gateway that has closed is no matter, its answer is.
+    pub(crate) fn send(&mut self, text: &str) {
+        let _ = self.stream.write_all(text.as_bytes());
+    }
+
+    pub(crate) fn ask(&mut self, request: &str) -> Answer {
+        self.send(request);
+        self.response()
+    }
+
+    /// The next response to a request that was not HEAD.
+    pub(crate) fn response(&mut self) -> Answer {
+        let mut answer = self.head();
+        let has_body = !matches!(answer.status, 100..=199 | 204 | 304);
+        if has_body && answer.field("transfer-encoding") == Some("chunked") {
+            answer.whole = self.read_chunks(&mut answer.body);
+        } else if has_body && answer.field("content-length").is_some() {
+            let length = content_length(&answer.head);
+            answer.whole = self.fill(length);
+            let taken = self.bytes.len().min(length);
+            answer.body = String::from_utf8(self.bytes.drain(..taken).collect()).unwrap();
+        } else if has_body {
+            while self.fill(self.bytes.len() + 1) {}
+            answer.body = String::from_utf8(std::mem::take(&mut self.bytes)).unwrap();
+            answer.whole = !self.was_reset;
+        }
+        answer
+    }
+
+    /// The next response's head.
+    pub(crate) fn head(&mut self) -> Answer {
+        let head = self.line_end("\r\n\r\n").unwrap_or_else(|| {
+            panic!("no response: {:?}", String::from_utf8_lossy(&self.bytes));
+        });
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, head, body: String::new(), whole: true }
+    }
+
+    /// Whether the gateway ended the connection without another byte.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        self.bytes.is_empty() && !self.fill(1)
+    }
+
+    pub(crate) fn read_exact(&mut self, length: usize) -> String {
+        assert!(self.fill(length), "closed too early");
+        String::from_utf8(self.bytes.drain(..length).collect()).unwrap()
+    }
+
+    fn read_chunks(&mut self, body: &mut String) -> bool {
+        loop {
+            let Some(line) = self.line_end("\r\n") else { return false };
+            let size = usize::from_str_radix(line.trim_end(), 16).unwrap();
+            if size == 0 {
+                while let Some(line) = self.line_end("\r\n") {
+                    if line == "\r\n" {
+                        return true;
+                    }
+                    body.push_str(&format!("[{}]", line.trim_end()));
+                }
+                return false;
+            }
+            if !self.fill(size + 2) {
+                return false;
+            }
+            body.push_str(std::str::from_utf8(&self.bytes[..size]).unwrap());
+            assert_eq!(self.bytes[size..size + 2], *b"\r\n");
+            self.bytes.drain(..size + 2);
+        }
+    }
+
+    fn line_end(&mut self, end: &str) -> Option<String> {
+        loop {
+            if let Some(at) = find(&self.bytes, end.as_bytes()) {
+                return Some(String::from_utf8(self.bytes.drain(..at + end.len()).collect()).unwrap());
+            }
+            if !self.fill(self.bytes.len() + 1) {
+                return None;
+            }
+        }
+    }
+
+    fn fill(&mut self, length: usize) -> bool {
+        let mut chunk = [0; 16384];
+        while self.bytes.len() < length {
+            match self.stream.read(&mut chunk) {
+                Ok(bytes) if bytes > 0 => self.bytes.extend_from_slice(&chunk[..bytes]),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    panic!("the gateway says nothing and does not close");
+                }
+                Err(error) => {
+                    self.was_reset |= error.kind() == ErrorKind::ConnectionReset;
+                    return false;
+                }
+                Ok(_) => return false,
+            }
+        }
+        true
+    }
+}
+
+impl Answer {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let lines = self.head.split("\r\n").skip(1);
+        let named = |line: &&str| line.split(':').next().is_some_and(|n| n.eq_ignore_ascii_case(name));
+        lines.filter_map(|l| Some(l).filter(named)).map(|l| l[name.len() + 1..].trim()).next()
+    }
+
+    /// Status and cause of an answer that the gateway gave itself.
+    pub(crate) fn error(&self) -> (u16, &str) {
+        (self.status, self.field("x-weir-error").unwrap_or("none"))
+    }
+}
+
+fn content_length(head: &str) -> usize {
+    let lower = head.to_ascii_lowercase();
+    let value = lower.split("\r\n").find_map(|line| line.strip_prefix("content-length:"));
+    value.map_or(0, |v| v.trim().parse().unwrap())
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|w| w == what)
+}

@@ -1,0 +1,122 @@
+//! Bodies larger than any buffer, in both directions and at once.
+
+use std::io::Write;
+
+use crate::setup::{Origin, Proxy, Served};
+
+const SIZE: usize = 3_000_000;
+
+fn pattern() -> String {
+    (0..SIZE).map(|n| char::from(b'a' + (n % 23) as u8)).collect()
+}
+
+/// Reads a request whose body has `SIZE` bytes and sends it back in the same framing as it comes.
+fn echo(served: &mut Served) {
+    let head = served.read_until("\r\n\r\n").unwrap();
+    let framing =
+        if head.contains("chunked") { "Transfer-Encoding: chunked" } else { "Content-Length: 3000000" };
+    served.send(&format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n"));
+    let mut left = SIZE;
+    while left > 0 {
+        if head.contains("chunked") {
+            let line = served.read_until("\r\n").unwrap();
+            let size = usize::from_str_radix(line.trim_end(), 16).unwrap();
+            let data = served.read_exact(size + 2).unwrap();
+            served.send(&format!("{size:x}\r\n{data}"));
+            left -= size;
+        } else {
+            let size = left.min(10_000);
+            let data = served.read_exact(size).unwrap();
+            served.send(&data);
+            left -= size;
+        }
+    }
+    if head.contains("chunked") {
+        assert_eq!(served.read_until("\r\n\r\n").unwrap(), "0\r\n\r\n");
+        served.send("0\r\n\r\n");
+    }
+    served.stall();
+}
+
+fn check_echo(framing: &str, encode: impl Fn(&str) -> String) {
+    let origin = Origin::start(echo);
+    let proxy = Proxy::to(origin.address, "");
+    let mut client = proxy.connect();
+    client.send(&format!("POST / HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n"));
+    let mut writer = client.stream.try_clone().unwrap();
+    let body = encode(&pattern());
+    let sending = std::thread::spawn(move || writer.write_all(body.as_bytes()).unwrap());
+    let answer = client.response();
+    sending.join().unwrap();
+    assert_eq!(answer.status, 200);
+    assert!(answer.whole && answer.body == pattern(), "{} bytes came back", answer.body.len());
+}
+
+#[test]
+fn a_long_body_goes_through_while_it_comes_back() {
+    check_echo("Content-Length: 3000000", str::to_owned);
+}
+
+#[test]
+fn a_long_chunked_body_goes_through_while_it_comes_back() {
+    check_echo("Transfer-Encoding: chunked", |body| {
+        let chunks = body.as_bytes().chunks(7_001);
+        let framed = |c: &[u8]| format!("{:x}\r\n{}\r\n", c.len(), std::str::from_utf8(c).unwrap());
+        chunks.map(framed).collect::<String>() + "0\r\n\r\n"
+    });
+}
+
+#[test]
+fn a_long_response_leaves_the_connections_usable() {
+    let origin = Origin::start(|served| {
+        while served.request().is_some() {
+            served.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n{}", pattern()));
+        }
+    });
+    let proxy = Proxy::to(origin.address, "");
+    let mut client = proxy.connect();
+    for _ in 0..3 {
+        assert!(client.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").body == pattern());
+    }
+    assert_eq!(origin.connections(), 1);
+}
+
+#[test]
+fn an_answer_before_the_end_of_the_body_reaches_the_client() {
+    let origin = Origin::start(|served| {
+        served.read_until("\r\n\r\n").unwrap();
+        served.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno!");
+        served.stall();
+    });
+    let proxy = Proxy::to(origin.address, "");
+    let mut client = proxy.connect();
+    let answer = client.ask("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\nabc");
+    assert_eq!(
+        (answer.status, answer.body.as_str(), answer.field("connection")),
+        (413, "no!", Some("close"))
+    );
+}
+
+#[test]
+fn an_upstream_that_closes_in_the_middle_of_the_body() {
+    let origin = Origin::start(|served| {
+        served.read_until("\r\n\r\n").unwrap();
+        served.reset();
+    });
+    let proxy = Proxy::to(origin.address, "");
+    let mut client = proxy.connect();
+    client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3000000\r\n\r\n");
+    client.send(&pattern()[..100_000]);
+    assert_eq!(client.response().error(), (502, "upstream_closed"));
+}
+
+#[test]
+fn a_client_that_leaves_in_the_middle_of_its_body() {
+    let origin = Origin::start(Served::stall);
+    let proxy = Proxy::to(origin.address, "");
+    let mut client = proxy.connect();
+    client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3000000\r\n\r\nabc");
+    proxy.wait_for("the upstream connection", |s| s.upstream.connects == 1);
+    drop(client);
+    proxy.wait_for("the client's end", |s| s.errors["client_closed"] == 1 && s.upstream.open["b"] == 0);
+}

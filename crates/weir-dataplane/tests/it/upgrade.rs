@@ -1,0 +1,61 @@
+//! Connections that leave HTTP.
+
+use std::net::Shutdown;
+
+use crate::setup::{Origin, Proxy};
+
+const UPGRADE: &str = "GET /chat HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
+                       Sec-WebSocket-Key: k\r\n\r\n";
+
+#[test]
+fn an_upgraded_connection_carries_bytes_both_ways() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.send(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nfirst",
+        );
+        let words = served.read_exact(5).unwrap();
+        served.send(&words.to_uppercase());
+        served.stall();
+        served.send("last");
+    });
+    let proxy = Proxy::to(origin.address, "");
+    let mut client = proxy.connect();
+    client.send(&format!("{UPGRADE}he"));
+    let head = client.head();
+    assert_eq!(
+        (head.status, head.field("upgrade"), head.field("connection")),
+        (101, Some("websocket"), Some("Upgrade"))
+    );
+    assert_eq!(client.read_exact(5), "first");
+    client.send("llo");
+    assert_eq!(client.read_exact(5), "HELLO");
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.read_exact(4), "last", "each direction ends by itself");
+    assert!(client.is_closed());
+    let expected = "GET /chat HTTP/1.1\r\nHost: h\r\nSec-WebSocket-Key: k\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    assert_eq!(origin.requests(), [expected]);
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.connections.upgraded, stats.responses), (1, 1));
+}
+
+#[test]
+fn an_upgrade_that_is_declined_is_an_exchange() {
+    let proxy = Proxy::to(Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno").address, "");
+    let mut client = proxy.connect();
+    assert_eq!(client.ask(UPGRADE).body, "no");
+    assert_eq!(client.ask(UPGRADE).body, "no");
+}
+
+#[test]
+fn a_silent_tunnel_ends() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+        served.stall();
+    });
+    let proxy = Proxy::to(origin.address, "timeouts: { upgraded: 100ms }");
+    let mut client = proxy.connect();
+    assert_eq!(client.ask(UPGRADE).status, 101);
+    assert!(client.is_closed());
+}

@@ -1,0 +1,332 @@
+//! The program as an operator meets it: command line, signals, exit codes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+
+/// A running gateway with the addresses that it printed. Killed when dropped.
+struct Gateway {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    address: SocketAddr,
+    admin: SocketAddr,
+    dir: tempfile::TempDir,
+}
+
+impl Gateway {
+    fn start(config: &str) -> Gateway {
+        Gateway::spawn(config, Command::new(env!("CARGO_BIN_EXE_weir-gateway")))
+    }
+
+    fn spawn(config: &str, mut command: Command) -> Gateway {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(dir.path().join("gateway.yaml"), config).expect("a configuration file");
+        let mut child = command
+            .arg("--config")
+            .arg(dir.path().join("gateway.yaml"))
+            .args(["--admin", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the gateway starts");
+        let mut out = BufReader::new(child.stdout.take().expect("its output"));
+        let address = line(&mut out, "listening on ").parse().expect("an address");
+        let admin = line(&mut out, "admin on ").parse().expect("an address");
+        line(&mut out, "ready");
+        Gateway { child, out, address, admin, dir }
+    }
+
+    fn configure(&self, config: &str) {
+        std::fs::write(self.dir.path().join("gateway.yaml"), config).expect("a configuration file");
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a pid");
+        kill_process(pid, signal).expect("it runs");
+    }
+
+    fn reload(&mut self) {
+        self.signal(Signal::HUP);
+        line(&mut self.out, "reloaded ");
+    }
+
+    fn admin(&self, path: &str) -> String {
+        let mut stream = connect(self.admin);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("the admin server reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("the admin server answers");
+        answer
+    }
+
+    /// A number of `/stats`, by the text in front of it.
+    fn stat(&self, name: &str) -> u64 {
+        let stats = self.admin("/stats");
+        let rest = stats.split(&format!("\"{name}\":")).nth(1).unwrap_or_default();
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap_or_else(|_| panic!("no {name} in {stats}"))
+    }
+
+    fn wait_for(&self, what: &str, condition: impl Fn(&Gateway) -> bool) {
+        for _ in 0..2000 {
+            if condition(self) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{what} never came: {}", self.admin("/stats"));
+    }
+
+    /// Waits for the end.
+    fn finish(mut self) -> (ExitStatus, String) {
+        let status = self.child.wait().expect("it ends");
+        let mut messages = String::new();
+        let stderr = self.child.stderr.as_mut().expect("its messages");
+        stderr.read_to_string(&mut messages).expect("its messages are text");
+        (status, messages)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The rest of the next line, which begins like this.
+fn line(out: &mut BufReader<ChildStdout>, start: &str) -> String {
+    let mut line = String::new();
+    out.read_line(&mut line).expect("its output is text");
+    let rest = line.strip_prefix(start).unwrap_or_else(|| panic!("{line:?} does not begin with {start:?}"));
+    rest.trim().to_owned()
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    stream
+}
+
+/// Reads one response with a body of two bytes; its head, or `None` when the connection ended before it.
+fn response(stream: &mut TcpStream) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut byte = [0; 1];
+    while !bytes.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => bytes.push(byte[0]),
+            _ => return None,
+        }
+    }
+    let mut body = [0; 2];
+    stream.read_exact(&mut body).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn ask(stream: &mut TcpStream) -> Option<String> {
+    stream.write_all(GET.as_bytes()).ok()?;
+    response(stream)
+}
+
+/// An origin that answers `ok` for ever; counts what it answered.
+fn origin() -> (SocketAddr, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    let answered = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&answered);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let count = Arc::clone(&count);
+            std::thread::spawn(move || {
+                let mut chunk = [0; 4096];
+                while stream.read(&mut chunk).is_ok_and(|bytes| bytes > 0) {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, answered)
+}
+
+fn config(origin: SocketAddr) -> String {
+    format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 2\nroutes: [{{ path: /, backend: api }}]\n\
+         backends: {{ api: {{ endpoints: ['{origin}'] }} }}\n"
+    )
+}
+
+/// Runs it with this file until it ends by itself: exit code and messages, without the folder.
+fn run(file: &str, more: &[&str]) -> (Option<i32>, String) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(dir.path().join("gateway.yaml"), file).expect("a configuration file");
+    run_in(dir.path(), "gateway.yaml", more)
+}
+
+fn run_in(dir: &Path, file: &str, more: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir-gateway"))
+        .current_dir(dir)
+        .args(["--config", file])
+        .args(more)
+        .output()
+        .expect("the gateway starts");
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), messages)
+}
+
+#[test]
+fn a_bad_configuration_is_refused_with_its_place() {
+    let good = config(SocketAddr::from(([127, 0, 0, 1], 1)));
+    let misspelt = good.replace("backend: api ", "backend: apy ");
+    let expected =
+        "gateway.yaml:3:30: routes[0].backend: no backend is named `apy`\n  help: did you mean `api`?\n";
+    assert_eq!(run(&misspelt, &[]), (Some(2), expected.to_owned()));
+    let expected = "gateway.yaml:2:1: unknown field `worker`\n  help: did you mean `workers`?\n";
+    assert_eq!(run(&good.replace("workers", "worker"), &[]), (Some(2), expected.to_owned()));
+    assert_eq!(run(&good, &["--check"]), (Some(0), String::new()));
+    let (code, messages) = run_in(Path::new("/"), "no-such-file.yaml", &[]);
+    assert_eq!((code, messages.starts_with("no-such-file.yaml: cannot be read")), (Some(2), true));
+}
+
+#[test]
+fn a_port_that_is_taken_is_the_environments_fault() {
+    let held = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = held.local_addr().expect("its address");
+    let taken = config(address).replace("127.0.0.1:0", &address.to_string());
+    let (code, messages) = run(&taken, &[]);
+    assert_eq!(code, Some(3));
+    assert!(messages.contains(&format!("cannot listen on {address}")), "{messages}");
+    let (code, messages) = run(&config(address), &["--admin", &address.to_string()]);
+    assert_eq!(code, Some(3));
+    assert!(messages.contains(&format!("admin interface on {address}")), "{messages}");
+}
+
+#[test]
+fn the_admin_server_tells_health_and_counts() {
+    let (origin, _) = origin();
+    let gateway = Gateway::start(&config(origin));
+    assert!(ask(&mut connect(gateway.address)).is_some());
+    assert!(gateway.admin("/healthz").starts_with("HTTP/1.1 200 "));
+    assert!(gateway.admin("/readyz").starts_with("HTTP/1.1 200 "));
+    assert!(gateway.admin("/nothing").starts_with("HTTP/1.1 404 "));
+    let metrics = gateway.admin("/metrics");
+    let sample = format!("\nweir_responses_total{{listener=\"{}\",status=\"2xx\"}} 1\n", gateway.address);
+    assert!(metrics.contains(&sample), "{metrics}");
+    assert_eq!((gateway.stat("requests"), gateway.stat("2xx")), (1, 1));
+}
+
+#[test]
+fn reloads_lose_no_request() {
+    let (first, second) = (origin(), origin());
+    let mut gateway = Gateway::start(&config(first.0));
+    let stop = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..4)
+        .map(|number| {
+            let (stop, address) = (Arc::clone(&stop), gateway.address);
+            std::thread::spawn(move || {
+                let mut kept = connect(address);
+                let mut answered = 0;
+                while !stop.load(Ordering::SeqCst) {
+                    if number % 2 == 0 {
+                        kept = connect(address);
+                    }
+                    assert!(ask(&mut kept).is_some_and(|head| head.starts_with("HTTP/1.1 200 ")));
+                    answered += 1;
+                }
+                answered
+            })
+        })
+        .collect();
+    for turn in 0..20 {
+        gateway.configure(&config(if turn % 2 == 0 { second.0 } else { first.0 }));
+        gateway.reload();
+    }
+    gateway.configure("nonsense");
+    gateway.signal(Signal::HUP);
+    stop.store(true, Ordering::SeqCst);
+    let answered: u64 = clients.into_iter().map(|c| c.join().expect("no request is lost")).sum();
+    assert_eq!((gateway.stat("requests"), gateway.stat("2xx")), (answered, answered));
+    let retries = gateway.stat("retries");
+    assert_eq!(first.1.load(Ordering::SeqCst) + second.1.load(Ordering::SeqCst), answered + retries);
+    assert!(second.1.load(Ordering::SeqCst) > 0, "the reloads did something");
+    assert!(ask(&mut connect(gateway.address)).is_some(), "the former configuration stays in force");
+    gateway.signal(Signal::TERM);
+    let (status, messages) = gateway.finish();
+    assert!(status.success());
+    assert!(messages.contains("the former configuration stays in force"), "{messages}");
+}
+
+#[test]
+fn a_stop_answers_everybody_first() {
+    let (origin, _) = origin();
+    let gateway = Gateway::start(&config(origin));
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let mut kept = connect(gateway.address);
+            assert!(ask(&mut kept).is_some());
+            std::thread::spawn(move || {
+                let mut answered = 1;
+                loop {
+                    let head = ask(&mut kept).expect("an answer to each request");
+                    answered += 1;
+                    if head.contains("Connection: close") {
+                        return answered;
+                    }
+                }
+            })
+        })
+        .collect();
+    gateway.signal(Signal::TERM);
+    let answered: u64 = clients.into_iter().map(|c| c.join().expect("no request is lost")).sum();
+    assert!(answered >= 8);
+    let (status, messages) = gateway.finish();
+    assert_eq!((status.code(), messages.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_draining_gateway_says_so() {
+    let (release, wait) = std::sync::mpsc::channel::<()>();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the gateway connects");
+        wait.recv().expect("the test goes on");
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").expect("the gateway reads");
+    });
+    let gateway = Gateway::start(&config(address));
+    let mut client = connect(gateway.address);
+    client.write_all(GET.as_bytes()).expect("the gateway reads");
+    gateway.wait_for("the exchange", |g| g.stat("connects") == 1);
+    gateway.signal(Signal::TERM);
+    gateway.wait_for("the drain", |g| g.admin("/readyz").starts_with("HTTP/1.1 503 "));
+    assert!(gateway.admin("/healthz").starts_with("HTTP/1.1 200 "));
+    release.send(()).expect("the origin waits");
+    assert!(response(&mut client).expect("the answer").contains("Connection: close"));
+    assert!(gateway.finish().0.success());
+}
+
+#[test]
+fn without_descriptors_it_waits_and_recovers() {
+    let (origin, _) = origin();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 48; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_weir-gateway")]);
+    let gateway = Gateway::spawn(&config(origin), command);
+    // The admin server's own connection needs one too, so it is asked once the others have gone.
+    let clients: Vec<TcpStream> = (0..80).map(|_| connect(gateway.address)).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    drop(clients);
+    assert!(ask(&mut connect(gateway.address)).is_some());
+    assert!(gateway.stat("accept_pauses") > 0);
+    gateway.wait_for("the clients' end", |g| g.stat("open") == 0);
+}
