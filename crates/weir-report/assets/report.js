@@ -39,7 +39,7 @@
   const niceTicks = (greatest, unit, wanted) => {
     const raw = greatest / unit / wanted;
     const power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].find((factor) => factor * power >= raw) * power * unit;
+    const step = [1, 2, 5, 10].find((factor) => factor * power >= raw * 0.75) * power * unit;
     const ticks = [];
     for (let tick = 0; tick <= greatest * 1.0001; tick += step) ticks.push(tick);
     return ticks;
@@ -65,6 +65,20 @@
   });
   const config = { displayModeBar: false, responsive: true };
   const draw = (element, traces, extra) => Plotly.react(element, traces, layout(extra), config);
+
+  // The legend of lines: names in the order of the tables, beside the colour that each has everywhere.
+  const legend = (element, entries) => {
+    const list = element.parentElement.querySelector(".legend") || document.createElement("ul");
+    list.className = "legend";
+    list.replaceChildren(...entries.map(({ gateway, remark }) => {
+      const item = document.createElement("li");
+      const swatch = Object.assign(document.createElement("i"), { className: `swatch c-${colorOf.get(gateway) || "grey"}` });
+      item.append(swatch, remark ? `${gateway}: ${remark}` : gateway);
+      item.classList.toggle("off", Boolean(remark));
+      return item;
+    }));
+    element.before(list);
+  };
 
   // Bars from zero with the interval as whisker; what does not count is hollow.
   const drawBars = (element) => {
@@ -108,13 +122,22 @@
     });
   };
 
+  // As high as the figures beside it, where there are some.
+  const besides = (element) => {
+    const figure = element.closest("figure");
+    const others = [...figure.parentElement.children].filter((other) => other !== figure);
+    if (others.length === 0 || others[0].offsetTop !== figure.offsetTop) return 340;
+    const last = others[others.length - 1];
+    return Math.max(340, last.offsetTop + last.offsetHeight - figure.offsetTop - (element.offsetTop - figure.offsetTop) - 12);
+  };
+
   // Latency over the logarithm of the share above the quantile: tails are as wide as the middle.
   const drawCurve = (element) => {
     const point = data.points.find((known) => known.id === element.dataset.point);
     const rows = point.rows.filter((row) => row.curve.length > 0);
     const place = (quantile) => -Math.log10(1 - quantile);
     const traces = rows.map((row) => ({
-      type: "scatter", mode: "lines", name: row.curve_counts ? row.gateway : `${row.gateway} (does not count)`,
+      type: "scatter", mode: "lines",
       x: row.curve.map(([quantile]) => place(quantile)), y: row.curve.map(([, ns]) => ns),
       line: {
         color: color(row.gateway), width: row.curve_counts ? 2.2 : 1.3,
@@ -124,19 +147,23 @@
       text: row.curve.map(([quantile, ns]) => `p${+(quantile * 100).toFixed(4)} ${time(ns)}`),
       hovertemplate: `<b>${row.gateway}</b> %{text}<extra></extra>`,
     }));
-    const all = rows.flatMap((row) => row.curve.map(([, ns]) => ns));
+    // The scale is that of the curves that count; what lies beyond it is named, not drawn over them.
+    const counting = rows.filter((row) => row.curve_counts);
+    const all = (counting.length > 0 ? counting : rows).flatMap((row) => row.curve.map(([, ns]) => ns));
+    const beyond = (row) => !row.curve_counts && row.curve.every(([, ns]) => ns > Math.max(...all));
+    const remark = (row) => (row.curve_counts ? "" : beyond(row) ? "does not count, and is beyond the scale" : "does not count");
+    legend(element, rows.map((row) => ({ gateway: row.gateway, remark: remark(row) })));
     const [low, high] = [Math.log10(Math.min(...all)), Math.log10(Math.max(...all))];
     const factors = high - low < 2.2 ? [1, 2, 5] : high - low < 4 ? [1, 3] : [1];
     const ticks = [];
     for (let power = Math.floor(low); power <= Math.ceil(high); power += 1) {
       factors.forEach((factor) => ticks.push(factor * 10 ** power));
     }
-    const quantiles = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
+    const quantiles = [[0.5, "p50"], [0.9, "p90"], [0.99, "p99"], [0.999, "p99.9"], [0.9999, "p99.99"], [0.99999, "p99.999"]];
     draw(element, traces, {
-      height: element.clientWidth < 480 ? 330 : 396, margin: { l: 58, r: 14, t: 8, b: 34 }, hovermode: "closest", showlegend: true,
-      legend: { orientation: "h", y: -0.12, yanchor: "top", x: 0, font: { size: 12 } },
+      height: besides(element), margin: { l: 58, r: 22, t: 8, b: 28 }, hovermode: "closest",
       xaxis: {
-        tickvals: quantiles.map(place), ticktext: ["least", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999"], fixedrange: true,
+        tickvals: quantiles.map(([quantile]) => place(quantile)), ticktext: quantiles.map(([, label]) => label), tickangle: 0, fixedrange: true,
         gridcolor: css("line"), zeroline: false, tickfont: { color: css("soft"), size: 11 },
       },
       yaxis: {
@@ -157,7 +184,7 @@
       (line) => line.point === pointSelect.value && String(line.repeat) === repeatSelect.value && line[name].some((value) => value !== null));
     chosen.sort((a, b) => orderOf.get(a.gateway) - orderOf.get(b.gateway));
     const traces = chosen.map((line) => ({
-      type: "scatter", mode: "lines+markers", name: line.counts ? line.gateway : `${line.gateway} (does not count)`,
+      type: "scatter", mode: "lines+markers",
       x: line[clock], y: line[name], connectgaps: false,
       line: { color: color(line.gateway), width: line.counts ? 1.8 : 1.2, dash: isDirect(line.gateway) ? "dash" : line.counts ? "solid" : "dot" },
       marker: { size: line.t_s.length > 90 ? 0.1 : 4.5, symbol: symbols[orderOf.get(line.gateway) % symbols.length], color: color(line.gateway) },
@@ -166,9 +193,9 @@
     }));
     const greatest = Math.max(0, ...chosen.flatMap((line) => line[name].filter((value) => value !== null)));
     const warmup = Math.max(0, ...chosen.map((line) => line.sustained_from_s || 0));
+    legend(element, chosen.map((line) => ({ gateway: line.gateway, remark: line.counts ? "" : "does not count" })));
     draw(element, traces, {
-      height: 290, margin: { l: 64, r: 10, t: 8, b: 34 }, hovermode: "closest", showlegend: true,
-      legend: { orientation: "h", y: -0.16, yanchor: "top", x: 0, font: { size: 11.5 } },
+      height: 240, margin: { l: 64, r: 10, t: 8, b: 26 }, hovermode: "closest",
       shapes: warmup > 0 ? [{ type: "rect", xref: "x", yref: "paper", x0: 0, x1: warmup, y0: 0, y1: 1, fillcolor: css("plain-bg"), line: { width: 0 }, layer: "below" }] : [],
       xaxis: { fixedrange: true, gridcolor: css("line"), showgrid: false, zeroline: false, ticksuffix: " s", tickfont: { color: css("soft"), size: 11 } },
       yaxis: linearAxis(name, greatest, 4, 1.08),

@@ -33,8 +33,8 @@ fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {
     let repeats = run.plan.iter().map(|key| key.repeat + 1).max().unwrap_or(0);
     let mut facts = vec![Fact::new("Started", when(run.started_unix_ms))];
     if let Some(ended) = run.ended_unix_ms {
-        let minutes = ended.saturating_sub(run.started_unix_ms) as f64 / 60_000.0;
-        facts.push(Fact::new("Took", format!("{} min", quantity::number(minutes))));
+        let seconds = ended.saturating_sub(run.started_unix_ms) / 1_000;
+        facts.push(Fact::new("Took", format!("{} min {:02} s", seconds / 60, seconds % 60)));
     }
     facts.push(Fact::new("Gateways", gateways.to_string()));
     facts.push(Fact::new("Repeats", repeats.to_string()));

@@ -1,7 +1,7 @@
 //! Every load of every cell, with its verdicts and the evidence for them.
 
 use weir_analysis::{axes_words, bound_name, quantity, reason_name, voids};
-use weir_results::{Cell, CellKey, CellOutcome, Measurement, Reason};
+use weir_results::{Cell, CellKey, CellOutcome, DIRECT, Measurement, Reason};
 
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 use crate::tables::microseconds;
@@ -65,14 +65,14 @@ fn rows(cell: &Cell) -> Vec<Vec<Entry>> {
             .iter()
             .map(|measurement| {
                 let mut row = named(&measurement.load);
-                row.extend(figures(measurement));
+                row.extend(figures(measurement, cell.key.gateway == DIRECT));
                 row
             })
             .collect(),
     }
 }
 
-fn figures(measurement: &Measurement) -> Vec<Entry> {
+fn figures(measurement: &Measurement, direct: bool) -> Vec<Entry> {
     let result = &measurement.record.result;
     let verdicts = &measurement.judgement.verdicts;
     let figure =
@@ -94,7 +94,7 @@ fn figures(measurement: &Measurement) -> Vec<Entry> {
         Entry::text(result.requests.error_share().map_or("n/a".into(), quantity::percent)),
         Entry::text(bound_name(measurement.judgement.bound_by)),
         Entry {
-            chips: chips(measurement),
+            chips: chips(measurement, direct),
             details: measurement.judgement.evidence.clone(),
             ..Entry::default()
         },
@@ -102,7 +102,7 @@ fn figures(measurement: &Measurement) -> Vec<Entry> {
 }
 
 /// `valid`, or a chip per reason; one that voids latency alone says so.
-fn chips(measurement: &Measurement) -> Vec<Chip> {
+fn chips(measurement: &Measurement, direct: bool) -> Vec<Chip> {
     let verdicts = &measurement.judgement.verdicts;
     let mut reasons: Vec<Reason> =
         [&verdicts.throughput, &verdicts.latency, &verdicts.cpu].into_iter().flatten().copied().collect();
@@ -116,7 +116,8 @@ fn chips(measurement: &Measurement) -> Vec<Chip> {
         if voids(reason).len() == 1 {
             Chip { text: format!("{name}: latency"), tone: Tone::Plain }
         } else {
-            Chip { text: name.to_owned(), tone: Tone::Bad }
+            // A direct baseline that the rig limits is no news.
+            Chip { text: name.to_owned(), tone: if direct { Tone::Plain } else { Tone::Bad } }
         }
     };
     reasons.into_iter().map(chip).collect()

@@ -22,6 +22,7 @@ pub(crate) fn draw(
     let mut environment = Environment::new();
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
+    environment.add_filter("tight", tight);
     environment.add_template("report.html", TEMPLATE)?;
     let known: std::collections::BTreeMap<&str, &str> =
         colors(summary).into_iter().map(|colored| (colored.name, colored.color)).collect();
@@ -44,6 +45,21 @@ pub(crate) fn plotly_js() -> String {
     body.split_once("</script>").map_or("", |(script, _)| script).to_owned()
 }
 
+/// Numbers that stay on the line of their unit.
+fn tight(text: String) -> String {
+    const UNITS: [&str; 9] = ["%", "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB"];
+    let mut words = text.split(' ').peekable();
+    let mut out = String::with_capacity(text.len());
+    while let Some(word) = words.next() {
+        out.push_str(word);
+        let Some(next) = words.peek() else { break };
+        let unit = next.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '%');
+        let number = word.ends_with(|c: char| c.is_ascii_digit());
+        out.push(if number && UNITS.contains(&unit) { '\u{a0}' } else { ' ' });
+    }
+    out
+}
+
 /// JSON that cannot end the script element it stands in.
 fn island(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "{}".into()).replace('<', "\\u003c")
@@ -59,6 +75,12 @@ mod tests {
         assert!(library.contains("plotly.js v") && library.trim_end().ends_with(';'));
         assert!(!library.contains("MathJax.loader") && !library.contains("</script"));
         assert!(library.len() > 1_000_000, "{}", library.len());
+    }
+
+    #[test]
+    fn a_unit_stays_with_its_number() {
+        assert_eq!(tight("12.3 ms, 4 %) of it".into()), "12.3\u{a0}ms, 4\u{a0}%) of it");
+        assert_eq!(tight("3 repeats".into()), "3 repeats");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod environment;
 mod html;
 mod markdown;
 mod model;
+mod svg;
 mod tables;
 mod terminal;
 
@@ -53,9 +54,11 @@ pub struct Written {
     pub markdown: PathBuf,
     /// `cells.csv`
     pub csv: PathBuf,
+    /// `comparison.svg`, where something was measured
+    pub picture: Option<PathBuf>,
 }
 
-/// Writes `report.html`, `report.md` and `cells.csv` into `dir`, which is made where it is missing.
+/// Writes `report.html`, `report.md`, `cells.csv` and `comparison.svg` into `dir`, which is made where it is missing.
 ///
 /// # Errors
 /// When the directory cannot be made or a file cannot be written.
@@ -67,9 +70,12 @@ pub fn write(run: &Run, cells: &[Cell], summary: &Summary, dir: &Path) -> io::Re
         let path = dir.join(name);
         std::fs::write(&path, text).map(|()| path)
     };
+    let picture = svg::picture(summary);
+    let shown = picture.is_some().then_some("comparison.svg");
     Ok(Written {
         html: put("report.html", &page)?,
-        markdown: put("report.md", &markdown::draw(&report, None))?,
+        markdown: put("report.md", &markdown::draw(&report, shown))?,
         csv: put("cells.csv", &csv::csv(cells))?,
+        picture: picture.map(|svg| put("comparison.svg", &svg)).transpose()?,
     })
 }

@@ -115,6 +115,8 @@ pub(crate) struct Entry {
     pub(crate) text: String,
     /// A second, smaller line: the interval.
     pub(crate) under: Option<String>,
+    /// Whether it is a figure that may be quoted.
+    pub(crate) headline: bool,
     /// Whether it is a figure that does not count.
     pub(crate) void: bool,
     pub(crate) chips: Vec<Chip>,

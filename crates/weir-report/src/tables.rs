@@ -1,7 +1,7 @@
 //! Tables of figures: gateways compared at a load point.
 
 use weir_analysis::{Figure, PartUse, Point, Row, bound_name, quantity, reason_name};
-use weir_results::{ArrivalModel, BoundBy, Role};
+use weir_results::{ArrivalModel, BoundBy, Reason, Role};
 
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 
@@ -113,6 +113,8 @@ pub(crate) fn latency_title(name: &str) -> &str {
     match name {
         "p999" => "p99.9",
         "p9999" => "p99.99",
+        "mean" => "Mean",
+        "max" => "Max",
         other => other,
     }
 }
@@ -134,7 +136,7 @@ fn capacity(point: &Point) -> Table {
         Column::number("Peak memory", 7),
         Column::number("Errors", 3),
         Column::text("Bound by", 8),
-        Column::text("Counts", KEEP),
+        Column::text("Valid repeats", KEEP),
     ];
     if closed {
         columns.insert(2, Column::number("Of direct", 6));
@@ -155,7 +157,7 @@ fn capacity_row(row: &Row, closed: bool) -> Vec<Entry> {
         without_interval(cost(row, &row.memory_bytes_peak, quantity::bytes)),
         without_interval(figure(&row.error_share, quantity::percent)),
         bounds(row),
-        counts(row, &row.throughput_per_s),
+        counts(row, &row.throughput_per_s, closed),
     ];
     if closed {
         let ratio = row.ratio_to_direct.as_ref().map(|to_direct| {
@@ -171,10 +173,9 @@ fn capacity_row(row: &Row, closed: bool) -> Vec<Entry> {
 }
 
 fn latency(point: &Point, caption: &str) -> Table {
-    const QUANTILES: [(&str, u8); 9] = [
+    const QUANTILES: [(&str, u8); 8] = [
         ("mean", 4),
         ("p50", KEEP),
-        ("p75", 1),
         ("p90", 6),
         ("p95", 2),
         ("p99", KEEP),
@@ -182,7 +183,8 @@ fn latency(point: &Point, caption: &str) -> Table {
         ("p9999", 3),
         ("max", 3),
     ];
-    let added = point.gateways().any(|row| !row.added_latency_ns.is_empty());
+    let open = point.model == ArrivalModel::Open;
+    let added = open && point.gateways().any(|row| !row.added_latency_ns.is_empty());
     let mut columns = vec![Column::text("Gateway", KEEP)];
     columns.extend(QUANTILES.map(|(name, keep)| Column::number(latency_title(name), keep)));
     if added {
@@ -190,7 +192,7 @@ fn latency(point: &Point, caption: &str) -> Table {
         columns.push(Column::number("Added p99", 7));
     }
     columns.push(Column::text("Bound by", 5));
-    columns.push(Column::text("Counts", KEEP));
+    columns.push(Column::text("Valid repeats", KEEP));
     let rows = point
         .rows
         .iter()
@@ -202,7 +204,7 @@ fn latency(point: &Point, caption: &str) -> Table {
                 entries.push(added_entry(row, "p99"));
             }
             entries.push(bounds(row));
-            entries.push(row.latency("p50").map_or_else(Entry::default, |figure| counts(row, figure)));
+            entries.push(row.latency("p50").map_or_else(Entry::default, |figure| counts(row, figure, !open)));
             entries
         })
         .collect();
@@ -230,7 +232,8 @@ fn figure(figure: &Figure, format: fn(f64) -> String) -> Entry {
     let Some(mean) = figure.mean else { return Entry::text("n/a") };
     Entry {
         text: format(mean),
-        under: figure.interval.map(|[low, high]| range(&format(mean), &format(low), &format(high))),
+        headline: figure.headline,
+        under: figure.interval.map(|[low, high]| quantity::range(&format(mean), &format(low), &format(high))),
         void: !figure.is_valid(),
         ..Entry::default()
     }
@@ -239,21 +242,6 @@ fn figure(figure: &Figure, format: fn(f64) -> String) -> Entry {
 fn without_interval(mut entry: Entry) -> Entry {
     entry.under = None;
     entry
-}
-
-/// Both ends of an interval; their unit is left out where it is that of the mean.
-fn range(mean: &str, low: &str, high: &str) -> String {
-    let split = |text: &str| {
-        let end = text.rfind(|c: char| c.is_ascii_digit()).map_or(0, |place| place + 1);
-        (text[..end].to_owned(), text[end..].to_owned())
-    };
-    let ((_, unit), (low_number, low_unit), (high_number, high_unit)) =
-        (split(mean), split(low), split(high));
-    if unit == low_unit && unit == high_unit {
-        format!("{low_number} .. {high_number}")
-    } else {
-        format!("{low} .. {high}")
-    }
 }
 
 fn bounds(row: &Row) -> Entry {
@@ -271,7 +259,9 @@ fn bounds(row: &Row) -> Entry {
 }
 
 /// How many repeats count for a figure, and why the others do not.
-fn counts(row: &Row, figure: &Figure) -> Entry {
+///
+/// A quota that throttles a closed loop, and a direct baseline that the rig limits, are no news.
+fn counts(row: &Row, figure: &Figure, closed: bool) -> Entry {
     let measured = figure.repeats.len();
     let mut chips: Vec<Chip> = figure
         .reasons()
@@ -279,7 +269,8 @@ fn counts(row: &Row, figure: &Figure) -> Entry {
         .map(|(reason, n)| {
             let name = reason_name(reason);
             let text = if n == measured { name.to_owned() } else { format!("{name} {n}×") };
-            Chip { text, tone: Tone::Bad }
+            let expected = row.is_direct() || (closed && reason == Reason::Throttled);
+            Chip { text, tone: if expected { Tone::Plain } else { Tone::Bad } }
         })
         .collect();
     if measured < row.planned {
@@ -311,16 +302,4 @@ fn part_row(row: &Row, part: &PartUse) -> Vec<Entry> {
         count(part.open_files_max),
         Entry::text("n/a"),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_interval_repeats_its_unit_only_where_it_differs() {
-        assert_eq!(range("10.0 µs", "9.50 µs", "11.0 µs"), "9.50 .. 11.0");
-        assert_eq!(range("998 µs", "950 µs", "1.05 ms"), "950 µs .. 1.05 ms");
-        assert_eq!(range("52,031/s", "51,000/s", "53,000/s"), "51,000 .. 53,000");
-    }
 }

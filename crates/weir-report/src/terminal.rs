@@ -40,7 +40,7 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
         out.extend(report.unequal.iter().map(|fact| bullet(&format!("{}: {}", fact.name, fact.text), width)));
     }
     out.push(String::new());
-    let legend = "Second lines: 95 % t intervals over repeats. In parentheses: does not count. Counts: valid repeats of planned.";
+    let legend = "Second lines: 95 % t intervals over repeats. In parentheses: does not count.";
     out.push(paint.dim(&wrap(legend, width, "")));
     out.push(String::new());
     out.join("\n")
