@@ -14,7 +14,8 @@ impl Schedule {
     /// A schedule of `rate_per_s` arrivals a second on the mean; the rate is above zero and finite.
     pub fn new(seed: u64, rate_per_s: f64, spacing: Spacing) -> Self {
         debug_assert!(rate_per_s > 0.0 && rate_per_s.is_finite());
-        Self { seed, gap_ns: 1e9 / rate_per_s, spacing }
+        // Seeds are hashed first, so that streams of related seeds have nothing to do with each other.
+        Self { seed: hash(seed, 0), gap_ns: 1e9 / rate_per_s, spacing }
     }
 
     /// The arrivals of worker `worker` of `workers`: the indices that are `worker` modulo `workers`.

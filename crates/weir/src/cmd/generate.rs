@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir generate`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The load's specification, JSON
     #[arg(long, value_name = "FILE")]
     spec: PathBuf,
@@ -21,7 +21,7 @@ pub struct Args {
 }
 
 /// Drives the load and writes its record. SIGINT and SIGTERM end it early, with the record of what there is.
-pub fn run(args: Args) -> Result<Exit, Failure> {
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let spec = read_spec(&args.spec)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

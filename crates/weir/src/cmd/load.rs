@@ -18,7 +18,7 @@ use target::Target;
 
 /// Arguments of `weir load`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Where the requests go: http://HOST[:PORT]/PATH
     url: String,
     /// Connections, over all workers
@@ -67,7 +67,7 @@ pub struct Args {
 }
 
 /// Drives the load and prints what came of it.
-pub fn run(args: Args) -> Result<Exit, Failure> {
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let target = Target::parse(&args.url)?;
     let spec = spec(&args, &target)?;
     let stop = Arc::new(AtomicBool::new(false));

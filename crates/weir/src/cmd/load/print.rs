@@ -6,7 +6,9 @@ use std::io::Write as _;
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use weir_analysis::reason_name;
 use weir_engine::{LoadSpec, ModelSpec, Progress, Spacing};
-use weir_results::{Errors, Judgement, LoadRecord, LoadSecond, Reason, TimesNs, quantile_ns};
+use weir_results::{
+    Errors, HISTOGRAM_LOW_NS, Judgement, LoadRecord, LoadSecond, Reason, TimesNs, quantile_ns,
+};
 
 /// Where standard error is no terminal, a line is printed each so many seconds.
 const PLAIN_EVERY_S: u64 = 10;
@@ -124,7 +126,7 @@ pub(super) fn table(url: &str, spec: &LoadSpec, record: &LoadRecord, judgement: 
     let cpu_s = result.cpu_s.total();
     let per_request = match requests.completed {
         0 => String::new(),
-        completed => format!(", {:.2} us per request", cpu_s * 1e6 / completed as f64),
+        completed => format!(", {:.2} µs per request", cpu_s * 1e6 / completed as f64),
     };
     lines.push((
         "generator",
@@ -145,7 +147,12 @@ fn times(spec: &LoadSpec, record: &LoadRecord) -> String {
     table.set_header(["", "min", "p50", "p90", "p99", "p99.9", "max", "mean", "stddev"]);
     let mut row = |name: &str, times: &TimesNs| {
         let missing = if times.min.is_some() { unanswered.as_str() } else { "-" };
-        let whole = |ns: Option<u64>| ns.map_or(missing.to_owned(), |ns| time(ns as f64));
+        let whole = |ns: Option<u64>| match ns {
+            None => missing.to_owned(),
+            // What lies below is not told apart.
+            Some(ns) if ns < HISTOGRAM_LOW_NS => format!("< {HISTOGRAM_LOW_NS} ns"),
+            Some(ns) => time(ns as f64),
+        };
         let part = |ns: Option<f64>| ns.map_or("-".to_owned(), time);
         table.add_row([
             format!("  {name}"),
@@ -236,7 +243,7 @@ fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns >= 1e9 => (ns / 1e9, "s"),
         ns if ns >= 1e6 => (ns / 1e6, "ms"),
-        ns if ns >= 1e3 => (ns / 1e3, "us"),
+        ns if ns >= 1e3 => (ns / 1e3, "µs"),
         ns => (ns, "ns"),
     };
     match value {
@@ -282,7 +289,7 @@ mod tests {
     fn figures_are_short_and_carry_their_unit() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         let times = [5.0, 1_500.0, 25_000.0, 123_456.0, 9.876e6, 10e9];
-        assert_eq!(times.map(time), ["5 ns", "1.50 us", "25 us", "123 us", "9.88 ms", "10 s"]);
+        assert_eq!(times.map(time), ["5 ns", "1.50 µs", "25 µs", "123 µs", "9.88 ms", "10 s"]);
         assert_eq!([12.0, 2_048.0, 3.5e6].map(bytes), ["12.0 B", "2.0 KiB", "3.3 MiB"]);
     }
 }
