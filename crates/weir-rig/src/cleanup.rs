@@ -65,7 +65,9 @@ pub(crate) fn kill_group(leader: &ProcessId) {
 
 /// Ends every process in the control group with these folders (one per controller), then removes them.
 pub(crate) fn kill_and_remove(directories: &[PathBuf]) {
-    kill_until_none(|| directories.iter().flat_map(|directory| pids_in(directory)).collect());
+    let living = |pid: &i32| ProcessId::of(*pid).is_some_and(|process| process.is_alive());
+    // A control group lists zombies too, which go when their parent takes note of them, and not by a signal.
+    kill_until_none(|| directories.iter().flat_map(|directory| pids_in(directory)).filter(living).collect());
     remove_groups(directories);
 }
 

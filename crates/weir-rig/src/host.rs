@@ -8,7 +8,6 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use weir_results::Manifest;
 
 use crate::Rig;
-use crate::limits::GroupParent;
 
 impl Rig {
     /// What this host is. Fields that the rig does not know (the command line, TLS) keep their defaults.
@@ -26,9 +25,7 @@ impl Rig {
             clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             virtualized: field(&cpu_info, "flags")
                 .map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
-            cgroup: Some(
-                GroupParent::find("weir").map_or_else(|_| "none", |groups| groups.version.name()).to_owned(),
-            ),
+            cgroup: Some(crate::try_limits().map_or("none", crate::CgroupVersion::name).to_owned()),
             open_files_max: getrlimit(Resource::Nofile).maximum,
             network: "loopback".into(),
             ..Manifest::default()

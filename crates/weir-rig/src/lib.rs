@@ -20,6 +20,7 @@ mod rig;
 mod running;
 mod sample;
 mod spawn;
+mod trial;
 
 pub use counters::CounterSource;
 pub use driver::*;
@@ -31,3 +32,4 @@ pub use process::{ProcessSpec, Ready};
 pub use rig::{Rig, RigOptions};
 pub use running::Running;
 pub use sample::{Sampler, Samples};
+pub use trial::{disturbance, try_limits};

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::cleanup::ProcessId;
 use crate::ledger::{self, Entry, Ledger};
@@ -35,6 +36,8 @@ pub struct Rig {
     pub(crate) groups: Result<GroupParent, String>,
     work_dir: PathBuf,
     guard: Guard,
+    /// Set from outside when nobody waits for the run any more.
+    stop: Option<Arc<AtomicBool>>,
     /// Held as long as the rig lives; the kernel lets go of it with the process.
     _lock: File,
 }
@@ -94,10 +97,19 @@ impl Rig {
             noted(&Entry::Guard(guard))?;
         }
         let launcher = Launcher::start().map_err(|error| RigError::file("the launcher's thread", error))?;
-        let rig = Self { launcher, ledger, groups, work_dir, guard, _lock: lock };
+        let rig = Self { launcher, ledger, groups, work_dir, guard, stop: None, _lock: lock };
         // From here on, dropping the rig cleans up.
         fs::create_dir_all(&rig.work_dir).map_err(|error| RigError::file(&rig.work_dir, error))?;
         Ok(rig)
+    }
+
+    /// Lets [`Rig::launch`] give up waiting for readiness once `stop` is set.
+    pub fn give_up_on(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = Some(stop);
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
     /// A folder of the run's own, removed with the rig.

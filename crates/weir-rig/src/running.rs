@@ -76,7 +76,7 @@ impl Running {
         let mut running =
             Self { spec: spec.clone(), child, leader, group, limited_by, status: None, stopped: false };
         rig.ledger.add(&Entry::Process(leader)).map_err(|error| RigError::file(rig.ledger.path(), error))?;
-        running.await_ready()?;
+        running.await_ready(rig)?;
         Ok(running)
     }
 
@@ -195,7 +195,7 @@ impl Running {
         Ok(self.status)
     }
 
-    fn await_ready(&mut self) -> Result<(), RigError> {
+    fn await_ready(&mut self, rig: &Rig) -> Result<(), RigError> {
         let started = Instant::now();
         let mut pause = READY_POLL_MIN;
         loop {
@@ -212,7 +212,7 @@ impl Running {
                 Err(error) => error,
             };
             let waited = started.elapsed();
-            if waited >= self.spec.ready_timeout {
+            if waited >= self.spec.ready_timeout || rig.is_given_up() {
                 let part = self.spec.name.clone();
                 return Err(RigError::NeverReady { part, waited, last, log_tail: self.log_tail() });
             }

@@ -58,6 +58,8 @@ pub struct VersionFile {
     pub args: Vec<String>,
     /// The version is the word after this text in the first line.
     pub after: String,
+    /// Of that word only this piece between slashes, from 0.
+    pub piece: Option<usize>,
 }
 
 /// A process. Texts are templates.

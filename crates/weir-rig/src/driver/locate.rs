@@ -118,7 +118,8 @@ fn version(path: &Path, how: &VersionFile) -> Result<String, String> {
         return Err(failed(format!("{}: {line}", output.status)));
     }
     let word = line.split_once(&how.after).and_then(|(_, rest)| rest.split_whitespace().next());
-    Ok(word.unwrap_or(line).to_owned())
+    let piece = word.and_then(|word| how.piece.map_or(Some(word), |piece| word.split('/').nth(piece)));
+    Ok(piece.unwrap_or(line).to_owned())
 }
 
 /// The hash of a file that has not changed since it was last hashed is taken from memory.
@@ -173,14 +174,15 @@ mod tests {
 
     #[test]
     fn the_version_is_the_word_behind_a_text_of_the_first_line() {
-        let how = |args: [&str; 2], after: &str| VersionFile {
-            args: args.map(str::to_owned).into(),
-            after: after.into(),
+        let told = |script: &str, after: &str, piece| {
+            let args = ["-c", script].map(str::to_owned).into();
+            version(Path::new("/bin/sh"), &VersionFile { args, after: after.into(), piece })
         };
-        let shell = Path::new("/bin/sh");
-        assert_eq!(version(shell, &how(["-c", "echo; echo x/1.2 y; echo z"], "x/")).unwrap(), "1.2");
-        assert_eq!(version(shell, &how(["-c", "echo a b >&2"], "none ")).unwrap(), "a b");
-        assert!(version(shell, &how(["-c", "echo broken; exit 3"], "x")).unwrap_err().contains("broken"));
+        assert_eq!(told("echo; echo x/1.2 y; echo z", "x/", None).unwrap(), "1.2");
+        assert_eq!(told("echo p version: ab/1.40/RELEASE", "version: ", Some(1)).unwrap(), "1.40");
+        assert_eq!(told("echo version: ab", "version: ", Some(1)).unwrap(), "version: ab");
+        assert_eq!(told("echo a b >&2", "none ", None).unwrap(), "a b");
+        assert!(told("echo broken; exit 3", "x", None).unwrap_err().contains("broken"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -149,6 +150,25 @@ fn rewrites_for_every_host(driver: &str) {
     assert_eq!(gateway.ask("10.0.0.1", "/ping?a=b"), (200, "/base?a=b".into()));
     assert_eq!(gateway.ask("any.test", "/base").0, 404);
     gateway.stop();
+}
+
+/// Builds weir's own gateway, so that its test runs what the sources say.
+fn build_own_gateway() {
+    let built =
+        Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "weir-gateway"]).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+}
+
+#[test]
+fn weir_keeps_its_drivers_promises() {
+    build_own_gateway();
+    keeps_its_promises("weir");
+}
+
+#[test]
+fn weir_rewrites_for_every_host() {
+    build_own_gateway();
+    rewrites_for_every_host("weir");
 }
 
 #[test]

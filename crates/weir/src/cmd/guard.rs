@@ -6,14 +6,14 @@ use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir guard`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The run's ledger
     #[arg(long, value_name = "FILE")]
     ledger: PathBuf,
 }
 
 /// Runs it.
-pub fn run(args: Args) -> Result<Exit, Failure> {
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     weir_rig::run_guard(&args.ledger);
     Ok(Exit::Good)
 }

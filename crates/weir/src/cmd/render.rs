@@ -1,12 +1,189 @@
-//! `weir render`.
+//! `weir render`: what would be run for a gateway, as files to read.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use weir_lab::{Known, Overrides, Source, binding};
+use weir_rig::{Apply, Binary, Driver, Drivers, ProcessSpec, Ready, Rendered, RigError};
 
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir render`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {
+    /// A built-in scenario or a file
+    scenario: String,
+    /// The gateway: one of the scenario's, or any driver
+    #[arg(long, value_name = "NAME")]
+    gateway: String,
+    /// Folder for the files
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Override a field of the scenario; may be given again
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Where load arrives
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// The gateway's own administration
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
+    admin: SocketAddr,
+    /// The upstream
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
+    origin: SocketAddr,
+    /// A folder with a driver, or with drivers, beside those built in; may be given again
+    #[arg(long, value_name = "DIR")]
+    drivers: Vec<PathBuf>,
+    /// Print the manifest as JSON
+    #[arg(long)]
+    json: bool,
+}
 
-/// Runs it.
-pub fn run(_args: Args) -> Result<Exit, Failure> {
+/// Writes the gateway's files, `commands.txt` and `manifest.json`.
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    let drivers = Drivers::load(&args.drivers)?;
+    let known = Known {
+        drivers: drivers.names().into_iter().map(str::to_owned).collect(),
+        cpus: weir_rig::usable_cpus().len().max(1),
+    };
+    let overrides =
+        Overrides { set: args.set.clone(), gateways: vec![args.gateway.clone()], ..Overrides::default() };
+    let checked = weir_lab::read(&Source::find(&args.scenario)?, &overrides, &known)?;
+    // With axes there are several; the first is as good as another, and the manifest tells which it is.
+    let Some(point) = checked.points.first() else { return Err(nothing(&args)) };
+    let Some(gateway) = point.scenario.gateways.first() else { return Err(nothing(&args)) };
+    let driver = drivers.driver(&gateway.driver)?;
+    let binary = binary(driver, gateway.binary.as_deref())?;
+    let listen = gateway.listen.unwrap_or(args.listen);
+    let bound = binding(&point.scenario, gateway, binary, listen, args.admin, args.origin);
+    let rendered = driver.render(&bound, &args.out)?;
+    let manifest = json!({
+        "scenario": point.scenario.name,
+        "axes": point.axes,
+        "gateway": gateway.name,
+        "driver": driver.name(),
+        "binary": bound.binary.path,
+        "version": bound.binary.version,
+        "binary_sha256": bound.binary.sha256,
+        "config_sha256": rendered.config_sha256,
+        "files": rendered.files,
+        "processes": rendered.processes.iter().map(process).collect::<Vec<_>>(),
+        "apply": driver.file().apply.as_ref().map(apply),
+        "unequal": rendered.unequal,
+    });
+    let text = format!("{manifest:#}\n");
+    write(&args.out, "manifest.json", &text)?;
+    write(&args.out, "commands.txt", &commands(&rendered))?;
+    if args.json {
+        print!("{text}");
+    } else {
+        for name in ["commands.txt", "manifest.json"] {
+            println!("{}", args.out.join(name).display());
+        }
+        rendered.files.iter().for_each(|file| println!("{}", file.display()));
+    }
     Ok(Exit::Good)
+}
+
+fn nothing(args: &Args) -> Failure {
+    Failure::wrong_use(format!("{}: it has no gateway to render", args.scenario), "name one with --gateway")
+}
+
+/// The binary, or its bare name where it is not here: the files can be read without it.
+fn binary(driver: &Driver, given: Option<&Path>) -> Result<Binary, Failure> {
+    match driver.locate(given) {
+        Ok(binary) => Ok(binary),
+        Err(error @ RigError::BinaryMissing { .. }) => {
+            eprintln!("note: {error}; {}", error.remedy());
+            let name = driver.file().binary.as_ref().map_or_else(String::new, |binary| binary.name.clone());
+            let path = given.map_or_else(|| name.into(), Path::to_owned);
+            Ok(Binary { path, version: String::new(), sha256: String::new() })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn process(process: &ProcessSpec) -> Value {
+    json!({
+        "name": process.name,
+        "role": process.role,
+        "command": process.command,
+        "env": process.env,
+        "dir": process.dir,
+        "limit_cpus": process.limits.cpus,
+        "limit_memory_bytes": process.limits.memory_bytes,
+        "listens": process.listens,
+        "ready": ready(&process.ready),
+        "ready_timeout_s": process.ready_timeout.as_secs_f64(),
+    })
+}
+
+fn ready(ready: &Ready) -> String {
+    match ready {
+        Ready::None => "when it listens".into(),
+        Ready::Tcp(address) => format!("when {address} accepts"),
+        Ready::Http { address, path, status, .. } => format!("when http://{address}{path} answers {status}"),
+    }
+}
+
+fn apply(apply: &Apply) -> String {
+    match apply {
+        Apply::Files { templates, signal } => format!("{} and SIG{signal}", templates.join(", ")),
+        Apply::Kubernetes {} => "Kubernetes (not yet served)".into(),
+        Apply::Nats {} => "NATS (not yet served)".into(),
+        Apply::Xds {} => "xDS (not yet served)".into(),
+    }
+}
+
+/// The commands in their order, as one would type them.
+fn commands(rendered: &Rendered) -> String {
+    let mut text = String::new();
+    for process in &rendered.processes {
+        let limit = |limit: Option<String>| limit.unwrap_or_else(|| "no limit".into());
+        let cpus = limit(process.limits.cpus.map(|cpus| cpus.to_string()));
+        let memory = limit(process.limits.memory_bytes.map(|bytes| format!("{bytes} bytes")));
+        let env = process.env.iter().map(|(name, value)| format!("{name}={} ", quoted(value)));
+        let command: Vec<String> = process.command.iter().map(|word| quoted(word)).collect();
+        text += &format!(
+            "# {} (CPUs: {cpus}, memory: {memory}), ready {}\n",
+            process.name,
+            ready(&process.ready)
+        );
+        text += &format!("{}{}\n", env.collect::<String>(), command.join(" "));
+    }
+    text
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=,+@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+fn write(dir: &Path, name: &str, text: &str) -> Result<(), Failure> {
+    let path = dir.join(name);
+    fs::write(&path, text).map_err(|error| {
+        Failure::environment(
+            format!("{}: {error}", path.display()),
+            "name a folder that can be written to with --out",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_split_them() {
+        assert_eq!(quoted("/opt/nginx-1.2/nginx"), "/opt/nginx-1.2/nginx");
+        assert_eq!(quoted("two words"), "'two words'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
 }

@@ -1,0 +1,75 @@
+//! What follows from an examination.
+
+use weir_results::Thresholds;
+
+use super::examination::Examination;
+
+/// Generator and origin together cost about as much CPU per request as a lean gateway. With a quarter of the host
+/// for the gateway they have three times its share, so that its limit binds well before theirs.
+const DATA_SHARE: f64 = 0.25;
+/// Under this many CPUs the gateway's limit is a quota, which pauses it.
+const WHOLE_CPU: f64 = 1.0;
+
+/// The greatest CPU limit of the data plane with which its limit binds first; whole CPUs where there are enough.
+pub(super) fn data_cpus_max(cpus: u32) -> f64 {
+    let share = f64::from(cpus) * DATA_SHARE;
+    if share >= WHOLE_CPU { share.floor() } else { share }
+}
+
+/// Sentences for people.
+pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let cpus = examination.host.cpus.unwrap_or(1);
+    let data = examination.data_cpus_max;
+    sentences.push(format!(
+        "With {cpus} cores, limits.data.cpus up to {data} lets the gateway's limit bind before the generator's or \
+         the origin's.",
+    ));
+    if data < WHOLE_CPU {
+        sentences.push(
+            "Such a limit is a quota: a gateway at its limit is paused in every period, so quote tail latency from \
+             open loads below it, and throughput and CPU per request from closed ones."
+                .into(),
+        );
+    }
+    if let Some(why) = &examination.limits.why_not {
+        sentences.push(format!("Shares of a CPU and memory cannot be limited here: {why}."));
+    }
+    if let Some(share) = examination.disturbance {
+        let disturbed = share.steal + share.others;
+        let limit = thresholds.disturbed_share;
+        sentences.push(match disturbed > limit {
+            true => format!(
+                "Others took {:.1} % of this host in the last second: above {:.0} %, cells would be called \
+                 host-disturbed.",
+                disturbed * 100.0,
+                limit * 100.0
+            ),
+            false => format!(
+                "Others took {:.1} % of this host in the last second: quiet enough.",
+                disturbed * 100.0
+            ),
+        });
+    }
+    if examination.host.cpu_governor.as_deref().is_some_and(|governor| governor != "performance") {
+        sentences.push("The CPU governor is not `performance`: clock speeds will move with the load.".into());
+    }
+    let missing: Vec<&str> =
+        examination.gateways.iter().filter(|g| g.binary.is_none()).map(|g| g.name.as_str()).collect();
+    if !missing.is_empty() {
+        sentences.push(format!("Cannot be run here yet: {}.", missing.join(", ")));
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::data_cpus_max;
+
+    #[test]
+    fn the_gateways_share_leaves_three_times_as_much_to_the_others() {
+        for (cpus, expected) in [(1, 0.25), (2, 0.5), (4, 1.0), (6, 1.0), (8, 2.0), (64, 16.0)] {
+            assert_eq!(data_cpus_max(cpus), expected, "{cpus} cores");
+        }
+    }
+}

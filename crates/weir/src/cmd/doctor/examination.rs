@@ -1,0 +1,148 @@
+//! What is found on this host.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_results::{HostShare, Manifest, Thresholds};
+use weir_rig::{CgroupVersion, Driver, Drivers, Rig};
+
+use super::advice;
+
+/// How long the host is watched for others' load.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// What is found.
+#[derive(Debug, Serialize)]
+pub(super) struct Examination {
+    pub(super) gateways: Vec<Gateway>,
+    pub(super) host: Manifest,
+    pub(super) limits: Limits,
+    /// Timer slack of this process, nanoseconds; weir's workers set their own to 1.
+    pub(super) timer_slack_ns: Option<u64>,
+    /// Where the host's CPU went while weir watched.
+    pub(super) disturbance: Option<HostShare>,
+    /// The greatest CPU limit of the data plane with which the gateway's limit binds first.
+    pub(super) data_cpus_max: f64,
+    /// What follows from it, in sentences.
+    pub(super) advice: Vec<String>,
+}
+
+/// A driver and its binary.
+#[derive(Debug, Serialize)]
+pub(super) struct Gateway {
+    pub(super) name: String,
+    pub(super) about: String,
+    pub(super) binary: Option<PathBuf>,
+    pub(super) version: Option<String>,
+    pub(super) sha256: Option<String>,
+    /// Why it cannot be run, with a way out.
+    pub(super) problem: Option<String>,
+}
+
+/// Which limits can be applied.
+#[derive(Debug, Serialize)]
+pub(super) struct Limits {
+    /// `v1`, `v2` or `none`.
+    pub(super) cgroup: &'static str,
+    /// Whether weir's limits were ever tested on this form of control groups.
+    pub(super) tested: bool,
+    /// Shares of a CPU.
+    pub(super) cpu_shares: bool,
+    /// Whole CPUs, at least by affinity.
+    pub(super) whole_cpus: bool,
+    /// Memory.
+    pub(super) memory: bool,
+    /// Why there are no control groups.
+    pub(super) why_not: Option<String>,
+}
+
+impl Examination {
+    pub(super) fn of_this_host(drivers: &Drivers) -> Self {
+        let gateways =
+            drivers.names().into_iter().filter_map(|name| drivers.driver(name).ok()).map(gateway).collect();
+        let host = Rig::host_facts();
+        let cpus = host.cpus.unwrap_or(1);
+        let mut examination = Self {
+            gateways,
+            limits: limits(weir_rig::try_limits()),
+            timer_slack_ns: fs::read_to_string("/proc/self/timerslack_ns")
+                .ok()
+                .and_then(|ns| ns.trim().parse().ok()),
+            disturbance: weir_rig::disturbance(WATCH),
+            data_cpus_max: advice::data_cpus_max(cpus),
+            host,
+            advice: Vec::new(),
+        };
+        examination.advice = advice::sentences(&examination, &Thresholds::default());
+        examination
+    }
+
+    /// Facts as name and value, for people.
+    pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
+        let unknown = || "unknown".to_owned();
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(unknown);
+        let host = &self.host;
+        let memory = host.memory_bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64));
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let quiet = self.disturbance.map(|share| {
+            format!(
+                "others {}, steal {}, idle {}",
+                percent(share.others),
+                percent(share.steal),
+                percent(share.idle)
+            )
+        });
+        let limits = match (self.limits.cgroup, self.limits.tested) {
+            ("none", _) => "whole CPUs by affinity only".to_owned(),
+            (version, true) => format!("CPU and memory by cgroup {version}"),
+            (version, false) => {
+                format!("CPU and memory by cgroup {version} (untested: weir has not run on it yet)")
+            }
+        };
+        vec![
+            ("kernel", text(&host.kernel)),
+            ("system", text(&host.os)),
+            ("CPU", text(&host.cpu_model)),
+            ("usable cores", host.cpus.map_or_else(unknown, |cpus| cpus.to_string())),
+            ("governor", text(&host.cpu_governor)),
+            (
+                "virtual machine",
+                host.virtualized.map_or_else(unknown, |yes| if yes { "yes" } else { "no" }.to_owned()),
+            ),
+            ("memory", memory.unwrap_or_else(unknown)),
+            ("clock source", text(&host.clock_source)),
+            ("timer slack", self.timer_slack_ns.map_or_else(unknown, |ns| format!("{ns} ns"))),
+            ("open files", host.open_files_max.map_or_else(|| "unlimited".into(), |files| files.to_string())),
+            ("limits", limits),
+            ("last second", quiet.unwrap_or_else(unknown)),
+        ]
+    }
+}
+
+fn gateway(driver: &Driver) -> Gateway {
+    let found = driver.locate(None);
+    let problem = found.as_ref().err().map(|error| format!("{error}; {}", error.remedy()));
+    let binary = found.ok();
+    Gateway {
+        name: driver.name().to_owned(),
+        about: driver.file().about.clone(),
+        version: binary.as_ref().map(|binary| binary.version.clone()),
+        sha256: binary.as_ref().map(|binary| binary.sha256.clone()),
+        binary: binary.map(|binary| binary.path),
+        problem,
+    }
+}
+
+fn limits(tried: Result<CgroupVersion, String>) -> Limits {
+    let can = tried.is_ok();
+    Limits {
+        cgroup: tried.as_ref().map_or("none", |version| version.name()),
+        tested: tried.as_ref().is_ok_and(|version| *version == CgroupVersion::V1),
+        cpu_shares: can,
+        whole_cpus: true,
+        memory: can,
+        why_not: tried.err(),
+    }
+}
