@@ -108,24 +108,24 @@ impl Client<'_> {
     /// Reads a whole head; the upstream's is appended to `out`.
     async fn next_request(&mut self, out: &mut Vec<u8>) -> Result<(Incoming, Rc<Snapshot>), After> {
         let Io { worker, timer } = self.io;
-        let mut is_partial = false;
+        // Bytes of a head in part that were looked at.
+        let mut seen = 0;
         loop {
             let snapshot = worker.snapshot();
-            if self.inbound.is_empty() {
+            let bytes = self.inbound.data();
+            if bytes.is_empty() {
                 timer.arm_idle(&worker.wheel, self.idle_ticks(&snapshot));
-            } else {
+            } else if seen == 0 || may_be_whole(bytes, seen, &snapshot) {
                 if out.capacity() == 0 {
                     *out = worker.buffers.output();
                 }
-                match plan(self.inbound.data(), &snapshot, out) {
-                    Incoming::Partial if is_partial => {}
-                    Incoming::Partial => {
-                        is_partial = true;
-                        timer.arm(&worker.wheel, snapshot.ticks.head);
-                    }
+                match plan(bytes, &snapshot, out) {
+                    Incoming::Partial if seen > 0 => {}
+                    Incoming::Partial => timer.arm(&worker.wheel, snapshot.ticks.head),
                     whole => return Ok((whole, snapshot)),
                 }
             }
+            seen = bytes.len();
             match self.io.read_armed(&mut self.reader, &mut self.inbound).await {
                 Ok(bytes) if bytes > 0 => {}
                 Err(Fault::Timeout) if !self.inbound.is_empty() => {
@@ -183,6 +183,12 @@ impl Client<'_> {
         };
         self.refuse(refusal, snapshot).await
     }
+}
+
+/// Whether what came behind the first `seen` bytes can have completed a head, or made it too large. Else a client that
+/// sends single bytes would have the whole head parsed for each of them.
+fn may_be_whole(bytes: &[u8], seen: usize, snapshot: &Snapshot) -> bool {
+    bytes[seen..].contains(&b'\n') || bytes.len() >= snapshot.head_limits.head_bytes
 }
 
 /// A connection's place in the counts and on the wheel, given up however its task ends.

@@ -150,7 +150,7 @@ impl Client<'_> {
         }
         match relayed.client_keep {
             true => After::Next,
-            false if x.plan.keep_alive || !x.request_done.get() => After::Linger,
+            false if x.plan.keep_alive || !x.request_done.get() || !self.inbound.is_empty() => After::Linger,
             false => After::Close,
         }
     }

@@ -11,6 +11,7 @@ use weir_config::{Listener, Table};
 use weir_io::{JoinHandle, WorkerOptions, available_cpus, listen_shared, spawn_worker};
 
 use crate::counters::{ListenerCounters, UpstreamCounters};
+use crate::retire::Retired;
 use crate::stats::Stats;
 use crate::worker::{Command, Shared, Worker};
 
@@ -58,6 +59,7 @@ pub struct Gateway {
     workers: Vec<(UnboundedSender<Command>, Arc<UpstreamCounters>)>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     listeners: Mutex<Listeners>,
+    retired: Retired,
 }
 
 #[derive(Debug, Default)]
@@ -85,8 +87,13 @@ impl Gateway {
         let count = worker_count(&table, cpus.len());
         let sockets = open_sockets(&table.listeners, count)?;
         let shared = Arc::new(Shared::new(table));
-        let mut gateway =
-            Gateway { shared, workers: Vec::new(), threads: Mutex::default(), listeners: Mutex::default() };
+        let mut gateway = Gateway {
+            shared,
+            workers: Vec::new(),
+            threads: Mutex::default(),
+            listeners: Mutex::default(),
+            retired: Retired::default(),
+        };
         for index in 0..count {
             // With a worker for each CPU they would only chase each other; with fewer the scheduler knows better.
             let cpu = (count == cpus.len()).then(|| cpus[index]);
@@ -116,7 +123,7 @@ impl Gateway {
             (new, gone)
         };
         let sockets = open_sockets(&new, running)?;
-        self.shared.table.store(table);
+        self.retired.add(self.shared.table.swap(table));
         self.listen(sockets);
         for address in gone {
             if let Some(listener) = self.listeners().open.remove(&address) {

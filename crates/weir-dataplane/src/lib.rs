@@ -55,6 +55,7 @@ mod pool;
 mod request;
 mod respond;
 mod response;
+mod retire;
 mod snapshot;
 mod stats;
 mod tunnel;

@@ -147,7 +147,8 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
         }
         return Ok(Head::Interim(head.head_len));
     }
-    if head.upgrade && !x.plan.upgrade {
+    // In the middle of a request's body there is nothing that could be upgraded.
+    if head.upgrade && (!x.plan.upgrade || x.is_sending()) {
         return Err(Cause::UpstreamMalformed);
     }
     let is_old = x.plan.version == Version::Http10;
@@ -175,10 +176,14 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
 #[inline]
 fn append_start(x: &Exchange<'_>, head: &ResponseHead<'_>, out: &mut Vec<u8>) {
     append_status_line_with_reason(out, head.status, head.reason);
-    let mut is_dated = head.interim;
+    let mut is_dated = head.status < 200;
+    // These have no body and may not speak of its length (RFC 9110, 8.6), which some readers would believe.
+    let is_bodiless = head.status < 200 || head.status == 204;
     for field in head.end_to_end() {
         is_dated |= field.name.len() == 4 && field.name.eq_ignore_ascii_case("date");
-        append_field(out, field.name, field.value);
+        if !is_bodiless || !field.name.eq_ignore_ascii_case("content-length") {
+            append_field(out, field.name, field.value);
+        }
     }
     if !is_dated {
         append_field(out, "Date", x.io.worker.date.text().as_bytes());

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Cache};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::spawn_local;
 use weir_config::Table;
@@ -37,6 +37,18 @@ pub(crate) struct Shared {
     pub(crate) phase: AtomicU8,
 }
 
+/// Where the cache of the table looks.
+#[derive(Debug)]
+struct TableOf(Arc<Shared>);
+
+impl std::ops::Deref for TableOf {
+    type Target = ArcSwap<Table>;
+
+    fn deref(&self) -> &ArcSwap<Table> {
+        &self.0.table
+    }
+}
+
 /// What the gateway tells a worker.
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -59,6 +71,8 @@ pub(crate) struct Worker {
     pub(crate) date: DateText,
     pub(crate) open_connections: Cell<usize>,
     snapshot: RefCell<Rc<Snapshot>>,
+    /// Tells by comparing a pointer whether the table has changed.
+    newest: RefCell<Cache<TableOf, Arc<Table>>>,
     listenings: RefCell<Vec<Rc<Listening>>>,
     /// The tick at which it ends, whatever is open.
     drained_at: Cell<Option<u32>>,
@@ -70,26 +84,28 @@ impl Worker {
         let snapshot = Rc::new(Snapshot::new(table, None, &shared.open_by_backend, index));
         Worker {
             index,
-            shared,
             upstreams,
             wheel: Wheel::default(),
             buffers: Buffers::default(),
             date: DateText::default(),
             open_connections: Cell::new(0),
             snapshot: RefCell::new(snapshot),
+            newest: RefCell::new(Cache::new(TableOf(Arc::clone(&shared)))),
             listenings: RefCell::default(),
             drained_at: Cell::new(None),
+            shared,
         }
     }
 
     /// The configuration in force.
     #[inline]
     pub(crate) fn snapshot(&self) -> Rc<Snapshot> {
+        let mut newest = self.newest.borrow_mut();
+        let newest = newest.load();
         let mut snapshot = self.snapshot.borrow_mut();
-        let newest = self.shared.table.load();
-        if !Arc::ptr_eq(&newest, &snapshot.table) {
+        if !Arc::ptr_eq(newest, &snapshot.table) {
             let open = &self.shared.open_by_backend;
-            *snapshot = Rc::new(Snapshot::new(Arc::clone(&newest), Some(&snapshot), open, self.index));
+            *snapshot = Rc::new(Snapshot::new(Arc::clone(newest), Some(&snapshot), open, self.index));
         }
         Rc::clone(&snapshot)
     }
@@ -112,7 +128,8 @@ impl Worker {
             timer.wait_until(next_ns).await;
             // After a long pause the missed ticks are skipped: nobody's time is over sooner for it.
             next_ns = mono_ns().max(next_ns) + tick_ns;
-            self.tick();
+            // What looks through all connections must not end where a task's fair share does.
+            tokio::task::unconstrained(async { self.tick() }).await;
         }
     }
 

@@ -206,6 +206,22 @@ fn a_connection_that_closed_while_idle_is_not_used() {
 }
 
 #[test]
+fn all_that_closed_while_idle_are_let_go() {
+    const MANY: usize = 200;
+    let all_are_here = std::sync::Arc::new(std::sync::Barrier::new(MANY));
+    let origin = Origin::start(move |served| {
+        served.request();
+        all_are_here.wait();
+        served.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    });
+    let proxy = Proxy::to(origin.address, "");
+    let mut clients: Vec<_> = (0..MANY).map(|_| proxy.connect()).collect();
+    clients.iter_mut().for_each(|c| c.send(GET));
+    assert!(clients.iter_mut().all(|c| c.response().body == "ok"));
+    proxy.wait_for("the sweep", |s| s.upstream.open["b"] == 0);
+}
+
+#[test]
 fn what_an_upstream_sends_unasked_ends_its_connection() {
     let origin = Origin::start(|served| {
         served.request();

@@ -1,0 +1,69 @@
+//! Tables that are no longer in force are freed here, not on a worker: a large one takes milliseconds to take apart.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use weir_config::Table;
+
+/// How often it is looked whether a table is still used by an exchange.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Tables that exchanges in progress may still use.
+#[derive(Debug, Default)]
+pub(crate) struct Retired(Arc<Mutex<Vec<Arc<Table>>>>);
+
+impl Retired {
+    /// Frees `table` once nobody else has it.
+    pub(crate) fn add(&self, table: Arc<Table>) {
+        let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.push(table);
+        if tables.len() > 1 {
+            // The thread that frees the others goes on until the last is gone.
+            return;
+        }
+        let shared = Arc::clone(&self.0);
+        let thread = std::thread::Builder::new().name("weir-retire".to_owned());
+        if thread.spawn(move || free(&shared)).is_err() {
+            // Then whoever uses it last frees it.
+            tables.clear();
+        }
+    }
+}
+
+fn free(tables: &Mutex<Vec<Arc<Table>>>) {
+    loop {
+        std::thread::sleep(LOOK_EVERY);
+        let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let unused: Vec<Arc<Table>> = tables.extract_if(.., |t| Arc::strong_count(t) == 1).collect();
+        let is_last = tables.is_empty();
+        // Taking them apart needs no lock.
+        std::mem::drop(tables);
+        std::mem::drop(unused);
+        if is_last {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_config::{Batch, Change, Key, Listener, Policy, Resource, State};
+
+    use super::*;
+
+    #[test]
+    fn a_table_goes_when_the_last_user_does() {
+        let listener = Listener { address: "127.0.0.1:1".parse().unwrap(), name: None };
+        let change = Change::Put(Key::Listener("l".to_owned()), Resource::Listener(listener));
+        let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes: vec![change] };
+        let table = State::default().apply(batch).table.unwrap();
+        let (retired, weak) = (Retired::default(), Arc::downgrade(&table));
+        retired.add(Arc::clone(&table));
+        std::thread::sleep(LOOK_EVERY * 2);
+        assert!(weak.upgrade().is_some(), "it is in use");
+        drop(table);
+        while weak.upgrade().is_some() {
+            std::thread::yield_now();
+        }
+    }
+}
