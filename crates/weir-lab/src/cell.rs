@@ -96,6 +96,8 @@ impl Lab<'_> {
         cell.ended_unix_ms = clock::unix_ms();
         cell.outcome = match result {
             Ok(measurements) => CellOutcome::Measured { measurements },
+            // What fails while everything is being stopped says nothing about the cell.
+            Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(None),
             Err(Setback::Failed(outcome)) => outcome,
             Err(Setback::Stopped) => return Ok(None),
         };

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_results::{Cell, CellKey, Run, Store};
+use weir_results::{Cell, CellKey, CellOutcome, Run, Store};
 
 use crate::progress::{Observer, Pace, Standing};
 use crate::{LabError, clock};
@@ -54,7 +54,10 @@ pub(crate) fn measure_all(
         let started = Instant::now();
         let Some(cell) = measure(key)? else { return Ok(Ended::Interrupted) };
         store.add_cell(&run.id, &cell)?;
-        pace.finished(takes(key), started.elapsed());
+        // A cell that failed took what it took to fail, which says nothing about those that will not.
+        if matches!(cell.outcome, CellOutcome::Measured { .. }) {
+            pace.finished(takes(key), started.elapsed());
+        }
         observer.cell_finished(&cell, standing(done + 1, &pace));
     }
     if run.ended_unix_ms.is_none() {
@@ -68,7 +71,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeMap;
 
-    use weir_results::{CellOutcome, Manifest, Measurement, SCHEMA_VERSION, StoreError, Thresholds};
+    use weir_results::{Manifest, Measurement, SCHEMA_VERSION, StoreError, Thresholds};
 
     use super::*;
 

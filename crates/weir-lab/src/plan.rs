@@ -9,10 +9,10 @@ use crate::scenario::{Load, Scenario};
 
 /// What a cell takes beyond its loads: starting, getting ready, stopping. Measured on a host with two cores;
 /// a run corrects its own estimate as cells finish.
-const CELL_OVERHEAD: Duration = Duration::from_millis(700);
+const CELL_OVERHEAD: Duration = Duration::from_millis(250);
 
 /// What a load takes beyond its phases: starting the generator, draining, settling of counters.
-const LOAD_OVERHEAD: Duration = Duration::from_millis(250);
+const LOAD_OVERHEAD: Duration = Duration::from_millis(100);
 
 /// The cells of a run in their order.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use weir_results::{Cell, CellKey, CellOutcome, Part, Role, Run, SCHEMA_VERSION, Store};
@@ -22,7 +23,7 @@ pub struct Bench<'a> {
     /// weir's own program, which is origin and generator too.
     pub weir: &'a Binary,
     /// Set from outside to stop the run.
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Arc<AtomicBool>,
     /// Who watches.
     pub observer: &'a dyn Observer,
 }
@@ -110,7 +111,9 @@ pub fn execute(
     if cells::pending(run, store)?.is_empty() {
         return measure_all(run, store, bench.stop, bench.observer, |_| Default::default(), |_| Ok(None));
     }
-    let rig = Rig::open(&run.id)?;
+    let mut rig = Rig::open(&run.id)?;
+    rig.give_up_on(Arc::clone(bench.stop));
+    let rig = rig;
     let ports = Ports::new();
     let lab = Lab {
         rig: &rig,

@@ -28,7 +28,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     } else if runs.is_empty() {
         println!("no runs yet; `weir run quickstart` makes one");
     } else {
-        println!("{}", table(&runs));
+        println!("{}", table(&runs).trim_fmt());
     }
     Ok(Exit::Good)
 }

@@ -115,7 +115,11 @@ impl Drop for Bar {
 /// A cell's key figures in one line.
 fn figures(cell: &Cell) -> String {
     match &cell.outcome {
-        CellOutcome::Failed { cause, message, .. } => format!("FAILED ({cause}): {message}"),
+        CellOutcome::Failed { cause, message, log_tail, .. } => {
+            let last = log_tail.lines().rev().find(|line| !line.trim().is_empty());
+            let last = last.map(|line| format!(" ({})", line.trim())).unwrap_or_default();
+            format!("FAILED, {cause}: {message}{last}")
+        }
         CellOutcome::Measured { measurements } => {
             measurements.iter().map(load_figures).collect::<Vec<_>>().join(" | ")
         }
