@@ -317,6 +317,7 @@ impl Flow {
     pub(crate) fn finish(mut self, now_ns: u64) -> FlowReport {
         self.recorder.advance(now_ns, &self.timeline);
         self.drop_expired(now_ns);
+        self.time_out(now_ns, &mut Vec::new());
         for slot in 0..self.slots.len() {
             if let State::Busy(request) = self.slots[slot].state {
                 let books = self.books(self.timeline.phase(request.arrival.intended_ns));

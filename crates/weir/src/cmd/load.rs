@@ -22,13 +22,13 @@ pub(crate) struct Args {
     /// Where the requests go: http://HOST[:PORT]/PATH
     url: String,
     /// Connections, over all workers
-    #[arg(short = 'c', long, default_value_t = 32, value_name = "N")]
+    #[arg(short = 'c', long, default_value_t = 32, value_name = "N", allow_negative_numbers = true)]
     connections: u32,
     /// Length of the measurement [default: 10s]
     #[arg(short = 'd', long, value_name = "TIME", conflicts_with = "requests")]
     duration: Option<Time>,
     /// Number of requests, in place of a duration
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
     requests: Option<u64>,
     /// Open loop: so many arrivals a second, whatever the answers do (5000/s); without it each
     /// connection sends when it has been answered
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "0s", value_name = "TIME")]
     warmup: Time,
     /// Worker threads [default: half of the CPUs, so that the server has the other half]
-    #[arg(short = 'w', long, value_name = "N")]
+    #[arg(short = 'w', long, value_name = "N", allow_negative_numbers = true)]
     workers: Option<u32>,
     /// Time-out of a request, from its intended start
     #[arg(long, default_value = "10s", value_name = "TIME")]

@@ -74,7 +74,7 @@ impl Progress for Live {
     fn second(&self, second: &LoadSecond) {
         match self.mode {
             Mode::Overwrite => write_stderr(&format!("\r\x1b[K{}", self.line(second))),
-            Mode::Plain if (second.t_s + second.length_s) as u64 % PLAIN_EVERY_S == 0 => {
+            Mode::Plain if ((second.t_s + second.length_s) as u64).is_multiple_of(PLAIN_EVERY_S) => {
                 write_stderr(&format!("{}\n", self.line(second)));
             }
             Mode::Plain | Mode::Silent => {}
@@ -268,7 +268,7 @@ fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::new();
     for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

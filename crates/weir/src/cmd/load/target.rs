@@ -22,6 +22,9 @@ impl Target {
         if !url.contains("://") {
             return wrong("the URL has no scheme", &format!("write http://{}", url.trim_start_matches('/')));
         }
+        if url.ends_with("://") {
+            return wrong("the URL has no host", "write it as http://HOST[:PORT]/PATH");
+        }
         let uri: Uri = match url.parse() {
             Ok(uri) => uri,
             Err(error) => return wrong(&error.to_string(), "write it as http://HOST[:PORT]/PATH"),
