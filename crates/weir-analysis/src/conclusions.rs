@@ -7,7 +7,7 @@ use weir_results::{ArrivalModel, BoundBy};
 
 use crate::figure::Figure;
 use crate::objective::Met;
-use crate::quantity::{bytes, number, percent, rate, time_ns};
+use crate::quantity::{bytes, number, percent, range, rate, time_ns};
 use crate::reasons::reason_name;
 use crate::summary::{Point, Row};
 
@@ -76,27 +76,27 @@ fn compare(point: &Point, comparison: &Comparison) -> Option<String> {
     ranked.sort_by(|a, b| if comparison.most { b.2.total_cmp(&a.2) } else { a.2.total_cmp(&b.2) });
     let (first, rest) = ranked.split_first()?;
     let said = |(row, figure, _): &(&Row, &Figure, f64)| {
-        format!("{} with {}", row.gateway, with_interval(figure, comparison.format))
+        format!("{} ({})", row.gateway, with_interval(figure, comparison.format))
     };
-    let alike: Vec<_> = rest.iter().filter(|other| first.1.overlaps(other.1) != Some(false)).collect();
-    let apart: Vec<_> = rest.iter().filter(|other| first.1.overlaps(other.1) == Some(false)).collect();
+    let overlapping = |other: &&(&Row, &Figure, f64)| first.1.overlaps(other.1) != Some(false);
+    let (alike, apart): (Vec<_>, Vec<_>) = rest.iter().partition(overlapping);
     let mut sentence = if alike.is_empty() {
         format!("{} {}: {}", first.0.gateway, comparison.verb, with_interval(first.1, comparison.format))
     } else {
         let names: Vec<String> =
-            std::iter::once(said(first)).chain(alike.iter().map(|other| said(other))).collect();
-        let overlap = "their intervals overlap: this run does not tell them apart";
-        format!("{} {}, and {overlap}", join(&names), comparison.verb)
+            std::iter::once(said(first)).chain(alike.iter().copied().map(said)).collect();
+        format!(
+            "{} {}; their intervals overlap, so this run does not tell them apart",
+            join(&names),
+            comparison.verb
+        )
     };
     if !apart.is_empty() {
         let others: Vec<String> =
-            apart.iter().map(|other| format!("{}, {}", said(other), ratio(other.2, first.2))).collect();
-        let none = if apart.len() == 1 { "its interval does not" } else { "their intervals do not" };
-        sentence.push_str(&format!(
-            "; {} ({none} overlap with that of {})",
-            others.join("; "),
-            first.0.gateway
-        ));
+            apart.iter().map(|other| format!("{} {}", other.0.gateway, ratio(other.2, first.2))).collect();
+        let whose = if apart.len() == 1 { "whose interval does" } else { "whose intervals do" };
+        let of = if alike.is_empty() { "that".to_owned() } else { format!("{}'s", first.0.gateway) };
+        sentence.push_str(&format!(". Of {of}: {}, {whose} not overlap with it", others.join(", ")));
     }
     sentence.push('.');
     Some(sentence)
@@ -227,15 +227,15 @@ fn left_out(point: &Point) -> Option<String> {
 fn with_interval(figure: &Figure, format: fn(f64) -> String) -> String {
     let mean = figure.mean.map_or_else(|| "n/a".to_owned(), format);
     match figure.interval {
-        Some([low, high]) => format!("{mean} [{} .. {}]", format(low), format(high)),
+        Some([low, high]) => format!("{mean} [{}]", range(&mean, &format(low), &format(high))),
         None => mean,
     }
 }
 
-/// `83.1 % of it`, `2.40 times it`.
+/// `83.1 %`, `2.40 times`.
 fn ratio(value: f64, of: f64) -> String {
     let ratio = value / of;
-    if ratio >= 1.0 { format!("{} times that", number(ratio)) } else { format!("{} of that", percent(ratio)) }
+    if ratio >= 1.0 { format!("{} times", number(ratio)) } else { percent(ratio) }
 }
 
 fn join(names: &[String]) -> String {

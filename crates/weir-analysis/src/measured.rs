@@ -130,7 +130,7 @@ impl<'a> Repeats<'a> {
             cpu_cores: of_data(|usage| Some(usage.cpu_cores)),
             cpu_share_of_limit: of_data(|usage| usage.cpu_share_of_limit),
             cpu_us_per_request: figure(Metric::Cpu, &|repeat| repeat.measurement.cpu_us_per_request.into())
-                .headline_if(!is_direct),
+                .headline_if(!is_direct && self.at_its_load_point()),
             memory_bytes_mean: of_data(|usage| usage.memory_bytes_mean.map(|bytes| bytes as f64)),
             memory_bytes_peak: of_data(|usage| usage.memory_bytes_peak.map(|bytes| bytes as f64))
                 .headline_if(!is_direct),
@@ -140,6 +140,12 @@ impl<'a> Repeats<'a> {
             objective: Vec::new(),
             parts: self.parts(),
         }
+    }
+
+    /// Whether every repeat carried the load that the cell is named after. An overloaded gateway did not, so
+    /// its CPU time per request is valid, and is not compared with that of others at the asked rate.
+    fn at_its_load_point(&self) -> bool {
+        self.iter().all(|repeat| !repeat.reasons(Metric::Latency).contains(&Reason::Overloaded))
     }
 
     fn repeated(&self, metric: Metric, of: &dyn Fn(&Repeat<'_>) -> Sample) -> Vec<Repeated> {

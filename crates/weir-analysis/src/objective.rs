@@ -86,7 +86,8 @@ fn result(
 
 /// A valid figure is compared; a gateway that does not carry the load misses; the rest cannot say.
 fn overloaded_is_missed(repeated: &Repeated, limit: f64) -> Option<bool> {
-    if repeated.reasons == [Reason::Overloaded] {
+    let own = |reason: &Reason| matches!(reason, Reason::Overloaded | Reason::Throttled | Reason::Errors);
+    if repeated.reasons.contains(&Reason::Overloaded) && repeated.reasons.iter().all(own) {
         return Some(false);
     }
     if !repeated.reasons.is_empty() {
@@ -125,6 +126,7 @@ mod tests {
         check(Sample::Value(20.1), &[], Some(false));
         check(Sample::BeyondTimeout, &[], Some(false));
         check(Sample::Value(1.0), &[Reason::Overloaded], Some(false));
+        check(Sample::Value(1.0), &[Reason::Overloaded, Reason::Throttled], Some(false));
         check(Sample::Value(1.0), &[Reason::Overloaded, Reason::HostDisturbed], None);
         check(Sample::Value(1.0), &[Reason::Throttled], None);
         check(Sample::Missing, &[], None);

@@ -73,6 +73,21 @@ pub fn percent(share: f64) -> String {
     format!("{} %", number(percent))
 }
 
+/// Both ends of an interval; their unit is left out where it is that of the mean.
+pub fn range(mean: &str, low: &str, high: &str) -> String {
+    let split = |text: &str| {
+        let end = text.rfind(|c: char| c.is_ascii_digit()).map_or(0, |place| place + 1);
+        (text[..end].to_owned(), text[end..].to_owned())
+    };
+    let ((_, unit), (low_number, low_unit), (high_number, high_unit)) =
+        (split(mean), split(low), split(high));
+    if unit == low_unit && unit == high_unit {
+        format!("{low_number} .. {high_number}")
+    } else {
+        format!("{low} .. {high}")
+    }
+}
+
 /// Cores: `0.497`.
 pub fn cores(value: f64) -> String {
     number(value)
@@ -111,5 +126,12 @@ mod tests {
         assert_eq!(percent(0.992), "99.2 %");
         assert_eq!(percent(0.99996), "99.996 %");
         assert_eq!(rate(5_000.0), "5,000/s");
+    }
+
+    #[test]
+    fn an_interval_repeats_its_unit_only_where_it_differs() {
+        assert_eq!(range("10.0 µs", "9.50 µs", "11.0 µs"), "9.50 .. 11.0");
+        assert_eq!(range("998 µs", "950 µs", "1.05 ms"), "950 µs .. 1.05 ms");
+        assert_eq!(range("52,031/s", "51,000/s", "53,000/s"), "51,000 .. 53,000");
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn csv(cells: &[Cell]) -> String {
     let columns = columns(&rows);
     let mut text = columns.iter().map(|column| quoted(column)).collect::<Vec<_>>().join(",");
     text.push('\n');
-    for row in &rows {
+    for Row { values: row, .. } in &rows {
         let value = |column: &String| {
             let found = row.iter().find(|(path, _)| path == column);
             quoted(found.map_or("", |(_, value)| value.as_str()))
@@ -32,11 +32,15 @@ pub(crate) fn csv(cells: &[Cell]) -> String {
     text
 }
 
-/// Paths and values, in the order of the schema.
-type Row = Vec<(String, String)>;
+/// Paths and values, in the order of the schema, and the paths at which it has objects.
+#[derive(Clone, Debug, Default)]
+struct Row {
+    values: Vec<(String, String)>,
+    objects: Vec<String>,
+}
 
 fn rows(cell: &Cell) -> Vec<Row> {
-    let mut of_cell = Row::new();
+    let mut of_cell = Row::default();
     flatten("key", &json(&cell.key), &mut of_cell);
     flatten("started_unix_ms", &json(&cell.started_unix_ms), &mut of_cell);
     flatten("ended_unix_ms", &json(&cell.ended_unix_ms), &mut of_cell);
@@ -46,7 +50,7 @@ fn rows(cell: &Cell) -> Vec<Row> {
             vec![of_cell]
         }
         CellOutcome::Measured { measurements } => {
-            of_cell.push(("outcome_kind".into(), "measured".into()));
+            of_cell.values.push(("outcome_kind".into(), "measured".into()));
             let of_load = |measurement| {
                 let mut row = of_cell.clone();
                 flatten("", &json(measurement), &mut row);
@@ -67,8 +71,11 @@ fn flatten(path: &str, value: &Value, row: &mut Row) {
     }
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}_{name}") };
     match value {
-        Value::Object(fields) => fields.iter().for_each(|(name, value)| flatten(&below(name), value, row)),
-        other => row.push((path.to_owned(), scalar(other))),
+        Value::Object(fields) => {
+            row.objects.push(path.to_owned());
+            fields.iter().for_each(|(name, value)| flatten(&below(name), value, row));
+        }
+        other => row.values.push((path.to_owned(), scalar(other))),
     }
 }
 
@@ -87,7 +94,7 @@ fn columns(rows: &[Row]) -> Vec<String> {
     let mut columns: Vec<String> = Vec::new();
     for row in rows {
         let mut place = 0;
-        for (path, _) in row {
+        for (path, _) in &row.values {
             match columns.iter().position(|known| known == path) {
                 Some(known) => place = known + 1,
                 None => {
@@ -97,10 +104,9 @@ fn columns(rows: &[Row]) -> Vec<String> {
             }
         }
     }
-    // A null where other rows have an object is told by that object's empty columns.
-    let is_parent = |path: &str| columns.iter().any(|other| other.starts_with(&format!("{path}_")));
-    let is_empty = |path: &str| rows.iter().flatten().all(|(known, value)| known != path || value.is_empty());
-    columns.iter().filter(|path| !(is_parent(path) && is_empty(path))).cloned().collect()
+    // A null where another row has an object is told by that object's columns, which are empty there.
+    columns.retain(|path| !rows.iter().any(|row| row.objects.contains(path)));
+    columns
 }
 
 fn quoted(value: &str) -> String {
@@ -124,12 +130,15 @@ mod tests {
 
     #[test]
     fn columns_keep_the_order_of_the_schema_whichever_row_comes_first() {
-        let row =
-            |paths: &[(&str, &str)]| paths.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect();
-        let rows: Vec<Row> = vec![
-            row(&[("a", "1"), ("late", ""), ("z", "1")]),
-            row(&[("a", "1"), ("late_p50", "5"), ("late_p99", "6"), ("z", "1")]),
-        ];
-        assert_eq!(columns(&rows), ["a", "late_p50", "late_p99", "z"]);
+        let flat = |value: Value| {
+            let mut row = Row::default();
+            flatten("", &value, &mut row);
+            row
+        };
+        let closed = flat(serde_json::json!({ "a": 1, "late": null, "late_n": null, "z": 1 }));
+        let open =
+            flat(serde_json::json!({ "a": 1, "late": { "p50": 5, "p99": 6 }, "late_n": null, "z": 1 }));
+        assert_eq!(columns(&[closed.clone(), open]), ["a", "late_p50", "late_p99", "late_n", "z"]);
+        assert_eq!(columns(&[closed]), ["a", "late", "late_n", "z"]);
     }
 }

@@ -1,0 +1,139 @@
+//! Snapshots of every format.
+
+use weir_analysis::{Summary, summarize};
+use weir_results::{Cell, Run};
+
+use crate::fixture::{self, Scene};
+
+fn made(scene: Scene, cpus: &[f64]) -> (Run, Vec<Cell>, Summary) {
+    let (run, cells) = fixture::run(scene, cpus);
+    let summary = summarize(&run, &cells);
+    (run, cells, summary)
+}
+
+fn terminal(scene: Scene, width: usize, color: bool) -> String {
+    let (run, cells, summary) = made(scene, &[0.5]);
+    weir_report::terminal(&run, &cells, &summary, width, color)
+}
+
+/// The page without its style, its scripts and its data.
+fn skeleton(page: &str) -> String {
+    let mut out = String::new();
+    let mut rest = page;
+    while let Some(start) = ["<script", "<style"].iter().filter_map(|tag| rest.find(tag)).min() {
+        let (before, element) = rest.split_at(start);
+        let open = element.find('>').expect("a tag") + 1;
+        let end = if element.starts_with("<script") { "</script>" } else { "</style>" };
+        let close = element.find(end).expect("an end tag");
+        out.push_str(before);
+        out.push_str(&element[..open]);
+        out.push('…');
+        out.push_str(end);
+        rest = &element[close + end.len()..];
+    }
+    out + rest
+}
+
+#[test]
+fn a_mixed_run_on_a_wide_terminal() {
+    insta::assert_snapshot!(terminal(Scene::Mixed, 140, false));
+}
+
+#[test]
+fn a_good_run_on_a_narrow_terminal() {
+    insta::assert_snapshot!(terminal(Scene::Good, 80, false));
+}
+
+#[test]
+fn a_single_repeat_on_a_terminal() {
+    insta::assert_snapshot!(terminal(Scene::Single, 110, false));
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for (scene, width) in [(Scene::Mixed, 80), (Scene::Good, 90), (Scene::Mixed, 200)] {
+        for line in terminal(scene, width, false).lines() {
+            assert!(line.chars().count() <= width, "{} > {width}: {line}", line.chars().count());
+        }
+    }
+}
+
+#[test]
+fn escape_sequences_are_for_terminals_that_take_them() {
+    assert!(!terminal(Scene::Mixed, 100, false).contains('\u{1b}'));
+    assert!(terminal(Scene::Mixed, 100, true).contains("\u{1b}[1;31m8 of 16 headline figures count"));
+}
+
+#[test]
+fn a_mixed_run_as_markdown() {
+    let (run, cells, summary) = made(Scene::Mixed, &[0.5]);
+    insta::assert_snapshot!(weir_report::markdown(&run, &cells, &summary));
+}
+
+#[test]
+fn a_run_over_an_axis_as_markdown() {
+    let (run, cells, summary) = made(Scene::Good, &[0.25, 1.0]);
+    let text = weir_report::markdown(&run, &cells, &summary);
+    let headings: Vec<&str> =
+        text.lines().filter(|line| line.starts_with('#') || line.starts_with("**")).collect();
+    insta::assert_snapshot!(headings.join("\n"));
+}
+
+#[test]
+fn a_mixed_run_as_csv() {
+    let (_, cells, _) = made(Scene::Mixed, &[0.5]);
+    let text = weir_report::csv(&cells);
+    let lines: Vec<&str> = text.lines().collect();
+    let columns: Vec<&str> = lines[0].split(',').collect();
+    insta::assert_snapshot!("csv_columns", columns.join("\n"));
+    let loads =
+        cells.iter().map(|cell| if cell.key.gateway == "haproxy" && cell.key.repeat == 2 { 1 } else { 2 });
+    assert_eq!(lines.len(), 1 + loads.sum::<usize>(), "a row per load of each cell, and one per failed cell");
+
+    let row = |line: usize, column: &str| {
+        let place =
+            columns.iter().position(|known| *known == column).unwrap_or_else(|| panic!("no column {column}"));
+        lines[line].split(',').nth(place).unwrap().to_owned()
+    };
+    // Cell 1 is weir; its second load is open.
+    assert_eq!(row(1, "key_gateway"), "weir");
+    assert_eq!((row(1, "load"), row(2, "load")), ("full".into(), "tail".into()));
+    assert_eq!(row(1, "record_result_lateness_ns_p99"), "", "a closed load has no lateness");
+    assert!(row(2, "record_result_lateness_ns_p99").parse::<u64>().is_ok());
+    assert_eq!(row(1, "judgement_verdicts_latency"), "throttled");
+    assert_eq!(row(1, "judgement_bound_by"), "gateway");
+    // Cell 2 is envoy, overloaded: the quantile among the unanswered is empty, not zero.
+    assert_eq!(
+        (row(4, "key_gateway"), row(4, "record_result_latency_ns_p99")),
+        ("envoy".into(), String::new())
+    );
+    assert_eq!(row(4, "record_result_requests_timed_out"), "8200");
+}
+
+#[test]
+fn the_skeleton_of_the_page() {
+    let (run, cells, summary) = made(Scene::Mixed, &[0.5]);
+    insta::assert_snapshot!(skeleton(&weir_report::html(&run, &cells, &summary).unwrap()));
+}
+
+#[test]
+fn the_picture_of_the_headlines() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, cells, summary) = made(Scene::Mixed, &[0.5]);
+    let written = weir_report::write(&run, &cells, &summary, dir.path()).unwrap();
+    insta::assert_snapshot!(std::fs::read_to_string(written.picture.unwrap()).unwrap());
+    let markdown = std::fs::read_to_string(written.markdown).unwrap();
+    assert!(markdown.contains("![side-by-side compared](comparison.svg)"));
+}
+
+#[test]
+fn a_run_in_which_nothing_was_measured_has_a_report() {
+    let (mut run, _) = fixture::run(Scene::Single, &[0.5]);
+    run.ended_unix_ms = None;
+    let summary = summarize(&run, &[]);
+    let dir = tempfile::tempdir().unwrap();
+    let written = weir_report::write(&run, &[], &summary, dir.path()).unwrap();
+    assert_eq!(written.picture, None);
+    let text = weir_report::terminal(&run, &[], &summary, 100, false);
+    assert!(text.contains("no gateway was measured"), "{text}");
+}

@@ -1,0 +1,5 @@
+//! Every format of a report, from a run that never happened.
+
+mod fixture;
+mod formats;
+mod offline;

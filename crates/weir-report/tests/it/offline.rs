@@ -1,0 +1,63 @@
+//! The page opens offline and cannot be made to run what stands in the data.
+
+use weir_analysis::summarize;
+
+use crate::fixture::{self, Scene};
+
+/// The page without its chart library.
+fn page(change: impl Fn(&mut weir_results::Run, &mut [weir_results::Cell])) -> String {
+    let (mut run, mut cells) = fixture::run(Scene::Mixed, &[0.5]);
+    change(&mut run, &mut cells);
+    let summary = summarize(&run, &cells);
+    let page = weir_report::html(&run, &cells, &summary).expect("a page");
+    let start = page.find("<script>").expect("the library");
+    let end = start + page[start..].find("</script>").expect("its end");
+    format!("{}{}", &page[..start], &page[end..])
+}
+
+#[test]
+fn nothing_is_loaded_from_anywhere() {
+    let page = page(|_, _| {});
+    for loads in [
+        "src=",
+        "href=",
+        "url(",
+        "@import",
+        "http://",
+        "https://",
+        "fetch(",
+        "XMLHttpRequest",
+        "<link",
+        "<iframe",
+    ] {
+        assert!(!page.contains(loads), "the page has {loads}");
+    }
+    assert!(page.contains("default-src 'none'"), "and its policy forbids it");
+}
+
+#[test]
+fn data_is_no_markup() {
+    let evil = "</script><img src=x onerror=alert(1)>";
+    let page = page(|run, cells| {
+        run.question = evil.into();
+        run.name = evil.into();
+        for cell in cells.iter_mut().filter(|cell| cell.key.gateway == "nginx") {
+            cell.key.gateway = evil.into();
+            cell.unequal = vec![evil.into()];
+        }
+        for key in run.plan.iter_mut().filter(|key| key.gateway == "nginx") {
+            key.gateway = evil.into();
+        }
+    });
+    assert!(!page.contains("<img"), "an element out of the data");
+    assert_eq!(
+        page.matches("</script>").count(),
+        3,
+        "the data island, the library and the page's own script end once each"
+    );
+}
+
+#[test]
+fn the_same_run_gives_the_same_page() {
+    assert_eq!(page(|_, _| {}), page(|_, _| {}));
+}
