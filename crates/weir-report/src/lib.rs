@@ -45,6 +45,17 @@ pub fn html(run: &Run, cells: &[Cell], summary: &Summary) -> io::Result<String> 
     html::draw(&report, run, cells, summary, &html::plotly_js()).map_err(io::Error::other)
 }
 
+/// A format that is a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// `report.html`
+    Html,
+    /// `report.md`, with `comparison.svg` beside it where something was measured
+    Markdown,
+    /// `cells.csv`
+    Csv,
+}
+
 /// Files that were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
@@ -54,28 +65,47 @@ pub struct Written {
     pub markdown: PathBuf,
     /// `cells.csv`
     pub csv: PathBuf,
-    /// `comparison.svg`, where something was measured
-    pub picture: Option<PathBuf>,
 }
 
-/// Writes `report.html`, `report.md`, `cells.csv` and `comparison.svg` into `dir`, which is made where it is missing.
+/// Writes every file format into `dir`, which is made where it is missing.
 ///
 /// # Errors
 /// When the directory cannot be made or a file cannot be written.
 pub fn write(run: &Run, cells: &[Cell], summary: &Summary, dir: &Path) -> io::Result<Written> {
+    let put = |format| write_only(format, run, cells, summary, dir);
+    Ok(Written {
+        html: put(FileFormat::Html)?,
+        markdown: put(FileFormat::Markdown)?,
+        csv: put(FileFormat::Csv)?,
+    })
+}
+
+/// Writes one file format into `dir`, which is made where it is missing, and gives the file's path.
+///
+/// # Errors
+/// When the directory cannot be made or the file cannot be written.
+pub fn write_only(
+    format: FileFormat,
+    run: &Run,
+    cells: &[Cell],
+    summary: &Summary,
+    dir: &Path,
+) -> io::Result<PathBuf> {
     std::fs::create_dir_all(dir)?;
-    let report = build::build(run, cells, summary);
-    let page = html::draw(&report, run, cells, summary, &html::plotly_js()).map_err(io::Error::other)?;
     let put = |name: &str, text: &str| {
         let path = dir.join(name);
         std::fs::write(&path, text).map(|()| path)
     };
-    let picture = svg::picture(summary);
-    let shown = picture.is_some().then_some("comparison.svg");
-    Ok(Written {
-        html: put("report.html", &page)?,
-        markdown: put("report.md", &markdown::draw(&report, shown))?,
-        csv: put("cells.csv", &csv::csv(cells))?,
-        picture: picture.map(|svg| put("comparison.svg", &svg)).transpose()?,
-    })
+    match format {
+        FileFormat::Html => put("report.html", &html(run, cells, summary)?),
+        FileFormat::Csv => put("cells.csv", &csv(cells)),
+        FileFormat::Markdown => {
+            let picture = svg::picture(summary);
+            if let Some(picture) = &picture {
+                put("comparison.svg", picture)?;
+            }
+            let shown = picture.is_some().then_some("comparison.svg");
+            put("report.md", &markdown::draw(&build::build(run, cells, summary), shown))
+        }
+    }
 }

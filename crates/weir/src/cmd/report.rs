@@ -1,12 +1,128 @@
-//! `weir report`.
+//! `weir report`: what a stored run says, printed and written; `weir run` ends with the same.
 
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use weir_analysis::{Summary, summarize};
+use weir_report::FileFormat;
+use weir_results::{Cell, Run, Store};
+
+use super::database::Database;
 use crate::failure::{Exit, Failure};
+
+/// Columns of a table where standard output is no terminal.
+const WIDTH: usize = 110;
 
 /// Arguments of `weir report`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {
+    /// The run: its id, a unique prefix of it, or `last`
+    #[arg(default_value = "last")]
+    run: String,
+    #[command(flatten)]
+    database: Database,
+    /// Where the reports go [default: ./weir-results/RUN]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Only this format; may be given again [default: all]
+    #[arg(long = "format", value_name = "FORMAT", value_enum)]
+    formats: Vec<Format>,
+    /// Print JSON: the run, its cells and their summary
+    #[arg(long, conflicts_with = "formats")]
+    json: bool,
+}
 
-/// Runs it.
-pub fn run(_args: Args) -> Result<Exit, Failure> {
-    Ok(Exit::Good)
+/// A format of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Tables on standard output
+    Terminal,
+    /// report.html, one page that opens offline
+    Html,
+    /// report.md, with comparison.svg
+    Md,
+    /// cells.csv
+    Csv,
+}
+
+impl Format {
+    /// Every format.
+    pub(super) const ALL: &[Self] = &[Self::Terminal, Self::Html, Self::Md, Self::Csv];
+}
+
+/// What to print and write of a run.
+pub(super) struct Wanted<'a> {
+    pub(super) out: Option<&'a Path>,
+    pub(super) formats: &'a [Format],
+    pub(super) json: bool,
+}
+
+/// The JSON of `weir report --json` and `weir run --json`.
+#[derive(Serialize)]
+struct Document<'a> {
+    run: &'a Run,
+    cells: &'a [Cell],
+    summary: &'a Summary,
+}
+
+/// Prints and writes the reports of a stored run.
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    let store = args.database.open()?;
+    let id = store.find(&args.run)?;
+    let formats = match args.formats.as_slice() {
+        [] => Format::ALL,
+        asked => asked,
+    };
+    tell(&store, &id, &Wanted { out: args.out.as_deref(), formats, json: args.json })
+}
+
+/// Prints and writes what the run `id` says; the exit code says whether its result is good.
+pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit, Failure> {
+    let run = store.run(id)?;
+    let cells = store.cells(id)?;
+    let summary = summarize(&run, &cells);
+    if wanted.json {
+        let document = Document { run: &run, cells: &cells, summary: &summary };
+        println!("{}", serde_json::to_string(&document).expect("results are a tree of plain values"));
+    } else if wanted.formats.contains(&Format::Terminal) {
+        println!("{}", weir_report::terminal(&run, &cells, &summary, width(), color()));
+    }
+    let say = |line: String| if wanted.json { eprintln!("{line}") } else { println!("{line}") };
+    let dir = wanted.out.map_or_else(|| PathBuf::from("weir-results").join(id), Path::to_path_buf);
+    for format in wanted.formats.iter().filter_map(|format| file_format(*format)) {
+        let written = weir_report::write_only(format, &run, &cells, &summary, &dir).map_err(|error| {
+            let remedy =
+                format!("the run is kept: `weir report {id} --out DIR` writes its reports elsewhere");
+            Failure::environment(format!("{}: the reports cannot be written: {error}", dir.display()), remedy)
+        })?;
+        say(written.display().to_string());
+    }
+    say(format!("run {id}, kept in {}", store.path().display()));
+    match summary.problems() {
+        [] => Ok(Exit::Good),
+        problems => {
+            for problem in problems {
+                eprintln!("bad: {problem}");
+            }
+            Ok(Exit::BadResult)
+        }
+    }
+}
+
+fn file_format(format: Format) -> Option<FileFormat> {
+    match format {
+        Format::Terminal => None,
+        Format::Html => Some(FileFormat::Html),
+        Format::Md => Some(FileFormat::Markdown),
+        Format::Csv => Some(FileFormat::Csv),
+    }
+}
+
+fn width() -> usize {
+    terminal_size::terminal_size().map_or(WIDTH, |(width, _)| usize::from(width.0))
+}
+
+fn color() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -1,6 +1,5 @@
 //! `weir run`: a scenario from its text to its report.
 
-mod outcome;
 mod plan;
 mod progress;
 
@@ -15,6 +14,7 @@ use weir_results::{Run, Store};
 use weir_rig::{Binary, Drivers};
 
 use super::database::Database;
+use super::report::{Format, Wanted, tell};
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir run`.
@@ -144,7 +144,10 @@ fn go(
             eprintln!("interrupted: {kept} of {} cells are kept; {}", run.plan.len(), how_to_resume());
             Ok(Exit::Interrupted)
         }
-        Ok(Ended::Finished) => outcome::report(store, &run.id, args.out.as_deref(), args.json),
+        Ok(Ended::Finished) => {
+            let wanted = Wanted { out: args.out.as_deref(), formats: Format::ALL, json: args.json };
+            tell(store, &run.id, &wanted)
+        }
     }
 }
 
@@ -162,7 +165,10 @@ fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
         .and_then(|_| flag::register(SIGINT, Arc::clone(&stop)))
         .and_then(|_| flag::register(SIGTERM, Arc::clone(&stop)));
     registered.map_err(|error| {
-        Failure::environment(format!("signals cannot be caught: {error}"), "report this: it works on any Linux")
+        Failure::environment(
+            format!("signals cannot be caught: {error}"),
+            "report this: it works on any Linux",
+        )
     })?;
     Ok(stop)
 }
