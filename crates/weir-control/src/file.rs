@@ -8,6 +8,10 @@ use std::sync::Arc;
 use weir_config::{Batch, Change, Configuration, Key, Policy, Problem, Resource, State, Table};
 use weir_document::DocumentError;
 
+/// How many problems are told at once. The others may go with these, and to find each one's line takes a look through
+/// the whole file.
+const PROBLEMS_MAX: usize = 10;
+
 /// A configuration file, and what of it is in force.
 #[derive(Debug)]
 pub struct FileSource {
@@ -96,8 +100,15 @@ impl FileSource {
                 Ok(table)
             }
             None => {
-                let placed = |(_, problem): (Key, Problem)| place(&name, &text, problem);
-                Err(SourceError::Problems(applied.refused.into_iter().map(placed).collect()))
+                let more = applied.refused.len().saturating_sub(PROBLEMS_MAX);
+                let told = applied.refused.into_iter().take(PROBLEMS_MAX);
+                let mut problems: Vec<PlacedProblem> =
+                    told.map(|(_, problem)| place(&name, &text, problem)).collect();
+                if more > 0 {
+                    let message = format!("{name}: and {more} more problems like these");
+                    problems.push(PlacedProblem { message, remedy: None });
+                }
+                Err(SourceError::Problems(problems))
             }
         }
     }
@@ -171,6 +182,16 @@ mod tests {
                 "  help: everything has a limit",
             ],
         );
+    }
+
+    #[test]
+    fn a_thousand_problems_are_told_by_ten() {
+        let routes = "{ path: /, backend: x },".repeat(1000);
+        let (_dir, mut source) =
+            file(&GOOD.replace("  - path: /\n    backend: api\n", &format!("  [{routes}]\n")));
+        let lines = source.load().unwrap_err().lines();
+        assert_eq!(lines.len(), 2 * PROBLEMS_MAX + 1);
+        assert!(lines[2 * PROBLEMS_MAX].ends_with("and 990 more problems like these"), "{lines:?}");
     }
 
     #[test]

@@ -9,5 +9,6 @@ mod reload;
 mod requests;
 mod responses;
 mod setup;
+mod storm;
 mod streams;
 mod upgrade;

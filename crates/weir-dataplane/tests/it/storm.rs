@@ -1,0 +1,150 @@
+//! Clients and an origin that misbehave at random, many at once: nothing panics, the books balance, nothing leaks.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::setup::{Origin, Proxy, Served};
+
+const CLIENTS: u64 = 8;
+const CONNECTIONS_EACH: u64 = 60;
+
+/// A small generator of numbers, the same for a seed everywhere.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % end as u64) as usize
+    }
+
+    fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.below(choices.len())]
+    }
+}
+
+const REQUESTS: [&str; 9] = [
+    "GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+    "HEAD /a?b HTTP/1.1\r\nHost: h\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n\r\n",
+    "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
+    "GET /../ HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET / HTTP/1.0\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+];
+
+const RESPONSES: [&str; 9] = [
+    "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+    "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+    "HTTP/1.0 200 OK\r\n\r\nuntil the end",
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nother words",
+    "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ntoo short",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "nonsense\r\n\r\n",
+    "HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n",
+];
+
+/// Answers with any of the responses, perhaps cut, to whatever comes; sooner or later it closes.
+fn misbehave(served: &mut Served) {
+    let mut numbers = Numbers(served.number as u64);
+    let mut chunk = [0; 4096];
+    while served.stream.read(&mut chunk).is_ok_and(|bytes| bytes > 0) {
+        let response = if numbers.below(3) == 0 { numbers.pick(&RESPONSES) } else { RESPONSES[0] };
+        let end = if numbers.below(6) == 0 { numbers.below(response.len()) } else { response.len() };
+        served.send(&response[..end]);
+        match numbers.below(8) {
+            0 => return served.reset(),
+            1 => return,
+            _ if end < response.len() || response != RESPONSES[0] => return,
+            _ => {}
+        }
+    }
+}
+
+/// Sends requests whole, cut, garbled or ahead, and leaves in one of many ways.
+fn client(proxy: std::net::SocketAddr, seed: u64, answered: &AtomicU64) {
+    let mut numbers = Numbers(seed);
+    let mut stream = TcpStream::connect(proxy).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let mut chunk = [0; 4096];
+    for _ in 0..1 + numbers.below(5) {
+        let mut request = numbers.pick(&REQUESTS).as_bytes().to_vec();
+        match numbers.below(6) {
+            0 => request.truncate(numbers.below(request.len())),
+            1 => {
+                let at = numbers.below(request.len());
+                request[at] = numbers.below(256) as u8;
+            }
+            2 => request.extend_from_slice(REQUESTS[0].as_bytes()),
+            _ => {}
+        }
+        let cut = numbers.below(request.len() + 1);
+        for part in [&request[..cut], &request[cut..]] {
+            if stream.write_all(part).is_err() {
+                return;
+            }
+        }
+        if numbers.below(5) > 0 && stream.read(&mut chunk).is_ok_and(|bytes| bytes > 0) {
+            answered.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    if numbers.below(3) == 0 {
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+    }
+}
+
+/// Counts panics on the gateway's threads, which otherwise end no more than a connection.
+fn count_panics() -> Arc<AtomicUsize> {
+    let count = Arc::new(AtomicUsize::new(0));
+    let (counted, former) = (Arc::clone(&count), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |info| {
+        if std::thread::current().name().is_some_and(|name| name.starts_with("weir-")) {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+        former(info);
+    }));
+    count
+}
+
+#[test]
+fn whatever_comes_nothing_panics_and_the_books_balance() {
+    let panics = count_panics();
+    let origin = Origin::start(misbehave);
+    let quick =
+        "timeouts: { head: 100ms, body: 100ms, response: 100ms, write: 100ms, idle: 200ms, upgraded: 100ms }";
+    let proxy = Proxy::to(origin.address, quick);
+    let address = proxy.gateway.addresses()[0];
+    let answered = Arc::new(AtomicU64::new(0));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|number| {
+            let answered = Arc::clone(&answered);
+            std::thread::spawn(move || {
+                for turn in 0..CONNECTIONS_EACH {
+                    client(address, number * CONNECTIONS_EACH + turn, &answered);
+                }
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(|c| c.join().unwrap());
+    proxy.wait_for("the last connection's end", |s| {
+        s.connections.accepted == CLIENTS * CONNECTIONS_EACH && s.connections.open == 0
+    });
+    let stats = proxy.gateway.stats();
+    assert_eq!(panics.load(Ordering::SeqCst), 0);
+    assert!(answered.load(Ordering::Relaxed) > CLIENTS * CONNECTIONS_EACH / 2, "{stats:?}");
+    // Every request is answered, but for those whose client left before.
+    let left = stats.errors["client_closed"] + stats.errors["client_stalled"];
+    assert!(stats.responses <= stats.requests && stats.requests <= stats.responses + left, "{stats:?}");
+    proxy.gateway.drain();
+    assert!(proxy.gateway.join());
+    let open = proxy.gateway.stats().upstream.open;
+    assert_eq!(open.values().sum::<u64>(), 0, "upstream connections end with their worker");
+}
