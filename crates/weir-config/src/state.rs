@@ -9,6 +9,9 @@ use crate::problem::Problem;
 use crate::table::{Conflict, Table};
 use crate::validate;
 
+/// How many routes without a backend are told which name they may have meant.
+const ADVISED_MAX: usize = 16;
+
 /// All resources in force.
 #[derive(Clone, Debug, Default)]
 pub struct State {
@@ -127,8 +130,10 @@ impl State {
         for (name, route) in self.routes.iter().filter(|(_, r)| !self.backends.contains_key(&r.backend)) {
             let changed = before.routes.get(name).is_none_or(|old| old != route);
             if changed {
-                let problem =
-                    validate::no_such_backend(name, route, self.backends.keys().map(String::as_str));
+                // To find the nearest of many names for each of many routes would take minutes.
+                let advised = found.len() < ADVISED_MAX;
+                let names = self.backends.keys().filter(|_| advised).map(String::as_str);
+                let problem = validate::no_such_backend(name, route, names);
                 found.push((Key::Route(name.clone()), problem));
             } else {
                 let message = format!("backend `{}` is still used by {name}", route.backend);

@@ -33,7 +33,7 @@ pub(crate) fn no_such_backend<'n>(key: &str, route: &Route, names: impl Iterator
     let names: Vec<&str> = names.collect();
     match nearest(&route.backend, names.iter().copied()) {
         Some(name) => problem.help(format!("did you mean `{name}`?")),
-        None if names.is_empty() => problem.help("add it under `backends`"),
+        None if names.is_empty() => problem.help("add it under `backends`, or name one that is there"),
         None => problem.help(format!("there are: {}", names[..names.len().min(8)].join(", "))),
     }
 }

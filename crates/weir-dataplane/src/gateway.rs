@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -176,11 +177,13 @@ impl Gateway {
     fn start_worker(&mut self, index: usize, cpu: Option<usize>) -> io::Result<()> {
         let (commands, received) = unbounded_channel();
         let counters = Arc::new(UpstreamCounters::default());
+        let (report, started) = sync_channel(1);
         let options = WorkerOptions { name: format!("weir-{index}"), cpu };
         let (shared, own) = (Arc::clone(&self.shared), Arc::clone(&counters));
         let thread = spawn_worker(options, move || async move {
-            std::rc::Rc::new(Worker::new(index, shared, own)).run(received).await;
+            std::rc::Rc::new(Worker::new(index, shared, own)).run(received, report).await;
         })?;
+        started.recv().map_err(|_| io::Error::other("the worker ended as it started"))??;
         self.workers.push((commands, counters));
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())

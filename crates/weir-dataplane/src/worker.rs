@@ -1,10 +1,12 @@
 //! A worker: one thread that owns everything it touches per request.
 
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::mpsc::SyncSender;
 
 use arc_swap::{ArcSwap, Cache};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -111,9 +113,21 @@ impl Worker {
     }
 
     /// Serves until it was told to drain and has.
-    pub(crate) async fn run(self: Rc<Self>, mut commands: UnboundedReceiver<Command>) {
+    ///
+    /// Whether it can is told to `started` first.
+    pub(crate) async fn run(
+        self: Rc<Self>,
+        mut commands: UnboundedReceiver<Command>,
+        started: SyncSender<io::Result<()>>,
+    ) {
         self.date.refresh();
-        let Ok(timer) = PreciseTimer::new() else { return };
+        let (outcome, timer) = match PreciseTimer::new() {
+            Ok(timer) => (Ok(()), Some(timer)),
+            Err(error) => (Err(error), None),
+        };
+        // Who started it waits for this, or has gone and drops the commands, which ends it too.
+        let _ = started.send(outcome);
+        let Some(timer) = timer else { return };
         let obedient = Rc::clone(&self);
         spawn_local(async move {
             while let Some(command) = commands.recv().await {
@@ -166,7 +180,7 @@ impl Worker {
     }
 
     fn listen(self: &Rc<Self>, id: u64, socket: TcpListener, counters: Arc<ListenerCounters>) {
-        // It can only fail where no memory or no descriptor for the poll is left, which is reported at the start.
+        // It fails only where the kernel has no memory left to watch one more socket.
         let Ok(socket) = tokio::net::TcpListener::from_std(socket) else { return };
         let listening = Rc::new(Listening::new(id, counters));
         self.listenings.borrow_mut().push(Rc::clone(&listening));

@@ -125,6 +125,16 @@ fn a_request_may_come_byte_by_byte() {
 }
 
 #[test]
+fn a_client_may_end_its_side_and_still_be_answered() {
+    let proxy = Proxy::to(Origin::answering(OK).address, "");
+    let mut client = proxy.connect();
+    client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(client.response().body, "ok");
+    assert!(client.is_closed());
+}
+
+#[test]
 fn backends_take_turns() {
     let origins = [Origin::answering(OK), Origin::answering(OK)];
     let proxy = Proxy::with(&format!(
