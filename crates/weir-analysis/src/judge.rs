@@ -7,10 +7,10 @@ use weir_results::{
 use crate::quantity::{cores, count, number, percent, rate, time_ns};
 use crate::reasons::verdicts;
 
-/// In-flight requests and rate x mean latency may differ by this share of it, for the samples are few.
-const IN_FLIGHT_TOLERANCE_SHARE: f64 = 0.25;
+/// In-flight requests and rate x mean latency may differ by this factor: samples are few, and bursts long.
+const IN_FLIGHT_FACTOR: f64 = 1.5;
 /// And by this many requests, for small numbers in flight are coarse.
-const IN_FLIGHT_TOLERANCE: f64 = 2.0;
+const IN_FLIGHT_SLACK: f64 = 3.0;
 /// Above this share of unanswered requests the mean latency leaves out too much to be compared with.
 const IN_FLIGHT_UNANSWERED_MAX: f64 = 0.001;
 
@@ -386,25 +386,24 @@ impl Case<'_> {
     }
 
     /// Little's law: requests in flight are rate x mean latency. In an open loop those that wait for a
-    /// connection may or may not be among the sampled, so either mean is accepted.
+    /// connection may or may not be among the sampled, so anything between both means is accepted.
     fn in_flight(&self) -> Option<String> {
         let result = &self.e.record.result;
         let sampled = self.e.record.generator.in_flight_mean?;
-        let unanswered = result.requests.scheduled.saturating_sub(result.requests.completed);
+        let unanswered = result.requests.unanswered();
         if unanswered as f64 > IN_FLIGHT_UNANSWERED_MAX * result.requests.scheduled as f64 {
             return None;
         }
-        let expected = |mean_ns: Option<f64>| mean_ns.map(|mean_ns| result.rate_per_s * mean_ns / 1e9);
-        let latency = expected(result.latency_ns.mean)?;
-        let near = |expected: f64| {
-            (sampled - expected).abs() <= IN_FLIGHT_TOLERANCE.max(IN_FLIGHT_TOLERANCE_SHARE * expected)
-        };
-        let accepted = near(latency) || expected(result.service_time_ns.mean).is_some_and(near);
-        (!accepted).then(|| {
+        let expected = |mean_ns: f64| result.rate_per_s * mean_ns / 1e9;
+        let by_latency = expected(result.latency_ns.mean?);
+        let by_service = result.service_time_ns.mean.map_or(by_latency, expected);
+        let least = by_latency.min(by_service) / IN_FLIGHT_FACTOR - IN_FLIGHT_SLACK;
+        let most = by_latency.max(by_service) * IN_FLIGHT_FACTOR + IN_FLIGHT_SLACK;
+        (!(least..=most).contains(&sampled)).then(|| {
             format!(
                 "{} requests were in flight by sampling, {} by rate x mean latency",
                 number(sampled),
-                number(latency)
+                number(by_latency)
             )
         })
     }

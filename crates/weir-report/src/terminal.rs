@@ -100,7 +100,7 @@ fn arrange(table: &Table, kept: &[usize], color: bool, width: Option<usize>) -> 
 
 fn cell(entry: &Entry) -> TableCell {
     let mut text = entry.plain();
-    let chips = entry.plain_chips();
+    let chips = entry.chips.iter().map(|chip| chip.text.as_str()).collect::<Vec<_>>().join("\n");
     if !chips.is_empty() {
         text = if text.is_empty() { chips } else { format!("{text}\n{chips}") };
     }

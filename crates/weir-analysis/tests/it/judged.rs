@@ -363,18 +363,24 @@ fn nothing_is_faster_than_the_loopback() {
 
 #[test]
 fn requests_in_flight_are_rate_times_mean_latency_within_the_sampling() {
-    // 20,000/s x 2.2 ms are 44 in flight; a quarter of that is allowed.
-    let sampled = |in_flight: f64| {
+    // 20,000/s x 2.2 ms are 44 in flight; half more and three are allowed.
+    let sampled = |in_flight: f64, service_ns: f64| {
         move |load: &mut Load| {
-            load.record = record(Closed, 20_000, 2_000_000);
+            load.record = record(Open, 20_000, 2_000_000);
             load.counters = agreeing(&load.record);
             load.record.generator.in_flight_mean = Some(in_flight);
+            load.record.result.service_time_ns.mean = Some(service_ns);
         }
     };
-    check(Closed, sampled(44.0), BoundBy::Concurrency, VALID);
-    check(Closed, sampled(54.9), BoundBy::Concurrency, VALID);
-    check(Closed, sampled(55.1), BoundBy::Concurrency, all(&[Reason::Implausible]));
-    check(Closed, sampled(32.9), BoundBy::Concurrency, all(&[Reason::Implausible]));
+    let implausible = all(&[Reason::Implausible]);
+    check(Open, sampled(44.0, 2_200_000.0), BoundBy::Rate, VALID);
+    check(Open, sampled(68.9, 2_200_000.0), BoundBy::Rate, VALID);
+    check(Open, sampled(69.1, 2_200_000.0), BoundBy::Rate, implausible);
+    check(Open, sampled(26.4, 2_200_000.0), BoundBy::Rate, VALID);
+    check(Open, sampled(26.2, 2_200_000.0), BoundBy::Rate, implausible);
+    // Half of the latency is spent waiting for a connection: 22 in flight on the wire.
+    check(Open, sampled(22.0, 1_100_000.0), BoundBy::Rate, VALID);
+    check(Open, sampled(11.6, 1_100_000.0), BoundBy::Rate, implausible);
 }
 
 #[test]

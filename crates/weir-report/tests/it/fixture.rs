@@ -357,7 +357,7 @@ fn series(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Vec<UsageSecond> {
 
 /// `total` times with that median, spread as a lognormal, and a tail that is a little heavier.
 fn lognormal(p50_ns: f64, sigma: f64, total: u64) -> hdrhistogram::Histogram<u64> {
-    const STEPS: u64 = 4_000;
+    const STEPS: u64 = 1_000;
     let mut histogram = new_histogram();
     let mut given = 0;
     for step in 0..STEPS {
