@@ -179,7 +179,8 @@ impl Coordinator<'_> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        let end_ns = builder.phase_end_ns().unwrap_or_else(mono_ns).max(timeline.sustain_ns.min(mono_ns()));
+        // A load that was stopped in its warm-up has an empty phase.
+        let end_ns = builder.phase_end_ns().unwrap_or_else(mono_ns).max(timeline.sustain_ns);
         let now = process_cpu_time();
         let frame = PhaseFrame {
             start_ns: timeline.sustain_ns,

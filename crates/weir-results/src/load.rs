@@ -137,15 +137,17 @@ pub struct LoadResult {
     pub duration_s: f64,
     /// The books of the sustained phase.
     pub requests: Requests,
-    /// Completed per second of the phase.
+    /// Whole responses that came within the phase, per second of it; those of the drain don't count, or the rate
+    /// of an overloaded gateway would be the one asked for.
     pub rate_per_s: f64,
     /// From the intended start (open loop) or the send (closed loop) to the last byte of the response.
     pub latency_ns: TimesNs,
     /// From the actual send to the last byte of the response.
     pub service_time_ns: TimesNs,
-    /// Actual send minus intended start; `None` in closed loop.
+    /// The generator's own lateness: actual send minus intended start, or minus the moment a connection became
+    /// free where the request had to wait for one (that wait stands in the evidence); `None` in closed loop.
     pub lateness_ns: Option<TimesNs>,
-    /// Bytes on the wire.
+    /// Bytes on the wire, written and read within the phase.
     pub bytes: Bytes,
     /// Completed responses by status code.
     pub status: BTreeMap<String, u64>,

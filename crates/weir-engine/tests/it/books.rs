@@ -95,3 +95,15 @@ fn what_cannot_be_driven_is_an_error_that_names_its_place() {
     );
     assert!(said(|spec| spec.connections = 999_999).contains("999999 connections need"));
 }
+
+#[test]
+fn a_load_stopped_in_its_warm_up_has_an_empty_phase() {
+    let peer = Peer::start(|s, _| say(s, OK));
+    for mut spec in [open(peer.address, 1_000.0, 1_000 * MS), closed(peer.address, 10)] {
+        spec.warmup_ns = 600_000 * MS;
+        let record = run(&spec, &(), &AtomicBool::new(true)).unwrap();
+        check(&spec, &record);
+        assert_eq!(record.result.requests, weir_results::Requests::default());
+        assert_eq!((record.result.duration_s, record.result.rate_per_s), (0.0, 0.0));
+    }
+}
