@@ -71,7 +71,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let target = Target::parse(&args.url)?;
     let spec = spec(&args, &target)?;
     let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))
+    // The first Ctrl-C ends the load with what there is, the second at once.
+    let interrupt = signal_hook::consts::SIGINT;
+    signal_hook::flag::register_conditional_shutdown(interrupt, 130, Arc::clone(&stop))
+        .and_then(|_| signal_hook::flag::register(interrupt, Arc::clone(&stop)))
         .map_err(|error| Failure::environment(format!("Ctrl-C cannot be caught: {error}"), ""))?;
     let live = Live::new(&spec, args.json, std::io::stderr().is_terminal());
     let outcome = weir_engine::run(&spec, &live, &stop);
