@@ -1,5 +1,8 @@
 //! The `weir` program: what an L7 gateway carries, what it costs, and how many are needed.
 
+// In a program, `pub` says what a module offers to the others.
+#![allow(unreachable_pub)]
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};

@@ -1,0 +1,98 @@
+//! `weir load` against `weir origin`: the books, and what both sides counted.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::program::{Origin, finish, free_port, json, text, until, wait, weir};
+
+fn assert_balanced(requests: &Value) {
+    let count = |name: &str| requests[name].as_u64().unwrap();
+    let ends =
+        ["completed", "failed", "timed_out", "dropped", "in_flight"].iter().map(|n| count(n)).sum::<u64>();
+    assert_eq!(count("scheduled"), ends, "{requests}");
+}
+
+/// Runs a load against a fresh origin, checks the books and both counts, and gives the JSON.
+fn check(origin_arguments: &[&str], load_arguments: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start(folder.path(), free_port(), origin_arguments);
+    let url = format!("http://{}/x", origin.address);
+    let mut arguments = vec!["load", &url, "--json"];
+    arguments.extend(load_arguments);
+    let output = finish(weir(folder.path(), &arguments));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let result = json(&output);
+    assert_balanced(&result["requests"]);
+    assert_eq!(result["requests"]["sent"], origin.stats()["requests"], "{result}");
+    result
+}
+
+#[test]
+fn a_fixed_number_of_requests_is_sent_to_the_request() {
+    let result = check(&[], &["--requests", "1000", "--connections", "7"]);
+    assert_eq!(result["requests"]["completed"], 1000);
+    assert_eq!(result["status"]["200"], 1000);
+    assert_eq!(result["model"], "closed");
+    assert_eq!(result["lateness_ns"], Value::Null);
+}
+
+#[test]
+fn an_open_loop_sends_its_schedule() {
+    let result = check(&["--delay", "const:2ms"], &["--rate", "500/s", "--duration", "1s", "--seed", "7"]);
+    assert_eq!(result["model"], "open");
+    assert!(result["lateness_ns"]["p50"].is_u64());
+    assert!(result["latency_ns"]["min"].as_u64().unwrap() >= 2_000_000, "{result}");
+}
+
+#[test]
+fn even_arrivals_give_the_exact_count() {
+    let result = check(&[], &["--rate", "200/s", "--even", "--duration", "1s", "--workers", "2"]);
+    assert_eq!(result["requests"]["scheduled"], 200);
+}
+
+#[test]
+fn errors_of_the_origin_are_unexpected_and_complete() {
+    let result = check(&["--errors", "10%"], &["--requests", "1000"]);
+    assert_eq!(result["requests"]["unexpected"], 100);
+    assert_eq!(result["status"]["500"], 100);
+}
+
+#[test]
+fn the_load_goes_on_when_the_origin_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let origin = Origin::start(folder.path(), port, &[]);
+    let url = format!("http://127.0.0.1:{port}/");
+    let load = weir(
+        folder.path(),
+        &["load", &url, "--json", "--rate", "500/s", "--duration", "4s", "--timeout", "2s"],
+    )
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    until("requests at the first origin", || origin.stats()["requests"].as_u64().unwrap() > 100);
+    origin.kill();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let origin = Origin::start(folder.path(), port, &[]);
+    let output = wait(load);
+    let result = json(&output);
+    assert_balanced(&result["requests"]);
+    let errors = &result["errors"];
+    assert!(errors["refused"].as_u64().unwrap() > 0, "{errors}");
+    assert!(origin.stats()["requests"].as_u64().unwrap() > 0, "nothing reached the second origin: {result}");
+}
+
+#[test]
+fn nothing_completed_is_a_bad_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("http://127.0.0.1:{}/", free_port());
+    let output =
+        finish(weir(folder.path(), &["load", &url, "--json", "--duration", "500ms", "--timeout", "500ms"]));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let result = json(&output);
+    assert_balanced(&result["requests"]);
+    assert!(result["errors"]["refused"].as_u64().unwrap() > 0);
+    assert_eq!(result["latency_ns"]["p50"], Value::Null);
+}

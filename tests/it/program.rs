@@ -1,0 +1,164 @@
+//! Starting `weir` and reading what it says.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Longest time that any program of a test may take; a hang fails the test.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// `weir` with these arguments, in `folder`, with its user data folder inside it.
+pub fn weir(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(arguments).current_dir(folder).env("XDG_DATA_HOME", folder.join("data"));
+    command
+}
+
+/// One run at a time on a host: a second one would be refused, so tests that start one hold this meanwhile.
+pub fn the_host() -> MutexGuard<'static, ()> {
+    static HOST: Mutex<()> = Mutex::new(());
+    HOST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs it to its end.
+pub fn finish(mut command: Command) -> Output {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait(child)
+}
+
+/// Waits for `child`, with patience, and gives what it printed.
+pub fn wait(mut child: Child) -> Output {
+    let mut stdout = child.stdout.take();
+    let mut stderr = child.stderr.take();
+    let reader = |stream: Option<Box<dyn Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            if let Some(mut stream) = stream {
+                let _ = stream.read_to_end(&mut bytes);
+            }
+            bytes
+        })
+    };
+    let out = reader(stdout.take().map(|s| Box::new(s) as Box<dyn Read + Send>));
+    let err = reader(stderr.take().map(|s| Box::new(s) as Box<dyn Read + Send>));
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if begun.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("a program did not end within {PATIENCE:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    Output { status, stdout: out.join().unwrap(), stderr: err.join().unwrap() }
+}
+
+/// Standard output as JSON; shows standard error where it is none.
+pub fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("no JSON on standard output ({error}); standard error:\n{}", text(&output.stderr))
+    })
+}
+
+/// Bytes as text.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A port of loopback that nobody holds now.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Waits until `condition` holds; panics with `what` where it never does.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < PATIENCE, "never came: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A running `weir origin`, killed when dropped.
+pub struct Origin {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl Origin {
+    /// Starts one on `port`, and waits until it listens.
+    pub fn start(folder: &Path, port: u16, arguments: &[&str]) -> Self {
+        let listen = format!("127.0.0.1:{port}");
+        let mut all = vec!["origin", "--listen", &listen];
+        all.extend(arguments);
+        let mut child = weir(folder, &all).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("listening on"), "the origin said {line:?}");
+        Self { child, address: listen.parse().unwrap() }
+    }
+
+    /// Its counters.
+    pub fn stats(&self) -> Value {
+        let body = get(self.address, "/__weir/stats");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// Ends it at once, as a crash would.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The body of a GET over a connection of its own.
+pub fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+/// A scenario for `gateways`, with short phases; `more` is appended.
+pub fn scenario(folder: &Path, gateways: &str, more: &str) -> PathBuf {
+    let path = folder.join("scenario.yaml");
+    let scenario = format!(
+        "name: end-to-end\nquestion: Does it hold together?\ngateways: {gateways}\n\
+         limits: {{ data: {{ cpus: 0.5, memory: 256MiB }} }}\n\
+         topology: {{ domains: 1, paths: [/ping] }}\norigin: {{ body: 64B }}\n\
+         loads:\n  full: {{ model: closed, connections: 4 }}\n  tail: {{ model: open, rate: 300/s }}\n\
+         warmup: 100ms\nduration: 400ms\nrepeats: 2\n{more}"
+    );
+    std::fs::write(&path, scenario).unwrap();
+    path
+}
+
+/// Ids of processes whose command line contains `word`, from `/proc`.
+pub fn processes_with(word: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if pid != std::process::id() && String::from_utf8_lossy(&command).contains(word) {
+            found.push(pid);
+        }
+    }
+    found
+}

@@ -1,0 +1,115 @@
+//! `weir run`: cells, counters, reports; cells that fail while the others go on.
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::program::{finish, json, scenario, text, the_host, weir};
+
+fn run(folder: &Path, gateways: &str, more: &str, arguments: &[&str]) -> Output {
+    let path = scenario(folder, gateways, more);
+    let mut all = vec!["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--json"];
+    all.extend(arguments);
+    finish(weir(folder, &all))
+}
+
+fn outcomes<'a>(result: &'a Value, gateway: &str) -> Vec<&'a Value> {
+    let cells = result["cells"].as_array().unwrap();
+    cells.iter().filter(|cell| cell["key"]["gateway"] == gateway).map(|cell| &cell["outcome"]).collect()
+}
+
+fn measurements<'a>(result: &'a Value, gateway: &str) -> Vec<&'a Value> {
+    let mut all = Vec::new();
+    for outcome in outcomes(result, gateway) {
+        assert_eq!(outcome["kind"], "measured", "{outcome}");
+        all.extend(outcome["measurements"].as_array().unwrap());
+    }
+    all
+}
+
+#[test]
+fn every_gateway_is_measured_and_all_three_counters_agree() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), "[weir, nginx, haproxy, envoy]", "", &[]);
+    let result = json(&output);
+    for gateway in ["weir", "nginx", "haproxy", "envoy", "direct"] {
+        let all = measurements(&result, gateway);
+        assert_eq!(all.len(), 4, "two loads in two repeats of {gateway}");
+        for measurement in all {
+            let counters = &measurement["counters"];
+            let (sent, uncertain) = (
+                counters["generator_sent"].as_u64().unwrap(),
+                counters["generator_uncertain"].as_u64().unwrap(),
+            );
+            let agrees = |count: &Value| (sent - uncertain..=sent).contains(&count.as_u64().unwrap());
+            assert!(sent > 0 && agrees(&counters["origin_requests"]), "{gateway}: {counters}");
+            assert!(gateway == "direct" || agrees(&counters["gateway_requests"]), "{gateway}: {counters}");
+        }
+    }
+    for file in ["report.html", "report.md", "cells.csv"] {
+        assert!(folder.path().join("out").join(file).is_file(), "{file}");
+    }
+    let html = std::fs::read_to_string(folder.path().join("out/report.html")).unwrap();
+    for loads in ["<script src", "<link", "<img src=\"http", "@import"] {
+        assert!(!html.contains(loads), "the report loads nothing from outside: {loads}");
+    }
+}
+
+#[test]
+fn a_gateway_that_cannot_be_measured_costs_only_its_own_cells() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let version = "[ \"$1\" = --version ] && echo weir-gateway 0.0.0 && exit 0\n";
+    let dies = folder.path().join("dies.sh");
+    std::fs::write(&dies, format!("#!/bin/sh\n{version}echo it is over >&2\nexit 7\n")).unwrap();
+    let sleeps = folder.path().join("sleeps.sh");
+    std::fs::write(&sleeps, format!("#!/bin/sh\n{version}exec sleep 60\n")).unwrap();
+    for path in [&dies, &sleeps] {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let gateways = format!(
+        "[weir, {{ name: gone, driver: nginx, binary: /nonexistent/nginx }}, \
+         {{ name: dies, driver: weir, binary: {} }}, {{ name: sleeps, driver: weir, binary: {} }}]",
+        dies.display(),
+        sleeps.display()
+    );
+    let output = run(folder.path(), &gateways, "", &["--repeats", "1"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let result = json(&output);
+    assert_eq!(measurements(&result, "weir").len(), 2);
+    for (gateway, cause) in [("gone", "binary-missing"), ("dies", "died"), ("sleeps", "never-ready")] {
+        let outcomes = outcomes(&result, gateway);
+        assert_eq!(outcomes[0]["cause"], cause, "{}", outcomes[0]);
+        assert!(!outcomes[0]["remedy"].as_str().unwrap().is_empty(), "{}", outcomes[0]);
+    }
+    assert!(outcomes(&result, "dies")[0]["log_tail"].as_str().unwrap().contains("it is over"));
+}
+
+#[test]
+fn a_stored_run_is_listed_and_reported_again() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), "[weir]", "", &["--repeats", "1"]);
+    let runs = json(&finish(weir(folder.path(), &["runs", "--db", "weir.db", "--json"])));
+    assert!(runs.to_string().contains("end-to-end"), "{runs}");
+    let output = finish(weir(folder.path(), &["report", "last", "--db", "weir.db", "--out", "again"]));
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+    let first = std::fs::read_to_string(folder.path().join("out/cells.csv")).unwrap();
+    let again = std::fs::read_to_string(folder.path().join("again/cells.csv")).unwrap();
+    assert_eq!(first, again);
+}
+
+#[test]
+fn a_plan_runs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), "[weir, nginx]", "", &["--plan"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let plan = json(&output).to_string();
+    for gateway in ["weir", "nginx", "direct"] {
+        assert!(plan.contains(gateway), "{plan}");
+    }
+    assert!(!folder.path().join("out").exists());
+}

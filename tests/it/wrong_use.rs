@@ -1,0 +1,114 @@
+//! Wrong scenarios and command lines: one clear error each, with the place and a way out, and exit code 2.
+
+use crate::program::{finish, text, weir};
+
+/// Runs `weir` with `arguments` beside a scenario file `bad.yaml` made of `scenario`; the error must hold `words`.
+fn check(arguments: &[&str], scenario: &str, words: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("bad.yaml"), scenario).unwrap();
+    let output = finish(weir(folder.path(), arguments));
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?} with\n{scenario}\ngave: {error}");
+    assert_eq!(error.lines().filter(|line| line.starts_with("error")).count(), 1, "one error: {error}");
+    for word in words {
+        assert!(error.contains(word), "{word:?} is missing in: {error}");
+    }
+    assert!(!error.contains("panicked"), "{error}");
+}
+
+const GOOD: &str = "\
+name: good
+question: Is it?
+gateways: [weir]
+limits: { data: { cpus: 0.5 } }
+topology: { domains: 1, paths: [/ping] }
+origin: { body: 64B }
+loads:
+  full: { model: closed, connections: 4 }
+warmup: 1s
+duration: 2s
+repeats: 1
+";
+
+/// A scenario that is good but for one replacement.
+fn scenario(from: &str, to: &str, words: &[&str]) {
+    assert!(GOOD.contains(from));
+    check(&["run", "bad.yaml", "--plan"], &GOOD.replacen(from, to, 1), words);
+}
+
+#[test]
+fn the_good_scenario_is_good() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("good.yaml"), GOOD).unwrap();
+    let output = finish(weir(folder.path(), &["run", "good.yaml", "--plan"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn fields_that_do_not_exist() {
+    scenario("duration:", "durations:", &["bad.yaml:10:", "durations", "duration"]);
+    scenario("connections: 4", "conections: 4", &["bad.yaml:8:", "conections", "connections"]);
+    scenario("cpus: 0.5", "cpu: 0.5", &["bad.yaml:4:", "cpu", "cpus"]);
+}
+
+#[test]
+fn values_without_sense() {
+    scenario("connections: 4", "connections: 0", &["bad.yaml", "connections"]);
+    scenario("duration: 2s", "duration: 2", &["bad.yaml:10:", "20ms"]);
+    scenario("duration: 2s", "duration: 0s", &["bad.yaml", "duration"]);
+    scenario("body: 64B", "body: 64 bites", &["bad.yaml:6:", "64"]);
+    scenario("model: closed, connections: 4", "model: open, rate: 5000", &["bad.yaml", "/s"]);
+    scenario("model: closed", "model: closd", &["bad.yaml:8:", "closed"]);
+    scenario("model: closed, connections: 4", "model: open", &["bad.yaml", "rate"]);
+    scenario("cpus: 0.5", "cpus: -1", &["bad.yaml:4:", "-1 CPUs"]);
+    scenario("repeats: 1", "repeats: 0", &["bad.yaml", "repeats"]);
+    scenario("[/ping]", "[ping]", &["bad.yaml", "ping", "/"]);
+    scenario("[weir]", "[wier]", &["wier", "weir"]);
+    scenario("[weir]", "[weir, weir]", &["bad.yaml", "weir"]);
+    scenario("[weir]", "[]", &["bad.yaml", "gateways"]);
+    scenario("repeats: 1", "repeats: 1\nobjective: { p98.5: 3ms }", &["bad.yaml", "p98.5"]);
+    scenario("repeats: 1", "repeats: 1\nvary: { limits.data.cpu: [1] }", &["limits.data.cpu"]);
+    scenario("repeats: 1", "repeats: 1\nrepeats: 2", &["bad.yaml:12:", "repeats"]);
+}
+
+#[test]
+fn fields_that_no_code_serves_yet() {
+    scenario("paths: [/ping]", "paths: [/ping], tls: true", &["tls", "served"]);
+    scenario("body: 64B", "driver: nginx, replicas: 3", &["served"]);
+}
+
+#[test]
+fn files_that_are_no_scenario() {
+    check(&["run", "bad.yaml"], "", &["bad.yaml"]);
+    check(&["run", "bad.yaml"], "name: [", &["bad.yaml"]);
+    check(&["run", "bad.yaml"], "{\"name\": \"x\",}", &["bad.yaml:1:"]);
+    check(&["run", "absent.yaml"], "", &["absent.yaml"]);
+    check(&["run", "side-by-sid"], "", &["side-by-side"]);
+}
+
+#[test]
+fn command_lines() {
+    check(&["run"], "", &["SCENARIO"]);
+    check(&["run", "quickstart", "--set", "durations=3s", "--plan"], "", &["durations", "duration"]);
+    check(&["run", "quickstart", "--set", "duration", "--plan"], "", &["--set", "limits.data.cpus=0.5"]);
+    check(&["run", "quickstart", "--gateway", "ngnix", "--plan"], "", &["ngnix", "nginx"]);
+    check(&["run", "quickstart", "--repeats", "0", "--plan"], "", &["repeats"]);
+    check(&["run", "--resume", "nosuchrun", "--db", "x.db"], "", &["x.db"]);
+    check(&["report", "nosuchrun", "--db", "x.db"], "", &["x.db"]);
+    check(&["load"], "", &["URL"]);
+    check(&["load", "127.0.0.1:80"], "", &["http://"]);
+    check(&["load", "https://127.0.0.1/"], "", &["https"]);
+    check(&["load", "http://127.0.0.1/", "--rate", "5000"], "", &["5000/s"]);
+    check(&["load", "http://127.0.0.1/", "--rate", "0/s"], "", &["rate"]);
+    check(&["load", "http://127.0.0.1/", "--connections", "0"], "", &["connections"]);
+    check(&["load", "http://127.0.0.1/", "--duration", "10"], "", &["20ms"]);
+    check(&["load", "http://127.0.0.1/", "-H", "no colon"], "", &["no colon"]);
+    check(&["load", "http://127.0.0.1/", "-X", "G T"], "", &["G T"]);
+    check(&["load", "http://127.0.0.1/", "--connections", "1", "--workers", "2"], "", &["workers"]);
+    check(&["load", "http://127.0.0.1/", "--conections", "1"], "", &["--connections"]);
+    check(&["origin", "--listen", "nowhere"], "", &["nowhere"]);
+    check(&["origin", "--listen", "127.0.0.1:0", "--delay", "5ms"], "", &["5ms", "const:1ms"]);
+    check(&["origin", "--listen", "127.0.0.1:0", "--errors", "200%"], "", &["200%"]);
+    check(&["render", "quickstart", "--gateway", "ngnix", "--out", "x"], "", &["nginx"]);
+    check(&["schema", "scenarios"], "", &["scenario"]);
+}
