@@ -42,7 +42,7 @@ const FIELDS: &[&str] = &[
     "loads.*.warmup",
 ];
 
-/// The path of the first field in `scenario` that is not served yet.
+/// The path of the first field in `scenario` that is not yet served.
 pub(crate) fn find(scenario: &Value) -> Option<Vec<String>> {
     FIELDS.iter().find_map(|field| walk(scenario, &field.split('.').collect::<Vec<_>>()))
 }
@@ -50,7 +50,7 @@ pub(crate) fn find(scenario: &Value) -> Option<Vec<String>> {
 /// What to say about such a field.
 pub(crate) fn fault(path: &[impl AsRef<str>]) -> Fault {
     let path: Vec<&str> = path.iter().map(AsRef::as_ref).collect();
-    Fault::new(format!("`{}` is not served yet", path.join(".")), "leave it out; a later version serves it")
+    Fault::new(format!("`{}` is not yet served", path.join(".")), "leave it out; a later version serves it")
 }
 
 fn walk(value: &Value, names: &[&str]) -> Option<Vec<String>> {

@@ -18,7 +18,7 @@ pub struct Topology {
     /// The paths of each domain: a list, or a number N for `/get/1` to `/get/N`.
     #[serde(default)]
     pub paths: Paths,
-    /// Whether clients speak TLS; `true` is not served yet.
+    /// Whether clients speak TLS; `true` is not yet served.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
     /// The path that the upstream is asked for instead.

@@ -74,24 +74,24 @@ fn values_of_the_wrong_kind_have_the_right_form() {
 #[test]
 fn what_is_not_served_yet_is_refused_by_name() {
     let remedy = "leave it out; a later version serves it";
-    check("services: [etcd]\n", &format!("side.yaml:3:11: `services` is not served yet | {remedy}"));
-    check("network: { delay: 1ms }\n", &format!("side.yaml:3:10: `network` is not served yet | {remedy}"));
-    check("mixes: {}\n", &format!("side.yaml:3:8: `mixes` is not served yet | {remedy}"));
+    check("services: [etcd]\n", &format!("side.yaml:3:11: `services` is not yet served | {remedy}"));
+    check("network: { delay: 1ms }\n", &format!("side.yaml:3:10: `network` is not yet served | {remedy}"));
+    check("mixes: {}\n", &format!("side.yaml:3:8: `mixes` is not yet served | {remedy}"));
     check(
         "topology: { tls: true }\n",
-        &format!("side.yaml:3:18: `topology.tls` is not served yet | {remedy}"),
+        &format!("side.yaml:3:18: `topology.tls` is not yet served | {remedy}"),
     );
     check(
         "origin: { driver: nginx, replicas: 3 }\n",
-        &format!("side.yaml:3:19: `origin.driver` is not served yet | {remedy}"),
+        &format!("side.yaml:3:19: `origin.driver` is not yet served | {remedy}"),
     );
     said(
         read("name: x\ngateways: [{ name: old, config: ./my.conf }]\n"),
-        &format!("side.yaml:2:33: `gateways.0.config` is not served yet | {remedy}"),
+        &format!("side.yaml:2:33: `gateways.0.config` is not yet served | {remedy}"),
     );
     check_overrides(
         set("origin.replicas=3"),
-        &format!("--set origin.replicas=3: `origin.replicas` is not served yet | {remedy}"),
+        &format!("--set origin.replicas=3: `origin.replicas` is not yet served | {remedy}"),
     );
 }
 

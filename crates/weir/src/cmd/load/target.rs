@@ -31,7 +31,7 @@ impl Target {
         };
         match uri.scheme_str() {
             Some("http") => {}
-            Some("https") => return wrong("TLS is not served yet", "use http://"),
+            Some("https") => return wrong("TLS is not yet served", "use http://"),
             _ => return wrong("the scheme is not served", "use http://"),
         }
         let Some(authority) = uri.authority() else {
@@ -87,7 +87,7 @@ mod tests {
         for (url, said) in [
             ("localhost:8080", "no scheme"),
             ("", "no scheme"),
-            ("https://a/", "TLS is not served yet"),
+            ("https://a/", "TLS is not yet served"),
             ("ftp://a/", "scheme"),
             ("http://", ""),
             ("http://:80/", ""),
