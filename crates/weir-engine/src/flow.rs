@@ -173,8 +173,7 @@ impl Flow {
         let phase = self.timeline.phase(intended_ns);
         let end_ns = self.timeline.end_ns;
         self.books(phase).requests.sent += 1;
-        // What waits for a connection is not the generator's lateness; it is kept apart.
-        let lateness_ns = request.start_ns.saturating_sub(could_ns);
+        let lateness_ns = request.start_ns.saturating_sub(intended_ns);
         self.recorder.sent(phase, lateness_ns, request.free_ns.saturating_sub(intended_ns));
         if phase == Phase::Sustained && could_ns < end_ns && request.start_ns >= end_ns {
             self.unsent_with_free_connection += 1;

@@ -144,8 +144,8 @@ pub struct LoadResult {
     pub latency_ns: TimesNs,
     /// From the actual send to the last byte of the response.
     pub service_time_ns: TimesNs,
-    /// The generator's own lateness: actual send minus intended start, or minus the moment a connection became
-    /// free where the request had to wait for one (that wait stands in the evidence); `None` in closed loop.
+    /// Actual send minus intended start; `None` in closed loop. The part of it that was a wait for a free connection
+    /// stands in the evidence.
     pub lateness_ns: Option<TimesNs>,
     /// Bytes on the wire, written and read within the phase.
     pub bytes: Bytes,
