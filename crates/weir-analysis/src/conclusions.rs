@@ -198,7 +198,7 @@ fn left_out(point: &Point) -> Option<String> {
         ArrivalModel::Closed => row.throughput_per_s.clone(),
         ArrivalModel::Open => row.latency("p99").cloned().unwrap_or_default(),
     };
-    let said: Vec<String> = point
+    let said: Vec<(String, String)> = point
         .gateways()
         .map(|row| (row, main(row)))
         .filter(|(_, figure)| !figure.headline)
@@ -212,9 +212,11 @@ fn left_out(point: &Point) -> Option<String> {
             } else {
                 format!("{} of {} repeats valid: {}", figure.valid, figure.repeats.len(), reasons.join(", "))
             };
-            format!("{} ({why})", row.gateway)
+            (why, row.gateway.clone())
         })
         .collect();
+    let said: Vec<String> =
+        by_reason(said).iter().map(|(why, names)| format!("{} ({why})", join(names))).collect();
     let what = match point.model {
         ArrivalModel::Closed => "throughput",
         ArrivalModel::Open => "latency",
@@ -238,7 +240,20 @@ fn ratio(value: f64, of: f64) -> String {
     if ratio >= 1.0 { format!("{} times", number(ratio)) } else { percent(ratio) }
 }
 
-fn join(names: &[String]) -> String {
+/// Names by what is said of them, in the order of the first of each.
+pub(crate) fn by_reason(said: Vec<(String, String)>) -> Vec<(String, Vec<String>)> {
+    let mut grouped: Vec<(String, Vec<String>)> = Vec::new();
+    for (why, name) in said {
+        match grouped.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name),
+            None => grouped.push((why, vec![name])),
+        }
+    }
+    grouped
+}
+
+/// `a, b and c`.
+pub(crate) fn join(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),

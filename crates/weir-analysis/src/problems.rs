@@ -2,6 +2,7 @@
 
 use weir_results::ArrivalModel;
 
+use crate::conclusions::{by_reason, join};
 use crate::figure::{Figure, HEADLINE_REPEATS};
 use crate::objective::Met;
 use crate::reasons::reason_name;
@@ -31,8 +32,11 @@ pub(crate) fn find(summary: &Summary) -> Vec<String> {
         problems.push("no gateway was measured".into());
     }
     for point in &summary.points {
+        let short = point.gateways().filter_map(|row| Some((headlines(point, row)?, row.gateway.clone())));
+        for (why, names) in by_reason(short.collect()) {
+            problems.push(format!("{}: {}: {why}", point.words(), join(&names)));
+        }
         for row in point.gateways() {
-            problems.extend(headlines(point, row));
             let missed = row.objective.iter().filter(|result| result.met == Met::Missed);
             problems.extend(missed.map(|result| {
                 format!("{}: {} misses the objective: {}", point.words(), row.gateway, result.words)
@@ -55,7 +59,7 @@ fn headlines(point: &Point, row: &Row) -> Option<String> {
         .collect();
     let (_, why) = short.first()?;
     let names: Vec<&str> = short.iter().map(|(name, _)| *name).collect();
-    Some(format!("{}: no {} headline for {}: {why}", point.words(), names.join(" and no "), row.gateway))
+    Some(format!("no headline on {}: {why}", names.join(" and ")))
 }
 
 /// Why too few repeats are valid; `None` where enough are.

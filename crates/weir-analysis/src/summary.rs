@@ -176,26 +176,21 @@ impl Point {
         axes_words(&self.axes)
     }
 
-    /// The load in words: `full: closed, 10 connections`.
-    pub fn load_words(&self) -> String {
+    /// Model, connections and axes in words: `closed, 10 connections; limits.data.cpus = 0.5`.
+    pub fn setting(&self) -> String {
         let connections =
             format!("{} connection{}", self.connections, if self.connections == 1 { "" } else { "s" });
-        match (self.model, self.rate_per_s) {
-            (ArrivalModel::Closed, _) => format!("{}: closed, {connections}", self.load),
-            (ArrivalModel::Open, Some(per_s)) => {
-                format!("{}: open, {}, {connections}", self.load, rate(per_s))
-            }
-            (ArrivalModel::Open, None) => format!("{}: open, {connections}", self.load),
-        }
+        let load = match (self.model, self.rate_per_s) {
+            (ArrivalModel::Closed, _) => format!("closed, {connections}"),
+            (ArrivalModel::Open, Some(per_s)) => format!("open, {}, {connections}", rate(per_s)),
+            (ArrivalModel::Open, None) => format!("open, {connections}"),
+        };
+        if self.axes.is_empty() { load } else { format!("{load}; {}", self.axes_words()) }
     }
 
-    /// Load and axes in words.
+    /// The load and its setting in words: `full (closed, 10 connections)`.
     pub fn words(&self) -> String {
-        if self.axes.is_empty() {
-            self.load_words()
-        } else {
-            format!("{}; {}", self.load_words(), self.axes_words())
-        }
+        format!("{} ({})", self.load, self.setting())
     }
 
     /// The gateways, without the direct baseline.

@@ -24,7 +24,10 @@ pub struct Timeline {
 
 /// Draws up the timeline of a measurement of `cell`.
 pub fn timeline(cell: &Cell, measurement: &Measurement) -> Timeline {
+    // What came after the phase is the drain, in which nothing is sent.
     let seconds = &measurement.record.seconds;
+    let end = seconds.iter().rposition(|second| second.sustained).map_or(seconds.len(), |last| last + 1);
+    let seconds = &seconds[..end];
     let p99 = |histogram: &weir_results::Histogram| {
         histogram.decode().ok().and_then(|histogram| quantile_ns(&histogram, 0, 0.99))
     };

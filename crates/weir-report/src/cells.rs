@@ -117,7 +117,9 @@ fn chips(measurement: &Measurement, direct: bool) -> Vec<Chip> {
             Chip { text: format!("{name}: latency"), tone: Tone::Plain }
         } else {
             // A direct baseline that the rig limits is no news.
-            Chip { text: name.to_owned(), tone: if direct { Tone::Plain } else { Tone::Bad } }
+            let by_the_rig = matches!(reason, Reason::GeneratorLimited | Reason::UpstreamLimited);
+            let tone = if direct && by_the_rig { Tone::Plain } else { Tone::Bad };
+            Chip { text: name.to_owned(), tone }
         }
     };
     reasons.into_iter().map(chip).collect()

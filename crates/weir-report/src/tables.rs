@@ -269,7 +269,8 @@ fn counts(row: &Row, figure: &Figure, closed: bool) -> Entry {
         .map(|(reason, n)| {
             let name = reason_name(reason);
             let text = if n == measured { name.to_owned() } else { format!("{name} {n}×") };
-            let expected = row.is_direct() || (closed && reason == Reason::Throttled);
+            let by_the_rig = matches!(reason, Reason::GeneratorLimited | Reason::UpstreamLimited);
+            let expected = (row.is_direct() && by_the_rig) || (closed && reason == Reason::Throttled);
             Chip { text, tone: if expected { Tone::Plain } else { Tone::Bad } }
         })
         .collect();

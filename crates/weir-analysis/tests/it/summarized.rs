@@ -139,8 +139,8 @@ fn nothing_invalid_reaches_a_headline() {
     cells.push(cell("weir", 1, vec![disturbed(full(1_000_000)), disturbed(tail(1))]));
     let summary = summary(&["weir", "nginx"], None, &cells);
     for (point, problem) in summary.points.iter().zip([
-        "full: closed, 10 connections: no throughput and no CPU per request headline for weir: host-disturbed in 1 of 3 repeats",
-        "tail: open, 5,000/s, 10 connections: no latency and no CPU per request headline for weir: host-disturbed in 1 of 3 repeats",
+        "full: closed, 10 connections: weir: no headline on throughput and CPU per request: host-disturbed in 1 of 3 repeats",
+        "tail: open, 5,000/s, 10 connections: weir: no headline on latency and CPU per request: host-disturbed in 1 of 3 repeats",
     ]) {
         let weir = &point.rows[0];
         assert_eq!(weir.throughput_per_s.valid, 2);
@@ -165,7 +165,7 @@ fn one_repeat_has_figures_and_neither_interval_nor_headline_nor_problem() {
     assert_eq!(
         summary.points[0].conclusions,
         [
-            "Nothing is concluded about the throughput of weir (1 valid repeat) and nginx (1 valid repeat): three valid repeats are needed."
+            "Nothing is concluded about the throughput of weir and nginx (1 valid repeat): three valid repeats are needed."
         ]
     );
 }
