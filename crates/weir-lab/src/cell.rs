@@ -52,6 +52,12 @@ pub(crate) fn failed(cause: &str, message: &str, remedy: &str, log_tail: &str) -
     })
 }
 
+// No part is pinned to a CPU: `cpus` is `None` for origin and generator, as drivers leave it for gateways.
+// Limits by role are quotas, and a quota of half a core that is pinned shares its core with whatever else the
+// kernel finds no other place for, so that the gateway waits without being at its limit. On a host with few
+// cores the parts together want more than there is, and the scheduler, left alone, gives each what is idle:
+// the gateway's quota binds first, which is what makes a cell the gateway's measure and not the host's.
+
 /// What every cell of a run shares.
 pub(crate) struct Lab<'a> {
     pub(crate) rig: &'a Rig,

@@ -98,7 +98,7 @@ pub fn planned(checked: &Checked) -> Plan {
     plan::plan(checked, checked.scenario.seed.unwrap_or_else(clock::new_seed))
 }
 
-/// Measures every cell of `run` that the store does not have yet.
+/// Measures every cell of `run` that the store does not have yet; a new run is written into it first.
 ///
 /// # Errors
 /// When the host cannot be used at all, or a finished cell cannot be written; what was finished before is kept.
@@ -114,6 +114,10 @@ pub fn execute(
     let mut rig = Rig::open(&run.id)?;
     rig.give_up_on(Arc::clone(bench.stop));
     let rig = rig;
+    // Not before the host is ours: a run that could not begin leaves no trace.
+    if !store.runs()?.iter().any(|kept| kept.id == run.id) {
+        store.begin_run(run)?;
+    }
     let ports = Ports::new();
     let lab = Lab {
         rig: &rig,

@@ -84,7 +84,6 @@ fn start(args: &Args, drivers: &Drivers) -> Result<Exit, Failure> {
     }
     let mut store = args.database.open_or_make()?;
     let run = weir_lab::new_run(&prepared, std::env::args().collect());
-    store.begin_run(&run)?;
     go(args, drivers, &run, &prepared, &mut store, &[])
 }
 
@@ -136,7 +135,10 @@ fn go(
     match ended {
         Err(error) => {
             let mut failure = Failure::from(error);
-            failure.remedy = format!("{}; then {}", failure.remedy, how_to_resume());
+            // A run that could not even begin is not there to be resumed.
+            if store.finished(&run.id).is_ok_and(|kept| !kept.is_empty()) {
+                failure.remedy = format!("{}; then {}", failure.remedy, how_to_resume());
+            }
             Err(failure)
         }
         Ok(Ended::Interrupted) => {

@@ -12,9 +12,8 @@ use super::progress::{axes_words, minutes};
 pub(super) fn print(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: bool) {
     let checked = &prepared.checked;
     let total = time(checked, &plan.cells);
-    let seconds = |key: &CellKey| {
-        point_of(checked, key).map_or(0.0, |point| cell_time(&point.scenario).as_secs_f64())
-    };
+    let seconds =
+        |key: &CellKey| point_of(checked, key).map_or(0.0, |point| cell_time(&point.scenario).as_secs_f64());
     if json {
         let cells: Vec<_> = plan
             .cells
