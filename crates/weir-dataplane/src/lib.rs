@@ -39,7 +39,7 @@
 //!
 //! # How it ends
 //! A retired listener takes what is queued in its socket before it closes. Connections end after the exchange in
-//! progress, with `Connection: close`; idle ones after half a second in which a last request may come.
+//! progress, with `Connection: close`; idle ones after a second in which a last request may come.
 
 mod admin;
 mod body;

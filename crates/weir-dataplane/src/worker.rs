@@ -23,7 +23,7 @@ use crate::wheel::{TICK, Wheel, ticks};
 
 /// How long an idle connection may still send a request once the gateway drains. A client that is at it gets
 /// `Connection: close` with the answer; one that is not loses nothing.
-const LAST_REQUEST_TICKS: u32 = 5;
+const LAST_REQUEST_TICKS: u32 = 10;
 
 /// How often kept upstream connections are looked through.
 const SWEEP_TICKS: u32 = 10;

@@ -87,7 +87,7 @@ fn a_client_that_is_too_slow() {
 
 #[test]
 fn a_client_that_says_nothing_is_closed_without_a_word() {
-    let proxy = Proxy::to(Origin::answering(OK).address, "timeouts: { idle: 100ms }");
+    let proxy = Proxy::to(Origin::answering(OK).address, "timeouts: { idle: 1s }");
     let mut client = proxy.connect();
     assert_eq!(client.ask(GET).body, "ok");
     assert!(client.is_closed());
