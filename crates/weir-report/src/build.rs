@@ -93,11 +93,6 @@ fn glances(summary: &Summary) -> Vec<crate::model::Table> {
 
 fn point_report(index: usize, point: &Point) -> PointReport {
     let open = point.model == ArrivalModel::Open;
-    let mut setting =
-        point.load_words().split_once(": ").map(|(_, rest)| rest.to_owned()).unwrap_or_default();
-    if !point.axes.is_empty() {
-        setting = format!("{setting}; {}", point.axes_words());
-    }
     let purpose = if open {
         "An open load at one rate for all: latency is quoted from here, from the intended start of each request."
     } else {
@@ -107,7 +102,7 @@ fn point_report(index: usize, point: &Point) -> PointReport {
     PointReport {
         id: crate::charts::point_id(index),
         load: point.load.clone(),
-        setting,
+        setting: point.setting(),
         purpose: purpose.into(),
         open,
         conclusions: point.conclusions.clone(),

@@ -110,7 +110,7 @@ fn conclusions_are_what_the_figures_imply() {
         ]
     );
     let problems = [
-        "tail: open, 5,000/s, 10 connections: nginx misses the objective: p99 at most 600 µs: met in 0 of 3 repeats",
+        "tail (open, 5,000/s, 10 connections): nginx misses the objective: p99 at most 600 µs: met in 0 of 3 repeats",
     ];
     assert_eq!(summary.problems(), problems);
 }
@@ -139,8 +139,8 @@ fn nothing_invalid_reaches_a_headline() {
     cells.push(cell("weir", 1, vec![disturbed(full(1_000_000)), disturbed(tail(1))]));
     let summary = summary(&["weir", "nginx"], None, &cells);
     for (point, problem) in summary.points.iter().zip([
-        "full: closed, 10 connections: weir: no headline on throughput and CPU per request: host-disturbed in 1 of 3 repeats",
-        "tail: open, 5,000/s, 10 connections: weir: no headline on latency and CPU per request: host-disturbed in 1 of 3 repeats",
+        "full (closed, 10 connections): weir: no headline on throughput and CPU per request: host-disturbed in 1 of 3 repeats",
+        "tail (open, 5,000/s, 10 connections): weir: no headline on latency and CPU per request: host-disturbed in 1 of 3 repeats",
     ]) {
         let weir = &point.rows[0];
         assert_eq!(weir.throughput_per_s.valid, 2);
