@@ -21,6 +21,7 @@ mod schedule;
 mod source;
 mod spec;
 mod timeline;
+mod usage;
 mod worker;
 
 pub use error::EngineError;

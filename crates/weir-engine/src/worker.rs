@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
-use weir_io::{PreciseTimer, mono_ns, thread_cpu_ns, thread_runqueue_ns};
+use weir_io::{PreciseTimer, mono_ns};
 
 use crate::books::Cause;
 use crate::connection::{CONNECT_TIMEOUT_NS, Connection, Read};
@@ -18,6 +18,7 @@ use crate::flow::{Flow, FlowReport, Start};
 use crate::ready::ReadySet;
 use crate::recorder::Interval;
 use crate::request::RequestSource;
+use crate::usage::PhaseUsage;
 
 /// The read buffer, one for all connections of a worker.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -432,51 +433,4 @@ enum Taken {
     Whole(u64),
     /// The connection is down.
     Down,
-}
-
-/// What the thread used in the sustained phase: the difference of two looks at the kernel's accounts.
-#[derive(Debug, Default)]
-struct PhaseUsage {
-    begin: Option<Look>,
-    end: Option<Look>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Look {
-    cpu_ns: u64,
-    runqueue_ns: Option<u64>,
-}
-
-impl PhaseUsage {
-    #[inline]
-    fn observe(&mut self, now_ns: u64, sustain_ns: u64, end_ns: u64) {
-        if self.begin.is_none() && now_ns >= sustain_ns {
-            self.begin = Some(Look::now());
-        }
-        if self.end.is_none() && now_ns >= end_ns {
-            self.end = Some(Look::now());
-        }
-    }
-
-    /// The load is over: so is the phase.
-    fn close(&mut self) {
-        if self.end.is_none() {
-            self.end = Some(Look::now());
-        }
-    }
-
-    fn cpu_ns(&self) -> u64 {
-        let (Some(begin), Some(end)) = (self.begin, self.end) else { return 0 };
-        end.cpu_ns.saturating_sub(begin.cpu_ns)
-    }
-
-    fn runqueue_ns(&self) -> Option<u64> {
-        Some(self.end?.runqueue_ns?.saturating_sub(self.begin?.runqueue_ns?))
-    }
-}
-
-impl Look {
-    fn now() -> Self {
-        Self { cpu_ns: thread_cpu_ns(), runqueue_ns: thread_runqueue_ns() }
-    }
 }
