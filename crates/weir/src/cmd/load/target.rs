@@ -53,10 +53,13 @@ impl Target {
             }
             (None, _) => "80".to_owned(),
         };
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        // A query may follow the authority at once; a request target needs the slash.
+        let slash = if path.starts_with('/') { "" } else { "/" };
         Ok(Self {
             connect: format!("{}:{port}", authority.host()),
             host: authority.as_str().to_owned(),
-            path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+            path: format!("{slash}{path}"),
         })
     }
 }
