@@ -191,7 +191,7 @@ fn latency(point: &Point, caption: &str) -> Table {
         columns.push(Column::number("Added p50", 7));
         columns.push(Column::number("Added p99", 7));
     }
-    columns.push(Column::text("Bound by", 5));
+    columns.push(Column::text("Bound by", 8));
     columns.push(Column::text("Valid repeats", KEEP));
     let rows = point
         .rows

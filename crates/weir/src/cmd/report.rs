@@ -82,10 +82,11 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
     let run = store.run(id)?;
     let cells = store.cells(id)?;
     let summary = summarize(&run, &cells);
+    let tables = !wanted.json && wanted.formats.contains(&Format::Terminal);
     if wanted.json {
         let document = Document { run: &run, cells: &cells, summary: &summary };
         println!("{}", serde_json::to_string(&document).expect("results are a tree of plain values"));
-    } else if wanted.formats.contains(&Format::Terminal) {
+    } else if tables {
         println!("{}", weir_report::terminal(&run, &cells, &summary, width(), color()));
     }
     let say = |line: String| if wanted.json { eprintln!("{line}") } else { println!("{line}") };
@@ -102,7 +103,8 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
     match summary.problems() {
         [] => Ok(Exit::Good),
         problems => {
-            for problem in problems {
+            // The tables begin with them.
+            for problem in problems.iter().filter(|_| !tables) {
                 eprintln!("bad: {problem}");
             }
             Ok(Exit::BadResult)
