@@ -7,6 +7,7 @@ pub(crate) mod generate;
 pub(crate) mod guard;
 pub(crate) mod load;
 pub(crate) mod origin;
+pub(crate) mod output;
 pub(crate) mod render;
 pub(crate) mod report;
 pub(crate) mod run;

@@ -79,7 +79,7 @@ fn start(args: &Args, drivers: &Drivers) -> Result<Exit, Failure> {
     let prepared = weir_lab::prepare(checked, drivers)?;
     if args.plan {
         let seed_is_given = prepared.checked.scenario.seed.is_some();
-        plan::print(&prepared, &weir_lab::planned(&prepared.checked), seed_is_given, args.json);
+        plan::tell(&prepared, &weir_lab::planned(&prepared.checked), seed_is_given, args.json);
         return Ok(Exit::Good);
     }
     let mut store = args.database.open_or_make()?;
@@ -95,7 +95,7 @@ fn resume(args: &Args, drivers: &Drivers, name: &str) -> Result<Exit, Failure> {
     let finished = store.finished(&run.id)?;
     if args.plan {
         let cells = run.plan.iter().filter(|key| !finished.contains(&key.index)).cloned().collect();
-        plan::print(&prepared, &weir_lab::plan::Plan { seed: run.seed, cells }, true, args.json);
+        plan::tell(&prepared, &weir_lab::plan::Plan { seed: run.seed, cells }, true, args.json);
         return Ok(Exit::Good);
     }
     let mut notes = weir_lab::differences(&store.cells(&run.id)?, &prepared, &Binary::own()?);

@@ -5,6 +5,7 @@ use comfy_table::{CellAlignment, Table};
 use weir_results::{RunListing, RunState};
 
 use super::database::Database;
+use super::output::print;
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir runs`.
@@ -24,11 +25,11 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         None => vec![],
     };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&runs).expect("listings are plain values"));
+        print(serde_json::to_string_pretty(&runs).expect("listings are plain values"));
     } else if runs.is_empty() {
-        println!("no runs yet; `weir run quickstart` makes one");
+        print("no runs yet; `weir run quickstart` makes one");
     } else {
-        println!("{}", table(&runs).trim_fmt());
+        print(table(&runs).trim_fmt());
     }
     Ok(Exit::Good)
 }

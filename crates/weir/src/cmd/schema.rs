@@ -6,6 +6,7 @@ use weir_lab::scenario::Scenario;
 use weir_results::{Cell, Run};
 use weir_rig::DriverFile;
 
+use super::output::print;
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir schema`.
@@ -45,6 +46,6 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         Document::Results => schema_for!(Results),
         Document::Driver => schema_for!(DriverFile),
     };
-    println!("{}", serde_json::to_string_pretty(&schema).expect("a schema is a tree of plain values"));
+    print(serde_json::to_string_pretty(&schema).expect("a schema is a tree of plain values"));
     Ok(Exit::Good)
 }

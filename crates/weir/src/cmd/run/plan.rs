@@ -6,10 +6,11 @@ use weir_lab::Prepared;
 use weir_lab::plan::{Plan, cell_time, point_of, time};
 use weir_results::CellKey;
 
+use super::super::output::print;
 use super::progress::{axes_words, minutes};
 
-/// Prints `plan`, as a table or as JSON.
-pub(super) fn print(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: bool) {
+/// Tells `plan`, as a table or as JSON.
+pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: bool) {
     let checked = &prepared.checked;
     let total = time(checked, &plan.cells);
     let seconds =
@@ -27,7 +28,7 @@ pub(super) fn print(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json:
             "duration_s": total.as_secs_f64(),
             "notes": prepared.notes,
         });
-        println!("{}", serde_json::to_string_pretty(&document).expect("a plan is a tree of plain values"));
+        print(serde_json::to_string_pretty(&document).expect("a plan is a tree of plain values"));
         return;
     }
     let mut table = Table::new();
@@ -46,12 +47,12 @@ pub(super) fn print(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json:
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    println!("{table}");
-    println!("\n{} cells, about {}", plan.cells.len(), minutes(total));
+    print(table.trim_fmt());
+    print(format_args!("\n{} cells, about {}", plan.cells.len(), minutes(total)));
     if !seed_is_given {
-        println!("each run draws its own order; `--seed {}` gives this one", plan.seed);
+        print(format_args!("each run draws its own order; `--seed {}` gives this one", plan.seed));
     }
     for note in &prepared.notes {
-        println!("note: {note}");
+        print(format_args!("note: {note}"));
     }
 }
