@@ -19,7 +19,7 @@ pub(crate) fn find(summary: &Summary) -> Vec<String> {
             format!(
                 "{}{at}, repeat {}: {}: {}",
                 failed.key.gateway,
-                failed.key.repeat + 1,
+                failed.key.repeat.saturating_add(1),
                 failed.cause,
                 failed.message
             )

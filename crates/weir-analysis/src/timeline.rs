@@ -28,6 +28,8 @@ pub fn timeline(cell: &Cell, measurement: &Measurement) -> Timeline {
     let seconds = &measurement.record.seconds;
     let end = seconds.iter().rposition(|second| second.sustained).map_or(seconds.len(), |last| last + 1);
     let seconds = &seconds[..end];
+    let ended_s = seconds.last().map_or(f64::INFINITY, |second| second.t_s + second.length_s);
+    let samples = || measurement.series.iter().filter(|sample| sample.t_s < ended_s);
     let p99 = |histogram: &weir_results::Histogram| {
         histogram.decode().ok().and_then(|histogram| quantile_ns(&histogram, 0, 0.99))
     };
@@ -49,8 +51,8 @@ pub fn timeline(cell: &Cell, measurement: &Measurement) -> Timeline {
             .map(|second| (second.length_s > 0.0).then(|| second.completed as f64 / second.length_s))
             .collect(),
         p99_ns: seconds.iter().map(|second| p99(&second.latency)).collect(),
-        sampled_t_s: measurement.series.iter().map(|second| second.t_s).collect(),
-        data_cores: measurement.series.iter().map(cores).collect(),
-        data_memory_bytes: measurement.series.iter().map(memory).collect(),
+        sampled_t_s: samples().map(|sample| sample.t_s).collect(),
+        data_cores: samples().map(cores).collect(),
+        data_memory_bytes: samples().map(memory).collect(),
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
 
 fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {
     let gateways = summary.gateways.iter().filter(|gateway| gateway.name != DIRECT).count();
-    let repeats = run.plan.iter().map(|key| key.repeat + 1).max().unwrap_or(0);
+    let repeats = run.plan.iter().map(|key| key.repeat.saturating_add(1)).max().unwrap_or(0);
     let mut facts = vec![Fact::new("Started", when(run.started_unix_ms))];
     if let Some(ended) = run.ended_unix_ms {
         let seconds = ended.saturating_sub(run.started_unix_ms) / 1_000;

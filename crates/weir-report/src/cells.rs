@@ -40,16 +40,16 @@ pub(crate) fn cells(cells: &[Cell]) -> Table {
 pub(crate) fn cell_name(key: &CellKey) -> String {
     let axes = axes_words(&key.axes);
     let axes = if axes.is_empty() { axes } else { format!(", {axes}") };
-    format!("{}{axes}, repeat {}", key.gateway, key.repeat + 1)
+    format!("{}{axes}, repeat {}", key.gateway, key.repeat.saturating_add(1))
 }
 
 fn rows(cell: &Cell) -> Vec<Vec<Entry>> {
     let named = |load: &str| {
         vec![
-            Entry::text((cell.key.index + 1).to_string()),
+            Entry::text(cell.key.index.saturating_add(1).to_string()),
             Entry::gateway(&cell.key.gateway),
             Entry::text(axes_words(&cell.key.axes)),
-            Entry::text((cell.key.repeat + 1).to_string()),
+            Entry::text(cell.key.repeat.saturating_add(1).to_string()),
             Entry::text(load),
         ]
     };

@@ -2,4 +2,5 @@
 
 mod fixture;
 mod formats;
+mod odd;
 mod offline;
