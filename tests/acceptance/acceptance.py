@@ -282,7 +282,8 @@ def passes(check, rig):
             steps = check(rig)
             try:
                 next(steps)
-            except Disagreement:
+            except Disagreement as disagreement:
+                print(f"    failed: {disagreement}")
                 return False
         try:
             for _ in steps:
