@@ -40,9 +40,9 @@ impl ProcessId {
     }
 }
 
-/// The living processes of the process group that `leader` began.
+/// The living processes of the session that `leader` began, whatever process groups they made in it.
 ///
-/// While a group has members its number is given to nobody else, so a group whose leader's number has
+/// While a session has members its number is given to nobody else, so a session whose leader's number has
 /// another owner is not ours.
 pub(crate) fn members(leader: &ProcessId) -> Vec<i32> {
     if leader.is_reused() {
@@ -52,14 +52,14 @@ pub(crate) fn members(leader: &ProcessId) -> Vec<i32> {
     processes
         .flatten()
         .filter_map(|process| process.stat().ok())
-        .filter(|stat| stat.pgrp == leader.pid && stat.starttime >= leader.started_ticks)
+        .filter(|stat| stat.session == leader.pid && stat.starttime >= leader.started_ticks)
         .filter(|stat| !matches!(stat.state, 'Z' | 'X'))
         .map(|stat| stat.pid)
         .collect()
 }
 
-/// Ends the process group that `leader` began.
-pub(crate) fn kill_group(leader: &ProcessId) {
+/// Ends the session that `leader` began.
+pub(crate) fn kill_session(leader: &ProcessId) {
     kill_until_none(|| members(leader));
 }
 
@@ -116,20 +116,20 @@ pub(crate) fn wait_until(mut done: impl FnMut() -> bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::process::CommandExt;
     use std::process::Command;
 
     #[test]
     fn a_reused_number_is_nobody_of_ours() {
-        let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+        let mut child = Command::new("setsid").args(["sleep", "60"]).spawn().unwrap();
         let own = ProcessId::of(child.id() as i32).unwrap();
+        assert!(wait_until(|| members(&own) == [own.pid]), "it begins a session");
         let earlier = ProcessId { started_ticks: own.started_ticks - 1, ..own };
         assert!(!earlier.is_alive());
         assert!(members(&earlier).is_empty());
-        kill_group(&earlier);
+        kill_session(&earlier);
         assert!(own.is_alive());
         assert_eq!(members(&own), [own.pid]);
-        kill_group(&own);
+        kill_session(&own);
         assert!(!own.is_alive());
         child.wait().unwrap();
     }

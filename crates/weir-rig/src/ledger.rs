@@ -22,7 +22,7 @@ pub(crate) enum Entry {
     Lab(ProcessId),
     /// The process that cleans up if the lab dies.
     Guard(ProcessId),
-    /// The leader of a process group that was started.
+    /// The leader of a session that was started.
     Process(ProcessId),
     /// The folders of a control group, which may not exist yet.
     Groups(Vec<PathBuf>),
@@ -65,7 +65,7 @@ pub(crate) fn clean(path: &Path) {
     let entries = read(path);
     for entry in &entries {
         match entry {
-            Entry::Process(leader) => cleanup::kill_group(leader),
+            Entry::Process(leader) => cleanup::kill_session(leader),
             Entry::Groups(directories) => cleanup::kill_and_remove(directories),
             _ => {}
         }

@@ -228,7 +228,7 @@ impl Running {
         self.stopped = true;
         match &self.group {
             Some(group) => group.remove(),
-            None => cleanup::kill_group(&self.leader),
+            None => cleanup::kill_session(&self.leader),
         }
         let _ = self.child.wait();
     }

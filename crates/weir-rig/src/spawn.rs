@@ -41,9 +41,8 @@ impl Launcher {
         Ok(Self { requests: Some(requests), thread: Some(thread) })
     }
 
-    /// Starts `command` in a process group of its own.
+    /// Starts `command` in a session of its own, which Ctrl-C on the terminal does not reach.
     pub(crate) fn spawn(&self, mut command: Command, birth: Birth) -> io::Result<Child> {
-        command.process_group(0);
         prepare(&mut command, birth);
         let (answer, inbox) = channel();
         let gone = || io::Error::other("the launcher's thread is gone");
@@ -71,6 +70,7 @@ fn prepare(command: &mut Command, birth: Birth) {
         if rustix::process::getppid() != Some(lab) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
+        rustix::process::setsid()?;
         setrlimit(Resource::Nofile, Rlimit { current: open_files.maximum, maximum: open_files.maximum })?;
         for group in &birth.groups {
             rustix::io::write(group, b"0")?;
@@ -81,7 +81,7 @@ fn prepare(command: &mut Command, birth: Birth) {
         Ok(())
     };
     // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes plain system calls
-    // (prctl, getppid, setrlimit, write, sched_setaffinity) on values that were prepared before the fork; it
+    // (prctl, getppid, setsid, setrlimit, write, sched_setaffinity) on values that were prepared before the fork; it
     // allocates nothing and takes no lock. Entering the control group here, and not from outside after the
     // start, is what puts a process's first threads and pages under its limits.
     unsafe {

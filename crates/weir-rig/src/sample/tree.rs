@@ -1,4 +1,4 @@
-//! Reads a part's resources from /proc, where it has no control group: of every process in its process group.
+//! Reads a part's resources from /proc, where it has no control group: of every process in its session.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use procfs::process::Process;
 use super::{PartSample, open_files};
 use crate::cleanup::{self, ProcessId};
 
-/// Reads the process group that a part began.
+/// Reads the session that a part began.
 #[derive(Debug)]
 pub(crate) struct TreeReader {
     leader: ProcessId,
-    /// User and system time last seen of every process that ever was in the group: what a process used does
+    /// User and system time last seen of every process that ever was in the session: what a process used does
     /// not vanish when it ends.
     seen_ticks: BTreeMap<(i32, u64), (u64, u64)>,
 }

@@ -133,7 +133,9 @@ fn rendering_onto_a_full_disk_names_the_file() {
 #[test]
 fn parts_of_one_name_exclude_each_other_where_they_would_share_a_group() {
     let bench = Bench::new("twins");
-    let spec = bench.probe("twin", &["wait"]);
+    let mut spec = bench.probe("twin", &["wait"]);
+    // With a limit the part says whether it has a group.
+    spec.limits.cpus = Some(0.5);
     let first = bench.rig().launch(&spec).unwrap();
     let second = bench.rig().launch(&spec);
     match bench.rig().cgroups() {

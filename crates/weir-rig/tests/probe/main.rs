@@ -47,7 +47,7 @@ fn listen(address: &str) {
     }
 }
 
-/// Two children: one in this process group, one that has left it.
+/// Two children: one in this process group, one in another.
 fn tree() {
     let own = std::env::current_exe().expect("an executable");
     let mut near = Command::new(&own).arg("wait").spawn().expect("a child");
