@@ -1,10 +1,12 @@
 //! What a configuration file can say.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use schemars::JsonSchema;
+use serde::de::{self, Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
 use serde::{Deserialize, Serialize};
 use weir_document::{Size, Time};
 
@@ -37,6 +39,7 @@ pub struct Configuration {
 pub struct Listener {
     /// IP address and port.
     #[schemars(with = "String")]
+    #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
     /// The name in counters; the address when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +70,7 @@ pub struct Route {
 }
 
 /// One string or a list of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum OneOrMany {
     /// `exact: /a`
@@ -92,6 +95,7 @@ impl OneOrMany {
 pub struct Backend {
     /// Where it runs, taken in turn. With none, requests for it are answered 503.
     #[schemars(with = "Vec<String>")]
+    #[serde(deserialize_with = "addresses")]
     pub endpoints: Vec<SocketAddr>,
 }
 
@@ -177,4 +181,66 @@ pub struct Settings {
     pub limits: Limits,
     /// Bounds on what is waited for.
     pub timeouts: Timeouts,
+}
+
+// What serde would say of these by itself names Rust's types. The text of an error is `cause; remedy`.
+
+impl<'de> Deserialize<'de> for OneOrMany {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OneOrMany, D::Error> {
+        struct Paths;
+
+        impl<'de> Visitor<'de> for Paths {
+            type Value = OneOrMany;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path or a list of paths")
+            }
+
+            fn visit_str<E: de::Error>(self, one: &str) -> Result<OneOrMany, E> {
+                Ok(OneOrMany::One(one.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<OneOrMany, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(list)).map(OneOrMany::Many)
+            }
+        }
+
+        deserializer.deserialize_any(Paths)
+    }
+}
+
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    Address::deserialize(deserializer).map(|address| address.0)
+}
+
+fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAddr>, D::Error> {
+    let addresses = Vec::<Address>::deserialize(deserializer)?;
+    Ok(addresses.into_iter().map(|address| address.0).collect())
+}
+
+struct Address(SocketAddr);
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Address, D::Error> {
+        struct Text;
+
+        impl Visitor<'_> for Text {
+            type Value = Address;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an IP address with a port, like 127.0.0.1:8080 or [::1]:8080")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Address, E> {
+                text.parse().map(Address).map_err(|_| {
+                    E::custom(format!(
+                        "`{text}` is not an IP address with a port; write it like 127.0.0.1:8080 or '[::1]:8080'; \
+                         names are not looked up"
+                    ))
+                })
+            }
+        }
+
+        deserializer.deserialize_any(Text)
+    }
 }

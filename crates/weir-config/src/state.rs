@@ -42,7 +42,7 @@ impl State {
         }
         // Every turn puts at least one resource back to what it was, and what was before held together.
         loop {
-            let found = match next.contradictions(self, &touched, &refused) {
+            let found = match next.contradictions(self, &touched, &refused, batch.policy) {
                 found if !found.is_empty() => found,
                 _ => match Table::compile(self.version + 1, &next) {
                     Ok(table) => return self.conclude(batch.policy, next, table, refused),
@@ -125,9 +125,15 @@ impl State {
         before: &State,
         touched: &BTreeSet<Key>,
         refused: &BTreeMap<Key, Problem>,
+        policy: Policy,
     ) -> Vec<(Key, Problem)> {
         let mut found = Vec::new();
         for (name, route) in self.routes.iter().filter(|(_, r)| !self.backends.contains_key(&r.backend)) {
+            // The batch is refused already for that backend; its routes are not to blame.
+            let is_refused = refused.contains_key(&Key::Backend(route.backend.clone()));
+            if is_refused && policy == Policy::AllOrNothing {
+                continue;
+            }
             let changed = before.routes.get(name).is_none_or(|old| old != route);
             if changed {
                 // To find the nearest of many names for each of many routes would take minutes.
@@ -137,7 +143,8 @@ impl State {
                 found.push((Key::Route(name.clone()), problem));
             } else {
                 let message = format!("backend `{}` is still used by {name}", route.backend);
-                found.push((Key::Backend(route.backend.clone()), Problem::new("backends", message)));
+                let problem = Problem::new("backends", message).help("take the route away first");
+                found.push((Key::Backend(route.backend.clone()), problem));
             }
         }
         let mut addresses = BTreeMap::new();
@@ -149,7 +156,8 @@ impl State {
             let [here, there] = [name, other].map(|n| Key::Listener(n.clone()));
             let key = if touched.contains(&here) && !refused.contains_key(&here) { here } else { there };
             let message = format!("{} is the address of {other} already", listener.address);
-            found.push((key, Problem::new(format!("{name}.address"), message)));
+            let problem = Problem::new(format!("{name}.address"), message);
+            found.push((key, problem.help("give each listener an address of its own")));
         }
         if self.listeners.is_empty() && !refused.contains_key(&Key::Settings) {
             let problem = Problem::new("listeners", "there is none, so nobody could connect")

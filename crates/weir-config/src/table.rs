@@ -185,10 +185,16 @@ fn path_table(
         let (key, route) = routes[member as usize];
         let mut note = |added: Result<(), u32>, field: &str, path: &str| {
             if let Err(other) = added {
+                let is_own = other == member;
                 let other = routes[other as usize].0;
                 let host = host.map_or("every host".to_owned(), |h| format!("`{h}`"));
-                let message = format!("{host} with {field} `{path}` is taken by {other} already");
-                let remedy = "give each host and path to one route";
+                let (message, remedy) = if is_own {
+                    let message = format!("{host} with {field} `{path}` stands twice in this route");
+                    (message, "keep one of the two; hosts ignore case, and prefixes a closing slash")
+                } else {
+                    let message = format!("{host} with {field} `{path}` is taken by {other} already");
+                    (message, "give each host and path to one route")
+                };
                 let problem = Problem::new(format!("{key}.{field}"), message).help(remedy);
                 conflicts.push(Conflict { key: key.clone(), taken_by: other.clone(), problem });
             }

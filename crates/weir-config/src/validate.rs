@@ -6,7 +6,7 @@ use weir_document::nearest;
 
 use crate::change::Resource;
 use crate::host::HostPattern;
-use crate::model::{Limits, Listener, OneOrMany, Route, Settings, Timeouts};
+use crate::model::{Backend, Limits, Listener, OneOrMany, Route, Settings, Timeouts};
 use crate::path::{PathProblem, check_path};
 use crate::problem::Problem;
 
@@ -23,7 +23,7 @@ pub(crate) fn check(key: &str, resource: &Resource) -> Result<(), Problem> {
         Resource::Route(route) => check_route(key, route),
         // An address that parses is a right one, and an empty list of endpoints is one that is empty for now.
         Resource::Listener(Listener { .. }) => Ok(()),
-        Resource::Backend(_) => check_backend_name(key),
+        Resource::Backend(backend) => check_backend(key, backend),
     }
 }
 
@@ -35,6 +35,18 @@ pub(crate) fn no_such_backend<'n>(key: &str, route: &Route, names: impl Iterator
         Some(name) => problem.help(format!("did you mean `{name}`?")),
         None if names.is_empty() => problem.help("add it under `backends`, or name one that is there"),
         None => problem.help(format!("there are: {}", names[..names.len().min(8)].join(", "))),
+    }
+}
+
+fn check_backend(name: &str, backend: &Backend) -> Result<(), Problem> {
+    check_backend_name(name)?;
+    match backend.endpoints.iter().position(|endpoint| endpoint.port() == 0) {
+        Some(index) => {
+            let message = format!("{} has no port that could be connected to", backend.endpoints[index]);
+            Err(Problem::new(format!("backends.{name}.endpoints[{index}]"), message)
+                .help("write the port that the service listens on"))
+        }
+        None => Ok(()),
     }
 }
 
@@ -63,7 +75,10 @@ fn check_route(key: &str, route: &Route) -> Result<(), Problem> {
             return Err(Problem::new(key, "`path` and `exact` stand together").help("make two routes of it"));
         }
         (Some(prefix), None) => check_path_of(&format!("{key}.path"), prefix)?,
-        (None, Some([])) => return Err(Problem::new(format!("{key}.exact"), "the list is empty")),
+        (None, Some([])) => {
+            return Err(Problem::new(format!("{key}.exact"), "the list is empty")
+                .help("name at least one path, or leave the route out"));
+        }
         (None, Some(paths)) => {
             for (index, path) in paths.iter().enumerate() {
                 check_path_of(&format!("{key}.exact[{index}]"), path)?;
@@ -77,21 +92,35 @@ fn check_route(key: &str, route: &Route) -> Result<(), Problem> {
 }
 
 fn check_path_of(place: &str, path: &str) -> Result<(), Problem> {
-    let wrong = |message: String| Err(Problem::new(place, message));
+    let wrong = |message: String, remedy: String| Err(Problem::new(place, message).help(remedy));
     match check_path(path) {
-        Err(PathProblem::NotAbsolute) => return wrong(format!("`{path}` does not begin with `/`")),
+        Err(PathProblem::NotAbsolute) => {
+            return wrong(format!("`{path}` does not begin with `/`"), format!("write `/{path}`"));
+        }
         Err(PathProblem::DotSegment) => {
-            return wrong(format!("`{path}` has a dot segment; requests with those are refused"));
+            let message = format!("`{path}` has a dot segment; requests with those are refused");
+            return wrong(message, "write the path that is meant, without `.` and `..`".to_owned());
         }
         Ok(()) => {}
     }
-    match path.chars().find(|&c| !c.is_ascii_graphic() || c == '?' || c == '#') {
-        Some('?') => wrong(format!("`{path}` has a query; routes match the path alone")),
-        Some('#') => wrong(format!("`{path}` has a fragment, which no request carries")),
-        Some(c) => {
-            wrong(format!("`{path}` has `{}`, which a request carries percent-encoded", c.escape_debug()))
+    let Some((at, c)) = path.char_indices().find(|&(_, c)| !c.is_ascii_graphic() || c == '?' || c == '#')
+    else {
+        return Ok(());
+    };
+    let without = format!("write `{}`", &path[..at]);
+    match c {
+        '?' => wrong(format!("`{path}` has a query; routes match the path alone"), without),
+        '#' => wrong(format!("`{path}` has a fragment, which no request carries"), without),
+        _ => {
+            let mut bytes = [0; 4];
+            let encoded: String = c.encode_utf8(&mut bytes).bytes().map(|b| format!("%{b:02X}")).collect();
+            let message = format!(
+                "`{}` has `{}`, which a request carries percent-encoded",
+                path.escape_debug(),
+                c.escape_debug()
+            );
+            wrong(message, format!("write `{encoded}` in its place"))
         }
-        None => Ok(()),
     }
 }
 
@@ -99,28 +128,32 @@ fn check_settings(settings: &Settings) -> Result<(), Problem> {
     if let Some(workers) = settings.workers
         && !(1..=WORKERS_MAX).contains(&workers)
     {
-        return Err(Problem::new("workers", format!("{workers} is not within 1 and {WORKERS_MAX}")));
+        return Err(Problem::new("workers", format!("{workers} is not within 1 and {WORKERS_MAX}"))
+            .help("leave it out for one worker on each CPU"));
     }
     check_limits(&settings.limits)?;
     check_timeouts(&settings.timeouts)
 }
 
 fn check_limits(limits: &Limits) -> Result<(), Problem> {
-    let wrong = |field: &str, message: String| Err(Problem::new(format!("limits.{field}"), message));
+    let wrong = |field: &str, message: String, default: &dyn std::fmt::Display| {
+        let problem = Problem::new(format!("limits.{field}"), message);
+        Err(problem.help(format!("leave it out for the default, {default}")))
+    };
+    let default = Limits::default();
     if !HEAD_BYTES.contains(&limits.head.0) {
-        return wrong("head", format!("{} is not within 1KiB and 1MiB", limits.head));
+        return wrong("head", format!("{} is not within 1KiB and 1MiB", limits.head), &default.head);
     }
     if !FIELDS.contains(&limits.fields) {
-        return wrong(
-            "fields",
-            format!("{} is not within {} and {}", limits.fields, FIELDS.start(), FIELDS.end()),
-        );
+        let message = format!("{} is not within {} and {}", limits.fields, FIELDS.start(), FIELDS.end());
+        return wrong("fields", message, &default.fields);
     }
-    for (field, value) in
-        [("connections", limits.connections), ("upstream_connections", limits.upstream_connections)]
-    {
+    for (field, value, default) in [
+        ("connections", limits.connections, default.connections),
+        ("upstream_connections", limits.upstream_connections, default.upstream_connections),
+    ] {
         if value == 0 {
-            return wrong(field, "0 would serve nobody".to_owned());
+            return wrong(field, "0 would serve nobody".to_owned(), &default);
         }
     }
     Ok(())

@@ -185,6 +185,42 @@ mod tests {
     }
 
     #[test]
+    fn values_of_the_wrong_kind_are_told_in_the_words_of_the_file() {
+        let form = "  help: write it like 127.0.0.1:8080 or '[::1]:8080'; names are not looked up";
+        check_refused(
+            &GOOD.replace("127.0.0.1:8080", "localhost:8080"),
+            &["gateway.yaml:1:24: `localhost:8080` is not an IP address with a port", form],
+        );
+        check_refused(
+            &GOOD.replace("127.0.0.1:9000", "10.0.0.1"),
+            &["gateway.yaml:6:22: `10.0.0.1` is not an IP address with a port", form],
+        );
+        check_refused(
+            &GOOD.replace("127.0.0.1:8080", "8080"),
+            &[
+                "gateway.yaml:1:24: `8080` is not an IP address with a port, like 127.0.0.1:8080 or [::1]:8080",
+                "  help: write an IP address with a port, like 127.0.0.1:8080 or [::1]:8080",
+            ],
+        );
+        check_refused(
+            &GOOD.replace("path: /", "exact: { a: b }"),
+            &[
+                "gateway.yaml:3:12: a mapping (`name: value`) is not a path or a list of paths",
+                "  help: write a path or a list of paths",
+            ],
+        );
+    }
+
+    #[test]
+    fn exact_is_one_path_or_a_list() {
+        for paths in ["/a", "[/a]", "[/b, /a]"] {
+            let (_dir, mut source) = file(&GOOD.replace("path: /", &format!("exact: {paths}")));
+            let table = source.load().unwrap();
+            assert!(table.find("h", "/a").is_some() && table.find("h", "/a/").is_none(), "{paths}");
+        }
+    }
+
+    #[test]
     fn a_thousand_problems_are_told_by_ten() {
         let routes = "{ path: /, backend: x },".repeat(1000);
         let (_dir, mut source) =

@@ -56,16 +56,40 @@ fn problems_name_their_place_and_the_remedy() {
     );
     check_refused(
         &GOOD.replace("path: /api", "path: api"),
-        &[("routes[0].path: `api` does not begin with `/`", "")],
+        &[("routes[0].path: `api` does not begin with `/`", "write `/api`")],
     );
     check_refused(
         &GOOD.replace("[/get/1, /get/2]", "[/get/1, /get/1]"),
         &[(
-            "routes[1].exact: every host with exact `/get/1` is taken by routes[1] already",
+            "routes[1].exact: every host with exact `/get/1` stands twice in this route",
+            "keep one of the two; hosts ignore case, and prefixes a closing slash",
+        )],
+    );
+    check_refused(
+        &GOOD.replace("[example.com]", "[example.com, Example.COM]"),
+        &[(
+            "routes[0].path: `example.com` with path `/api` stands twice in this route",
+            "keep one of the two; hosts ignore case, and prefixes a closing slash",
+        )],
+    );
+    check_refused(
+        &GOOD.replace("{ exact: [/get/1, /get/2],", "{ hosts: [EXAMPLE.com], path: /api/,"),
+        &[(
+            "routes[1].path: `example.com` with path `/api/` is taken by routes[0] already",
             "give each host and path to one route",
         )],
     );
-    check_refused(&GOOD.replace("workers: 1", "workers: 0"), &[("workers: 0 is not within 1 and 1024", "")]);
+    check_refused(
+        &GOOD.replace("workers: 1", "workers: 0"),
+        &[("workers: 0 is not within 1 and 1024", "leave it out for one worker on each CPU")],
+    );
+    check_refused(
+        &GOOD.replace("127.0.0.1:9000", "127.0.0.1:9000, '[::1]:0'"),
+        &[(
+            "backends.api.endpoints[1]: [::1]:0 has no port that could be connected to",
+            "write the port that the service listens on",
+        )],
+    );
     check_refused(
         &GOOD.replace("[{ address: 127.0.0.1:8080 }]", "[]"),
         &[(
@@ -78,7 +102,45 @@ fn problems_name_their_place_and_the_remedy() {
             "[{ address: 127.0.0.1:8080 }]",
             "[{ address: 127.0.0.1:80 }, { address: 127.0.0.1:80 }]",
         ),
-        &[("listeners[1].address: 127.0.0.1:80 is the address of listeners[0] already", "")],
+        &[(
+            "listeners[1].address: 127.0.0.1:80 is the address of listeners[0] already",
+            "give each listener an address of its own",
+        )],
+    );
+}
+
+#[test]
+fn paths_that_no_request_carries_are_refused() {
+    let check = |path: &str, message: &str, remedy: &str| {
+        let text = GOOD.replace("path: /api", &format!("path: '{path}'"));
+        check_refused(&text, &[(&format!("routes[0].path: {message}"), remedy)]);
+    };
+    check("/a?b=c", "`/a?b=c` has a query; routes match the path alone", "write `/a`");
+    check("/a#b", "`/a#b` has a fragment, which no request carries", "write `/a`");
+    check("/ä", "`/ä` has `ä`, which a request carries percent-encoded", "write `%C3%A4` in its place");
+    check("/a b", "`/a b` has ` `, which a request carries percent-encoded", "write `%20` in its place");
+    check(
+        "/a/../b",
+        "`/a/../b` has a dot segment; requests with those are refused",
+        "write the path that is meant, without `.` and `..`",
+    );
+}
+
+#[test]
+fn every_limit_out_of_range_is_told_with_its_default() {
+    let check = |limits: &str, message: &str, remedy: &str| {
+        check_refused(&format!("{GOOD}limits: {{ {limits} }}\n"), &[(message, remedy)]);
+    };
+    check(
+        "head: 2MiB",
+        "limits.head: 2MiB is not within 1KiB and 1MiB",
+        "leave it out for the default, 32KiB",
+    );
+    check("fields: 7", "limits.fields: 7 is not within 8 and 128", "leave it out for the default, 100");
+    check(
+        "connections: 0",
+        "limits.connections: 0 would serve nobody",
+        "leave it out for the default, 10000",
     );
 }
 
