@@ -112,7 +112,24 @@ impl Case<'_> {
     }
 
     fn upstream_limit(&self) -> Option<String> {
-        self.at_limit(self.e.origin, "upstream")
+        self.at_limit(self.e.origin, "upstream").or_else(|| self.slow_upstream())
+    }
+
+    /// Where most of the response time is the delay that the upstream was told to give, a closed loop, or an open
+    /// one that was not carried, measures that delay, with the upstream's CPU idle.
+    fn slow_upstream(&self) -> Option<String> {
+        let delay_ns = self.e.counters?.origin_delay_ns_mean? as f64;
+        let service_ns = self.e.record.result.service_time_ns.mean.filter(|mean| *mean > 0.0)?;
+        let carried = self.open() && self.carried_share() >= self.t.completed_share;
+        let share = delay_ns / service_ns;
+        (!carried && share >= self.t.upstream_delay_share).then(|| {
+            format!(
+                "the upstream's own delay, {} in the mean, is {} of the response time (what is measured is the upstream from {})",
+                time_ns(delay_ns),
+                percent(share.min(1.0)),
+                percent(self.t.upstream_delay_share)
+            )
+        })
     }
 
     fn generator_limit(&self) -> Option<String> {

@@ -251,6 +251,7 @@ impl Lab<'_> {
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, Setback> {
         let origin_counter = CounterSource::json(processes.origin, "/__weir/stats", "/requests");
+        let origin_delay = CounterSource::json(processes.origin, "/__weir/stats", "/delays/mean_ns");
         let gateway_counter = processes.rendered.as_ref().map(|rendered| &rendered.counters);
         let direct = key.gateway == DIRECT;
         let mut bed = Bed {
@@ -263,6 +264,7 @@ impl Lab<'_> {
             running: &mut processes.running,
             gateway_counter,
             origin_counter: &origin_counter,
+            origin_delay: matches!(scenario.origin.delay(), Ok(Some(_))).then_some(&origin_delay),
         };
         let mut measurements = Vec::new();
         let mut generator: Option<Part> = None;

@@ -277,6 +277,7 @@ fn check_thresholds(scenario: &Scenario) -> Checked {
         ("gateway_idle_share", t.gateway_idle_share),
         ("lateness_share", t.lateness_share),
         ("completed_share", t.completed_share),
+        ("upstream_delay_share", t.upstream_delay_share),
         ("disturbed_share", t.disturbed_share),
         ("throttled_share", t.throttled_share),
         ("error_share", t.error_share),

@@ -42,6 +42,8 @@ pub(crate) struct Bed<'a> {
     pub(crate) running: &'a mut Vec<Running>,
     pub(crate) gateway_counter: Option<&'a CounterSource>,
     pub(crate) origin_counter: &'a CounterSource,
+    /// The delay that the origin gave in the mean; absent where it was told to give none.
+    pub(crate) origin_delay: Option<&'a CounterSource>,
 }
 
 /// What one load is.
@@ -165,6 +167,7 @@ impl Bed<'_> {
                     generator_uncertain: record.whole_uncertain,
                     gateway_requests: gateway,
                     origin_requests: origin,
+                    origin_delay_ns_mean: self.origin_delay.and_then(|mean| mean.read().ok().flatten()),
                 });
             }
             thread::sleep(SETTLE_EVERY);

@@ -166,6 +166,9 @@ pub struct Counters {
     pub gateway_requests: Option<u64>,
     /// Requests the origin says it received.
     pub origin_requests: Option<u64>,
+    /// The delay that the origin says it gave in the mean; `None` where it was told to give none.
+    #[serde(default)]
+    pub origin_delay_ns_mean: Option<u64>,
 }
 
 /// Share of the host's CPU that went elsewhere, over the phase; of all cores, 0..=1.

@@ -61,6 +61,8 @@ pub struct Thresholds {
     pub lateness_share: f64,
     /// Share of the scheduled that must be sent in the phase, and completed to not be overloaded.
     pub completed_share: f64,
+    /// Share of the response time from which the delay that the upstream was told to give is what is measured.
+    pub upstream_delay_share: f64,
     /// Steal plus others' CPU, as share of the host.
     pub disturbed_share: f64,
     /// Share of throttled quota periods.
@@ -78,6 +80,7 @@ impl Default for Thresholds {
             lateness_ns: 250_000,
             lateness_share: 0.1,
             completed_share: 0.99,
+            upstream_delay_share: 0.5,
             disturbed_share: 0.02,
             throttled_share: 0.01,
             error_share: 0.001,

@@ -89,6 +89,32 @@ fn latency(reasons: &'static [Reason]) -> [&'static [Reason]; 3] {
 }
 
 #[test]
+fn a_delay_of_the_upstream_is_what_a_closed_loop_measures() {
+    let with_delay = |model, share: f64| {
+        let mut load = Load::new(model);
+        let service_ns = load.record.result.service_time_ns.mean.unwrap();
+        load.counters.origin_delay_ns_mean = Some((service_ns * share).ceil() as u64);
+        load
+    };
+    let judgement = with_delay(ArrivalModel::Closed, 0.5).judge();
+    assert_eq!(judgement.bound_by, BoundBy::Upstream);
+    assert_eq!(judgement.verdicts.throughput, [Reason::UpstreamLimited]);
+    assert_eq!(with_delay(ArrivalModel::Closed, 0.49).judge().bound_by, BoundBy::Concurrency);
+
+    // An open loop that was carried measured what it asked for, a gateway at its limit was measured.
+    assert_eq!(with_delay(ArrivalModel::Open, 0.9).judge().bound_by, BoundBy::Rate);
+    let mut short = with_delay(ArrivalModel::Open, 0.9);
+    short.books(|books| {
+        books.dropped = books.completed / 2;
+        books.completed -= books.dropped;
+    });
+    assert_eq!(short.judge().bound_by, BoundBy::Upstream);
+    let mut full = with_delay(ArrivalModel::Closed, 0.9);
+    full.data = Some(usage(1.0));
+    assert_eq!(full.judge().bound_by, BoundBy::Gateway);
+}
+
+#[test]
 fn an_undisturbed_load_is_valid() {
     check(Closed, |_| {}, BoundBy::Concurrency, VALID);
     check(Open, |_| {}, BoundBy::Rate, VALID);

@@ -98,6 +98,7 @@ pub(crate) fn agreeing(record: &LoadRecord) -> Counters {
         generator_uncertain: record.whole_uncertain,
         gateway_requests: Some(record.whole.sent),
         origin_requests: Some(record.whole.sent),
+        origin_delay_ns_mean: None,
     }
 }
 

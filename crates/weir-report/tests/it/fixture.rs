@@ -227,6 +227,7 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         generator_uncertain: record.whole_uncertain,
         gateway_requests: (!direct).then_some(record.whole.sent),
         origin_requests: Some(record.whole.sent - record.whole_uncertain),
+        origin_delay_ns_mean: None,
     };
     let data = data_usage(parts, &usage);
     let evidence = Evidence {

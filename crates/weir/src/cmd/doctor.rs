@@ -9,6 +9,7 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use weir_rig::Drivers;
 
+use crate::cmd::output::print;
 use crate::failure::{Exit, Failure};
 use examination::Examination;
 
@@ -27,14 +28,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let examination = Examination::of_this_host(&Drivers::load(&args.drivers)?);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&examination).expect("an examination is plain values"));
+        print(serde_json::to_string_pretty(&examination).expect("an examination is plain values"));
     } else {
-        print(&examination);
+        tell(&examination);
     }
     Ok(Exit::Good)
 }
 
-fn print(examination: &Examination) {
+fn tell(examination: &Examination) {
     let mut table = Table::new();
     table.load_preset(NOTHING).set_header(["gateway", "version", "binary, or how to get it"]);
     for gateway in &examination.gateways {
@@ -44,14 +45,14 @@ fn print(examination: &Examination) {
         };
         table.add_row([gateway.name.clone(), version, place]);
     }
-    println!("{table}\n");
+    print(format_args!("{table}\n"));
     let mut table = Table::new();
     table.load_preset(NOTHING);
     for (name, value) in examination.facts() {
         table.add_row([name.to_owned(), value]);
     }
-    println!("{table}\n");
+    print(format_args!("{table}\n"));
     for sentence in &examination.advice {
-        println!("- {sentence}");
+        print(format_args!("- {sentence}"));
     }
 }

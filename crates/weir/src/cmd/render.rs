@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use weir_lab::{Known, Overrides, Source, binding};
 use weir_rig::{Apply, Binary, Driver, Drivers, ProcessSpec, Ready, Rendered, RigError};
 
+use crate::cmd::output::print;
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir render`.
@@ -77,12 +78,12 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     write(&args.out, "manifest.json", &text)?;
     write(&args.out, "commands.txt", &commands(&rendered))?;
     if args.json {
-        print!("{text}");
+        print(text.trim_end());
     } else {
         for name in ["commands.txt", "manifest.json"] {
-            println!("{}", args.out.join(name).display());
+            print(args.out.join(name).display());
         }
-        rendered.files.iter().for_each(|file| println!("{}", file.display()));
+        rendered.files.iter().for_each(|file| print(file.display()));
     }
     Ok(Exit::Good)
 }

@@ -9,6 +9,7 @@ use weir_report::FileFormat;
 use weir_results::{Cell, Run, Store};
 
 use super::database::Database;
+use crate::cmd::output::print;
 use crate::failure::{Exit, Failure};
 
 /// Columns of a table where standard output is no terminal.
@@ -85,9 +86,9 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
     let tables = !wanted.json && wanted.formats.contains(&Format::Terminal);
     if wanted.json {
         let document = Document { run: &run, cells: &cells, summary: &summary };
-        println!("{}", serde_json::to_string(&document).expect("results are a tree of plain values"));
+        print(serde_json::to_string(&document).expect("results are a tree of plain values"));
     } else if tables {
-        println!("{}", weir_report::terminal(&run, &cells, &summary, width(), color()));
+        print(weir_report::terminal(&run, &cells, &summary, width(), color()));
     }
     let say = |line: String| if wanted.json { eprintln!("{line}") } else { println!("{line}") };
     let dir = wanted.out.map_or_else(|| PathBuf::from("weir-results").join(id), Path::to_path_buf);
