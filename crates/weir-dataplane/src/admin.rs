@@ -95,6 +95,9 @@ fn answer(bytes: &[u8], gateway: &Gateway) -> Option<(Vec<u8>, usize)> {
     append_status_line(&mut out, status);
     append_field(&mut out, "Content-Type", kind.as_bytes());
     append_content_length(&mut out, body.len() as u64);
+    if status == 405 {
+        append_field(&mut out, "Allow", b"GET, HEAD");
+    }
     if head_len == 0 {
         append_field(&mut out, "Connection", b"close");
     }

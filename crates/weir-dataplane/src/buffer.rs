@@ -35,7 +35,8 @@ impl Buffers {
 
     pub(crate) fn put_output(&self, mut output: Vec<u8>) {
         let mut outputs = self.outputs.borrow_mut();
-        if outputs.len() < STOCK && output.capacity() <= 4 * BUFFER_BYTES {
+        let is_worth_keeping = (1..=4 * BUFFER_BYTES).contains(&output.capacity());
+        if outputs.len() < STOCK && is_worth_keeping {
             output.clear();
             outputs.push(output);
         }
@@ -130,6 +131,17 @@ mod tests {
         buffer.consume(bytes.len() - 100);
         buffer.release_if_empty(&stock);
         assert!(stock.stores.borrow().is_empty(), "a grown buffer is not kept");
+    }
+
+    #[test]
+    fn outputs_without_memory_are_not_kept() {
+        let stock = Buffers::default();
+        stock.put_output(Vec::new());
+        stock.put_output(Vec::with_capacity(4 * BUFFER_BYTES + 1));
+        assert!(stock.outputs.borrow().is_empty());
+        stock.put_output(Vec::with_capacity(BUFFER_BYTES));
+        assert_eq!(stock.outputs.borrow().len(), 1);
+        assert!(stock.output().capacity() >= BUFFER_BYTES);
     }
 
     #[test]

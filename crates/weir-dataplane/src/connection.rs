@@ -47,8 +47,7 @@ pub(crate) enum After {
 }
 
 /// Serves a client to its end.
-pub(crate) async fn serve(worker: Rc<Worker>, listening: Rc<Listening>, mut stream: TcpStream) {
-    let seat = Seat::take(worker, listening);
+pub(crate) async fn serve(seat: Seat, mut stream: TcpStream) {
     let (reader, writer) = stream.split();
     let io = Io { worker: &seat.worker, timer: &seat.timer };
     let mut client = Client { io, listening: &seat.listening, reader, writer, inbound: Buffer::default() };
@@ -191,15 +190,17 @@ fn may_be_whole(bytes: &[u8], seen: usize, snapshot: &Snapshot) -> bool {
     bytes[seen..].contains(&b'\n') || bytes.len() >= snapshot.head_limits.head_bytes
 }
 
-/// A connection's place in the counts and on the wheel, given up however its task ends.
-struct Seat {
+/// A connection's place in the counts and on the wheel, given up however its task ends. It is taken before the task
+/// first runs: a worker that drains must not end between the two.
+pub(crate) struct Seat {
     worker: Rc<Worker>,
     listening: Rc<Listening>,
     timer: Rc<Timer>,
 }
 
 impl Seat {
-    fn take(worker: Rc<Worker>, listening: Rc<Listening>) -> Seat {
+    /// The place that [`crate::worker::Shared::enter`] has found free.
+    pub(crate) fn take(worker: Rc<Worker>, listening: Rc<Listening>) -> Seat {
         let timer = worker.wheel.timer(listening.id);
         worker.open_connections.set(worker.open_connections.get() + 1);
         listening.counters.open.add(1);

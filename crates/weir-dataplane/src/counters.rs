@@ -83,4 +83,6 @@ pub(crate) struct UpstreamCounters {
     pub(crate) retries: Counter,
     /// Accepting paused for want of file descriptors.
     pub(crate) accept_pauses: Counter,
+    /// Connections that were open when the time to drain was over.
+    pub(crate) cut_by_drain: Counter,
 }

@@ -78,7 +78,13 @@ impl Client<'_> {
                 self.pass_streaming(&x, &mut checkout.upstream, out, &mut body).await
             };
             match relayed {
-                Ok(relayed) => return self.conclude(&x, relayed, checkout).await,
+                Ok(relayed) => {
+                    if relayed.upgraded {
+                        // A tunnel may be long, and needs the request no more.
+                        self.io.worker.buffers.put_output(std::mem::take(out));
+                    }
+                    return self.conclude(&x, relayed, checkout).await;
+                }
                 Err(cause) if checkout.reused && !retried && x.may_be_sent_again(cause) => {
                     retried = true;
                     self.io.worker.upstreams.retries.add(1);

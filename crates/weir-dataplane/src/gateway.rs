@@ -166,6 +166,11 @@ impl Gateway {
         panicked == 0
     }
 
+    /// Client connections that were still open when the time to drain was over, known once [`Gateway::join`] returns.
+    pub fn cut_by_drain(&self) -> u64 {
+        self.workers.iter().map(|(_, counters)| counters.cut_by_drain.value()).sum()
+    }
+
     /// All counters, summed over the workers.
     pub fn stats(&self) -> Stats {
         let listeners = self.listeners();

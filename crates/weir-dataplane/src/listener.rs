@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 
 use crate::cause::Cause;
-use crate::connection::{refuse_connection, serve};
+use crate::connection::{Seat, refuse_connection, serve};
 use crate::counters::ListenerCounters;
 use crate::worker::Worker;
 
@@ -102,7 +102,7 @@ fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, stream: TcpStream) {
         return;
     }
     if worker.shared.enter(worker.snapshot().table.limits.connections) {
-        spawn_local(serve(Rc::clone(worker), Rc::clone(listening), stream));
+        spawn_local(serve(Seat::take(Rc::clone(worker), Rc::clone(listening)), stream));
         return;
     }
     listening.counters.failure(Cause::ConnectionLimit);
@@ -121,4 +121,36 @@ async fn pause(worker: &Worker, listening: &Listening) {
     timer.arm(&worker.wheel, 1);
     poll_fn(|cx| if timer.poll_over(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
     worker.wheel.forget(&timer);
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_config::{Batch, Change, Key, Listener, Policy, Resource, State};
+    use weir_io::{WorkerOptions, spawn_worker};
+
+    use super::*;
+    use crate::worker::Shared;
+
+    /// Else a worker that is told to drain could end between accepting a client and serving it.
+    #[test]
+    fn a_client_counts_before_its_task_runs() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let listener = Resource::Listener(Listener { address, name: None });
+        let changes = vec![Change::Put(Key::Listener("l".to_owned()), listener)];
+        let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes };
+        let table = State::default().apply(batch).table.unwrap();
+        let main = move || async move {
+            let worker = Rc::new(Worker::new(0, Arc::new(Shared::new(table)), Arc::default()));
+            let listening = Rc::new(Listening::new(0, Arc::default()));
+            let socket = TcpListener::bind(address).await.unwrap();
+            let client = TcpStream::connect(socket.local_addr().unwrap()).await.unwrap();
+            let (stream, _) = socket.accept().await.unwrap();
+            admit(&worker, &listening, stream);
+            let counted = worker.open_connections.get();
+            drop(client);
+            counted
+        };
+        let options = WorkerOptions { name: "test".to_owned(), cpu: None };
+        assert_eq!(spawn_worker(options, main).unwrap().join().unwrap(), 1);
+    }
 }

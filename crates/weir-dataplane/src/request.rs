@@ -2,8 +2,8 @@
 
 use weir_config::{check_path, rewritten};
 use weir_http::{
-    FieldSlots, Framing, HeadError, RequestHead, ResponseTo, Version, append_field, append_framing,
-    parse_request,
+    Field, FieldSlots, Framing, HeadError, RequestHead, ResponseTo, Version, append_field, append_framing,
+    list_contains, parse_request,
 };
 
 use crate::cause::Cause;
@@ -56,7 +56,13 @@ pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, out: &mut Vec<u8>) -> Inco
         }
         Some(found) => {
             let target = (found.target.rewrite.as_deref(), found.matched);
-            append_head(&head, target, out);
+            let upgrade = head.upgrade && !offers_h2c(&head);
+            append_start(&head, target, out);
+            match head.host {
+                "" => append_default_host(snapshot, found.target.backend, out),
+                host => append_field(out, "Host", host.as_bytes()),
+            }
+            append_fields(&head, upgrade, out);
             return Incoming::Request(Plan {
                 backend: found.target.backend,
                 head_len: head.head_len,
@@ -64,7 +70,7 @@ pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, out: &mut Vec<u8>) -> Inco
                 response_to: response_to(&head),
                 version: head.version,
                 keep_alive: head.keep_alive,
-                upgrade: head.upgrade,
+                upgrade,
                 idempotent: is_idempotent(head.method),
             });
         }
@@ -82,8 +88,7 @@ fn malformed(error: HeadError) -> Incoming {
     Incoming::Refused(refusal, 0)
 }
 
-/// Hop-by-hop fields stay here; `Host` comes first. `X-Forwarded-*`, `Forwarded` and `Via` are passed as they came.
-fn append_head(head: &RequestHead<'_>, (rewrite, matched): (Option<&str>, usize), out: &mut Vec<u8>) {
+fn append_start(head: &RequestHead<'_>, (rewrite, matched): (Option<&str>, usize), out: &mut Vec<u8>) {
     out.extend_from_slice(head.method.as_bytes());
     out.push(b' ');
     match rewrite {
@@ -94,7 +99,20 @@ fn append_head(head: &RequestHead<'_>, (rewrite, matched): (Option<&str>, usize)
         _ => out.extend_from_slice(head.path_and_query.as_bytes()),
     }
     out.extend_from_slice(b" HTTP/1.1\r\n");
-    append_field(out, "Host", head.host.as_bytes());
+}
+
+/// HTTP/1.0 may leave the host open, and servers of HTTP/1.1 refuse an empty one.
+#[cold]
+fn append_default_host(snapshot: &Snapshot, backend: usize, out: &mut Vec<u8>) {
+    let backend = snapshot.table.backends().get(backend);
+    // Without an endpoint nothing is sent.
+    if let Some(endpoint) = backend.and_then(|b| b.backend.endpoints.first()) {
+        append_field(out, "Host", endpoint.to_string().as_bytes());
+    }
+}
+
+/// The rest of the head. Hop-by-hop fields stay here; `X-Forwarded-*`, `Forwarded` and `Via` are passed as they came.
+fn append_fields(head: &RequestHead<'_>, upgrade: bool, out: &mut Vec<u8>) {
     for field in head.end_to_end() {
         let is_host = field.name.len() == 4 && field.name.eq_ignore_ascii_case("host");
         // HTTP/1.0 knows no expectations, and would not understand the interim answer.
@@ -106,13 +124,20 @@ fn append_head(head: &RequestHead<'_>, (rewrite, matched): (Option<&str>, usize)
     if head.framing == Framing::Chunked {
         append_framing(out, Framing::Chunked);
     }
-    if head.upgrade {
+    if upgrade {
         append_field(out, "Connection", b"Upgrade");
         for field in head.fields.iter().filter(|f| f.name.eq_ignore_ascii_case("upgrade")) {
             append_field(out, field.name, field.value);
         }
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// Whether HTTP/2 is among the protocols offered. A tunnel of it would carry requests past the routes, and RFC 9113 has
+/// done away with this upgrade; so it is not passed on.
+fn offers_h2c(head: &RequestHead<'_>) -> bool {
+    let is_upgrade = |f: &&Field<'_>| f.name.eq_ignore_ascii_case("upgrade");
+    head.fields.iter().filter(is_upgrade).any(|f| list_contains(f.value, "h2c"))
 }
 
 fn without_query(path_and_query: &str) -> &str {

@@ -63,9 +63,12 @@ async fn relay_with(
 ) -> Result<Relayed, Cause> {
     let ticks = &x.snapshot.ticks;
     let mut interim = 0;
+    // A head that comes in pieces gets no more time for each; what follows an interim response does.
+    let mut is_armed = false;
     let (status, framing, to_chunks, relayed) = loop {
-        if !x.is_sending() {
+        if !is_armed && !x.is_sending() {
             x.io.timer.arm(&x.io.worker.wheel, ticks.response);
+            is_armed = true;
         }
         match x.io.read_armed(from, inbound).await {
             Ok(0) if x.heard.get() => return Err(Cause::UpstreamMalformed),
@@ -80,6 +83,7 @@ async fn relay_with(
             match read_head(x, inbound.data(), out)? {
                 Head::Interim(head_len) => {
                     inbound.consume(head_len);
+                    is_armed = false;
                     interim += 1;
                     if interim > INTERIM_MAX {
                         return Err(Cause::UpstreamMalformed);

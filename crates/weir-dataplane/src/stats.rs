@@ -158,6 +158,11 @@ impl Stats {
         for (name, listener) in &self.listeners {
             text.sample("weir_connections_open", &[("listener", name)], listener.connections.open);
         }
+        text.family("weir_connections_upgraded_total", "counter", "Connections that left HTTP.");
+        for (name, listener) in &self.listeners {
+            let upgraded = listener.connections.upgraded;
+            text.sample("weir_connections_upgraded_total", &[("listener", name)], upgraded);
+        }
         self.append_upstream(&mut text);
         text.0
     }

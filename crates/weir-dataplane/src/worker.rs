@@ -145,6 +145,7 @@ impl Worker {
             // What looks through all connections must not end where a task's fair share does.
             tokio::task::unconstrained(async { self.tick() }).await;
         }
+        self.upstreams.cut_by_drain.add(self.open_connections.get() as u64);
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Upstreams that fail in every way, and what the client is told.
 
+use std::io::Write as _;
 use std::net::TcpListener;
 
 use crate::setup::{Origin, Proxy, Served};
@@ -90,6 +91,21 @@ fn an_upstream_that_stalls() {
             served.request();
             served.send("HTTP/1.1 200 OK\r\nContent-");
             served.stall();
+        },
+        (504, "upstream_response_timeout"),
+    );
+}
+
+#[test]
+fn an_upstream_whose_head_only_trickles() {
+    check(
+        |served| {
+            served.request();
+            served.send("HTTP/1.1 200 OK\r\nX: ");
+            // As long as the gateway listens.
+            while served.stream.write_all(b"x").is_ok() {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
         },
         (504, "upstream_response_timeout"),
     );

@@ -138,6 +138,7 @@ fn a_drain_ends_what_is_in_progress_and_nothing_sooner() {
     assert_eq!((answer.body.as_str(), answer.field("connection")), ("ok", Some("close")));
     assert!(busy.is_closed());
     assert!(proxy.gateway.join(), "all workers ended well");
+    assert_eq!(proxy.gateway.cut_by_drain(), 0);
     let stats = proxy.gateway.stats();
     assert_eq!((stats.requests, stats.by_status.success, stats.connections.open), (1, 1, 0));
 }
@@ -151,4 +152,5 @@ fn a_drain_does_not_wait_for_ever() {
     proxy.wait_for("the exchange", |s| s.upstream.connects == 1);
     proxy.gateway.drain();
     assert!(proxy.gateway.join());
+    assert_eq!(proxy.gateway.cut_by_drain(), 1);
 }

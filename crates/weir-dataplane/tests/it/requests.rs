@@ -4,7 +4,7 @@ use crate::setup::{Origin, Proxy};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// What the upstream receives for `request` under the route `route`.
+/// What the upstream receives for `request` under the route `route`; `{origin}` stands for its address.
 fn check(route: &str, request: &str, expected: &str) {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&format!(
@@ -13,7 +13,7 @@ fn check(route: &str, request: &str, expected: &str) {
         origin.address
     ));
     assert_eq!(proxy.ask(request).body, "ok");
-    assert_eq!(origin.requests(), [expected]);
+    assert_eq!(origin.requests(), [expected.replace("{origin}", &origin.address.to_string())]);
 }
 
 const EVERYTHING: &str = "{ path: /, backend: b }";
@@ -61,7 +61,22 @@ fn an_old_client_is_served_by_a_new_request() {
     check(
         EVERYTHING,
         "GET /a HTTP/1.0\r\nExpect: 100-continue\r\nX: y\r\n\r\n",
-        "GET /a HTTP/1.1\r\nHost: \r\nX: y\r\n\r\n",
+        "GET /a HTTP/1.1\r\nHost: {origin}\r\nX: y\r\n\r\n",
+    );
+    check(
+        EVERYTHING,
+        "GET http://example.com/a HTTP/1.0\r\n\r\n",
+        "GET /a HTTP/1.1\r\nHost: example.com\r\n\r\n",
+    );
+}
+
+#[test]
+fn an_upgrade_to_http2_is_not_offered() {
+    check(
+        EVERYTHING,
+        "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: H2C\r\n\
+         HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: h\r\n\r\n",
     );
 }
 

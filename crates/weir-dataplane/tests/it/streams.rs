@@ -98,6 +98,19 @@ fn an_answer_before_the_end_of_the_body_reaches_the_client() {
 }
 
 #[test]
+fn a_client_that_sends_its_whole_body_first_is_answered_too() {
+    const BODY: usize = 32 << 20;
+    let proxy = Proxy::to(Origin::start(Served::stall).address, "limits: { body: 1KiB }");
+    let mut client = proxy.connect();
+    client.send(&format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {BODY}\r\n\r\n"));
+    let block = vec![b'x'; 1 << 20];
+    for _ in 0..BODY >> 20 {
+        client.stream.write_all(&block).expect("the rest is read and thrown away");
+    }
+    assert_eq!(client.response().error(), (413, "body_too_large"));
+}
+
+#[test]
 fn an_upstream_that_closes_in_the_middle_of_the_body() {
     let origin = Origin::start(|served| {
         served.read_until("\r\n\r\n").unwrap();
