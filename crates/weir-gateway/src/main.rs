@@ -14,20 +14,40 @@ use weir_dataplane::{Gateway, GatewayError, serve_admin};
 
 use crate::signals::{Request, Signals};
 
+const AFTER_HELP: &str = "\
+A configuration that works as it stands:
+  listeners: [{ address: 127.0.0.1:8080 }]
+  routes:
+    - { hosts: [example.com], path: /api, backend: api }  # a prefix
+    - { exact: [/a, /b], backend: api, rewrite: /c }      # every host
+  backends: { api: { endpoints: [127.0.0.1:9000] } }
+
+Signals:
+  SIGHUP           read the configuration again; a bad one is reported and changes nothing
+  SIGTERM, SIGINT  drain: exchanges in progress end, nothing new begins; `timeouts.drain` bounds it,
+                   and a second signal ends the gateway at once
+
+Exit codes:
+  0  drained, or the configuration is good
+  1  ended at once by a second signal
+  2  the command line or the configuration is wrong
+  3  the environment can't: an address is taken, a thread does not start
+
+Every field, limit, metric and error is told in docs/gateway.md.";
+
 /// An HTTP/1.1 gateway: routes by host and path, upstream keep-alive, reloads without a lost request.
-///
-/// SIGHUP reads the configuration again; a bad one is reported and changes nothing. SIGTERM drains: the exchanges in
-/// progress end, nothing new begins.
 #[derive(Debug, Parser)]
-#[command(name = "weir-gateway", version, max_term_width = 100)]
+#[command(name = "weir-gateway", version, max_term_width = 100, after_long_help = AFTER_HELP)]
 struct Args {
     /// The configuration file, YAML or JSON
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Serve /healthz, /readyz, /metrics and /stats here
+    /// Serve /healthz, /readyz, /metrics and /stats on this IP address and port
+    ///
+    /// Without it there is no admin server. It has no authentication, so keep it off public networks.
     #[arg(long, value_name = "ADDR")]
     admin: Option<SocketAddr>,
-    /// Only check the configuration
+    /// Only check the configuration, say what is wrong with it, and end
     #[arg(long)]
     check: bool,
 }
@@ -76,7 +96,14 @@ fn run(args: &Args) -> Result<(), Failure> {
         reload(&mut source, &gateway);
     }
     gateway.drain();
-    match gateway.join() {
+    let is_well = gateway.join();
+    match gateway.cut_by_drain() {
+        0 => {}
+        cut => report(&[format!(
+            "weir-gateway: the time to drain is over (`timeouts.drain`); connections cut while in use: {cut}"
+        )]),
+    }
+    match is_well {
         true => Ok(()),
         false => Err(Failure::Environment("a worker ended by a panic".to_owned())),
     }

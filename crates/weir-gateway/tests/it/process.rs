@@ -316,6 +316,62 @@ fn a_draining_gateway_says_so() {
     assert!(gateway.finish().0.success());
 }
 
+/// A gateway with one exchange in progress at an upstream that never answers.
+fn busy_gateway(more: &str) -> (Gateway, TcpStream, TcpListener) {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = silent.local_addr().expect("its address");
+    let gateway = Gateway::start(&format!("{}{more}", config(address)));
+    let mut client = connect(gateway.address);
+    client.write_all(GET.as_bytes()).expect("the gateway reads");
+    gateway.wait_for("the exchange", |g| g.stat("connects") == 1);
+    (gateway, client, silent)
+}
+
+#[test]
+fn a_drain_that_runs_out_of_time_says_what_it_cut() {
+    let (gateway, mut client, _silent) = busy_gateway("timeouts: { drain: 100ms }\n");
+    gateway.signal(Signal::TERM);
+    let (status, messages) = gateway.finish();
+    assert_eq!(status.code(), Some(0));
+    assert!(messages.ends_with("connections cut while in use: 1\n"), "{messages:?}");
+    assert!(response(&mut client).is_none());
+}
+
+#[test]
+fn a_second_stop_ends_at_once() {
+    let (gateway, _client, _silent) = busy_gateway("timeouts: { drain: 1h, response: 1h }\n");
+    gateway.signal(Signal::TERM);
+    gateway.wait_for("the drain", |g| g.admin("/readyz").starts_with("HTTP/1.1 503 "));
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.finish().0.code(), Some(1));
+}
+
+#[test]
+fn the_admin_server_bears_clients_of_every_kind() {
+    let gateway = Gateway::start(&config(origin().0));
+    // As many as it serves at one time; they say little, and go.
+    let slow: Vec<TcpStream> = (0..63).map(|_| connect(gateway.admin)).collect();
+    for (nonsense, status) in [
+        ("\0\x01\x02\r\n\r\n", "400"),
+        ("GET /stats HTTP/1.1\r\n\r\n", "400"),
+        ("POST /stats HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "405"),
+        ("GET /nothing HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "404"),
+    ] {
+        let mut client = connect(gateway.admin);
+        client.write_all(nonsense.as_bytes()).expect("the admin server reads");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("the admin server answers");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer:?}");
+        assert_eq!(answer.contains("\r\nAllow: GET, HEAD\r\n"), status == "405", "{answer:?}");
+    }
+    let mut endless = connect(gateway.admin);
+    // The server may have closed before all of it has left.
+    let _ = endless.write_all("X".repeat(1 << 20).as_bytes());
+    drop(endless);
+    drop(slow);
+    assert_eq!(gateway.stat("requests"), 0);
+}
+
 #[test]
 fn without_descriptors_it_waits_and_recovers() {
     let (origin, _) = origin();
