@@ -1,4 +1,5 @@
 //! Tests of the gateway's process.
 
 mod malformed;
+mod manual;
 mod process;

@@ -1,0 +1,79 @@
+//! What the manual and the help say, against the program.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use weir_control::FileSource;
+use weir_dataplane::{Cause, Gateway};
+
+const MANUAL: &str = include_str!("../../../../docs/gateway.md");
+
+/// The source of this text as a file in `dir`.
+fn source(dir: &Path, text: &str) -> FileSource {
+    let path = dir.join("gateway.yaml");
+    std::fs::write(&path, text).expect("a configuration file");
+    FileSource::new(path)
+}
+
+#[test]
+fn the_example_of_the_manual_loads_and_shows_the_defaults() {
+    let (_, rest) = MANUAL.split_once("```yaml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let shown = source(dir.path(), example).load().expect("the example is good");
+    let bare = "listeners: [{ address: 127.0.0.1:1 }]";
+    let default = source(dir.path(), bare).load().expect("a listener is enough");
+    assert_eq!((&shown.limits, &shown.timeouts), (&default.limits, &default.timeouts));
+    // They are shown whole: whatever is there has a line of its own.
+    for (block, fields) in
+        [("limits", format!("{:?}", default.limits)), ("timeouts", format!("{:?}", default.timeouts))]
+    {
+        for name in fields.split(['{', ',']).filter_map(|f| f.split_once(": ")).map(|(name, _)| name.trim()) {
+            assert!(example.contains(&format!("\n  {name}: ")), "{block}.{name} is not in the example");
+            assert!(MANUAL.contains(&format!("\n| `{name}` | ")), "{block}.{name} has no row");
+        }
+    }
+}
+
+#[test]
+fn the_example_of_the_help_loads() {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir-gateway")).arg("--help").output().expect("it starts");
+    let help = String::from_utf8(output.stdout).expect("text");
+    let (_, rest) = help.split_once("A configuration that works as it stands:\n").expect("an example");
+    let (example, _) = rest.split_once("\n\n").expect("its end");
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let table = source(dir.path(), example).load().expect("the example is good");
+    assert!(table.find("example.com", "/api/x").is_some() && table.find("any", "/b").is_some());
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+}
+
+#[test]
+fn every_cause_has_its_row() {
+    let told: BTreeSet<(&str, &str)> = MANUAL
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(" | `"))
+        .filter_map(|(status, rest)| Some((status, rest.split_once('`')?.0)))
+        .collect();
+    for cause in Cause::ALL {
+        let status = cause.status().to_string();
+        // Those that are never answered have no status in the manual.
+        let found = [status.as_str(), ""].iter().any(|s| told.contains(&(s, cause.name())))
+            || MANUAL.contains(&format!("\n| | `{}` |", cause.name()));
+        assert!(found, "{status} {} has no row", cause.name());
+    }
+}
+
+#[test]
+fn every_metric_has_its_row() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let table = source(dir.path(), "listeners: [{ address: 127.0.0.1:0 }]\nworkers: 1\n").load();
+    let gateway = Gateway::start(table.expect("it is good")).expect("it starts");
+    let text = gateway.stats().prometheus();
+    let metrics: Vec<&str> =
+        text.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    assert!(metrics.len() > 10, "{text}");
+    for metric in metrics {
+        assert!(MANUAL.contains(&format!("\n| `{metric}` |")), "{metric} has no row");
+    }
+}
