@@ -1,31 +1,20 @@
 //! Many waits on one nanosecond timer.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::future::poll_fn;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use weir_io::{PreciseTimer, mono_ns};
 
-/// The most that a worker wakes ahead of a deadline and then spins away.
-const AHEAD_NS_MAX: u64 = 100_000;
-
 /// The waits of one worker. [`Sleepers::drive`] must run beside them.
-///
-/// A processor that slept takes some tens of microseconds from the timer's interrupt to the waiting thread, and
-/// every one of them would be added to the delay that was asked for (measured: 38 us of 5 ms). So the driver
-/// wakes ahead by what waking took of late, and spins the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
     /// The nearest on top.
     waits: RefCell<BinaryHeap<Wait>>,
     /// The driver's, to be told of a deadline nearer than the one it waits for.
     driver: RefCell<Option<Waker>>,
-    /// How long waking took of late, a moving mean.
-    ahead_ns: Cell<u64>,
-    /// The time that the driver sleeps towards, while it sleeps.
-    asleep_until_ns: Cell<Option<u64>>,
 }
 
 /// One who waits. Who gave up waiting stays until his time has come, and is then woken in vain.
@@ -62,24 +51,9 @@ impl Sleepers {
         loop {
             let nearest_ns = self.waits.borrow().peek().map(|wait| wait.deadline_ns);
             let Some(nearest_ns) = nearest_ns else { return Poll::Pending };
-            let wake_ns = nearest_ns.saturating_sub(self.ahead_ns.get());
-            let slept = self.asleep_until_ns.take() == Some(wake_ns);
-            if timer.poll_until(cx, wake_ns).is_pending() {
-                self.asleep_until_ns.set(Some(wake_ns));
-                return Poll::Pending;
-            }
-            if slept {
-                self.learn(mono_ns().saturating_sub(wake_ns));
-            }
-            while mono_ns() < nearest_ns {
-                std::hint::spin_loop();
-            }
-            self.wake_due(nearest_ns.max(mono_ns()));
+            ready!(timer.poll_until(cx, nearest_ns));
+            self.wake_due(mono_ns().max(nearest_ns));
         }
-    }
-
-    fn learn(&self, late_ns: u64) {
-        self.ahead_ns.set((self.ahead_ns.get() * 7 + late_ns.min(AHEAD_NS_MAX)) / 8);
     }
 
     fn wake_due(&self, now_ns: u64) {
