@@ -6,6 +6,7 @@ use crate::cause::Cause;
 use crate::io::{Fault, Io};
 use crate::pool::{BackendPool, EndpointPool, Upstream};
 use crate::snapshot::Snapshot;
+use crate::worker::Worker;
 
 /// How many endpoints are tried for one request when connections fail. Nothing was sent, so any request may try.
 const CONNECTS_MAX: usize = 3;
@@ -31,11 +32,17 @@ pub(crate) async fn checkout(
     let pool =
         snapshot.pool(backend, &worker.shared.open_by_backend, worker.index).ok_or(Cause::NoEndpoint)?;
     let endpoint = pool.next_endpoint().ok_or(Cause::NoEndpoint)?;
-    if !fresh && let Some(upstream) = endpoint.take_idle() {
-        worker.upstreams.reused.add(1);
-        return Ok(Checkout { upstream, endpoint: Rc::clone(endpoint), reused: true });
+    if !fresh && let Some(kept) = take_kept(worker, endpoint) {
+        return Ok(kept);
     }
-    connect(io, snapshot, pool, Rc::clone(endpoint)).await
+    connect(io, snapshot, pool, Rc::clone(endpoint), fresh).await
+}
+
+#[inline]
+fn take_kept(worker: &Worker, endpoint: &Rc<EndpointPool>) -> Option<Checkout> {
+    let upstream = endpoint.take_idle()?;
+    worker.upstreams.reused.add(1);
+    Some(Checkout { upstream, endpoint: Rc::clone(endpoint), reused: true })
 }
 
 async fn connect(
@@ -43,6 +50,7 @@ async fn connect(
     snapshot: &Snapshot,
     pool: &BackendPool,
     mut endpoint: Rc<EndpointPool>,
+    fresh: bool,
 ) -> Result<Checkout, Cause> {
     let worker = io.worker;
     for others in (0..pool.endpoint_count().min(CONNECTS_MAX)).rev() {
@@ -60,6 +68,10 @@ async fn connect(
             return Err(cause_of(&fault));
         }
         endpoint = Rc::clone(pool.next_endpoint().ok_or(Cause::NoEndpoint)?);
+        // Else each turn of a dead endpoint would open one more connection to its neighbour.
+        if !fresh && let Some(kept) = take_kept(worker, &endpoint) {
+            return Ok(kept);
+        }
     }
     Err(Cause::NoEndpoint)
 }

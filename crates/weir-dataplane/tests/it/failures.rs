@@ -268,4 +268,23 @@ fn a_dead_endpoint_costs_no_request() {
     for _ in 0..6 {
         assert_eq!(client.ask(GET).body, "ok");
     }
+    assert_eq!(alive.connections(), 1, "nor a connection each to its neighbour");
+    assert_eq!(proxy.gateway.stats().upstream.connect_failures, 6);
+}
+
+#[test]
+fn the_share_of_a_dead_endpoint_is_spread_over_the_others() {
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let alive: [Origin; 3] =
+        std::array::from_fn(|_| Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+    let [a, b, c] = alive.each_ref().map(|o| o.address);
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /, backend: b }}]\n\
+         backends: {{ b: {{ endpoints: ['{a}', '{dead}', '{b}', '{c}'] }} }}"
+    ));
+    let mut client = proxy.connect();
+    for _ in 0..9 {
+        assert_eq!(client.ask(GET).body, "ok");
+    }
+    assert_eq!(alive.each_ref().map(|o| (o.requests().len(), o.connections())), [(3, 1); 3]);
 }
