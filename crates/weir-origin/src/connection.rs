@@ -214,10 +214,7 @@ impl Connection {
             return if path == "/__weir/stats" { Kind::Stats } else { Kind::Unknown };
         }
         self.worker.counters.request();
-        let mut errors = self.worker.errors.get();
-        let is_error = errors.next_is_picked();
-        self.worker.errors.set(errors);
-        if is_error { Kind::Error } else { Kind::Good }
+        if self.worker.errors.next_is_picked() { Kind::Error } else { Kind::Good }
     }
 
     async fn answer(&mut self, request: Request) -> io::Result<()> {

@@ -33,6 +33,7 @@ use weir_io::{JoinHandle, WorkerOptions};
 pub use errors::OriginError;
 pub use stats::{GivenDelays, Stats};
 
+use selection::Selection;
 use stats::Counters;
 
 /// Connections that may wait to be accepted, for each worker.
@@ -47,8 +48,8 @@ pub struct OriginSpec {
     pub body_bytes: u64,
     /// How long each answer waits.
     pub delay: Delay,
-    /// The share of requests that are answered with 500, from 0 to 1. In the long run it is met exactly:
-    /// each worker makes an error whenever its count of requests times the share passes a whole number.
+    /// The share of requests that are answered with 500, from 0 to 1. It is met exactly, over all workers: an
+    /// error is made whenever the count of requests times the share passes a whole number.
     pub error_share: f64,
     /// Threads.
     pub workers: usize,
@@ -97,6 +98,7 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
     let listeners = weir_io::listen_shared(spec.listen, spec.workers, BACKLOG).map_err(listen_error)?;
     let address = listeners[0].local_addr().map_err(listen_error)?;
     let counters: Arc<[Arc<Counters>]> = (0..spec.workers).map(|_| Arc::default()).collect();
+    let errors = Selection::new(spec.error_share);
     let (stop, stopped) = watch::channel(false);
     let mut workers = Vec::with_capacity(spec.workers);
     for (index, listener) in listeners.into_iter().enumerate() {
@@ -105,9 +107,11 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
             cpu: (!spec.cpus.is_empty()).then(|| spec.cpus[index % spec.cpus.len()]),
         };
         let (spec, counters, stopped) = (spec.clone(), Arc::clone(&counters), stopped.clone());
-        let handle =
-            weir_io::spawn_worker(options, move || worker::run(spec, index, listener, counters, stopped))
-                .map_err(OriginError::Worker)?;
+        let errors = errors.clone();
+        let handle = weir_io::spawn_worker(options, move || {
+            worker::run(spec, index, listener, counters, errors, stopped)
+        })
+        .map_err(OriginError::Worker)?;
         workers.push(handle);
     }
     Ok(Origin { address, counters, stop, workers })

@@ -1,30 +1,33 @@
-//! Which requests become errors: a fixed pattern that meets its share exactly in the long run.
+//! Which requests become errors: a fixed pattern that meets its share exactly, over all workers together.
 
-/// Counts requests, and picks the one at which `count x share` passes a whole number.
-#[derive(Clone, Copy, Debug)]
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Numbers requests, and picks those at which `number x share` passes a whole number.
+///
+/// Clones number on together: the share is that of the origin, and not of each of its workers.
+#[derive(Clone, Debug)]
 pub(crate) struct Selection {
     share: f64,
-    seen: u64,
-    picked: u64,
+    /// Touched only where there is a share, so that an origin without errors shares nothing.
+    seen: Arc<AtomicU64>,
 }
 
 impl Selection {
     pub(crate) fn new(share: f64) -> Self {
-        Self { share, seen: 0, picked: 0 }
+        Self { share, seen: Arc::default() }
     }
 
     /// Whether the next request is picked.
     #[inline]
-    pub(crate) fn next_is_picked(&mut self) -> bool {
+    pub(crate) fn next_is_picked(&self) -> bool {
         if self.share == 0.0 {
             return false;
         }
-        self.seen += 1;
-        // The product is rounded, but never by enough to lose a pick: the next count makes up for it.
-        let due = (self.seen as f64 * self.share) as u64;
-        let picked = due > self.picked;
-        self.picked += u64::from(picked);
-        picked
+        let before = self.seen.fetch_add(1, Ordering::Relaxed);
+        // A rounded product still grows with its number, so no pick is lost: the sum depends on the last alone.
+        let due = |number: u64| (number as f64 * self.share) as u64;
+        due(before + 1) > due(before)
     }
 }
 
@@ -34,12 +37,12 @@ mod tests {
 
     #[track_caller]
     fn picks(share: f64, of: u64) -> u64 {
-        let mut selection = Selection::new(share);
+        let selection = Selection::new(share);
         (0..of).filter(|_| selection.next_is_picked()).count() as u64
     }
 
     #[test]
-    fn the_share_is_met_exactly_in_the_long_run() {
+    fn the_share_is_met_exactly() {
         assert_eq!(picks(0.0, 1_000_000), 0);
         assert_eq!(picks(1.0, 1_000), 1_000);
         assert_eq!(picks(0.001, 1_000_000), 1_000);
@@ -49,8 +52,16 @@ mod tests {
     }
 
     #[test]
+    fn workers_meet_it_together() {
+        let workers: Vec<Selection> = vec![Selection::new(0.01); 3];
+        // Each for itself would pick none.
+        let picked = (0..200).filter(|request| workers[request % 3].next_is_picked()).count();
+        assert_eq!(picked, 2);
+    }
+
+    #[test]
     fn picks_are_spread_evenly() {
-        let mut selection = Selection::new(0.1);
+        let selection = Selection::new(0.1);
         let at: Vec<usize> = (1..=40).filter(|_| selection.next_is_picked()).collect();
         assert_eq!(at, [10, 20, 30, 40]);
     }

@@ -1,6 +1,6 @@
 //! One worker: accepts connections and keeps what they share.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::net::TcpListener as StdListener;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ pub(crate) struct Worker {
     /// `None` is no delay at all.
     pub(crate) delay_ns: Option<u64>,
     pub(crate) answers: RefCell<Rc<Answers>>,
-    pub(crate) errors: Cell<Selection>,
+    pub(crate) errors: Selection,
     pub(crate) counters: Arc<Counters>,
     /// Those of all workers, for the statistics.
     pub(crate) all_counters: Arc<[Arc<Counters>]>,
@@ -48,6 +48,7 @@ pub(crate) async fn run(
     index: usize,
     listener: StdListener,
     counters: Arc<[Arc<Counters>]>,
+    errors: Selection,
     mut stopped: watch::Receiver<bool>,
 ) {
     let worker = Rc::new(Worker {
@@ -57,7 +58,7 @@ pub(crate) async fn run(
             Delay::Const(ns) => Some(ns),
         },
         answers: RefCell::new(Rc::new(Answers::render(spec.body_bytes, SystemTime::now()))),
-        errors: Cell::new(Selection::new(spec.error_share)),
+        errors,
         counters: Arc::clone(&counters[index]),
         all_counters: counters,
         scratch: RefCell::new(vec![0; SCRATCH_BYTES].into()),
