@@ -38,6 +38,26 @@ fn a_fixed_number_of_requests_is_sent_to_the_request() {
 }
 
 #[test]
+fn a_reader_of_the_result_that_has_gone_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start(folder.path(), free_port(), &[]);
+    let url = format!("http://{}/", origin.address);
+    for more in [None, Some("--json")] {
+        let mut command = weir(folder.path(), &["load", &url, "--requests", "10"]);
+        let mut child = command
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = wait(child);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn an_open_loop_sends_its_schedule() {
     let result = check(&["--delay", "const:2ms"], &["--rate", "500/s", "--duration", "1s", "--seed", "7"]);
     assert_eq!(result["model"], "open");

@@ -86,9 +86,9 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     if args.json {
         let text = serde_json::to_string_pretty(&record.result)
             .map_err(|error| Failure::environment(format!("the result has no JSON: {error}"), ""))?;
-        println!("{text}");
+        super::output::print(text);
     } else {
-        print!("{}", print::table(&args.url, &spec, &record, &judgement));
+        super::output::print(print::table(&args.url, &spec, &record, &judgement).trim_end());
     }
     Ok(exit(&args, &record, stop.load(std::sync::atomic::Ordering::Acquire)))
 }

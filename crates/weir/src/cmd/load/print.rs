@@ -7,7 +7,8 @@ use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use weir_analysis::reason_name;
 use weir_engine::{LoadSpec, ModelSpec, Progress, Spacing};
 use weir_results::{
-    Errors, HISTOGRAM_LOW_NS, Judgement, LoadRecord, LoadSecond, Reason, TimesNs, quantile_ns,
+    Errors, HISTOGRAM_LOW_NS, Judgement, LoadRecord, LoadSecond, Reason, Requests, Thresholds, TimesNs,
+    quantile_ns,
 };
 
 /// Where standard error is no terminal, a line is printed each so many seconds.
@@ -16,6 +17,7 @@ const PLAIN_EVERY_S: u64 = 10;
 /// The line that lives while the load runs.
 pub(super) struct Live {
     mode: Mode,
+    warmup_s: f64,
     total_s: Option<f64>,
 }
 
@@ -37,7 +39,7 @@ impl Live {
             (false, false) => Mode::Plain,
         };
         let total_s = spec.duration_ns.map(|duration_ns| (spec.warmup_ns + duration_ns) as f64 / 1e9);
-        Self { mode, total_s }
+        Self { mode, warmup_s: spec.warmup_ns as f64 / 1e9, total_s }
     }
 
     /// Takes the line away.
@@ -50,10 +52,10 @@ impl Live {
     fn line(&self, second: &LoadSecond) -> String {
         let at_s = second.t_s + second.length_s;
         let of = self.total_s.map_or(String::new(), |total_s| format!(" of {total_s:.0} s"));
-        let phase = match (second.sustained, self.total_s) {
-            (true, _) => "",
-            (false, Some(total_s)) if second.t_s >= total_s => "  draining",
-            (false, _) => "  warming up",
+        let phase = match second.sustained {
+            true => "",
+            false if second.t_s < self.warmup_s => "  warming up",
+            false => "  draining",
         };
         let mut line = format!("{at_s:>5.0} s{of}{phase}  {}/s", grouped(per_s(second.completed, second)));
         if let Ok(histogram) = second.latency.decode() {
@@ -135,8 +137,11 @@ pub(super) fn table(url: &str, spec: &LoadSpec, record: &LoadRecord, judgement: 
     for (name, text) in lines {
         let _ = writeln!(out, "  {name:<11} {text}");
     }
-    let _ = writeln!(out, "\n{}\n", times(spec, record));
-    out + &verdicts(judgement)
+    let _ = writeln!(out, "\n{}\n  {}", times(spec, record), ranking(requests));
+    if let Some(said) = waited(spec, record) {
+        let _ = writeln!(out, "  {said}");
+    }
+    out + "\n" + &verdicts(judgement)
 }
 
 fn times(spec: &LoadSpec, record: &LoadRecord) -> String {
@@ -153,7 +158,11 @@ fn times(spec: &LoadSpec, record: &LoadRecord) -> String {
             Some(ns) if ns < HISTOGRAM_LOW_NS => format!("< {HISTOGRAM_LOW_NS} ns"),
             Some(ns) => time(ns as f64),
         };
-        let part = |ns: Option<f64>| ns.map_or("-".to_owned(), time);
+        let mean = |ns: Option<f64>| match ns {
+            None => "-".to_owned(),
+            Some(ns) if ns < HISTOGRAM_LOW_NS as f64 => format!("< {HISTOGRAM_LOW_NS} ns"),
+            Some(ns) => time(ns),
+        };
         table.add_row([
             format!("  {name}"),
             whole(times.min),
@@ -162,8 +171,8 @@ fn times(spec: &LoadSpec, record: &LoadRecord) -> String {
             whole(times.p99),
             whole(times.p999),
             whole(times.max),
-            part(times.mean),
-            part(times.stddev),
+            mean(times.mean),
+            times.stddev.map_or("-".to_owned(), time),
         ]);
     };
     row("latency", &result.latency_ns);
@@ -176,6 +185,36 @@ fn times(spec: &LoadSpec, record: &LoadRecord) -> String {
     }
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     table.trim_fmt()
+}
+
+/// How the quantiles are ranked.
+fn ranking(requests: &Requests) -> String {
+    let scheduled = grouped(requests.scheduled);
+    match requests.unanswered() {
+        0 => format!("quantiles: nearest rank over {scheduled} scheduled requests"),
+        unanswered => format!(
+            "quantiles: nearest rank over {scheduled} scheduled requests; the {} unanswered rank last",
+            grouped(unanswered)
+        ),
+    }
+}
+
+/// Says so where the wait for a connection is a good part of the latency: then the connections are too few for
+/// the rate, or down.
+fn waited(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
+    let thresholds = Thresholds::default();
+    let wait_ns = record.generator.connection_wait_ns.as_ref().filter(|wait| wait.min.is_some())?.p99;
+    let latency_ns = record.result.latency_ns.p99.unwrap_or(spec.timeout_ns) as f64;
+    if wait_ns
+        .is_some_and(|ns| ns as f64 <= latency_ns * thresholds.lateness_share || ns <= thresholds.lateness_ns)
+    {
+        return None;
+    }
+    let p99 = wait_ns.map_or_else(|| format!("> {}", time(spec.timeout_ns as f64)), |ns| time(ns as f64));
+    Some(format!(
+        "requests waited for a free connection (p99 {p99}): all {} were busy or down, and the latency has that wait in it",
+        grouped(u64::from(spec.connections))
+    ))
 }
 
 fn verdicts(judgement: &Judgement) -> String {
@@ -284,6 +323,37 @@ fn write_stderr(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_unanswered_are_named_where_quantiles_are_ranked() {
+        let all = Requests { scheduled: 1_500, completed: 1_500, ..Requests::default() };
+        assert_eq!(ranking(&all), "quantiles: nearest rank over 1,500 scheduled requests");
+        let some = Requests { completed: 1_400, timed_out: 60, dropped: 40, ..all };
+        assert!(ranking(&some).ends_with("1,500 scheduled requests; the 100 unanswered rank last"));
+    }
+
+    #[test]
+    fn the_live_line_names_the_phase() {
+        let live = Live { mode: Mode::Plain, warmup_s: 2.0, total_s: Some(10.0) };
+        let line = |t_s: f64, sustained| {
+            let latency = weir_results::Histogram::encode(&weir_results::new_histogram());
+            let (sent, completed, unexpected, lost) = (5, 5, 0, 0);
+            live.line(&LoadSecond {
+                t_s,
+                length_s: 1.0,
+                sustained,
+                sent,
+                completed,
+                unexpected,
+                lost,
+                latency,
+            })
+        };
+        assert!(line(1.0, false).contains("warming up"));
+        assert!(!line(3.0, true).contains("  draining"));
+        // Ended early by Ctrl-C: what comes after is the drain.
+        assert!(line(5.0, false).contains("draining"));
+    }
 
     #[test]
     fn figures_are_short_and_carry_their_unit() {
