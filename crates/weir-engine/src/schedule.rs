@@ -6,7 +6,7 @@ use crate::spec::Spacing;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
     seed: u64,
-    gap_ns: f64,
+    rate_per_s: f64,
     spacing: Spacing,
 }
 
@@ -15,7 +15,7 @@ impl Schedule {
     pub fn new(seed: u64, rate_per_s: f64, spacing: Spacing) -> Self {
         debug_assert!(rate_per_s > 0.0 && rate_per_s.is_finite());
         // Seeds are hashed first, so that streams of related seeds have nothing to do with each other.
-        Self { seed: hash(seed, 0), gap_ns: 1e9 / rate_per_s, spacing }
+        Self { seed: hash(seed, 0), rate_per_s, spacing }
     }
 
     /// The arrivals of worker `worker` of `workers`: the indices that are `worker` modulo `workers`.
@@ -73,7 +73,8 @@ impl Arrivals {
     /// When it is due, nanoseconds from the start of the schedule.
     #[inline]
     pub fn due_ns(&self) -> u64 {
-        (self.gaps * self.schedule.gap_ns) as u64
+        // Divided only here, so that arrivals whose time is a whole number have it to the digit.
+        (self.gaps * 1e9 / self.schedule.rate_per_s) as u64
     }
 
     /// Goes on to the worker's next arrival.
@@ -144,6 +145,10 @@ mod tests {
         }
         let thirds = Schedule::new(1, 3.0, Spacing::Even);
         assert_eq!(due(&thirds, 0, 1, 4), [(0, 0), (1, 333_333_333), (2, 666_666_666), (3, 1_000_000_000)]);
+        for rate in 1..2_000 {
+            let of_a_second = Schedule::new(1, rate as f64, Spacing::Even).arrivals(rate, 1);
+            assert_eq!((of_a_second.index(), of_a_second.due_ns()), (rate, 1_000_000_000));
+        }
     }
 
     #[test]

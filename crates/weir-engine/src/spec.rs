@@ -13,6 +13,8 @@ pub const CONNECTIONS_MAX: u32 = 1_000_000;
 /// Longest phase and longest time-out: what a latency histogram can hold is one hour, what a load may last a week.
 const DURATION_MAX_NS: u64 = 7 * 24 * 3_600 * 1_000_000_000;
 const TIMEOUT_MAX_NS: u64 = 3_600 * 1_000_000_000;
+/// Most arrivals of an open phase that is given by their count: its end is found by walking the schedule.
+const OPEN_COUNT_MAX: u64 = 1_000_000_000;
 
 /// A load: what to send, how often, over how many connections, and when to stop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,6 +94,7 @@ impl LoadSpec {
         {
             return invalid("rate", format!("must be above 0/s and at most {RATE_MAX_PER_S}/s"));
         }
+        self.validate_count()?;
         if self.requests.is_empty() {
             return invalid("requests", "at least one request is needed");
         }
@@ -118,6 +121,25 @@ impl LoadSpec {
                 format!(
                     "{workers} workers cannot share {connections} connections; ask for at most {connections} workers"
                 ),
+            );
+        }
+        Ok(())
+    }
+
+    fn validate_count(&self) -> Result<(), EngineError> {
+        let (ModelSpec::Open { rate_per_s, .. }, Some(count)) = (self.model, self.request_count) else {
+            return Ok(());
+        };
+        if count > OPEN_COUNT_MAX {
+            return invalid(
+                "requests",
+                format!("at most {OPEN_COUNT_MAX} with a rate; give a duration instead"),
+            );
+        }
+        if count as f64 / rate_per_s * 1e9 > DURATION_MAX_NS as f64 {
+            return invalid(
+                "requests",
+                format!("{count} requests at {rate_per_s}/s take longer than a week"),
             );
         }
         Ok(())
@@ -235,6 +257,8 @@ mod tests {
         wrong("duration", |spec| spec.warmup_ns = u64::MAX);
         wrong("requests", |spec| (spec.duration_ns, spec.request_count) = (None, Some(0)));
         wrong("requests", |spec| spec.requests.clear());
+        wrong("requests", |spec| (spec.duration_ns, spec.request_count) = (None, Some(u64::MAX)));
+        wrong("requests", |spec| (spec.duration_ns, spec.request_count) = (None, Some(10_000_000)));
         wrong("timeout", |spec| spec.timeout_ns = 0);
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e9] {
             let mut spec = good();
