@@ -75,8 +75,10 @@ pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Resul
         crew.threads.push(thread);
     }
     drop(events_in);
+    if !await_connections(&events, spec.workers, || crew.has_lost_one()) {
+        return Err(crew.failure());
+    }
     let coordinator = Coordinator { spec, progress, stop, events, early_end_ns };
-    coordinator.await_connections()?;
     let timeline = coordinator.start(&mut crew);
     let outcome = coordinator.collect(timeline);
     crew.join()?;
@@ -104,17 +106,6 @@ struct PhaseCpu {
 }
 
 impl Coordinator<'_> {
-    /// Waits until every worker has tried all its connections, which is bounded in time.
-    fn await_connections(&self) -> Result<(), EngineError> {
-        for _ in 0..self.spec.workers {
-            // A worker that ended without a word is found when it is joined.
-            if self.events.recv().is_err() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
     /// Starts all workers on one clock.
     fn start(&self, crew: &mut Crew) -> Timeline {
         let spec = self.spec;
@@ -208,6 +199,22 @@ impl PhaseCpu {
 }
 
 impl Crew {
+    /// Whether a worker has ended, although none has been started.
+    fn has_lost_one(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Sends everybody home, and tells why a worker ended before the start.
+    fn failure(mut self) -> EngineError {
+        self.starts.clear();
+        match self.join() {
+            Err(error) => error,
+            Ok(()) => {
+                EngineError::Worker { worker: 0, source: std::io::Error::other("it ended before the start") }
+            }
+        }
+    }
+
     fn join(self) -> Result<(), EngineError> {
         for (worker, thread) in (0..).zip(self.threads) {
             match thread.join() {
@@ -218,6 +225,21 @@ impl Crew {
         }
         Ok(())
     }
+}
+
+/// Waits until every worker has tried all its connections, which is bounded in time; false when one has ended
+/// without a word, while the others wait for a start that must not come.
+fn await_connections(events: &Receiver<(u32, Event)>, workers: u32, has_lost_one: impl Fn() -> bool) -> bool {
+    let mut connected = 0;
+    while connected < workers {
+        match events.recv_timeout(PATIENCE) {
+            Ok(_) => connected += 1,
+            Err(RecvTimeoutError::Timeout) if !has_lost_one() => {}
+            // Its word may have come between the two looks, but then it would not have ended.
+            Err(_) => return false,
+        }
+    }
+    true
 }
 
 /// What worker `worker` of `workers` gets of `total`: equal shares, the first ones get what is over.
@@ -250,5 +272,36 @@ fn raise_open_files(spec: &LoadSpec) -> Result<(), EngineError> {
             Err(EngineError::OpenFiles { connections: spec.connections, needed, limit })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_ends_without_a_word_keeps_nobody_waiting() {
+        let (events_in, events) = channel();
+        for worker in 0..2 {
+            events_in.send((worker, Event::Connected)).unwrap();
+        }
+        assert!(await_connections(&events, 2, || true), "who has reported may end");
+        events_in.send((0, Event::Connected)).unwrap();
+        // The sender lives on, as that of a worker that waits for the start.
+        assert!(!await_connections(&events, 2, || true));
+    }
+
+    #[test]
+    fn why_a_worker_ended_before_the_start_is_told() {
+        let (start, wait_for_start) = oneshot::channel::<Flow>();
+        let waiting = spawn_worker(WorkerOptions::default(), || async move {
+            drop(wait_for_start.await);
+            Ok(())
+        });
+        let failed = spawn_worker(WorkerOptions::default(), || async {
+            Err(std::io::Error::other("no descriptor is left"))
+        });
+        let crew = Crew { starts: vec![start], threads: vec![waiting.unwrap(), failed.unwrap()] };
+        assert_eq!(crew.failure().to_string(), "worker 1 could not start: no descriptor is left");
     }
 }
