@@ -34,7 +34,10 @@ pub(crate) struct Connection {
     /// Failed attempts in a row.
     attempts: u32,
     up_since_ns: u64,
+    /// Whether a byte was written to it.
     was_used: bool,
+    /// Why nothing more can be written, where reading has yet to tell how it ended.
+    write_broke: Option<Cause>,
 }
 
 enum Link {
@@ -67,6 +70,7 @@ impl Connection {
             attempts: 0,
             up_since_ns: 0,
             was_used: false,
+            write_broke: None,
         }
     }
 
@@ -110,6 +114,7 @@ impl Connection {
                 self.up_since_ns = now_ns;
                 self.was_used = false;
                 self.is_writing = false;
+                self.write_broke = None;
                 Some(Ok(()))
             }
             Poll::Ready(Err(error)) => {
@@ -125,15 +130,32 @@ impl Connection {
         self.attempts = self.attempts.saturating_add(1);
     }
 
+    /// Whether it was of no use: an attempt that failed after all, though the peer had accepted.
+    pub(crate) fn is_useless(&self, now_ns: u64) -> bool {
+        !self.was_used && now_ns.saturating_sub(self.up_since_ns) < UNUSED_LIFE_NS
+    }
+
     /// Closes the connection; it may be opened again at once, unless it was of no use.
     pub(crate) fn close(&mut self, now_ns: u64) {
         self.is_writing = false;
-        if self.was_used || now_ns.saturating_sub(self.up_since_ns) >= UNUSED_LIFE_NS {
+        if self.is_useless(now_ns) {
+            self.attempt_failed(now_ns);
+        } else {
             self.attempts = 0;
             self.link = Link::Down { retry_ns: now_ns };
-        } else {
-            self.attempt_failed(now_ns);
         }
+    }
+
+    /// The peer takes no more of the request; whether it has answered all the same is for reading to tell.
+    pub(crate) fn stop_writing(&mut self, cause: Cause) {
+        self.is_writing = false;
+        self.write_broke = Some(cause);
+    }
+
+    /// The cause behind an end that reading reports as `cause`: the kernel tells of a reset only once, and
+    /// whoever was writing has heard of it.
+    pub(crate) fn cause_of_end(&self, cause: Cause) -> Cause {
+        self.write_broke.unwrap_or(cause)
     }
 
     /// Reads into `buffer`; the waker is registered when nothing is left to read.
@@ -155,10 +177,12 @@ impl Connection {
     #[inline]
     pub(crate) fn write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<usize, Cause> {
         let Link::Up(stream) = &mut self.link else { return Ok(0) };
-        self.was_used = true;
         loop {
             match stream.try_write(bytes) {
-                Ok(written) => return Ok(written),
+                Ok(written) => {
+                    self.was_used = true;
+                    return Ok(written);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     match stream.poll_write_ready(cx) {
                         Poll::Pending => return Ok(0),
@@ -225,5 +249,60 @@ mod tests {
         connection.was_used = true;
         connection.close(7);
         assert!(connection.is_retry_due(7));
+    }
+
+    /// A connection whose peer has reset it, after `written` bytes reached it.
+    async fn reset_by_its_peer(written: usize) -> Connection {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut connection = Connection::new();
+        connection.connect(&[listener.local_addr().unwrap()], 0);
+        std::future::poll_fn(|cx| connection.poll_connect(cx, 0).map_or(Poll::Pending, Poll::Ready))
+            .await
+            .unwrap();
+        let (peer, _) = listener.accept().await.unwrap();
+        let request = vec![b'x'; written];
+        if written > 0 {
+            let write = |cx: &mut Context<'_>| match connection.write(cx, &request) {
+                Ok(0) => Poll::Pending,
+                written => Poll::Ready(written),
+            };
+            assert_eq!(std::future::poll_fn(write).await, Ok(written));
+        }
+        socket2::SockRef::from(&peer).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+        drop(peer);
+        let Link::Up(stream) = &connection.link else { panic!("it is up") };
+        stream.ready(tokio::io::Interest::ERROR).await.unwrap();
+        connection
+    }
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn a_connection_that_never_took_a_byte_is_no_use_even_when_a_write_was_tried() {
+        block_on(async {
+            let mut connection = reset_by_its_peer(0).await;
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            assert_eq!(connection.write(&mut cx, b"GET"), Err(Cause::Reset));
+            assert!(connection.is_useless(5));
+            connection.attempts = 1;
+            connection.close(5);
+            assert!(!connection.is_retry_due(5), "a flood of attempts would follow");
+        });
+    }
+
+    #[test]
+    fn a_reset_that_the_writer_heard_of_is_no_orderly_end() {
+        block_on(async {
+            let mut connection = reset_by_its_peer(3).await;
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            let cause = connection.write(&mut cx, b"more").unwrap_err();
+            connection.stop_writing(cause);
+            let Read::Closed = connection.read(&mut cx, &mut [0; 8]) else {
+                panic!("the kernel tells it once")
+            };
+            assert_eq!(connection.cause_of_end(Cause::Closed), Cause::Reset);
+        });
     }
 }

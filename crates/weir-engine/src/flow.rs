@@ -135,6 +135,12 @@ impl Flow {
         count(&mut self.books(phase).errors, cause);
     }
 
+    /// A turn begins: what is written and read from here on belongs to the interval of `now_ns`.
+    #[inline]
+    pub(crate) fn turn(&mut self, now_ns: u64) {
+        self.recorder.advance(now_ns, &self.timeline);
+    }
+
     /// Takes what is due and assigns it to a free connection; it must be written now.
     #[inline]
     pub(crate) fn start(&mut self, now_ns: u64) -> Option<Start> {
@@ -258,10 +264,12 @@ impl Flow {
         }
     }
 
-    /// Ends the phase early, and drains for `drain_ns` at most.
+    /// Ends the phase early, if that is sooner, and drains for `drain_ns` at most.
     pub(crate) fn cut(&mut self, end_ns: u64, drain_ns: u64) {
-        self.timeline.cut(end_ns, drain_ns);
-        self.recorder.cut(self.timeline.end_ns);
+        if end_ns < self.timeline.end_ns {
+            self.timeline.cut(end_ns, drain_ns);
+            self.recorder.cut(end_ns);
+        }
     }
 
     /// When [`Flow::start`], [`Flow::tick`] or a border of the phase comes next.

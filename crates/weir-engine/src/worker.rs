@@ -162,6 +162,7 @@ impl Worker {
         self.pool.ready.attend(cx.waker());
         let now_ns = mono_ns();
         self.usage.observe(now_ns, self.flow.timeline().sustain_ns, self.flow.timeline().end_ns);
+        self.flow.turn(now_ns);
         self.start_due(now_ns);
         for word in 0..self.pool.ready.words() {
             for slot in self.pool.ready.take(word) {
@@ -201,10 +202,20 @@ impl Worker {
         for slot in 0..self.pool.connections.len() {
             // All are looked at in the first turn: their wakers want to be registered.
             self.pool.ready.insert(slot);
-            if self.pool.connections[slot].is_up() {
-                self.flow.connected(slot, now_ns);
-            } else {
+            if !self.pool.connections[slot].is_up() {
                 self.pool.connections[slot].connect(&self.pool.addresses, now_ns);
+                continue;
+            }
+            self.flow.connected(slot, now_ns);
+            // What a peer said before it was asked must not pass for the first answer.
+            let mut cx = Context::from_waker(self.pool.ready.waker(slot));
+            match self.pool.connections[slot].read(&mut cx, &mut self.buffer) {
+                Read::Nothing => {}
+                Read::Bytes(bytes) => {
+                    self.take(slot, bytes);
+                }
+                Read::Closed => self.closed(slot, now_ns),
+                Read::Broken(cause) => self.broken(slot, now_ns, cause),
             }
         }
     }
@@ -248,14 +259,14 @@ impl Worker {
                     connection.written += written;
                     self.flow.wrote(written);
                 }
-                Err(_) if connection.written == 0 => {
+                Err(cause) if connection.written == 0 => {
                     // The connection had died unseen before anything was sent on it.
                     self.flow.not_sent(slot);
-                    return self.reopen(slot, mono_ns());
+                    return self.lost(slot, mono_ns(), cause);
                 }
-                Err(_) => {
+                Err(cause) => {
                     // Perhaps the peer answered before it broke off: reading will tell.
-                    connection.is_writing = false;
+                    connection.stop_writing(cause);
                     return self.pool.ready.insert(slot);
                 }
             }
@@ -325,7 +336,8 @@ impl Worker {
             // Nobody asked for anything.
             let now_ns = mono_ns();
             self.flow.connection_error(now_ns, Cause::Parse);
-            self.disconnect(slot, now_ns);
+            self.flow.disconnected(slot);
+            self.reopen(slot, now_ns);
             return Taken::Down;
         }
         let connection = &mut self.pool.connections[slot];
@@ -355,11 +367,12 @@ impl Worker {
     /// The peer has closed.
     fn closed(&mut self, slot: usize, now_ns: u64) {
         if !self.flow.is_busy(slot) {
-            return self.disconnect(slot, now_ns);
+            return self.disconnect(slot, now_ns, Cause::Closed);
         }
-        match self.pool.connections[slot].exchange.close() {
+        let connection = &mut self.pool.connections[slot];
+        match connection.exchange.close() {
             Ok(answer) => self.flow.completed(slot, now_ns, answer.status, false),
-            Err(cause) => self.flow.failed(slot, now_ns, cause),
+            Err(cause) => self.flow.failed(slot, now_ns, connection.cause_of_end(cause)),
         }
         self.reopen(slot, now_ns);
     }
@@ -367,15 +380,23 @@ impl Worker {
     /// The connection broke, or what came on it is no HTTP.
     fn broken(&mut self, slot: usize, now_ns: u64, cause: Cause) {
         if !self.flow.is_busy(slot) {
-            return self.disconnect(slot, now_ns);
+            return self.disconnect(slot, now_ns, cause);
         }
         self.flow.failed(slot, now_ns, cause);
         self.reopen(slot, now_ns);
     }
 
-    /// An idle connection is of no more use.
-    fn disconnect(&mut self, slot: usize, now_ns: u64) {
+    /// An idle connection has ended.
+    fn disconnect(&mut self, slot: usize, now_ns: u64, cause: Cause) {
         self.flow.disconnected(slot);
+        self.lost(slot, now_ns, cause);
+    }
+
+    /// A connection ended that carried no request: its peer's right, but for one that never was of use.
+    fn lost(&mut self, slot: usize, now_ns: u64, cause: Cause) {
+        if self.pool.connections[slot].is_useless(now_ns) {
+            self.flow.connection_error(now_ns, cause);
+        }
         self.reopen(slot, now_ns);
     }
 

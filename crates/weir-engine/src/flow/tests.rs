@@ -281,14 +281,32 @@ fn an_early_end_leaves_requests_in_flight_and_the_books_balanced() {
     while sim.now_ns < 3 * S {
         sim.turn();
     }
-    sim.flow.cut(3 * S + 500 * MS, 100 * MS);
+    // Workers look for an early end at every tick, also when it is there.
+    while sim.turn() {
+        sim.flow.cut(3 * S + 500 * MS, 100 * MS);
+    }
     let report = sim.run();
     check(&report);
+    assert!(report.intervals.iter().all(|interval| interval.span.start_ns < interval.span.end_ns));
     let requests = report.sustained.requests;
     assert_eq!(requests.scheduled, 2_500);
     assert_eq!(requests.completed + requests.in_flight, 2_500);
     assert!(requests.in_flight > 1_800, "{requests:?}");
     assert_eq!(report.timeline.end_ns, 3 * S + 500 * MS);
+}
+
+#[test]
+fn bytes_belong_to_the_interval_of_their_turn() {
+    let timeline = Timeline::new(S, 0, Some(S), S);
+    let mut flow = Flow::new(open(1.0, Spacing::Even, 1), timeline, S, 1);
+    flow.turn(2 * S - 1);
+    flow.wrote(3);
+    flow.turn(2 * S);
+    flow.read(5);
+    let intervals = flow.finish(2 * S + MS).intervals;
+    let bytes: Vec<_> =
+        intervals.iter().map(|i| (i.span.sustained, i.bytes_sent, i.bytes_received)).collect();
+    assert_eq!(bytes, [(true, 3, 0), (false, 0, 5)]);
 }
 
 #[test]
