@@ -47,7 +47,8 @@ causes! {
     ConnectUnsupported "connect_unsupported" 501 "CONNECT is not served here";
     ConnectFailed "upstream_connect_failed" 502 "the upstream takes no connections";
     UpstreamClosed "upstream_closed" 502 "the upstream closed before it answered";
-    UpstreamMalformed "upstream_malformed" 502 "the upstream's answer is not HTTP/1.1";
+    UpstreamMalformed "upstream_malformed" 502 "the upstream's answer is not HTTP/1.1, or ambiguous";
+    UpstreamHeadTooLarge "upstream_head_too_large" 502 "the head of the upstream's answer is larger than the limit";
     NoEndpoint "no_endpoint" 503 "the backend has no endpoint";
     UpstreamLimit "upstream_limit" 503 "the backend's connections are at their limit";
     ConnectionLimit "connection_limit" 503 "the gateway's connections are at their limit";
@@ -77,6 +78,14 @@ impl Cause {
             501 => Cause::UnsupportedCoding,
             505 => Cause::UnsupportedVersion,
             _ => Cause::MalformedRequest,
+        }
+    }
+
+    /// The cause of a response's head that was refused.
+    pub(crate) fn of_response_head(error: HeadError) -> Cause {
+        match error.status() {
+            431 => Cause::UpstreamHeadTooLarge,
+            _ => Cause::UpstreamMalformed,
         }
     }
 

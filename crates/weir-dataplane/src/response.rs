@@ -142,7 +142,7 @@ async fn write_out(x: &Exchange<'_>, to: &mut WriteHalf<'_>, out: &mut Vec<u8>) 
 fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, Cause> {
     let mut slots = FieldSlots::new();
     let parsed = parse_response(bytes, x.plan.response_to, &x.snapshot.head_limits, &mut slots);
-    let Some(head) = parsed.map_err(|_| Cause::UpstreamMalformed)? else { return Ok(Head::Partial) };
+    let Some(head) = parsed.map_err(Cause::of_response_head)? else { return Ok(Head::Partial) };
     if head.interim {
         if x.plan.version == Version::Http11 {
             x.listening.counters.response(head.status);

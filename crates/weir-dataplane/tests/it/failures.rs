@@ -97,6 +97,21 @@ fn an_upstream_that_stalls() {
 }
 
 #[test]
+fn an_upstream_whose_head_is_too_large() {
+    let check_head = |fields: String| {
+        check(
+            move |served| {
+                served.request();
+                served.send(&format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 0\r\n\r\n"));
+            },
+            (502, "upstream_head_too_large"),
+        );
+    };
+    check_head(format!("X: {}\r\n", "y".repeat(40_000)));
+    check_head("X: y\r\n".repeat(100));
+}
+
+#[test]
 fn an_upstream_whose_head_only_trickles() {
     check(
         |served| {
