@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Waker};
 
 use tokio::net::TcpStream;
 use weir_config::Backend;
@@ -63,10 +62,8 @@ impl Upstream {
 
     /// Whether nothing has come since it was kept: neither bytes nor its end.
     fn is_quiet(&self) -> bool {
-        if self.stream.poll_read_ready(&mut Context::from_waker(Waker::noop())).is_pending() {
-            return true;
-        }
-        // The poll said something long ago, perhaps already answered; only the socket knows.
+        // The kernel is asked only where the poll has told something. Other than `poll_read_ready` this never says
+        // "nothing" only because a task has used up its share.
         let would_block = |e: std::io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
         self.stream.try_read(&mut [0]).is_err_and(would_block)
     }

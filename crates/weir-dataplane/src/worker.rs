@@ -142,8 +142,7 @@ impl Worker {
             timer.wait_until(next_ns).await;
             // After a long pause the missed ticks are skipped: nobody's time is over sooner for it.
             next_ns = mono_ns().max(next_ns) + tick_ns;
-            // What looks through all connections must not end where a task's fair share does.
-            tokio::task::unconstrained(async { self.tick() }).await;
+            self.tick();
         }
         self.upstreams.cut_by_drain.add(self.open_connections.get() as u64);
     }
