@@ -455,3 +455,59 @@ enum Taken {
     /// The connection is down.
     Down,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::sync::mpsc::channel;
+
+    use weir_io::{WorkerOptions, spawn_worker};
+
+    use super::*;
+    use crate::source::Source;
+    use crate::spec::RequestSpec;
+    use crate::timeline::Timeline;
+
+    #[test]
+    fn what_was_said_before_the_first_request_is_no_answer() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let get = RequestSpec {
+            method: "GET".into(),
+            path: "/".into(),
+            headers: vec![("Host".into(), "a".into())],
+            body: String::new(),
+        };
+        let (events_in, events) = channel();
+        let (start, wait_for_start) = oneshot::channel();
+        let plan = WorkerPlan {
+            worker: 0,
+            connections: 1,
+            addresses: Arc::from([listener.local_addr().unwrap()]),
+            requests: RequestSource::new(1, &[get]),
+            early_end_ns: Arc::default(),
+            timeout_ns: 10_000_000_000,
+            events: events_in,
+            start: wait_for_start,
+        };
+        let worker = spawn_worker(WorkerOptions::default(), move || work(plan)).unwrap();
+        assert!(matches!(events.recv().unwrap().1, Event::Connected));
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        let (mut early, _) = listener.accept().unwrap();
+        early.write_all(answer).unwrap();
+        let timeline = Timeline::new(mono_ns() + 50_000_000, 0, None, 0);
+        let flow = Flow::new(Source::closed(0, 1, Some(1)), timeline, 10_000_000_000, 1);
+        assert!(start.send(flow).is_ok());
+        // The request comes on another connection, and nothing on the first.
+        let (mut second, _) = listener.accept().unwrap();
+        assert!(second.read(&mut [0; 512]).unwrap() > 0);
+        second.write_all(answer).unwrap();
+        worker.join().unwrap().unwrap();
+        assert_eq!(early.read(&mut [0; 512]).unwrap_or(0), 0);
+        let books = events.iter().find_map(|(_, event)| match event {
+            Event::Ended(report) => Some(report.flow.sustained),
+            _ => None,
+        });
+        let books = books.unwrap();
+        assert_eq!((books.requests.sent, books.requests.completed, books.errors.parse), (1, 1, 1));
+    }
+}
