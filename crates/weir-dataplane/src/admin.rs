@@ -115,7 +115,8 @@ fn content(method: &str, path: &str, gateway: &Gateway) -> (u16, &'static str, S
         return (405, PLAIN, "only GET and HEAD are served here\n".to_owned());
     }
     match path {
-        "/healthz" => (200, PLAIN, "ok\n".to_owned()),
+        "/healthz" if gateway.is_healthy() => (200, PLAIN, "ok\n".to_owned()),
+        "/healthz" => (503, PLAIN, "a worker has ended\n".to_owned()),
         "/readyz" => match gateway.phase() {
             Phase::Serving => (200, PLAIN, "ready\n".to_owned()),
             Phase::Draining => (503, PLAIN, "draining\n".to_owned()),

@@ -152,6 +152,11 @@ impl Gateway {
         }
     }
 
+    /// Whether no worker has ended but to drain. One that has is not started again.
+    pub fn is_healthy(&self) -> bool {
+        self.phase() == Phase::Draining || !self.workers.iter().any(|(commands, _)| commands.is_closed())
+    }
+
     /// Begins to drain: takes what is queued, ends every connection after the exchange in progress.
     pub fn drain(&self) {
         self.shared.phase.store(Phase::Draining as u8, Ordering::Relaxed);
@@ -239,4 +244,32 @@ fn open_sockets(
         Ok((listener.clone(), sockets))
     };
     listeners.iter().map(open).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_config::{Batch, Change, Key, Policy, Resource, State};
+
+    use super::*;
+
+    #[test]
+    fn a_worker_that_ends_by_itself_is_told() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let settings = weir_config::Settings { workers: Some(2), ..Default::default() };
+        let changes = vec![
+            Change::Put(Key::Settings, Resource::Settings(settings)),
+            Change::Put(Key::Listener("l".to_owned()), Resource::Listener(Listener { address, name: None })),
+        ];
+        let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes };
+        let gateway = Gateway::start(State::default().apply(batch).table.unwrap()).unwrap();
+        assert!(gateway.is_healthy());
+        gateway.workers[1].0.send(Command::Drain).unwrap();
+        while !gateway.workers[1].0.is_closed() {
+            std::thread::yield_now();
+        }
+        assert!(!gateway.is_healthy());
+        gateway.drain();
+        assert!(gateway.is_healthy(), "to drain is no illness");
+        assert!(gateway.join());
+    }
 }

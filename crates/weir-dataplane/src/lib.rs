@@ -25,15 +25,18 @@
 //! - counters are plain stores, summed by who asks; the table is compared by pointer.
 //!
 //! # What it does to messages
-//! - Hop-by-hop fields and those named by `Connection` stay on their connection. `Host` goes first and unchanged.
+//! - Hop-by-hop fields and those named by `Connection` stay on their connection. `Host` goes first and unchanged; for
+//!   a client of HTTP/1.0 that names none it is the backend's first endpoint.
 //!   `Via`, `Forwarded` and `X-Forwarded-*` are neither added nor changed, so that gateways compare on equal terms.
 //! - Chunked bodies are framed anew: extensions end here, trailers go on. Bodies until close become chunked for
 //!   HTTP/1.1 clients. HTTP/1.0 clients get neither chunks nor interim responses.
 //! - Paths with dot segments are refused (400), see `weir-config`. CONNECT is answered 501. An upgrade that the upstream
-//!   accepts becomes a tunnel.
+//!   accepts becomes a tunnel; `h2c` is never offered to it.
 //! - A response without `Date` gets one (RFC 9110, 6.6.1).
 //! - An answer of the gateway itself carries `X-Weir-Error` with a name from [`Cause`]. A response that broke off after
 //!   it began is cut by a reset, never ended as if it were whole.
+//! - An endpoint that takes no connection is passed over for the next, three at most. Nothing was sent, so any request
+//!   may be.
 //! - A request is sent a second time only over a fresh connection, once, when a kept connection turned out closed
 //!   before a byte of the response, and only if nothing of it had left or it is idempotent and without a body.
 //!
