@@ -51,7 +51,7 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     // A closed loop that keeps the gateway at its limit measures the gateway, whoever else is busy.
     // An open loop's times suffer from a late generator or a full upstream even then.
     let others_count = case.open() || bound_by != BoundBy::Gateway;
-    let errors = case.errors(overloaded.is_some());
+    let errors = case.errors(bound_by == BoundBy::Gateway && overloaded.is_some());
     let found = [
         (Reason::GeneratorLimited, generator.filter(|_| others_count)),
         (Reason::UpstreamLimited, upstream.filter(|_| others_count)),
@@ -257,20 +257,29 @@ impl Case<'_> {
             );
             return (BoundBy::Host, said);
         }
-        if self.open() { (BoundBy::Rate, self.rate_sentence(carried)) } else { self.concurrency() }
+        match (self.open(), carried) {
+            (false, _) => self.concurrency(),
+            (true, true) => (BoundBy::Rate, self.carried_sentence()),
+            (true, false) => (BoundBy::Concurrency, self.not_carried_sentence()),
+        }
     }
 
-    fn rate_sentence(&self, carried: bool) -> String {
-        let completed = self.completed_in_phase();
-        let of = format!("{} of {} scheduled requests completed", count(completed), count(self.scheduled()));
-        if carried {
-            format!("bound by the rate: {of} in the phase, no part at its limit")
-        } else {
-            format!(
-                "no part was at its limit, and yet only {of} in the phase ({})",
-                percent(self.carried_share())
-            )
-        }
+    fn carried_sentence(&self) -> String {
+        let (completed, scheduled) = (count(self.completed_in_phase()), count(self.scheduled()));
+        format!(
+            "bound by the rate: {completed} of {scheduled} scheduled requests completed in the phase, no part at its limit"
+        )
+    }
+
+    fn not_carried_sentence(&self) -> String {
+        format!(
+            "bound by concurrency: no part was at its limit, and yet only {} of {} scheduled requests completed in the \
+             phase ({}) over {} connections",
+            count(self.completed_in_phase()),
+            count(self.scheduled()),
+            percent(self.carried_share()),
+            self.e.record.generator.connections
+        )
     }
 
     fn concurrency(&self) -> (BoundBy, String) {
@@ -281,11 +290,17 @@ impl Case<'_> {
         (BoundBy::Concurrency, said)
     }
 
+    /// An open loop that was not carried, by the gateway at its limit or by connections that were all busy.
     fn overloaded(&self, bound_by: BoundBy) -> Option<String> {
+        let why = match bound_by {
+            BoundBy::Gateway => "the gateway was at its limit",
+            BoundBy::Concurrency if self.open() => "every connection was busy",
+            _ => return None,
+        };
         let share = self.carried_share();
-        (bound_by == BoundBy::Gateway && share < self.t.completed_share).then(|| {
+        (share < self.t.completed_share).then(|| {
             format!(
-                "the gateway was at its limit and completed {} of {} scheduled requests in the phase ({}, at least {}): \
+                "{why} and {} of {} scheduled requests completed in the phase ({}, at least {}): \
                  the latency is the length of a queue",
                 count(self.completed_in_phase()),
                 count(self.scheduled()),

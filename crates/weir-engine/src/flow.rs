@@ -19,6 +19,9 @@ use crate::timeline::Timeline;
 /// Grain of time-outs and of samples of what is in flight.
 pub(crate) const TICK_NS: u64 = 10_000_000;
 
+/// An arrival that has waited long is sent only when so many times a response's usual time is left to it.
+const RESPONSES_LEFT: u64 = 4;
+
 /// One worker's load.
 #[derive(Debug)]
 pub(crate) struct Flow {
@@ -39,6 +42,8 @@ pub(crate) struct Flow {
     resolved_ns: u64,
     /// When a connection was last up.
     up_ns: u64,
+    /// How long a response took of late, a moving mean.
+    response_ns: u64,
 }
 
 /// What a worker's load came to.
@@ -110,6 +115,7 @@ impl Flow {
             unsent_with_free_connection: 0,
             resolved_ns: timeline.start_ns,
             up_ns: timeline.start_ns,
+            response_ns: 0,
         }
     }
 
@@ -147,7 +153,7 @@ impl Flow {
         let (slot, free_ns) = self.next_free()?;
         let arrival = loop {
             let arrival = self.take_arrival(now_ns)?;
-            if arrival.intended_ns.saturating_add(self.timeout_ns) > now_ns {
+            if !self.is_hopeless(arrival, now_ns) {
                 break arrival;
             }
             self.drop_arrival(arrival);
@@ -215,6 +221,7 @@ impl Flow {
         let Some(request) = self.resolve(slot, now_ns) else { return };
         let intended_ns = request.arrival.intended_ns;
         let phase = self.timeline.phase(intended_ns);
+        self.learn(now_ns - request.start_ns);
         if now_ns >= intended_ns.saturating_add(self.timeout_ns) {
             // It came, but too late to count. It has arrived for certain, and its connection is sound.
             self.books(phase).requests.timed_out += 1;
@@ -389,6 +396,26 @@ impl Flow {
         self.recorder.lost(1);
     }
 
+    /// Whether an arrival has waited so long that no answer can come within its time-out.
+    ///
+    /// In a long overload every arrival reaches the head of the queue just before its time-out. Sent then, all of them
+    /// would time out, and a peer at its capacity would seem to carry nothing. So an arrival that has waited for half
+    /// of its time-out or more is left when the rest is less than responses take of late, and counts as dropped.
+    #[inline]
+    fn is_hopeless(&self, arrival: Arrival, now_ns: u64) -> bool {
+        let waited_ns = now_ns.saturating_sub(arrival.intended_ns);
+        if waited_ns < self.timeout_ns / 2 {
+            return false;
+        }
+        let needed_ns = (self.response_ns * RESPONSES_LEFT).min(self.timeout_ns / 4);
+        waited_ns.saturating_add(needed_ns) >= self.timeout_ns
+    }
+
+    #[inline]
+    fn learn(&mut self, response_ns: u64) {
+        self.response_ns = (self.response_ns * 7 + response_ns) / 8;
+    }
+
     /// Drops what was never sent by its time-out.
     fn drop_expired(&mut self, now_ns: u64) {
         let Some(before_ns) = now_ns.checked_sub(self.timeout_ns) else { return };
@@ -409,6 +436,7 @@ impl Flow {
                 continue;
             }
             self.resolve(slot, now_ns);
+            self.learn(now_ns.saturating_sub(request.start_ns));
             let books = self.books(self.timeline.phase(intended_ns));
             if request.is_sent {
                 books.requests.timed_out += 1;

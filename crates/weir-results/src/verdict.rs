@@ -15,7 +15,8 @@ pub enum BoundBy {
     Generator,
     /// The host was: others took its CPU.
     Host,
-    /// Closed loop, and nothing else was the limit: more connections would carry more.
+    /// Nothing else was the limit of a closed loop, or of an open one that was not carried: more connections would
+    /// carry more.
     Concurrency,
     /// Open loop, and nothing else was the limit: the asked rate was carried.
     Rate,
@@ -31,7 +32,7 @@ pub enum Reason {
     UpstreamLimited,
     /// Steal plus CPU used by others above the threshold.
     HostDisturbed,
-    /// Bound by the gateway, and under 99 % of the scheduled completed.
+    /// Bound by the gateway or by connections that were all busy, and under 99 % of the scheduled completed.
     Overloaded,
     /// More than 1 % of the quota periods throttled.
     Throttled,

@@ -132,6 +132,29 @@ fn an_open_loop_below_capacity_measures_the_service_time() {
 }
 
 #[test]
+fn a_long_overload_shows_what_the_peer_carries() {
+    // One connection carries 500/s of 1,000/s, and the time-out is a tenth of the phase: the head of the queue is
+    // always about to expire.
+    let timeline = Timeline::new(S, 0, Some(10 * S), S);
+    let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, S, 1, |_| Some(2 * MS)).run();
+    check(&report);
+    let requests = &report.sustained.requests;
+    assert_eq!(requests.timed_out, 0, "{requests:?}");
+    // Capacity over the phase, and what the queue of the last time-out's length gets in the drain.
+    assert!((5_000..=5_500).contains(&requests.completed), "{requests:?}");
+    assert_eq!(requests.dropped, requests.scheduled - requests.completed);
+}
+
+#[test]
+fn a_slow_answer_alone_is_never_hopeless() {
+    // Responses take 0.9 of the time-out and nothing queues: each is sent, and each is answered in time.
+    let timeline = Timeline::new(S, 0, Some(10 * S), S);
+    let report = Sim::new(open(10.0, Spacing::Even, 1), timeline, S, 16, |_| Some(900 * MS)).run();
+    check(&report);
+    assert_eq!(report.sustained.requests.completed, 100);
+}
+
+#[test]
 fn a_queue_is_measured_from_the_intended_start() {
     // One connection carries 500/s of 1,000/s: arrival i waits for i requests of 2 ms, due every 1 ms.
     let timeline = Timeline::new(S, 0, Some(3 * S), 10 * S);
@@ -189,12 +212,13 @@ fn a_single_server_queue_agrees_with_theory() {
 #[test]
 fn overload_is_dropped_and_timed_out_by_the_books() {
     let timeline = Timeline::new(S, 0, Some(2 * S), 100 * MS);
-    let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, 100 * MS, 1, |_| Some(2 * MS)).run();
+    // The peer carries 500/s of 1,000/s, and now and then it stalls for longer than the time-out.
+    let service = |index| Some(if index % 97 == 96 { 150 * MS } else { 2 * MS });
+    let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, 100 * MS, 1, service).run();
     check(&report);
     let requests = report.sustained.requests;
-    // Arrival i would be answered at (i + 2) ms after it was due; from 98 on that is no more in time.
-    assert_eq!((requests.scheduled, requests.completed), (2_000, 98));
-    assert!(requests.dropped > 800 && requests.timed_out > 800, "{requests:?}");
+    assert_eq!(requests.scheduled, 2_000);
+    assert!(requests.dropped > 800 && requests.timed_out > 3 && requests.completed > 400, "{requests:?}");
     assert_eq!(requests.in_flight, 0);
     assert!(requests.unanswered() > 0);
 }
