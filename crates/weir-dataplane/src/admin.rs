@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub fn serve_admin(address: SocketAddr, gateway: Arc<Gateway>) -> io::Result<SocketAddr> {
     let socket = listen_shared(address, 1, 64)?.remove(0);
     let bound = socket.local_addr()?;
-    let options = WorkerOptions { name: "weir-admin".to_owned(), cpu: None };
+    let options = WorkerOptions { name: "weir-admin".to_owned(), ..WorkerOptions::default() };
     spawn_worker(options, move || async move {
         if let Ok(listener) = TcpListener::from_std(socket) {
             accept(listener, gateway).await;

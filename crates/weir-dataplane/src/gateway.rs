@@ -188,7 +188,7 @@ impl Gateway {
         let (commands, received) = unbounded_channel();
         let counters = Arc::new(UpstreamCounters::default());
         let (report, started) = sync_channel(1);
-        let options = WorkerOptions { name: format!("weir-{index}"), cpu };
+        let options = WorkerOptions { name: format!("weir-{index}"), cpu, is_urgent: false };
         let (shared, own) = (Arc::clone(&self.shared), Arc::clone(&counters));
         let thread = spawn_worker(options, move || async move {
             std::rc::Rc::new(Worker::new(index, shared, own)).run(received, report).await;

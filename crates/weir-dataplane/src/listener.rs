@@ -150,7 +150,7 @@ mod tests {
             drop(client);
             counted
         };
-        let options = WorkerOptions { name: "test".to_owned(), cpu: None };
+        let options = WorkerOptions { name: "test".to_owned(), ..WorkerOptions::default() };
         assert_eq!(spawn_worker(options, main).unwrap().join().unwrap(), 1);
     }
 }

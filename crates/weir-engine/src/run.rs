@@ -69,7 +69,12 @@ pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Resul
             events: Sender::clone(&events_in),
             start: wait_for_start,
         };
-        let options = WorkerOptions { name: format!("load-{worker}"), cpu: cpu_of(worker, spec.workers) };
+        let options = WorkerOptions {
+            name: format!("load-{worker}"),
+            cpu: cpu_of(worker, spec.workers),
+            // A closed loop may fill its CPU, and would then keep the server from it.
+            is_urgent: matches!(spec.model, ModelSpec::Open { .. }),
+        };
         let thread = spawn_worker(options, move || work(plan))
             .map_err(|source| EngineError::Worker { worker, source })?;
         crew.threads.push(thread);

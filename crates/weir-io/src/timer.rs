@@ -14,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 use crate::mono_ns;
 
 /// The most that a waiter is woken ahead of its deadline, and so the most that it spins.
-const AHEAD_NS_MAX: u64 = 50_000;
+const AHEAD_NS_MAX: u64 = 60_000;
 
 /// Shorter waits are not woken ahead: where deadlines are that near, a processor hardly sleeps, and spinning before
 /// each of them would cost more than it gives.
@@ -34,8 +34,9 @@ pub struct PreciseTimer {
     armed_ns: Cell<u64>,
     /// The deadline that is waited for, and when to wake for it.
     aim_ns: Cell<(u64, u64)>,
-    /// How long waking took of late, a moving mean.
-    ahead_ns: Cell<u64>,
+    /// How long waking took of late: moving means of it and of its deviation.
+    late_ns: Cell<u64>,
+    deviation_ns: Cell<u64>,
 }
 
 impl PreciseTimer {
@@ -52,7 +53,13 @@ impl PreciseTimer {
         // SAFETY: an `OwnedFd` is an open descriptor, is the same for as long as it lives, and the `AsyncFd`
         // owns it to the end; nobody else can close or replace it.
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
-        Ok(Self { fd, armed_ns: Cell::new(0), aim_ns: Cell::new((0, 0)), ahead_ns: Cell::new(0) })
+        Ok(Self {
+            fd,
+            armed_ns: Cell::new(0),
+            aim_ns: Cell::new((0, 0)),
+            late_ns: Cell::new(0),
+            deviation_ns: Cell::new(0),
+        })
     }
 
     /// Waits until `CLOCK_MONOTONIC` has reached `deadline_mono_ns`; a time gone by does not wait.
@@ -70,8 +77,7 @@ impl PreciseTimer {
         }
         let wake_ns = self.aim(now_ns, deadline_mono_ns);
         if now_ns >= wake_ns {
-            spin_until(deadline_mono_ns);
-            return Poll::Ready(());
+            return spin(cx);
         }
         self.arm(wake_ns);
         loop {
@@ -86,8 +92,7 @@ impl PreciseTimer {
             if woken_ns >= wake_ns {
                 self.armed_ns.set(0);
                 self.learn(woken_ns - wake_ns);
-                spin_until(deadline_mono_ns);
-                return Poll::Ready(());
+                return if woken_ns >= deadline_mono_ns { Poll::Ready(()) } else { spin(cx) };
             }
         }
     }
@@ -99,13 +104,21 @@ impl PreciseTimer {
             return wake_ns;
         }
         let is_long = deadline_ns - now_ns >= AHEAD_WAIT_NS_MIN;
-        let wake_ns = if is_long { deadline_ns - self.ahead_ns.get() } else { deadline_ns };
+        let wake_ns = if is_long { deadline_ns - self.ahead_ns() } else { deadline_ns };
         self.aim_ns.set((deadline_ns, wake_ns));
         wake_ns
     }
 
+    /// The mean and twice the deviation, so that most wakes come before the deadline.
+    fn ahead_ns(&self) -> u64 {
+        (self.late_ns.get() + 2 * self.deviation_ns.get()).min(AHEAD_NS_MAX)
+    }
+
     fn learn(&self, late_ns: u64) {
-        self.ahead_ns.set((self.ahead_ns.get() * 7 + late_ns.min(AHEAD_NS_MAX)) / 8);
+        let late_ns = late_ns.min(AHEAD_NS_MAX);
+        let off_ns = late_ns.abs_diff(self.late_ns.get());
+        self.deviation_ns.set((self.deviation_ns.get() * 7 + off_ns) / 8);
+        self.late_ns.set((self.late_ns.get() * 7 + late_ns) / 8);
     }
 
     fn arm(&self, deadline_mono_ns: u64) {
@@ -122,10 +135,10 @@ impl PreciseTimer {
     }
 }
 
-fn spin_until(deadline_ns: u64) {
-    while mono_ns() < deadline_ns {
-        std::hint::spin_loop();
-    }
+/// Asks to be polled again at once, by way of the runtime, so that it serves what else is ready meanwhile.
+fn spin(cx: &mut Context<'_>) -> Poll<()> {
+    cx.waker().wake_by_ref();
+    Poll::Pending
 }
 
 #[cfg(test)]
@@ -160,7 +173,7 @@ mod tests {
                 timer.learn(1_000_000);
             }
             // The moving mean stays under what it is fed, and that is capped.
-            let ahead_ns = timer.ahead_ns.get();
+            let ahead_ns = timer.ahead_ns();
             assert!((AHEAD_NS_MAX * 9 / 10..=AHEAD_NS_MAX).contains(&ahead_ns), "{ahead_ns}");
             assert_eq!(timer.aim(0, 2_000_000), 2_000_000 - ahead_ns);
             assert_eq!(timer.aim(1_999_999, 2_000_000), 2_000_000 - ahead_ns);

@@ -16,6 +16,9 @@ pub struct WorkerOptions {
     pub name: String,
     /// The CPU that it is bound to; `None` leaves it to the scheduler.
     pub cpu: Option<usize>,
+    /// Whether it runs before ordinary threads (nice -20), where the kernel allows it: for what measures time and
+    /// mostly sleeps. Neighbours that wake up now and then cost it less.
+    pub is_urgent: bool,
 }
 
 /// A running worker thread.
@@ -58,7 +61,7 @@ where
 {
     let (report, started) = mpsc::sync_channel(1);
     let thread = Builder::new().name(options.name).spawn(move || {
-        let runtime = match prepare(options.cpu) {
+        let runtime = match prepare(options.cpu, options.is_urgent) {
             Ok(runtime) => runtime,
             Err(error) => {
                 // The receiver waits for exactly this, or its thread is gone and nobody is left to tell.
@@ -76,7 +79,11 @@ where
     }
 }
 
-fn prepare(cpu: Option<usize>) -> io::Result<LocalRuntime> {
+fn prepare(cpu: Option<usize>, is_urgent: bool) -> io::Result<LocalRuntime> {
+    if is_urgent {
+        // Not everybody may; the thread then runs as any other. On Linux this is the thread's own value.
+        let _ = rustix::process::setpriority_process(None, -20);
+    }
     if let Some(cpu) = cpu {
         pin(cpu)?;
     }
@@ -102,7 +109,7 @@ mod tests {
     #[test]
     fn a_worker_runs_bound_to_its_cpu_without_timer_slack() {
         let cpu = *available_cpus().last().unwrap();
-        let options = WorkerOptions { name: "bound".into(), cpu: Some(cpu) };
+        let options = WorkerOptions { name: "bound".into(), cpu: Some(cpu), is_urgent: true };
         let worker = spawn_worker(options, || async {
             let local = Rc::new(3);
             let task = tokio::task::spawn_local({
@@ -117,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_an_error() {
-        let options = WorkerOptions { name: "nowhere".into(), cpu: Some(1_000_000) };
+        let options = WorkerOptions { name: "nowhere".into(), cpu: Some(1_000_000), is_urgent: false };
         assert_eq!(spawn_worker(options, || async {}).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 

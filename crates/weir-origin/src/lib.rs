@@ -105,6 +105,8 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
         let options = WorkerOptions {
             name: format!("origin-{index}"),
             cpu: (!spec.cpus.is_empty()).then(|| spec.cpus[index % spec.cpus.len()]),
+            // A delay is a measure; without one it is a server like any other.
+            is_urgent: spec.delay != Delay::None,
         };
         let (spec, counters, stopped) = (spec.clone(), Arc::clone(&counters), stopped.clone());
         let errors = errors.clone();
