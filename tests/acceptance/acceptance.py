@@ -225,25 +225,28 @@ def overload(rig):
     yield
 
 
-def squeezed_generator(rig):
-    """A generator with a twentieth of a core is called the limit."""
-    code, result = rig.run(scenario("{ model: closed, connections: 10 }", generator=0.05))
+def limited_by(rig, part, text, *arguments):
+    """Runs a closed load whose limit must be called by `part`'s name."""
+    code, result = rig.run(text, *arguments)
     for measurement in measurements(result):
         judgement = measurement["judgement"]
-        expect(judgement["bound_by"] == "generator", f"bound by {judgement['bound_by']}")
-        expect("generator-limited" in judgement["verdicts"]["throughput"], f"throughput: {judgement['verdicts']['throughput']}")
+        reasons = judgement["verdicts"]["throughput"]
+        expect(judgement["bound_by"] == part, f"bound by {judgement['bound_by']}")
+        expect(f"{part}-limited" in reasons, f"throughput: {reasons}")
     expect(code == 1, f"exit code {code}")
+
+
+def squeezed_generator(rig):
+    """A generator with a twentieth of a core is called the limit."""
+    limited_by(rig, "generator", scenario("{ model: closed, connections: 10 }", generator=0.05))
     yield
 
 
 def slow_origin(rig):
-    """An origin with a twentieth of a core is called the limit."""
-    code, result = rig.run(scenario("{ model: closed, connections: 10 }"), "--set", "limits.origin.cpus=0.05")
-    for measurement in measurements(result):
-        judgement = measurement["judgement"]
-        expect(judgement["bound_by"] == "upstream", f"bound by {judgement['bound_by']}")
-        expect("upstream-limited" in judgement["verdicts"]["throughput"], f"throughput: {judgement['verdicts']['throughput']}")
-    expect(code == 1, f"exit code {code}")
+    """An origin with a twentieth of a core, or one that is told to delay, is called the limit."""
+    text = scenario("{ model: closed, connections: 10 }")
+    limited_by(rig, "upstream", text, "--set", "limits.origin.cpus=0.05")
+    limited_by(rig, "upstream", text, "--set", "origin.delay=const:20ms")
     yield
 
 
