@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::program::{Origin, finish, free_port, json, text, until, wait, weir};
@@ -115,4 +116,24 @@ fn nothing_completed_is_a_bad_result() {
     assert_balanced(&result["requests"]);
     assert!(result["errors"]["refused"].as_u64().unwrap() > 0);
     assert_eq!(result["latency_ns"]["p50"], Value::Null);
+}
+
+#[test]
+fn a_taken_port_is_the_environments_fault_and_names_the_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start(folder.path(), free_port(), &[]);
+    let listen = origin.address.to_string();
+    let output = finish(weir(folder.path(), &["origin", "--listen", &listen]));
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(error.contains(&listen) && error.contains("help:"), "{error}");
+}
+
+#[test]
+fn an_origin_ends_well_when_it_is_asked_to() {
+    let folder = tempfile::tempdir().unwrap();
+    for (signal, code) in [(Signal::TERM, 0), (Signal::INT, 130)] {
+        let mut origin = Origin::start(folder.path(), free_port(), &[]);
+        assert_eq!(origin.end_by(signal), Some(code), "{signal:?}");
+    }
 }

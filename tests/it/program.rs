@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 /// Longest time that any program of a test may take; a hang fails the test.
@@ -110,6 +111,12 @@ impl Origin {
     pub fn stats(&self) -> Value {
         let body = get(self.address, "/__weir/stats");
         serde_json::from_str(&body).unwrap()
+    }
+
+    /// Sends it a signal, waits for its end, and gives its exit code.
+    pub fn end_by(&mut self, signal: Signal) -> Option<i32> {
+        rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.child.wait().unwrap().code()
     }
 
     /// Ends it at once, as a crash would.
