@@ -1,6 +1,6 @@
 # Short targets; anything with an `if` lives in scripts/.
 
-.PHONY: run build test peers lint fmt fuzz bench acceptance soak deny docs clean
+.PHONY: run build test peers lint fmt fuzz bench acceptance deny clean
 
 # Builds weir and runs the main job: the quickstart, with every gateway that is found here.
 run: build
