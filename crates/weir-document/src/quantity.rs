@@ -51,6 +51,20 @@ pub(crate) trait Quantity: FromStr<Err = QuantityError> {
     /// Right forms, separated by commas.
     const EXAMPLES: &'static str;
 
+    /// Takes a text apart into its number and its unit's scale; a bare zero needs no unit.
+    fn number_and_scale<'t>(
+        text: &'t str,
+        units: &[&[(&str, u64)]],
+    ) -> Result<(&'t str, u64), QuantityError> {
+        let (number, unit) = split_unit(text).ok_or_else(|| Self::malformed(text))?;
+        if unit.is_empty() {
+            let is_zero = number.bytes().all(|byte| byte == b'0');
+            return if is_zero { Ok((number, 1)) } else { Err(Self::no_unit(text)) };
+        }
+        let known = units.iter().copied().flatten().find(|(name, _)| *name == unit);
+        known.map(|(_, scale)| (number, *scale)).ok_or_else(|| Self::malformed(text))
+    }
+
     fn malformed(given: &str) -> QuantityError {
         QuantityError::Malformed { given: given.to_owned(), kind: Self::KIND, examples: Self::EXAMPLES }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::quantity::{Quantity, QuantityError, as_text, scaled, split_unit};
+use crate::quantity::{Quantity, QuantityError, as_text, scaled};
 
 /// A number of bytes, written with its unit: `64B`, `64KiB` (1024), `10MB` (1,000,000), `1GiB`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,6 +22,9 @@ const UNITS: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
+/// Other ways to write them.
+const ALIASES: [(&str, u64); 1] = [("kB", 1_000)];
+
 impl Quantity for Size {
     const KIND: &'static str = "a size";
     const EXAMPLES: &'static str = "64B, 64KiB, 10MB, 1GiB";
@@ -31,13 +34,7 @@ impl FromStr for Size {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        let (number, unit) = split_unit(text).ok_or_else(|| Self::malformed(text))?;
-        let scale = match unit {
-            "" if number.bytes().all(|byte| byte == b'0') => 1,
-            "" => return Err(Self::no_unit(text)),
-            "kB" => 1_000,
-            unit => UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(|| Self::malformed(text))?.1,
-        };
+        let (number, scale) = Self::number_and_scale(text, &[&UNITS, &ALIASES])?;
         let bytes =
             scaled(number, scale).ok_or_else(|| Self::out_of_range(text, "no whole number of bytes"))?;
         u64::try_from(bytes).map(Self).map_err(|_| Self::out_of_range(text, "too large"))

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::quantity::{Quantity, QuantityError, as_text, scaled, split_unit};
+use crate::quantity::{Quantity, QuantityError, as_text, scaled};
 
 /// A length of time, written with its unit: `5ns`, `100us`, `20ms`, `1.5s`, `2m`, `1h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +20,9 @@ const UNITS: [(&str, u64); 6] = [
     ("ns", 1),
 ];
 
+/// Other ways to write them: the micro sign, and the Greek letter that looks like it.
+const ALIASES: [(&str, u64); 2] = [("µs", 1_000), ("μs", 1_000)];
+
 impl Quantity for Time {
     const KIND: &'static str = "a time";
     const EXAMPLES: &'static str = "100us, 20ms, 1.5s, 2m";
@@ -29,13 +32,7 @@ impl FromStr for Time {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        let (number, unit) = split_unit(text).ok_or_else(|| Self::malformed(text))?;
-        let scale = match unit {
-            "" if number.bytes().all(|byte| byte == b'0') => 1,
-            "" => return Err(Self::no_unit(text)),
-            "µs" | "μs" => 1_000,
-            unit => UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(|| Self::malformed(text))?.1,
-        };
+        let (number, scale) = Self::number_and_scale(text, &[&UNITS, &ALIASES])?;
         let ns = scaled(number, scale)
             .ok_or_else(|| Self::out_of_range(text, "no whole number of nanoseconds"))?;
         let seconds = u64::try_from(ns / 1_000_000_000).map_err(|_| Self::out_of_range(text, "too long"))?;
