@@ -11,6 +11,7 @@ pub(crate) enum Phase {
 
 /// Why a request or a connection attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code)]
 pub(crate) enum Cause {
     /// The connection attempt failed otherwise than by refusal.
     Connect,
@@ -24,6 +25,16 @@ pub(crate) enum Cause {
     Parse,
     /// The response head was larger than the limit.
     TooLarge,
+    /// A TLS handshake or record failed.
+    Tls,
+    /// The peer does not speak HTTP/2, or broke its rules.
+    Http2,
+    /// The peer refused the stream.
+    RefusedStream,
+    /// The peer reset the stream.
+    StreamReset,
+    /// The peer said goodbye before it processed the request.
+    GoAway,
 }
 
 /// The books of one phase.
@@ -85,6 +96,11 @@ pub(crate) fn count(errors: &mut Errors, cause: Cause) {
         Cause::Closed => &mut errors.closed,
         Cause::Parse => &mut errors.parse,
         Cause::TooLarge => &mut errors.too_large,
+        Cause::Tls => &mut errors.tls,
+        Cause::Http2 => &mut errors.http2,
+        Cause::RefusedStream => &mut errors.refused_stream,
+        Cause::StreamReset => &mut errors.stream_reset,
+        Cause::GoAway => &mut errors.goaway,
     } += 1;
 }
 
@@ -103,7 +119,20 @@ pub(crate) fn add_requests(sum: &mut Requests, other: &Requests) {
 }
 
 fn add_errors(sum: &mut Errors, other: &Errors) {
-    let Errors { dns, connect, refused, reset, closed, tls, parse, too_large } = *other;
+    let Errors {
+        dns,
+        connect,
+        refused,
+        reset,
+        closed,
+        tls,
+        parse,
+        too_large,
+        http2,
+        refused_stream,
+        stream_reset,
+        goaway,
+    } = *other;
     sum.dns += dns;
     sum.connect += connect;
     sum.refused += refused;
@@ -112,4 +141,8 @@ fn add_errors(sum: &mut Errors, other: &Errors) {
     sum.tls += tls;
     sum.parse += parse;
     sum.too_large += too_large;
+    sum.http2 += http2;
+    sum.refused_stream += refused_stream;
+    sum.stream_reset += stream_reset;
+    sum.goaway += goaway;
 }

@@ -27,4 +27,7 @@ mod worker;
 pub use error::EngineError;
 pub use run::{Progress, run};
 pub use schedule::{Arrivals, Schedule, hash};
-pub use spec::{CONNECTIONS_MAX, LoadSpec, ModelSpec, RATE_MAX_PER_S, RequestSpec, Spacing, WORKERS_MAX};
+pub use spec::{
+    Body, BurstSpec, CONNECTIONS_MAX, ChecksSpec, ClientCertificate, LoadSpec, ModelSpec, ProtocolSpec,
+    RATE_MAX_PER_S, RequestSpec, ResolveSpec, Spacing, StepSpec, ThinkSpec, TlsSpec, TlsVersion, WORKERS_MAX,
+};

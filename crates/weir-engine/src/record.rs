@@ -6,7 +6,7 @@ use hdrhistogram::Histogram as Hdr;
 use weir_io::CpuTime;
 use weir_results::{
     ArrivalModel, BoundBy, Bytes, CpuSeconds, GeneratorEvidence, Histogram, LoadRecord, LoadResult,
-    LoadSecond, SCHEMA_VERSION, TimesNs, Verdicts, new_histogram,
+    LoadSecond, Protocol, SCHEMA_VERSION, TimesNs, Verdicts, new_histogram,
 };
 
 use crate::books::{Books, add_requests};
@@ -118,6 +118,8 @@ impl RecordBuilder {
             service_time: Histogram::encode(service_time),
             lateness: open.as_ref().map(|open| Histogram::encode(&open.lateness)),
             seconds: self.seconds.into_values().collect(),
+            routes: Vec::new(),
+            steps: Vec::new(),
         }
     }
 
@@ -211,6 +213,10 @@ impl RecordBuilder {
             bytes: self.bytes,
             status: sustained.by_status().map(|(status, count)| (status.to_string(), count)).collect(),
             errors: sustained.errors,
+            said: BTreeMap::new(),
+            protocol: Protocol::Http1,
+            tls: None,
+            http2: None,
             cpu_s: cpu_between(frame.cpu_start, frame.cpu_end),
             bound_by: if is_open { BoundBy::Rate } else { BoundBy::Concurrency },
             verdicts: Verdicts::default(),

@@ -3,7 +3,7 @@
 use weir_http::{ResponseTo, append_content_length, append_field, append_request_line};
 
 use crate::schedule::hash;
-use crate::spec::RequestSpec;
+use crate::spec::{Body, RequestSpec};
 
 /// Sets the choice of a request apart from the gaps, which are drawn from the same seed.
 const CHOICE: u64 = 0x5851_f42d_4c95_7f2d;
@@ -48,11 +48,12 @@ fn render(spec: &RequestSpec) -> Rendered {
     for (name, value) in &spec.headers {
         append_field(&mut bytes, name, value.as_bytes());
     }
-    if !spec.body.is_empty() || wants_length(&spec.method) {
-        append_content_length(&mut bytes, spec.body.len() as u64);
+    let Body::Text(body) = &spec.body else { unreachable!("validated") };
+    if !body.is_empty() || wants_length(&spec.method) {
+        append_content_length(&mut bytes, body.len() as u64);
     }
     bytes.extend_from_slice(b"\r\n");
-    bytes.extend_from_slice(spec.body.as_bytes());
+    bytes.extend_from_slice(body.as_bytes());
     let response_to = if spec.method == "HEAD" { ResponseTo::Head } else { ResponseTo::Other };
     Rendered { bytes, response_to }
 }
@@ -71,7 +72,8 @@ mod tests {
             method: method.into(),
             path: path.into(),
             headers: vec![("Host".into(), "a".into()), ("X-One".into(), "1".into())],
-            body: body.into(),
+            body: Body::Text(body.into()),
+            ..RequestSpec::default()
         }
     }
 

@@ -118,8 +118,8 @@ impl Coordinator<'_> {
         let mut duration_ns = spec.duration_ns;
         let mut end_index = u64::MAX;
         let schedule = match spec.model {
-            ModelSpec::Closed => None,
-            ModelSpec::Open { rate_per_s, spacing } => {
+            ModelSpec::Closed { .. } => None,
+            ModelSpec::Open { rate_per_s, spacing, .. } => {
                 let schedule = Schedule::new(spec.seed, rate_per_s, spacing);
                 if let Some(count) = spec.request_count {
                     let (index, end_ns) = schedule.end_of(spec.warmup_ns, count);

@@ -471,12 +471,7 @@ mod tests {
     #[test]
     fn what_was_said_before_the_first_request_is_no_answer() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let get = RequestSpec {
-            method: "GET".into(),
-            path: "/".into(),
-            headers: vec![("Host".into(), "a".into())],
-            body: String::new(),
-        };
+        let get = RequestSpec { headers: vec![("Host".into(), "a".into())], ..RequestSpec::default() };
         let (events_in, events) = channel();
         let (start, wait_for_start) = oneshot::channel();
         let plan = WorkerPlan {

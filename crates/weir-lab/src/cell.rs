@@ -336,10 +336,9 @@ fn requests(scenario: &Scenario, direct: bool) -> Vec<RequestSpec> {
         _ => path.clone(),
     };
     let request = |host: &String, path: &String| RequestSpec {
-        method: "GET".into(),
         path: path_for(path),
         headers: vec![("Host".into(), host.clone())],
-        body: String::new(),
+        ..RequestSpec::default()
     };
     hosts.iter().flat_map(|host| paths.iter().map(move |path| request(host, path))).collect()
 }

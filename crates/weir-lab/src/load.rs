@@ -238,22 +238,22 @@ fn load_spec(scenario: &Scenario, task: &Task<'_>) -> LoadSpec {
         connect: task.connect.clone(),
         requests: task.requests.clone(),
         model: match (load.model, load.rate) {
-            (Model::Open, Some(rate)) => ModelSpec::Open {
-                rate_per_s: rate.0,
-                spacing: match load.spacing {
+            (Model::Open, Some(rate)) => {
+                let spacing = match load.spacing {
                     Some(Spacing::Even) => weir_engine::Spacing::Even,
                     Some(Spacing::Poisson) | None => weir_engine::Spacing::Poisson,
-                },
-            },
-            _ => ModelSpec::Closed,
+                };
+                ModelSpec::open(rate.0, spacing)
+            }
+            _ => ModelSpec::Closed { think: None },
         },
         connections: load.connections,
         workers: scenario.workers,
         warmup_ns: whole_ns(scenario.warmup.0),
         duration_ns: Some(whole_ns(scenario.duration_of(load))),
-        request_count: None,
         timeout_ns: whole_ns(scenario.timeout.0),
         seed: task.seed,
+        ..LoadSpec::default()
     }
 }
 

@@ -17,6 +17,85 @@ pub enum ArrivalModel {
     Open,
 }
 
+/// What is spoken on the connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Protocol {
+    /// HTTP/1.1, one request at a time on a connection.
+    #[default]
+    #[serde(rename = "HTTP/1.1")]
+    Http1,
+    /// HTTP/2, many streams on a connection.
+    #[serde(rename = "HTTP/2")]
+    Http2,
+}
+
+/// TLS over the whole load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsResult {
+    /// Finished handshakes.
+    pub handshakes: u64,
+    /// Of these, resumed ones.
+    pub resumed: u64,
+    /// Handshakes that failed; why stands in [`LoadResult::said`].
+    pub failed: u64,
+    /// From the established TCP connection to the finished handshake.
+    pub handshake_ns: TimesNs,
+    /// Finished handshakes by version, cipher suite and ALPN protocol.
+    pub negotiated: BTreeMap<String, u64>,
+}
+
+/// HTTP/2 over the whole load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Http2Result {
+    /// Streams asked for on each connection.
+    pub streams: u32,
+    /// Least MAX_CONCURRENT_STREAMS that a peer allowed; `None` where none set a limit.
+    pub streams_allowed_min: Option<u32>,
+    /// GOAWAY frames received.
+    pub goaways: u64,
+    /// Requests that a GOAWAY left unprocessed and that were sent again on another connection.
+    pub sent_again: u64,
+    /// Streams that the peer reset, refusals included.
+    pub streams_reset: u64,
+}
+
+/// One route of a load: a request of the mix, or those whose paths are alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RouteResult {
+    /// Its name, given or derived.
+    pub name: String,
+    /// The books of its requests in the sustained phase.
+    pub requests: Requests,
+    /// Latency of its responses in the sustained phase, by class of their status (`2xx`).
+    pub by_class: BTreeMap<String, RouteTimes>,
+}
+
+/// Latency of the responses of one route and status class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RouteTimes {
+    /// Quantiles over what was answered with this class.
+    pub latency_ns: TimesNs,
+    /// The distribution itself.
+    pub latency: Histogram,
+}
+
+/// One step of a load that goes in steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepRecord {
+    /// Connections of the step.
+    pub connections: u32,
+    /// Rate of arrivals asked for; `None` in closed loop.
+    pub rate_per_s: Option<f64>,
+    /// The figures of the step's sustained phase.
+    pub result: LoadResult,
+    /// Latency over the step's sustained phase.
+    pub latency: Histogram,
+    /// `CLOCK_MONOTONIC` at the start of the step's sustained phase, nanoseconds.
+    pub phase_start_mono_ns: u64,
+    /// `CLOCK_MONOTONIC` at its end.
+    pub phase_end_mono_ns: u64,
+}
+
 /// The books of a load: `scheduled = completed + failed + timed_out + dropped + in_flight`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Requests {
@@ -26,7 +105,7 @@ pub struct Requests {
     pub sent: u64,
     /// Whole responses, with any status.
     pub completed: u64,
-    /// Of the completed, those with a status of 400 or more.
+    /// Of the completed, those with a status of 400 or more or a failed check.
     pub unexpected: u64,
     /// No whole response: the connection broke or the response was no HTTP.
     pub failed: u64,
@@ -109,6 +188,18 @@ pub struct Errors {
     pub parse: u64,
     /// The response head was larger than the limit.
     pub too_large: u64,
+    /// HTTP/2: the peer does not speak it, or broke its rules.
+    #[serde(default)]
+    pub http2: u64,
+    /// HTTP/2: the peer refused a stream (REFUSED_STREAM), so the request was not processed.
+    #[serde(default)]
+    pub refused_stream: u64,
+    /// HTTP/2: the peer reset a stream with another code.
+    #[serde(default)]
+    pub stream_reset: u64,
+    /// HTTP/2: the peer's GOAWAY came before the request was processed, and no other connection took it.
+    #[serde(default)]
+    pub goaway: u64,
 }
 
 /// CPU time in seconds.
@@ -153,6 +244,19 @@ pub struct LoadResult {
     pub status: BTreeMap<String, u64>,
     /// Failures by cause.
     pub errors: Errors,
+    /// What peers, libraries and the kernel said of failures whose cause alone does not tell enough, and which checks
+    /// failed; each with its count, at most 16 of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub said: BTreeMap<String, u64>,
+    /// The protocol that was spoken.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// TLS, where it was used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsResult>,
+    /// HTTP/2, where it was spoken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http2: Option<Http2Result>,
     /// CPU time of the generator's process in the phase.
     pub cpu_s: CpuSeconds,
     /// What bounds it, as far as the generator alone can tell.
@@ -229,4 +333,10 @@ pub struct LoadRecord {
     pub lateness: Option<Histogram>,
     /// Per second, from the start of the warm-up.
     pub seconds: Vec<LoadSecond>,
+    /// Per route and status class; bounded, what is beyond the bound is called `other`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<RouteResult>,
+    /// The steps, where the load went in steps; the figures above are then of all of them together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepRecord>,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_results::{
     ArrivalModel, BoundBy, Bytes, Counters, CpuSeconds, Errors, GeneratorEvidence, Histogram, HostShare,
-    LoadRecord, LoadResult, Requests, SCHEMA_VERSION, TimesNs, Usage, Verdicts, new_histogram,
+    LoadRecord, LoadResult, Protocol, Requests, SCHEMA_VERSION, TimesNs, Usage, Verdicts, new_histogram,
 };
 
 /// A distribution of times, all quantiles a fixed multiple of the median.
@@ -48,6 +48,10 @@ pub(crate) fn record(model: ArrivalModel, rate_per_s: u64, p50_ns: u64) -> LoadR
             bytes: Bytes { sent: scheduled * 60, received: scheduled * 200 },
             status: BTreeMap::from([("200".to_owned(), scheduled)]),
             errors: Errors::default(),
+            said: BTreeMap::new(),
+            protocol: Protocol::default(),
+            tls: None,
+            http2: None,
             cpu_s: CpuSeconds { user: 1.0, system: 2.0 },
             bound_by: BoundBy::Concurrency,
             verdicts: Verdicts::default(),
@@ -71,6 +75,8 @@ pub(crate) fn record(model: ArrivalModel, rate_per_s: u64, p50_ns: u64) -> LoadR
         service_time: Histogram::encode(&new_histogram()),
         lateness: None,
         seconds: Vec::new(),
+        routes: Vec::new(),
+        steps: Vec::new(),
     }
 }
 

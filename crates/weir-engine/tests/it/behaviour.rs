@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
+use weir_engine::Body;
 use weir_results::Errors;
 
 use crate::load::{MS, check, closed, drive, get, open};
@@ -92,7 +93,7 @@ fn bodies_go_out_whole_however_large() {
     let peer = Peer::start(|s, _| say(s, OK));
     let mut spec = closed(peer.address, 8);
     spec.requests[0].method = "POST".into();
-    spec.requests[0].body = "b".repeat(20_000_000);
+    spec.requests[0].body = Body::Text("b".repeat(20_000_000));
     let record = drive(&spec);
     assert_eq!((record.result.requests.completed, peer.requests()), (8, 8));
     assert!(record.result.bytes.sent > 8 * 20_000_000);

@@ -13,21 +13,18 @@ pub(crate) fn closed(address: SocketAddr, count: u64) -> LoadSpec {
     LoadSpec {
         connect: address.to_string(),
         requests: vec![get("/")],
-        model: ModelSpec::Closed,
         connections: 4,
-        workers: 1,
-        warmup_ns: 0,
         duration_ns: None,
         request_count: Some(count),
         timeout_ns: 5_000 * MS,
-        seed: 1,
+        ..LoadSpec::default()
     }
 }
 
 /// An open loop for some time.
 pub(crate) fn open(address: SocketAddr, rate_per_s: f64, duration_ns: u64) -> LoadSpec {
     LoadSpec {
-        model: ModelSpec::Open { rate_per_s, spacing: Spacing::Poisson },
+        model: ModelSpec::open(rate_per_s, Spacing::Poisson),
         duration_ns: Some(duration_ns),
         request_count: None,
         ..closed(address, 0)
@@ -36,10 +33,9 @@ pub(crate) fn open(address: SocketAddr, rate_per_s: f64, duration_ns: u64) -> Lo
 
 pub(crate) fn get(path: &str) -> RequestSpec {
     RequestSpec {
-        method: "GET".into(),
         path: path.into(),
         headers: vec![("Host".into(), "peer.example".into())],
-        body: String::new(),
+        ..RequestSpec::default()
     }
 }
 

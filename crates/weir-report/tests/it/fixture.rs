@@ -6,8 +6,8 @@ use weir_analysis::{Evidence, data_usage, judge};
 use weir_results::{
     ArrivalModel, BoundBy, Bytes, Cell, CellKey, CellOutcome, Counters, CpuSeconds, DIRECT, Errors,
     GeneratorEvidence, Histogram, HostShare, LoadRecord, LoadResult, LoadSecond, Manifest, Measurement,
-    Objective, Part, Requests, Role, Run, SCHEMA_VERSION, Thresholds, TimesNs, Usage, UsageSecond, Verdicts,
-    new_histogram,
+    Objective, Part, Protocol, Requests, Role, Run, SCHEMA_VERSION, Thresholds, TimesNs, Usage, UsageSecond,
+    Verdicts, new_histogram,
 };
 
 /// What goes wrong in the run.
@@ -295,6 +295,10 @@ fn record(shape: &Shape, open: bool) -> LoadRecord {
             bytes: Bytes { sent: scheduled * 58, received: completed * 189 },
             status: BTreeMap::from([("200".to_owned(), completed)]),
             errors: Errors::default(),
+            said: BTreeMap::new(),
+            protocol: Protocol::default(),
+            tls: None,
+            http2: None,
             cpu_s: CpuSeconds { user: 1.1, system: 2.3 },
             bound_by: BoundBy::Concurrency,
             verdicts: Verdicts::default(),
@@ -318,6 +322,8 @@ fn record(shape: &Shape, open: bool) -> LoadRecord {
         service_time: Histogram::encode(&histogram),
         lateness: open.then(|| Histogram::encode(&late)),
         seconds: seconds(shape),
+        routes: Vec::new(),
+        steps: Vec::new(),
     }
 }
 

@@ -128,6 +128,8 @@ impl Store {
                     service_time: required("service_time")?,
                     lateness: histogram("lateness")?,
                     seconds: self.seconds(run_id, cell, place)?,
+                    routes: Vec::new(),
+                    steps: Vec::new(),
                 },
                 usage: json(row, 13)?,
                 counters: json(row, 14)?,

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use weir_analysis::{Evidence, judge};
 use weir_document::{Rate, Time};
-use weir_engine::{EngineError, LoadSpec, ModelSpec, RequestSpec, Spacing};
+use weir_engine::{Body, EngineError, LoadSpec, ModelSpec, RequestSpec, Spacing};
 use weir_results::{Judgement, LoadRecord, Thresholds};
 
 use crate::failure::{Exit, Failure};
@@ -121,10 +121,10 @@ fn judge_alone(record: &LoadRecord) -> Judgement {
 
 fn spec(args: &Args, target: &Target) -> Result<LoadSpec, Failure> {
     let model = match args.rate {
-        None => ModelSpec::Closed,
+        None => ModelSpec::Closed { think: None },
         Some(Rate(rate_per_s)) => {
             let spacing = if args.even { Spacing::Even } else { Spacing::Poisson };
-            ModelSpec::Open { rate_per_s, spacing }
+            ModelSpec::open(rate_per_s, spacing)
         }
     };
     let duration_ns = match (args.duration, args.requests) {
@@ -144,6 +144,7 @@ fn spec(args: &Args, target: &Target) -> Result<LoadSpec, Failure> {
         request_count: args.requests,
         timeout_ns: nanoseconds(args.timeout),
         seed: args.seed,
+        ..LoadSpec::default()
     };
     spec.validate().map_err(|error| failure(args, &error))?;
     Ok(spec)
@@ -178,7 +179,13 @@ fn request(args: &Args, target: &Target) -> Result<RequestSpec, Failure> {
     };
     let by_body = if args.body.is_some() { "POST" } else { "GET" };
     let method = args.method.clone().unwrap_or_else(|| by_body.into());
-    Ok(RequestSpec { method, path: target.path.clone(), headers, body })
+    Ok(RequestSpec {
+        method,
+        path: target.path.clone(),
+        headers,
+        body: Body::Text(body),
+        ..RequestSpec::default()
+    })
 }
 
 /// Says where on the command line the fault is, as far as it is there.

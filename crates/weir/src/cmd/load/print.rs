@@ -241,8 +241,8 @@ fn verdicts(judgement: &Judgement) -> String {
 
 fn model(spec: &LoadSpec) -> String {
     match spec.model {
-        ModelSpec::Closed => "closed loop".into(),
-        ModelSpec::Open { rate_per_s, spacing } => {
+        ModelSpec::Closed { .. } => "closed loop".into(),
+        ModelSpec::Open { rate_per_s, spacing, .. } => {
             let spacing = match spacing {
                 Spacing::Poisson => "Poisson",
                 Spacing::Even => "evenly spaced",
@@ -253,7 +253,20 @@ fn model(spec: &LoadSpec) -> String {
 }
 
 fn errors(errors: &Errors) -> impl Iterator<Item = (&'static str, u64)> {
-    let Errors { dns, connect, refused, reset, closed, tls, parse, too_large } = *errors;
+    let Errors {
+        dns,
+        connect,
+        refused,
+        reset,
+        closed,
+        tls,
+        parse,
+        too_large,
+        http2,
+        refused_stream,
+        stream_reset,
+        goaway,
+    } = *errors;
     [
         ("dns", dns),
         ("connect", connect),
@@ -263,6 +276,10 @@ fn errors(errors: &Errors) -> impl Iterator<Item = (&'static str, u64)> {
         ("tls", tls),
         ("parse", parse),
         ("too large", too_large),
+        ("http2", http2),
+        ("refused stream", refused_stream),
+        ("stream reset", stream_reset),
+        ("goaway", goaway),
     ]
     .into_iter()
     .filter(|&(_, count)| count > 0)

@@ -1,0 +1,216 @@
+//! Whether what is asked of the engine makes sense.
+
+use super::{LoadSpec, ModelSpec, RequestSpec};
+use crate::EngineError;
+
+/// Greatest rate of arrivals per second; beyond it, walking the schedule alone would fill a core.
+pub const RATE_MAX_PER_S: f64 = 10_000_000.0;
+/// Most worker threads.
+pub const WORKERS_MAX: u32 = 1_024;
+/// Most connections over all workers.
+pub const CONNECTIONS_MAX: u32 = 1_000_000;
+/// Longest phase and longest time-out: what a latency histogram can hold is one hour, what a load may last a week.
+const DURATION_MAX_NS: u64 = 7 * 24 * 3_600 * 1_000_000_000;
+const TIMEOUT_MAX_NS: u64 = 3_600 * 1_000_000_000;
+/// Most arrivals of an open phase that is given by their count: its end is found by walking the schedule.
+const OPEN_COUNT_MAX: u64 = 1_000_000_000;
+
+impl LoadSpec {
+    /// Checks what can be checked without the network.
+    ///
+    /// # Errors
+    /// [`EngineError::Invalid`] names the first field that makes no sense.
+    pub fn validate(&self) -> Result<(), EngineError> {
+        self.validate_threads()?;
+        self.validate_times()?;
+        if let ModelSpec::Open { rate_per_s, .. } = self.model
+            && !(rate_per_s > 0.0 && rate_per_s <= RATE_MAX_PER_S)
+        {
+            return invalid("rate", format!("must be above 0/s and at most {RATE_MAX_PER_S}/s"));
+        }
+        self.validate_count()?;
+        if self.requests.is_empty() {
+            return invalid("requests", "at least one request is needed");
+        }
+        self.requests.iter().try_for_each(RequestSpec::validate)
+    }
+
+    fn validate_threads(&self) -> Result<(), EngineError> {
+        if self.connections == 0 {
+            return invalid("connections", "at least 1 is needed");
+        }
+        if self.connections > CONNECTIONS_MAX {
+            return invalid("connections", format!("at most {CONNECTIONS_MAX}"));
+        }
+        if self.workers == 0 {
+            return invalid("workers", "at least 1 is needed");
+        }
+        if self.workers > WORKERS_MAX {
+            return invalid("workers", format!("at most {WORKERS_MAX}"));
+        }
+        if self.connections < self.workers {
+            let (connections, workers) = (self.connections, self.workers);
+            return invalid(
+                "workers",
+                format!(
+                    "{workers} workers cannot share {connections} connections; ask for at most {connections} workers"
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    fn validate_count(&self) -> Result<(), EngineError> {
+        let (ModelSpec::Open { rate_per_s, .. }, Some(count)) = (self.model, self.request_count) else {
+            return Ok(());
+        };
+        if count > OPEN_COUNT_MAX {
+            return invalid(
+                "requests",
+                format!("at most {OPEN_COUNT_MAX} with a rate; give a duration instead"),
+            );
+        }
+        if count as f64 / rate_per_s * 1e9 > DURATION_MAX_NS as f64 {
+            return invalid(
+                "requests",
+                format!("{count} requests at {rate_per_s}/s take longer than a week"),
+            );
+        }
+        Ok(())
+    }
+
+    fn validate_times(&self) -> Result<(), EngineError> {
+        match (self.duration_ns, self.request_count) {
+            (Some(_), Some(_)) => {
+                return invalid(
+                    "duration",
+                    "a load ends by its duration or by its count of requests, not by both",
+                );
+            }
+            (None, None) => return invalid("duration", "a load needs a duration or a count of requests"),
+            (Some(0), None) => return invalid("duration", "must be above 0"),
+            (None, Some(0)) => return invalid("requests", "must be above 0"),
+            _ => {}
+        }
+        if self.duration_ns.unwrap_or(0).max(self.warmup_ns) > DURATION_MAX_NS {
+            return invalid("duration", "warm-up and duration may last a week at most");
+        }
+        if self.timeout_ns == 0 || self.timeout_ns > TIMEOUT_MAX_NS {
+            return invalid("timeout", "must be above 0 and at most 1h");
+        }
+        Ok(())
+    }
+}
+
+impl RequestSpec {
+    fn validate(&self) -> Result<(), EngineError> {
+        if self.method.is_empty() || !self.method.bytes().all(is_token_byte) {
+            return invalid(
+                "method",
+                format!("`{}` is not a method; letters like GET or POST are", self.method),
+            );
+        }
+        if self.method == "CONNECT" {
+            return invalid("method", "CONNECT makes a tunnel, which a load cannot measure");
+        }
+        if !self.path.starts_with('/') && self.path != "*" {
+            return invalid("path", format!("`{}` must start with /", self.path));
+        }
+        if !self.path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+            return invalid("path", format!("`{}` has a byte that must be percent-encoded", self.path));
+        }
+        self.headers.iter().try_for_each(|(name, value)| validate_field(name, value))
+    }
+}
+
+fn validate_field(name: &str, value: &str) -> Result<(), EngineError> {
+    if name.is_empty() || !name.bytes().all(is_token_byte) {
+        return invalid("header", format!("`{name}` is not a field name"));
+    }
+    if value.bytes().any(|byte| byte == 0x7f || (byte < b' ' && byte != b'\t')) {
+        return invalid("header", format!("the value of `{name}` has a control character"));
+    }
+    for owned in ["content-length", "transfer-encoding"] {
+        if name.eq_ignore_ascii_case(owned) {
+            return invalid("header", format!("`{name}` is set from the body; leave it out"));
+        }
+    }
+    Ok(())
+}
+
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+fn invalid<T>(field: &'static str, message: impl Into<String>) -> Result<T, EngineError> {
+    Err(EngineError::Invalid { field, message: message.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Spacing;
+
+    fn good() -> LoadSpec {
+        let get = RequestSpec {
+            path: "/a?b=c".into(),
+            headers: vec![("Host".into(), "example.com".into())],
+            ..RequestSpec::default()
+        };
+        LoadSpec {
+            connect: "127.0.0.1:80".into(),
+            requests: vec![get],
+            model: ModelSpec::open(10.0, Spacing::Poisson),
+            connections: 4,
+            workers: 2,
+            duration_ns: Some(1),
+            timeout_ns: 1,
+            ..LoadSpec::default()
+        }
+    }
+
+    #[test]
+    fn wrong_specifications_name_their_field() {
+        let wrong = |field: &str, change: fn(&mut LoadSpec)| {
+            let mut spec = good();
+            spec.validate().unwrap();
+            change(&mut spec);
+            let said = spec.validate().unwrap_err().to_string();
+            assert!(said.starts_with(&format!("{field}: ")), "{said}");
+        };
+        wrong("connections", |spec| spec.connections = 0);
+        wrong("connections", |spec| spec.connections = CONNECTIONS_MAX + 1);
+        wrong("workers", |spec| spec.workers = 0);
+        wrong("workers", |spec| spec.workers = WORKERS_MAX + 1);
+        wrong("workers", |spec| spec.workers = 5);
+        wrong("duration", |spec| spec.request_count = Some(1));
+        wrong("duration", |spec| spec.duration_ns = None);
+        wrong("duration", |spec| spec.duration_ns = Some(0));
+        wrong("duration", |spec| spec.warmup_ns = u64::MAX);
+        wrong("requests", |spec| (spec.duration_ns, spec.request_count) = (None, Some(0)));
+        wrong("requests", |spec| spec.requests.clear());
+        wrong("requests", |spec| (spec.duration_ns, spec.request_count) = (None, Some(u64::MAX)));
+        wrong("requests", |spec| (spec.duration_ns, spec.request_count) = (None, Some(10_000_000)));
+        wrong("timeout", |spec| spec.timeout_ns = 0);
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e9] {
+            let mut spec = good();
+            spec.model = ModelSpec::open(rate, Spacing::Even);
+            assert!(spec.validate().unwrap_err().to_string().starts_with("rate: "));
+        }
+        wrong("method", |spec| spec.requests[0].method = "GE T".into());
+        wrong("method", |spec| spec.requests[0].method = String::new());
+        wrong("method", |spec| spec.requests[0].method = "CONNECT".into());
+        wrong("path", |spec| spec.requests[0].path = "a".into());
+        wrong("path", |spec| spec.requests[0].path = "/a b".into());
+        wrong("header", |spec| spec.requests[0].headers.push(("a b".into(), String::new())));
+        wrong("header", |spec| spec.requests[0].headers.push(("a".into(), "x\r\ny: z".into())));
+        wrong("header", |spec| spec.requests[0].headers.push(("Content-Length".into(), "5".into())));
+    }
+
+    #[test]
+    fn the_file_form_reads_back_and_refuses_unknown_fields() {
+        let text = serde_json::to_string(&good()).unwrap();
+        assert_eq!(serde_json::from_str::<LoadSpec>(&text).unwrap(), good());
+        assert!(serde_json::from_str::<LoadSpec>(&text.replace("\"seed\"", "\"sead\"")).is_err());
+    }
+}
