@@ -59,11 +59,9 @@ impl Default for StatusCounts {
 }
 
 impl Books {
-    /// A whole response; codes are below 600.
+    /// The status of a whole response; codes are below 600.
     #[inline]
     pub(crate) fn complete(&mut self, status: u16) {
-        self.requests.completed += 1;
-        self.requests.unexpected += u64::from(is_unexpected(status));
         self.status.0[usize::from(status)] += 1;
     }
 
@@ -118,7 +116,8 @@ pub(crate) fn add_requests(sum: &mut Requests, other: &Requests) {
     sum.in_flight += in_flight;
 }
 
-fn add_errors(sum: &mut Errors, other: &Errors) {
+/// Adds failures cause by cause.
+pub(crate) fn add_errors(sum: &mut Errors, other: &Errors) {
     let Errors {
         dns,
         connect,

@@ -9,10 +9,15 @@
 //!                +--------------------+------------------+ nothing could be sent
 //! ```
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use weir_results::Requests;
 
 use crate::books::{Books, Cause, Phase, count};
+use crate::pauses::Pauses;
 use crate::recorder::{Completed, Interval, OpenTimes, Recorder};
+use crate::routes::Routes;
 use crate::source::{Arrival, Source};
 use crate::timeline::Timeline;
 
@@ -31,10 +36,15 @@ pub(crate) struct Flow {
     slots: Vec<Slot>,
     /// Free connections, the longest free first, so that all of them carry load.
     free: VecDeque<u32>,
+    /// Places that are up and pause, the first to go on on top.
+    pausing: BinaryHeap<Reverse<(u64, u32)>>,
+    pauses: Pauses,
     busy: u32,
     warmup: Books,
     sustained: Books,
     recorder: Recorder,
+    /// Books per route; `None` where there is only one.
+    routes: Option<Routes>,
     tick_ns: u64,
     in_flight: Samples,
     unsent_with_free_connection: u64,
@@ -54,6 +64,7 @@ pub(crate) struct FlowReport {
     pub(crate) sustained: Books,
     pub(crate) intervals: Vec<Interval>,
     pub(crate) open: Option<OpenTimes>,
+    pub(crate) routes: Option<Routes>,
     pub(crate) in_flight: Samples,
     pub(crate) unsent_with_free_connection: u64,
 }
@@ -72,7 +83,19 @@ pub(crate) struct Start {
     pub(crate) index: u64,
 }
 
-/// A connection's place.
+/// What a response is to the books.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    pub(crate) status: u16,
+    /// Whether the status or a check is not as it should be.
+    pub(crate) is_unexpected: bool,
+    /// When its last bytes came, which may be earlier than they were read.
+    pub(crate) came_ns: u64,
+    /// Whether its place can carry another request.
+    pub(crate) is_reusable: bool,
+}
+
+/// A place for one request in flight: a connection, or a stream of one.
 #[derive(Debug)]
 struct Slot {
     state: State,
@@ -83,6 +106,7 @@ struct Slot {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Down,
+    Pausing,
     Free { since_ns: u64 },
     Busy(InFlight),
 }
@@ -98,18 +122,21 @@ struct InFlight {
 }
 
 impl Flow {
-    /// A load over `connections` places, all of them down.
-    pub(crate) fn new(source: Source, timeline: Timeline, timeout_ns: u64, connections: usize) -> Self {
+    /// A load over `slots` places, all of them down.
+    pub(crate) fn new(source: Source, timeline: Timeline, timeout_ns: u64, slots: usize) -> Self {
         Self {
             recorder: Recorder::new(&timeline, source.is_open()),
             source,
             timeline,
             timeout_ns,
-            slots: (0..connections).map(|_| Slot { state: State::Down, is_queued: false }).collect(),
-            free: VecDeque::with_capacity(connections),
+            slots: (0..slots).map(|_| Slot { state: State::Down, is_queued: false }).collect(),
+            free: VecDeque::with_capacity(slots),
+            pausing: BinaryHeap::new(),
+            pauses: Pauses::default(),
             busy: 0,
             warmup: Books::default(),
             sustained: Books::default(),
+            routes: None,
             tick_ns: timeline.start_ns + TICK_NS,
             in_flight: Samples::default(),
             unsent_with_free_connection: 0,
@@ -119,17 +146,27 @@ impl Flow {
         }
     }
 
+    /// Pauses between requests, and before the first of each place.
+    pub(crate) fn with_pauses(self, pauses: Pauses) -> Self {
+        Self { pauses, ..self }
+    }
+
+    /// Books per route too.
+    pub(crate) fn with_routes(self, routes: Option<Routes>) -> Self {
+        Self { routes, ..self }
+    }
+
     pub(crate) fn timeline(&self) -> &Timeline {
         &self.timeline
     }
 
-    /// The connection of `slot` is open and idle.
+    /// The place `slot` is up and idle.
     pub(crate) fn connected(&mut self, slot: usize, now_ns: u64) {
         debug_assert!(matches!(self.slots[slot].state, State::Down));
         self.release(slot, now_ns);
     }
 
-    /// An idle connection was closed.
+    /// A place without a request is down: its connection was closed, or takes no more requests.
     pub(crate) fn disconnected(&mut self, slot: usize) {
         debug_assert!(!matches!(self.slots[slot].state, State::Busy(_)));
         self.slots[slot].state = State::Down;
@@ -145,12 +182,13 @@ impl Flow {
     #[inline]
     pub(crate) fn turn(&mut self, now_ns: u64) {
         self.recorder.advance(now_ns, &self.timeline);
+        self.end_pauses(now_ns);
     }
 
     /// Takes what is due and assigns it to a free connection; it must be written now.
     #[inline]
     pub(crate) fn start(&mut self, now_ns: u64) -> Option<Start> {
-        let (slot, free_ns) = self.next_free()?;
+        let (slot, free_ns) = self.next_free(now_ns)?;
         let arrival = loop {
             let arrival = self.take_arrival(now_ns)?;
             if !self.is_hopeless(arrival, now_ns) {
@@ -170,7 +208,7 @@ impl Flow {
     /// Whether [`Flow::start`] has something to give.
     #[inline]
     pub(crate) fn is_start_due(&mut self, now_ns: u64) -> bool {
-        self.next_free().is_some()
+        self.next_free(now_ns).is_some()
             && self.source.next_due_ns(now_ns, &self.timeline).is_some_and(|due_ns| due_ns <= now_ns)
     }
 
@@ -184,7 +222,10 @@ impl Flow {
         let could_ns = intended_ns.max(request.free_ns);
         let phase = self.timeline.phase(intended_ns);
         let end_ns = self.timeline.end_ns;
-        self.books(phase).requests.sent += 1;
+        if request.arrival.was_sent {
+            return;
+        }
+        self.count(request.arrival, |requests| requests.sent += 1);
         let lateness_ns = request.start_ns.saturating_sub(intended_ns);
         self.recorder.sent(phase, lateness_ns, request.free_ns.saturating_sub(intended_ns));
         if phase == Phase::Sustained && could_ns < end_ns && request.start_ns >= end_ns {
@@ -201,6 +242,14 @@ impl Flow {
         self.source.give_back(request.arrival);
     }
 
+    /// The peer said that it has not processed the request on `slot`, whose place is down: the request goes to the next.
+    pub(crate) fn not_processed(&mut self, slot: usize) {
+        let State::Busy(request) = self.slots[slot].state else { return };
+        self.slots[slot].state = State::Down;
+        self.busy -= 1;
+        self.source.give_back(Arrival { was_sent: true, ..request.arrival });
+    }
+
     #[inline]
     pub(crate) fn wrote(&mut self, bytes: usize) {
         self.recorder.wrote(bytes);
@@ -215,36 +264,43 @@ impl Flow {
         matches!(self.slots[slot].state, State::Busy(_))
     }
 
-    /// The response on `slot` is whole; the connection is free again, or down when it cannot be used again.
+    /// The response on `slot` is whole; its place is free again, or down when it cannot be used again.
     #[inline]
-    pub(crate) fn completed(&mut self, slot: usize, now_ns: u64, status: u16, reusable: bool) {
+    pub(crate) fn completed(&mut self, slot: usize, now_ns: u64, answered: Answered) {
         let Some(request) = self.resolve(slot, now_ns) else { return };
+        let Answered { status, is_unexpected, came_ns, is_reusable } = answered;
         let intended_ns = request.arrival.intended_ns;
         let phase = self.timeline.phase(intended_ns);
-        self.learn(now_ns - request.start_ns);
-        if now_ns >= intended_ns.saturating_add(self.timeout_ns) {
+        let service_time_ns = came_ns.saturating_sub(request.start_ns);
+        self.learn(service_time_ns);
+        if came_ns >= intended_ns.saturating_add(self.timeout_ns) {
             // It came, but too late to count. It has arrived for certain, and its connection is sound.
-            self.books(phase).requests.timed_out += 1;
+            self.count(request.arrival, |requests| requests.timed_out += 1);
             self.recorder.lost(1);
         } else {
+            let latency_ns = came_ns.saturating_sub(intended_ns);
             self.books(phase).complete(status);
-            self.recorder.completed(Completed {
-                phase,
-                status,
-                latency_ns: now_ns - intended_ns,
-                service_time_ns: now_ns - request.start_ns,
+            self.count(request.arrival, |requests| {
+                requests.completed += 1;
+                requests.unexpected += u64::from(is_unexpected);
             });
+            self.recorder.completed(Completed { phase, is_unexpected, latency_ns, service_time_ns });
+            if phase == Phase::Sustained
+                && let Some(routes) = &mut self.routes
+            {
+                routes.completed(request.arrival.index, status, latency_ns);
+            }
         }
-        if reusable {
+        if is_reusable {
             self.release(slot, now_ns);
         }
     }
 
-    /// No whole response will come on `slot`; the connection is down.
+    /// No whole response will come on `slot`; its place is down.
     pub(crate) fn failed(&mut self, slot: usize, now_ns: u64, cause: Cause) {
         let Some(request) = self.resolve(slot, now_ns) else { return };
+        self.count(request.arrival, |requests| requests.failed += 1);
         let books = self.books(self.timeline.phase(request.arrival.intended_ns));
-        books.requests.failed += 1;
         books.uncertain += u64::from(request.is_sent);
         count(&mut books.errors, cause);
         self.recorder.lost(1);
@@ -288,10 +344,31 @@ impl Flow {
                 deadline_ns = deadline_ns.min(border_ns);
             }
         }
+        if let Some(Reverse((until_ns, _))) = self.pausing.peek() {
+            deadline_ns = deadline_ns.min(*until_ns);
+        }
         match self.source.next_due_ns(now_ns, &self.timeline) {
-            Some(due_ns) if due_ns < deadline_ns && self.next_free().is_some() => due_ns,
+            Some(due_ns) if due_ns < deadline_ns && self.next_free(now_ns).is_some() => due_ns,
             _ => deadline_ns,
         }
+    }
+
+    /// When something other than an arrival comes next: a tick, a border of the phase, the end of a pause.
+    pub(crate) fn next_event_ns(&self, now_ns: u64) -> u64 {
+        let borders = [self.timeline.sustain_ns, self.timeline.end_ns];
+        let pause = self.pausing.peek().map(|Reverse((until_ns, _))| *until_ns);
+        let next = borders.into_iter().filter(|&border_ns| border_ns > now_ns).chain(pause);
+        next.fold(self.tick_ns, u64::min)
+    }
+
+    /// When the first arrival of an open loop is due after `covered_ns`.
+    pub(crate) fn next_arrival_after_ns(&mut self, covered_ns: u64) -> Option<u64> {
+        self.source.next_after(covered_ns, &self.timeline)
+    }
+
+    /// Places that a request could go out on now, but for some that have been lost since.
+    pub(crate) fn free_slots(&self) -> usize {
+        self.free.len()
     }
 
     /// Whether anything is still to be sent.
@@ -334,19 +411,19 @@ impl Flow {
         self.time_out(now_ns, &mut Vec::new());
         for slot in 0..self.slots.len() {
             if let State::Busy(request) = self.slots[slot].state {
+                self.count(request.arrival, |requests| requests.in_flight += 1);
                 let books = self.books(self.timeline.phase(request.arrival.intended_ns));
-                books.requests.in_flight += 1;
                 books.uncertain += u64::from(request.is_sent);
             }
         }
         if self.source.is_open() {
             // A closed loop starts nothing after the end; an open one has scheduled all that came due.
             while let Some(arrival) = self.take_arrival(now_ns) {
-                self.books(self.timeline.phase(arrival.intended_ns)).requests.in_flight += 1;
+                self.count(arrival, |requests| requests.in_flight += 1);
             }
         } else {
             while let Some(arrival) = self.source.take_expired(u64::MAX, &self.timeline) {
-                self.books(self.timeline.phase(arrival.intended_ns)).requests.in_flight += 1;
+                self.count(arrival, |requests| requests.in_flight += 1);
             }
         }
         let (intervals, open) = self.recorder.finish(now_ns);
@@ -356,6 +433,7 @@ impl Flow {
             sustained: self.sustained,
             intervals,
             open,
+            routes: self.routes,
             in_flight: self.in_flight,
             unsent_with_free_connection: self.unsent_with_free_connection,
         }
@@ -369,13 +447,29 @@ impl Flow {
         }
     }
 
-    /// The longest free connection, and since when it is free.
+    /// Changes the books of an arrival: those of its phase, and its route's.
     #[inline]
-    fn next_free(&mut self) -> Option<(usize, u64)> {
+    fn count(&mut self, arrival: Arrival, change: impl Fn(&mut Requests)) {
+        let phase = self.timeline.phase(arrival.intended_ns);
+        change(&mut self.books(phase).requests);
+        if phase == Phase::Sustained
+            && let Some(routes) = &mut self.routes
+        {
+            change(routes.requests(arrival.index));
+        }
+    }
+
+    /// The longest free place, and since when it is free.
+    #[inline]
+    fn next_free(&mut self, now_ns: u64) -> Option<(usize, u64)> {
         loop {
             let slot = *self.free.front()? as usize;
             if let State::Free { since_ns } = self.slots[slot].state {
-                return Some((slot, since_ns));
+                if now_ns < self.pauses.ends_ns(slot, &self.timeline) {
+                    return Some((slot, since_ns));
+                }
+                // Its time in a falling number of connections is up.
+                self.slots[slot].state = State::Down;
             }
             self.slots[slot].is_queued = false;
             self.free.pop_front();
@@ -386,13 +480,21 @@ impl Flow {
     fn take_arrival(&mut self, now_ns: u64) -> Option<Arrival> {
         let arrival = self.source.take(now_ns, &self.timeline)?;
         if !arrival.is_again {
-            self.books(self.timeline.phase(arrival.intended_ns)).requests.scheduled += 1;
+            self.count(arrival, |requests| requests.scheduled += 1);
         }
         Some(arrival)
     }
 
     fn drop_arrival(&mut self, arrival: Arrival) {
-        self.books(self.timeline.phase(arrival.intended_ns)).requests.dropped += 1;
+        if arrival.was_sent {
+            // It was sent once, and nobody took it in.
+            self.count(arrival, |requests| requests.failed += 1);
+            let books = self.books(self.timeline.phase(arrival.intended_ns));
+            books.uncertain += 1;
+            count(&mut books.errors, Cause::GoAway);
+        } else {
+            self.count(arrival, |requests| requests.dropped += 1);
+        }
         self.recorder.lost(1);
     }
 
@@ -421,7 +523,7 @@ impl Flow {
         let Some(before_ns) = now_ns.checked_sub(self.timeout_ns) else { return };
         while let Some(arrival) = self.source.take_expired(before_ns, &self.timeline) {
             if !arrival.is_again {
-                self.books(self.timeline.phase(arrival.intended_ns)).requests.scheduled += 1;
+                self.count(arrival, |requests| requests.scheduled += 1);
             }
             self.drop_arrival(arrival);
         }
@@ -437,12 +539,11 @@ impl Flow {
             }
             self.resolve(slot, now_ns);
             self.learn(now_ns.saturating_sub(request.start_ns));
-            let books = self.books(self.timeline.phase(intended_ns));
             if request.is_sent {
-                books.requests.timed_out += 1;
-                books.uncertain += 1;
+                self.count(request.arrival, |requests| requests.timed_out += 1);
+                self.books(self.timeline.phase(intended_ns)).uncertain += 1;
             } else {
-                books.requests.dropped += 1;
+                self.count(request.arrival, |requests| requests.dropped += 1);
             }
             self.recorder.lost(1);
             expired.push(slot);
@@ -460,8 +561,34 @@ impl Flow {
         Some(request)
     }
 
+    /// The place is up and without a request: it pauses, or is free.
     #[inline]
     fn release(&mut self, slot: usize, now_ns: u64) {
+        let until_ns = self.pauses.until_ns(slot, now_ns, &self.timeline);
+        if until_ns > now_ns {
+            self.slots[slot].state = State::Pausing;
+            self.pausing.push(Reverse((until_ns, slot as u32)));
+            return;
+        }
+        self.free_up(slot, now_ns);
+    }
+
+    #[inline]
+    fn end_pauses(&mut self, now_ns: u64) {
+        while let Some(&Reverse((until_ns, slot))) = self.pausing.peek() {
+            if until_ns > now_ns {
+                return;
+            }
+            self.pausing.pop();
+            // One that was lost in its pause is down by now.
+            if matches!(self.slots[slot as usize].state, State::Pausing) {
+                self.free_up(slot as usize, until_ns);
+            }
+        }
+    }
+
+    #[inline]
+    fn free_up(&mut self, slot: usize, now_ns: u64) {
         let place = &mut self.slots[slot];
         place.state = State::Free { since_ns: now_ns };
         if !std::mem::replace(&mut place.is_queued, true) {

@@ -7,20 +7,24 @@
 //! It must not know gateways, scenarios or reports.
 
 mod books;
-mod connection;
 mod error;
 mod exchange;
 mod flow;
-mod ready;
+mod link;
+mod pace;
+mod pauses;
 mod record;
 mod recorder;
 mod request;
 mod resolve;
+mod routes;
 mod run;
 mod schedule;
 mod source;
 mod spec;
+mod steps;
 mod timeline;
+mod tls;
 mod usage;
 mod worker;
 

@@ -6,14 +6,14 @@ use hdrhistogram::Histogram as Hdr;
 use weir_io::CpuTime;
 use weir_results::{
     ArrivalModel, BoundBy, Bytes, CpuSeconds, GeneratorEvidence, Histogram, LoadRecord, LoadResult,
-    LoadSecond, Protocol, SCHEMA_VERSION, TimesNs, Verdicts, new_histogram,
+    LoadSecond, Protocol, RouteResult, SCHEMA_VERSION, TimesNs, TlsResult, Verdicts, new_histogram,
 };
 
 use crate::books::{Books, add_requests};
 use crate::flow::Samples;
 use crate::recorder::{Interval, OpenTimes, add_histogram};
-use crate::spec::{LoadSpec, ModelSpec};
-use crate::worker::WorkerReport;
+use crate::spec::{LoadSpec, ModelSpec, ProtocolSpec};
+use crate::worker::{Said, TlsBooks, WorkerReport};
 
 /// The record of a load in the making.
 #[derive(Debug)]
@@ -117,8 +117,8 @@ impl RecordBuilder {
             latency: Histogram::encode(&self.latency),
             service_time: Histogram::encode(service_time),
             lateness: open.as_ref().map(|open| Histogram::encode(&open.lateness)),
+            routes: self.routes(),
             seconds: self.seconds.into_values().collect(),
-            routes: Vec::new(),
             steps: Vec::new(),
         }
     }
@@ -151,6 +151,32 @@ impl RecordBuilder {
             lost: interval.lost,
             latency: Histogram::encode(&interval.latency()),
         }
+    }
+
+    fn said(&self) -> BTreeMap<String, u64> {
+        let mut sum = Said::default();
+        self.reports.values().for_each(|report| sum.add_all(&report.said));
+        sum.into_map()
+    }
+
+    fn tls(&self) -> TlsResult {
+        let mut sum = TlsBooks::default();
+        self.reports.values().for_each(|report| sum.add(&report.tls));
+        TlsResult {
+            handshakes: sum.handshakes,
+            resumed: sum.resumed,
+            failed: sum.failed,
+            handshake_ns: sum.times.map_or(TimesNs::default(), |times| TimesNs::of(&times, 0)),
+            negotiated: sum.negotiated,
+        }
+    }
+
+    fn routes(&self) -> Vec<RouteResult> {
+        let mut shares = self.reports.values().filter_map(|report| report.flow.routes.as_ref());
+        let Some(first) = shares.next() else { return Vec::new() };
+        let mut sum = first.clone();
+        shares.for_each(|share| sum.add(share));
+        sum.results()
     }
 
     fn open_times(&self) -> Option<OpenTimes> {
@@ -213,9 +239,12 @@ impl RecordBuilder {
             bytes: self.bytes,
             status: sustained.by_status().map(|(status, count)| (status.to_string(), count)).collect(),
             errors: sustained.errors,
-            said: BTreeMap::new(),
-            protocol: Protocol::Http1,
-            tls: None,
+            said: self.said(),
+            protocol: match spec.protocol {
+                ProtocolSpec::Http1 => Protocol::Http1,
+                ProtocolSpec::Http2 { .. } => Protocol::Http2,
+            },
+            tls: spec.tls.as_ref().map(|_| self.tls()),
             http2: None,
             cpu_s: cpu_between(frame.cpu_start, frame.cpu_end),
             bound_by: if is_open { BoundBy::Rate } else { BoundBy::Concurrency },

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use weir_results::new_histogram;
 
-use crate::books::{Phase, is_unexpected};
+use crate::books::Phase;
 use crate::timeline::{Span, Timeline};
 
 /// One worker's share of one interval of the series.
@@ -44,7 +44,7 @@ pub(crate) struct Recorder {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completed {
     pub(crate) phase: Phase,
-    pub(crate) status: u16,
+    pub(crate) is_unexpected: bool,
     pub(crate) latency_ns: u64,
     pub(crate) service_time_ns: u64,
 }
@@ -100,7 +100,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn completed(&mut self, times: Completed) {
         self.current.completed += 1;
-        self.current.unexpected += u64::from(is_unexpected(times.status));
+        self.current.unexpected += u64::from(times.is_unexpected);
         if times.phase == Phase::Sustained {
             self.current.sustained.saturating_record(times.latency_ns);
             if let Some(open) = &mut self.open {
@@ -213,7 +213,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn completed(phase: Phase, latency_ns: u64) -> Completed {
-        Completed { phase, status: 200, latency_ns, service_time_ns: latency_ns }
+        Completed { phase, is_unexpected: false, latency_ns, service_time_ns: latency_ns }
     }
 
     #[test]

@@ -28,6 +28,19 @@ impl RequestSource {
         Self { seed: seed ^ CHOICE, requests: specs.iter().map(render).collect() }
     }
 
+    pub(crate) fn choose(&self, index: u64) -> u32 {
+        let choice = u128::from(hash(self.seed, index)) * self.requests.len() as u128;
+        (choice >> 64) as u32
+    }
+
+    pub(crate) fn route_of(&self, _: u32) -> u16 {
+        0
+    }
+
+    pub(crate) fn routes(&self) -> &[String] {
+        &[]
+    }
+
     /// The request that arrival `index` sends.
     #[inline]
     pub(crate) fn of(&self, index: u64) -> &Rendered {

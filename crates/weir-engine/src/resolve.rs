@@ -5,15 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::EngineError;
+use crate::spec::LoadSpec;
 
 /// How long one of several addresses may take to accept a trial connection.
 const TRIAL: Duration = Duration::from_secs(1);
 
-/// The addresses of `host:port`.
+/// The addresses of a load's `host:port`: those that were given for it, or what the name resolves to.
 ///
 /// Of several, the first that accepts a connection is taken alone: a name like `localhost` often has an
 /// address where nobody listens, and every connection would run into it first.
-pub(crate) fn resolve(connect: &str) -> Result<Arc<[SocketAddr]>, EngineError> {
+pub(crate) fn resolve(spec: &LoadSpec) -> Result<Arc<[SocketAddr]>, EngineError> {
+    let connect = spec.connect.as_str();
+    let asked = spec.resolve.iter().filter(|over| is_for(connect, &over.host, over.port));
+    let given: Vec<SocketAddr> = asked.map(|over| SocketAddr::new(over.address, over.port)).collect();
+    if !given.is_empty() {
+        return Ok(given.into());
+    }
     let failed = |source| EngineError::Resolve { connect: connect.to_owned(), source };
     let addresses: Vec<SocketAddr> = connect.to_socket_addrs().map_err(failed)?.collect();
     match addresses.as_slice() {
@@ -26,9 +33,29 @@ pub(crate) fn resolve(connect: &str) -> Result<Arc<[SocketAddr]>, EngineError> {
     }
 }
 
+/// Whether `host:port` is the one that an address was given for.
+fn is_for(connect: &str, host: &str, port: u16) -> bool {
+    connect.rsplit_once(':').is_some_and(|(name, asked)| {
+        name.trim_matches(['[', ']']).eq_ignore_ascii_case(host) && asked.parse() == Ok(port)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::ResolveSpec;
+
+    fn resolve(connect: &str) -> Result<Arc<[SocketAddr]>, EngineError> {
+        let resolve =
+            vec![ResolveSpec { host: "shop.example".into(), port: 80, address: [10, 0, 0, 1].into() }];
+        super::resolve(&LoadSpec { connect: connect.into(), resolve, ..LoadSpec::default() })
+    }
+
+    #[test]
+    fn an_address_that_was_given_goes_before_the_name_but_only_for_its_port() {
+        assert_eq!(resolve("Shop.example:80").unwrap().as_ref(), ["10.0.0.1:80".parse().unwrap()]);
+        assert!(resolve("shop.example:81").is_err());
+    }
 
     #[test]
     fn addresses_stand_for_themselves_and_wrong_names_are_named() {

@@ -2,28 +2,32 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
-use tokio::sync::oneshot;
-use weir_io::{CpuTime, JoinHandle, WorkerOptions, available_cpus, mono_ns, process_cpu_time, spawn_worker};
+use weir_io::{CpuTime, JoinHandle, WorkerOptions, available_cpus, mono_ns, process_cpu_time, spawn_thread};
 use weir_results::{LoadRecord, LoadSecond};
 
 use crate::EngineError;
 use crate::flow::Flow;
+use crate::link::Dialing;
+use crate::pauses::{Pauses, Ramp};
 use crate::record::{PhaseFrame, RecordBuilder};
 use crate::request::RequestSource;
 use crate::resolve::resolve;
+use crate::routes::Routes;
 use crate::schedule::Schedule;
 use crate::source::Source;
-use crate::spec::{LoadSpec, ModelSpec};
+use crate::spec::{LoadSpec, ModelSpec, ProtocolSpec};
+use crate::steps;
 use crate::timeline::Timeline;
+use crate::tls::TlsClient;
 use crate::worker::{Event, WorkerPlan, work};
 
-/// Open files beside connections: standard streams, and each worker's poll, timer and wake-up.
+/// Open files beside connections: standard streams, and each worker's poll and timers.
 const FILES_BESIDE: u64 = 32;
-const FILES_PER_WORKER: u64 = 8;
+const FILES_PER_WORKER: u64 = 20;
 /// From the announcement of the start to the start, so that every worker waits when it comes.
 const LEAD_NS: u64 = 2_000_000;
 /// From the announcement of an early end to that end, so that every worker hears of it in time.
@@ -50,32 +54,67 @@ impl Progress for () {
 /// When the specification makes no sense, or this process cannot drive it.
 pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Result<LoadRecord, EngineError> {
     spec.validate()?;
-    let addresses = resolve(&spec.connect)?;
+    let means = Means {
+        dialing: Dialing {
+            addresses: resolve(spec)?,
+            tls: spec
+                .tls
+                .as_ref()
+                .map(|tls| TlsClient::new(tls, spec.protocol, &spec.domains, spec.seed))
+                .transpose()?,
+            // In a closed loop answers are read as they come, and asking for notes costs more than it tells.
+            is_stamped: matches!(spec.model, ModelSpec::Open { .. }),
+        },
+        requests: RequestSource::new(spec.seed, &spec.requests),
+    };
+    match spec.steps.as_slice() {
+        [] => drive(spec, &means, progress, stop),
+        specs => steps::drive_all(spec, specs, progress, stop, |spec, progress| {
+            drive(spec, &means, progress, stop)
+        }),
+    }
+}
+
+/// What is made once, however many steps a load has.
+struct Means {
+    dialing: Dialing,
+    requests: RequestSource,
+}
+
+/// Drives one step.
+fn drive(
+    spec: &LoadSpec,
+    means: &Means,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> Result<LoadRecord, EngineError> {
     raise_open_files(spec)?;
     let (events_in, events) = channel();
-    let requests = RequestSource::new(spec.seed, &spec.requests);
     let early_end_ns = Arc::new(AtomicU64::new(0));
     let mut crew = Crew { starts: Vec::new(), threads: Vec::new() };
     for worker in 0..spec.workers {
-        let (start, wait_for_start) = oneshot::channel();
+        let (start, wait_for_start) = sync_channel(1);
         crew.starts.push(start);
         let plan = WorkerPlan {
             worker,
-            connections: share(u64::from(spec.connections), worker, spec.workers) as usize,
-            addresses: Arc::clone(&addresses),
-            requests: requests.clone(),
+            connections: connections_of(spec, worker),
+            protocol: spec.protocol,
+            dialing: means.dialing.clone(),
+            requests: means.requests.clone(),
+            requests_per_connection: spec.requests_per_connection,
             early_end_ns: Arc::clone(&early_end_ns),
             timeout_ns: spec.timeout_ns,
+            spin: spec.spin,
             events: Sender::clone(&events_in),
             start: wait_for_start,
         };
         let options = WorkerOptions {
             name: format!("load-{worker}"),
             cpu: cpu_of(worker, spec.workers),
-            // A closed loop may fill its CPU, and would then keep the server from it.
-            is_urgent: matches!(spec.model, ModelSpec::Open { .. }),
+            // A closed loop may fill its CPU, and would then keep the server from it; so does one that spins.
+            is_urgent: matches!(spec.model, ModelSpec::Open { .. }) && !spec.spin,
         };
-        let thread = spawn_worker(options, move || work(plan))
+        let thread = spawn_thread(options, move || work(plan))
             .map_err(|source| EngineError::Worker { worker, source })?;
         crew.threads.push(thread);
     }
@@ -83,7 +122,7 @@ pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Resul
     if !await_connections(&events, spec.workers, || crew.has_lost_one()) {
         return Err(crew.failure());
     }
-    let coordinator = Coordinator { spec, progress, stop, events, early_end_ns };
+    let coordinator = Coordinator { spec, requests: &means.requests, progress, stop, events, early_end_ns };
     let timeline = coordinator.start(&mut crew);
     let outcome = coordinator.collect(timeline);
     crew.join()?;
@@ -91,12 +130,13 @@ pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Resul
 }
 
 struct Crew {
-    starts: Vec<oneshot::Sender<Flow>>,
+    starts: Vec<SyncSender<Flow>>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
 }
 
 struct Coordinator<'a> {
     spec: &'a LoadSpec,
+    requests: &'a RequestSource,
     progress: &'a dyn Progress,
     stop: &'a AtomicBool,
     events: Receiver<(u32, Event)>,
@@ -142,9 +182,12 @@ impl Coordinator<'_> {
                     Source::closed(u64::from(worker), workers, left)
                 }
             };
-            let connections = share(u64::from(spec.connections), worker, spec.workers) as usize;
+            let slots = connections_of(spec, worker) * streams_of(spec) as usize;
+            let flow = Flow::new(source, timeline, spec.timeout_ns, slots)
+                .with_pauses(pauses_of(spec, worker, slots))
+                .with_routes(Routes::new(self.requests));
             // A worker that is gone is found when it is joined.
-            let _ = start.send(Flow::new(source, timeline, spec.timeout_ns, connections));
+            let _ = start.send(flow);
         }
         timeline
     }
@@ -247,6 +290,35 @@ fn await_connections(events: &Receiver<(u32, Event)>, workers: u32, has_lost_one
     true
 }
 
+/// Connections of a worker; a number that changes counts with its greatest.
+fn connections_of(spec: &LoadSpec, worker: u32) -> usize {
+    let most = spec.connections.max(spec.connections_from.unwrap_or(0));
+    share(u64::from(most), worker, spec.workers) as usize
+}
+
+/// Places for requests in flight on each connection.
+fn streams_of(spec: &LoadSpec) -> u32 {
+    match spec.protocol {
+        ProtocolSpec::Http1 => 1,
+        ProtocolSpec::Http2 { streams } => streams,
+    }
+}
+
+fn pauses_of(spec: &LoadSpec, worker: u32, slots: usize) -> Pauses {
+    let think = match spec.model {
+        ModelSpec::Closed { think } => think,
+        ModelSpec::Open { .. } => None,
+    };
+    let ramp = spec.connections_from.map(|from| Ramp {
+        from,
+        to: spec.connections,
+        worker,
+        workers: spec.workers,
+        streams: streams_of(spec),
+    });
+    Pauses::new(think, ramp, spec.seed ^ u64::from(worker), slots)
+}
+
 /// What worker `worker` of `workers` gets of `total`: equal shares, the first ones get what is over.
 fn share(total: u64, worker: u32, workers: u32) -> u64 {
     let (worker, workers) = (u64::from(worker), u64::from(workers));
@@ -265,7 +337,8 @@ fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
 
 /// Raises the process's limit of open files as far as the connections need it.
 fn raise_open_files(spec: &LoadSpec) -> Result<(), EngineError> {
-    let needed = u64::from(spec.connections) + u64::from(spec.workers) * FILES_PER_WORKER + FILES_BESIDE;
+    let most = spec.connections.max(spec.connections_from.unwrap_or(0));
+    let needed = u64::from(most) + u64::from(spec.workers) * FILES_PER_WORKER + FILES_BESIDE;
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < needed) {
         limit.current = limit.maximum;
@@ -298,14 +371,13 @@ mod tests {
 
     #[test]
     fn why_a_worker_ended_before_the_start_is_told() {
-        let (start, wait_for_start) = oneshot::channel::<Flow>();
-        let waiting = spawn_worker(WorkerOptions::default(), || async move {
-            drop(wait_for_start.await);
+        let (start, wait_for_start) = sync_channel::<Flow>(1);
+        let waiting = spawn_thread(WorkerOptions::default(), move || {
+            drop(wait_for_start.recv());
             Ok(())
         });
-        let failed = spawn_worker(WorkerOptions::default(), || async {
-            Err(std::io::Error::other("no descriptor is left"))
-        });
+        let failed =
+            spawn_thread(WorkerOptions::default(), || Err(std::io::Error::other("no descriptor is left")));
         let crew = Crew { starts: vec![start], threads: vec![waiting.unwrap(), failed.unwrap()] };
         assert_eq!(crew.failure().to_string(), "worker 1 could not start: no descriptor is left");
     }

@@ -10,8 +10,10 @@ use crate::timeline::Timeline;
 pub(crate) struct Arrival {
     pub(crate) index: u64,
     pub(crate) intended_ns: u64,
-    /// Whether the books have it already: it was handed out before, and could not be sent.
+    /// Whether the books have it already: it was handed out before, and could not be sent or was not processed.
     pub(crate) is_again: bool,
+    /// Whether it was sent before, and the peer said that it did not process it.
+    pub(crate) was_sent: bool,
 }
 
 /// One worker's arrivals.
@@ -36,6 +38,8 @@ enum Model {
         head: Arrivals,
         /// The first arrival that was not yet due when last looked.
         due: Arrivals,
+        /// The first arrival for which no alarm has been set.
+        ahead: Arrivals,
         step: u64,
         /// The schedule ends before this index.
         end_index: u64,
@@ -50,7 +54,8 @@ impl Source {
 
     /// An open loop's arrivals, one worker of `workers`, up to `end_index`.
     pub(crate) fn open(arrivals: Arrivals, workers: u64, end_index: u64) -> Self {
-        let model = Model::Open { due: arrivals.clone(), head: arrivals, step: workers, end_index };
+        let (due, ahead) = (arrivals.clone(), arrivals.clone());
+        let model = Model::Open { head: arrivals, due, ahead, step: workers, end_index };
         Self { model, returned: VecDeque::new() }
     }
 
@@ -74,7 +79,8 @@ impl Source {
                 {
                     *left = left.checked_sub(1)?;
                 }
-                let arrival = Arrival { index: *index, intended_ns: now_ns, is_again: false };
+                let arrival =
+                    Arrival { index: *index, intended_ns: now_ns, is_again: false, was_sent: false };
                 *index += *step;
                 Some(arrival)
             }
@@ -84,7 +90,7 @@ impl Source {
                 if !is_due || head.index() >= *end_index {
                     return None;
                 }
-                let arrival = Arrival { index: head.index(), intended_ns, is_again: false };
+                let arrival = Arrival { index: head.index(), intended_ns, is_again: false, was_sent: false };
                 head.advance();
                 Some(arrival)
             }
@@ -121,12 +127,32 @@ impl Source {
         }
     }
 
+    /// When the first arrival is due after `covered_ns`, up to which alarms have been set; `None` when there is none any
+    /// more, or the loop is closed.
+    pub(crate) fn next_after(&mut self, covered_ns: u64, timeline: &Timeline) -> Option<u64> {
+        let Model::Open { head, ahead, end_index, .. } = &mut self.model else { return None };
+        if ahead.index() < head.index() {
+            ahead.clone_from(head);
+        }
+        while ahead.index() < *end_index {
+            let due_ns = timeline.start_ns + ahead.due_ns();
+            if due_ns >= timeline.end_ns {
+                return None;
+            }
+            if due_ns > covered_ns {
+                return Some(due_ns);
+            }
+            ahead.advance();
+        }
+        None
+    }
+
     /// Arrivals that are due and wait for a connection.
     pub(crate) fn waiting(&mut self, now_ns: u64, timeline: &Timeline) -> u64 {
         let again = self.returned.len() as u64;
         match &mut self.model {
             Model::Closed { .. } => again,
-            Model::Open { head, due, step, end_index } => {
+            Model::Open { head, due, step, end_index, .. } => {
                 if due.index() < head.index() {
                     due.clone_from(head);
                 }

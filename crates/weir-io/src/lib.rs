@@ -3,14 +3,20 @@
 //! This is the corner where weir meets the operating system on the hot paths: the load engine, the
 //! origin and the data plane stand on it. It knows nothing of HTTP, load or gateways.
 
+mod alarm;
 mod clock;
 mod listen;
+mod poll;
+mod socket;
 mod timer;
 mod usage;
 mod worker;
 
+pub use alarm::{Alarms, Timer};
 pub use clock::mono_ns;
 pub use listen::listen_shared;
+pub use poll::{Poll, Readiness};
+pub use socket::{connect, realtime_offset_ns, recv_stamped, stamp_arrivals};
 pub use timer::PreciseTimer;
 pub use usage::{CpuTime, process_cpu_time, thread_cpu_ns, thread_runqueue_ns};
-pub use worker::{JoinHandle, WorkerOptions, available_cpus, spawn_worker};
+pub use worker::{JoinHandle, WorkerOptions, available_cpus, spawn_thread, spawn_worker};

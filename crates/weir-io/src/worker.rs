@@ -46,31 +46,56 @@ pub fn available_cpus() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
-/// Starts a thread with a runtime of its own, and runs `main` on it until it ends.
-///
-/// `main` is called on the thread, so what it makes may stay there (`spawn_local` works). Timers of the
-/// thread have a slack of 1 ns in place of the kernel's 50 us.
+/// Starts a thread, and runs `main` on it until it ends. Timers of the thread have a slack of 1 ns in place of the
+/// kernel's 50 us.
 ///
 /// # Errors
-/// When the thread cannot start, cannot be bound to its CPU, or the runtime gets no file descriptors.
+/// When the thread cannot start or cannot be bound to its CPU.
+pub fn spawn_thread<T, F>(options: WorkerOptions, main: F) -> io::Result<JoinHandle<T>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    spawn(options, || Ok(()), |()| main())
+}
+
+/// Starts a thread with a runtime of its own, as [`spawn_thread`] does, and runs `main` on it until it ends.
+///
+/// `main` is called on the thread, so what it makes may stay there (`spawn_local` works).
+///
+/// # Errors
+/// Those of [`spawn_thread`], and when the runtime gets no file descriptors.
 pub fn spawn_worker<T, F, Fut>(options: WorkerOptions, main: F) -> io::Result<JoinHandle<T>>
 where
     F: FnOnce() -> Fut + Send + 'static,
     Fut: Future<Output = T> + 'static,
     T: Send + 'static,
 {
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+    spawn(options, runtime, |runtime: LocalRuntime| runtime.block_on(async { main().await }))
+}
+
+/// Starts a thread, makes on it what `main` stands on, and reports whether that could be had.
+fn spawn<G, T, P, F>(options: WorkerOptions, make_ground: P, main: F) -> io::Result<JoinHandle<T>>
+where
+    P: FnOnce() -> io::Result<G> + Send + 'static,
+    F: FnOnce(G) -> T + Send + 'static,
+    T: Send + 'static,
+{
     let (report, started) = mpsc::sync_channel(1);
     let thread = Builder::new().name(options.name).spawn(move || {
-        let runtime = match prepare(options.cpu, options.is_urgent) {
-            Ok(runtime) => runtime,
+        match prepare(options.cpu, options.is_urgent).and_then(|()| make_ground()) {
+            Ok(ground) => {
+                let _ = report.send(Ok(()));
+                Some(main(ground))
+            }
             Err(error) => {
                 // The receiver waits for exactly this, or its thread is gone and nobody is left to tell.
                 let _ = report.send(Err(error));
-                return None;
+                None
             }
-        };
-        let _ = report.send(Ok(()));
-        Some(runtime.block_on(async { main().await }))
+        }
     })?;
     match started.recv() {
         Ok(Ok(())) => Ok(JoinHandle(thread)),
@@ -79,7 +104,7 @@ where
     }
 }
 
-fn prepare(cpu: Option<usize>, is_urgent: bool) -> io::Result<LocalRuntime> {
+fn prepare(cpu: Option<usize>, is_urgent: bool) -> io::Result<()> {
     if is_urgent {
         // Not everybody may; the thread then runs as any other. On Linux this is the thread's own value.
         let _ = rustix::process::setpriority_process(None, -20);
@@ -88,7 +113,7 @@ fn prepare(cpu: Option<usize>, is_urgent: bool) -> io::Result<LocalRuntime> {
         pin(cpu)?;
     }
     set_current_timer_slack(NonZeroU64::new(1))?;
-    tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
+    Ok(())
 }
 
 fn pin(cpu: usize) -> io::Result<()> {

@@ -61,12 +61,16 @@ impl<F: FnMut(u64) -> Option<u64>> Sim<F> {
             Some((at_ns, slot)) if at_ns <= timer_ns => {
                 self.now_ns = at_ns.max(now_ns);
                 self.answers_ns[slot] = None;
-                self.flow.completed(slot, self.now_ns, 200, true);
+                self.flow.completed(slot, self.now_ns, response(self.now_ns, 200, true));
             }
             _ => self.now_ns = timer_ns,
         }
         true
     }
+}
+
+fn response(came_ns: u64, status: u16, is_reusable: bool) -> Answered {
+    Answered { status, is_unexpected: status >= 400, came_ns, is_reusable }
 }
 
 fn open(rate_per_s: f64, spacing: Spacing, seed: u64) -> Source {
@@ -346,7 +350,7 @@ fn a_request_that_met_a_dead_connection_goes_out_on_the_next() {
         flow.connected(0, S + 5 * US);
         assert_eq!(flow.start(S + 5 * US), Some(Start { slot: 0, index: 0 }));
         flow.sent(0);
-        flow.completed(0, S + 9 * US, 200, false);
+        flow.completed(0, S + 9 * US, response(S + 9 * US, 200, false));
         let report = flow.finish(S + 20 * US);
         check(&report);
         assert_eq!((report.sustained.requests.scheduled, report.sustained.requests.sent), (1, 1));
@@ -361,7 +365,7 @@ fn an_answer_after_its_time_out_is_no_answer_but_keeps_the_connection() {
     flow.connected(0, S);
     flow.start(S).unwrap();
     flow.sent(0);
-    flow.completed(0, S + 6 * MS, 200, true);
+    flow.completed(0, S + 6 * MS, response(S + 6 * MS, 200, true));
     assert_eq!(flow.start(S + 100 * MS), Some(Start { slot: 0, index: 1 }));
     flow.not_sent(0);
     let report = flow.finish(S + 101 * MS);
@@ -396,7 +400,8 @@ fn the_books_balance_in_every_order_of_events() {
                 (0..=2, true, _) => {
                     is_up[slot] = draw(10) > 0;
                     answered += 1;
-                    flow.completed(slot, now_ns, 200 + draw(400) as u16, is_up[slot]);
+                    let status = 200 + draw(400) as u16;
+                    flow.completed(slot, now_ns, response(now_ns, status, is_up[slot]));
                 }
                 (3, true, _) => {
                     is_up[slot] = false;

@@ -1,0 +1,465 @@
+//! One connection: opening it, its TLS, writing and reading bytes, opening it again.
+//!
+//! ```text
+//!   Down --connect--> Connecting --writable--> (TLS: Handshaking -->) Up
+//!    ^                    |                          |                |
+//!    +---- failed, given up, closed, broken ---------+----------------+
+//! ```
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use weir_io::{Poll, recv_stamped, stamp_arrivals};
+
+use crate::books::Cause;
+use crate::tls::{Session, TlsClient};
+
+/// A connection attempt, TLS handshake included, is given up after this.
+pub(crate) const CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
+/// Wait before the second repeated attempt; it doubles from attempt to attempt.
+const BACKOFF_FIRST_NS: u64 = 10_000_000;
+const BACKOFF_MAX_NS: u64 = 500_000_000;
+/// A connection that was closed unused is a failed attempt, unless it lived as long as this.
+const UNUSED_LIFE_NS: u64 = 1_000_000_000;
+
+/// Bytes that one read takes at most from a TLS connection.
+const READ_BYTES: usize = 64 * 1024;
+/// The longest record of TLS (RFC 8446, 5.2), and then some.
+const RECORD_BYTES_MAX: usize = 32 * 1024;
+
+/// A connection's place in its worker, and the connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    state: State,
+    socket: Option<TcpStream>,
+    tls: Option<Box<Session>>,
+    /// Tells what the kernel says of this connection from what it said of those before in the same place.
+    generation: u32,
+    /// Failed attempts in a row.
+    attempts: u32,
+    up_since_ns: u64,
+    /// Whether a byte of a request was written to it.
+    was_used: bool,
+    /// Why nothing more can be written, where reading has yet to tell how it ended.
+    write_broke: Option<Cause>,
+    /// Whether the kernel notes when bytes come.
+    is_stamped: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Down { retry_ns: u64 },
+    Connecting { give_up_ns: u64 },
+    Handshaking { give_up_ns: u64, since_ns: u64 },
+    Up,
+}
+
+/// Room for what is read, one for all connections of a worker.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    /// As the protocol sees it.
+    pub(crate) plain: Box<[u8]>,
+    /// As TLS has it on the wire.
+    sealed: Box<[u8]>,
+}
+
+impl Buffers {
+    pub(crate) fn new(has_tls: bool) -> Self {
+        // What one read decrypts to is no longer than it, but for a record whose greater part had come before.
+        let sealed_bytes = if has_tls { READ_BYTES } else { 0 };
+        Self { plain: vec![0; READ_BYTES + RECORD_BYTES_MAX].into(), sealed: vec![0; sealed_bytes].into() }
+    }
+}
+
+/// How attempts are made.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialing {
+    pub(crate) addresses: std::sync::Arc<[SocketAddr]>,
+    pub(crate) tls: Option<TlsClient>,
+    /// Whether the kernel shall note when bytes come.
+    pub(crate) is_stamped: bool,
+}
+
+/// What came of going on with an attempt.
+#[derive(Debug)]
+pub(crate) enum Opening {
+    /// It lasts.
+    Waits,
+    /// The connection is up; with TLS, the handshake took so long.
+    Up { handshake_ns: Option<u64> },
+    /// It failed, for a reason that may be told in words.
+    Failed(Cause, Option<String>),
+}
+
+/// What came of reading.
+#[derive(Debug)]
+pub(crate) enum Read {
+    /// Nothing is there; the poll tells when something is.
+    Nothing,
+    /// So many bytes lie in the buffer; the last of them reached this host at that real time.
+    Bytes { bytes: usize, stamp_ns: Option<u64>, is_drained: bool },
+    /// The peer has closed its side.
+    Closed,
+    /// The connection broke.
+    Broken(Cause, Option<String>),
+}
+
+impl Link {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: State::Down { retry_ns: 0 },
+            socket: None,
+            tls: None,
+            generation: 0,
+            attempts: 0,
+            up_since_ns: 0,
+            was_used: false,
+            write_broke: None,
+            is_stamped: false,
+        }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.state == State::Up
+    }
+
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.state, State::Connecting { .. } | State::Handshaking { .. })
+    }
+
+    /// The token under which its place is registered now.
+    pub(crate) fn token(&self, place: usize) -> u64 {
+        u64::from(self.generation) << 32 | place as u64
+    }
+
+    /// Whether what the poll tells under `token` is about this connection.
+    #[inline]
+    pub(crate) fn is_meant(&self, token: u64) -> bool {
+        (token >> 32) as u32 == self.generation && self.socket.is_some()
+    }
+
+    /// Whether it is down and its wait is over.
+    pub(crate) fn is_retry_due(&self, now_ns: u64) -> bool {
+        matches!(self.state, State::Down { retry_ns } if retry_ns <= now_ns)
+    }
+
+    /// Whether an attempt has lasted too long.
+    pub(crate) fn is_given_up(&self, now_ns: u64) -> bool {
+        match self.state {
+            State::Connecting { give_up_ns } | State::Handshaking { give_up_ns, .. } => give_up_ns <= now_ns,
+            State::Down { .. } | State::Up => false,
+        }
+    }
+
+    /// Starts an attempt; it goes on in [`Link::go_on`] when the poll tells of it. Each attempt takes the next address.
+    pub(crate) fn connect(
+        &mut self,
+        dialing: &Dialing,
+        poll: &Poll,
+        place: usize,
+        now_ns: u64,
+    ) -> Result<(), Cause> {
+        let address = dialing.addresses[self.attempts as usize % dialing.addresses.len()];
+        self.generation = self.generation.wrapping_add(1);
+        let attempt = weir_io::connect(address).and_then(|socket| {
+            poll.add_socket(&socket, self.token(place))?;
+            Ok(socket)
+        });
+        match attempt {
+            Ok(socket) => {
+                self.is_stamped = dialing.is_stamped && stamp_arrivals(&socket);
+                self.socket = Some(socket);
+                self.state = State::Connecting { give_up_ns: now_ns + CONNECT_TIMEOUT_NS };
+                Ok(())
+            }
+            Err(error) => {
+                self.attempt_failed(now_ns);
+                Err(connect_cause(&error))
+            }
+        }
+    }
+
+    /// Goes on with an attempt, once the poll told of it.
+    pub(crate) fn go_on(
+        &mut self,
+        dialing: &mut Dialing,
+        place: usize,
+        buffers: &mut Buffers,
+        now_ns: u64,
+    ) -> Opening {
+        if let State::Connecting { give_up_ns } = self.state {
+            let Some(socket) = &self.socket else { return Opening::Waits };
+            match socket.take_error() {
+                Ok(None) => {}
+                Ok(Some(error)) | Err(error) => {
+                    self.attempt_failed(now_ns);
+                    return Opening::Failed(connect_cause(&error), None);
+                }
+            }
+            if socket.peer_addr().is_err() {
+                // Told too early: the attempt has not ended.
+                return Opening::Waits;
+            }
+            let Some(tls) = &mut dialing.tls else {
+                self.came_up(now_ns);
+                return Opening::Up { handshake_ns: None };
+            };
+            self.tls = Some(Box::new(tls.session(place)));
+            self.state = State::Handshaking { give_up_ns, since_ns: now_ns };
+        }
+        self.shake_hands(buffers, now_ns)
+    }
+
+    /// Goes on with the TLS handshake until it waits for the peer or is done.
+    fn shake_hands(&mut self, buffers: &mut Buffers, now_ns: u64) -> Opening {
+        let State::Handshaking { since_ns, .. } = self.state else { return Opening::Waits };
+        let (Some(socket), Some(tls)) = (&mut self.socket, &mut self.tls) else { return Opening::Waits };
+        let outcome = tls.shake_hands(socket, &mut buffers.sealed);
+        match outcome {
+            Ok(false) => Opening::Waits,
+            Ok(true) => {
+                self.came_up(now_ns);
+                // Asked anew: the handshake's own work belongs to it.
+                Opening::Up { handshake_ns: Some(weir_io::mono_ns().saturating_sub(since_ns)) }
+            }
+            Err((cause, said)) => {
+                self.attempt_failed(now_ns);
+                Opening::Failed(cause, said)
+            }
+        }
+    }
+
+    fn came_up(&mut self, now_ns: u64) {
+        self.state = State::Up;
+        self.up_since_ns = now_ns;
+        self.was_used = false;
+        self.write_broke = None;
+    }
+
+    /// The session of a connection that is up and has one.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        self.tls.as_deref()
+    }
+
+    /// The attempt failed: the next comes at once the first time, then later and later.
+    pub(crate) fn attempt_failed(&mut self, now_ns: u64) {
+        self.socket = None;
+        self.tls = None;
+        self.state = State::Down { retry_ns: now_ns + backoff_ns(self.attempts) };
+        self.attempts = self.attempts.saturating_add(1);
+    }
+
+    /// Whether it was of no use: an attempt that failed after all, though the peer had accepted.
+    pub(crate) fn is_useless(&self, now_ns: u64) -> bool {
+        !self.was_used && now_ns.saturating_sub(self.up_since_ns) < UNUSED_LIFE_NS
+    }
+
+    /// Closes the connection; it may be opened again at once, unless it was of no use.
+    pub(crate) fn close(&mut self, now_ns: u64) {
+        if self.is_useless(now_ns) {
+            return self.attempt_failed(now_ns);
+        }
+        if let (Some(socket), Some(tls)) = (&mut self.socket, &mut self.tls) {
+            tls.say_goodbye(socket);
+        }
+        self.attempts = 0;
+        self.socket = None;
+        self.tls = None;
+        self.state = State::Down { retry_ns: now_ns };
+    }
+
+    /// It came up and turned out to be none that can be used: as an attempt that failed.
+    pub(crate) fn reject(&mut self, now_ns: u64) {
+        self.attempt_failed(now_ns);
+    }
+
+    /// The peer takes no more of the request; whether it has answered all the same is for reading to tell.
+    pub(crate) fn stop_writing(&mut self, cause: Cause) {
+        self.write_broke = Some(cause);
+    }
+
+    /// The cause behind an end that reading reports as `cause`: the kernel tells of a reset only once, and
+    /// whoever was writing has heard of it.
+    pub(crate) fn cause_of_end(&self, cause: Cause) -> Cause {
+        self.write_broke.unwrap_or(cause)
+    }
+
+    /// Reads what is there into `buffers.plain`; by way of `buffers.sealed` where there is TLS.
+    #[inline]
+    pub(crate) fn read(&mut self, buffers: &mut Buffers) -> Read {
+        let Some(socket) = &mut self.socket else { return Read::Nothing };
+        let Some(tls) = &mut self.tls else {
+            let room = buffers.plain.len();
+            return match receive(socket, &mut buffers.plain, self.is_stamped) {
+                Ok((0, _)) => Read::Closed,
+                Ok((bytes, stamp_ns)) => Read::Bytes { bytes, stamp_ns, is_drained: bytes < room },
+                Err(error) => not_read(&error),
+            };
+        };
+        match receive(socket, &mut buffers.sealed, self.is_stamped) {
+            Ok((0, _)) => Read::Closed,
+            Ok((received, stamp_ns)) => {
+                let is_drained = received < buffers.sealed.len();
+                match tls.decrypt(&buffers.sealed[..received], &mut buffers.plain) {
+                    Ok(bytes) => Read::Bytes { bytes, stamp_ns, is_drained },
+                    Err(said) => Read::Broken(Cause::Tls, Some(said)),
+                }
+            }
+            Err(error) => not_read(&error),
+        }
+    }
+
+    /// Writes what fits of `bytes`: how many were taken. What was not taken may be tried again when the poll tells that
+    /// the socket is writable.
+    #[inline]
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, Cause> {
+        let Some(socket) = &mut self.socket else { return Ok(0) };
+        let taken = match &mut self.tls {
+            None => send(socket, bytes),
+            Some(tls) => tls.write(socket, bytes),
+        };
+        match taken {
+            Ok(taken) => {
+                self.was_used |= taken > 0;
+                Ok(taken)
+            }
+            Err(error) => Err(broken_cause(&error)),
+        }
+    }
+}
+
+/// Reads from the socket; never waits.
+#[inline]
+fn receive(socket: &mut TcpStream, buffer: &mut [u8], is_stamped: bool) -> io::Result<(usize, Option<u64>)> {
+    loop {
+        let read = if is_stamped {
+            recv_stamped(socket, buffer)
+        } else {
+            socket.read(buffer).map(|bytes| (bytes, None))
+        };
+        match read {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
+/// Writes to the socket as much as it takes; 0 where it takes nothing now.
+#[inline]
+pub(crate) fn send(socket: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    loop {
+        match socket.write(bytes) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+            written => return written,
+        }
+    }
+}
+
+fn not_read(error: &io::Error) -> Read {
+    match error.kind() {
+        ErrorKind::WouldBlock => Read::Nothing,
+        _ => Read::Broken(broken_cause(error), None),
+    }
+}
+
+fn backoff_ns(attempts: u32) -> u64 {
+    match attempts {
+        0 => 0,
+        _ => (BACKOFF_FIRST_NS << (attempts - 1).min(16)).min(BACKOFF_MAX_NS),
+    }
+}
+
+fn connect_cause(error: &io::Error) -> Cause {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => Cause::Refused,
+        ErrorKind::ConnectionReset => Cause::Reset,
+        _ => Cause::Connect,
+    }
+}
+
+pub(crate) fn broken_cause(error: &io::Error) -> Cause {
+    match error.kind() {
+        ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => Cause::Closed,
+        _ => Cause::Reset,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn attempts_wait_longer_and_longer_but_never_long() {
+        let waits: Vec<u64> = (0..9).map(|attempts| backoff_ns(attempts) / 1_000_000).collect();
+        assert_eq!(waits, [0, 10, 20, 40, 80, 160, 320, 500, 500]);
+        assert_eq!(backoff_ns(u32::MAX), BACKOFF_MAX_NS);
+    }
+
+    #[test]
+    fn a_connection_closed_unused_counts_as_a_failed_attempt() {
+        let mut link = Link::new();
+        link.close(5);
+        assert!(link.is_retry_due(5));
+        link.close(5);
+        assert!(!link.is_retry_due(5) && link.is_retry_due(5 + BACKOFF_FIRST_NS));
+        link.was_used = true;
+        link.close(7);
+        assert!(link.is_retry_due(7));
+    }
+
+    /// A connection whose peer has reset it, after `written` bytes reached it.
+    fn reset_by_its_peer(written: usize) -> Link {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addresses = Arc::from([listener.local_addr().unwrap()]);
+        let mut dialing = Dialing { addresses, tls: None, is_stamped: true };
+        let mut poll = Poll::new().unwrap();
+        let mut link = Link::new();
+        link.connect(&dialing, &poll, 3, 0).unwrap();
+        assert!(poll.wait() == 1 && link.is_meant(poll.readiness(0).token));
+        let opening = link.go_on(&mut dialing, 3, &mut Buffers::new(false), 0);
+        assert!(matches!(opening, Opening::Up { handshake_ns: None }), "{opening:?}");
+        let (peer, _) = listener.accept().unwrap();
+        assert_eq!(link.write(&vec![b'x'; written]), Ok(written));
+        socket2::SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(peer);
+        while !(poll.wait() > 0 && poll.readiness(0).is_ended) {}
+        link
+    }
+
+    #[test]
+    fn a_connection_that_never_took_a_byte_is_no_use_even_when_a_write_was_tried() {
+        let mut link = reset_by_its_peer(0);
+        assert_eq!(link.write(b"GET"), Err(Cause::Reset));
+        assert!(link.is_useless(5));
+        link.attempts = 1;
+        link.close(5);
+        assert!(!link.is_retry_due(5), "a flood of attempts would follow");
+    }
+
+    #[test]
+    fn a_reset_that_the_writer_heard_of_is_no_orderly_end() {
+        let mut link = reset_by_its_peer(3);
+        let cause = link.write(b"more").unwrap_err();
+        link.stop_writing(cause);
+        let Read::Closed = link.read(&mut Buffers::new(false)) else { panic!("the kernel tells it once") };
+        assert_eq!(link.cause_of_end(Cause::Closed), Cause::Reset);
+    }
+
+    #[test]
+    fn what_is_told_of_a_connection_before_is_not_about_the_next() {
+        let mut link = reset_by_its_peer(0);
+        let token = link.token(3);
+        link.close(0);
+        assert!(!link.is_meant(token), "it has no socket");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addresses = Arc::from([listener.local_addr().unwrap()]);
+        let dialing = Dialing { addresses, tls: None, is_stamped: false };
+        link.connect(&dialing, &Poll::new().unwrap(), 3, 0).unwrap();
+        assert!(!link.is_meant(token) && link.is_meant(link.token(3)));
+    }
+}

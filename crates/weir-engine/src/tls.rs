@@ -1,0 +1,330 @@
+//! TLS on a connection, by rustls: configurations made once, sessions fed by hand.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, HandshakeKind, RootCertStore,
+    SignatureScheme, SupportedProtocolVersion,
+};
+
+use crate::EngineError;
+use crate::books::Cause;
+use crate::schedule::hash;
+use crate::spec::{ProtocolSpec, TlsSpec, TlsVersion};
+
+/// Plaintext that is encrypted in one go; the socket takes about as much.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Sets the choice of who resumes apart from whatever else is drawn from the seed.
+const RESUME: u64 = 0x2545_f491_4f6c_dd1d;
+
+/// How TLS sessions are made; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsClient {
+    resuming: Arc<ClientConfig>,
+    fresh: Arc<ClientConfig>,
+    /// The names that connections ask for, in turn.
+    names: Arc<[ServerName<'static>]>,
+    /// Share of sessions that may resume one before.
+    resumption: f64,
+    seed: u64,
+    sessions: u64,
+}
+
+/// One connection's TLS.
+#[derive(Debug)]
+pub(crate) struct Session {
+    connection: ClientConnection,
+}
+
+impl TlsClient {
+    /// Reads the certificates that the specification names.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or holds nothing that is wanted.
+    pub(crate) fn new(
+        spec: &TlsSpec,
+        protocol: ProtocolSpec,
+        domains: &[String],
+        seed: u64,
+    ) -> Result<Self, EngineError> {
+        let names = match domains {
+            [] => vec![server_name(&spec.server_name)?],
+            domains => domains.iter().map(|domain| server_name(domain)).collect::<Result<_, _>>()?,
+        };
+        let mut config = config(spec)?;
+        config.alpn_protocols = match protocol {
+            ProtocolSpec::Http1 => vec![b"http/1.1".to_vec()],
+            ProtocolSpec::Http2 { .. } => vec![b"h2".to_vec()],
+        };
+        let mut fresh = config.clone();
+        fresh.resumption = Resumption::disabled();
+        Ok(Self {
+            resuming: Arc::new(config),
+            fresh: Arc::new(fresh),
+            names: names.into(),
+            resumption: spec.resumption,
+            seed: seed ^ RESUME,
+            sessions: 0,
+        })
+    }
+
+    /// A new session for the connection in `place`.
+    pub(crate) fn session(&mut self, place: usize) -> Session {
+        self.sessions += 1;
+        let drawn = hash(self.seed, (place as u64) << 40 | self.sessions) as f64 / u64::MAX as f64;
+        let config = if drawn < self.resumption { &self.resuming } else { &self.fresh };
+        let name = self.names[place % self.names.len()].clone();
+        let mut connection = ClientConnection::new(Arc::clone(config), name)
+            .expect("a configuration that was checked makes sessions");
+        connection.set_buffer_limit(None);
+        Session { connection }
+    }
+}
+
+impl Session {
+    /// Goes on with the handshake until it waits for the peer (false) or is done (true). Reads through `sealed`.
+    pub(crate) fn shake_hands(
+        &mut self,
+        socket: &mut TcpStream,
+        sealed: &mut [u8],
+    ) -> Result<bool, (Cause, Option<String>)> {
+        loop {
+            self.flush(socket).map_err(|error| (crate::link::broken_cause(&error), None))?;
+            if !self.connection.is_handshaking() {
+                return Ok(true);
+            }
+            match socket.read(sealed) {
+                Ok(0) => {
+                    return Err((Cause::Tls, Some("TLS: closed during the handshake".into())));
+                }
+                Ok(received) => {
+                    let mut rest = &sealed[..received];
+                    while !rest.is_empty() {
+                        self.take(&mut rest).map_err(|error| {
+                            // The peer gets to hear why, as far as it still listens.
+                            let _ = self.flush(socket);
+                            (Cause::Tls, Some(error))
+                        })?;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err((crate::link::broken_cause(&error), None)),
+            }
+        }
+    }
+
+    /// Decrypts what was received into `plain`, which must have room for all of it; gives how much there is.
+    pub(crate) fn decrypt(&mut self, mut sealed: &[u8], plain: &mut [u8]) -> Result<usize, String> {
+        let mut bytes = 0;
+        loop {
+            // Plaintext that came along with the end of the handshake is there before anything is taken.
+            loop {
+                match self.connection.reader().read(&mut plain[bytes..]) {
+                    Ok(0) => break,
+                    Ok(read) => bytes += read,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(format!("TLS: {error}")),
+                }
+            }
+            if sealed.is_empty() {
+                return Ok(bytes);
+            }
+            self.take(&mut sealed)?;
+        }
+    }
+
+    /// Encrypts and writes what the socket takes; gives how much of `bytes` was taken.
+    #[inline]
+    pub(crate) fn write(&mut self, socket: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
+        let mut taken = 0;
+        while self.flush(socket)? && taken < bytes.len() {
+            let chunk = &bytes[taken..bytes.len().min(taken + CHUNK_BYTES)];
+            taken += self.connection.writer().write(chunk)?;
+        }
+        Ok(taken)
+    }
+
+    /// Writes what was encrypted; whether all of it is out.
+    pub(crate) fn flush(&mut self, socket: &mut TcpStream) -> io::Result<bool> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(socket) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tells the peer that nothing more comes, as far as the socket takes it.
+    pub(crate) fn say_goodbye(&mut self, socket: &mut TcpStream) {
+        self.connection.send_close_notify();
+        // The connection is closed in any case.
+        let _ = self.flush(socket);
+    }
+
+    /// Whether the handshake resumed a session.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// Whether HTTP/2 was agreed upon.
+    pub(crate) fn is_http2(&self) -> bool {
+        self.connection.alpn_protocol() == Some(b"h2")
+    }
+
+    /// Version, cipher suite and ALPN protocol in words.
+    pub(crate) fn negotiated(&self) -> String {
+        let version = match self.connection.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_3) => "TLS 1.3",
+            Some(rustls::ProtocolVersion::TLSv1_2) => "TLS 1.2",
+            _ => "TLS",
+        };
+        let suite = self.connection.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
+        let alpn = self.connection.alpn_protocol().map_or("no ALPN".into(), String::from_utf8_lossy);
+        format!("{version} {} {alpn}", suite.unwrap_or("unknown suite"))
+    }
+
+    /// Takes some of what was received.
+    fn take(&mut self, sealed: &mut &[u8]) -> Result<(), String> {
+        self.connection.read_tls(sealed).map_err(|error| format!("TLS: {error}"))?;
+        self.connection.process_new_packets().map_err(|error| said(&error))?;
+        Ok(())
+    }
+}
+
+/// What the library says, without what differs from connection to connection.
+fn said(error: &Error) -> String {
+    match error {
+        Error::InvalidCertificate(rustls::CertificateError::ExpiredContext { .. }) => {
+            "TLS: the server's certificate has expired".into()
+        }
+        Error::InvalidCertificate(rustls::CertificateError::NotValidForNameContext { expected, .. }) => {
+            format!("TLS: the server's certificate is not for {}", expected.to_str())
+        }
+        error => format!("TLS: {error}").chars().take(120).collect(),
+    }
+}
+
+fn config(spec: &TlsSpec) -> Result<ClientConfig, EngineError> {
+    let versions: &[&SupportedProtocolVersion] = match spec.version {
+        None => rustls::ALL_VERSIONS,
+        Some(TlsVersion::V12) => &[&rustls::version::TLS12],
+        Some(TlsVersion::V13) => &[&rustls::version::TLS13],
+    };
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(versions)
+        .map_err(|error| invalid("tls", error.to_string()))?;
+    let builder = if spec.insecure {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+    } else {
+        builder.with_root_certificates(roots(spec.ca.as_deref())?)
+    };
+    let Some(client) = &spec.client else { return Ok(builder.with_no_client_auth()) };
+    let chain = certificates(&client.certificate, "cert")?;
+    let key = PrivateKeyDer::from_pem_file(&client.key)
+        .map_err(|error| invalid("key", format!("{}: {}", client.key.display(), pem_error(&error))))?;
+    builder
+        .with_client_auth_cert(chain, key)
+        .map_err(|error| invalid("key", format!("{}: {error}", client.key.display())))
+}
+
+fn roots(ca: Option<&Path>) -> Result<RootCertStore, EngineError> {
+    let mut roots = RootCertStore::empty();
+    let Some(ca) = ca else {
+        let found = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(found.certs);
+        return match roots.is_empty() {
+            true => Err(invalid(
+                "cacert",
+                "this system has no certificates of authorities; name a file of them, or accept any certificate",
+            )),
+            false => Ok(roots),
+        };
+    };
+    for certificate in certificates(ca, "cacert")? {
+        roots.add(certificate).map_err(|error| invalid("cacert", format!("{}: {error}", ca.display())))?;
+    }
+    Ok(roots)
+}
+
+fn certificates(path: &Path, field: &'static str) -> Result<Vec<CertificateDer<'static>>, EngineError> {
+    let wrong = |what: String| invalid(field, format!("{}: {what}", path.display()));
+    let found = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| wrong(pem_error(&error)))?;
+    match found.is_empty() {
+        true => Err(wrong("it holds no certificate in PEM".into())),
+        false => Ok(found),
+    }
+}
+
+fn pem_error(error: &rustls::pki_types::pem::Error) -> String {
+    match error {
+        rustls::pki_types::pem::Error::Io(error) => error.to_string(),
+        rustls::pki_types::pem::Error::NoItemsFound => "it holds nothing of the kind in PEM".into(),
+        error => error.to_string(),
+    }
+}
+
+fn server_name(name: &str) -> Result<ServerName<'static>, EngineError> {
+    ServerName::try_from(name.to_owned())
+        .map_err(|_| invalid("sni", format!("`{name}` is neither a name nor an address")))
+}
+
+fn invalid(field: &'static str, message: impl Into<String>) -> EngineError {
+    EngineError::Invalid { field, message: message.into() }
+}
+
+/// Takes every certificate: whoever measures a server of their own knows whom they talk to.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,105 @@
+//! What a worker hands in at its end.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use weir_results::new_histogram;
+
+use crate::flow::FlowReport;
+use crate::tls::Session;
+
+/// Different sayings that are kept; what comes beyond is counted together.
+const SAYINGS_MAX: usize = 16;
+
+/// What a worker's load came to, with what the worker used.
+#[derive(Debug)]
+pub(crate) struct WorkerReport {
+    pub(crate) flow: FlowReport,
+    pub(crate) connections_opened: u64,
+    /// CPU time in the sustained phase.
+    pub(crate) cpu_ns: u64,
+    /// Time in the sustained phase in which the thread was ready and had no CPU.
+    pub(crate) runqueue_ns: Option<u64>,
+    pub(crate) said: Said,
+    pub(crate) tls: TlsBooks,
+}
+
+/// What was said of failures, each with its count.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Said(BTreeMap<String, u64>);
+
+/// Handshakes of one worker.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TlsBooks {
+    pub(crate) handshakes: u64,
+    pub(crate) resumed: u64,
+    pub(crate) failed: u64,
+    pub(crate) negotiated: BTreeMap<String, u64>,
+    pub(crate) times: Option<Histogram<u64>>,
+}
+
+impl Said {
+    /// Counts what was said, if anything was.
+    pub(crate) fn add(&mut self, said: Option<String>) {
+        if let Some(said) = said {
+            self.count(said, 1);
+        }
+    }
+
+    /// Adds what another worker heard.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        other.0.iter().for_each(|(said, count)| self.count(said.clone(), *count));
+    }
+
+    /// All of it.
+    pub(crate) fn into_map(self) -> BTreeMap<String, u64> {
+        self.0
+    }
+
+    fn count(&mut self, said: String, count: u64) {
+        let is_known = self.0.contains_key(&said) || self.0.len() < SAYINGS_MAX - 1;
+        *self.0.entry(if is_known { said } else { "other".into() }).or_default() += count;
+    }
+}
+
+impl TlsBooks {
+    /// A handshake was finished.
+    pub(crate) fn finished(&mut self, session: &Session, took_ns: u64) {
+        self.handshakes += 1;
+        self.resumed += u64::from(session.is_resumed());
+        *self.negotiated.entry(session.negotiated()).or_default() += 1;
+        self.times.get_or_insert_with(new_histogram).saturating_record(took_ns);
+    }
+
+    /// Adds another worker's.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.handshakes += other.handshakes;
+        self.resumed += other.resumed;
+        self.failed += other.failed;
+        for (what, count) in &other.negotiated {
+            *self.negotiated.entry(what.clone()).or_default() += count;
+        }
+        if let Some(times) = &other.times {
+            crate::recorder::add_histogram(self.times.get_or_insert_with(new_histogram), times);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sayings_are_counted_and_bounded() {
+        let mut said = Said::default();
+        said.add(None);
+        for nth in 0..100 {
+            said.add(Some(format!("saying {nth}")));
+            said.add(Some("saying 0".into()));
+        }
+        let mut twice = said.clone();
+        twice.add_all(&said);
+        let map = twice.into_map();
+        assert_eq!((map.len(), map["saying 0"], map["other"]), (SAYINGS_MAX, 202, 2 * 85));
+    }
+}

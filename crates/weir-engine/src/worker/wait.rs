@@ -1,0 +1,95 @@
+//! How a worker waits.
+//!
+//! An open loop sets alarms ahead for its arrivals, and where the next of them is near it sleeps through what the
+//! sockets have to tell: the kernel notes when answers come, so they lose nothing by being read with the next arrival,
+//! and a wake-up costs more than reading them.
+
+use weir_io::mono_ns;
+
+use super::Worker;
+
+/// Answers are left lying at most so long; by then the next arrival is due, or they are read.
+const DEFERRAL_NS_MAX: u64 = 300_000;
+/// Free places that must be left for a worker not to look for freed ones.
+const FREE_MIN: usize = 4;
+/// The start is slept towards until so much is left, and then spun.
+const SPUN_NS: u64 = 60_000;
+
+/// Waits until `CLOCK_MONOTONIC` has reached `start_ns`.
+pub(super) fn until(start_ns: u64) {
+    loop {
+        let left_ns = start_ns.saturating_sub(mono_ns());
+        match left_ns {
+            0 => return,
+            ..=SPUN_NS => std::hint::spin_loop(),
+            _ => std::thread::sleep(std::time::Duration::from_nanos(left_ns - SPUN_NS)),
+        }
+    }
+}
+
+impl Worker {
+    /// Waits until something is due or ready; gives how many connections the kernel told of.
+    pub(super) fn wait(&mut self) -> usize {
+        if self.spin || !self.again.is_empty() {
+            return self.net.poll.now();
+        }
+        let now_ns = mono_ns();
+        if self.flow.next_deadline_ns(now_ns) <= now_ns {
+            return self.net.poll.now();
+        }
+        self.timer.set(self.flow.next_event_ns(now_ns));
+        self.set_alarms(now_ns);
+        let told = match self.alarms.next_ns() {
+            Some(due_ns) if self.alarms.is_ahead(now_ns) => {
+                until(due_ns);
+                self.net.poll.now()
+            }
+            Some(due_ns) if due_ns - now_ns <= DEFERRAL_NS_MAX && self.may_sleep() => {
+                self.alarms.sleep();
+                let now_ns = mono_ns();
+                if self.alarms.is_ahead(now_ns) {
+                    until(due_ns);
+                }
+                // What is due goes out before anything is read.
+                self.start_what_woke();
+                self.net.poll.now()
+            }
+            _ => {
+                let told = self.net.poll.wait();
+                self.alarms.woken(mono_ns());
+                told
+            }
+        };
+        self.alarms.pass(mono_ns());
+        told
+    }
+
+    fn start_what_woke(&mut self) {
+        let now_ns = mono_ns();
+        self.flow.turn(now_ns);
+        self.start_due(now_ns);
+    }
+
+    /// Whether nobody needs the sockets to be looked at before the next arrival.
+    fn may_sleep(&self) -> bool {
+        self.net.is_stamped
+            && self.net.opening == 0
+            && self.partial == 0
+            && self.flow.free_slots() >= FREE_MIN
+    }
+
+    /// Sets alarms for the arrivals to come.
+    fn set_alarms(&mut self, now_ns: u64) {
+        self.alarms.pass(now_ns);
+        if !self.alarms.is_low() {
+            return;
+        }
+        self.covered_ns = self.covered_ns.max(now_ns);
+        while self.alarms.has_room() {
+            let Some(due_ns) = self.flow.next_arrival_after_ns(self.covered_ns) else { return };
+            let wake_ns = self.pace.admit(due_ns);
+            self.alarms.set(wake_ns, now_ns);
+            self.covered_ns = wake_ns;
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The kernel's readiness, edge-triggered: every descriptor is registered once and stays so.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::time::Timespec;
+
+/// Descriptors that one look at the kernel tells of at most; the others come with the next.
+const EVENTS_MAX: usize = 256;
+
+/// A set of descriptors and what they are ready for.
+pub struct Poll {
+    fd: OwnedFd,
+    events: Vec<Event>,
+}
+
+/// What a descriptor has become ready for since it was last told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// The number that the descriptor was registered with.
+    pub token: u64,
+    /// There may be something to read.
+    pub is_readable: bool,
+    /// There may be room to write, or a connection attempt has ended.
+    pub is_writable: bool,
+    /// The peer has closed its side, or the connection broke: reading goes on until it says so.
+    pub is_ended: bool,
+}
+
+impl Poll {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// When no file descriptor is left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { fd: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(EVENTS_MAX) })
+    }
+
+    /// Adds a socket; it leaves the set when it is closed.
+    ///
+    /// # Errors
+    /// When the kernel's limit of watched descriptors is reached.
+    pub fn add_socket(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
+        self.add(socket, token, EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP)
+    }
+
+    /// Adds what can only be read, a timer.
+    ///
+    /// # Errors
+    /// When the kernel's limit of watched descriptors is reached.
+    pub fn add_readable(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
+        self.add(fd, token, EventFlags::IN)
+    }
+
+    fn add(&self, fd: impl AsFd, token: u64, flags: EventFlags) -> io::Result<()> {
+        Ok(epoll::add(&self.fd, fd, EventData::new_u64(token), flags | EventFlags::ET)?)
+    }
+
+    /// Waits until something is ready; gives how many are, to be asked for with [`Poll::readiness`].
+    ///
+    /// # Panics
+    /// When the kernel refuses its own descriptor.
+    pub fn wait(&mut self) -> usize {
+        self.look(None)
+    }
+
+    /// The same without waiting.
+    ///
+    /// # Panics
+    /// When the kernel refuses its own descriptor.
+    pub fn now(&mut self) -> usize {
+        self.look(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
+    }
+
+    /// What the last look found at `place`, which is below what it gave.
+    #[inline]
+    pub fn readiness(&self, place: usize) -> Readiness {
+        let Event { flags, data, .. } = self.events[place];
+        let ended = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        Readiness {
+            token: data.u64(),
+            is_readable: flags.intersects(EventFlags::IN | ended),
+            is_writable: flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR),
+            is_ended: flags.intersects(ended),
+        }
+    }
+
+    fn look(&mut self, timeout: Option<&Timespec>) -> usize {
+        self.events.clear();
+        match epoll::wait(&self.fd, spare_capacity(&mut self.events), timeout) {
+            Ok(count) => count,
+            // A signal that was handled elsewhere.
+            Err(rustix::io::Errno::INTR) => 0,
+            Err(error) => panic!("the kernel refuses a poll that is ours: {error}"),
+        }
+    }
+}
+
+impl fmt::Debug for Poll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poll").field("fd", &self.fd).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn an_edge_is_told_once() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let mut poll = Poll::new().unwrap();
+        poll.add_socket(&far, 7).unwrap();
+        assert_eq!(poll.now(), 1, "writable from the start");
+        assert!(poll.readiness(0).is_writable && !poll.readiness(0).is_readable);
+        assert_eq!(poll.now(), 0);
+        near.write_all(b"x").unwrap();
+        assert_eq!(poll.wait(), 1);
+        let told = poll.readiness(0);
+        assert!(told.token == 7 && told.is_readable && !told.is_ended);
+        assert_eq!(poll.now(), 0, "what was not read is not told again");
+        drop(near);
+        assert_eq!(poll.wait(), 1);
+        assert!(poll.readiness(0).is_ended);
+    }
+}
