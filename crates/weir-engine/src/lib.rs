@@ -23,6 +23,7 @@ mod schedule;
 mod source;
 mod spec;
 mod steps;
+mod think;
 mod timeline;
 mod tls;
 mod usage;
@@ -30,8 +31,10 @@ mod worker;
 
 pub use error::EngineError;
 pub use run::{Progress, run};
-pub use schedule::{Arrivals, Schedule, hash};
+pub use schedule::{Arrivals, NEVER_NS, Profile, Schedule, hash};
 pub use spec::{
     Body, BurstSpec, CONNECTIONS_MAX, ChecksSpec, ClientCertificate, LoadSpec, ModelSpec, ProtocolSpec,
-    RATE_MAX_PER_S, RequestSpec, ResolveSpec, Spacing, StepSpec, ThinkSpec, TlsSpec, TlsVersion, WORKERS_MAX,
+    RATE_MAX_PER_S, RequestSpec, ResolveSpec, STEPS_MAX, STREAMS_MAX, Spacing, StepSpec, ThinkSpec, TlsSpec,
+    TlsVersion, WORKERS_MAX,
 };
+pub use think::Think;

@@ -1,11 +1,7 @@
 //! When a place of a closed loop may not send: it thinks, or is not in use yet, or no more.
 
-use crate::schedule::hash;
-use crate::spec::ThinkSpec;
+use crate::think::Think;
 use crate::timeline::Timeline;
-
-/// Sets the lengths of pauses apart from whatever else is drawn from the seed.
-const THINK: u64 = 0x9fb2_1c65_1e98_df25;
 
 /// The pauses of one worker's places.
 #[derive(Debug, Default)]
@@ -16,11 +12,11 @@ pub(crate) struct Pauses {
 
 #[derive(Debug)]
 struct Thinking {
-    spec: ThinkSpec,
-    seed: u64,
-    drawn: u64,
-    /// Whether a place has been used: nobody thinks before the first request.
-    used: Vec<bool>,
+    think: Think,
+    worker: u32,
+    workers: u32,
+    /// Requests of each place so far: nobody thinks before the first.
+    requests: Vec<u64>,
 }
 
 /// A number of connections that grows or shrinks linearly over the sustained phase.
@@ -35,10 +31,14 @@ pub(crate) struct Ramp {
 }
 
 impl Pauses {
-    /// Pauses of `slots` places of one worker.
-    pub(crate) fn new(think: Option<ThinkSpec>, ramp: Option<Ramp>, seed: u64, slots: usize) -> Self {
-        let think =
-            think.map(|spec| Thinking { spec, seed: hash(seed, THINK), drawn: 0, used: vec![false; slots] });
+    /// Pauses of `slots` places of worker `worker` of `workers`.
+    pub(crate) fn new(
+        think: Option<Think>,
+        ramp: Option<Ramp>,
+        (worker, workers): (u32, u32),
+        slots: usize,
+    ) -> Self {
+        let think = think.map(|think| Thinking { think, worker, workers, requests: vec![0; slots] });
         Self { think, ramp }
     }
 
@@ -62,18 +62,10 @@ impl Pauses {
 
 impl Thinking {
     fn draw_ns(&mut self, slot: usize) -> u64 {
-        if !std::mem::replace(&mut self.used[slot], true) {
-            return 0;
-        }
-        match self.spec {
-            ThinkSpec::Const(ns) => ns,
-            ThinkSpec::Exp(mean_ns) => {
-                self.drawn += 1;
-                // 53 random bits make a number above 0 and up to 1, so that its logarithm is finite.
-                let uniform = ((hash(self.seed, self.drawn) >> 11) + 1) as f64 / (1u64 << 53) as f64;
-                (-uniform.ln() * mean_ns as f64) as u64
-            }
-        }
+        let number = self.requests[slot];
+        self.requests[slot] += 1;
+        let among_all = slot as u64 * u64::from(self.workers) + u64::from(self.worker);
+        if number == 0 { 0 } else { self.think.draw_ns(among_all, number) }
     }
 }
 
@@ -110,6 +102,7 @@ impl Ramp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::ThinkSpec;
 
     const S: u64 = 1_000_000_000;
 
@@ -131,12 +124,7 @@ mod tests {
     #[test]
     fn thinking_takes_its_time_but_not_before_the_first_request() {
         let timeline = Timeline::new(0, 0, Some(S), S);
-        let mut pauses = Pauses::new(Some(ThinkSpec::Const(7)), None, 1, 2);
+        let mut pauses = Pauses::new(Some(Think::new(1, ThinkSpec::Const(7))), None, (0, 1), 2);
         assert_eq!([0, 0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [100, 107, 100]);
-        let mut pauses = Pauses::new(Some(ThinkSpec::Exp(1_000_000)), None, 1, 1);
-        pauses.until_ns(0, 0, &timeline);
-        let sum: u64 = (0..100_000).map(|_| pauses.until_ns(0, 0, &timeline)).sum();
-        // The mean of 100,000 exponential times is within 1.3 % of theirs but once in 10,000 seeds.
-        assert!((sum as f64 / 1e11 - 1.0).abs() < 0.013, "{sum}");
     }
 }

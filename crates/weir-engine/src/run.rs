@@ -17,10 +17,11 @@ use crate::record::{PhaseFrame, RecordBuilder};
 use crate::request::RequestSource;
 use crate::resolve::resolve;
 use crate::routes::Routes;
-use crate::schedule::Schedule;
+use crate::schedule::{Profile, Schedule};
 use crate::source::Source;
 use crate::spec::{LoadSpec, ModelSpec, ProtocolSpec};
 use crate::steps;
+use crate::think::Think;
 use crate::timeline::Timeline;
 use crate::tls::TlsClient;
 use crate::worker::{Event, WorkerPlan, work};
@@ -160,7 +161,8 @@ impl Coordinator<'_> {
         let schedule = match spec.model {
             ModelSpec::Closed { .. } => None,
             ModelSpec::Open { rate_per_s, spacing, .. } => {
-                let schedule = Schedule::new(spec.seed, rate_per_s, spacing);
+                let profile = Profile::of(spec).unwrap_or_else(|| rate_per_s.into());
+                let schedule = Schedule::new(spec.seed, profile, spacing);
                 if let Some(count) = spec.request_count {
                     let (index, end_ns) = schedule.end_of(spec.warmup_ns, count);
                     end_index = index;
@@ -306,7 +308,7 @@ fn streams_of(spec: &LoadSpec) -> u32 {
 
 fn pauses_of(spec: &LoadSpec, worker: u32, slots: usize) -> Pauses {
     let think = match spec.model {
-        ModelSpec::Closed { think } => think,
+        ModelSpec::Closed { think } => think.map(|think| Think::new(spec.seed, think)),
         ModelSpec::Open { .. } => None,
     };
     let ramp = spec.connections_from.map(|from| Ramp {
@@ -316,7 +318,7 @@ fn pauses_of(spec: &LoadSpec, worker: u32, slots: usize) -> Pauses {
         workers: spec.workers,
         streams: streams_of(spec),
     });
-    Pauses::new(think, ramp, spec.seed ^ u64::from(worker), slots)
+    Pauses::new(think, ramp, (worker, spec.workers), slots)
 }
 
 /// What worker `worker` of `workers` gets of `total`: equal shares, the first ones get what is over.

@@ -1,26 +1,45 @@
 //! When arrivals are due: a pure function of (seed, index), the same however many workers share it.
+//!
+//! Arrivals come at a rate of one by unit time, a random or an even gap after each other, and that time is then bent
+//! into the load's own by the inverse of its integrated rate. So a ramp or a burst changes how dense they are and
+//! nothing else: mapped back they are the same Poisson process.
 
 use crate::spec::Spacing;
+
+mod profile;
+#[cfg(test)]
+mod spacing;
+
+use profile::Piece;
+pub use profile::{NEVER_NS, Profile};
 
 /// An open-loop schedule: arrival `index` is due at a fixed offset from the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
     seed: u64,
-    rate_per_s: f64,
+    profile: Profile,
     spacing: Spacing,
 }
 
 impl Schedule {
-    /// A schedule of `rate_per_s` arrivals a second on the mean; the rate is above zero and finite.
-    pub fn new(seed: u64, rate_per_s: f64, spacing: Spacing) -> Self {
-        debug_assert!(rate_per_s > 0.0 && rate_per_s.is_finite());
+    /// A schedule of `profile`, or of as many arrivals a second on the mean.
+    pub fn new(seed: u64, profile: impl Into<Profile>, spacing: Spacing) -> Self {
+        let profile = profile.into();
+        debug_assert!(profile.constant().is_none_or(|rate_per_s| rate_per_s > 0.0 && rate_per_s.is_finite()));
         // Seeds are hashed first, so that streams of related seeds have nothing to do with each other.
-        Self { seed: hash(seed, 0), rate_per_s, spacing }
+        Self { seed: hash(seed, 0), profile, spacing }
     }
 
     /// The arrivals of worker `worker` of `workers`: the indices that are `worker` modulo `workers`.
     pub fn arrivals(&self, worker: u64, workers: u64) -> Arrivals {
-        let mut arrivals = Arrivals { schedule: *self, index: 0, gaps: self.gap(0), step: 1 };
+        let bent = match self.profile.constant() {
+            Some(_) => None,
+            None => Some(Box::new(Bent { profile: self.profile, piece: self.profile.first() })),
+        };
+        let gaps = Gaps { seed: self.seed, spacing: self.spacing };
+        let rate_per_s = self.profile.constant().unwrap_or_default();
+        let mut arrivals =
+            Arrivals { gaps, rate_per_s, bent, index: 0, mass: gaps.before(0), due_ns: 0, step: 1 };
         arrivals.skip(worker);
         arrivals.step = workers;
         arrivals
@@ -36,19 +55,6 @@ impl Schedule {
         arrivals.skip(count);
         (arrivals.index(), arrivals.due_ns())
     }
-
-    /// The gap before arrival `index`, in mean gaps. Poisson arrivals have exponential gaps.
-    fn gap(&self, index: u64) -> f64 {
-        match self.spacing {
-            Spacing::Even if index == 0 => 0.0,
-            Spacing::Even => 1.0,
-            Spacing::Poisson => {
-                // 53 random bits make a number above 0 and up to 1, so that its logarithm is finite.
-                let uniform = ((hash(self.seed, index) >> 11) + 1) as f64 / (1u64 << 53) as f64;
-                -uniform.ln()
-            }
-        }
-    }
 }
 
 /// A walk along a worker's share of a schedule.
@@ -57,10 +63,30 @@ impl Schedule {
 /// workers agree to the last digit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrivals {
-    schedule: Schedule,
+    gaps: Gaps,
+    /// The rate, where it never changes.
+    rate_per_s: f64,
+    /// Where it changes, and how far that has been walked; out of the way of all others.
+    bent: Option<Box<Bent>>,
     index: u64,
-    gaps: f64,
+    /// The gaps up to here, in mean gaps.
+    mass: f64,
+    due_ns: u64,
     step: u64,
+}
+
+/// The gaps of a schedule of one arrival by unit time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Gaps {
+    seed: u64,
+    spacing: Spacing,
+}
+
+/// A rate that changes.
+#[derive(Clone, Debug, PartialEq)]
+struct Bent {
+    profile: Profile,
+    piece: Piece,
 }
 
 impl Arrivals {
@@ -70,11 +96,10 @@ impl Arrivals {
         self.index
     }
 
-    /// When it is due, nanoseconds from the start of the schedule.
+    /// When it is due, nanoseconds from the start of the schedule; [`NEVER_NS`] where its rate has come to zero.
     #[inline]
     pub fn due_ns(&self) -> u64 {
-        // Divided only here, so that arrivals whose time is a whole number have it to the digit.
-        (self.gaps * 1e9 / self.schedule.rate_per_s) as u64
+        self.due_ns
     }
 
     /// Goes on to the worker's next arrival.
@@ -84,16 +109,36 @@ impl Arrivals {
     }
 
     fn skip(&mut self, indices: u64) {
-        match self.schedule.spacing {
+        match self.gaps.spacing {
             Spacing::Even => {
                 self.index += indices;
-                self.gaps = self.index as f64;
+                self.mass = self.index as f64;
             }
             Spacing::Poisson => {
                 for _ in 0..indices {
                     self.index += 1;
-                    self.gaps += self.schedule.gap(self.index);
+                    self.mass += self.gaps.before(self.index);
                 }
+            }
+        }
+        self.due_ns = match &mut self.bent {
+            // Divided only here, so that arrivals whose time is a whole number have it to the digit.
+            None => ((self.mass * 1e9 / self.rate_per_s) as u64).min(NEVER_NS),
+            Some(bent) => bent.profile.due_ns(&mut bent.piece, self.mass),
+        };
+    }
+}
+
+impl Gaps {
+    /// The gap before arrival `index`, in mean gaps. Poisson arrivals have exponential gaps.
+    fn before(&self, index: u64) -> f64 {
+        match self.spacing {
+            Spacing::Even if index == 0 => 0.0,
+            Spacing::Even => 1.0,
+            Spacing::Poisson => {
+                // 53 random bits make a number above 0 and up to 1, so that its logarithm is finite.
+                let uniform = ((hash(self.seed, index) >> 11) + 1) as f64 / (1u64 << 53) as f64;
+                -uniform.ln()
             }
         }
     }

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 mod check;
+mod shape;
 
 pub use check::{CONNECTIONS_MAX, RATE_MAX_PER_S, WORKERS_MAX};
+pub use shape::{STEPS_MAX, STREAMS_MAX};
 
 /// A load: what to send, how often, over how many connections, and when to stop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Whether what is asked of the engine makes sense.
 
-use super::{LoadSpec, ModelSpec, RequestSpec};
+use super::{LoadSpec, RequestSpec};
 use crate::EngineError;
 
 /// Greatest rate of arrivals per second; beyond it, walking the schedule alone would fill a core.
@@ -10,10 +10,8 @@ pub const WORKERS_MAX: u32 = 1_024;
 /// Most connections over all workers.
 pub const CONNECTIONS_MAX: u32 = 1_000_000;
 /// Longest phase and longest time-out: what a latency histogram can hold is one hour, what a load may last a week.
-const DURATION_MAX_NS: u64 = 7 * 24 * 3_600 * 1_000_000_000;
-const TIMEOUT_MAX_NS: u64 = 3_600 * 1_000_000_000;
-/// Most arrivals of an open phase that is given by their count: its end is found by walking the schedule.
-const OPEN_COUNT_MAX: u64 = 1_000_000_000;
+pub(super) const DURATION_MAX_NS: u64 = 7 * 24 * 3_600 * 1_000_000_000;
+pub(super) const TIMEOUT_MAX_NS: u64 = 3_600 * 1_000_000_000;
 
 impl LoadSpec {
     /// Checks what can be checked without the network.
@@ -23,12 +21,7 @@ impl LoadSpec {
     pub fn validate(&self) -> Result<(), EngineError> {
         self.validate_threads()?;
         self.validate_times()?;
-        if let ModelSpec::Open { rate_per_s, .. } = self.model
-            && !(rate_per_s > 0.0 && rate_per_s <= RATE_MAX_PER_S)
-        {
-            return invalid("rate", format!("must be above 0/s and at most {RATE_MAX_PER_S}/s"));
-        }
-        self.validate_count()?;
+        self.validate_shape()?;
         if self.requests.is_empty() {
             return invalid("requests", "at least one request is needed");
         }
@@ -55,25 +48,6 @@ impl LoadSpec {
                 format!(
                     "{workers} workers cannot share {connections} connections; ask for at most {connections} workers"
                 ),
-            );
-        }
-        Ok(())
-    }
-
-    fn validate_count(&self) -> Result<(), EngineError> {
-        let (ModelSpec::Open { rate_per_s, .. }, Some(count)) = (self.model, self.request_count) else {
-            return Ok(());
-        };
-        if count > OPEN_COUNT_MAX {
-            return invalid(
-                "requests",
-                format!("at most {OPEN_COUNT_MAX} with a rate; give a duration instead"),
-            );
-        }
-        if count as f64 / rate_per_s * 1e9 > DURATION_MAX_NS as f64 {
-            return invalid(
-                "requests",
-                format!("{count} requests at {rate_per_s}/s take longer than a week"),
             );
         }
         Ok(())
@@ -142,14 +116,14 @@ fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-fn invalid<T>(field: &'static str, message: impl Into<String>) -> Result<T, EngineError> {
+pub(super) fn invalid<T>(field: &'static str, message: impl Into<String>) -> Result<T, EngineError> {
     Err(EngineError::Invalid { field, message: message.into() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Spacing;
+    use crate::spec::{ModelSpec, Spacing};
 
     fn good() -> LoadSpec {
         let get = RequestSpec {

@@ -1,0 +1,171 @@
+//! The rate of a schedule over time: constant, growing or shrinking linearly, with bursts.
+//!
+//! ```text
+//!   rate                                   burst
+//!    |        ____          ____          ____
+//!    |       |    |        |    |        |    |  ____ rate at the end
+//!    |       |    |        |    | ______ |    | /
+//!    |       |    | ______/|    |/       |    |/
+//!    | ______|    |/
+//!    +--------------------------------------------------> time
+//!      warm-up    sustained phase
+//! ```
+
+use crate::spec::{BurstSpec, LoadSpec, ModelSpec};
+
+/// When an arrival is due that never comes: later than any load, and still no overflow when added to a clock.
+pub const NEVER_NS: u64 = u64::MAX / 4;
+/// Longest load whose rate changes that is walked: a week of warm-up and a week of a phase.
+const HORIZON_NS: u64 = 14 * 24 * 3_600 * 1_000_000_000;
+
+/// The rate of a schedule as a function of the time since the load's start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Profile {
+    rate_per_s: f64,
+    ramp: Option<Ramp>,
+    burst: Option<BurstSpec>,
+    /// What would be due later than this is due never, so that walks end.
+    horizon_ns: u64,
+}
+
+/// A linear change of the rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Ramp {
+    from_ns: u64,
+    length_ns: u64,
+    to_per_s: f64,
+}
+
+/// A stretch of time in which the rate is a line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Piece {
+    start_ns: u64,
+    end_ns: u64,
+    /// Arrivals that the mean schedule has before it.
+    before: f64,
+    rate_per_s: f64,
+    /// Change of the rate, per second and second.
+    slope: f64,
+}
+
+impl From<f64> for Profile {
+    /// A constant rate; above zero and finite.
+    fn from(rate_per_s: f64) -> Self {
+        Self { rate_per_s, ramp: None, burst: None, horizon_ns: HORIZON_NS }
+    }
+}
+
+impl From<&Profile> for Profile {
+    fn from(profile: &Profile) -> Self {
+        *profile
+    }
+}
+
+impl Profile {
+    /// The rate of a load without steps; `None` in closed loop. A ramp takes the sustained phase, and its first rate
+    /// is that of the warm-up.
+    pub fn of(spec: &LoadSpec) -> Option<Self> {
+        let ModelSpec::Open { rate_per_s, rate_to_per_s, burst, .. } = spec.model else { return None };
+        let mut profile = Self::from(rate_per_s);
+        profile.burst = burst;
+        if let Some(duration_ns) = spec.duration_ns {
+            profile.horizon_ns = spec.warmup_ns.saturating_add(duration_ns).min(HORIZON_NS);
+            if let Some(to_per_s) = rate_to_per_s {
+                profile = profile.ramp(to_per_s, spec.warmup_ns, duration_ns);
+            }
+        }
+        Some(profile)
+    }
+
+    /// The same with a rate that changes to `to_per_s` within `length_ns` from `from_ns` on, and then stays.
+    pub fn ramp(mut self, to_per_s: f64, from_ns: u64, length_ns: u64) -> Self {
+        self.ramp = Some(Ramp { from_ns, length_ns: length_ns.max(1), to_per_s });
+        self
+    }
+
+    /// The same with bursts.
+    pub fn bursts(mut self, burst: BurstSpec) -> Self {
+        debug_assert!(burst.length_ns < burst.every_ns);
+        self.burst = Some(burst);
+        self
+    }
+
+    /// The rate, where it is the same all the time.
+    pub(super) fn constant(&self) -> Option<f64> {
+        (self.ramp.is_none() && self.burst.is_none()).then_some(self.rate_per_s)
+    }
+
+    /// The piece that a schedule starts with.
+    pub(super) fn first(&self) -> Piece {
+        self.piece(0, 0.0)
+    }
+
+    /// When the mean schedule has `mass` arrivals behind it; `piece` is where the last such question ended.
+    ///
+    /// Borders of pieces do not depend on what is asked, so all walks agree to the last digit.
+    pub(super) fn due_ns(&self, piece: &mut Piece, mass: f64) -> u64 {
+        while mass > piece.end_mass() && piece.end_ns < NEVER_NS {
+            if piece.end_ns > self.horizon_ns {
+                return NEVER_NS;
+            }
+            *piece = self.piece(piece.end_ns, piece.end_mass());
+        }
+        piece.due_ns(mass)
+    }
+
+    /// The piece from `start_ns` on.
+    fn piece(&self, start_ns: u64, before: f64) -> Piece {
+        let (end_ns, rate_per_s, slope) = self.line(start_ns);
+        let mut piece = Piece { start_ns, end_ns, before, rate_per_s, slope };
+        if let Some(burst) = &self.burst {
+            let (cycle, into_ns) = (start_ns / burst.every_ns, start_ns % burst.every_ns);
+            let cycle_ns = cycle * burst.every_ns;
+            if into_ns < burst.length_ns {
+                // A line that bends within a burst is found again at its end.
+                piece.end_ns = cycle_ns + burst.length_ns;
+                (piece.rate_per_s, piece.slope) = (burst.rate_per_s, 0.0);
+            } else {
+                piece.end_ns = end_ns.min(cycle_ns + burst.every_ns);
+            }
+        }
+        piece
+    }
+
+    /// The rate without bursts at `at_ns`: where its line ends, its value, its slope.
+    fn line(&self, at_ns: u64) -> (u64, f64, f64) {
+        let Some(ramp) = &self.ramp else { return (NEVER_NS, self.rate_per_s, 0.0) };
+        let end_ns = ramp.from_ns + ramp.length_ns;
+        if at_ns < ramp.from_ns {
+            return (ramp.from_ns, self.rate_per_s, 0.0);
+        }
+        if at_ns >= end_ns {
+            return (NEVER_NS, ramp.to_per_s, 0.0);
+        }
+        let change = ramp.to_per_s - self.rate_per_s;
+        let share = (at_ns - ramp.from_ns) as f64 / ramp.length_ns as f64;
+        (end_ns, self.rate_per_s + change * share, change / (ramp.length_ns as f64 / 1e9))
+    }
+}
+
+impl Piece {
+    fn length_s(&self) -> f64 {
+        (self.end_ns - self.start_ns) as f64 / 1e9
+    }
+
+    fn end_mass(&self) -> f64 {
+        let length_s = self.length_s();
+        self.before + (self.rate_per_s + self.slope * length_s / 2.0) * length_s
+    }
+
+    /// Solves `rate x + slope x^2 / 2 = mass - before` for the time x, in the form that does not cancel.
+    fn due_ns(&self, mass: f64) -> u64 {
+        let behind = mass - self.before;
+        if behind <= 0.0 {
+            return self.start_ns;
+        }
+        let root = (self.rate_per_s * self.rate_per_s + 2.0 * self.slope * behind).max(0.0).sqrt();
+        let at_s = 2.0 * behind / (self.rate_per_s + root);
+        // Nothing over nothing, and what lies beyond a rate of zero, is never due.
+        if at_s.is_finite() { (self.start_ns + (at_s * 1e9) as u64).min(self.end_ns) } else { NEVER_NS }
+    }
+}

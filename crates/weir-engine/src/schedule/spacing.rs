@@ -1,0 +1,213 @@
+//! Whether arrivals are what they are said to be: Anderson-Darling on their gaps, dispersion of their counts.
+//!
+//! Seeds are fixed, so each of these holds or does not; that the tests can fail is shown on arrivals that are wrong in
+//! the ways in which load generators are.
+
+use super::*;
+use crate::spec::BurstSpec;
+
+/// One in a hundred right samples lies above this, where the distribution is fully known, for five values or more
+/// (Stephens, "EDF statistics for goodness of fit and some comparisons", JASA 69 (1974), table 1, case 0).
+const CRITICAL_1_PERCENT: f64 = 3.857;
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000_000_000;
+
+/// Anderson and Darling's A^2 of values that are to be uniform from 0 to 1: the squared distance of distributions, with
+/// the weight on both tails.
+fn anderson_darling(mut uniform: Vec<f64>) -> f64 {
+    uniform.sort_by(f64::total_cmp);
+    let n = uniform.len();
+    let sum: f64 =
+        (0..n).map(|i| (2 * i + 1) as f64 * (uniform[i].ln() + (-uniform[n - 1 - i]).ln_1p())).sum();
+    -(n as f64) - sum / n as f64
+}
+
+/// A^2 of gaps, in mean gaps of one arrival, against sums of `shape` exponential ones.
+fn against_exponential(gaps: impl Iterator<Item = f64>, shape: u32) -> f64 {
+    let below = |gap: f64| {
+        let mut term = 1.0;
+        let mut sum = 1.0;
+        for k in 1..shape {
+            term *= gap / f64::from(k);
+            sum += term;
+        }
+        -(-gap).exp_m1() - (-gap).exp() * (sum - 1.0)
+    };
+    anderson_darling(gaps.map(below).collect())
+}
+
+fn due_until(schedule: &Schedule, worker: u64, workers: u64, until_ns: u64) -> Vec<u64> {
+    let mut arrivals = schedule.arrivals(worker, workers);
+    let mut all = Vec::new();
+    while arrivals.due_ns() < until_ns {
+        all.push(arrivals.due_ns());
+        arrivals.advance();
+    }
+    all
+}
+
+fn gaps(due_ns: &[u64], rate_per_s: f64) -> impl Iterator<Item = f64> {
+    // Times are whole nanoseconds, so a gap of 0 stands for what lies below one.
+    due_ns.windows(2).map(move |pair| ((pair[1] - pair[0]) as f64).max(0.5) * rate_per_s / 1e9)
+}
+
+fn poisson(seed: u64, profile: impl Into<Profile>) -> Schedule {
+    Schedule::new(seed, profile, Spacing::Poisson)
+}
+
+/// Variance over mean of counts in windows of `window_ns`; 1 for a Poisson process.
+fn dispersion(due_ns: &[u64], window_ns: u64, until_ns: u64) -> f64 {
+    let mut windows = vec![0.0; (until_ns / window_ns) as usize];
+    due_ns.iter().map(|ns| (ns / window_ns) as usize).for_each(|at| {
+        if let Some(count) = windows.get_mut(at) {
+            *count += 1.0;
+        }
+    });
+    let n = windows.len() as f64;
+    let mean = windows.iter().sum::<f64>() / n;
+    windows.iter().map(|count: &f64| (count - mean).powi(2)).sum::<f64>() / (n - 1.0) / mean
+}
+
+#[test]
+fn the_statistic_is_the_published_one() {
+    // By hand: uniform (0.5) alone is -1 - 2 ln 0.5; the middle of each third is far from any doubt.
+    assert!((anderson_darling(vec![0.5]) - (-1.0 - 2.0 * 0.5f64.ln())).abs() < 1e-12);
+    assert!(anderson_darling((0..1_000).map(|i| (f64::from(i) + 0.5) / 1_000.0).collect()) < 0.02);
+    assert!(anderson_darling(vec![0.0, 0.5]) > 1e9, "an impossible value is rejected for sure");
+}
+
+#[test]
+fn gaps_of_the_schedule_are_exponential() {
+    for (seed, rate_per_s) in [(1, 5_000.0), (2, 20_000.0), (3, 333.3), (99, 100_000.0)] {
+        let due = due_until(&poisson(seed, rate_per_s), 0, 1, (50_000.0 / rate_per_s * 1e9) as u64);
+        let a2 = against_exponential(gaps(&due, rate_per_s), 1);
+        assert!(a2 < CRITICAL_1_PERCENT, "seed {seed}: {a2}");
+    }
+}
+
+#[test]
+fn shares_of_workers_are_sums_of_as_many_exponential_gaps() {
+    let schedule = poisson(5, 20_000.0);
+    for workers in [2, 3, 8] {
+        for worker in 0..workers {
+            let due = due_until(&schedule, worker, workers, 5 * S);
+            let a2 = against_exponential(gaps(&due, 20_000.0), workers as u32);
+            assert!(a2 < CRITICAL_1_PERCENT, "worker {worker} of {workers}: {a2}");
+            let alone = against_exponential(gaps(&due, 20_000.0 / workers as f64), 1);
+            assert!(alone > CRITICAL_1_PERCENT, "a share alone is more even than Poisson: {alone}");
+        }
+    }
+}
+
+#[test]
+fn ramps_and_bursts_mapped_back_are_exponential() {
+    // Integrated rates, by other means than the schedule's own: areas of trapezoids.
+    let up = |s: f64| if s < 1.0 { 1_000.0 * s } else { 1_000.0 * s + 9_000.0 * (s - 1.0).powi(2) / 8.0 };
+    let down = |s: f64| 8_000.0 * s - 1_000.0 * s * s;
+    let bursts = |s: f64| {
+        let (whole, part) = (s.floor(), s.fract());
+        whole * (0.2 * 9_000.0 + 0.8 * 1_000.0)
+            + if part < 0.2 { part * 9_000.0 } else { 1_800.0 + (part - 0.2) * 1_000.0 }
+    };
+    let burst = BurstSpec { rate_per_s: 9_000.0, length_ns: 200 * MS, every_ns: S };
+    check(Profile::from(1_000.0).ramp(10_000.0, S, 4 * S), 5 * S, &up);
+    check(Profile::from(8_000.0).ramp(0.0, 0, 4 * S), 4 * S, &down);
+    check(Profile::from(1_000.0).bursts(burst), 10 * S, &bursts);
+
+    fn check(profile: Profile, until_ns: u64, integrated: &dyn Fn(f64) -> f64) {
+        for seed in 1..5 {
+            let due = due_until(&poisson(seed, profile), 0, 1, until_ns);
+            let expected = integrated(until_ns as f64 / 1e9);
+            assert!((due.len() as f64 - expected).abs() < 4.0 * expected.sqrt(), "{} arrivals", due.len());
+            let back: Vec<f64> = due.iter().map(|&ns| integrated(ns as f64 / 1e9)).collect();
+            let a2 = against_exponential(back.windows(2).map(|pair| pair[1] - pair[0]), 1);
+            assert!(a2 < CRITICAL_1_PERCENT, "seed {seed}: {a2}");
+            let unbent = against_exponential(gaps(&due, due.len() as f64 * 1e9 / until_ns as f64), 1);
+            assert!(unbent > CRITICAL_1_PERCENT, "what is not mapped back is not exponential: {unbent}");
+            let even = due_until(&Schedule::new(seed, profile, Spacing::Even), 0, 1, until_ns);
+            for (index, ns) in even.iter().enumerate() {
+                let mass = integrated(*ns as f64 / 1e9);
+                // A nanosecond is a hundred-thousandth of the densest gap; near a rate of zero it is nothing.
+                assert!((mass - index as f64).abs() < 2e-5, "arrival {index} at {ns}: {mass}");
+            }
+            assert!((even.len() as f64 - expected).abs() <= 1.0, "{} of {expected}", even.len());
+        }
+    }
+}
+
+#[test]
+fn wrong_arrivals_are_rejected() {
+    let rate_per_s = 5_000.0;
+    let right = due_until(&poisson(1, rate_per_s), 0, 1, 2 * S);
+    let rejected = |name: &str, due: &[u64]| {
+        let a2 = against_exponential(gaps(due, rate_per_s), 1);
+        assert!(a2 > CRITICAL_1_PERCENT, "{name}: {a2}");
+    };
+    rejected("even", &due_until(&Schedule::new(1, rate_per_s, Spacing::Even), 0, 1, 2 * S));
+    // A runtime's millisecond timer sends what has come due once a millisecond, in one go.
+    let batched: Vec<u64> = right.iter().map(|ns| ns.div_ceil(MS) * MS).collect();
+    rejected("once a millisecond", &batched);
+    // The same, with each of a batch sent 4 us after the other.
+    let mut spread = batched;
+    for at in 1..spread.len() {
+        spread[at] = spread[at].max(spread[at - 1] + 4_000);
+    }
+    rejected("once a millisecond, 4 us apart", &spread);
+    // As many on the mean, 3 % slower and then faster.
+    let drifting: Vec<u64> = right.iter().map(|&ns| ns + (ns as f64 * 0.1) as u64).collect();
+    rejected("a tenth too slow", &drifting);
+}
+
+#[test]
+fn workers_together_are_one_poisson_process_without_bursts() {
+    let (rate_per_s, until_ns) = (20_000.0, 4 * S);
+    let schedule = poisson(11, rate_per_s);
+    for workers in [1, 2, 7, 32] {
+        let mut together: Vec<u64> =
+            (0..workers).flat_map(|worker| due_until(&schedule, worker, workers, until_ns)).collect();
+        together.sort_unstable();
+        assert_eq!(together, due_until(&schedule, 0, 1, until_ns), "{workers} workers");
+        for window_ns in [MS / 5, MS, 10 * MS] {
+            // (n - 1) x dispersion is chi-squared with n - 1 degrees of freedom: four standard errors.
+            let allowed = 4.0 * (2.0 * window_ns as f64 / until_ns as f64).sqrt();
+            let found = dispersion(&together, window_ns, until_ns);
+            assert!((found - 1.0).abs() < allowed, "{workers} workers, {window_ns} ns: {found}");
+        }
+    }
+    // N clocks that start together send N at once: what one schedule for all avoids.
+    let clock = due_until(&Schedule::new(1, rate_per_s / 32.0, Spacing::Even), 0, 1, until_ns);
+    let clocks: Vec<u64> = clock.iter().flat_map(|&ns| [ns; 32]).collect();
+    assert!(dispersion(&clocks, MS / 5, until_ns) > 20.0);
+}
+
+#[test]
+fn workers_share_a_bent_schedule_to_the_digit() {
+    let burst = BurstSpec { rate_per_s: 30_000.0, length_ns: 3 * MS, every_ns: 10 * MS };
+    let profile = Profile::from(500.0).ramp(4_000.0, 50 * MS, 300 * MS).bursts(burst);
+    for spacing in [Spacing::Poisson, Spacing::Even] {
+        let schedule = Schedule::new(7, profile, spacing);
+        let alone = due_until(&schedule, 0, 1, S);
+        assert!(alone.is_sorted());
+        for workers in [2, 3, 7] {
+            for worker in 0..workers {
+                let share: Vec<u64> =
+                    alone.iter().skip(worker as usize).step_by(workers as usize).copied().collect();
+                assert_eq!(due_until(&schedule, worker, workers, S), share);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rate_that_has_come_to_zero_is_never_due_again() {
+    for spacing in [Spacing::Poisson, Spacing::Even] {
+        let schedule = Schedule::new(1, Profile::from(100.0).ramp(0.0, 0, S), spacing);
+        let mut arrivals = schedule.arrivals(0, 1);
+        while arrivals.due_ns() <= S {
+            arrivals.advance();
+        }
+        assert_eq!(arrivals.due_ns(), NEVER_NS);
+        assert!((20..80).contains(&arrivals.index()), "{}", arrivals.index());
+    }
+}

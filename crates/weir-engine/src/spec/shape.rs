@@ -1,0 +1,292 @@
+//! Whether the shape of a load makes sense: rates, ramps, bursts, steps, pauses, how connections are used.
+
+use super::check::{CONNECTIONS_MAX, DURATION_MAX_NS, RATE_MAX_PER_S, TIMEOUT_MAX_NS, invalid};
+use super::{BurstSpec, LoadSpec, ModelSpec, ProtocolSpec, StepSpec, ThinkSpec, TlsSpec};
+use crate::EngineError;
+
+/// Most steps of a load; each keeps a distribution of its own.
+pub const STEPS_MAX: usize = 1_000;
+/// Most streams on a connection; servers rarely allow more than a few hundred.
+pub const STREAMS_MAX: u32 = 10_000;
+/// Shortest cycle of bursts: the schedule is walked from one to the next.
+const BURST_EVERY_MIN_NS: u64 = 1_000_000;
+/// Most arrivals of an open phase that is given by their count: its end is found by walking the schedule.
+const OPEN_COUNT_MAX: u64 = 1_000_000_000;
+
+impl LoadSpec {
+    /// Checks everything that says how much is asked, and when.
+    pub(super) fn validate_shape(&self) -> Result<(), EngineError> {
+        match self.model {
+            ModelSpec::Open { rate_per_s, rate_to_per_s, burst, .. } => {
+                self.validate_rates(rate_per_s, rate_to_per_s)?;
+                burst.as_ref().map_or(Ok(()), BurstSpec::validate)?;
+                self.validate_open_count(rate_per_s)?;
+            }
+            ModelSpec::Closed { think } => think.map_or(Ok(()), ThinkSpec::validate)?,
+        }
+        self.validate_connections_from()?;
+        self.validate_steps()?;
+        if let ProtocolSpec::Http2 { streams } = self.protocol
+            && !(1..=STREAMS_MAX).contains(&streams)
+        {
+            return invalid("streams", format!("must be from 1 to {STREAMS_MAX}"));
+        }
+        if self.requests_per_connection == Some(0) {
+            return invalid("per-connection", "at least 1 request is sent on a connection");
+        }
+        self.tls.as_ref().map_or(Ok(()), TlsSpec::validate)
+    }
+
+    fn validate_rates(&self, rate_per_s: f64, to_per_s: Option<f64>) -> Result<(), EngineError> {
+        let Some(to_per_s) = to_per_s else { return validate_rate(rate_per_s) };
+        if self.duration_ns.is_none() {
+            return invalid("rate", "a ramp needs a duration, not a count of requests");
+        }
+        if !self.steps.is_empty() {
+            return invalid("rate", "a load goes in steps or in a ramp, not in both");
+        }
+        // One end may be zero: then the load begins or ends with nothing.
+        match rate_per_s == 0.0 && to_per_s > 0.0 {
+            true => validate_rate(to_per_s),
+            false if to_per_s == 0.0 => validate_rate(rate_per_s),
+            false => validate_rate(rate_per_s).and_then(|()| validate_rate(to_per_s)),
+        }
+    }
+
+    fn validate_open_count(&self, rate_per_s: f64) -> Result<(), EngineError> {
+        let Some(count) = self.request_count else { return Ok(()) };
+        if count > OPEN_COUNT_MAX {
+            return invalid(
+                "requests",
+                format!("at most {OPEN_COUNT_MAX} with a rate; give a duration instead"),
+            );
+        }
+        let slowest_per_s = self.steps.iter().filter_map(|step| step.rate_per_s).fold(rate_per_s, f64::min);
+        if count as f64 / slowest_per_s * 1e9 > DURATION_MAX_NS as f64 {
+            return invalid(
+                "requests",
+                format!("{count} requests at {slowest_per_s}/s take longer than a week"),
+            );
+        }
+        Ok(())
+    }
+
+    fn validate_connections_from(&self) -> Result<(), EngineError> {
+        let Some(from) = self.connections_from else { return Ok(()) };
+        if matches!(self.model, ModelSpec::Open { .. }) {
+            return invalid(
+                "connections",
+                "a ramp of connections is a closed loop's; give a ramp of rate instead",
+            );
+        }
+        if self.duration_ns.is_none() {
+            return invalid("connections", "a ramp needs a duration, not a count of requests");
+        }
+        if !self.steps.is_empty() {
+            return invalid("connections", "a load goes in steps or in a ramp, not in both");
+        }
+        self.validate_connections(from)
+    }
+
+    fn validate_steps(&self) -> Result<(), EngineError> {
+        if self.steps.len() > STEPS_MAX {
+            return invalid("steps", format!("at most {STEPS_MAX}, not {}", self.steps.len()));
+        }
+        for StepSpec { connections, rate_per_s } in &self.steps {
+            connections.map_or(Ok(()), |connections| self.validate_connections(connections))?;
+            match (rate_per_s, self.model) {
+                (Some(_), ModelSpec::Closed { .. }) => {
+                    return invalid("steps", "a rate is an open loop's, and this load is closed");
+                }
+                (Some(rate_per_s), ModelSpec::Open { .. }) => validate_rate(*rate_per_s)?,
+                (None, _) => {}
+            }
+        }
+        // A load without an end of its own ends with its steps.
+        let total_ns = self.duration_ns.unwrap_or(0).saturating_mul(self.steps.len() as u64);
+        if total_ns > DURATION_MAX_NS {
+            return invalid("duration", "all steps together may last a week at most");
+        }
+        Ok(())
+    }
+
+    fn validate_connections(&self, connections: u32) -> Result<(), EngineError> {
+        if connections == 0 {
+            return invalid("connections", "at least 1 is needed");
+        }
+        if connections > CONNECTIONS_MAX {
+            return invalid("connections", format!("at most {CONNECTIONS_MAX}"));
+        }
+        Ok(())
+    }
+}
+
+impl BurstSpec {
+    fn validate(&self) -> Result<(), EngineError> {
+        if self.every_ns < BURST_EVERY_MIN_NS || self.every_ns > DURATION_MAX_NS {
+            return invalid("burst", "bursts come every 1ms at the soonest, and every week at the latest");
+        }
+        if self.length_ns == 0 || self.length_ns >= self.every_ns {
+            return invalid(
+                "burst",
+                "a burst must be longer than nothing and end before the next one starts",
+            );
+        }
+        match self.rate_per_s > 0.0 && self.rate_per_s <= RATE_MAX_PER_S {
+            true => Ok(()),
+            false => invalid("burst", format!("its rate must be above 0/s and at most {RATE_MAX_PER_S}/s")),
+        }
+    }
+}
+
+impl ThinkSpec {
+    fn validate(self) -> Result<(), EngineError> {
+        let (Self::Const(ns) | Self::Exp(ns)) = self;
+        match (1..=TIMEOUT_MAX_NS).contains(&ns) {
+            true => Ok(()),
+            false => invalid("think", "must be above 0 and at most 1h"),
+        }
+    }
+}
+
+impl TlsSpec {
+    fn validate(&self) -> Result<(), EngineError> {
+        if self.server_name.is_empty() {
+            return invalid("sni", "a name is needed; it is that of the URL by default");
+        }
+        match (0.0..=1.0).contains(&self.resumption) {
+            true => Ok(()),
+            false => invalid("resumption", "must be a share from 0 to 1"),
+        }
+    }
+}
+
+fn validate_rate(rate_per_s: f64) -> Result<(), EngineError> {
+    match rate_per_s > 0.0 && rate_per_s <= RATE_MAX_PER_S {
+        true => Ok(()),
+        false => invalid("rate", format!("must be above 0/s and at most {RATE_MAX_PER_S}/s")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{RequestSpec, Spacing};
+
+    const S: u64 = 1_000_000_000;
+
+    fn good() -> LoadSpec {
+        LoadSpec {
+            connect: "127.0.0.1:80".into(),
+            requests: vec![RequestSpec::default()],
+            connections: 4,
+            ..LoadSpec::default()
+        }
+    }
+
+    fn open(rate_per_s: f64, rate_to_per_s: Option<f64>, burst: Option<BurstSpec>) -> ModelSpec {
+        ModelSpec::Open { rate_per_s, rate_to_per_s, burst, spacing: Spacing::Poisson }
+    }
+
+    /// What is said of a good load after `change`; nothing where it stays good.
+    fn check(change: impl FnOnce(&mut LoadSpec), said: &str) {
+        let mut spec = good();
+        change(&mut spec);
+        let found = spec.validate().err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(found.starts_with(said) && found.is_empty() == said.is_empty(), "{found:?}, not {said:?}");
+    }
+
+    #[test]
+    fn shapes_that_make_no_sense_name_their_field() {
+        let burst = |rate_per_s, length_ns, every_ns| Some(BurstSpec { rate_per_s, length_ns, every_ns });
+        check(|_| {}, "");
+        check(|spec| spec.model = open(0.0, Some(10.0), None), "");
+        check(|spec| spec.model = open(10.0, Some(0.0), burst(5.0, S / 10, S)), "");
+        for (from, to) in [(0.0, 0.0), (-1.0, 5.0), (5.0, f64::NAN), (5.0, 1e9), (0.0, f64::INFINITY)] {
+            check(|spec| spec.model = open(from, Some(to), None), "rate: must be above 0/s");
+        }
+        check(
+            |spec| {
+                spec.model = open(1.0, Some(2.0), None);
+                (spec.duration_ns, spec.request_count) = (None, Some(10));
+            },
+            "rate: a ramp needs a duration",
+        );
+        check(
+            |spec| {
+                spec.model = open(1.0, Some(2.0), None);
+                spec.steps = vec![StepSpec::default()];
+            },
+            "rate: a load goes in steps or in a ramp",
+        );
+        check(|spec| spec.model = open(1.0, None, burst(2.0, S, S)), "burst: a burst must be longer");
+        check(|spec| spec.model = open(1.0, None, burst(2.0, 0, S)), "burst: a burst must be longer");
+        check(|spec| spec.model = open(1.0, None, burst(2.0, 1, 2)), "burst: bursts come every 1ms");
+        check(|spec| spec.model = open(1.0, None, burst(0.0, 1, S)), "burst: its rate must be above");
+        check(|spec| spec.connections_from = Some(1), "");
+        check(|spec| spec.connections_from = Some(0), "connections: at least 1");
+        check(
+            |spec| {
+                spec.connections_from = Some(1);
+                spec.model = open(1.0, None, None);
+            },
+            "connections: a ramp of connections is a closed loop's",
+        );
+        check(
+            |spec| {
+                spec.connections_from = Some(1);
+                (spec.duration_ns, spec.request_count) = (None, Some(10));
+            },
+            "connections: a ramp needs a duration",
+        );
+    }
+
+    #[test]
+    fn steps_pauses_and_connections_that_make_no_sense_name_their_field() {
+        let step = |connections, rate_per_s| vec![StepSpec { connections, rate_per_s }];
+        check(|spec| spec.steps = step(Some(60), None), "");
+        check(|spec| spec.steps = step(Some(0), None), "connections: at least 1");
+        check(|spec| spec.steps = step(None, Some(5.0)), "steps: a rate is an open loop's");
+        check(|spec| spec.steps = vec![StepSpec::default(); STEPS_MAX + 1], "steps: at most");
+        check(
+            |spec| {
+                spec.model = open(10.0, None, None);
+                spec.steps = step(None, Some(-5.0));
+            },
+            "rate: must be above",
+        );
+        check(
+            |spec| {
+                spec.model = open(1_000.0, None, None);
+                spec.steps = step(None, Some(1e-6));
+                (spec.duration_ns, spec.request_count) = (None, Some(1_000));
+            },
+            "requests: 1000 requests at 0.000001/s take longer",
+        );
+        check(
+            |spec| {
+                spec.duration_ns = Some(DURATION_MAX_NS);
+                spec.steps = vec![StepSpec::default(); 2];
+            },
+            "duration: all steps together",
+        );
+        check(|spec| spec.model = ModelSpec::Closed { think: Some(ThinkSpec::Exp(S)) }, "");
+        check(|spec| spec.model = ModelSpec::Closed { think: Some(ThinkSpec::Const(0)) }, "think: must be");
+        check(|spec| spec.protocol = ProtocolSpec::Http2 { streams: 16 }, "");
+        check(|spec| spec.protocol = ProtocolSpec::Http2 { streams: 0 }, "streams: must be");
+        check(|spec| spec.requests_per_connection = Some(0), "per-connection: at least 1");
+        let tls = |server_name: &str, resumption| {
+            Some(TlsSpec {
+                server_name: server_name.into(),
+                ca: None,
+                insecure: false,
+                client: None,
+                resumption,
+                version: None,
+            })
+        };
+        check(|spec| spec.tls = tls("a.example", 0.5), "");
+        check(|spec| spec.tls = tls("", 0.5), "sni: a name is needed");
+        check(|spec| spec.tls = tls("a.example", 1.5), "resumption: must be");
+    }
+}

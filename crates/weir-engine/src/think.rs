@@ -1,0 +1,61 @@
+//! Pauses between an answer and the next request: a pure function of (seed, slot, number).
+
+use crate::schedule::hash;
+use crate::spec::ThinkSpec;
+
+/// Keeps the pauses' random numbers apart from those of arrivals and templates of the same seed.
+const STREAM: u64 = 0x7468_696e_6b20_7469;
+
+/// The pauses of a closed loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Think {
+    spec: ThinkSpec,
+    seed: u64,
+}
+
+impl Think {
+    /// The pauses of a load with this seed.
+    pub fn new(seed: u64, spec: ThinkSpec) -> Self {
+        Self { spec, seed: hash(seed ^ STREAM, 0) }
+    }
+
+    /// The pause after answer `number` of `slot`, which is a number over all workers.
+    pub fn draw_ns(&self, slot: u64, number: u64) -> u64 {
+        match self.spec {
+            ThinkSpec::Const(ns) => ns,
+            ThinkSpec::Exp(mean_ns) => {
+                // Above 0 and up to 1, so that its logarithm is finite: at most 37 means.
+                let uniform = ((hash(hash(self.seed, slot), number) >> 11) + 1) as f64 / (1u64 << 53) as f64;
+                (mean_ns as f64 * -uniform.ln()) as u64
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_depend_on_seed_slot_and_number_alone() {
+        let of = |seed, slot, number| Think::new(seed, ThinkSpec::Exp(1_000_000)).draw_ns(slot, number);
+        assert_eq!(of(1, 2, 3), of(1, 2, 3));
+        let drawn = [of(1, 2, 3), of(2, 2, 3), of(1, 3, 3), of(1, 2, 4), of(1, 3, 2)];
+        let apart: std::collections::BTreeSet<u64> = drawn.into();
+        assert_eq!(apart.len(), drawn.len());
+        assert_eq!(Think::new(1, ThinkSpec::Const(7)).draw_ns(5, 6), 7);
+    }
+
+    #[test]
+    fn exponential_pauses_have_their_mean_and_spread() {
+        let think = Think::new(9, ThinkSpec::Exp(1_000_000));
+        let drawn: Vec<f64> =
+            (0..400).flat_map(|slot| (0..500).map(move |n| think.draw_ns(slot, n) as f64 / 1e6)).collect();
+        let n = drawn.len() as f64;
+        let mean = drawn.iter().sum::<f64>() / n;
+        let variance = drawn.iter().map(|pause| (pause - mean).powi(2)).sum::<f64>() / n;
+        // Five standard errors of each estimate; the seed is fixed, so this holds or does not.
+        assert!((mean - 1.0).abs() < 5.0 / n.sqrt(), "mean {mean}");
+        assert!((variance - 1.0).abs() < 5.0 * (8.0 / n).sqrt(), "variance {variance}");
+    }
+}
