@@ -11,7 +11,6 @@ pub(crate) enum Phase {
 
 /// Why a request or a connection attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code)]
 pub(crate) enum Cause {
     /// The connection attempt failed otherwise than by refusal.
     Connect,
@@ -77,12 +76,6 @@ impl Books {
     pub(crate) fn by_status(&self) -> impl Iterator<Item = (u16, u64)> {
         (0..).zip(self.status.0.iter().copied()).filter(|&(_, count)| count > 0)
     }
-}
-
-/// Whether a status counts as unexpected (METHOD 3).
-#[inline]
-pub(crate) fn is_unexpected(status: u16) -> bool {
-    status >= 400
 }
 
 /// Counts one failure under its cause.

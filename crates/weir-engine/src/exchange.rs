@@ -12,6 +12,7 @@
 use weir_http::{BodyDecoder, FieldSlots, Framing, HeadError, HeadLimits, ResponseTo, parse_response};
 
 use crate::books::Cause;
+use crate::request::{CheckFailed, CheckState, Checks, default_is_unexpected};
 
 /// Reads responses on one connection.
 #[derive(Debug)]
@@ -22,6 +23,9 @@ pub(crate) struct Exchange {
     partial: Vec<u8>,
     /// The body that is being read, after its head.
     body: Option<Body>,
+    /// What was seen of the response for its checks.
+    check: CheckState,
+    body_bytes: u64,
 }
 
 /// A whole response.
@@ -30,6 +34,14 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     /// Whether the connection can carry another request.
     pub(crate) reusable: bool,
+}
+
+/// Whether a response is what was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judged<'a> {
+    Expected,
+    /// By its status, or by the check that failed.
+    Unexpected(Option<CheckFailed<'a>>),
 }
 
 /// What some bytes came to.
@@ -54,6 +66,8 @@ impl Exchange {
             limits: HeadLimits::default(),
             partial: Vec::new(),
             body: None,
+            check: CheckState::default(),
+            body_bytes: 0,
         }
     }
 
@@ -63,22 +77,37 @@ impl Exchange {
         self.response_to = response_to;
         self.partial.clear();
         self.body = None;
+        self.check = CheckState::default();
+        self.body_bytes = 0;
+    }
+
+    /// Whether a whole response with this status is what was asked for.
+    #[inline]
+    pub(crate) fn judge<'a>(&mut self, status: u16, checks: Option<&'a Checks>) -> Judged<'a> {
+        match checks {
+            None if default_is_unexpected(status) => Judged::Unexpected(None),
+            None => Judged::Expected,
+            Some(checks) => match self.check.finish(checks, status, self.body_bytes) {
+                Ok(()) => Judged::Expected,
+                Err(failed) => Judged::Unexpected(Some(failed)),
+            },
+        }
     }
 
     /// Takes the next bytes, which are not empty.
     #[inline]
-    pub(crate) fn feed(&mut self, input: &[u8]) -> Result<Fed, Cause> {
+    pub(crate) fn feed(&mut self, input: &[u8], checks: Option<&Checks>) -> Result<Fed, Cause> {
         if self.body.is_some() {
-            return self.feed_body(input, 0);
+            return self.feed_body(input, 0, checks);
         }
         if self.partial.is_empty() {
-            return self.feed_head(input, 0);
+            return self.feed_head(input, 0, checks);
         }
         // What was kept and what comes are read as one; counts are given back in terms of what comes.
         let mut whole = std::mem::take(&mut self.partial);
         let kept = whole.len();
         whole.extend_from_slice(input);
-        let fed = self.feed_head(&whole, kept);
+        let fed = self.feed_head(&whole, kept, checks);
         if self.partial.is_empty() {
             // The allocation is used again.
             whole.clear();
@@ -97,7 +126,7 @@ impl Exchange {
 
     /// Reads heads at the start of `bytes`, of which the first `kept` had come before.
     #[inline]
-    fn feed_head(&mut self, bytes: &[u8], kept: usize) -> Result<Fed, Cause> {
+    fn feed_head(&mut self, bytes: &[u8], kept: usize, checks: Option<&Checks>) -> Result<Fed, Cause> {
         let mut at = 0;
         loop {
             let mut slots = FieldSlots::new();
@@ -115,36 +144,58 @@ impl Exchange {
                 }
                 continue;
             }
+            if let Some(checks) = checks.filter(|checks| checks.wants_fields()) {
+                head.fields
+                    .iter()
+                    .for_each(|field| self.check.field(checks, field.name.as_bytes(), field.value));
+            }
             let answer = Answer { status: head.status, reusable: head.keep_alive && !head.upgrade };
             // The common case needs no state: the whole body came with its head.
             if let Framing::Length(body_bytes) = head.framing
                 && let Some(end) = usize::try_from(body_bytes).ok().and_then(|length| at.checked_add(length))
                 && end <= bytes.len()
             {
+                if let Some(checks) = checks {
+                    self.look_at_body(checks, &bytes[at..end]);
+                }
                 return Ok(Fed::Whole(answer, end - kept));
             }
             if head.framing == Framing::None {
                 return Ok(Fed::Whole(answer, at - kept));
             }
             self.body = Some(Body { decoder: BodyDecoder::new(head.framing), answer });
-            return if at == bytes.len() { Ok(Fed::More) } else { self.feed_body(&bytes[at..], at - kept) };
+            return if at == bytes.len() {
+                Ok(Fed::More)
+            } else {
+                self.feed_body(&bytes[at..], at - kept, checks)
+            };
         }
     }
 
     /// Reads on in the body; `before` bytes of the input were taken already.
-    fn feed_body(&mut self, input: &[u8], before: usize) -> Result<Fed, Cause> {
-        let Some(body) = &mut self.body else { return Ok(Fed::More) };
+    fn feed_body(&mut self, input: &[u8], before: usize, checks: Option<&Checks>) -> Result<Fed, Cause> {
         let mut at = 0;
         while at < input.len() {
+            let Some(body) = &mut self.body else { return Ok(Fed::More) };
             let step = body.decoder.step(&input[at..]).map_err(|_| Cause::Parse)?;
+            let answer = body.answer;
+            if let Some(checks) = checks {
+                self.look_at_body(checks, &input[at..][step.data]);
+            }
             at += step.consumed;
             if step.done {
-                let answer = body.answer;
                 self.body = None;
                 return Ok(Fed::Whole(answer, before + at));
             }
         }
         Ok(Fed::More)
+    }
+
+    fn look_at_body(&mut self, checks: &Checks, bytes: &[u8]) {
+        self.body_bytes += bytes.len() as u64;
+        if checks.wants_body() {
+            self.check.body(checks, bytes);
+        }
     }
 }
 
@@ -172,7 +223,7 @@ mod tests {
                 if piece.is_empty() || came != Ok(None) {
                     continue;
                 }
-                came = exchange.feed(piece.as_bytes()).map(|fed| match fed {
+                came = exchange.feed(piece.as_bytes(), None).map(|fed| match fed {
                     Fed::More => {
                         taken += piece.len();
                         None
@@ -228,7 +279,7 @@ mod tests {
         let mut exchange = Exchange::new();
         exchange.begin(ResponseTo::Other);
         let flood = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(70_000));
-        assert_eq!(exchange.feed(flood.as_bytes()), Err(Cause::TooLarge));
+        assert_eq!(exchange.feed(flood.as_bytes(), None), Err(Cause::TooLarge));
     }
 
     #[test]
@@ -238,10 +289,44 @@ mod tests {
     }
 
     #[test]
+    fn checks_see_fields_and_body_however_they_are_cut() {
+        let check = |body_contains: &str, text: &str| {
+            let spec = crate::spec::ChecksSpec {
+                headers: vec![("x-kind".into(), "b".into())],
+                body_bytes: Some(11),
+                body_contains: Some(body_contains.into()),
+                ..crate::spec::ChecksSpec::default()
+            };
+            let checks = Checks::new(&spec);
+            let mut seen = std::collections::BTreeSet::new();
+            for cut in 1..text.len() {
+                let mut exchange = Exchange::new();
+                exchange.begin(ResponseTo::Other);
+                for piece in [&text[..cut], &text[cut..]] {
+                    exchange.feed(piece.as_bytes(), checks.as_ref()).unwrap();
+                }
+                seen.insert(match exchange.judge(200, checks.as_ref()) {
+                    Judged::Expected => String::new(),
+                    Judged::Unexpected(failed) => failed.unwrap().to_string(),
+                });
+            }
+            Vec::from_iter(seen)
+        };
+        let plain = "HTTP/1.1 200 OK\r\nX-Kind: abc\r\nContent-Length: 11\r\n\r\nhello world";
+        let chunked = "HTTP/1.1 200 OK\r\nX-Kind: b\r\nTransfer-Encoding: chunked\r\n\r\n\
+                       6\r\nhello \r\n5\r\nworld\r\n0\r\n\r\n";
+        for text in [plain, chunked] {
+            assert_eq!(check("lo wo", text), [""]);
+            assert_eq!(check("low", text), ["check: body does not contain `low`"]);
+        }
+        assert_eq!(check("o", &plain.replace("abc", "cde")), ["check: no field x-kind contains `b`"]);
+    }
+
+    #[test]
     fn what_follows_a_response_is_left() {
         let mut exchange = Exchange::new();
         exchange.begin(ResponseTo::Other);
-        let fed = exchange.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP").unwrap();
+        let fed = exchange.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP", None).unwrap();
         assert_eq!(fed, Fed::Whole(OK, 40));
     }
 }

@@ -264,6 +264,10 @@ impl Flow {
         matches!(self.slots[slot].state, State::Busy(_))
     }
 
+    pub(crate) fn is_down(&self, slot: usize) -> bool {
+        matches!(self.slots[slot].state, State::Down)
+    }
+
     /// The response on `slot` is whole; its place is free again, or down when it cannot be used again.
     #[inline]
     pub(crate) fn completed(&mut self, slot: usize, now_ns: u64, answered: Answered) {

@@ -16,6 +16,7 @@ mod pauses;
 mod record;
 mod recorder;
 mod request;
+pub mod request_file;
 mod resolve;
 mod routes;
 mod run;
@@ -34,7 +35,7 @@ pub use run::{Progress, run};
 pub use schedule::{Arrivals, NEVER_NS, Profile, Schedule, hash};
 pub use spec::{
     Body, BurstSpec, CONNECTIONS_MAX, ChecksSpec, ClientCertificate, LoadSpec, ModelSpec, ProtocolSpec,
-    RATE_MAX_PER_S, RequestSpec, ResolveSpec, STEPS_MAX, STREAMS_MAX, Spacing, StepSpec, ThinkSpec, TlsSpec,
-    TlsVersion, WORKERS_MAX,
+    RATE_MAX_PER_S, REQUESTS_MAX, RequestFileSpec, RequestSpec, ResolveSpec, STEPS_MAX, STREAMS_MAX, Spacing,
+    StepSpec, ThinkSpec, TlsSpec, TlsVersion, WORKERS_MAX,
 };
 pub use think::Think;

@@ -268,10 +268,6 @@ impl Link {
         self.state = State::Down { retry_ns: now_ns };
     }
 
-    /// It came up and turned out to be none that can be used: as an attempt that failed.
-    pub(crate) fn reject(&mut self, now_ns: u64) {
-        self.attempt_failed(now_ns);
-    }
 
     /// The peer takes no more of the request; whether it has answered all the same is for reading to tell.
     pub(crate) fn stop_writing(&mut self, cause: Cause) {

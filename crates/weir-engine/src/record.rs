@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use hdrhistogram::Histogram as Hdr;
 use weir_io::CpuTime;
 use weir_results::{
-    ArrivalModel, BoundBy, Bytes, CpuSeconds, GeneratorEvidence, Histogram, LoadRecord, LoadResult,
-    LoadSecond, Protocol, RouteResult, SCHEMA_VERSION, TimesNs, TlsResult, Verdicts, new_histogram,
+    ArrivalModel, BoundBy, Bytes, CpuSeconds, GeneratorEvidence, Histogram, Http2Result, LoadRecord,
+    LoadResult, LoadSecond, Protocol, RouteResult, SCHEMA_VERSION, TimesNs, TlsResult, Verdicts,
+    new_histogram,
 };
 
 use crate::books::{Books, add_requests};
 use crate::flow::Samples;
 use crate::recorder::{Interval, OpenTimes, add_histogram};
 use crate::spec::{LoadSpec, ModelSpec, ProtocolSpec};
-use crate::worker::{Said, TlsBooks, WorkerReport};
+use crate::worker::{Http2Books, Said, TlsBooks, WorkerReport};
 
 /// The record of a load in the making.
 #[derive(Debug)]
@@ -171,6 +172,13 @@ impl RecordBuilder {
         }
     }
 
+    fn http2(&self, streams: u32) -> Http2Result {
+        let mut sum = Http2Books::default();
+        self.reports.values().for_each(|report| sum.add(&report.http2));
+        let Http2Books { streams_allowed_min, goaways, sent_again, streams_reset } = sum;
+        Http2Result { streams, streams_allowed_min, goaways, sent_again, streams_reset }
+    }
+
     fn routes(&self) -> Vec<RouteResult> {
         let mut shares = self.reports.values().filter_map(|report| report.flow.routes.as_ref());
         let Some(first) = shares.next() else { return Vec::new() };
@@ -245,7 +253,10 @@ impl RecordBuilder {
                 ProtocolSpec::Http2 { .. } => Protocol::Http2,
             },
             tls: spec.tls.as_ref().map(|_| self.tls()),
-            http2: None,
+            http2: match spec.protocol {
+                ProtocolSpec::Http1 => None,
+                ProtocolSpec::Http2 { streams } => Some(self.http2(streams)),
+            },
             cpu_s: cpu_between(frame.cpu_start, frame.cpu_end),
             bound_by: if is_open { BoundBy::Rate } else { BoundBy::Concurrency },
             verdicts: Verdicts::default(),

@@ -1,118 +1,224 @@
-//! The request source: requests rendered before the clock starts, chosen by (seed, index).
+//! The request source: what each arrival sends, a pure function of (seed, index).
+//!
+//! Requests are laid down before the clock starts, one behind the other in one piece of memory. Those without
+//! placeholders are sent from there; of the others, the parts that stay are copied and the rest is drawn.
 
-use weir_http::{ResponseTo, append_content_length, append_field, append_request_line};
+mod build;
+mod checks;
+mod choice;
+mod http2;
+mod lines;
+mod route;
+mod search;
+pub(crate) mod template;
+mod values;
 
-use crate::schedule::hash;
-use crate::spec::{Body, RequestSpec};
+use std::sync::Arc;
 
-/// Sets the choice of a request apart from the gaps, which are drawn from the same seed.
-const CHOICE: u64 = 0x5851_f42d_4c95_7f2d;
+use weir_http::ResponseTo;
 
-/// Rendered requests.
+use self::build::{Builder, NO_CHECKS};
+use self::choice::Choice;
+use self::values::{Part, Value, Values};
+use crate::EngineError;
+use crate::request_file::{self, Base};
+use crate::spec::{LoadSpec, invalid};
+
+pub(crate) use self::checks::{
+    CHECKED_FIELDS_MAX, CheckFailed, CheckState, Checks, StatusPattern, default_is_unexpected,
+};
+pub(crate) use self::http2::Http2Request;
+pub(crate) use self::lines::{LINES_BYTES_MAX, LINES_MAX};
+pub(crate) use self::route::ROUTE_NAME_BYTES_MAX;
+
+/// What is added to the last request of a connection.
+const CLOSE: &[u8] = b"Connection: close\r\n";
+
+/// The requests of a load. A clone shares them.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestSource {
-    seed: u64,
-    requests: Vec<Rendered>,
+    shared: Arc<Shared>,
 }
 
-/// A request as it goes over the wire.
-#[derive(Clone, Debug)]
-pub(crate) struct Rendered {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) response_to: ResponseTo,
+/// Where a request is sent: what its rendering depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The arrival's index in the whole schedule.
+    pub(crate) index: u64,
+    /// The domain of the connection, where it has one of its own (TLS).
+    pub(crate) domain: Option<u32>,
+    /// HTTP/1.1: whether it is the connection's last request, and says so.
+    pub(crate) close: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    choice: Choice,
+    entries: Vec<Entry>,
+    /// All that stays the same: whole requests, and the literal parts of templates.
+    bytes: Vec<u8>,
+    /// By request: where in `bytes` its variant is that closes the connection; empty where they are put together.
+    closing: Vec<(u32, u32)>,
+    parts: Vec<Part>,
+    values: Values,
+    routes: Vec<String>,
+    checks: Vec<Checks>,
+    is_https: bool,
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Among the bytes where it is static, else among the parts.
+    start: u32,
+    end: u32,
+    /// Where another field of the head can be put in; the empty line and the body follow.
+    head_end: u32,
+    checks: u32,
+    route: u16,
+    is_static: bool,
+    /// Whether its own fields say that the connection is to be closed.
+    says_close: bool,
+    response_to: ResponseTo,
 }
 
 impl RequestSource {
-    /// Renders valid requests; there is at least one.
-    pub(crate) fn new(seed: u64, specs: &[RequestSpec]) -> Self {
-        Self { seed: seed ^ CHOICE, requests: specs.iter().map(render).collect() }
+    /// Lays down the requests of a valid load, and reads their files.
+    ///
+    /// # Errors
+    /// When a template makes no sense, or a file cannot be read or has what does not fit.
+    pub(crate) fn new(spec: &LoadSpec) -> Result<Self, EngineError> {
+        let mut builder = Builder::new(spec);
+        spec.requests.iter().try_for_each(|request| builder.push(request))?;
+        if let Some(file) = &spec.request_file {
+            let base = Base { request: file.base.clone(), is_https: spec.tls.is_some() };
+            let read = request_file::read_each(&file.path, &base, &mut |request| {
+                spec.validate_together(&request)?;
+                Ok(builder.push_or_merge(&request)?)
+            });
+            read.or_else(|error| invalid("file", format!("{error}; {}", error.remedy)))?;
+        }
+        Ok(Self { shared: Arc::new(builder.finish(spec.tls.is_some())) })
     }
 
-    pub(crate) fn choose(&self, index: u64) -> u32 {
-        let choice = u128::from(hash(self.seed, index)) * self.requests.len() as u128;
-        (choice >> 64) as u32
-    }
-
-    pub(crate) fn route_of(&self, _: u32) -> u16 {
-        0
-    }
-
-    pub(crate) fn routes(&self) -> &[String] {
-        &[]
-    }
-
-    /// The request that arrival `index` sends.
+    /// The request of the mix that arrival `index` sends.
     #[inline]
-    pub(crate) fn of(&self, index: u64) -> &Rendered {
-        match self.requests.as_slice() {
-            [only] => only,
-            // The high half of the product spreads a 64-bit number over the list without bias to speak of.
-            many => {
-                let choice = u128::from(hash(self.seed, index)) * many.len() as u128;
-                &many[(choice >> 64) as usize]
+    pub(crate) fn choose(&self, index: u64) -> u32 {
+        self.shared.choice.of(index)
+    }
+
+    /// The number of the request's route among [`RequestSource::routes`].
+    #[inline]
+    pub(crate) fn route_of(&self, request: u32) -> u16 {
+        self.entry(request).route
+    }
+
+    /// The names of all routes, given or derived: [`ROUTES_MAX`] at most, and then [`OTHER`].
+    pub(crate) fn routes(&self) -> &[String] {
+        &self.shared.routes
+    }
+
+    /// What the request's response answers, which decides whether it can have a body.
+    #[inline]
+    pub(crate) fn response_to(&self, request: u32) -> ResponseTo {
+        self.entry(request).response_to
+    }
+
+    /// What the request's answers must be; `None` where that is not checked.
+    #[inline]
+    pub(crate) fn checks(&self, request: u32) -> Option<&Checks> {
+        match self.entry(request).checks {
+            NO_CHECKS => None,
+            number => Some(&self.shared.checks[number as usize]),
+        }
+    }
+
+    /// Whether the request is the same each time.
+    #[cfg(test)]
+    pub(crate) fn is_static(&self, request: u32) -> bool {
+        self.entry(request).is_static
+    }
+
+    /// The whole request as HTTP/1.1 sends it: borrowed where it is ready, else rendered into `scratch`. The same
+    /// place gives the same bytes, so what was written in part can be asked for again.
+    #[inline]
+    pub(crate) fn http1<'a>(&'a self, request: u32, at: &Place, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        let (shared, entry) = (&*self.shared, self.entry(request));
+        if entry.is_static {
+            if !at.close {
+                return &shared.bytes[entry.start as usize..entry.end as usize];
+            }
+            if let Some(&(start, end)) = shared.closing.get(request as usize) {
+                return &shared.bytes[start as usize..end as usize];
+            }
+        }
+        scratch.clear();
+        shared.append(entry, at, scratch);
+        scratch
+    }
+
+    /// The request as HTTP/2 sends it. One that is the same each time is left as it is where `out` holds it, so
+    /// `out` belongs to one source.
+    #[inline]
+    pub(crate) fn http2(&self, request: u32, at: &Place, out: &mut Http2Request) {
+        let entry = self.entry(request);
+        let key = entry.is_static.then_some(request);
+        if key.is_some() && out.key() == key {
+            return;
+        }
+        let at = Place { close: false, ..*at };
+        out.fill(self.shared.is_https, key, |bytes| self.shared.append(entry, &at, bytes));
+    }
+
+    #[inline]
+    fn entry(&self, request: u32) -> &Entry {
+        &self.shared.entries[request as usize]
+    }
+}
+
+impl Shared {
+    fn append(&self, entry: &Entry, at: &Place, out: &mut Vec<u8>) {
+        let (start, head_end, end) = (entry.start as usize, entry.head_end as usize, entry.end as usize);
+        let close = if at.close && !entry.says_close { CLOSE } else { b"" };
+        if entry.is_static {
+            out.extend_from_slice(&self.bytes[start..head_end]);
+            out.extend_from_slice(close);
+            out.extend_from_slice(&self.bytes[head_end..end]);
+            return;
+        }
+        // The first part behind the head's fields is the empty line.
+        let body = &self.parts[head_end + 1..end];
+        self.append_parts(&self.parts[start..head_end], body, at, out);
+        out.extend_from_slice(close);
+        self.append_parts(&self.parts[head_end..end], body, at, out);
+    }
+
+    fn append_parts(&self, parts: &[Part], body: &[Part], at: &Place, out: &mut Vec<u8>) {
+        for part in parts {
+            match *part {
+                Part::Literal { start, bytes } => out.extend_from_slice(self.literal(start, bytes)),
+                Part::BodyBytes => Value::Number(self.bytes_of(body, at)).append(out),
+                drawn => {
+                    if let Some(value) = self.values.of(drawn, at) {
+                        value.append(out);
+                    }
+                }
             }
         }
     }
-}
 
-fn render(spec: &RequestSpec) -> Rendered {
-    let mut bytes = Vec::new();
-    append_request_line(&mut bytes, &spec.method, &spec.path);
-    for (name, value) in &spec.headers {
-        append_field(&mut bytes, name, value.as_bytes());
+    fn bytes_of(&self, parts: &[Part], at: &Place) -> u64 {
+        let of = |part: &Part| match *part {
+            Part::Literal { bytes, .. } => u64::from(bytes),
+            drawn => self.values.of(drawn, at).map_or(0, Value::bytes),
+        };
+        parts.iter().map(of).sum()
     }
-    let Body::Text(body) = &spec.body else { unreachable!("validated") };
-    if !body.is_empty() || wants_length(&spec.method) {
-        append_content_length(&mut bytes, body.len() as u64);
-    }
-    bytes.extend_from_slice(b"\r\n");
-    bytes.extend_from_slice(body.as_bytes());
-    let response_to = if spec.method == "HEAD" { ResponseTo::Head } else { ResponseTo::Other };
-    Rendered { bytes, response_to }
-}
 
-/// Methods that are expected to have a body say so even when it is empty (RFC 9110, 8.6).
-fn wants_length(method: &str) -> bool {
-    matches!(method, "POST" | "PUT" | "PATCH")
+    fn literal(&self, start: u32, bytes: u32) -> &[u8] {
+        &self.bytes[start as usize..start as usize + bytes as usize]
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spec(method: &str, path: &str, body: &str) -> RequestSpec {
-        RequestSpec {
-            method: method.into(),
-            path: path.into(),
-            headers: vec![("Host".into(), "a".into()), ("X-One".into(), "1".into())],
-            body: Body::Text(body.into()),
-            ..RequestSpec::default()
-        }
-    }
-
-    #[test]
-    fn requests_are_rendered_whole() {
-        let text = |spec| String::from_utf8(render(&spec).bytes).unwrap();
-        assert_eq!(text(spec("GET", "/x?y", "")), "GET /x?y HTTP/1.1\r\nHost: a\r\nX-One: 1\r\n\r\n");
-        assert_eq!(
-            text(spec("POST", "/", "hello")),
-            "POST / HTTP/1.1\r\nHost: a\r\nX-One: 1\r\nContent-Length: 5\r\n\r\nhello"
-        );
-        assert!(text(spec("PUT", "/", "")).ends_with("Content-Length: 0\r\n\r\n"));
-        assert_eq!(render(&spec("HEAD", "/", "")).response_to, ResponseTo::Head);
-    }
-
-    #[test]
-    fn arrivals_choose_uniformly_and_always_the_same() {
-        let specs: Vec<_> = (0..8).map(|n| spec("GET", &format!("/{n}"), "")).collect();
-        let source = RequestSource::new(11, &specs);
-        let mut counts = std::collections::BTreeMap::new();
-        for index in 0..80_000 {
-            assert_eq!(source.of(index).bytes, source.of(index).bytes);
-            *counts.entry(source.of(index).bytes.clone()).or_insert(0u32) += 1;
-        }
-        assert_eq!(counts.len(), 8);
-        // Five standard deviations of a binomial count around 10,000.
-        assert!(counts.values().all(|&count| count.abs_diff(10_000) < 470), "{:?}", counts.values());
-    }
-}
+mod tests;

@@ -66,7 +66,7 @@ pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Resul
             // In a closed loop answers are read as they come, and asking for notes costs more than it tells.
             is_stamped: matches!(spec.model, ModelSpec::Open { .. }),
         },
-        requests: RequestSource::new(spec.seed, &spec.requests),
+        requests: RequestSource::new(spec)?,
     };
     match spec.steps.as_slice() {
         [] => drive(spec, &means, progress, stop),
@@ -102,6 +102,7 @@ fn drive(
             protocol: spec.protocol,
             dialing: means.dialing.clone(),
             requests: means.requests.clone(),
+            domains: spec.domains.len(),
             requests_per_connection: spec.requests_per_connection,
             early_end_ns: Arc::clone(&early_end_ns),
             timeout_ns: spec.timeout_ns,

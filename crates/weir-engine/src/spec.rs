@@ -6,10 +6,15 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 mod check;
+mod requests;
 mod shape;
 
 pub use check::{CONNECTIONS_MAX, RATE_MAX_PER_S, WORKERS_MAX};
+pub use requests::REQUESTS_MAX;
 pub use shape::{STEPS_MAX, STREAMS_MAX};
+
+pub(crate) use check::invalid;
+pub(crate) use requests::{TOKEN_FIELD, is_token_byte};
 
 /// A load: what to send, how often, over how many connections, and when to stop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +33,9 @@ pub struct LoadSpec {
     pub protocol: ProtocolSpec,
     /// What is sent: each arrival takes one of them by (seed, index), in the proportion of their weights.
     pub requests: Vec<RequestSpec>,
+    /// Requests of a file, beside those.
+    #[serde(default)]
+    pub request_file: Option<RequestFileSpec>,
     /// What `{domain}` stands for: over TLS each connection has one of them in turn, also as its server name; else each
     /// request.
     #[serde(default)]
@@ -229,8 +237,19 @@ pub struct RequestSpec {
     pub checks: ChecksSpec,
 }
 
+/// Requests of a file, which is read when the load is prepared: a list of a million URLs takes little more memory so
+/// than its bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestFileSpec {
+    /// The file; see [`crate::request_file`] for what it may be.
+    pub path: PathBuf,
+    /// What its requests don't say themselves.
+    pub base: RequestSpec,
+}
+
 /// A request's body.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Body {
     /// Text, in which templates are filled in.
@@ -240,7 +259,7 @@ pub enum Body {
 }
 
 /// What an answer must be; what is not set is not looked at.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChecksSpec {
     /// Status codes or classes that are right (`200`, `2xx`), in place of all below 400.
@@ -298,6 +317,7 @@ impl Default for LoadSpec {
             tls: None,
             protocol: ProtocolSpec::Http1,
             requests: Vec::new(),
+            request_file: None,
             domains: Vec::new(),
             tokens: Vec::new(),
             model: ModelSpec::default(),

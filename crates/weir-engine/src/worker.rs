@@ -2,8 +2,11 @@
 
 mod connections;
 mod http1;
+mod http2;
+mod pipe;
 mod report;
 mod wait;
+mod woken;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,11 +18,12 @@ use crate::flow::{Flow, Start};
 use crate::link::{Dialing, Read};
 use crate::pace::Pace;
 use crate::recorder::Interval;
-use crate::request::RequestSource;
+use crate::request::{Http2Request, RequestSource};
 use crate::spec::ProtocolSpec;
 use crate::usage::PhaseUsage;
 
 use connections::Net;
+pub(crate) use http2::Http2Books;
 pub(crate) use report::{Said, TlsBooks, WorkerReport};
 
 /// Reads from one connection before the others have their turn.
@@ -50,6 +54,8 @@ pub(crate) struct WorkerPlan {
     pub(crate) protocol: ProtocolSpec,
     pub(crate) dialing: Dialing,
     pub(crate) requests: RequestSource,
+    /// Domains that the requests of TLS connections have by turns.
+    pub(crate) domains: usize,
     pub(crate) requests_per_connection: Option<u64>,
     /// Where an early end of the load is announced, on the monotonic clock; 0 while there is none.
     pub(crate) early_end_ns: Arc<AtomicU64>,
@@ -67,7 +73,7 @@ pub(crate) struct WorkerPlan {
 /// When no file descriptor is left for the timers.
 pub(crate) fn work(plan: WorkerPlan) -> std::io::Result<()> {
     let poll = Poll::new()?;
-    let mut net = Net::new(plan.connections, plan.dialing, poll, plan.requests_per_connection);
+    let mut net = Net::new(&plan, poll);
     let mut timer = Timer::new(&net.poll, TIMER_TOKEN)?;
     let alarms = Alarms::new(&net.poll, ALARM_TOKEN)?;
     net.connect_all(&mut timer);
@@ -89,7 +95,10 @@ pub(crate) fn work(plan: WorkerPlan) -> std::io::Result<()> {
         timeout_ns: plan.timeout_ns,
         requests: plan.requests,
         scratch: Vec::new(),
+        rendered: Http2Request::new(),
+        dirty: Vec::new(),
         spin: plan.spin,
+        protocol: plan.protocol,
         timer,
         alarms,
         net,
@@ -108,9 +117,13 @@ struct Worker {
     alarms: Alarms,
     net: Net,
     flow: Flow,
+    protocol: ProtocolSpec,
     requests: RequestSource,
     /// Where requests are rendered that are not the same each time.
     scratch: Vec<u8>,
+    rendered: Http2Request,
+    /// HTTP/2 connections that have something to write.
+    dirty: Vec<usize>,
     /// Connections that have more to read than one turn takes.
     again: Vec<usize>,
     expired: Vec<usize>,
@@ -178,7 +191,7 @@ impl Worker {
                     if !self.net.connections[place].link.is_meant(token) {
                         continue;
                     }
-                    if self.net.connections[place].link.is_opening() {
+                    if self.net.connections[place].is_opening() {
                         self.go_on_opening(place, now_ns);
                     } else {
                         if readiness.is_writable {
@@ -197,22 +210,52 @@ impl Worker {
     #[inline]
     fn start_due(&mut self, mut now_ns: u64) {
         for _ in 0..STARTS_MAX {
-            let Some(start) = self.flow.start(now_ns) else { return };
+            let Some(start) = self.flow.start(now_ns) else { break };
             self.send(start);
             if !self.flow.is_start_due(now_ns) {
-                return;
+                break;
             }
             now_ns = mono_ns();
+        }
+        if !self.dirty.is_empty() {
+            self.flush_dirty();
         }
     }
 
     #[inline]
     fn send(&mut self, start: Start) {
-        self.send_http1(start);
+        match self.protocol {
+            ProtocolSpec::Http1 => self.send_http1(start),
+            ProtocolSpec::Http2 { .. } => self.send_http2(start),
+        }
     }
 
     fn write_on(&mut self, place: usize) {
-        self.write_on_http1(place);
+        match self.protocol {
+            ProtocolSpec::Http1 => self.write_on_http1(place),
+            ProtocolSpec::Http2 { .. } => self.write_on_http2(place),
+        }
+    }
+
+    /// Takes bytes that were read on a connection; none where TLS had something to tell for itself.
+    #[inline]
+    fn take(&mut self, place: usize, bytes: usize, stamp_ns: Option<u64>) -> Taken {
+        if bytes == 0 {
+            return Taken::More;
+        }
+        self.flow.read(bytes);
+        match self.protocol {
+            ProtocolSpec::Http1 => self.take_http1(place, bytes, stamp_ns),
+            ProtocolSpec::Http2 { .. } => self.take_http2(place, bytes, stamp_ns),
+        }
+    }
+
+    /// The peer has closed.
+    fn closed(&mut self, place: usize, now_ns: u64) {
+        match self.protocol {
+            ProtocolSpec::Http1 => self.closed_http1(place, now_ns),
+            ProtocolSpec::Http2 { .. } => self.closed_http2(place, now_ns),
+        }
     }
 
     /// Reads what has come on a connection, then starts what is due. Where the peer has ended, it is read until that
@@ -249,6 +292,9 @@ impl Worker {
         if has_freed {
             self.start_due(turn_ns.max(mono_ns()));
         }
+        if !self.dirty.is_empty() {
+            self.flush_dirty();
+        }
     }
 
     /// When bytes came: by the kernel's note where there is one that can be, else now.
@@ -277,6 +323,7 @@ impl Worker {
             self.give_up(slot, now_ns);
         }
         self.expired = expired;
+        self.flush_dirty();
         self.mend_connections(now_ns);
     }
 
@@ -290,6 +337,7 @@ impl Worker {
             runqueue_ns: self.usage.runqueue_ns(),
             said: self.net.said,
             tls: self.net.tls,
+            http2: self.net.http2,
         }
     }
 }

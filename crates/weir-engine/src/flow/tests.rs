@@ -38,6 +38,7 @@ impl<F: FnMut(u64) -> Option<u64>> Sim<F> {
 
     fn turn(&mut self) -> bool {
         let now_ns = self.now_ns;
+        self.flow.turn(now_ns);
         while let Some(start) = self.flow.start(now_ns) {
             self.flow.sent(start.slot);
             self.sent += 1;

@@ -1,6 +1,6 @@
 //! Whether what is asked of the engine makes sense.
 
-use super::{LoadSpec, RequestSpec};
+use super::LoadSpec;
 use crate::EngineError;
 
 /// Greatest rate of arrivals per second; beyond it, walking the schedule alone would fill a core.
@@ -22,10 +22,7 @@ impl LoadSpec {
         self.validate_threads()?;
         self.validate_times()?;
         self.validate_shape()?;
-        if self.requests.is_empty() {
-            return invalid("requests", "at least one request is needed");
-        }
-        self.requests.iter().try_for_each(RequestSpec::validate)
+        self.validate_requests()
     }
 
     fn validate_threads(&self) -> Result<(), EngineError> {
@@ -76,54 +73,14 @@ impl LoadSpec {
     }
 }
 
-impl RequestSpec {
-    fn validate(&self) -> Result<(), EngineError> {
-        if self.method.is_empty() || !self.method.bytes().all(is_token_byte) {
-            return invalid(
-                "method",
-                format!("`{}` is not a method; letters like GET or POST are", self.method),
-            );
-        }
-        if self.method == "CONNECT" {
-            return invalid("method", "CONNECT makes a tunnel, which a load cannot measure");
-        }
-        if !self.path.starts_with('/') && self.path != "*" {
-            return invalid("path", format!("`{}` must start with /", self.path));
-        }
-        if !self.path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
-            return invalid("path", format!("`{}` has a byte that must be percent-encoded", self.path));
-        }
-        self.headers.iter().try_for_each(|(name, value)| validate_field(name, value))
-    }
-}
-
-fn validate_field(name: &str, value: &str) -> Result<(), EngineError> {
-    if name.is_empty() || !name.bytes().all(is_token_byte) {
-        return invalid("header", format!("`{name}` is not a field name"));
-    }
-    if value.bytes().any(|byte| byte == 0x7f || (byte < b' ' && byte != b'\t')) {
-        return invalid("header", format!("the value of `{name}` has a control character"));
-    }
-    for owned in ["content-length", "transfer-encoding"] {
-        if name.eq_ignore_ascii_case(owned) {
-            return invalid("header", format!("`{name}` is set from the body; leave it out"));
-        }
-    }
-    Ok(())
-}
-
-fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}
-
-pub(super) fn invalid<T>(field: &'static str, message: impl Into<String>) -> Result<T, EngineError> {
+pub(crate) fn invalid<T>(field: &'static str, message: impl Into<String>) -> Result<T, EngineError> {
     Err(EngineError::Invalid { field, message: message.into() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{ModelSpec, Spacing};
+    use crate::spec::{ModelSpec, RequestSpec, Spacing};
 
     fn good() -> LoadSpec {
         let get = RequestSpec {

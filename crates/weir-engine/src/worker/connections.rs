@@ -1,27 +1,32 @@
 //! The connections of a worker: opened before the clock starts, opened again when they end.
 
+use std::ops::Range;
+
+use bytes::Bytes;
 use weir_io::{Poll, Timer, mono_ns};
 
-use super::{Said, Taken, TlsBooks, Worker};
+use super::http1::Http1;
+use super::http2::{Http2, Http2Books};
+use super::{Said, TlsBooks, Worker, WorkerPlan};
 use crate::books::Cause;
-use crate::exchange::Exchange;
 use crate::link::{Buffers, CONNECT_TIMEOUT_NS, Dialing, Link, Opening, Read};
+use crate::spec::ProtocolSpec;
 
 /// One connection and what goes on on it.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) link: Link,
-    pub(super) exchange: Exchange,
-    /// The arrival whose request is being written, or was last.
-    pub(super) index: u64,
-    /// How much of it was written.
-    pub(super) written: usize,
-    /// Whether some of it is still to be written.
-    pub(super) is_writing: bool,
-    /// Whether a part of the response has come.
-    pub(super) is_partial: bool,
+    pub(super) talk: Talk,
     /// Requests since it was opened.
     pub(super) requests: u64,
+}
+
+/// What is spoken on a connection.
+#[derive(Debug)]
+pub(super) enum Talk {
+    Http1(Http1),
+    /// `None` while the connection is not up.
+    Http2(Option<Box<Http2>>),
 }
 
 /// All connections of a worker.
@@ -30,6 +35,10 @@ pub(super) struct Net {
     pub(super) connections: Vec<Connection>,
     pub(super) buffers: Buffers,
     dialing: Dialing,
+    /// Places on each connection.
+    pub(super) streams: usize,
+    /// Domains that connections have in turn; 0 where the requests have them.
+    domains: usize,
     /// Requests after which a connection is opened anew.
     pub(super) requests_max: u64,
     pub(super) opened: u64,
@@ -37,38 +46,103 @@ pub(super) struct Net {
     pub(super) opening: usize,
     /// Whether the kernel notes when bytes come.
     pub(super) is_stamped: bool,
+    /// Requests as the HTTP/2 library wants them, by their numbers.
+    pub(super) requests: Vec<Option<(http::Request<()>, Bytes)>>,
     pub(super) said: Said,
     pub(super) tls: TlsBooks,
+    pub(super) http2: Http2Books,
+}
+
+impl Talk {
+    /// HTTP/1.1's part.
+    #[inline]
+    pub(super) fn http1(&mut self) -> &mut Http1 {
+        match self {
+            Self::Http1(http1) => http1,
+            Self::Http2(_) => unreachable!("all connections of a load speak the same"),
+        }
+    }
+
+    /// HTTP/2's part, where it is spoken and the connection is up.
+    #[inline]
+    pub(super) fn http2(&mut self) -> Option<&mut Http2> {
+        match self {
+            Self::Http1(_) => None,
+            Self::Http2(http2) => http2.as_deref_mut(),
+        }
+    }
+
+    pub(super) fn is_http2(&self) -> bool {
+        matches!(self, Self::Http2(_))
+    }
+
+    /// Whether the peer has yet to say that it speaks HTTP/2.
+    fn is_settling(&self) -> bool {
+        matches!(self, Self::Http2(Some(http2)) if !http2.is_settled())
+    }
 }
 
 impl Connection {
-    fn new() -> Self {
-        Self {
-            link: Link::new(),
-            exchange: Exchange::new(),
-            index: 0,
-            written: 0,
-            is_writing: false,
-            is_partial: false,
-            requests: 0,
-        }
+    fn new(protocol: ProtocolSpec) -> Self {
+        let talk = match protocol {
+            ProtocolSpec::Http1 => Talk::Http1(Http1::new()),
+            ProtocolSpec::Http2 { .. } => Talk::Http2(None),
+        };
+        Self { link: Link::new(), talk, requests: 0 }
+    }
+
+    /// Whether it is on its way to being of use.
+    pub(super) fn is_opening(&self) -> bool {
+        self.link.is_opening() || self.talk.is_settling()
     }
 }
 
 impl Net {
-    pub(super) fn new(connections: usize, dialing: Dialing, poll: Poll, requests_max: Option<u64>) -> Self {
+    pub(super) fn new(plan: &WorkerPlan, poll: Poll) -> Self {
+        let dialing = plan.dialing.clone();
         Self {
             poll,
-            connections: (0..connections).map(|_| Connection::new()).collect(),
+            connections: (0..plan.connections).map(|_| Connection::new(plan.protocol)).collect(),
             buffers: Buffers::new(dialing.tls.is_some()),
+            streams: match plan.protocol {
+                ProtocolSpec::Http1 => 1,
+                ProtocolSpec::Http2 { streams } => streams as usize,
+            },
+            domains: if dialing.tls.is_some() { plan.domains } else { 0 },
             is_stamped: dialing.is_stamped,
             dialing,
-            requests_max: requests_max.unwrap_or(u64::MAX),
+            requests_max: plan.requests_per_connection.unwrap_or(u64::MAX),
             opened: 0,
             opening: 0,
+            requests: Vec::new(),
             said: Said::default(),
             tls: TlsBooks::default(),
+            http2: Http2Books::default(),
         }
+    }
+
+    /// A connection's link and its HTTP/1.1.
+    #[inline]
+    pub(super) fn http1(&mut self, place: usize) -> (&mut Link, &mut Http1) {
+        let connection = &mut self.connections[place];
+        (&mut connection.link, connection.talk.http1())
+    }
+
+    /// The connection of a place, and which of its places that is.
+    #[inline]
+    pub(super) fn connection_of(&self, slot: usize) -> (usize, usize) {
+        (slot / self.streams, slot % self.streams)
+    }
+
+    /// The places of a connection.
+    pub(super) fn slots_of(&self, place: usize) -> Range<usize> {
+        place * self.streams..(place + 1) * self.streams
+    }
+
+    /// The domain that a connection is for, where connections have one each.
+    #[inline]
+    pub(super) fn domain_of(&self, place: usize) -> Option<u32> {
+        (self.domains > 0).then(|| (place % self.domains) as u32)
     }
 
     /// Opens all connections, before the clock starts; those that fail are tried again when it has started.
@@ -84,7 +158,7 @@ impl Net {
                 let token = self.poll.readiness(at).token;
                 let place = token as u32 as usize;
                 let is_meant = self.connections.get(place).is_some_and(|one| one.link.is_meant(token));
-                if is_meant && self.connections[place].link.is_opening() {
+                if is_meant && self.connections[place].is_opening() {
                     let _ = self.go_on(place, mono_ns());
                 }
             }
@@ -98,28 +172,61 @@ impl Net {
         Ok(())
     }
 
-    /// Goes on with an attempt; whether the connection is up.
+    /// Goes on with an attempt; whether requests can be sent.
     fn go_on(&mut self, place: usize, now_ns: u64) -> Result<bool, Cause> {
-        let connection = &mut self.connections[place];
-        match connection.link.go_on(&mut self.dialing, place, &mut self.buffers, now_ns) {
-            Opening::Waits => Ok(false),
-            Opening::Up { handshake_ns } => {
-                self.opening -= 1;
-                self.opened += 1;
-                connection.requests = 0;
-                connection.is_writing = false;
-                if let (Some(took_ns), Some(session)) = (handshake_ns, connection.link.session()) {
-                    self.tls.finished(session, took_ns);
+        if !self.connections[place].talk.is_settling() {
+            let link = &mut self.connections[place].link;
+            match link.go_on(&mut self.dialing, place, &mut self.buffers, now_ns) {
+                Opening::Waits => return Ok(false),
+                Opening::Up { handshake_ns } => self.came_up(place, handshake_ns, now_ns)?,
+                Opening::Failed(cause, said) => {
+                    self.tls.failed += u64::from(cause == Cause::Tls);
+                    return Err(self.attempt_failed(cause, said));
                 }
-                Ok(true)
-            }
-            Opening::Failed(cause, said) => {
-                self.opening -= 1;
-                self.tls.failed += u64::from(cause == Cause::Tls);
-                self.said.add(said);
-                Err(cause)
             }
         }
+        let connection = &mut self.connections[place];
+        if let Some(http2) = connection.talk.http2() {
+            match http2.settle(&mut connection.link, &mut self.buffers) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err((cause, said)) => return Err(self.reject(place, now_ns, cause, said)),
+            }
+        }
+        self.opening -= 1;
+        self.opened += 1;
+        Ok(true)
+    }
+
+    fn came_up(&mut self, place: usize, handshake_ns: Option<u64>, now_ns: u64) -> Result<(), Cause> {
+        let connection = &mut self.connections[place];
+        connection.requests = 0;
+        let session = connection.link.session();
+        if let (Some(took_ns), Some(session)) = (handshake_ns, session) {
+            self.tls.finished(session, took_ns);
+        }
+        if connection.talk.is_http2() {
+            if session.is_some_and(|session| !session.is_http2()) {
+                let said = "HTTP/2: the server did not agree on it (ALPN); it may speak HTTP/1.1 only";
+                return Err(self.reject(place, now_ns, Cause::Http2, Some(said.into())));
+            }
+            connection.talk = Talk::Http2(Some(Box::new(Http2::begin(self.streams, now_ns))));
+        }
+        Ok(())
+    }
+
+    /// A connection that came up is of no use.
+    fn reject(&mut self, place: usize, now_ns: u64, cause: Cause, said: Option<String>) -> Cause {
+        let connection = &mut self.connections[place];
+        connection.talk = Talk::Http2(None);
+        connection.link.attempt_failed(now_ns);
+        self.attempt_failed(cause, said)
+    }
+
+    fn attempt_failed(&mut self, cause: Cause, said: Option<String>) -> Cause {
+        self.opening -= 1;
+        self.said.add(said);
+        cause
     }
 }
 
@@ -128,16 +235,17 @@ impl Worker {
     pub(super) fn adopt_connections(&mut self) {
         let now_ns = self.flow.timeline().start_ns;
         for place in 0..self.net.connections.len() {
-            if !self.net.connections[place].link.is_up() {
+            let connection = &self.net.connections[place];
+            if !connection.link.is_up() || connection.is_opening() {
                 self.retry_if_due(place, now_ns);
                 continue;
             }
-            self.flow.connected(place, now_ns);
+            self.open_places(place, now_ns);
             // What a peer said before it was asked must not pass for the first answer.
             match self.net.connections[place].link.read(&mut self.net.buffers) {
-                Read::Nothing | Read::Bytes { bytes: 0, .. } => {}
+                Read::Nothing => {}
                 Read::Bytes { bytes, stamp_ns, .. } => {
-                    let _: Taken = self.take(place, bytes, stamp_ns);
+                    self.take(place, bytes, stamp_ns);
                 }
                 Read::Closed => self.closed(place, now_ns),
                 Read::Broken(cause, said) => {
@@ -154,7 +262,7 @@ impl Worker {
             Ok(false) => {}
             Ok(true) => {
                 let now_ns = mono_ns();
-                self.flow.connected(place, now_ns);
+                self.open_places(place, now_ns);
                 self.start_due(now_ns);
             }
             Err(cause) => {
@@ -164,13 +272,32 @@ impl Worker {
         }
     }
 
+    /// Hands the places of a connection that has come up to the load.
+    fn open_places(&mut self, place: usize, now_ns: u64) {
+        let allowed = match self.net.connections[place].talk.http2() {
+            Some(http2) => http2.allowed(),
+            None => 1,
+        };
+        for slot in self.net.slots_of(place).take(allowed) {
+            self.flow.connected(slot, now_ns);
+        }
+    }
+
     /// The connection broke, or what came on it is no HTTP.
     pub(super) fn broken(&mut self, place: usize, now_ns: u64, cause: Cause) {
-        if !self.flow.is_busy(place) {
-            return self.disconnect(place, now_ns, cause);
+        let mut was_busy = false;
+        for slot in self.net.slots_of(place) {
+            if self.flow.is_busy(slot) {
+                was_busy = true;
+                self.flow.failed(slot, now_ns, cause);
+            } else {
+                self.flow.disconnected(slot);
+            }
         }
-        self.flow.failed(place, now_ns, cause);
-        self.reopen(place, now_ns);
+        match was_busy {
+            true => self.reopen(place, now_ns),
+            false => self.lost(place, now_ns, cause),
+        }
     }
 
     /// An idle connection has ended.
@@ -190,24 +317,36 @@ impl Worker {
     /// Closes a connection that carries no request any more, and opens it again, now or later.
     pub(super) fn reopen(&mut self, place: usize, now_ns: u64) {
         let connection = &mut self.net.connections[place];
-        connection.is_writing = false;
-        self.partial -= usize::from(std::mem::take(&mut connection.is_partial));
+        match &mut connection.talk {
+            Talk::Http1(http1) => self.partial -= usize::from(http1.end()),
+            Talk::Http2(http2) => *http2 = None,
+        }
         connection.link.close(now_ns);
         self.retry_if_due(place, now_ns);
     }
 
-    /// A request was not answered in time: its connection is of no further use.
+    /// A request was not answered in time.
     pub(super) fn give_up(&mut self, slot: usize, now_ns: u64) {
-        self.reopen(slot, now_ns);
+        if self.net.connections[self.net.connection_of(slot).0].talk.is_http2() {
+            self.give_up_http2(slot, now_ns);
+        } else {
+            // The answer may yet come, and would pass for that to the next request.
+            self.reopen(slot, now_ns);
+        }
     }
 
     /// Gives attempts up that last too long, and makes those that are due.
     pub(super) fn mend_connections(&mut self, now_ns: u64) {
         for place in 0..self.net.connections.len() {
-            if self.net.connections[place].link.is_given_up(now_ns) {
-                self.net.connections[place].link.attempt_failed(now_ns);
+            let connection = &mut self.net.connections[place];
+            if connection.link.is_given_up(now_ns) {
+                connection.link.attempt_failed(now_ns);
                 self.net.opening -= 1;
                 self.flow.connection_error(now_ns, Cause::Connect);
+            } else if connection.talk.http2().is_some_and(|http2| http2.is_overdue(now_ns)) {
+                let said = "HTTP/2: no SETTINGS from the server within 5 s".to_owned();
+                let cause = self.net.reject(place, now_ns, Cause::Http2, Some(said));
+                self.flow.connection_error(now_ns, cause);
             }
             self.retry_if_due(place, now_ns);
         }

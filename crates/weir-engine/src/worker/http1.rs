@@ -3,63 +3,95 @@
 use weir_io::mono_ns;
 
 use super::{Taken, Worker};
-use crate::books::{Cause, is_unexpected};
-use crate::exchange::{Answer, Fed};
+use crate::books::Cause;
+use crate::exchange::{Answer, Exchange, Fed, Judged};
 use crate::flow::{Answered, Start};
+use crate::request::Place;
+
+/// What HTTP/1.1 keeps of a connection.
+#[derive(Debug)]
+pub(super) struct Http1 {
+    exchange: Exchange,
+    /// The arrival whose request is in flight, or was last.
+    index: u64,
+    /// Which request of the mix it is.
+    request: u32,
+    /// How much of it was written.
+    written: usize,
+    /// Whether some of it is still to be written.
+    is_writing: bool,
+    /// Whether a part of the response has come.
+    is_partial: bool,
+}
+
+impl Http1 {
+    pub(super) fn new() -> Self {
+        let exchange = Exchange::new();
+        Self { exchange, index: 0, request: 0, written: 0, is_writing: false, is_partial: false }
+    }
+
+    /// The connection has ended; whether a part of a response had come.
+    pub(super) fn end(&mut self) -> bool {
+        self.is_writing = false;
+        std::mem::take(&mut self.is_partial)
+    }
+}
 
 impl Worker {
     #[inline]
     pub(super) fn send_http1(&mut self, start: Start) {
-        let connection = &mut self.net.connections[start.slot];
-        connection.exchange.begin(self.requests.of(start.index).response_to);
-        connection.index = start.index;
-        connection.written = 0;
-        connection.is_writing = true;
-        connection.requests += 1;
+        let request = self.requests.choose(start.index);
+        let (_, http1) = self.net.http1(start.slot);
+        http1.exchange.begin(self.requests.response_to(request));
+        http1.index = start.index;
+        http1.request = request;
+        http1.written = 0;
+        http1.is_writing = true;
+        self.net.connections[start.slot].requests += 1;
         self.write_on_http1(start.slot);
     }
 
     /// Writes what is left of a connection's request.
     #[inline]
     pub(super) fn write_on_http1(&mut self, place: usize) {
-        let connection = &mut self.net.connections[place];
-        if !connection.is_writing {
+        let domain = self.net.domain_of(place);
+        let requests_max = self.net.requests_max;
+        let close = self.net.connections[place].requests >= requests_max;
+        let (link, http1) = self.net.http1(place);
+        if !http1.is_writing {
             return;
         }
-        let bytes = &self.requests.of(connection.index).bytes;
-        while connection.written < bytes.len() {
-            match connection.link.write(&bytes[connection.written..]) {
+        let at = Place { index: http1.index, domain, close };
+        let bytes = self.requests.http1(http1.request, &at, &mut self.scratch);
+        while http1.written < bytes.len() {
+            match link.write(&bytes[http1.written..]) {
                 Ok(0) => return,
                 Ok(written) => {
-                    if connection.written == 0 {
+                    if http1.written == 0 {
                         self.flow.sent(place);
                     }
-                    connection.written += written;
+                    http1.written += written;
                     self.flow.wrote(written);
                 }
-                Err(cause) if connection.written == 0 => {
+                Err(cause) if http1.written == 0 => {
                     // The connection had died unseen before anything was sent on it.
                     self.flow.not_sent(place);
                     return self.lost(place, mono_ns(), cause);
                 }
                 Err(cause) => {
                     // Perhaps the peer answered before it broke off: reading will tell.
-                    connection.is_writing = false;
-                    connection.link.stop_writing(cause);
+                    http1.is_writing = false;
+                    link.stop_writing(cause);
                     return self.again.push(place);
                 }
             }
         }
-        connection.is_writing = false;
+        http1.is_writing = false;
     }
 
     /// Takes bytes that were read on a connection.
     #[inline]
-    pub(super) fn take(&mut self, place: usize, bytes: usize, stamp_ns: Option<u64>) -> Taken {
-        if bytes == 0 {
-            return Taken::More;
-        }
-        self.flow.read(bytes);
+    pub(super) fn take_http1(&mut self, place: usize, bytes: usize, stamp_ns: Option<u64>) -> Taken {
         if !self.flow.is_busy(place) {
             // Nobody asked for anything.
             let now_ns = mono_ns();
@@ -68,22 +100,24 @@ impl Worker {
             self.reopen(place, now_ns);
             return Taken::Down;
         }
+        let requests_max = self.net.requests_max;
+        let input = &self.net.buffers.plain[..bytes];
         let connection = &mut self.net.connections[place];
-        match connection.exchange.feed(&self.net.buffers.plain[..bytes]) {
+        let is_last = connection.requests >= requests_max;
+        let http1 = connection.talk.http1();
+        let checks = self.requests.checks(http1.request);
+        match http1.exchange.feed(input, checks) {
             Ok(Fed::More) => {
-                self.partial += usize::from(!std::mem::replace(&mut connection.is_partial, true));
+                self.partial += usize::from(!std::mem::replace(&mut http1.is_partial, true));
                 Taken::More
             }
             Ok(Fed::Whole(answer, used)) => {
                 let now_ns = mono_ns();
                 // After an answer to half a request, or with bytes nobody asked for, nothing else can follow.
-                let is_reusable = answer.reusable
-                    && used == bytes
-                    && !connection.is_writing
-                    && connection.requests < self.net.requests_max;
-                self.partial -= usize::from(std::mem::take(&mut connection.is_partial));
+                let is_reusable = answer.reusable && used == bytes && !http1.is_writing && !is_last;
+                self.partial -= usize::from(std::mem::take(&mut http1.is_partial));
                 let came_ns = self.came_ns(stamp_ns, now_ns);
-                self.flow.completed(place, now_ns, answered(answer, came_ns, is_reusable));
+                self.complete_http1(place, answer, now_ns, came_ns, is_reusable);
                 if used < bytes {
                     self.flow.connection_error(now_ns, Cause::Parse);
                 }
@@ -101,19 +135,33 @@ impl Worker {
     }
 
     /// The peer has closed.
-    pub(super) fn closed(&mut self, place: usize, now_ns: u64) {
+    pub(super) fn closed_http1(&mut self, place: usize, now_ns: u64) {
         if !self.flow.is_busy(place) {
             return self.disconnect(place, now_ns, Cause::Closed);
         }
-        let connection = &mut self.net.connections[place];
-        match connection.exchange.close() {
-            Ok(answer) => self.flow.completed(place, now_ns, answered(answer, now_ns, false)),
-            Err(cause) => self.flow.failed(place, now_ns, connection.link.cause_of_end(cause)),
+        let (link, http1) = self.net.http1(place);
+        match http1.exchange.close() {
+            Ok(answer) => self.complete_http1(place, answer, now_ns, now_ns, false),
+            Err(cause) => {
+                let cause = link.cause_of_end(cause);
+                self.flow.failed(place, now_ns, cause);
+            }
         }
         self.reopen(place, now_ns);
     }
-}
 
-fn answered(answer: Answer, came_ns: u64, is_reusable: bool) -> Answered {
-    Answered { status: answer.status, is_unexpected: is_unexpected(answer.status), came_ns, is_reusable }
+    #[inline]
+    fn complete_http1(&mut self, place: usize, answer: Answer, now_ns: u64, came_ns: u64, is_reusable: bool) {
+        let http1 = self.net.connections[place].talk.http1();
+        let judged = http1.exchange.judge(answer.status, self.requests.checks(http1.request));
+        if let Judged::Unexpected(Some(failed)) = judged {
+            self.net.said.add(Some(failed.to_string()));
+        }
+        let is_unexpected = judged != Judged::Expected;
+        self.flow.completed(
+            place,
+            now_ns,
+            Answered { status: answer.status, is_unexpected, came_ns, is_reusable },
+        );
+    }
 }

@@ -22,6 +22,7 @@ pub(crate) struct WorkerReport {
     pub(crate) runqueue_ns: Option<u64>,
     pub(crate) said: Said,
     pub(crate) tls: TlsBooks,
+    pub(crate) http2: super::Http2Books,
 }
 
 /// What was said of failures, each with its count.

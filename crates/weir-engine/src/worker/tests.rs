@@ -6,7 +6,7 @@ use weir_io::{WorkerOptions, spawn_thread};
 
 use super::*;
 use crate::source::Source;
-use crate::spec::RequestSpec;
+use crate::spec::{LoadSpec, RequestSpec};
 use crate::timeline::Timeline;
 
 #[test]
@@ -21,7 +21,8 @@ fn what_was_said_before_the_first_request_is_no_answer() {
         connections: 1,
         protocol: ProtocolSpec::Http1,
         dialing: Dialing { addresses, tls: None, is_stamped: false },
-        requests: RequestSource::new(1, &[get]),
+        requests: RequestSource::new(&LoadSpec { requests: vec![get], ..LoadSpec::default() }).unwrap(),
+        domains: 0,
         requests_per_connection: None,
         early_end_ns: Arc::default(),
         timeout_ns: 10_000_000_000,

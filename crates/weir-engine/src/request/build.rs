@@ -1,0 +1,357 @@
+//! Rendering before the clock starts: requests laid one behind the other into one piece of memory.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use weir_http::{ResponseTo, append_content_length};
+
+use super::checks::Checks;
+use super::choice::Choice;
+use super::lines::Lines;
+use super::route::Routes;
+use super::template::{Piece, Position, parse};
+use super::values::{Part, Values};
+use super::{CLOSE, Entry, Shared};
+use crate::EngineError;
+use crate::spec::{Body, ChecksSpec, LoadSpec, REQUESTS_MAX, RequestSpec, TOKEN_FIELD, invalid};
+
+/// Most bytes of all requests together as they are kept.
+const REQUESTS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Up to this size of all requests, their variants that close the connection are rendered too; beyond it they are
+/// put together when they are sent.
+const CLOSING_BYTES_MAX: usize = 1024 * 1024;
+/// Most files to pick from.
+const PICK_FILES_MAX: usize = 16;
+/// The number of checks where there are none.
+pub(super) const NO_CHECKS: u32 = u32::MAX;
+
+/// Takes requests one by one.
+pub(super) struct Builder {
+    bytes: Vec<u8>,
+    parts: Vec<Part>,
+    entries: Vec<Entry>,
+    weights: Vec<f64>,
+    values: Values,
+    ranges: HashMap<(u64, u64), u32>,
+    lists: HashMap<String, u32>,
+    /// By list: which positions its lines are known to fit.
+    fits: Vec<Vec<Position>>,
+    checks: Vec<Checks>,
+    checks_by_spec: HashMap<ChecksSpec, u32>,
+    routes: Routes,
+    /// By a hash of what is sent: the first static request of a file that sends it. Two that share a hash and differ
+    /// are both kept.
+    merged: HashMap<u64, u32>,
+    hasher: RandomState,
+    /// Of the request that is being laid down.
+    draft: Draft,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Draft {
+    /// Where in `bytes` the literal begins that no part has taken yet.
+    literal_start: usize,
+    occurrences: u32,
+    /// Whether there is anything to render anew.
+    is_template: bool,
+}
+
+impl Builder {
+    pub(super) fn new(spec: &LoadSpec) -> Self {
+        let mut values = Values { seed: spec.seed, ..Values::default() };
+        spec.domains.iter().for_each(|domain| values.domains.push(domain.as_bytes()));
+        spec.tokens.iter().for_each(|token| values.tokens.push(token.as_bytes()));
+        Self {
+            bytes: Vec::new(),
+            parts: Vec::new(),
+            entries: Vec::new(),
+            weights: Vec::new(),
+            values,
+            ranges: HashMap::new(),
+            lists: HashMap::new(),
+            fits: Vec::new(),
+            checks: Vec::new(),
+            checks_by_spec: HashMap::new(),
+            routes: Routes::default(),
+            merged: HashMap::new(),
+            hasher: RandomState::new(),
+            draft: Draft::default(),
+        }
+    }
+
+    /// Lays a valid request down.
+    pub(super) fn push(&mut self, spec: &RequestSpec) -> Result<(), EngineError> {
+        self.check_size(spec)?;
+        let (bytes_start, parts_start) = (self.bytes.len(), self.parts.len());
+        self.draft = Draft { literal_start: bytes_start, ..Draft::default() };
+        self.literal(&spec.method);
+        self.literal(" ");
+        self.template(&spec.path, Position::Path)?;
+        self.literal(" HTTP/1.1\r\n");
+        for (name, value) in &spec.headers {
+            self.literal(name);
+            self.literal(": ");
+            self.template(value, Position::Value)?;
+            self.literal("\r\n");
+        }
+        if self.values.tokens.len() > 0 {
+            self.literal(TOKEN_FIELD);
+            self.literal(": Bearer ");
+            self.turn(Part::Token);
+            self.literal("\r\n");
+        }
+        let (head_bytes_end, head_parts_end) = self.body(spec)?;
+        let draft = self.draft;
+        let (start, end, head_end) = if draft.is_template {
+            self.end_literal();
+            (parts_start, self.parts.len(), head_parts_end)
+        } else {
+            self.parts.truncate(parts_start);
+            (bytes_start, self.bytes.len(), head_bytes_end)
+        };
+        let entry = Entry {
+            start: start as u32,
+            end: end as u32,
+            head_end: head_end as u32,
+            checks: self.checks(&spec.checks),
+            route: self.routes.number(spec),
+            is_static: !draft.is_template,
+            says_close: says_close(spec),
+            response_to: if spec.method == "HEAD" { ResponseTo::Head } else { ResponseTo::Other },
+        };
+        self.entries.push(entry);
+        self.weights.push(spec.weight);
+        Ok(())
+    }
+
+    /// Lays a valid request down, or gives its weight to an earlier one that is the same in all but that.
+    pub(super) fn push_or_merge(&mut self, spec: &RequestSpec) -> Result<(), EngineError> {
+        let (request, bytes_start) = (self.entries.len(), self.bytes.len());
+        if request == REQUESTS_MAX {
+            return invalid("requests", format!("at most {REQUESTS_MAX}"));
+        }
+        self.push(spec)?;
+        if !self.entries[request].is_static {
+            return Ok(());
+        }
+        let hash = self.hasher.hash_one(self.identity(request));
+        let first = *self.merged.entry(hash).or_insert(request as u32) as usize;
+        if first != request && self.identity(first) == self.identity(request) {
+            self.weights[first] += spec.weight;
+            self.weights.pop();
+            self.entries.pop();
+            self.bytes.truncate(bytes_start);
+        }
+        Ok(())
+    }
+
+    /// All of a static request but its weight.
+    fn identity(&self, request: usize) -> (&[u8], u32, u16) {
+        let entry = &self.entries[request];
+        (&self.bytes[entry.start as usize..entry.end as usize], entry.checks, entry.route)
+    }
+
+    /// The end of it, when at least one request was laid down.
+    pub(super) fn finish(mut self, is_https: bool) -> Shared {
+        let closing = self.closing();
+        self.bytes.shrink_to_fit();
+        self.parts.shrink_to_fit();
+        self.entries.shrink_to_fit();
+        Shared {
+            choice: Choice::new(self.values.seed, &self.weights),
+            entries: self.entries,
+            bytes: self.bytes,
+            closing,
+            parts: self.parts,
+            values: self.values,
+            routes: self.routes.into_names(),
+            checks: self.checks,
+            is_https,
+        }
+    }
+
+    /// Renders the variants that close the connection, where they are not too large; gives where each is.
+    fn closing(&mut self) -> Vec<(u32, u32)> {
+        if self.bytes.len() > CLOSING_BYTES_MAX || self.entries.iter().all(|entry| !entry.is_static) {
+            return Vec::new();
+        }
+        let mut closing = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            let start = self.bytes.len();
+            if entry.is_static {
+                self.bytes.extend_from_within(entry.start as usize..entry.head_end as usize);
+                self.bytes.extend_from_slice(if entry.says_close { b"" } else { CLOSE });
+                self.bytes.extend_from_within(entry.head_end as usize..entry.end as usize);
+            }
+            closing.push((start as u32, self.bytes.len() as u32));
+        }
+        closing
+    }
+
+    /// Lays down the end of the head and the body; gives where the head's fields end, among bytes and parts.
+    fn body(&mut self, spec: &RequestSpec) -> Result<(usize, usize), EngineError> {
+        let (pieces, decoded) = match &spec.body {
+            Body::Text(text) => (pieces(text, Position::Body)?, Vec::new()),
+            Body::Base64(text) => (Vec::new(), STANDARD.decode(text).map_err(|error| not_base64(&error))?),
+        };
+        let known_bytes = match pieces.as_slice() {
+            [] => Some(decoded.len()),
+            [Piece::Literal(text)] => Some(text.len()),
+            _ => None,
+        };
+        match known_bytes {
+            Some(0) if !wants_length(&spec.method) => {}
+            Some(bytes) => append_content_length(&mut self.bytes, bytes as u64),
+            None => {
+                self.literal("Content-Length: ");
+                self.placeholder(Part::BodyBytes);
+                self.literal("\r\n");
+            }
+        }
+        self.end_literal();
+        let head_end = (self.bytes.len(), self.parts.len());
+        self.literal("\r\n");
+        // So that the body is what follows one part.
+        self.end_literal();
+        self.bytes.extend_from_slice(&decoded);
+        pieces.into_iter().try_for_each(|piece| self.piece(piece, Position::Body))?;
+        Ok(head_end)
+    }
+
+    fn literal(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    fn end_literal(&mut self) {
+        let (start, end) = (self.draft.literal_start, self.bytes.len());
+        if start < end {
+            self.parts.push(Part::Literal { start: start as u32, bytes: (end - start) as u32 });
+        }
+        self.draft.literal_start = end;
+    }
+
+    fn placeholder(&mut self, part: Part) {
+        self.end_literal();
+        self.parts.push(part);
+        self.draft.is_template = true;
+    }
+
+    /// A domain or a token: of a single one it is known which it will be.
+    fn turn(&mut self, part: Part) {
+        let lines = if part == Part::Domain { &self.values.domains } else { &self.values.tokens };
+        match lines.len() {
+            1 => self.bytes.extend_from_slice(lines.line(0)),
+            _ => self.placeholder(part),
+        }
+    }
+
+    fn template(&mut self, text: &str, position: Position) -> Result<(), EngineError> {
+        pieces(text, position)?.into_iter().try_for_each(|piece| self.piece(piece, position))
+    }
+
+    fn piece(&mut self, piece: Piece<'_>, position: Position) -> Result<(), EngineError> {
+        let occurrence = self.draft.occurrences;
+        match piece {
+            Piece::Literal(text) => {
+                self.literal(text);
+                return Ok(());
+            }
+            Piece::Seq => self.placeholder(Part::Seq),
+            Piece::Domain => self.turn(Part::Domain),
+            Piece::Uuid => self.placeholder(Part::Uuid { occurrence }),
+            Piece::Integer { low, high } => {
+                let next = self.ranges.len() as u32;
+                let range = *self.ranges.entry((low, high)).or_insert(next);
+                if range == next {
+                    self.values.ranges.push((low, high));
+                }
+                self.placeholder(Part::Integer { range, occurrence });
+            }
+            Piece::Pick(file) => {
+                let list = self.list(file, position)?;
+                self.placeholder(Part::Pick { list, occurrence });
+            }
+        }
+        self.draft.occurrences += 1;
+        Ok(())
+    }
+
+    /// The number of the list of a file's lines, which all may stand at this position.
+    fn list(&mut self, file: &str, position: Position) -> Result<u32, EngineError> {
+        let wrong = |what: &str| invalid(position.field(), format!("`{{pick:{file}}}`: {file} {what}"));
+        let list = match self.lists.get(file) {
+            Some(&list) => list,
+            None if self.lists.len() == PICK_FILES_MAX => {
+                return wrong(&format!("is one file more than the {PICK_FILES_MAX} that can be picked from"));
+            }
+            None => {
+                let lines = match Lines::of_file(file) {
+                    Ok(lines) => lines,
+                    Err(what) => return wrong(&what),
+                };
+                let list = self.lists.len() as u32;
+                self.lists.insert(file.to_owned(), list);
+                self.values.lists.push(lines);
+                self.fits.push(Vec::new());
+                list
+            }
+        };
+        if !self.fits[list as usize].contains(&position) {
+            if let Some((number, fault)) = self.values.lists[list as usize].fault(position) {
+                return wrong(&format!("has {fault} in line {} of those that are not empty", number + 1));
+            }
+            self.fits[list as usize].push(position);
+        }
+        Ok(list)
+    }
+
+    /// The number of these checks; the same are kept once.
+    fn checks(&mut self, spec: &ChecksSpec) -> u32 {
+        if let Some(&number) = self.checks_by_spec.get(spec) {
+            return number;
+        }
+        let number = match Checks::new(spec) {
+            None => NO_CHECKS,
+            Some(checks) => {
+                self.checks.push(checks);
+                self.checks.len() as u32 - 1
+            }
+        };
+        self.checks_by_spec.insert(spec.clone(), number);
+        number
+    }
+
+    /// Refuses what would not fit, so that 32 bits are enough for places.
+    fn check_size(&self, spec: &RequestSpec) -> Result<(), EngineError> {
+        let (Body::Text(body) | Body::Base64(body)) = &spec.body;
+        let fields: usize = spec.headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+        let token_bytes = if self.values.tokens.len() == 1 { self.values.tokens.line(0).len() } else { 0 };
+        let added = spec.method.len() + spec.path.len() + fields + body.len() + token_bytes + 128;
+        if self.bytes.len() as u64 + added as u64 > REQUESTS_BYTES_MAX {
+            let message = format!("all together have more than {} MiB", REQUESTS_BYTES_MAX >> 20);
+            return invalid("requests", message);
+        }
+        Ok(())
+    }
+}
+
+fn pieces(text: &str, position: Position) -> Result<Vec<Piece<'_>>, EngineError> {
+    parse(text, position).or_else(|message| invalid(position.field(), message))
+}
+
+fn not_base64(error: &base64::DecodeError) -> EngineError {
+    EngineError::Invalid { field: "body", message: format!("is no base64: {error}") }
+}
+
+/// Methods that are expected to have a body say so even when it is empty (RFC 9110, 8.6).
+fn wants_length(method: &str) -> bool {
+    matches!(method, "POST" | "PUT" | "PATCH")
+}
+
+fn says_close(spec: &RequestSpec) -> bool {
+    spec.headers.iter().any(|(name, value)| {
+        name.eq_ignore_ascii_case("connection") && weir_http::list_contains(value.as_bytes(), "close")
+    })
+}

@@ -1,0 +1,271 @@
+//! Checks on answers, judged while the answers come in.
+
+use std::fmt;
+
+use super::search::TextSearch;
+use crate::spec::ChecksSpec;
+
+/// Most fields that the checks of one request can ask for: one bit each remembers whether it was seen.
+pub(crate) const CHECKED_FIELDS_MAX: usize = 64;
+/// Most characters of an expected text that stand in the report of a failure.
+const SHOWN_MAX: usize = 60;
+
+/// What an answer must be, prepared.
+#[derive(Clone, Debug)]
+pub(crate) struct Checks {
+    status: Vec<StatusPattern>,
+    status_failed: String,
+    fields: Vec<FieldCheck>,
+    body_bytes: Option<(u64, String)>,
+    body_contains: Option<(TextSearch, String)>,
+}
+
+/// What was seen of an answer so far. It holds no bytes of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CheckState {
+    /// Bit n is set when the nth field was there as it must be.
+    fields_seen: u64,
+    /// How much of the text that the body must contain its last bytes are.
+    matched: usize,
+}
+
+/// The first check that failed. Its text tells what was expected and never what came, so that there are no more
+/// texts than checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CheckFailed<'a>(&'a str);
+
+/// Statuses that are right: one, or a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatusPattern {
+    Code(u16),
+    Class(u16),
+}
+
+#[derive(Clone, Debug)]
+struct FieldCheck {
+    name: String,
+    contains: Option<memchr::memmem::Finder<'static>>,
+    failed: String,
+}
+
+/// Whether a status is unexpected where nothing is checked.
+#[inline]
+pub(crate) fn default_is_unexpected(status: u16) -> bool {
+    status >= 400
+}
+
+impl Checks {
+    /// Prepares valid checks; `None` where nothing is to be checked.
+    pub(crate) fn new(spec: &ChecksSpec) -> Option<Self> {
+        if *spec == ChecksSpec::default() {
+            return None;
+        }
+        let status_failed = match spec.status.as_slice() {
+            [] => "status is 400 or more".into(),
+            [.., _] => format!("status is not {}", shown(&spec.status.join(" or "))),
+        };
+        let fields = spec.headers.iter().map(|(name, text)| FieldCheck {
+            name: name.clone(),
+            contains: (!text.is_empty()).then(|| memchr::memmem::Finder::new(text).into_owned()),
+            failed: match text.as_str() {
+                "" => format!("there is no field {}", shown(name)),
+                _ => format!("no field {} contains `{}`", shown(name), shown(text)),
+            },
+        });
+        let body_contains = spec.body_contains.as_deref().filter(|text| !text.is_empty());
+        Some(Self {
+            status: spec.status.iter().filter_map(|text| StatusPattern::parse(text)).collect(),
+            status_failed,
+            fields: fields.collect(),
+            body_bytes: spec.body_bytes.map(|bytes| (bytes, format!("body_bytes is not {bytes}"))),
+            body_contains: body_contains
+                .map(|text| (TextSearch::new(text), format!("body does not contain `{}`", shown(text)))),
+        })
+    }
+
+    /// Whether [`CheckState::field`] wants to hear of the answer's fields.
+    #[inline]
+    pub(crate) fn wants_fields(&self) -> bool {
+        !self.fields.is_empty()
+    }
+
+    /// Whether [`CheckState::body`] wants to hear of the body's bytes; their number is enough for the rest.
+    #[inline]
+    pub(crate) fn wants_body(&self) -> bool {
+        self.body_contains.is_some()
+    }
+}
+
+impl CheckState {
+    /// Takes a field of the answer's head.
+    pub(crate) fn field(&mut self, checks: &Checks, name: &[u8], value: &[u8]) {
+        for (bit, check) in checks.fields.iter().enumerate() {
+            let is_there = name.eq_ignore_ascii_case(check.name.as_bytes())
+                && check.contains.as_ref().is_none_or(|text| text.find(value).is_some());
+            self.fields_seen |= u64::from(is_there) << bit;
+        }
+    }
+
+    /// Takes the next bytes of the answer's body, without its framing.
+    pub(crate) fn body(&mut self, checks: &Checks, bytes: &[u8]) {
+        if let Some((search, _)) = &checks.body_contains {
+            self.matched = search.feed(self.matched, bytes);
+        }
+    }
+
+    /// Judges a whole answer, and is ready for the next one.
+    ///
+    /// # Errors
+    /// With the first check that failed.
+    pub(crate) fn finish<'a>(
+        &mut self,
+        checks: &'a Checks,
+        status: u16,
+        body_bytes: u64,
+    ) -> Result<(), CheckFailed<'a>> {
+        let Self { fields_seen, matched } = std::mem::take(self);
+        let is_right = match checks.status.as_slice() {
+            [] => !default_is_unexpected(status),
+            patterns => patterns.iter().any(|pattern| pattern.fits(status)),
+        };
+        if !is_right {
+            return Err(CheckFailed(&checks.status_failed));
+        }
+        // The number of ones at the end is that of the first field that was not seen.
+        if let Some(check) = checks.fields.get(fields_seen.trailing_ones() as usize) {
+            return Err(CheckFailed(&check.failed));
+        }
+        match (&checks.body_bytes, &checks.body_contains) {
+            (Some((expected, failed)), _) if *expected != body_bytes => Err(CheckFailed(failed)),
+            (_, Some((search, failed))) if !search.is_found(matched) => Err(CheckFailed(failed)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for CheckFailed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "check: {}", self.0)
+    }
+}
+
+impl StatusPattern {
+    /// `204` or `2xx`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let [first @ b'1'..=b'9', rest @ ..] = text.as_bytes() else { return None };
+        match rest {
+            [b'x' | b'X', b'x' | b'X'] => Some(Self::Class(u16::from(first - b'0'))),
+            [b'0'..=b'9', b'0'..=b'9'] => text.parse().ok().map(Self::Code),
+            _ => None,
+        }
+    }
+
+    fn fits(self, status: u16) -> bool {
+        match self {
+            Self::Code(code) => code == status,
+            Self::Class(class) => class == status / 100,
+        }
+    }
+}
+
+/// A text as it stands in reports: not long, and on one line.
+fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN_MAX).is_some() {
+        shown.push_str("...");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(status: &[&str], headers: &[(&str, &str)], bytes: Option<u64>, text: Option<&str>) -> ChecksSpec {
+        ChecksSpec {
+            status: status.iter().map(|&text| text.into()).collect(),
+            headers: headers.iter().map(|&(name, text)| (name.into(), text.into())).collect(),
+            body_bytes: bytes,
+            body_contains: text.map(str::to_owned),
+        }
+    }
+
+    /// Judges an answer with two fields and this body, which comes in one piece and byte by byte.
+    #[track_caller]
+    fn check(spec: &ChecksSpec, status: u16, body: &str, expected: Result<(), &str>) {
+        let checks = Checks::new(spec).unwrap();
+        let mut state = CheckState::default();
+        for piece_bytes in [body.len().max(1), 1] {
+            if checks.wants_fields() {
+                state.field(&checks, b"content-type", b"text/html; charset=utf-8");
+                state.field(&checks, b"X-Two", b"2");
+            }
+            if checks.wants_body() {
+                body.as_bytes().chunks(piece_bytes).for_each(|piece| state.body(&checks, piece));
+            }
+            let judged =
+                state.finish(&checks, status, body.len() as u64).map_err(|failed| failed.to_string());
+            assert_eq!(judged, expected.map_err(str::to_owned));
+        }
+    }
+
+    #[test]
+    fn statuses() {
+        check(&spec(&["200"], &[], None, None), 200, "", Ok(()));
+        check(&spec(&["200"], &[], None, None), 201, "", Err("check: status is not 200"));
+        check(&spec(&["2xx", "404"], &[], None, None), 204, "", Ok(()));
+        check(&spec(&["2xx", "404"], &[], None, None), 404, "", Ok(()));
+        check(&spec(&["2xx", "404"], &[], None, None), 302, "", Err("check: status is not 2xx or 404"));
+        let of_body = spec(&[], &[], Some(0), None);
+        check(&of_body, 399, "", Ok(()));
+        check(&of_body, 400, "", Err("check: status is 400 or more"));
+        assert!(!default_is_unexpected(399) && default_is_unexpected(400));
+        for (text, pattern) in [
+            ("204", Some(StatusPattern::Code(204))),
+            ("5XX", Some(StatusPattern::Class(5))),
+            ("2x", None),
+            ("0xx", None),
+            ("20x", None),
+            ("2000", None),
+            ("", None),
+        ] {
+            assert_eq!(StatusPattern::parse(text), pattern, "{text}");
+        }
+    }
+
+    #[test]
+    fn fields_and_bodies() {
+        check(&spec(&[], &[("Content-Type", "html"), ("x-two", "")], None, None), 200, "", Ok(()));
+        let wrong = spec(&[], &[("x-two", "2"), ("Content-Type", "json")], None, None);
+        check(&wrong, 200, "", Err("check: no field Content-Type contains `json`"));
+        check(&spec(&[], &[("X-Three", "")], None, None), 200, "", Err("check: there is no field X-Three"));
+        check(&spec(&[], &[], Some(5), None), 200, "hello", Ok(()));
+        check(&spec(&[], &[], Some(64), None), 200, "hello", Err("check: body_bytes is not 64"));
+        check(&spec(&[], &[], None, Some("ell")), 200, "hello", Ok(()));
+        check(&spec(&[], &[], None, Some("a\nb")), 200, "hello", Err("check: body does not contain `a\\nb`"));
+        check(&spec(&["500"], &[], None, Some("oo")), 500, "boom", Ok(()));
+    }
+
+    #[test]
+    fn an_answer_leaves_nothing_behind_for_the_next() {
+        let checks = Checks::new(&spec(&[], &[("a", "")], None, Some("xy"))).unwrap();
+        let mut state = CheckState::default();
+        state.field(&checks, b"a", b"");
+        state.body(&checks, b"xy");
+        assert_eq!(state.finish(&checks, 200, 2), Ok(()));
+        state.body(&checks, b"x");
+        assert!(state.finish(&checks, 200, 1).is_err());
+        state.field(&checks, b"A", b"");
+        state.body(&checks, b"y");
+        assert!(state.finish(&checks, 200, 1).is_err());
+    }
+
+    #[test]
+    fn nothing_to_check_is_nothing_and_reports_are_short() {
+        assert!(Checks::new(&ChecksSpec::default()).is_none());
+        let long = "x".repeat(10_000);
+        let checks = Checks::new(&spec(&[], &[], None, Some(&long))).unwrap();
+        let text = CheckState::default().finish(&checks, 200, 0).unwrap_err().to_string();
+        assert_eq!(text, format!("check: body does not contain `{}...`", "x".repeat(SHOWN_MAX)));
+    }
+}

@@ -1,0 +1,157 @@
+//! Requests as HTTP/2 sends them: fields in place of a head (RFC 9113, 8.2 and 8.3.1).
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderName, HeaderValue, Method};
+use weir_http::{is_hop_by_hop, list_contains};
+
+/// What stands before every request's text, so that pseudo-fields are places in the same bytes as all others.
+const PREFIX: &[u8] = b":method:scheme:authority:pathhttps";
+const METHOD: Range<u32> = 0..7;
+const SCHEME: Range<u32> = 7..14;
+const AUTHORITY: Range<u32> = 14..24;
+const PATH: Range<u32> = 24..29;
+const HTTPS: Range<u32> = 29..34;
+const HTTP: Range<u32> = 29..33;
+
+/// A request for HTTP/2. It is filled anew for each request, and allocates nothing once it has grown.
+#[derive(Debug, Default)]
+pub(crate) struct Http2Request {
+    /// [`PREFIX`], then the request as HTTP/1.1 would send it, with names in lower case.
+    bytes: Vec<u8>,
+    fields: Vec<(Range<u32>, Range<u32>)>,
+    body_start: usize,
+    key: Option<u32>,
+}
+
+impl Http2Request {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names and values of the fields: pseudo-fields first, names in lower case.
+    #[inline]
+    pub(crate) fn fields(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
+        self.fields.iter().map(|(name, value)| (self.at(name), self.at(value)))
+    }
+
+    /// The body; empty where there is none.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.bytes[self.body_start..]
+    }
+
+    /// The number of the request where it is the same each time, so that what is made of it can be kept.
+    pub(crate) fn key(&self) -> Option<u32> {
+        self.key
+    }
+
+    /// The same as the `http` crate has it, with the body. What is rendered was checked, so nothing of it is refused.
+    pub(crate) fn to_http(&self) -> (http::Request<()>, Bytes) {
+        let mut request = http::Request::new(());
+        let mut uri = http::uri::Parts::default();
+        for (name, value) in self.fields() {
+            match name {
+                b":method" => *request.method_mut() = Method::from_bytes(value).unwrap_or_default(),
+                b":scheme" => uri.scheme = Scheme::try_from(value).ok(),
+                b":authority" => uri.authority = Authority::try_from(value).ok(),
+                b":path" => uri.path_and_query = PathAndQuery::try_from(value).ok(),
+                name => {
+                    if let (Ok(name), Ok(value)) =
+                        (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+                    {
+                        request.headers_mut().append(name, value);
+                    }
+                }
+            }
+        }
+        *request.version_mut() = http::Version::HTTP_2;
+        // A URI wants all three; without a Host there is no authority, and then the path alone.
+        if uri.authority.is_none() {
+            uri.scheme = None;
+        }
+        *request.uri_mut() = http::Uri::from_parts(uri).unwrap_or_default();
+        (request, Bytes::copy_from_slice(self.body()))
+    }
+
+    fn at(&self, place: &Range<u32>) -> &[u8] {
+        &self.bytes[place.start as usize..place.end as usize]
+    }
+
+    /// Fills it with what `append` renders as HTTP/1.1, which is known to be well-formed.
+    pub(super) fn fill(&mut self, is_https: bool, key: Option<u32>, append: impl FnOnce(&mut Vec<u8>)) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(PREFIX);
+        append(&mut self.bytes);
+        self.key = key;
+        self.fields.clear();
+        let start = PREFIX.len();
+        let method_end = start + find(b' ', &self.bytes[start..]);
+        let path_start = method_end + 1;
+        let path_end = path_start + find(b' ', &self.bytes[path_start..]);
+        self.fields.push((METHOD, range(start, method_end)));
+        self.fields.push((SCHEME, if is_https { HTTPS } else { HTTP }));
+        // Where there is a Host, its value takes the place of this one; where there is none, this goes.
+        self.fields.push((AUTHORITY, 0..0));
+        self.fields.push((PATH, range(path_start, path_end)));
+        let fields_start = path_end + b" HTTP/1.1\r\n".len();
+        self.split_fields(fields_start);
+        if self.fields[2].1.is_empty() {
+            self.fields.remove(2);
+        }
+    }
+
+    /// Takes the lines of the head apart, from `at` on.
+    fn split_fields(&mut self, mut at: usize) {
+        let mut connection = None;
+        while self.bytes[at] != b'\r' {
+            let name_end = at + find(b':', &self.bytes[at..]);
+            let line_end = name_end + find(b'\r', &self.bytes[name_end..]);
+            self.bytes[at..name_end].make_ascii_lowercase();
+            let value = trim(&self.bytes, name_end + 1, line_end);
+            match &self.bytes[at..name_end] {
+                b"host" => self.fields[2].1 = value,
+                b"connection" => connection = Some(value),
+                name if is_of_the_connection(name, self.at(&value)) => {}
+                _ => self.fields.push((range(at, name_end), value)),
+            }
+            at = line_end + 2;
+        }
+        self.body_start = at + 2;
+        if let Some(list) = connection {
+            let bytes = &self.bytes;
+            let at = |place: &Range<u32>| &bytes[place.start as usize..place.end as usize];
+            self.fields.retain(|(name, _)| {
+                !str::from_utf8(at(name)).is_ok_and(|name| list_contains(at(&list), name))
+            });
+        }
+    }
+}
+
+/// Whether HTTP/2 does not know the field: it belongs to one connection, and TE may say `trailers` alone.
+fn is_of_the_connection(name: &[u8], value: &[u8]) -> bool {
+    if name == b"te" {
+        return !value.eq_ignore_ascii_case(b"trailers");
+    }
+    name == b"http2-settings" || str::from_utf8(name).is_ok_and(is_hop_by_hop)
+}
+
+/// The bytes from `start` to `end` without white space around, which HTTP/2 forbids in values.
+fn trim(bytes: &[u8], mut start: usize, mut end: usize) -> Range<u32> {
+    while start < end && matches!(bytes[start], b' ' | b'\t') {
+        start += 1;
+    }
+    while start < end && matches!(bytes[end - 1], b' ' | b'\t') {
+        end -= 1;
+    }
+    range(start, end)
+}
+
+fn range(start: usize, end: usize) -> Range<u32> {
+    start as u32..end as u32
+}
+
+fn find(byte: u8, bytes: &[u8]) -> usize {
+    memchr::memchr(byte, bytes).expect("heads are rendered well-formed")
+}

@@ -1,0 +1,107 @@
+//! Lists of texts in one piece of memory: the lines of a file to pick from, domains, tokens.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use super::template::Position;
+
+/// Most lines of a file to pick from.
+pub(crate) const LINES_MAX: usize = 1_000_000;
+/// Most bytes of such a file.
+pub(crate) const LINES_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Texts, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    bytes: Vec<u8>,
+    /// Where each ends; a file's size is bounded, so 32 bits do.
+    ends: Vec<u32>,
+}
+
+impl Lines {
+    /// The lines of a text, without empty ones.
+    ///
+    /// # Errors
+    /// With what is wrong with the file, without its name.
+    pub(crate) fn of_text(text: &[u8]) -> Result<Self, String> {
+        if text.len() > LINES_BYTES_MAX {
+            return Err(format!("has more than {} MiB", LINES_BYTES_MAX >> 20));
+        }
+        let mut lines = Self::default();
+        for line in text.split(|&byte| byte == b'\n') {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if !line.is_empty() {
+                lines.push(line);
+            }
+        }
+        match lines.len() {
+            0 => Err("has no line that is not empty".into()),
+            1..=LINES_MAX => Ok(lines),
+            _ => Err(format!("has more than {LINES_MAX} lines")),
+        }
+    }
+
+    /// The lines of a file.
+    ///
+    /// # Errors
+    /// As [`Lines::of_text`], or why it cannot be read.
+    pub(crate) fn of_file(path: &str) -> Result<Self, String> {
+        let mut text = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(LINES_BYTES_MAX as u64 + 1).read_to_end(&mut text))
+            .map_err(|error| format!("cannot be read: {error}"))?;
+        Self::of_text(&text)
+    }
+
+    pub(crate) fn push(&mut self, line: &[u8]) {
+        self.bytes.extend_from_slice(line);
+        self.ends.push(u32::try_from(self.bytes.len()).expect("lists are checked to be smaller"));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    #[inline]
+    pub(crate) fn line(&self, number: usize) -> &[u8] {
+        let start = if number == 0 { 0 } else { self.ends[number - 1] as usize };
+        &self.bytes[start..self.ends[number] as usize]
+    }
+
+    /// The first line, by its number among those that are not empty, that may not stand at a position, and why.
+    pub(crate) fn fault(&self, position: Position) -> Option<(usize, &'static str)> {
+        (0..self.len()).find_map(|number| Some((number, position.fault(self.line(number))?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Result<&[&str], &str>) {
+        let lines = Lines::of_text(text.as_bytes());
+        let read = lines.as_ref().map(|lines| {
+            (0..lines.len()).map(|number| str::from_utf8(lines.line(number)).unwrap()).collect::<Vec<_>>()
+        });
+        assert_eq!(read.as_deref().map_err(|error| error.as_str()), expected);
+    }
+
+    #[test]
+    fn files_are_read_line_by_line() {
+        check("a\nb c\n\n\r\nlast", Ok(&["a", "b c", "last"]));
+        check("a\r\nb\r\n", Ok(&["a", "b"]));
+        check("", Err("has no line that is not empty"));
+        check("\n\r\n", Err("has no line that is not empty"));
+        check(&"a\n".repeat(LINES_MAX + 1), Err("has more than 1000000 lines"));
+        let large = vec![b'a'; LINES_BYTES_MAX + 1];
+        assert_eq!(Lines::of_text(&large).err().as_deref(), Some("has more than 64 MiB"));
+    }
+
+    #[test]
+    fn lines_that_would_break_a_request_are_found() {
+        let lines = Lines::of_text(b"good\na b\nc\rd\n").unwrap();
+        assert_eq!(lines.fault(Position::Path), Some((1, "a byte that must be percent-encoded")));
+        assert_eq!(lines.fault(Position::Value), Some((2, "a control character")));
+        assert_eq!(lines.fault(Position::Body), None);
+    }
+}

@@ -1,0 +1,238 @@
+//! Templates: text whose placeholders are filled in anew for every request.
+
+use weir_document::nearest;
+
+/// Where a template stands: what may be there, and what a brace means that begins no placeholder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Position {
+    /// In a path. A brace is no part of a URI, so one that begins no placeholder is a mistake.
+    Path,
+    /// In the value of a header field.
+    Value,
+    /// In a body of text.
+    Body,
+}
+
+/// A piece of a template, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece<'a> {
+    /// Text that stays as it is.
+    Literal(&'a str),
+    /// `{1..50}`: a whole number from `low` to `high`, both included.
+    Integer { low: u64, high: u64 },
+    /// `{seq}`: the arrival's index.
+    Seq,
+    /// `{uuid}`: a UUID of version 4.
+    Uuid,
+    /// `{domain}`: the request's domain.
+    Domain,
+    /// `{pick:FILE}`: a line of this file.
+    Pick(&'a str),
+}
+
+/// All placeholders, as they are written in errors.
+const PLACEHOLDERS: &str = "`{1..50}`, `{domain}`, `{seq}`, `{uuid}` and `{pick:FILE}`";
+/// What a word in braces is compared with, and what is proposed for it.
+const WORDS: [(&str, &str); 5] = [
+    ("1..50", "{1..50}"),
+    ("domain", "{domain}"),
+    ("seq", "{seq}"),
+    ("uuid", "{uuid}"),
+    ("pick", "{pick:FILE}"),
+];
+
+impl Position {
+    /// The field of the specification that stands here.
+    pub(crate) fn field(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Value => "header",
+            Self::Body => "body",
+        }
+    }
+
+    /// What these bytes have that may not be here.
+    pub(crate) fn fault(self, bytes: &[u8]) -> Option<&'static str> {
+        let is_allowed: fn(&u8) -> bool = match self {
+            Self::Path => |byte| byte.is_ascii_graphic() && *byte != b'#',
+            Self::Value => |byte| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f),
+            Self::Body => return None,
+        };
+        let fault =
+            if self == Self::Path { "a byte that must be percent-encoded" } else { "a control character" };
+        (!bytes.iter().all(is_allowed)).then_some(fault)
+    }
+}
+
+/// Takes a template apart. What is no placeholder stays as it is, but for a brace in a path.
+///
+/// # Errors
+/// With a sentence that names the placeholder.
+pub(crate) fn parse(text: &str, position: Position) -> Result<Vec<Piece<'_>>, String> {
+    let mut pieces = Vec::new();
+    let (mut literal_start, mut at) = (0, 0);
+    while let Some(open) = memchr::memchr(b'{', &text.as_bytes()[at..]).map(|found| at + found) {
+        let inside_start = open + 1;
+        // A brace within a placeholder ends the search: so each byte is looked at twice at most.
+        let end =
+            memchr::memchr2(b'{', b'}', &text.as_bytes()[inside_start..]).map(|found| inside_start + found);
+        let inside = match end {
+            Some(end) if text.as_bytes()[end] == b'}' => Some(&text[inside_start..end]),
+            _ => None,
+        };
+        let Some(piece) = inside.map(placeholder).transpose()?.flatten() else {
+            if position == Position::Path {
+                return Err(unknown(inside));
+            }
+            at = inside_start;
+            continue;
+        };
+        if literal_start < open {
+            pieces.push(Piece::Literal(&text[literal_start..open]));
+        }
+        pieces.push(piece);
+        at = inside_start + inside.map_or(0, str::len) + 1;
+        literal_start = at;
+    }
+    if literal_start < text.len() {
+        pieces.push(Piece::Literal(&text[literal_start..]));
+    }
+    Ok(pieces)
+}
+
+/// Whether anything in this text would be filled in, or is a mistake.
+pub(crate) fn has_placeholder(text: &str) -> bool {
+    parse(text, Position::Body)
+        .map_or(true, |pieces| pieces.iter().any(|piece| !matches!(piece, Piece::Literal(_))))
+}
+
+/// The placeholder that is written `{inside}`; `None` where there is no such one.
+fn placeholder(inside: &str) -> Result<Option<Piece<'_>>, String> {
+    Ok(Some(match inside {
+        "seq" => Piece::Seq,
+        "uuid" => Piece::Uuid,
+        "domain" => Piece::Domain,
+        "pick:" => return Err("`{pick:}` names no file; write it as `{pick:FILE}`".into()),
+        _ => match (inside.strip_prefix("pick:"), inside.split_once("..")) {
+            (Some(file), _) => Piece::Pick(file),
+            (None, Some((low, high))) if is_number(low) && is_number(high) => range(inside, low, high)?,
+            _ => return Ok(None),
+        },
+    }))
+}
+
+fn range(inside: &str, low: &str, high: &str) -> Result<Piece<'static>, String> {
+    let (Ok(low), Ok(high)) = (low.parse(), high.parse()) else {
+        return Err(format!("`{{{inside}}}` goes beyond {}, the greatest number there is here", u64::MAX));
+    };
+    if low > high {
+        return Err(format!("`{{{inside}}}` goes downwards; write it as `{{{high}..{low}}}`"));
+    }
+    Ok(Piece::Integer { low, high })
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn unknown(inside: Option<&str>) -> String {
+    let Some(inside) = inside else {
+        return format!(
+            "a brace is not closed; placeholders are {PLACEHOLDERS}, and a brace itself is written %7B"
+        );
+    };
+    let word = inside.split(':').next().unwrap_or(inside);
+    let by_word = nearest(word, WORDS.iter().map(|(word, _)| *word));
+    let near = WORDS.iter().find(|(candidate, _)| {
+        // A word that begins with a digit is a number or a range written in another way.
+        if word.starts_with(|first: char| first.is_ascii_digit()) {
+            *candidate == "1..50"
+        } else {
+            Some(*candidate) == by_word
+        }
+    });
+    match near {
+        Some((_, near)) => format!("`{{{inside}}}` is no placeholder; did you mean `{near}`?"),
+        None => format!(
+            "`{{{inside}}}` is no placeholder; there are {PLACEHOLDERS}, and a brace itself is written %7B"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Piece::*;
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, position: Position, expected: Result<&[Piece<'_>], &str>) {
+        assert_eq!(parse(text, position).as_deref().map_err(String::as_str), expected, "{text}");
+    }
+
+    #[test]
+    fn placeholders_are_found() {
+        check("/get/{1..50}", Position::Path, Ok(&[Literal("/get/"), Integer { low: 1, high: 50 }]));
+        check("{0..18446744073709551615}", Position::Body, Ok(&[Integer { low: 0, high: u64::MAX }]));
+        check("/{seq}{uuid}?{domain}", Position::Path, Ok(&[Literal("/"), Seq, Uuid, Literal("?"), Domain]));
+        check("{pick:my words/a:b.txt}", Position::Value, Ok(&[Pick("my words/a:b.txt")]));
+        check("", Position::Path, Ok(&[]));
+    }
+
+    #[test]
+    fn what_is_no_placeholder_stays_where_braces_are_text() {
+        for text in [
+            "{",
+            "}",
+            "{}",
+            "{{",
+            "{Seq}",
+            "{1-50}",
+            "{1..}",
+            "{..5}",
+            "{a..b}",
+            "{ seq }",
+            "\u{e9}{\u{e9}}",
+            "{seq",
+        ] {
+            check(text, Position::Body, Ok(&[Literal(text)]));
+            check(text, Position::Value, Ok(&[Literal(text)]));
+        }
+        check("{\"id\": {seq}}", Position::Body, Ok(&[Literal("{\"id\": "), Seq, Literal("}")]));
+        check("{{uuid}}", Position::Value, Ok(&[Literal("{"), Uuid, Literal("}")]));
+        assert!(has_placeholder("{{uuid}}") && has_placeholder("{5..1}") && !has_placeholder("{\"a\": {}}"));
+    }
+
+    #[test]
+    fn mistakes_name_the_placeholder() {
+        let known = "`{1..50}`, `{domain}`, `{seq}`, `{uuid}` and `{pick:FILE}`";
+        for position in [Position::Path, Position::Value, Position::Body] {
+            check("/{50..1}", position, Err("`{50..1}` goes downwards; write it as `{1..50}`"));
+            check("/{pick:}", position, Err("`{pick:}` names no file; write it as `{pick:FILE}`"));
+            check(
+                "/{0..18446744073709551616}",
+                position,
+                Err(
+                    "`{0..18446744073709551616}` goes beyond 18446744073709551615, the greatest number there is here",
+                ),
+            );
+        }
+        let path = |text, expected: &str| check(text, Position::Path, Err(expected));
+        path("/{sec}", "`{sec}` is no placeholder; did you mean `{seq}`?");
+        path("/{UUID}", "`{UUID}` is no placeholder; did you mean `{uuid}`?");
+        path("/{domains}", "`{domains}` is no placeholder; did you mean `{domain}`?");
+        path("/{pik:a.txt}", "`{pik:a.txt}` is no placeholder; did you mean `{pick:FILE}`?");
+        path("/{1-50}", "`{1-50}` is no placeholder; did you mean `{1..50}`?");
+        path(
+            "/{colour}",
+            &format!("`{{colour}}` is no placeholder; there are {known}, and a brace itself is written %7B"),
+        );
+        path(
+            "/{a",
+            &format!("a brace is not closed; placeholders are {known}, and a brace itself is written %7B"),
+        );
+        path(
+            "/{{seq}}",
+            &format!("a brace is not closed; placeholders are {known}, and a brace itself is written %7B"),
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! Requests from a file: a list of URLs, JSON lines, or a recorded session (HAR).
+//!
+//! - A list has one URL or path a line, perhaps with a method before it; `#` begins a comment.
+//! - JSON lines have an object a line: `{"method": "PUT", "path": "/x", "headers": {"A": "b"}, "body": "..",
+//!   "name": "put", "weight": 2, "checks": {"status": "2xx"}}`, with `path` or `url` alone needed.
+//! - HAR 1.2, as browsers save it: `log.entries[].request`. What was recorded is sent as it is, so that nothing in
+//!   it is a template.
+//!
+//! The ending of the file's name or its first bytes tell which it is. A URL's authority becomes the request's Host;
+//! all go to the load's own target. What is asked for more than once becomes one request of more weight.
+
+mod har;
+mod json;
+mod list;
+mod merge;
+mod target;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use weir_document::DocumentError;
+
+use self::merge::Merger;
+use crate::EngineError;
+use crate::spec::{REQUESTS_MAX, RequestSpec};
+
+/// Most bytes of a file of requests.
+pub const REQUEST_FILE_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// What the requests of a file take from the load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Base {
+    /// Method, fields (`Host` among them), body, name, weight and checks of requests that don't say them. A field
+    /// of the same name takes the place of the base's.
+    pub request: RequestSpec,
+    /// Whether the target is `https`: URLs of the other scheme are refused.
+    pub is_https: bool,
+}
+
+/// Takes requests as they are read.
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(RequestSpec) -> Result<(), Fault>;
+
+/// What is wrong with one request, before its place is known.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    message: String,
+    remedy: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    List,
+    JsonLines,
+    Har,
+}
+
+/// Reads the requests of a file.
+///
+/// # Errors
+/// When it cannot be read, or as [`parse`].
+pub fn read(path: &Path, base: &Base) -> Result<Vec<RequestSpec>, DocumentError> {
+    let (source_name, text) = open(path)?;
+    parse(&source_name, &text, base)
+}
+
+/// Reads requests from the text of a file; `source_name` stands in errors, and its ending tells the format.
+///
+/// # Errors
+/// With the place of the first request that makes no sense, and when there is none or there are too many.
+pub fn parse(source_name: &str, text: &[u8], base: &Base) -> Result<Vec<RequestSpec>, DocumentError> {
+    let mut merger = Merger::default();
+    parse_each(source_name, text, base, REQUESTS_MAX, &mut |request| merger.push(request))?;
+    Ok(merger.into_requests())
+}
+
+fn open(path: &Path) -> Result<(String, Vec<u8>), DocumentError> {
+    let source_name = path.display().to_string();
+    let mut text = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(REQUEST_FILE_BYTES_MAX as u64 + 1).read_to_end(&mut text));
+    match read {
+        Ok(_) => Ok((source_name, text)),
+        Err(error) => Err(whole(&source_name, format!("cannot be read: {error}"), "name a readable file")),
+    }
+}
+
+/// Reads the requests of a file and hands each to `sink`, with no more of them in memory.
+pub(crate) fn read_each(path: &Path, base: &Base, sink: Sink<'_>) -> Result<(), DocumentError> {
+    let (source_name, text) = open(path)?;
+    parse_each(&source_name, &text, base, REQUESTS_MAX, sink)
+}
+
+fn parse_each(
+    source_name: &str,
+    text: &[u8],
+    base: &Base,
+    requests_max: usize,
+    sink: Sink<'_>,
+) -> Result<(), DocumentError> {
+    if text.len() > REQUEST_FILE_BYTES_MAX {
+        let message = format!("has more than {} MiB", REQUEST_FILE_BYTES_MAX >> 20);
+        return Err(whole(source_name, message, "split the file"));
+    }
+    let text = match str::from_utf8(text) {
+        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+        Err(error) => {
+            let line = 1 + memchr::memchr_iter(b'\n', &text[..error.valid_up_to()]).count() as u64;
+            let fault = Fault::new("is no UTF-8 text", "percent-encode other bytes");
+            return Err(fault.at(source_name, line, 1));
+        }
+    };
+    let mut count = 0;
+    let mut sink = |request: RequestSpec| {
+        count += 1;
+        if count > requests_max {
+            return Err(Fault::new(format!("more than {requests_max} requests"), "split the file"));
+        }
+        request.validate()?;
+        sink(request)
+    };
+    match Format::of(source_name, text) {
+        Format::List => list::parse(source_name, text, base, &mut sink)?,
+        Format::JsonLines => json::parse(source_name, text, base, &mut sink)?,
+        Format::Har => har::parse(source_name, text, base, &mut sink)?,
+    }
+    match count {
+        0 => Err(whole(source_name, "has no request", "write one URL or path a line")),
+        _ => Ok(()),
+    }
+}
+
+impl Format {
+    fn of(source_name: &str, text: &str) -> Self {
+        let ending = source_name.rsplit_once('.').map_or("", |(_, ending)| ending);
+        match ending.to_ascii_lowercase().as_str() {
+            "har" => return Self::Har,
+            "jsonl" | "ndjson" => return Self::JsonLines,
+            _ => {}
+        }
+        // A HAR is one object with one name in it; a list's lines begin with letters, `/` or `#`.
+        match text.trim_start().strip_prefix('{') {
+            Some(inside) if inside.trim_start().starts_with("\"log\"") => Self::Har,
+            Some(_) => Self::JsonLines,
+            None => Self::List,
+        }
+    }
+}
+
+impl Fault {
+    fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { message: message.into(), remedy: remedy.into() }
+    }
+
+    fn at(self, source_name: &str, line: u64, column: u64) -> DocumentError {
+        let Self { message, remedy } = self;
+        DocumentError { source_name: source_name.to_owned(), line, column, message, remedy }
+    }
+}
+
+impl From<EngineError> for Fault {
+    fn from(error: EngineError) -> Self {
+        Self::new(error.to_string(), error.remedy())
+    }
+}
+
+/// An error of the file as a whole.
+fn whole(source_name: &str, message: impl Into<String>, remedy: &str) -> DocumentError {
+    Fault::new(message, remedy).at(source_name, 0, 0)
+}
+
+/// Sets a field, in the place of one of the same name.
+fn set_field(fields: &mut Vec<(String, String)>, name: &str, value: String) {
+    match fields.iter_mut().find(|(given, _)| given.eq_ignore_ascii_case(name)) {
+        Some(field) => field.1 = value,
+        // Host goes first (RFC 9110, 7.2).
+        None if name.eq_ignore_ascii_case("host") => fields.insert(0, (name.to_owned(), value)),
+        None => fields.push((name.to_owned(), value)),
+    }
+}
+
+/// Puts fields in the place of all of their names; several of one name stay several.
+fn set_fields(fields: &mut Vec<(String, String)>, own: Vec<(String, String)>) {
+    fields.retain(|(given, _)| !own.iter().any(|(name, _)| name.eq_ignore_ascii_case(given)));
+    fields.extend(own);
+}
+
+#[cfg(test)]
+mod tests;

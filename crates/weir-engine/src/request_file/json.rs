@@ -1,0 +1,146 @@
+//! One object a line.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use weir_document::DocumentError;
+
+use super::{Base, Fault, Sink, set_fields, target};
+use crate::spec::{Body, ChecksSpec, RequestSpec};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    method: Option<String>,
+    path: Option<String>,
+    url: Option<String>,
+    #[serde(default)]
+    headers: Fields,
+    body: Option<String>,
+    name: Option<String>,
+    weight: Option<f64>,
+    checks: Option<LineChecks>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LineChecks {
+    #[serde(default)]
+    status: Statuses,
+    #[serde(default)]
+    headers: Fields,
+    body_bytes: Option<u64>,
+    body_contains: Option<String>,
+}
+
+/// An object of texts, in its order.
+#[derive(Default)]
+struct Fields(Vec<(String, String)>);
+
+/// `200`, `"2xx"`, or a list of them.
+#[derive(Default)]
+struct Statuses(Vec<String>);
+
+pub(super) fn parse(source_name: &str, text: &str, base: &Base, sink: Sink<'_>) -> Result<(), DocumentError> {
+    for (line, number) in text.lines().zip(1..) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        // The name's ending says that it is JSON and nothing else.
+        let line = weir_document::read::<Line>(".json", line).map_err(|error| DocumentError {
+            source_name: source_name.to_owned(),
+            line: number,
+            ..error
+        })?;
+        line.into_request(base).and_then(&mut *sink).map_err(|fault| fault.at(source_name, number, 1))?;
+    }
+    Ok(())
+}
+
+impl Line {
+    fn into_request(self, base: &Base) -> Result<RequestSpec, Fault> {
+        let mut request = base.request.clone();
+        match (self.path, self.url) {
+            (Some(_), Some(_)) => {
+                return Err(Fault::new("both `path` and `url` are given", "leave one of the two out"));
+            }
+            (None, None) => return Err(Fault::new("missing field `path`", "add `path` or `url`")),
+            (Some(path), None) if !path.starts_with('/') && path != "*" => {
+                return Err(Fault::new(
+                    format!("path: `{path}` must start with /"),
+                    "a whole URL is a `url`",
+                ));
+            }
+            (Some(url), None) | (None, Some(url)) => target::apply(&mut request, &url, base)?,
+        }
+        set_fields(&mut request.headers, self.headers.0);
+        request.method = self.method.unwrap_or(request.method);
+        request.body = self.body.map_or(request.body, Body::Text);
+        request.name = self.name.or(request.name);
+        request.weight = self.weight.unwrap_or(request.weight);
+        if let Some(LineChecks { status, headers, body_bytes, body_contains }) = self.checks {
+            request.checks = ChecksSpec { status: status.0, headers: headers.0, body_bytes, body_contains };
+        }
+        Ok(request)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of texts, like {\"Accept\": \"text/html\"}")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = map.next_entry()? {
+            fields.push(field);
+        }
+        Ok(Fields(fields))
+    }
+}
+
+impl<'de> Deserialize<'de> for Statuses {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StatusesVisitor)
+    }
+}
+
+struct StatusesVisitor;
+
+impl<'de> Visitor<'de> for StatusesVisitor {
+    type Value = Statuses;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a status like 200 or \"2xx\", or a list of them")
+    }
+
+    fn visit_u64<E>(self, status: u64) -> Result<Statuses, E> {
+        Ok(Statuses(vec![status.to_string()]))
+    }
+
+    fn visit_str<E>(self, status: &str) -> Result<Statuses, E> {
+        Ok(Statuses(vec![status.to_owned()]))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Statuses, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Statuses(one)) = list.next_element()? {
+            if all.len() > 1_000 {
+                return Err(A::Error::custom("there are not as many statuses; shorten the list"));
+            }
+            all.extend(one);
+        }
+        Ok(Statuses(all))
+    }
+}

@@ -1,0 +1,39 @@
+//! What is asked for more than once becomes one request of more weight.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, Hash, RandomState};
+
+use super::Fault;
+use crate::spec::RequestSpec;
+
+/// Takes requests one by one.
+#[derive(Debug, Default)]
+pub(super) struct Merger {
+    requests: Vec<RequestSpec>,
+    /// By a hash of all but the weight: the first such request. Two that share a hash and differ are both kept.
+    by_hash: HashMap<u64, u32>,
+    hasher: RandomState,
+}
+
+impl Merger {
+    pub(super) fn push(&mut self, request: RequestSpec) -> Result<(), Fault> {
+        let next = self.requests.len() as u32;
+        let first = *self.by_hash.entry(self.hasher.hash_one(all_but_the_weight(&request))).or_insert(next);
+        match self.requests.get_mut(first as usize) {
+            Some(earlier) if all_but_the_weight(earlier) == all_but_the_weight(&request) => {
+                earlier.weight += request.weight
+            }
+            _ => self.requests.push(request),
+        }
+        Ok(())
+    }
+
+    pub(super) fn into_requests(self) -> Vec<RequestSpec> {
+        self.requests
+    }
+}
+
+fn all_but_the_weight(request: &RequestSpec) -> impl Hash + PartialEq {
+    let RequestSpec { method, path, headers, body, name, weight: _, checks } = request;
+    (method, path, headers, body, name, checks)
+}

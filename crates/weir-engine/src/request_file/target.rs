@@ -1,0 +1,65 @@
+//! URLs and paths as they stand in files.
+
+use super::{Base, Fault, set_field};
+use crate::spec::RequestSpec;
+
+/// Points a request at a URL, whose authority becomes its Host, or at a path.
+pub(super) fn apply(request: &mut RequestSpec, url: &str, base: &Base) -> Result<(), Fault> {
+    if url.starts_with('/') || url == "*" {
+        request.path = without_fragment(url).to_owned();
+        return Ok(());
+    }
+    let Some((scheme, rest)) = url.split_once("://") else {
+        let message = format!("`{url}` is neither a URL nor a path");
+        return Err(Fault::new(message, "write it as `http://host/path` or `/path`"));
+    };
+    let wanted = if base.is_https { "https" } else { "http" };
+    if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        let message = format!("`{scheme}` is no scheme that can be loaded");
+        return Err(Fault::new(message, format!("write a URL of {wanted}")));
+    }
+    if !scheme.eq_ignore_ascii_case(wanted) {
+        let message = format!("a URL of {} for a target of {wanted}", scheme.to_ascii_lowercase());
+        return Err(Fault::new(message, "keep requests of one scheme, and give a target of the same"));
+    }
+    let rest = without_fragment(rest);
+    let (authority, path) = rest.split_at(find_outside(rest, b"/?"));
+    check_authority(authority)?;
+    set_field(&mut request.headers, "Host", authority.to_owned());
+    request.path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    Ok(())
+}
+
+/// A fragment is for whoever reads the answer, and is never sent.
+fn without_fragment(url: &str) -> &str {
+    &url[..find_outside(url, b"#")]
+}
+
+/// Where the first of these bytes stands outside of placeholders, whose files may be named in any way; else the end.
+fn find_outside(text: &str, wanted: &[u8]) -> usize {
+    let mut is_inside = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' => is_inside = true,
+            b'}' => is_inside = false,
+            _ if !is_inside && wanted.contains(&byte) => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn check_authority(authority: &str) -> Result<(), Fault> {
+    if authority.contains('@') {
+        // It may be a secret, so the error does not repeat it.
+        let message = "a URL with a user or a password before its host";
+        return Err(Fault::new(message, "send an `Authorization` field instead"));
+    }
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]%".contains(&byte);
+    // Placeholders are looked at with the request's fields.
+    if authority.is_empty() || !(authority.contains('{') || authority.bytes().all(is_allowed)) {
+        let message = format!("`{authority}` is no host");
+        return Err(Fault::new(message, "write the URL as `http://host/path`"));
+    }
+    Ok(())
+}

@@ -1,0 +1,295 @@
+//! Files of requests, good and bad, with the places of what is wrong.
+
+use super::*;
+use crate::spec::{Body, ChecksSpec};
+
+fn base() -> Base {
+    let request = RequestSpec {
+        headers: vec![("Host".into(), "target".into()), ("X-Base".into(), "1".into())],
+        ..RequestSpec::default()
+    };
+    Base { request, is_https: false }
+}
+
+/// A request in one line: method, path, fields, body, and what else there is.
+fn shown(request: &RequestSpec) -> String {
+    let mut shown = format!("{} {}", request.method, request.path);
+    for (name, value) in &request.headers {
+        shown += &format!(" | {name}: {value}");
+    }
+    match &request.body {
+        Body::Text(text) if text.is_empty() => {}
+        Body::Text(text) => shown += &format!(" | body {text}"),
+        Body::Base64(text) => shown += &format!(" | base64 {text}"),
+    }
+    if let Some(name) = &request.name {
+        shown += &format!(" | name {name}");
+    }
+    if request.weight != 1.0 {
+        shown += &format!(" | weight {}", request.weight);
+    }
+    shown
+}
+
+#[track_caller]
+fn check(source_name: &str, text: &str, expected: &[&str]) {
+    let requests = parse(source_name, text.as_bytes(), &base()).unwrap();
+    let all: Vec<String> = requests.iter().map(shown).collect();
+    assert_eq!(all, expected);
+}
+
+#[track_caller]
+fn check_error(source_name: &str, text: &[u8], expected: &str, remedy: &str) {
+    let error = parse(source_name, text, &base()).unwrap_err();
+    assert_eq!((error.to_string().as_str(), error.remedy.as_str()), (expected, remedy));
+}
+
+#[test]
+fn lists_of_urls_and_paths() {
+    let text = "\u{feff}# a comment\n/a?b=c#part\n\n  http://Other:81/x \r\nPOST /p\nPURGE\thttp://[::1]\nHTTP://a?q\n\
+                /get/{1..50}/{pick:my words/#1?.txt}\n  OPTIONS *\nhttp://{domain}/z\n";
+    check(
+        "urls.txt",
+        text,
+        &[
+            "GET /a?b=c | Host: target | X-Base: 1",
+            "GET /x | Host: Other:81 | X-Base: 1",
+            "POST /p | Host: target | X-Base: 1",
+            "PURGE / | Host: [::1] | X-Base: 1",
+            "GET /?q | Host: a | X-Base: 1",
+            "GET /get/{1..50}/{pick:my words/#1?.txt} | Host: target | X-Base: 1",
+            "OPTIONS * | Host: target | X-Base: 1",
+            "GET /z | Host: {domain} | X-Base: 1",
+        ],
+    );
+}
+
+#[test]
+fn what_comes_again_weighs_more() {
+    check(
+        "urls",
+        "/a\n/b\n/a\nPOST /a\n/a\nhttp://target/b\n",
+        &[
+            "GET /a | Host: target | X-Base: 1 | weight 3",
+            "GET /b | Host: target | X-Base: 1 | weight 2",
+            "POST /a | Host: target | X-Base: 1",
+        ],
+    );
+    let lines = "{\"path\":\"/a\",\"weight\":0.5}\n{\"path\":\"/a\",\"body\":\"x\"}\n{\"path\":\"/a\",\"weight\":2}\n";
+    check(
+        "a.jsonl",
+        lines,
+        &["GET /a | Host: target | X-Base: 1 | weight 2.5", "GET /a | Host: target | X-Base: 1 | body x"],
+    );
+}
+
+#[test]
+fn faults_of_lists_have_their_lines() {
+    let check =
+        |text: &str, expected: &str, remedy: &str| check_error("u.txt", text.as_bytes(), expected, remedy);
+    check("", "u.txt: has no request", "write one URL or path a line");
+    check("# all\n\n", "u.txt: has no request", "write one URL or path a line");
+    check(
+        "/a\n\n  example.com/x\n",
+        "u.txt:3:3: `example.com/x` is neither a URL nor a path",
+        "write it as `http://host/path` or `/path`",
+    );
+    check(
+        "http://a/\nhttps://a/\n",
+        "u.txt:2:1: a URL of https for a target of http",
+        "keep requests of one scheme, and give a target of the same",
+    );
+    check("ftp://a/", "u.txt:1:1: `ftp` is no scheme that can be loaded", "write a URL of http");
+    check("http:///x", "u.txt:1:1: `` is no host", "write the URL as `http://host/path`");
+    check("http://a\"b/x", "u.txt:1:1: `a\"b` is no host", "write the URL as `http://host/path`");
+    check(
+        "http://me:secret@a/x",
+        "u.txt:1:1: a URL with a user or a password before its host",
+        "send an `Authorization` field instead",
+    );
+    check(
+        "/a\n/a b\n",
+        "u.txt:2:1: path: `/a b` has a byte that must be percent-encoded",
+        "correct the value",
+    );
+    check("/{sec}", "u.txt:1:1: path: `{sec}` is no placeholder; did you mean `{seq}`?", "correct the value");
+    check(
+        "CONNECT /",
+        "u.txt:1:1: method: CONNECT makes a tunnel, which a load cannot measure",
+        "correct the value",
+    );
+    check(
+        "[{\"path\": \"/\"}]",
+        "u.txt:1:1: `[{\"path\": \"/\"}]` is neither a URL nor a path",
+        "write it as `http://host/path` or `/path`",
+    );
+    check_error("u.txt", b"/a\n/\xff\n", "u.txt:2:1: is no UTF-8 text", "percent-encode other bytes");
+    let https = Base { is_https: true, ..base() };
+    assert_eq!(parse("u", b"https://a/", &https).unwrap()[0].path, "/");
+    assert!(parse("u", b"http://a/", &https).is_err());
+}
+
+#[test]
+fn too_many_requests_are_refused_where_they_are() {
+    let error = |text: &str| parse_each("u", text.as_bytes(), &base(), 2, &mut |_| Ok(())).err();
+    assert_eq!(error("/a\n\n/a\n"), None);
+    assert_eq!(error("/a\n\n/a\n/b\n").unwrap().to_string(), "u:4:1: more than 2 requests");
+}
+
+#[test]
+fn json_lines() {
+    let text = "{\"path\": \"/a\"}\n\n{\"method\": \"PUT\", \"url\": \"http://b/x\", \"headers\": {\"X-Base\": \"2\", \
+                \"Accept\": \"{seq}\"}, \"body\": \"{\\\"n\\\": {seq}}\", \"name\": \"put\", \"weight\": 2.5}\n";
+    let expected = [
+        "GET /a | Host: target | X-Base: 1",
+        "PUT /x | Host: b | X-Base: 2 | Accept: {seq} | body {\"n\": {seq}} | name put | weight 2.5",
+    ];
+    check("requests", text, &expected);
+    check("requests.jsonl", text, &expected);
+    let text = "{\"path\":\"/\",\"checks\":{\"status\":[200,\"3xx\"],\"headers\":{\"A\":\"b\"},\"body_bytes\":5}}\n\
+                {\"path\":\"/\",\"checks\":{\"status\":204}}\n{\"path\":\"/\",\"checks\":{\"body_contains\":\"x\"}}";
+    let checks: Vec<ChecksSpec> = parse("c.jsonl", text.as_bytes(), &base())
+        .unwrap()
+        .into_iter()
+        .map(|request| request.checks)
+        .collect();
+    let expected = [
+        ChecksSpec {
+            status: vec!["200".into(), "3xx".into()],
+            headers: vec![("A".into(), "b".into())],
+            body_bytes: Some(5),
+            body_contains: None,
+        },
+        ChecksSpec { status: vec!["204".into()], ..ChecksSpec::default() },
+        ChecksSpec { body_contains: Some("x".into()), ..ChecksSpec::default() },
+    ];
+    assert_eq!(checks, expected);
+}
+
+#[test]
+fn faults_of_json_lines_have_their_lines() {
+    let check = |line: &str, expected: &str, remedy: &str| {
+        let text = format!("{{\"path\": \"/a\"}}\n{line}\n");
+        check_error("r.jsonl", text.as_bytes(), &format!("r.jsonl:2:{expected}"), remedy);
+    };
+    check("{\"pth\": \"/\"}", "2: unknown field `pth`", "did you mean `path`?");
+    check(
+        "{\"path\": \"/\", \"checks\": {\"stats\": 200}}",
+        "26: unknown field `stats`",
+        "did you mean `status`?",
+    );
+    check("{}", "1: missing field `path`", "add `path` or `url`");
+    check(
+        "{\"path\": \"/\", \"url\": \"http://a/\"}",
+        "1: both `path` and `url` are given",
+        "leave one of the two out",
+    );
+    check("{\"path\": \"http://a/\"}", "1: path: `http://a/` must start with /", "a whole URL is a `url`");
+    check("{\"path\": \"/\", \"weight\": 0}", "1: weight: 0 must be a number above 0", "correct the value");
+    check(
+        "{\"path\": \"/\", \"checks\": {\"status\": \"ok\"}}",
+        "1: check: `ok` is no status; write one like `200`, or a class like `2xx`",
+        "correct the value",
+    );
+    check(
+        "{\"path\": \"/\", \"headers\": {\"a b\": \"\"}}",
+        "1: header: `a b` is not a field name",
+        "correct the value",
+    );
+    for wrong in [
+        "{\"path\": ",
+        "[]",
+        "{\"path\": 1}",
+        "{\"path\": \"/\", \"headers\": [\"a\"]}",
+        "/a",
+        "{\"path\": \"/\"} x",
+    ] {
+        let text = format!("{{\"path\": \"/a\"}}\n{wrong}\n");
+        let error = parse("r.jsonl", text.as_bytes(), &base()).unwrap_err();
+        assert_eq!((error.source_name.as_str(), error.line), ("r.jsonl", 2), "{wrong}: {error}");
+    }
+}
+
+/// A recorded session of one entry after a good one; the entry begins in line 4.
+fn har(request: &str) -> String {
+    let first = "{\"request\": {\"method\": \"GET\", \"url\": \"http://a/first\"}}";
+    format!(
+        "{{\"log\": {{\"version\": \"1.2\", \"creator\": {{}}, \"entries\": [\n{first},\n{{\"time\": 1,\n\"request\": {request}}}]}}}}\n"
+    )
+}
+
+#[test]
+fn recorded_sessions() {
+    let first = "GET /first | Host: a | X-Base: 1";
+    let request = "{\"method\": \"POST\", \"url\": \"http://b:81/x?v={\\\"a\\\":\u{e9}}#part\", \"httpVersion\": \"h2\", \
+                   \"headers\": [{\"name\": \":authority\", \"value\": \"b\"}, {\"name\": \"Host\", \"value\": \"z\"}, \
+                   {\"name\": \"content-length\", \"value\": \"9\"}, {\"name\": \"Connection\", \"value\": \"close\"}, \
+                   {\"name\": \"cookie\", \"value\": \"a=1\"}, {\"name\": \"cookie\", \"value\": \"b=2\"}], \
+                   \"postData\": {\"mimeType\": \"text/plain\", \"text\": \"hello\"}}";
+    let second =
+        "POST /x?v=%7B\"a\":%C3%A9%7D | Host: b:81 | X-Base: 1 | cookie: a=1 | cookie: b=2 | body hello";
+    check("s.har", &har(request), &[first, second]);
+    check("session.json", &har(request), &[first, second]);
+    let body = |post_data: &str| {
+        let request = format!("{{\"method\": \"PUT\", \"url\": \"http://b/\", \"postData\": {post_data}}}");
+        parse("s.har", har(&request).as_bytes(), &base()).unwrap()[1].body.clone()
+    };
+    assert_eq!(body("null"), Body::Text(String::new()));
+    assert_eq!(body("{\"mimeType\": \"\"}"), Body::Text(String::new()));
+    assert_eq!(body("{\"text\": \"AP8=\", \"encoding\": \"base64\"}"), Body::Base64("AP8=".into()));
+    assert_eq!(
+        body("{\"text\": \"{seq}\"}"),
+        Body::Base64("e3NlcX0=".into()),
+        "recorded text is no template"
+    );
+    check("s.har", &har("{\"method\": \"GET\", \"url\": \"data:text/plain,x\"}"), &[first]);
+}
+
+#[test]
+fn faults_of_recorded_sessions_have_their_lines() {
+    let check = |request: &str, expected: &str| {
+        let error = parse("s.har", har(request).as_bytes(), &base()).unwrap_err();
+        assert_eq!(error.to_string(), format!("s.har:4:{expected}"));
+    };
+    check("{\"method\": \"GET\", \"url\": \"wss://a/\"}", "12: `wss` is no scheme that can be loaded");
+    check("{\"method\": \"GET\", \"url\": \"https://a/\"}", "12: a URL of https for a target of http");
+    check(
+        "{\"method\": \"G T\", \"url\": \"http://a/\"}",
+        "12: method: `G T` is not a method; letters like GET or POST are",
+    );
+    check(
+        "{\"method\": \"GET\", \"url\": \"http://a/\", \"headers\": [{\"name\": \"a\", \"value\": \"{uuid}\"}]}",
+        "12: the recorded value of `a` has what would be filled in",
+    );
+    check(
+        "{\"method\": \"PUT\", \"url\": \"http://a/\", \"postData\": {\"params\": [{}]}}",
+        "12: `postData` has parameters and no text",
+    );
+    check(
+        "{\"method\": \"PUT\", \"url\": \"http://a/\", \"postData\": {\"text\": \"\", \"encoding\": \"gzip\"}}",
+        "12: `postData` has the unknown encoding `gzip`",
+    );
+    check(
+        "{\"method\": \"PUT\", \"url\": \"http://a/\", \"postData\": {\"text\": \"?\", \"encoding\": \"base64\"}}",
+        "12: body: is no base64: Invalid symbol 63, offset 0.",
+    );
+    for wrong in [
+        "{\"log\": {}}",
+        "{\"log\": {\"entries\": [{}]}}",
+        "{\"log\": ",
+        "{\"log\": {\"entries\": []}}",
+        "/a",
+    ] {
+        assert!(parse("s.har", wrong.as_bytes(), &base()).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let error = read(Path::new("no/such.txt"), &base()).unwrap_err();
+    assert!(error.to_string().starts_with("no/such.txt: cannot be read: "), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("urls.txt");
+    std::fs::write(&file, "/a\n").unwrap();
+    assert_eq!(read(&file, &base()).unwrap().len(), 1);
+}

@@ -1,0 +1,344 @@
+//! Whether the requests that are asked for make sense, as far as that can be said without their files.
+
+use super::{Body, ChecksSpec, LoadSpec, RequestSpec, invalid};
+use crate::EngineError;
+use crate::request::template::{Piece, Position, parse};
+use crate::request::{CHECKED_FIELDS_MAX, LINES_BYTES_MAX, LINES_MAX, ROUTE_NAME_BYTES_MAX, StatusPattern};
+
+/// Most requests of a mix.
+pub const REQUESTS_MAX: usize = 1_000_000;
+/// The field that carries a bearer token.
+pub(crate) const TOKEN_FIELD: &str = "Authorization";
+/// Most bytes of a text that a body must contain.
+const CHECKED_TEXT_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes of a domain's name (RFC 1035, 2.3.4).
+const DOMAIN_BYTES_MAX: usize = 253;
+
+impl LoadSpec {
+    pub(super) fn validate_requests(&self) -> Result<(), EngineError> {
+        if self.requests.is_empty() && self.request_file.is_none() {
+            return invalid("requests", "at least one request is needed");
+        }
+        if self.requests.len() > REQUESTS_MAX {
+            return invalid("requests", format!("at most {REQUESTS_MAX}"));
+        }
+        validate_list("domains", &self.domains)?;
+        validate_list("tokens", &self.tokens)?;
+        self.domains.iter().try_for_each(|domain| validate_domain(domain))?;
+        self.tokens.iter().zip(1..).try_for_each(|(token, number)| validate_token(token, number))?;
+        // The requests of a file are looked at when it is read.
+        let base = self.request_file.iter().map(|file| &file.base);
+        self.requests.iter().chain(base).try_for_each(|request| {
+            request.validate()?;
+            self.validate_together(request)
+        })
+    }
+
+    /// What a request needs of the rest of the load, or must leave to it.
+    pub(crate) fn validate_together(&self, request: &RequestSpec) -> Result<(), EngineError> {
+        let has_field =
+            |name: &str| request.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        if !self.tokens.is_empty() && has_field(TOKEN_FIELD) {
+            let message =
+                format!("the request has a field `{TOKEN_FIELD}` of its own; leave one of the two out");
+            return invalid("tokens", message);
+        }
+        if !self.domains.is_empty() {
+            return Ok(());
+        }
+        for (text, position) in request.templates() {
+            if pieces(text, position)?.contains(&Piece::Domain) {
+                return invalid("domains", format!("`{{domain}}` in `{text}` needs at least one domain"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RequestSpec {
+    /// Checks what does not depend on the rest of the load.
+    pub(crate) fn validate(&self) -> Result<(), EngineError> {
+        if self.method.is_empty() || !self.method.bytes().all(is_token_byte) {
+            return invalid(
+                "method",
+                format!("`{}` is not a method; letters like GET or POST are", self.method),
+            );
+        }
+        if self.method == "CONNECT" {
+            return invalid("method", "CONNECT makes a tunnel, which a load cannot measure");
+        }
+        if !self.path.starts_with('/') && self.path != "*" {
+            return invalid("path", format!("`{}` must start with /", self.path));
+        }
+        self.headers.iter().try_for_each(|(name, value)| validate_field(name, value))?;
+        if self.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host")).count() > 1 {
+            return invalid("header", "`Host` is given more than once; a request has one");
+        }
+        for (text, position) in self.templates() {
+            for piece in pieces(text, position)? {
+                if let (Piece::Literal(literal), Position::Path) = (piece, position)
+                    && let Some(fault) = position.fault(literal.as_bytes())
+                {
+                    return invalid("path", format!("`{text}` has {fault}"));
+                }
+            }
+        }
+        if let Body::Base64(text) = &self.body {
+            use base64::Engine as _;
+            if let Err(error) = base64::engine::general_purpose::STANDARD.decode(text) {
+                return invalid("body", format!("is no base64: {error}"));
+            }
+        }
+        self.validate_results()
+    }
+
+    /// Under which name results stand, how often it is taken, and how answers are judged.
+    fn validate_results(&self) -> Result<(), EngineError> {
+        if let Some(name) = &self.name {
+            if name.is_empty() || name.len() > ROUTE_NAME_BYTES_MAX {
+                return invalid("name", format!("`{name}` must have 1 to {ROUTE_NAME_BYTES_MAX} bytes"));
+            }
+            if name.chars().any(char::is_control) {
+                return invalid("name", format!("`{}` has a control character", name.escape_debug()));
+            }
+        }
+        if !(self.weight > 0.0 && self.weight.is_finite()) {
+            return invalid("weight", format!("{} must be a number above 0", self.weight));
+        }
+        self.checks.validate(self.method == "HEAD")
+    }
+
+    /// All texts in which placeholders are filled in.
+    fn templates(&self) -> impl Iterator<Item = (&str, Position)> {
+        let body = match &self.body {
+            Body::Text(text) => Some((text.as_str(), Position::Body)),
+            Body::Base64(_) => None,
+        };
+        let values = self.headers.iter().map(|(_, value)| (value.as_str(), Position::Value));
+        std::iter::once((self.path.as_str(), Position::Path)).chain(values).chain(body)
+    }
+}
+
+impl ChecksSpec {
+    fn validate(&self, is_head: bool) -> Result<(), EngineError> {
+        if let Some(wrong) = self.status.iter().find(|text| StatusPattern::parse(text).is_none()) {
+            return invalid(
+                "check",
+                format!("`{wrong}` is no status; write one like `200`, or a class like `2xx`"),
+            );
+        }
+        if self.headers.len() > CHECKED_FIELDS_MAX {
+            return invalid("check", format!("at most {CHECKED_FIELDS_MAX} fields can be checked"));
+        }
+        if let Some((wrong, _)) = self.headers.iter().find(|(name, _)| !is_name(name)) {
+            return invalid("check", format!("`{wrong}` is not a field name"));
+        }
+        match self.body_contains.as_deref().map(str::len) {
+            Some(0) => return invalid("check", "every body contains the empty text; give some text"),
+            Some(bytes) if bytes > CHECKED_TEXT_BYTES_MAX => {
+                let message =
+                    format!("the text that a body must contain has more than {CHECKED_TEXT_BYTES_MAX} bytes");
+                return invalid("check", message);
+            }
+            _ => {}
+        }
+        if is_head && (self.body_contains.is_some() || self.body_bytes.is_some_and(|bytes| bytes > 0)) {
+            return invalid("check", "an answer to HEAD has no body that could be checked");
+        }
+        Ok(())
+    }
+}
+
+fn validate_list(field: &'static str, texts: &[String]) -> Result<(), EngineError> {
+    if texts.len() > LINES_MAX {
+        return invalid(field, format!("at most {LINES_MAX}"));
+    }
+    if texts.iter().map(String::len).sum::<usize>() > LINES_BYTES_MAX {
+        return invalid(field, format!("all together have more than {} MiB", LINES_BYTES_MAX >> 20));
+    }
+    Ok(())
+}
+
+fn validate_domain(domain: &str) -> Result<(), EngineError> {
+    let is_label = |label: &str| {
+        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    if domain.len() > DOMAIN_BYTES_MAX || !domain.split('.').all(is_label) {
+        return invalid("domains", format!("`{domain}` is no name of a host; one like `a.example` is"));
+    }
+    Ok(())
+}
+
+/// A token is a secret, so that errors give its number in its place.
+fn validate_token(token: &str, number: usize) -> Result<(), EngineError> {
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let message = format!("token {number} is empty, or has white space or a byte that is not ASCII");
+        return invalid("tokens", message);
+    }
+    Ok(())
+}
+
+fn validate_field(name: &str, value: &str) -> Result<(), EngineError> {
+    if !is_name(name) {
+        return invalid("header", format!("`{name}` is not a field name"));
+    }
+    if let Some(fault) = Position::Value.fault(value.as_bytes()) {
+        return invalid("header", format!("the value of `{name}` has {fault}"));
+    }
+    for owned in ["content-length", "transfer-encoding"] {
+        if name.eq_ignore_ascii_case(owned) {
+            return invalid("header", format!("`{name}` is set from the body; leave it out"));
+        }
+    }
+    Ok(())
+}
+
+fn pieces(text: &str, position: Position) -> Result<Vec<Piece<'_>>, EngineError> {
+    parse(text, position).or_else(|message| invalid(position.field(), message))
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(is_token_byte)
+}
+
+/// Whether a byte may stand in a token, like a method (RFC 9110, 5.6.2).
+pub(crate) fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> LoadSpec {
+        let request = RequestSpec {
+            path: "/a?b={1..5}".into(),
+            headers: vec![("Host".into(), "{domain}".into())],
+            ..RequestSpec::default()
+        };
+        LoadSpec {
+            connect: "127.0.0.1:80".into(),
+            requests: vec![request],
+            domains: vec!["a.example".into(), "xn--bcher-kva.example".into()],
+            tokens: vec!["eyJ0.e30.x_-~+/==".into()],
+            ..LoadSpec::default()
+        }
+    }
+
+    /// What is said of a good load that this was done to.
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut LoadSpec), expected: &str) {
+        let mut spec = good();
+        spec.validate().unwrap();
+        change(&mut spec);
+        assert_eq!(spec.validate().unwrap_err().to_string(), expected);
+    }
+
+    /// The same of its request.
+    #[track_caller]
+    fn check_request(change: impl FnOnce(&mut RequestSpec), expected: &str) {
+        check(|spec| change(&mut spec.requests[0]), expected);
+    }
+
+    #[test]
+    fn requests_name_what_is_wrong_with_them() {
+        check_request(
+            |request| request.path = "/{sec}".into(),
+            "path: `{sec}` is no placeholder; did you mean `{seq}`?",
+        );
+        check_request(
+            |request| request.path = "/{seq}/\u{e9}".into(),
+            "path: `/{seq}/\u{e9}` has a byte that must be percent-encoded",
+        );
+        check_request(|request| request.path = "{seq}".into(), "path: `{seq}` must start with /");
+        check_request(
+            |request| request.headers.push(("X".into(), "{9..1}".into())),
+            "header: `{9..1}` goes downwards; write it as `{1..9}`",
+        );
+        check_request(
+            |request| request.headers.push(("host".into(), "b".into())),
+            "header: `Host` is given more than once; a request has one",
+        );
+        check_request(
+            |request| request.headers.push(("X".into(), "a\nb".into())),
+            "header: the value of `X` has a control character",
+        );
+        check_request(
+            |request| request.body = Body::Text("{\"a\": {pick:}}".into()),
+            "body: `{pick:}` names no file; write it as `{pick:FILE}`",
+        );
+        check_request(
+            |request| request.body = Body::Base64("a?".into()),
+            "body: is no base64: Invalid symbol 63, offset 1.",
+        );
+        check_request(|request| request.name = Some(String::new()), "name: `` must have 1 to 200 bytes");
+        check_request(|request| request.name = Some("a\tb".into()), "name: `a\\tb` has a control character");
+        for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let expected = format!("weight: {weight} must be a number above 0");
+            check_request(|request| request.weight = weight, &expected);
+        }
+        check(|spec| spec.requests.clear(), "requests: at least one request is needed");
+        check(
+            |spec| spec.requests = vec![spec.requests[0].clone(); REQUESTS_MAX + 1],
+            "requests: at most 1000000",
+        );
+    }
+
+    #[test]
+    fn checks_name_what_is_wrong_with_them() {
+        let check = |change: fn(&mut ChecksSpec), expected: &str| {
+            check_request(|request| change(&mut request.checks), expected);
+        };
+        check(
+            |checks| checks.status = vec!["200".into(), "2x".into()],
+            "check: `2x` is no status; write one like `200`, or a class like `2xx`",
+        );
+        check(
+            |checks| checks.headers = vec![("a:".into(), String::new())],
+            "check: `a:` is not a field name",
+        );
+        check(
+            |checks| checks.headers = vec![("a".into(), String::new()); 65],
+            "check: at most 64 fields can be checked",
+        );
+        check(
+            |checks| checks.body_contains = Some(String::new()),
+            "check: every body contains the empty text; give some text",
+        );
+        check(
+            |checks| checks.body_contains = Some("x".repeat(65_537)),
+            "check: the text that a body must contain has more than 65536 bytes",
+        );
+        check_request(
+            |request| {
+                request.method = "HEAD".into();
+                request.checks.body_bytes = Some(5);
+            },
+            "check: an answer to HEAD has no body that could be checked",
+        );
+    }
+
+    #[test]
+    fn domains_and_tokens_go_with_the_requests() {
+        check(|spec| spec.domains.clear(), "domains: `{domain}` in `{domain}` needs at least one domain");
+        for wrong in ["", "a b", "a..b", ".a", "a/b", "a:80", "{seq}", &"a".repeat(254)] {
+            let expected = format!("domains: `{wrong}` is no name of a host; one like `a.example` is");
+            check(|spec| spec.domains.push(wrong.into()), &expected);
+        }
+        for wrong in ["", "a b", "a\r\nX: y", "\u{e9}"] {
+            check(
+                |spec| spec.tokens.push(wrong.into()),
+                "tokens: token 2 is empty, or has white space or a byte that is not ASCII",
+            );
+        }
+        check(
+            |spec| spec.requests[0].headers.push(("authorization".into(), "Basic x".into())),
+            "tokens: the request has a field `Authorization` of its own; leave one of the two out",
+        );
+        check(|spec| spec.tokens = vec!["a".into(); LINES_MAX + 1], "tokens: at most 1000000");
+        check(
+            |spec| spec.tokens = vec!["a".repeat(LINES_BYTES_MAX), "b".into()],
+            "tokens: all together have more than 64 MiB",
+        );
+    }
+}

@@ -1,0 +1,541 @@
+//! HTTP/2 on a worker's connections, by the `h2` crate: a place is one of the requests that a connection may have in
+//! flight.
+//!
+//! ```text
+//!   up --preface, SETTINGS--> settling --the peer's SETTINGS--> open: its places take requests
+//!                                                                 |
+//!      closed, when its last request has ended <-- retiring: GOAWAY, or enough requests
+//! ```
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use h2::client::{Connection, ResponseFuture, SendRequest};
+use h2::{Reason, RecvStream};
+use weir_io::mono_ns;
+
+use super::pipe::Pipe;
+use super::woken::Woken;
+use super::{Taken, Worker};
+use crate::books::Cause;
+use crate::flow::{Answered, Start};
+use crate::link::{Buffers, Link, Read};
+use crate::request::{CheckState, Checks, Place, default_is_unexpected};
+
+/// What peers may send before they hear that it was read: no load shall wait for that.
+const WINDOW_BYTES: u32 = 1 << 30;
+/// A peer that has sent no SETTINGS so long after the connection came up speaks no HTTP/2.
+pub(super) const SETTLE_TIMEOUT_NS: u64 = 5_000_000_000;
+/// Requests that are kept ready-made.
+const READY_MAX: usize = 1024;
+
+/// What HTTP/2 keeps of a connection.
+pub(super) struct Http2 {
+    pipe: Pipe,
+    connection: Connection<Pipe, Bytes>,
+    sender: SendRequest<Bytes>,
+    /// By place on the connection.
+    streams: Vec<Option<Stream>>,
+    in_flight: usize,
+    woken: Arc<Woken>,
+    /// Places whose requests have been handed over and not yet been written.
+    unsent: Vec<usize>,
+    /// Places that may be used, as the peer allows.
+    allowed: usize,
+    since_ns: u64,
+    is_settled: bool,
+    is_retiring: bool,
+    /// Whether it stands in the list of those that have something to write.
+    is_dirty: bool,
+}
+
+struct Stream {
+    phase: Phase,
+    request: u32,
+    status: u16,
+    check: CheckState,
+    body_bytes: u64,
+}
+
+enum Phase {
+    Head(ResponseFuture),
+    Body(RecvStream),
+}
+
+/// HTTP/2 over all of a worker's connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Http2Books {
+    pub(crate) streams_allowed_min: Option<u32>,
+    pub(crate) goaways: u64,
+    pub(crate) sent_again: u64,
+    pub(crate) streams_reset: u64,
+}
+
+impl Http2Books {
+    /// Adds another worker's.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.streams_allowed_min =
+            self.streams_allowed_min.into_iter().chain(other.streams_allowed_min).min();
+        self.goaways += other.goaways;
+        self.sent_again += other.sent_again;
+        self.streams_reset += other.streams_reset;
+    }
+}
+
+impl Http2 {
+    /// Begins on a connection that has just come up: the preface lies ready to be written.
+    pub(super) fn begin(streams: usize, now_ns: u64) -> Self {
+        let pipe = Pipe::default();
+        let mut builder = h2::client::Builder::new();
+        builder
+            .enable_push(false)
+            // None is opened before the peer's SETTINGS say how many it takes.
+            .initial_max_send_streams(0)
+            .initial_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES);
+        let shaking = pin!(builder.handshake(pipe.clone()));
+        let Poll::Ready(Ok((sender, connection))) = shaking.poll(&mut nobody()) else {
+            unreachable!("memory takes the preface at once");
+        };
+        Self {
+            pipe,
+            connection,
+            sender,
+            streams: (0..streams).map(|_| None).collect(),
+            in_flight: 0,
+            woken: Woken::new(streams),
+            unsent: Vec::new(),
+            allowed: 0,
+            since_ns: now_ns,
+            is_settled: false,
+            is_retiring: false,
+            is_dirty: false,
+        }
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    pub(super) fn is_overdue(&self, now_ns: u64) -> bool {
+        !self.is_settled && now_ns >= self.since_ns + SETTLE_TIMEOUT_NS
+    }
+
+    /// Places that may be used.
+    pub(super) fn allowed(&self) -> usize {
+        self.allowed
+    }
+
+    /// Goes on with what the peer sent so far; whether it has sent its SETTINGS.
+    pub(super) fn settle(
+        &mut self,
+        link: &mut Link,
+        buffers: &mut Buffers,
+    ) -> Result<bool, (Cause, Option<String>)> {
+        loop {
+            self.write(link).map_err(|cause| (cause, None))?;
+            match link.read(buffers) {
+                Read::Nothing => return Ok(false),
+                Read::Closed => return Err((Cause::Http2, Some("HTTP/2: closed before SETTINGS".into()))),
+                Read::Broken(cause, said) => return Err((cause, said)),
+                Read::Bytes { bytes, .. } => {
+                    let input = &buffers.plain[..bytes];
+                    if input.starts_with(b"HTTP/1.") {
+                        return Err((Cause::Http2, Some("HTTP/2: the server answered in HTTP/1.1".into())));
+                    }
+                    self.pipe.feed(input);
+                    if let Some(Err(error)) = self.drive() {
+                        return Err((Cause::Http2, Some(said(&error))));
+                    }
+                    if self.sender.current_max_send_streams() > 0 {
+                        self.is_settled = true;
+                        self.allowed = self.allowance();
+                        // SETTINGS want to be acknowledged.
+                        self.write(link).map_err(|cause| (cause, None))?;
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+    }
+
+    fn allowance(&self) -> usize {
+        self.sender.current_max_send_streams().min(self.streams.len())
+    }
+
+    /// Lets the library do what there is to do; gives how the connection ended, once it has.
+    fn drive(&mut self) -> Option<Result<(), h2::Error>> {
+        match Pin::new(&mut self.connection).poll(&mut nobody()) {
+            Poll::Pending => None,
+            Poll::Ready(outcome) => Some(outcome),
+        }
+    }
+
+    /// Writes what lies ready, as far as the socket takes it; gives how many bytes those were.
+    fn write(&mut self, link: &mut Link) -> Result<usize, Cause> {
+        let mut written = 0;
+        loop {
+            let was_full = self.pipe.is_full();
+            written += self.pipe.drain(|bytes| link.write(bytes))?;
+            if !was_full || self.pipe.is_full() {
+                return Ok(written);
+            }
+            // The library was kept from writing, and now has room again.
+            let _ = self.drive();
+        }
+    }
+}
+
+/// Whether a stream is over, and how.
+enum Polled {
+    Waits,
+    Whole,
+    Failed(h2::Error),
+}
+
+impl Stream {
+    /// Reads what has come of the response.
+    fn poll(&mut self, waker: &Waker, checks: Option<&Checks>) -> Polled {
+        let mut cx = Context::from_waker(waker);
+        loop {
+            match &mut self.phase {
+                Phase::Head(response) => match Pin::new(response).poll(&mut cx) {
+                    Poll::Pending => return Polled::Waits,
+                    Poll::Ready(Err(error)) => return Polled::Failed(error),
+                    Poll::Ready(Ok(response)) => {
+                        self.status = response.status().as_u16();
+                        if let Some(checks) = checks.filter(|checks| checks.wants_fields()) {
+                            for (name, value) in response.headers() {
+                                self.check.field(checks, name.as_str().as_bytes(), value.as_bytes());
+                            }
+                        }
+                        let body = response.into_body();
+                        if body.is_end_stream() {
+                            return Polled::Whole;
+                        }
+                        self.phase = Phase::Body(body);
+                    }
+                },
+                Phase::Body(body) => match body.poll_data(&mut cx) {
+                    Poll::Pending => return Polled::Waits,
+                    Poll::Ready(None) => return Polled::Whole,
+                    Poll::Ready(Some(Err(error))) => return Polled::Failed(error),
+                    Poll::Ready(Some(Ok(data))) => {
+                        self.body_bytes += data.len() as u64;
+                        if let Some(checks) = checks.filter(|checks| checks.wants_body()) {
+                            self.check.body(checks, &data);
+                        }
+                        // It can fail only for more than came.
+                        let _ = body.flow_control().release_capacity(data.len());
+                        if body.is_end_stream() {
+                            return Polled::Whole;
+                        }
+                    }
+                },
+            }
+        }
+    }
+}
+
+impl Worker {
+    pub(super) fn send_http2(&mut self, start: Start) {
+        let (place, at) = self.net.connection_of(start.slot);
+        let request = self.requests.choose(start.index);
+        let (head, body) = self.http2_request(request, place, start.index);
+        let connection = &mut self.net.connections[place];
+        let Some(http2) = connection.talk.http2() else { return self.flow.not_sent(start.slot) };
+        let is_ready = matches!(http2.sender.poll_ready(&mut nobody()), Poll::Ready(Ok(())));
+        let sent = if is_ready { http2.sender.send_request(head, body.is_empty()).ok() } else { None };
+        let Some((response, mut stream)) = sent else {
+            // The peer takes none now: the place is used again when it does.
+            return self.flow.not_sent(start.slot);
+        };
+        if !body.is_empty() {
+            // A stream that was just opened takes data; what windows do not admit yet, the library keeps.
+            let _ = stream.send_data(body, true);
+        }
+        http2.streams[at] = Some(Stream {
+            phase: Phase::Head(response),
+            request,
+            status: 0,
+            check: CheckState::default(),
+            body_bytes: 0,
+        });
+        http2.in_flight += 1;
+        http2.unsent.push(at);
+        // Whoever waits for a response has to have asked for it once.
+        http2.woken.insert(at);
+        connection.requests += 1;
+        if connection.requests >= self.net.requests_max {
+            http2.is_retiring = true;
+            self.rest(place);
+        }
+        self.mark_dirty(place);
+    }
+
+    /// A request as the library wants it.
+    fn http2_request(&mut self, request: u32, place: usize, index: u64) -> (http::Request<()>, Bytes) {
+        let known = self.net.requests.get(request as usize).and_then(Option::as_ref);
+        if let Some((head, body)) = known {
+            return (head.clone(), body.clone());
+        }
+        let at = Place { index, domain: self.net.domain_of(place), close: false };
+        self.requests.http2(request, &at, &mut self.rendered);
+        let made = self.rendered.to_http();
+        if self.rendered.key().is_some() && (request as usize) < READY_MAX {
+            let least = request as usize + 1;
+            if self.net.requests.len() < least {
+                self.net.requests.resize(least, None);
+            }
+            self.net.requests[request as usize] = Some(made.clone());
+        }
+        made
+    }
+
+    fn mark_dirty(&mut self, place: usize) {
+        if let Some(http2) = self.net.connections[place].talk.http2()
+            && !std::mem::replace(&mut http2.is_dirty, true)
+        {
+            self.dirty.push(place);
+        }
+    }
+
+    /// Writes what requests and answers have left to be written.
+    pub(super) fn flush_dirty(&mut self) {
+        while let Some(place) = self.dirty.pop() {
+            if let Some(http2) = self.net.connections[place].talk.http2() {
+                http2.is_dirty = false;
+            }
+            self.write_on_http2(place);
+        }
+    }
+
+    pub(super) fn write_on_http2(&mut self, place: usize) {
+        let connection = &mut self.net.connections[place];
+        let Some(http2) = connection.talk.http2() else { return };
+        // How it ended is seen again when it is read.
+        let _ = http2.drive();
+        match http2.write(&mut connection.link) {
+            Ok(0) => {}
+            Ok(written) => {
+                self.flow.wrote(written);
+                for at in http2.unsent.drain(..) {
+                    self.flow.sent(place * self.net.streams + at);
+                }
+            }
+            Err(cause) => {
+                // The connection had died unseen before these were sent on it.
+                let unsent = std::mem::take(&mut http2.unsent);
+                connection.link.stop_writing(cause);
+                for at in unsent {
+                    if http2.streams[at].take().is_some() {
+                        http2.in_flight -= 1;
+                        self.flow.not_sent(place * self.net.streams + at);
+                    }
+                }
+                // Perhaps the peer answered before it broke off: reading will tell.
+                self.again.push(place);
+            }
+        }
+    }
+
+    /// Takes bytes that were read on a connection.
+    pub(super) fn take_http2(&mut self, place: usize, bytes: usize, stamp_ns: Option<u64>) -> Taken {
+        let Some(http2) = self.net.connections[place].talk.http2() else { return Taken::More };
+        http2.pipe.feed(&self.net.buffers.plain[..bytes]);
+        let ended = http2.drive();
+        let now_ns = mono_ns();
+        let came_ns = self.came_ns(stamp_ns, now_ns);
+        let has_freed = self.poll_streams(place, now_ns, came_ns);
+        if let Some(outcome) = ended {
+            let cause = outcome.err().map_or(Cause::Closed, |error| self.cause_of(place, &error));
+            self.broken(place, mono_ns(), cause);
+            return Taken::Down;
+        }
+        if self.heed_peer(place, now_ns) {
+            return Taken::Down;
+        }
+        self.mark_dirty(place);
+        if has_freed { Taken::Whole } else { Taken::More }
+    }
+
+    /// The peer has closed.
+    pub(super) fn closed_http2(&mut self, place: usize, now_ns: u64) {
+        let connection = &mut self.net.connections[place];
+        let cause = connection.link.cause_of_end(Cause::Closed);
+        if let Some(http2) = connection.talk.http2() {
+            http2.pipe.end();
+            let _ = http2.drive();
+        }
+        self.poll_streams(place, now_ns, now_ns);
+        self.broken(place, now_ns, cause);
+    }
+
+    /// Resolves the requests whose streams have something to tell; whether places were freed.
+    fn poll_streams(&mut self, place: usize, now_ns: u64, came_ns: u64) -> bool {
+        let mut has_freed = false;
+        let words = self.net.connections[place].talk.http2().map_or(0, |http2| http2.woken.words());
+        for word in 0..words {
+            let Some(http2) = self.net.connections[place].talk.http2() else { break };
+            let bits = http2.woken.take(word);
+            for at in bits {
+                let Some(http2) = self.net.connections[place].talk.http2() else { break };
+                let Some(stream) = &mut http2.streams[at] else { continue };
+                let checks = self.requests.checks(stream.request);
+                match stream.poll(http2.woken.waker(at), checks) {
+                    Polled::Waits => continue,
+                    Polled::Whole => self.complete_http2(place, at, now_ns, came_ns),
+                    Polled::Failed(error) => self.fail_http2(place, at, now_ns, &error),
+                }
+                has_freed = true;
+            }
+        }
+        has_freed
+    }
+
+    fn complete_http2(&mut self, place: usize, at: usize, now_ns: u64, came_ns: u64) {
+        let Some(http2) = self.net.connections[place].talk.http2() else { return };
+        let Some(mut stream) = http2.streams[at].take() else { return };
+        http2.in_flight -= 1;
+        let is_reusable = !http2.is_retiring && at < http2.allowed;
+        let status = stream.status;
+        let is_unexpected = match self.requests.checks(stream.request) {
+            None => default_is_unexpected(status),
+            Some(checks) => match stream.check.finish(checks, status, stream.body_bytes) {
+                Ok(()) => false,
+                Err(failed) => {
+                    self.net.said.add(Some(failed.to_string()));
+                    true
+                }
+            },
+        };
+        let slot = place * self.net.streams + at;
+        self.flow.completed(slot, now_ns, Answered { status, is_unexpected, came_ns, is_reusable });
+    }
+
+    fn fail_http2(&mut self, place: usize, at: usize, now_ns: u64, error: &h2::Error) {
+        let cause = self.cause_of(place, error);
+        let Some(http2) = self.net.connections[place].talk.http2() else { return };
+        http2.streams[at] = None;
+        http2.in_flight -= 1;
+        let is_reusable = !http2.is_retiring && at < http2.allowed;
+        let slot = place * self.net.streams + at;
+        match cause {
+            // Streams above the last that the peer names were not processed (RFC 9113, 6.8).
+            Cause::GoAway if error.reason() == Some(Reason::NO_ERROR) => {
+                self.net.http2.sent_again += 1;
+                self.flow.not_processed(slot);
+            }
+            cause => {
+                self.net.http2.streams_reset += u64::from(error.is_reset() && error.is_remote());
+                self.flow.failed(slot, now_ns, cause);
+                if is_reusable {
+                    self.flow.connected(slot, now_ns);
+                }
+            }
+        }
+    }
+
+    fn cause_of(&mut self, place: usize, error: &h2::Error) -> Cause {
+        if error.is_io() {
+            return self.net.connections[place].link.cause_of_end(Cause::Closed);
+        }
+        if error.is_go_away() && error.is_remote() {
+            return Cause::GoAway;
+        }
+        match error.reason() {
+            Some(Reason::REFUSED_STREAM) if error.is_reset() => Cause::RefusedStream,
+            Some(_) if error.is_reset() && error.is_remote() => Cause::StreamReset,
+            _ => {
+                self.net.said.add(Some(said(error)));
+                Cause::Http2
+            }
+        }
+    }
+
+    /// Does what the peer asked for beside its answers; whether the connection is down.
+    fn heed_peer(&mut self, place: usize, now_ns: u64) -> bool {
+        let streams = self.net.streams;
+        let Some(http2) = self.net.connections[place].talk.http2() else { return true };
+        if !http2.is_retiring
+            && let Poll::Ready(Err(error)) = http2.sender.poll_ready(&mut nobody())
+        {
+            http2.is_retiring = true;
+            self.net.http2.goaways += u64::from(error.is_go_away() && error.is_remote());
+            self.rest(place);
+        }
+        let Some(http2) = self.net.connections[place].talk.http2() else { return true };
+        if http2.is_retiring {
+            let is_over = http2.in_flight == 0;
+            if is_over {
+                self.reopen(place, now_ns);
+            }
+            return is_over;
+        }
+        let allowed = http2.allowance();
+        http2.allowed = allowed;
+        let least = &mut self.net.http2.streams_allowed_min;
+        if allowed < streams {
+            *least = Some(least.unwrap_or(u32::MAX).min(allowed as u32));
+        }
+        for at in 0..streams {
+            let slot = place * streams + at;
+            if at >= allowed {
+                if !self.flow.is_busy(slot) {
+                    self.flow.disconnected(slot);
+                }
+            } else if self.flow.is_down(slot) {
+                self.flow.connected(slot, now_ns);
+            }
+        }
+        false
+    }
+
+    /// No place of the connection takes another request.
+    pub(super) fn rest(&mut self, place: usize) {
+        for slot in self.net.slots_of(place) {
+            if !self.flow.is_busy(slot) {
+                self.flow.disconnected(slot);
+            }
+        }
+    }
+
+    /// A request was not answered in time: its stream is cancelled, and its place takes another.
+    pub(super) fn give_up_http2(&mut self, slot: usize, now_ns: u64) {
+        let (place, at) = self.net.connection_of(slot);
+        let Some(http2) = self.net.connections[place].talk.http2() else { return };
+        http2.in_flight -= usize::from(http2.streams[at].take().is_some());
+        http2.unsent.retain(|&unsent| unsent != at);
+        if http2.is_retiring {
+            if http2.in_flight == 0 {
+                self.reopen(place, now_ns);
+            }
+            return;
+        }
+        if at < http2.allowed {
+            self.flow.connected(slot, now_ns);
+        }
+        self.mark_dirty(place);
+    }
+}
+
+/// The library is polled after everything that happens to it, so nobody has to be woken.
+fn nobody() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
+fn said(error: &h2::Error) -> String {
+    format!("HTTP/2: {error}").chars().take(120).collect()
+}
+
+impl std::fmt::Debug for Http2 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Http2")
+            .field("in_flight", &self.in_flight)
+            .field("allowed", &self.allowed)
+            .field("is_retiring", &self.is_retiring)
+            .finish_non_exhaustive()
+    }
+}

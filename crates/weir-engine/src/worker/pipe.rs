@@ -1,0 +1,161 @@
+//! Memory in place of a socket, so that a protocol that wants one can be fed by hand.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Once so much waits to be written, the protocol has to wait too.
+const OUTPUT_BYTES_MAX: usize = 256 * 1024;
+
+/// Both ends of a connection in memory: one clone is the protocol's, the other its worker's.
+///
+/// Nobody is ever woken: the worker polls the protocol after everything that it does to the pipe.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pipe(Rc<RefCell<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// What the peer sent, from `read` on.
+    input: Vec<u8>,
+    read: usize,
+    is_ended: bool,
+    /// What is to be sent, from `written` on.
+    output: Vec<u8>,
+    written: usize,
+}
+
+impl Pipe {
+    /// Bytes came from the peer.
+    pub(super) fn feed(&self, bytes: &[u8]) {
+        self.0.borrow_mut().input.extend_from_slice(bytes);
+    }
+
+    /// Nothing more comes from the peer.
+    pub(super) fn end(&self) {
+        self.0.borrow_mut().is_ended = true;
+    }
+
+    /// Hands what is to be sent to `write`, which says how much it took; again and again until that is nothing.
+    pub(super) fn drain<E>(&self, mut write: impl FnMut(&[u8]) -> Result<usize, E>) -> Result<usize, E> {
+        let mut state = self.0.borrow_mut();
+        let mut sum = 0;
+        while state.written < state.output.len() {
+            match write(&state.output[state.written..])? {
+                0 => return Ok(sum),
+                taken => {
+                    state.written += taken;
+                    sum += taken;
+                }
+            }
+        }
+        state.output.clear();
+        state.written = 0;
+        Ok(sum)
+    }
+
+    /// Whether the protocol may have been kept from writing.
+    pub(super) fn is_full(&self) -> bool {
+        let state = self.0.borrow();
+        state.output.len() - state.written >= OUTPUT_BYTES_MAX
+    }
+}
+
+impl AsyncRead for Pipe {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.0.borrow_mut();
+        let state = &mut *state;
+        let rest = &state.input[state.read..];
+        if rest.is_empty() {
+            return if state.is_ended { Poll::Ready(Ok(())) } else { Poll::Pending };
+        }
+        let taken = rest.len().min(out.remaining());
+        out.put_slice(&rest[..taken]);
+        state.read += taken;
+        if state.read == state.input.len() {
+            state.input.clear();
+            state.read = 0;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.is_full() {
+            return Poll::Pending;
+        }
+        let mut state = self.0.borrow_mut();
+        let mut taken = 0;
+        for piece in pieces {
+            state.output.extend_from_slice(piece);
+            taken += piece.len();
+        }
+        Poll::Ready(Ok(taken))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn what_is_fed_is_read_and_what_is_written_is_drained() {
+        let mut cx = Context::from_waker(Waker::noop());
+        let worker = Pipe::default();
+        let mut protocol = worker.clone();
+        let mut read = |bytes: &mut [u8]| {
+            let mut out = ReadBuf::new(bytes);
+            let polled = Pin::new(&mut protocol).poll_read(&mut cx, &mut out).map(Result::unwrap);
+            polled.map(|()| out.filled().len())
+        };
+        assert!(read(&mut [0; 4]).is_pending());
+        worker.feed(b"hello");
+        assert_eq!([read(&mut [0; 4]), read(&mut [0; 4])], [Poll::Ready(4), Poll::Ready(1)]);
+        worker.end();
+        assert_eq!(read(&mut [0; 4]), Poll::Ready(0));
+
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut protocol = worker.clone();
+        let mut write = |bytes: &[u8]| Pin::new(&mut protocol).poll_write(&mut cx, bytes).map(Result::unwrap);
+        assert_eq!(write(b"abcdef"), Poll::Ready(6));
+        let mut room = 4;
+        let mut sent = Vec::new();
+        let mut take = |bytes: &[u8]| {
+            let taken = bytes.len().min(room);
+            room -= taken;
+            sent.extend_from_slice(&bytes[..taken]);
+            Ok::<_, ()>(taken)
+        };
+        assert_eq!(worker.drain(&mut take), Ok(4));
+        assert_eq!(sent, b"abcd");
+        assert_eq!(worker.drain(|bytes| Ok::<_, ()>(bytes.len())), Ok(2));
+        assert_eq!(write(&vec![0; OUTPUT_BYTES_MAX]), Poll::Ready(OUTPUT_BYTES_MAX));
+        assert!(write(b"x").is_pending() && worker.is_full());
+    }
+}

@@ -1,0 +1,105 @@
+//! Which streams of a connection have something to tell: a bit each, set by their wakers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Wake, Waker};
+
+/// The set of streams that were woken.
+#[derive(Debug)]
+pub(super) struct Woken {
+    words: Arc<[AtomicU64]>,
+    wakers: Vec<Waker>,
+}
+
+#[derive(Debug)]
+struct StreamWaker {
+    words: Arc<[AtomicU64]>,
+    at: usize,
+}
+
+/// Streams that were taken out of the set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bits {
+    base: usize,
+    bits: u64,
+}
+
+impl Woken {
+    /// An empty set for `streams` streams.
+    pub(super) fn new(streams: usize) -> Arc<Self> {
+        let words: Arc<[AtomicU64]> = (0..streams.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        let wakers =
+            (0..streams).map(|at| Waker::from(Arc::new(StreamWaker { words: Arc::clone(&words), at })));
+        Arc::new(Self { wakers: wakers.collect(), words })
+    }
+
+    /// The waker that puts a stream into the set.
+    #[inline]
+    pub(super) fn waker(&self, at: usize) -> &Waker {
+        &self.wakers[at]
+    }
+
+    pub(super) fn insert(&self, at: usize) {
+        insert(&self.words, at);
+    }
+
+    /// Number of words to take with [`Woken::take`].
+    #[inline]
+    pub(super) fn words(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Takes the streams of one word out of the set.
+    #[inline]
+    pub(super) fn take(&self, word: usize) -> Bits {
+        Bits { base: word * 64, bits: self.words[word].swap(0, Ordering::Relaxed) }
+    }
+}
+
+impl Iterator for Bits {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.bits == 0 {
+            return None;
+        }
+        let bit = self.bits.trailing_zeros() as usize;
+        self.bits &= self.bits - 1;
+        Some(self.base + bit)
+    }
+}
+
+/// One thread does it all; the words are atomic only because wakers may be sent anywhere.
+#[inline]
+fn insert(words: &[AtomicU64], at: usize) {
+    words[at / 64].fetch_or(1 << (at % 64), Ordering::Relaxed);
+}
+
+impl Wake for StreamWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    #[inline]
+    fn wake_by_ref(self: &Arc<Self>) {
+        insert(&self.words, self.at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stream_stands_in_the_set_once_and_leaves_it_when_taken() {
+        let woken = Woken::new(130);
+        for at in [129, 3, 64, 63, 3] {
+            woken.waker(at).wake_by_ref();
+        }
+        woken.insert(0);
+        let taken = || (0..woken.words()).flat_map(|word| woken.take(word)).collect::<Vec<_>>();
+        assert_eq!(taken(), [0, 3, 63, 64, 129]);
+        assert!(taken().is_empty());
+    }
+}
