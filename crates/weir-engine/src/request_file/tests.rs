@@ -1,6 +1,7 @@
 //! Files of requests, good and bad, with the places of what is wrong.
 
 use super::*;
+use crate::schedule::hash;
 use crate::spec::{Body, ChecksSpec};
 
 fn base() -> Base {
@@ -292,4 +293,56 @@ fn files_that_cannot_be_read_are_named() {
     let file = folder.path().join("urls.txt");
     std::fs::write(&file, "/a\n").unwrap();
     assert_eq!(read(&file, &base()).unwrap().len(), 1);
+}
+
+#[test]
+fn no_text_makes_a_reader_panic() {
+    let pieces = [
+        "{",
+        "}",
+        "\"",
+        ":",
+        ",",
+        "[",
+        "]",
+        "\n",
+        " ",
+        "/",
+        "?",
+        "#",
+        "{seq}",
+        "{1..",
+        "{pick:a}",
+        "http://",
+        "https://",
+        "a",
+        "\u{e9}",
+        "\"path\"",
+        "\"/\"",
+        "\"url\"",
+        "\"log\"",
+        "\"entries\"",
+        "\"request\"",
+        "\"method\"",
+        "GET",
+        "\\",
+        "\0",
+        "{\"log\":{\"entries\":[{\"request\":{\"method\":\"GET\",\"url\":\"http://a/\"}}]}}",
+        "{\"path\":\"/{seq}\"}",
+    ];
+    let mut good = 0;
+    for case in 0..30_000u64 {
+        let count = hash(case, 0) % 12;
+        let mut text: Vec<u8> =
+            (1..=count).flat_map(|at| pieces[hash(case, at) as usize % pieces.len()].bytes()).collect();
+        if hash(case, 100).is_multiple_of(10) {
+            text.push(0xff);
+        }
+        let name = ["a", "a.har", "a.jsonl"][hash(case, 101) as usize % 3];
+        match parse(name, &text, &base()) {
+            Ok(requests) => good += usize::from(!requests.is_empty()),
+            Err(error) => assert!(!error.message.is_empty() && !error.remedy.is_empty()),
+        }
+    }
+    assert!(good > 100, "{good} of the texts have requests");
 }

@@ -5,3 +5,4 @@ mod behaviour;
 mod books;
 mod load;
 mod peer;
+mod requests;
