@@ -268,7 +268,6 @@ impl Link {
         self.state = State::Down { retry_ns: now_ns };
     }
 
-
     /// The peer takes no more of the request; whether it has answered all the same is for reading to tell.
     pub(crate) fn stop_writing(&mut self, cause: Cause) {
         self.write_broke = Some(cause);

@@ -21,7 +21,7 @@ pub(super) fn until(start_ns: u64) {
         let left_ns = start_ns.saturating_sub(mono_ns());
         match left_ns {
             0 => return,
-            ..=SPUN_NS => std::hint::spin_loop(),
+            1..=SPUN_NS => std::hint::spin_loop(),
             _ => std::thread::sleep(std::time::Duration::from_nanos(left_ns - SPUN_NS)),
         }
     }
