@@ -10,6 +10,7 @@
 //! assert_eq!(error.remedy, "did you mean `duration`?");
 //! ```
 
+mod delay;
 mod error;
 mod json;
 mod nearest;
@@ -18,11 +19,14 @@ mod quantity;
 mod rate;
 mod share;
 mod size;
+mod slow;
+mod stall;
 mod time;
 mod yaml;
 
 use serde::de::DeserializeOwned;
 
+pub use delay::{DELAY_MAX, Delay};
 pub use error::DocumentError;
 pub use nearest::nearest;
 pub use place::place;
@@ -30,6 +34,8 @@ pub use quantity::QuantityError;
 pub use rate::Rate;
 pub use share::Share;
 pub use size::Size;
+pub use slow::Slow;
+pub use stall::Stall;
 pub use time::Time;
 
 /// Reads one document from `text`; `source_name` (a file's name as the user gave it) stands in errors.

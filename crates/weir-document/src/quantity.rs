@@ -30,6 +30,16 @@ pub enum QuantityError {
         /// Right forms.
         examples: &'static str,
     },
+    /// Not of any of its forms, for what is more than a number and its unit.
+    #[error("`{given}` is not {kind}; write one like {examples}")]
+    Form {
+        /// The text that was given.
+        given: String,
+        /// What it should have been.
+        kind: &'static str,
+        /// Right forms.
+        examples: &'static str,
+    },
     /// Right in form, and outside what can be meant or kept exactly.
     #[error("`{given}` is {why}; write {kind} like {examples}")]
     OutOfRange {
@@ -67,6 +77,10 @@ pub(crate) trait Quantity: FromStr<Err = QuantityError> {
 
     fn malformed(given: &str) -> QuantityError {
         QuantityError::Malformed { given: given.to_owned(), kind: Self::KIND, examples: Self::EXAMPLES }
+    }
+
+    fn of_no_form(given: &str) -> QuantityError {
+        QuantityError::Form { given: given.to_owned(), kind: Self::KIND, examples: Self::EXAMPLES }
     }
 
     fn no_unit(given: &str) -> QuantityError {

@@ -1,0 +1,69 @@
+//! Slow shares: `1%:2s`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::delay::DELAY_MAX;
+use crate::quantity::{Quantity, QuantityError, as_text};
+use crate::{Share, Time};
+
+/// A share that takes its time: `1%:2s` is one in a hundred, over two seconds. An hour is the longest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slow {
+    /// How many.
+    pub share: Share,
+    /// How long each takes.
+    pub time: Time,
+}
+
+impl Quantity for Slow {
+    const KIND: &'static str = "a share and its time";
+    const EXAMPLES: &'static str = "1%:2s (one in a hundred, over two seconds)";
+}
+
+impl FromStr for Slow {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let (share, time) = text.split_once(':').ok_or_else(|| Self::of_no_form(text))?;
+        let slow = Self { share: share.parse()?, time: time.parse()? };
+        match slow.time.0 <= DELAY_MAX {
+            true => Ok(slow),
+            false => Err(Self::out_of_range(text, "longer than an hour")),
+        }
+    }
+}
+
+impl fmt::Display for Slow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.share, self.time)
+    }
+}
+
+as_text!(Slow, r"^[^:]+:[^:]+$");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_prints_exactly() {
+        for (text, printed) in [("1%:2s", "1%:2s"), ("0.5:1500ms", "50%:1500ms"), ("0%:0s", "0%:0s")] {
+            let slow: Slow = text.parse().unwrap();
+            assert_eq!(slow.to_string(), printed);
+            assert_eq!(printed.parse::<Slow>().unwrap(), slow);
+        }
+    }
+
+    #[test]
+    fn refuses_with_the_right_form() {
+        let said = |text: &str| text.parse::<Slow>().unwrap_err().to_string();
+        assert_eq!(
+            said("1%"),
+            "`1%` is not a share and its time; write one like 1%:2s (one in a hundred, over two seconds)"
+        );
+        assert!(said("200%:1s").starts_with("`200%` is more than the whole;"));
+        assert!(said("1%:1").starts_with("`1` has no unit;"));
+        assert!(said("1%:2h").starts_with("`1%:2h` is longer than an hour;"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Stalls: `200ms/1s`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Time;
+use crate::delay::DELAY_MAX;
+use crate::quantity::{Quantity, QuantityError, as_text};
+
+/// A stop that comes again and again: `200ms/1s` stands still for the first 200 ms of each second.
+/// The stop is above zero and shorter than the period, which is an hour at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// How long each stop is.
+    pub stopped: Time,
+    /// From the begin of one stop to that of the next.
+    pub every: Time,
+}
+
+impl Quantity for Stall {
+    const KIND: &'static str = "a stall";
+    const EXAMPLES: &'static str = "200ms/1s (stopped for the first 200 ms of each second)";
+}
+
+impl FromStr for Stall {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let (stopped, every) = text.split_once('/').ok_or_else(|| Self::of_no_form(text))?;
+        let (stopped, every): (Time, Time) = (stopped.parse()?, every.parse()?);
+        if stopped.0.is_zero() {
+            return Err(Self::out_of_range(text, "no stop at all"));
+        }
+        if stopped >= every {
+            return Err(Self::out_of_range(text, "a stop without an end"));
+        }
+        if every.0 > DELAY_MAX {
+            return Err(Self::out_of_range(text, "longer than an hour"));
+        }
+        Ok(Self { stopped, every })
+    }
+}
+
+impl fmt::Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.stopped, self.every)
+    }
+}
+
+as_text!(Stall, r"^[^/]+/[^/]+$");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_prints_exactly() {
+        for (text, printed) in [("200ms/1s", "200ms/1s"), ("1.5s/60m", "1500ms/1h")] {
+            let stall: Stall = text.parse().unwrap();
+            assert_eq!(stall.to_string(), printed);
+            assert_eq!(printed.parse::<Stall>().unwrap(), stall);
+        }
+    }
+
+    #[test]
+    fn refuses_with_the_right_form() {
+        let said = |text: &str| text.parse::<Stall>().unwrap_err().to_string();
+        assert_eq!(
+            said("200ms"),
+            "`200ms` is not a stall; write one like 200ms/1s (stopped for the first 200 ms of each second)"
+        );
+        assert!(said("1s/1s").starts_with("`1s/1s` is a stop without an end;"));
+        assert!(said("0/1s").starts_with("`0/1s` is no stop at all;"));
+        assert!(said("1s/2h").starts_with("`1s/2h` is longer than an hour;"));
+        assert!(said("200ms/1").starts_with("`1` has no unit;"));
+    }
+}
