@@ -213,18 +213,10 @@ impl Lab<'_> {
     }
 
     fn origin_process(&self, dir: &Path, scenario: &Scenario, listen: SocketAddr) -> ProcessSpec {
-        let origin = &scenario.origin;
         let mut command = vec![self.weir.path.display().to_string(), "origin".into()];
-        let mut option = |name: &str, value: String| command.extend([format!("--{name}"), value]);
-        option("listen", listen.to_string());
-        option("body", origin.body.to_string());
-        option("workers", scenario.origin_workers().to_string());
-        if let Some(delay) = &origin.delay {
-            option("delay", delay.clone());
-        }
-        if origin.errors.0 > 0.0 {
-            option("errors", origin.errors.to_string());
-        }
+        command.extend(["--listen".into(), listen.to_string()]);
+        command.extend(["--workers".into(), scenario.origin_workers().to_string()]);
+        command.extend(scenario.origin.arguments());
         ProcessSpec {
             name: "origin".into(),
             role: Role::Origin,
@@ -264,7 +256,7 @@ impl Lab<'_> {
             running: &mut processes.running,
             gateway_counter,
             origin_counter: &origin_counter,
-            origin_delay: matches!(scenario.origin.delay(), Ok(Some(_))).then_some(&origin_delay),
+            origin_delay: scenario.origin.is_timed().then_some(&origin_delay),
         };
         let mut measurements = Vec::new();
         let mut generator: Option<Part> = None;

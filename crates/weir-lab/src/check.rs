@@ -8,7 +8,7 @@ use weir_results::DIRECT;
 
 use crate::not_served;
 use crate::overlay::Fault;
-use crate::scenario::{Gateway, Limit, Load, Model, Paths, Scenario, Topology};
+use crate::scenario::{Gateway, Limit, Load, Model, OriginHttp2, Paths, Scenario, Topology};
 
 /// Least memory limit that lets any process start at all.
 const MEMORY_MIN_BYTES: u64 = 4 << 20;
@@ -21,6 +21,10 @@ const REPEATS_MAX: u32 = 1_000;
 const DOMAINS_MAX: u32 = 100_000;
 const REQUESTS_MAX: u64 = 1_000_000;
 const WORKERS_MAX: u32 = 1_024;
+const SERVERS_MAX: u32 = 100_000;
+
+/// How far a sum of shares may be off the whole by the rounding of each.
+const SHARES_ROUNDING: f64 = 1e-9;
 
 /// What the scenario is checked against.
 #[derive(Clone, Debug)]
@@ -187,12 +191,42 @@ fn check_path(at: &[&str], path: &str) -> Checked {
 }
 
 fn check_origin(scenario: &Scenario) -> Checked {
-    if let Err(message) = scenario.origin.delay() {
-        return Err(problem(&["origin", "delay"], message, "write it as const:1ms"));
+    let origin = &scenario.origin;
+    if origin.tls.is_some() {
+        let path = ["origin", "tls"];
+        return Err(Problem { fault: not_served::fault(&path), ..problem(&path, "", "") });
     }
-    if scenario.origin.workers.is_some_and(|workers| !(1..=WORKERS_MAX).contains(&workers)) {
-        let remedy = format!("give 1 to {WORKERS_MAX}");
-        return Err(problem(&["origin", "workers"], "an impossible number of workers", remedy));
+    if !origin.delay.is_none() && !origin.service.is_none() {
+        let remedy = "leave one of them out: a delay is a service with servers without end";
+        return Err(problem(&["origin", "service"], "an origin with both a delay and a service", remedy));
+    }
+    if origin.servers.is_some() && origin.service.is_none() {
+        let remedy = "add how long each serves, like `service: exp:5ms`";
+        return Err(problem(&["origin", "servers"], "servers without a service", remedy));
+    }
+    if origin.shares() > 1.0 + SHARES_ROUNDING {
+        let message = "errors, resets, half, slow and refuse are together more than all requests";
+        let remedy = "make them 100% or less together: no request gets two of them";
+        return Err(problem(&["origin"], message, remedy));
+    }
+    let http2 = &origin.http2;
+    if origin.http1_only && http2 != &OriginHttp2::default() {
+        let remedy = "leave out either `http1_only` or `http2`";
+        return Err(problem(&["origin", "http2"], "HTTP/2 of an origin that speaks only HTTP/1.1", remedy));
+    }
+    let counts: [(&[&str], &str, Option<u32>, u32); 5] = [
+        (&["origin", "workers"], "workers", origin.workers, WORKERS_MAX),
+        (&["origin", "servers"], "servers", origin.servers, SERVERS_MAX),
+        (&["origin", "faults", "close_after"], "responses", origin.faults.close_after, u32::MAX),
+        (&["origin", "http2", "goaway"], "requests", http2.goaway, u32::MAX),
+        (&["origin", "http2", "max_streams"], "streams", http2.max_streams, u32::MAX),
+    ];
+    for (path, what, count, most) in counts {
+        if count.is_some_and(|count| !(1..=most).contains(&count)) {
+            let message = format!("an impossible number of {what}");
+            let remedy = if most == u32::MAX { "give 1 or more".into() } else { format!("give 1 to {most}") };
+            return Err(problem(path, message, remedy));
+        }
     }
     Ok(())
 }

@@ -6,19 +6,21 @@ mod gateway;
 mod loads;
 mod named;
 mod objective;
+mod origin;
 mod topology;
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::{Share, Size, Time};
+use weir_document::{Size, Time};
 use weir_results::Thresholds;
 
 pub use gateway::Gateway;
 pub use loads::{Load, Loads, Model, Spacing};
 pub use named::Named;
 pub use objective::ObjectiveSpec;
+pub use origin::{Origin, OriginFaults, OriginHttp2, OriginTls};
 pub use topology::{Paths, Topology};
 
 /// A scenario: a question, the gateways it is put to, and the loads that answer it.
@@ -106,42 +108,6 @@ pub struct Limit {
     pub memory: Option<Size>,
 }
 
-/// The upstream: weir's own origin.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Origin {
-    /// Size of the body that it answers with.
-    #[serde(default = "default_body")]
-    pub body: Size,
-    /// Delay of its answers, as `const:1ms`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay: Option<String>,
-    /// Share of answers with status 500.
-    #[serde(default)]
-    pub errors: Share,
-    /// Worker threads; by default its CPU limit rounded up, without a limit one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workers: Option<u32>,
-}
-
-impl Default for Origin {
-    fn default() -> Self {
-        Self { body: default_body(), delay: None, errors: Share(0.0), workers: None }
-    }
-}
-
-impl Origin {
-    /// The delay as a time; `None` where there is none.
-    ///
-    /// # Errors
-    /// When it is not of the form `const:TIME`.
-    pub fn delay(&self) -> Result<Option<Duration>, String> {
-        let Some(delay) = &self.delay else { return Ok(None) };
-        let time = delay.strip_prefix("const:").ok_or_else(|| format!("`{delay}` is not a delay"))?;
-        Ok(Some(time.parse::<Time>().map_err(|error| error.to_string())?.0))
-    }
-}
-
 impl Scenario {
     /// Cores that the gateway's data plane may use, rounded up: its number of workers. One without a limit.
     pub fn data_workers(&self) -> u32 {
@@ -181,8 +147,4 @@ fn default_workers() -> u32 {
 
 fn default_repeats() -> u32 {
     3
-}
-
-fn default_body() -> Size {
-    Size(64)
 }

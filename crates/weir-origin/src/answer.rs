@@ -3,12 +3,18 @@
 use std::rc::Rc;
 use std::time::SystemTime;
 
-use weir_http::{Version, append_content_length, append_field, append_status_line, reason_phrase};
+use http::{HeaderMap, HeaderValue, header};
+use weir_http::{Framing, Version, append_field, append_framing, append_status_line, reason_phrase};
+
+const SERVER: &str = "weir-origin";
+
+/// What stands in an answer with status 500.
+pub(crate) const ERROR_BODY: &[u8] = b"an error that was asked for\n";
 
 /// As much of a body as is kept; longer ones are sent by repeating it.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// The body's pattern repeats within a piece, so that pieces in a row continue it.
+/// The body's pattern repeats within a piece, so that pieces in a row continue it. The body of errors is shorter.
 const PATTERN: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n";
 
 /// What is said of the connection in a response.
@@ -50,18 +56,8 @@ impl Answer {
         body: &[u8],
         body_bytes: u64,
     ) -> Self {
-        let mut bytes = Vec::with_capacity(256 + body.len());
-        append_status_line(&mut bytes, status);
-        append_field(&mut bytes, "Server", b"weir-origin");
-        append_field(&mut bytes, "Date", date.as_bytes());
-        append_field(&mut bytes, "Content-Type", media_type.as_bytes());
-        append_content_length(&mut bytes, body_bytes);
-        match persistence {
-            Persistence::Kept => {}
-            Persistence::KeptAsAsked => append_field(&mut bytes, "Connection", b"keep-alive"),
-            Persistence::Closed => append_field(&mut bytes, "Connection", b"close"),
-        }
-        bytes.extend_from_slice(b"\r\n");
+        let framing = Framing::Length(body_bytes);
+        let mut bytes = head(status, persistence, Some(media_type.as_bytes()), date, framing);
         let head_bytes = bytes.len();
         bytes.extend_from_slice(body);
         Self { status, bytes: bytes.into(), head_bytes, body_bytes }
@@ -85,6 +81,11 @@ impl Answer {
         if head_only { &self.bytes[..self.head_bytes] } else { &self.bytes }
     }
 
+    /// Bytes of the whole body.
+    pub(crate) fn body_bytes(&self, head_only: bool) -> u64 {
+        if head_only { 0 } else { self.body_bytes }
+    }
+
     /// Bytes of the body that come after [`first`](Self::first).
     #[inline]
     pub(crate) fn rest_bytes(&self, head_only: bool) -> u64 {
@@ -95,10 +96,61 @@ impl Answer {
     pub(crate) fn piece(&self, rest_bytes: u64) -> &[u8] {
         let kept = &self.bytes[self.head_bytes..];
         // The body as a whole ends where the rest ends, so the place in the pattern follows from its length.
-        let sent = usize::try_from((self.body_bytes - rest_bytes) % PATTERN.len() as u64).unwrap_or(0);
+        let sent = place(self.body_bytes - rest_bytes);
         let most = (kept.len() - sent) as u64;
         &kept[sent..sent + rest_bytes.min(most) as usize]
     }
+}
+
+/// The head of a response.
+pub(crate) fn head(
+    status: u16,
+    persistence: Persistence,
+    media_type: Option<&[u8]>,
+    date: &str,
+    framing: Framing,
+) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(256);
+    append_status_line(&mut bytes, status);
+    append_field(&mut bytes, "Server", SERVER.as_bytes());
+    append_field(&mut bytes, "Date", date.as_bytes());
+    if let Some(media_type) = media_type {
+        append_field(&mut bytes, "Content-Type", media_type);
+    }
+    append_framing(&mut bytes, framing);
+    match persistence {
+        Persistence::Kept => {}
+        Persistence::KeptAsAsked => append_field(&mut bytes, "Connection", b"keep-alive"),
+        Persistence::Closed => append_field(&mut bytes, "Connection", b"close"),
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes
+}
+
+/// The same for HTTP/2, where the length may be left open and the connection is not spoken of.
+pub(crate) fn fields(media_type: Option<HeaderValue>, date: &str, body_bytes: Option<u64>) -> HeaderMap {
+    let mut fields = HeaderMap::with_capacity(4);
+    fields.insert(header::SERVER, HeaderValue::from_static(SERVER));
+    fields.insert(header::DATE, HeaderValue::from_str(date).expect("a date is plain text"));
+    if let Some(media_type) = media_type {
+        fields.insert(header::CONTENT_TYPE, media_type);
+    }
+    if let Some(body_bytes) = body_bytes {
+        fields.insert(header::CONTENT_LENGTH, body_bytes.into());
+    }
+    fields
+}
+
+/// The body of good answers, or as much of it as is kept.
+pub(crate) fn kept_body(body_bytes: u64) -> Vec<u8> {
+    let kept = usize::try_from(body_bytes).unwrap_or(KEPT_BYTES).min(KEPT_BYTES);
+    PATTERN.iter().copied().cycle().take(kept).collect()
+}
+
+/// Where in the kept body the bytes stand that follow the first `sent_bytes`: near its begin, so that as much as
+/// possible can be taken from there at once.
+pub(crate) fn place(sent_bytes: u64) -> usize {
+    (sent_bytes % PATTERN.len() as u64) as usize
 }
 
 /// All the responses that requests get, for one second's date.
@@ -106,20 +158,28 @@ impl Answer {
 pub(crate) struct Answers {
     good: [Answer; 3],
     error: [Answer; 3],
+    /// What HTTP/2 says of a good one and of an error, before the body.
+    fields: [HeaderMap; 2],
+    pub(crate) date: String,
 }
 
 impl Answers {
     pub(crate) fn render(body_bytes: u64, now: SystemTime) -> Self {
         let date = httpdate::fmt_http_date(now);
-        let kept = usize::try_from(body_bytes).unwrap_or(KEPT_BYTES).min(KEPT_BYTES);
-        let body: Vec<u8> = PATTERN.iter().copied().cycle().take(kept).collect();
-        let error = b"an error that was asked for\n";
+        let (body, error) = (kept_body(body_bytes), ERROR_BODY);
         let persistences = [Persistence::Kept, Persistence::KeptAsAsked, Persistence::Closed];
         Self {
             good: persistences.map(|kind| Answer::render(200, kind, "text/plain", &date, &body, body_bytes)),
             error: persistences
                 .map(|kind| Answer::render(500, kind, "text/plain", &date, error, error.len() as u64)),
+            fields: [body_bytes, error.len() as u64]
+                .map(|bytes| fields(Some(HeaderValue::from_static("text/plain")), &date, Some(bytes))),
+            date,
         }
+    }
+
+    pub(crate) fn fields(&self, is_error: bool) -> &HeaderMap {
+        &self.fields[usize::from(is_error)]
     }
 
     #[inline]

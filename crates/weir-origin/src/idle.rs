@@ -22,9 +22,13 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     last_s: Cell<u32>,
-    /// It waits for its own delay, however long that is.
-    is_waiting: Cell<bool>,
+    /// Its answers that wait for their own time, however long that is.
+    waits: Cell<u32>,
 }
+
+/// An answer that waits for its own time; until it is dropped the connection is not idle.
+#[derive(Debug)]
+pub(crate) struct Waiting(Rc<Activity>);
 
 impl Activity {
     #[inline]
@@ -32,8 +36,15 @@ impl Activity {
         self.last_s.set(connections.now_s.get());
     }
 
-    pub(crate) fn set_waiting(&self, is_waiting: bool) {
-        self.is_waiting.set(is_waiting);
+    pub(crate) fn wait(self: &Rc<Self>) -> Waiting {
+        self.waits.set(self.waits.get() + 1);
+        Waiting(Rc::clone(self))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waits.set(self.0.waits.get() - 1);
     }
 }
 
@@ -56,7 +67,7 @@ impl Connections {
         let now_s = self.now_s.get() + 1;
         self.now_s.set(now_s);
         let is_idle = |activity: &Activity| {
-            !activity.is_waiting.get() && now_s.saturating_sub(activity.last_s.get()) > IDLE_MAX_S
+            activity.waits.get() == 0 && now_s.saturating_sub(activity.last_s.get()) > IDLE_MAX_S
         };
         // Collected first: a task that is aborted may leave at once, and wants the map then.
         let idle: Vec<AbortHandle> = self
@@ -86,7 +97,7 @@ mod tests {
                 connections.enter(connections.next_id(), Rc::clone(activity), task.abort_handle());
                 task
             });
-            activities[1].set_waiting(true);
+            let _waiting = activities[1].wait();
             for _ in 0..seconds {
                 connections.second();
                 activities[2].touch(&connections);

@@ -1,11 +1,12 @@
-//! The upstream under the gateway: answers with a known size, delay and share of errors, and counts exactly.
+//! The upstream under the gateway: answers with a known size, delay and share of faults, and counts exactly.
 //!
-//! One thread per worker, each with its own listening socket; nothing is shared, locked or allocated on the
-//! way of a request. Any path is answered, with 200 and the body. The path `/__weir/stats` gives the counts
-//! of all workers as JSON ([`Stats`]) and is in none of them itself.
+//! One thread per worker, each with its own listening socket. A plain origin shares, locks and allocates nothing
+//! on the way of a request; times and faults of its own are the origin's and not each worker's, so they share
+//! what decides them. HTTP/1.1 and HTTP/2, plain and through TLS. Any path is answered, with 200 and the body.
+//! The path `/__weir/stats` gives the counts of all workers as JSON ([`Stats`]) and is in none of them itself.
 //!
 //! ```
-//! use weir_origin::{Delay, OriginSpec, start};
+//! use weir_origin::{OriginSpec, start};
 //!
 //! let origin = start(&OriginSpec { body_bytes: 64, ..OriginSpec::at(([127, 0, 0, 1], 0).into()) })?;
 //! println!("listening on {}", origin.address());
@@ -17,70 +18,58 @@
 
 mod answer;
 mod connection;
+mod decision;
+mod delays;
+mod draw;
 mod errors;
+mod http1;
+mod http2;
 mod idle;
-mod selection;
+mod outcome;
+mod queue;
 mod sleep;
+mod spec;
 mod stats;
+mod stream;
+mod timing;
+mod tls;
 mod worker;
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use weir_io::{JoinHandle, WorkerOptions};
+use weir_io::{JoinHandle, WorkerOptions, mono_ns};
 
+pub use delays::GivenDelays;
 pub use errors::OriginError;
-pub use stats::{GivenDelays, Stats};
+pub use queue::QueueWaits;
+pub use spec::{FaultSpec, Http2Spec, OriginSpec, ServiceSpec, TlsSpec};
+pub use stats::{Faults, Handshakes, Stats};
 
-use selection::Selection;
+use outcome::Outcomes;
 use stats::Counters;
+use timing::Timing;
+use tls::Tls;
+use worker::Shared;
 
 /// Connections that may wait to be accepted, for each worker.
 const BACKLOG: i32 = 1024;
 
-/// What an origin does.
-#[derive(Clone, Debug)]
-pub struct OriginSpec {
-    /// Where it listens; port 0 takes any free one.
-    pub listen: SocketAddr,
-    /// Bytes of each body.
-    pub body_bytes: u64,
-    /// How long each answer waits.
-    pub delay: Delay,
-    /// The share of requests that are answered with 500, from 0 to 1. It is met exactly, over all workers: an
-    /// error is made whenever the count of requests times the share passes a whole number.
-    pub error_share: f64,
-    /// Threads.
-    pub workers: usize,
-    /// CPUs that the workers are bound to, in turn; empty leaves them to the scheduler.
-    pub cpus: Vec<usize>,
-}
-
-impl OriginSpec {
-    /// A plain origin at an address: one worker, an empty body, no delay, no errors.
-    pub fn at(listen: SocketAddr) -> Self {
-        Self { listen, body_bytes: 0, delay: Delay::None, error_share: 0.0, workers: 1, cpus: Vec::new() }
-    }
-}
-
-/// How long an answer waits, from the whole request to the first byte of the response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Delay {
-    /// Not at all.
-    #[default]
-    None,
-    /// Always as many nanoseconds.
-    Const(u64),
-}
-
 /// A running origin; it ends when it is dropped.
-#[derive(Debug)]
 pub struct Origin {
     address: SocketAddr,
-    counters: Arc<[Arc<Counters>]>,
+    shared: Arc<Shared>,
+    ca_pem: Option<String>,
     stop: watch::Sender<bool>,
     workers: Vec<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Origin").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 /// Starts an origin; it serves from the moment this returns.
@@ -88,17 +77,18 @@ pub struct Origin {
 /// # Errors
 /// When the specification is wrong, the address cannot be listened on, or threads cannot be started.
 pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
-    if spec.workers == 0 {
-        return Err(OriginError::NoWorkers);
-    }
-    if !(0.0..=1.0).contains(&spec.error_share) {
-        return Err(OriginError::ErrorShare { share: spec.error_share });
-    }
+    spec.check()?;
+    let (tls, ca_pem) = Tls::of(spec)?.map_or((None, None), |tls| (Some(tls.acceptor), tls.ca_pem));
     let listen_error = |source| OriginError::listen(spec.listen, source);
     let listeners = weir_io::listen_shared(spec.listen, spec.workers, BACKLOG).map_err(listen_error)?;
     let address = listeners[0].local_addr().map_err(listen_error)?;
-    let counters: Arc<[Arc<Counters>]> = (0..spec.workers).map(|_| Arc::default()).collect();
-    let errors = Selection::new(spec.error_share);
+    let shared = Arc::new(Shared {
+        spec: spec.clone(),
+        counters: (0..spec.workers).map(|_| Counters::of(spec)).collect(),
+        timing: Timing::of(spec, mono_ns()),
+        outcomes: Outcomes::of(&spec.faults),
+        tls,
+    });
     let (stop, stopped) = watch::channel(false);
     let mut workers = Vec::with_capacity(spec.workers);
     for (index, listener) in listeners.into_iter().enumerate() {
@@ -106,17 +96,14 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
             name: format!("origin-{index}"),
             cpu: (!spec.cpus.is_empty()).then(|| spec.cpus[index % spec.cpus.len()]),
             // A delay is a measure; without one it is a server like any other.
-            is_urgent: spec.delay != Delay::None,
+            is_urgent: spec.is_timed(),
         };
-        let (spec, counters, stopped) = (spec.clone(), Arc::clone(&counters), stopped.clone());
-        let errors = errors.clone();
-        let handle = weir_io::spawn_worker(options, move || {
-            worker::run(spec, index, listener, counters, errors, stopped)
-        })
-        .map_err(OriginError::Worker)?;
+        let (shared, stopped) = (Arc::clone(&shared), stopped.clone());
+        let handle = weir_io::spawn_worker(options, move || worker::run(shared, index, listener, stopped))
+            .map_err(OriginError::Worker)?;
         workers.push(handle);
     }
-    Ok(Origin { address, counters, stop, workers })
+    Ok(Origin { address, shared, ca_pem, stop, workers })
 }
 
 impl Origin {
@@ -127,7 +114,12 @@ impl Origin {
 
     /// The counts so far.
     pub fn stats(&self) -> Stats {
-        Stats::of(&self.counters)
+        Stats::of(&self.shared.counters, self.shared.timing.as_ref())
+    }
+
+    /// PEM of the authority whose certificate it shows, where that was made on start.
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.ca_pem.as_deref()
     }
 
     /// Asks it to end: nothing more is accepted, and open connections are closed.

@@ -1,8 +1,7 @@
 //! Many waits on one nanosecond timer.
 
-use std::cell::RefCell;
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -11,31 +10,36 @@ use weir_io::{PreciseTimer, mono_ns};
 /// The waits of one worker. [`Sleepers::drive`] must run beside them.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
-    /// The nearest on top.
-    waits: RefCell<BinaryHeap<Wait>>,
+    /// By deadline, and by number among equal ones. Who gives up waiting takes his out, so that there are never
+    /// more of them than answers that wait.
+    waits: RefCell<BTreeMap<(u64, u64), Waker>>,
+    numbered: Cell<u64>,
     /// The driver's, to be told of a deadline nearer than the one it waits for.
     driver: RefCell<Option<Waker>>,
 }
 
-/// One who waits. Who gave up waiting stays until his time has come, and is then woken in vain.
-#[derive(Debug)]
-struct Wait {
-    deadline_ns: u64,
-    waker: Waker,
+/// Takes a wait out at its end, however it ends.
+struct Entry<'s> {
+    sleepers: &'s Sleepers,
+    key: (u64, u64),
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        self.sleepers.waits.borrow_mut().remove(&self.key);
+    }
 }
 
 impl Sleepers {
     /// Waits until `CLOCK_MONOTONIC` has reached the deadline.
     pub(crate) async fn until(&self, deadline_ns: u64) {
-        let mut entered = false;
+        let mut entry = None;
         poll_fn(|cx| {
             if mono_ns() >= deadline_ns {
                 return Poll::Ready(());
             }
-            if !entered {
-                entered = true;
-                self.enter(Wait { deadline_ns, waker: cx.waker().clone() });
-            }
+            let key = entry.get_or_insert_with(|| self.number(deadline_ns)).key;
+            self.enter(key, cx.waker());
             Poll::Pending
         })
         .await;
@@ -49,7 +53,7 @@ impl Sleepers {
     fn poll_drive(&self, cx: &mut Context<'_>, timer: &PreciseTimer) -> Poll<()> {
         self.driver.replace(Some(cx.waker().clone()));
         loop {
-            let nearest_ns = self.waits.borrow().peek().map(|wait| wait.deadline_ns);
+            let nearest_ns = self.waits.borrow().first_key_value().map(|((deadline_ns, _), _)| *deadline_ns);
             let Some(nearest_ns) = nearest_ns else { return Poll::Pending };
             ready!(timer.poll_until(cx, nearest_ns));
             self.wake_due(mono_ns().max(nearest_ns));
@@ -58,43 +62,24 @@ impl Sleepers {
 
     fn wake_due(&self, now_ns: u64) {
         let mut waits = self.waits.borrow_mut();
-        while waits.peek().is_some_and(|wait| wait.deadline_ns <= now_ns) {
-            if let Some(wait) = waits.pop() {
-                wait.waker.wake();
-            }
+        while let Some(nearest) = waits.first_entry().filter(|nearest| nearest.key().0 <= now_ns) {
+            nearest.remove().wake();
         }
     }
 
-    fn enter(&self, wait: Wait) {
+    fn number(&self, deadline_ns: u64) -> Entry<'_> {
+        Entry { sleepers: self, key: (deadline_ns, self.numbered.replace(self.numbered.get() + 1)) }
+    }
+
+    fn enter(&self, key: (u64, u64), waker: &Waker) {
         let mut waits = self.waits.borrow_mut();
-        let is_nearest = waits.peek().is_none_or(|nearest| wait.deadline_ns < nearest.deadline_ns);
-        waits.push(wait);
+        let is_nearest = waits.first_key_value().is_none_or(|(nearest, _)| key < *nearest);
+        waits.insert(key, waker.clone());
         if is_nearest && let Some(driver) = self.driver.take() {
             driver.wake();
         }
     }
 }
-
-/// The greatest of a heap is on its top, so the nearer deadline is the greater.
-impl Ord for Wait {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.deadline_ns.cmp(&self.deadline_ns)
-    }
-}
-
-impl PartialOrd for Wait {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Wait {
-    fn eq(&self, other: &Self) -> bool {
-        self.deadline_ns == other.deadline_ns
-    }
-}
-
-impl Eq for Wait {}
 
 #[cfg(test)]
 mod tests {
@@ -128,5 +113,17 @@ mod tests {
             woken.take().len()
         });
         assert_eq!(worker.unwrap().join().unwrap(), 500);
+    }
+
+    #[test]
+    fn who_gives_up_leaves_nothing_behind() {
+        let sleepers = Sleepers::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            let mut wait = Box::pin(sleepers.until(u64::MAX));
+            assert!(wait.as_mut().poll(&mut cx).is_pending() && wait.as_mut().poll(&mut cx).is_pending());
+            assert_eq!(sleepers.waits.borrow().len(), 1);
+        }
+        assert!(sleepers.waits.borrow().is_empty());
     }
 }

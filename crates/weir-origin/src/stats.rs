@@ -1,42 +1,86 @@
 //! Counters: one set per worker, written by it alone, summed on demand.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
+
+use crate::OriginSpec;
+use crate::delays::{GivenDelays, Recorder};
+use crate::queue::QueueWaits;
+use crate::timing::Timing;
 
 /// Every status that an origin answers with.
 const STATUSES: [u16; 9] = [200, 400, 404, 414, 417, 431, 500, 501, 505];
 
 /// What an origin has done since it started. Requests to `/__weir/` are in none of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Stats {
     /// Whole, well-formed request heads.
     pub requests: u64,
     /// Whole responses handed to the kernel, with those to malformed requests.
     pub responses: u64,
-    /// Bytes of responses, heads and bodies, handed to the kernel.
+    /// Bytes of responses, heads and bodies, handed to the kernel; over HTTP/2 the bodies alone.
     pub bytes_sent: u64,
     /// Responses by status; together they are `responses`.
     pub by_status: BTreeMap<u16, u64>,
-    /// The delays that were really given; only where one was asked for.
+    /// The delays that were really given; only where a delay, a service or a stall was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delays: Option<GivenDelays>,
+    /// The waits for a free server; only where a service was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueWaits>,
+    /// What was made to go wrong; only where something was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Faults>,
+    /// TLS handshakes; only where there were some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Handshakes>,
 }
 
-/// From the whole request to the write of its answer, as it really was.
+/// What was made to go wrong, beside the errors, which are responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct GivenDelays {
-    /// How many answers waited.
-    pub count: u64,
-    /// Their mean, nanoseconds.
-    pub mean_ns: u64,
-    /// The shortest, nanoseconds.
-    pub min_ns: u64,
-    /// The longest, nanoseconds.
-    pub max_ns: u64,
+pub struct Faults {
+    /// Connections or streams that were reset in place of an answer.
+    pub resets: u64,
+    /// Answers that broke off in the middle.
+    pub half: u64,
+    /// Answers that trickled; they are responses too.
+    pub slow: u64,
+    /// Streams that were refused.
+    pub refused: u64,
+    /// Connections that were told to go away.
+    pub goaways: u64,
+    /// Requests that were never answered.
+    pub silent: u64,
 }
+
+/// TLS handshakes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Handshakes {
+    /// Those that came to a good end.
+    pub done: u64,
+    /// Those of them that went on with an earlier session.
+    pub resumed: u64,
+    /// Those that did not: broken off, refused by either side, or no TLS.
+    pub failed: u64,
+}
+
+/// Something that is only counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    Reset,
+    Half,
+    Slow,
+    Refused,
+    GoAway,
+    Silent,
+    Handshake,
+    Resumed,
+    HandshakeFailed,
+}
+
+const EVENTS: usize = 9;
 
 /// One worker's counters, apart from those of others in the CPUs' caches.
 #[derive(Debug, Default)]
@@ -45,14 +89,16 @@ pub(crate) struct Counters {
     requests: AtomicU64,
     bytes_sent: AtomicU64,
     by_status: [AtomicU64; STATUSES.len()],
-    delays: AtomicU64,
-    delay_sum_ns: AtomicU64,
-    /// The shortest delay's complement, so that 0 stands for none as in all the others.
-    delay_min_ns_not: AtomicU64,
-    delay_max_ns: AtomicU64,
+    events: [AtomicU64; EVENTS],
+    /// Only where answers have times of their own.
+    pub(crate) delays: Option<Recorder>,
 }
 
 impl Counters {
+    pub(crate) fn of(spec: &OriginSpec) -> Self {
+        Self { delays: spec.is_timed().then(Recorder::new), ..Self::default() }
+    }
+
     #[inline]
     pub(crate) fn request(&self) {
         add(&self.requests, 1);
@@ -80,21 +126,25 @@ impl Counters {
         add(&self.bytes_sent, (bytes as u64).wrapping_neg());
     }
 
+    pub(crate) fn event(&self, event: Event) {
+        add(&self.events[event as usize], 1);
+    }
+
+    /// An answer whose first byte is about to be written, so long after its request.
     pub(crate) fn delayed(&self, ns: u64) {
-        add(&self.delays, 1);
-        add(&self.delay_sum_ns, ns);
-        self.delay_min_ns_not.fetch_max(!ns, Ordering::Relaxed);
-        self.delay_max_ns.fetch_max(ns, Ordering::Relaxed);
+        if let Some(recorder) = &self.delays {
+            recorder.record(ns);
+        }
     }
 }
 
 impl Stats {
-    pub(crate) fn of(workers: &[Arc<Counters>]) -> Self {
+    pub(crate) fn of(workers: &[Counters], timing: Option<&Timing>) -> Self {
         let sum = |pick: fn(&Counters) -> &AtomicU64| -> u64 {
             workers.iter().map(|counters| pick(counters).load(Ordering::Relaxed)).sum()
         };
-        let largest = |pick: fn(&Counters) -> &AtomicU64| -> u64 {
-            workers.iter().map(|counters| pick(counters).load(Ordering::Relaxed)).max().unwrap_or(0)
+        let event = |event: Event| -> u64 {
+            workers.iter().map(|worker| worker.events[event as usize].load(Ordering::Relaxed)).sum()
         };
         let by_status: BTreeMap<u16, u64> = STATUSES
             .iter()
@@ -104,19 +154,28 @@ impl Stats {
             })
             .filter(|(_, count)| *count > 0)
             .collect();
-        let count = sum(|counters| &counters.delays);
-        let delays = (count > 0).then(|| GivenDelays {
-            count,
-            mean_ns: sum(|counters| &counters.delay_sum_ns) / count,
-            min_ns: !largest(|counters| &counters.delay_min_ns_not),
-            max_ns: largest(|counters| &counters.delay_max_ns),
-        });
+        let faults = Faults {
+            resets: event(Event::Reset),
+            half: event(Event::Half),
+            slow: event(Event::Slow),
+            refused: event(Event::Refused),
+            goaways: event(Event::GoAway),
+            silent: event(Event::Silent),
+        };
+        let tls = Handshakes {
+            done: event(Event::Handshake),
+            resumed: event(Event::Resumed),
+            failed: event(Event::HandshakeFailed),
+        };
         Self {
             requests: sum(|counters| &counters.requests),
             responses: by_status.values().sum(),
             bytes_sent: sum(|counters| &counters.bytes_sent),
             by_status,
-            delays,
+            delays: GivenDelays::of(workers.iter().filter_map(|counters| counters.delays.as_ref())),
+            queue: timing.and_then(Timing::waits),
+            faults: (faults != Faults::default()).then_some(faults),
+            tls: (tls != Handshakes::default()).then_some(tls),
         }
     }
 }
@@ -140,28 +199,33 @@ mod tests {
 
     #[test]
     fn workers_are_summed() {
-        let workers: Vec<Arc<Counters>> = (0..3).map(|_| Arc::default()).collect();
+        let spec = OriginSpec { delay: "const:1ms".parse().unwrap(), ..OriginSpec::at(([0; 4], 0).into()) };
+        let workers: Vec<Counters> = (0..3).map(|_| Counters::of(&spec)).collect();
         for (index, worker) in workers.iter().enumerate() {
             for _ in 0..=index {
                 worker.request();
                 worker.response(200);
                 worker.sent(100);
                 worker.delayed(10 * (index as u64 + 1));
+                worker.event(Event::Slow);
             }
         }
         workers[0].response(500);
         workers[1].response(500);
         workers[1].response_failed(500);
-        let stats = Stats::of(&workers);
+        workers[2].event(Event::HandshakeFailed);
+        let stats = Stats::of(&workers, None);
         assert_eq!((stats.requests, stats.responses, stats.bytes_sent), (6, 7, 600));
         assert_eq!(stats.by_status, BTreeMap::from([(200, 6), (500, 1)]));
-        let delays = GivenDelays { count: 6, mean_ns: 140 / 6, min_ns: 10, max_ns: 30 };
-        assert_eq!(stats.delays, Some(delays));
+        assert_eq!(stats.faults, Some(Faults { slow: 6, ..Faults::default() }));
+        assert_eq!(stats.tls, Some(Handshakes { failed: 1, ..Handshakes::default() }));
+        let delays = stats.delays.unwrap();
+        assert_eq!((delays.count, delays.mean_ns, delays.min_ns, delays.max_ns), (6, 140 / 6, 10, 30));
     }
 
     #[test]
-    fn without_delays_the_json_has_four_fields() {
-        let json = serde_json::to_string(&Stats::of(&[])).unwrap();
+    fn a_plain_origins_json_has_four_fields() {
+        let json = serde_json::to_string(&Stats::of(&[], None)).unwrap();
         assert_eq!(json, r#"{"requests":0,"responses":0,"bytes_sent":0,"by_status":{}}"#);
     }
 }

@@ -7,18 +7,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
+use tokio_rustls::TlsAcceptor;
 use weir_io::PreciseTimer;
 
-use crate::answer::Answers;
+use crate::OriginSpec;
+use crate::answer::{Answers, kept_body};
 use crate::connection;
 use crate::idle::{Activity, Connections};
-use crate::selection::Selection;
+use crate::outcome::Outcomes;
 use crate::sleep::Sleepers;
 use crate::stats::Counters;
-use crate::{Delay, OriginSpec};
+use crate::timing::Timing;
 
 /// Bytes that one read may take. All connections of a worker read into the same buffer.
 const SCRATCH_BYTES: usize = 64 * 1024;
@@ -26,41 +29,52 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 /// Pause after a connection could not be accepted, which is when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
+/// What the workers of an origin share. Without times and faults of its own, none of it is written by two.
+pub(crate) struct Shared {
+    pub(crate) spec: OriginSpec,
+    /// One for each worker.
+    pub(crate) counters: Box<[Counters]>,
+    /// `None` where every answer is due at once.
+    pub(crate) timing: Option<Timing>,
+    /// `None` where all answers are good.
+    pub(crate) outcomes: Option<Outcomes>,
+    /// `None` is plain text.
+    pub(crate) tls: Option<TlsAcceptor>,
+}
+
 /// What the connections of one worker share.
-#[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) body_bytes: u64,
-    /// `None` is no delay at all.
-    pub(crate) delay_ns: Option<u64>,
+    pub(crate) shared: Arc<Shared>,
+    index: usize,
     pub(crate) answers: RefCell<Rc<Answers>>,
-    pub(crate) errors: Selection,
-    pub(crate) counters: Arc<Counters>,
-    /// Those of all workers, for the statistics.
-    pub(crate) all_counters: Arc<[Arc<Counters>]>,
+    /// The body of HTTP/2's good answers, or as much of it as is kept.
+    pub(crate) body: Bytes,
     pub(crate) scratch: RefCell<Box<[u8]>>,
     pub(crate) connections: Connections,
     pub(crate) sleepers: Sleepers,
 }
 
+impl Worker {
+    /// Its own counters.
+    #[inline]
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.shared.counters[self.index]
+    }
+}
+
 /// Runs a worker until it is told to stop; its connections end with its runtime.
 pub(crate) async fn run(
-    spec: OriginSpec,
+    shared: Arc<Shared>,
     index: usize,
     listener: StdListener,
-    counters: Arc<[Arc<Counters>]>,
-    errors: Selection,
     mut stopped: watch::Receiver<bool>,
 ) {
+    let body_bytes = shared.spec.body_bytes;
     let worker = Rc::new(Worker {
-        body_bytes: spec.body_bytes,
-        delay_ns: match spec.delay {
-            Delay::None | Delay::Const(0) => None,
-            Delay::Const(ns) => Some(ns),
-        },
-        answers: RefCell::new(Rc::new(Answers::render(spec.body_bytes, SystemTime::now()))),
-        errors,
-        counters: Arc::clone(&counters[index]),
-        all_counters: counters,
+        shared,
+        index,
+        answers: RefCell::new(Rc::new(Answers::render(body_bytes, SystemTime::now()))),
+        body: kept_body(body_bytes).into(),
         scratch: RefCell::new(vec![0; SCRATCH_BYTES].into()),
         connections: Connections::default(),
         sleepers: Sleepers::default(),
@@ -74,7 +88,8 @@ pub(crate) async fn run(
 
 async fn serve(worker: &Rc<Worker>, listener: StdListener) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    if worker.delay_ns.is_some() {
+    let spec = &worker.shared.spec;
+    if spec.is_timed() || spec.faults.slow.is_some() {
         let (worker, timer) = (Rc::clone(worker), PreciseTimer::new()?);
         spawn_local(async move { worker.sleepers.drive(timer).await });
     }
@@ -100,7 +115,8 @@ fn is_of_the_peer(error: &io::Error) -> bool {
 async fn every_second(worker: Rc<Worker>) {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        worker.answers.replace(Rc::new(Answers::render(worker.body_bytes, SystemTime::now())));
+        let answers = Answers::render(worker.shared.spec.body_bytes, SystemTime::now());
+        worker.answers.replace(Rc::new(answers));
         worker.connections.second();
     }
 }

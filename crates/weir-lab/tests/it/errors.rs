@@ -122,7 +122,11 @@ fn what_cannot_be_has_its_place() {
         "limits: { data: { memory: 1KiB } }\n",
         "side.yaml:3:27: a memory limit of 1KiB lets no process start | give 4MiB or more, or leave it out",
     );
-    check("origin: { delay: 1ms }\n", "side.yaml:3:18: `1ms` is not a delay | write it as const:1ms");
+    check(
+        "origin: { delay: 1ms }\n",
+        "side.yaml:3:18: `1ms` is not a delay | write one like none, const:5ms, uniform:1ms..9ms, exp:5ms (its \
+         mean), lognormal:5ms,0.5 (median and sigma) or bimodal:1ms,20ms,10% (two values, share of the second)",
+    );
     check(
         "objective: {}\n",
         "side.yaml:3:12: an objective that asks for nothing | \
@@ -284,5 +288,50 @@ fn a_scenario_that_is_not_there_comes_with_those_that_are() {
         Source::find("no/such.yaml"),
         "no/such.yaml: there is no such file | \
          built in are: quickstart, side-by-side; or give the path of a file",
+    );
+}
+
+#[test]
+fn origins_that_cannot_be_have_their_place() {
+    check(
+        "origin: { stall: 1s }\n",
+        "side.yaml:3:18: `1s` is not a stall | write one like 200ms/1s (stopped for the first 200 ms of each \
+         second)",
+    );
+    check(
+        "origin: { faults: { slow: 1% } }\n",
+        "side.yaml:3:27: `1%` is not a share and its time | write one like 1%:2s (one in a hundred, over two \
+         seconds)",
+    );
+    check(
+        "origin: { delay: exp:1ms, service: exp:1ms }\n",
+        "side.yaml:3:36: an origin with both a delay and a service | leave one of them out: a delay is a service \
+         with servers without end",
+    );
+    check(
+        "origin: { servers: 2 }\n",
+        "side.yaml:3:20: servers without a service | add how long each serves, like `service: exp:5ms`",
+    );
+    check(
+        "origin: { service: exp:5ms, servers: 0 }\n",
+        "side.yaml:3:38: an impossible number of servers | give 1 to 100000",
+    );
+    check(
+        "origin: { errors: 60%, faults: { half: 41% } }\n",
+        "side.yaml:3:9: errors, resets, half, slow and refuse are together more than all requests | make them 100% \
+         or less together: no request gets two of them",
+    );
+    check(
+        "origin: { http1_only: true, http2: { goaway: 100 } }\n",
+        "side.yaml:3:36: HTTP/2 of an origin that speaks only HTTP/1.1 | leave out either `http1_only` or `http2`",
+    );
+    check(
+        "origin: { faults: { close_after: 0 } }\n",
+        "side.yaml:3:34: an impossible number of responses | give 1 or more",
+    );
+    check("origin: { fault: {} }\n", "side.yaml:3:11: unknown field `fault` | did you mean `faults`?");
+    check(
+        "origin: { tls: {} }\n",
+        "side.yaml:3:16: `origin.tls` is not yet served | leave it out; a later version serves it",
     );
 }

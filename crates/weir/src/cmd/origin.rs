@@ -2,12 +2,13 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::str::FromStr;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use weir_document::{Share, Size, Time};
-use weir_origin::{Delay, OriginError, OriginSpec};
+use weir_document::{Delay, Share, Size, Slow, Stall};
+use weir_origin::{FaultSpec, Http2Spec, OriginError, OriginSpec, ServiceSpec, TlsSpec};
 
 use crate::failure::{Exit, Failure};
 
@@ -20,47 +21,153 @@ pub(crate) struct Args {
     /// Size of each body
     #[arg(long, value_name = "SIZE", default_value = "64B")]
     body: Size,
-    /// How long each answer waits
-    #[arg(long, value_name = "const:TIME", default_value = "none")]
-    delay: DelayArg,
-    /// Share of requests answered with 500
-    #[arg(long, value_name = "SHARE", default_value = "0%")]
-    errors: Share,
+    /// Answer with the request's own body in place of that
+    #[arg(long, conflicts_with = "body")]
+    echo: bool,
     /// Threads, each with a listening socket of its own
     #[arg(long, value_name = "N", default_value = "1")]
     workers: usize,
+    #[command(flatten)]
+    times: Times,
+    #[command(flatten)]
+    faults: Faults,
+    #[command(flatten)]
+    http2: Http2,
+    #[command(flatten)]
+    tls: Tls,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct DelayArg(Delay);
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Times")]
+struct Times {
+    /// How long each answer waits: const:5ms, uniform:1ms..9ms, exp:5ms (its mean), lognormal:5ms,0.5
+    /// (median and sigma), bimodal:1ms,20ms,10% (two values, share of the second)
+    #[arg(long, value_name = "DELAY", default_value = "none", conflicts_with = "service")]
+    delay: Delay,
+    /// One queue for all requests in place of the delay, and how long each is served
+    #[arg(long, value_name = "DELAY")]
+    service: Option<Delay>,
+    /// Requests that are served at once
+    #[arg(long, value_name = "N", default_value = "1", requires = "service", value_parser = from_one())]
+    servers: u32,
+    /// Stand still again and again: 200ms/1s for the first 200 ms of each second
+    #[arg(long, value_name = "TIME/TIME")]
+    stall: Option<Stall>,
+    /// Seed of delays and service times: the same seed gives the same times
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+}
 
-impl FromStr for DelayArg {
-    type Err = String;
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Faults (each share is met exactly)")]
+struct Faults {
+    /// Share of requests answered with 500
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    errors: Share,
+    /// Share of requests whose connection is reset; over HTTP/2 their stream
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    resets: Share,
+    /// Share of requests answered with the head and half of the body
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    half: Share,
+    /// Share of requests whose body comes in ten pieces over a time: 1%:2s
+    #[arg(long, value_name = "SHARE:TIME")]
+    slow: Option<Slow>,
+    /// Accept and read, and never answer
+    #[arg(long)]
+    silent: bool,
+    /// Close a connection of HTTP/1.1 after N responses
+    #[arg(long, value_name = "N", value_parser = from_one())]
+    close_after: Option<u32>,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "none" {
-            return Ok(Self(Delay::None));
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "HTTP/2 (by ALPN, and by prior knowledge)")]
+struct Http2 {
+    /// Speak HTTP/1.1 alone
+    #[arg(long, conflicts_with_all = ["goaway", "max_streams", "refuse"])]
+    http1_only: bool,
+    /// Tell a connection to go away after N requests
+    #[arg(long, value_name = "N", value_parser = from_one())]
+    goaway: Option<u32>,
+    /// Streams that a connection may have open at once [default: 256]
+    #[arg(long, value_name = "N", value_parser = from_one())]
+    max_streams: Option<u32>,
+    /// Share of requests whose stream is refused
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    refuse: Share,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "TLS")]
+struct Tls {
+    /// Speak TLS, with a certificate for localhost that is made on start
+    #[arg(long, conflicts_with = "cert")]
+    tls: bool,
+    /// A further name that it is for; may be given again
+    #[arg(long = "domain", value_name = "NAME", requires = "tls")]
+    domains: Vec<String>,
+    /// Write the PEM of its authority to this file
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    ca_out: Option<PathBuf>,
+    /// Make it one that has expired
+    #[arg(long, requires = "tls")]
+    expired: bool,
+    /// Speak TLS with this certificate (PEM, with those above it)
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+}
+
+fn from_one() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..)
+}
+
+impl Args {
+    fn spec(&self) -> OriginSpec {
+        let (times, faults, http2) = (&self.times, &self.faults, &self.http2);
+        let servers = NonZeroUsize::new(times.servers as usize).unwrap_or(NonZeroUsize::MIN);
+        OriginSpec {
+            body_bytes: self.body.0,
+            is_echo: self.echo,
+            delay: times.delay,
+            service: times.service.filter(|time| !time.is_none()).map(|time| ServiceSpec { time, servers }),
+            stall: times.stall,
+            seed: times.seed,
+            faults: FaultSpec {
+                errors: faults.errors,
+                resets: faults.resets,
+                half: faults.half,
+                slow: faults.slow,
+                refuse: http2.refuse,
+            },
+            is_silent: faults.silent,
+            close_after: faults.close_after.and_then(NonZeroU32::new),
+            http2: Http2Spec {
+                is_off: http2.http1_only,
+                goaway_after: http2.goaway.and_then(NonZeroU32::new),
+                max_streams: http2.max_streams.and_then(NonZeroU32::new),
+            },
+            tls: self.tls.spec(),
+            workers: self.workers,
+            ..OriginSpec::at(self.listen)
         }
-        let time = text.strip_prefix("const:").ok_or_else(|| {
-            format!("`{text}` is no delay; write `const:` and a time, like const:1ms, or none")
-        })?;
-        let time: Time = time.parse().map_err(|error| format!("{error}"))?;
-        let ns =
-            u64::try_from(time.0.as_nanos()).map_err(|_| format!("`{text}` is too long; write const:1ms"))?;
-        Ok(Self(Delay::Const(ns)))
+    }
+}
+
+impl Tls {
+    fn spec(&self) -> Option<TlsSpec> {
+        match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => Some(TlsSpec::Given { cert: cert.clone(), key: key.clone() }),
+            _ => self.tls.then(|| TlsSpec::Made { domains: self.domains.clone(), is_expired: self.expired }),
+        }
     }
 }
 
 /// Serves until SIGTERM, which is its usual end, or Ctrl-C.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
-    let spec = OriginSpec {
-        listen: args.listen,
-        body_bytes: args.body.0,
-        delay: args.delay.0,
-        error_share: args.errors.0,
-        workers: args.workers,
-        cpus: Vec::new(),
-    };
     // Before anything is printed: whoever reads that line may send a signal at once.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| {
         Failure::environment(
@@ -68,7 +175,13 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
             "raise the limit of open files (`ulimit -n`)",
         )
     })?;
-    let origin = weir_origin::start(&spec).map_err(failure)?;
+    let origin = weir_origin::start(&args.spec()).map_err(failure)?;
+    if let (Some(path), Some(pem)) = (&args.tls.ca_out, origin.ca_pem()) {
+        std::fs::write(path, pem).map_err(|error| {
+            let message = format!("cannot write `{}`: {error}", path.display());
+            Failure::environment(message, "give --ca-out a file in a folder that you may write to")
+        })?;
+    }
     // A reader that has gone away is no reason to end: the origin serves all the same.
     let _ = writeln!(std::io::stdout(), "listening on {}", origin.address());
     let _ = std::io::stdout().flush();
@@ -80,27 +193,119 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
 
 fn failure(error: OriginError) -> Failure {
     let message = error.to_string();
-    match error {
-        OriginError::NoWorkers | OriginError::ErrorShare { .. } => {
-            Failure::wrong_use(message, error.remedy())
-        }
-        _ => Failure::environment(message, error.remedy()),
+    match error.is_wrong_use() {
+        true => Failure::wrong_use(message, error.remedy()),
+        false => Failure::environment(message, error.remedy()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+    use weir_lab::scenario::{Origin, OriginFaults, OriginHttp2, OriginTls};
+
     use super::*;
 
+    fn command() -> clap::Command {
+        Args::augment_args(clap::Command::new("origin").no_binary_name(true))
+    }
+
+    fn read(arguments: &[impl AsRef<str>]) -> Result<Args, String> {
+        let arguments = arguments.iter().map(|argument| argument.as_ref().to_owned());
+        command()
+            .try_get_matches_from(arguments)
+            .and_then(|matches| Args::from_arg_matches(&matches))
+            .map_err(|error| error.to_string())
+    }
+
     #[test]
-    fn delays_are_read_and_refused_with_the_right_form() {
-        let read = |text: &str| text.parse::<DelayArg>().map(|delay| delay.0);
-        assert_eq!(read("const:1ms"), Ok(Delay::Const(1_000_000)));
-        assert_eq!(read("none"), Ok(Delay::None));
-        assert_eq!(
-            read("1ms"),
-            Err("`1ms` is no delay; write `const:` and a time, like const:1ms, or none".to_owned())
-        );
-        assert!(read("const:1").unwrap_err().starts_with("`1` has no unit"));
+    fn wrong_values_name_their_argument_and_the_right_form() {
+        for (arguments, expected) in [
+            (&["--delay", "1ms"][..], "invalid value '1ms' for '--delay <DELAY>': `1ms` is not a delay"),
+            (&["--delay", "const:1"], "for '--delay <DELAY>': `1` has no unit"),
+            (&["--stall", "1s/200ms"], "for '--stall <TIME/TIME>': `1s/200ms` is a stop without an end"),
+            (&["--slow", "1%"], "for '--slow <SHARE:TIME>': `1%` is not a share and its time"),
+            (&["--resets", "200%"], "for '--resets <SHARE>': `200%` is more than the whole"),
+            (&["--close-after", "0"], "invalid value '0' for '--close-after <N>'"),
+            (&["--delay", "exp:1ms", "--service", "exp:1ms"], "cannot be used with"),
+            (&["--servers", "2"], "--service <DELAY>"),
+            (&["--http1-only", "--goaway", "5"], "cannot be used with"),
+            (&["--expired"], "--tls"),
+            (&["--cert", "a.pem"], "--key <FILE>"),
+            (&["--tls", "--cert", "a.pem", "--key", "a.key"], "cannot be used with"),
+        ] {
+            let said = read(arguments).unwrap_err();
+            assert!(said.contains(expected), "{arguments:?} said {said}");
+        }
+    }
+
+    /// An origin in which every field is given.
+    fn full() -> Origin {
+        let tls = OriginTls {
+            domains: vec!["a.example".into(), "b.example".into()],
+            ca_out: Some("ca.pem".into()),
+            expired: true,
+            ..OriginTls::default()
+        };
+        Origin {
+            body: "1KiB".parse().unwrap(),
+            service: "lognormal:5ms,0.5".parse().unwrap(),
+            servers: Some(3),
+            stall: Some("200ms/1s".parse().unwrap()),
+            seed: Some(7),
+            errors: "1%".parse().unwrap(),
+            faults: OriginFaults {
+                resets: "2%".parse().unwrap(),
+                half: "3%".parse().unwrap(),
+                slow: Some("4%:2s".parse().unwrap()),
+                silent: true,
+                close_after: Some(8),
+            },
+            http2: OriginHttp2 { goaway: Some(9), max_streams: Some(10), refuse: "5%".parse().unwrap() },
+            tls: Some(tls),
+            ..Origin::default()
+        }
+    }
+
+    #[test]
+    fn every_field_of_a_scenario_reaches_the_origin() {
+        let spec = read(&full().arguments()).unwrap().spec();
+        let Origin { service, stall, errors, faults, http2, .. } = full();
+        assert_eq!((spec.body_bytes, spec.seed), (1_024, 7));
+        assert_eq!(spec.service, Some(ServiceSpec { time: service, servers: NonZeroUsize::new(3).unwrap() }));
+        assert_eq!(spec.stall, stall);
+        let OriginFaults { resets, half, slow, .. } = faults;
+        assert_eq!(spec.faults, FaultSpec { errors, resets, half, slow, refuse: http2.refuse });
+        assert!(spec.is_silent && spec.close_after == NonZeroU32::new(8));
+        let [goaway_after, max_streams] = [9, 10].map(NonZeroU32::new);
+        assert_eq!(spec.http2, Http2Spec { is_off: false, goaway_after, max_streams });
+        let domains = vec!["a.example".into(), "b.example".into()];
+        assert_eq!(spec.tls, Some(TlsSpec::Made { domains, is_expired: true }));
+
+        let given =
+            OriginTls { cert: Some("a.pem".into()), key: Some("a.key".into()), ..OriginTls::default() };
+        let other = Origin {
+            delay: "bimodal:1ms,20ms,10%".parse().unwrap(),
+            echo: true,
+            http1_only: true,
+            tls: Some(given),
+            ..Origin::default()
+        };
+        let spec = read(&other.arguments()).unwrap().spec();
+        assert_eq!((spec.delay, spec.http2.is_off, spec.is_echo), (other.delay, true, true));
+        assert_eq!(spec.tls, Some(TlsSpec::Given { cert: "a.pem".into(), key: "a.key".into() }));
+        assert_eq!(read(&Origin::default().arguments()).unwrap().spec().body_bytes, 64);
+    }
+
+    #[test]
+    fn every_argument_has_a_field_in_the_schema() {
+        let schema = serde_json::to_value(schemars::schema_for!(Origin)).unwrap().to_string();
+        for argument in command().get_arguments() {
+            let name = argument.get_id().as_str();
+            // The lab chooses the address; `tls` is there as a map.
+            if name != "listen" {
+                assert!(schema.contains(&format!("\"{name}\":")), "{name} is not in the schema");
+            }
+        }
     }
 }

@@ -1,89 +1,11 @@
-//! The origin over real sockets: framing, counts, delays, errors, and what malformed requests get.
+//! HTTP/1.1: framing, counts, and what malformed requests get.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::Duration;
+use std::io::Read;
+use std::net::Shutdown;
 
-use weir_origin::{Delay, Origin, OriginError, OriginSpec, Stats, start};
+use weir_origin::OriginSpec;
 
-fn spec() -> OriginSpec {
-    OriginSpec { body_bytes: 64, ..OriginSpec::at(([127, 0, 0, 1], 0).into()) }
-}
-
-fn origin(spec: &OriginSpec) -> Origin {
-    start(spec).expect("a free port is listened on")
-}
-
-/// A client that keeps what it has read beyond a response.
-struct Client {
-    stream: TcpStream,
-    read: Vec<u8>,
-}
-
-struct Response {
-    status: u16,
-    head: String,
-    body: Vec<u8>,
-}
-
-impl Client {
-    fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the origin accepts");
-        // A test that would hang forever fails instead.
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
-        Self { stream, read: Vec::new() }
-    }
-
-    fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).expect("the origin reads");
-    }
-
-    fn get(&mut self, path: &str) -> Response {
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        self.receive(false)
-    }
-
-    fn receive(&mut self, head_only: bool) -> Response {
-        let end = loop {
-            if let Some(at) = self.read.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
-                break at + 4;
-            }
-            assert!(self.fill() > 0, "the origin closed within a head: {:?}", self.read);
-        };
-        let head = String::from_utf8(self.read.drain(..end).collect()).expect("heads are text");
-        let status = head[9..12].parse().expect("a status");
-        let length = head
-            .lines()
-            .find_map(|line| line.strip_prefix("Content-Length: "))
-            .map_or(0, |length| length.parse::<usize>().expect("a length"));
-        let length = if head_only { 0 } else { length };
-        while self.read.len() < length {
-            assert!(self.fill() > 0, "the origin closed within a body");
-        }
-        Response { status, head, body: self.read.drain(..length).collect() }
-    }
-
-    fn fill(&mut self) -> usize {
-        let mut buffer = [0; 65_536];
-        let read = self.stream.read(&mut buffer).expect("the origin answers or closes");
-        self.read.extend_from_slice(&buffer[..read]);
-        read
-    }
-
-    fn is_at_end(&mut self) -> bool {
-        self.read.is_empty() && self.fill() == 0
-    }
-}
-
-#[track_caller]
-fn check_counts(stats: &Stats, requests: u64, by_status: &[(u16, u64)]) {
-    assert_eq!(stats.requests, requests);
-    assert_eq!(
-        stats.by_status.iter().map(|(status, count)| (*status, *count)).collect::<Vec<_>>(),
-        by_status
-    );
-    assert_eq!(stats.responses, by_status.iter().map(|(_, count)| count).sum::<u64>());
-}
+use crate::{Client, check_counts, origin, spec};
 
 #[test]
 fn answers_any_path_on_a_kept_connection_and_counts() {
@@ -277,59 +199,6 @@ fn large_bodies_are_streamed() {
     let head_bytes = first.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() as u64 + 4;
     assert_eq!(received, head_bytes + body_bytes);
     assert_eq!(origin.stats().bytes_sent, received);
-}
-
-#[test]
-fn errors_come_at_the_share_that_was_asked_for() {
-    let origin = origin(&OriginSpec { error_share: 0.25, ..spec() });
-    let mut client = Client::connect(origin.address());
-    let statuses: Vec<u16> = (0..1_000).map(|_| client.get("/").status).collect();
-    assert_eq!(statuses[..8], [200, 200, 200, 500, 200, 200, 200, 500]);
-    check_counts(&origin.stats(), 1_000, &[(200, 750), (500, 250)]);
-}
-
-#[test]
-fn delays_are_never_shorter_than_asked_and_many_wait_at_once() {
-    let delay_ns = 3_000_000;
-    let origin = origin(&OriginSpec { delay: Delay::Const(delay_ns), ..spec() });
-    let mut clients: Vec<Client> = (0..100).map(|_| Client::connect(origin.address())).collect();
-    for _ in 0..3 {
-        for client in &mut clients {
-            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        }
-        for client in &mut clients {
-            assert_eq!(client.receive(false).status, 200);
-        }
-    }
-    let stats = origin.stats();
-    check_counts(&stats, 300, &[(200, 300)]);
-    let delays = stats.delays.unwrap();
-    assert_eq!(delays.count, 300);
-    assert!(delays.min_ns >= delay_ns && delays.min_ns <= delays.mean_ns && delays.mean_ns <= delays.max_ns);
-}
-
-#[test]
-fn its_own_paths_are_not_delayed() {
-    let an_hour_ns = 3_600_000_000_000;
-    let origin = origin(&OriginSpec { delay: Delay::Const(an_hour_ns), error_share: 1.0, ..spec() });
-    Client::connect(origin.address()).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!(Client::connect(origin.address()).get("/__weir/stats").status, 200);
-}
-
-#[test]
-fn a_port_that_is_taken_and_wrong_specifications_are_refused() {
-    let first = origin(&spec());
-    let error = start(&OriginSpec { listen: first.address(), ..spec() }).unwrap_err();
-    assert!(matches!(error, OriginError::AddressTaken { address } if address == first.address()));
-    assert_eq!(
-        error.to_string(),
-        format!("cannot listen on {}: another process listens there", first.address())
-    );
-    assert!(matches!(start(&OriginSpec { workers: 0, ..spec() }), Err(OriginError::NoWorkers)));
-    for error_share in [-0.1, 1.1, f64::NAN] {
-        let wrong = OriginSpec { error_share, ..spec() };
-        assert!(matches!(start(&wrong), Err(OriginError::ErrorShare { .. })));
-    }
 }
 
 #[test]

@@ -1,0 +1,122 @@
+//! What a request gets and when: decided here for HTTP/1.1 and HTTP/2 alike.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use weir_io::mono_ns;
+
+use crate::idle::Activity;
+use crate::outcome::Outcome;
+use crate::stats::{Event, Stats};
+use crate::worker::Worker;
+
+/// Paths that start with this are the origin's own, and are not counted.
+const OWN_PREFIX: &str = "/__weir/";
+
+/// As much of a request's body as an echo holds before it begins; longer ones are passed on as they come.
+pub(crate) const ECHO_HELD_BYTES: usize = 64 * 1024;
+
+/// Pieces of a slow body.
+const SLOW_PIECES: u64 = 10;
+
+/// What a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Counted(Outcome),
+    /// One of the origin's own paths.
+    Own(Own),
+}
+
+/// The origin's own paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Own {
+    Stats,
+    Unknown,
+}
+
+/// A response of an own path.
+pub(crate) struct OwnAnswer {
+    pub(crate) status: u16,
+    pub(crate) media_type: &'static str,
+    pub(crate) text: String,
+}
+
+/// A request whose answer is due now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    /// When it was there whole; nobody asks where answers have no times of their own.
+    arrived_ns: Option<u64>,
+}
+
+impl Worker {
+    /// Counts the request and decides what it gets, unless it is for an own path.
+    #[inline]
+    pub(crate) fn decide(&self, path_and_query: &str) -> Kind {
+        if is_own(path_and_query) {
+            let path = path_and_query.split('?').next().unwrap_or("");
+            return Kind::Own(if path == "/__weir/stats" { Own::Stats } else { Own::Unknown });
+        }
+        self.counters().request();
+        if self.shared.spec.is_silent {
+            self.counters().event(Event::Silent);
+            return Kind::Counted(Outcome::Silent);
+        }
+        Kind::Counted(self.shared.outcomes.as_ref().map_or(Outcome::Good, |outcomes| outcomes.next()))
+    }
+
+    /// Waits until the request, which is there whole now, is to be answered.
+    #[inline]
+    pub(crate) async fn wait_until_due(&self, activity: &Rc<Activity>) -> Due {
+        let Some(timing) = &self.shared.timing else { return Due { arrived_ns: None } };
+        let arrived_ns = mono_ns();
+        let due_ns = timing.due_ns(arrived_ns);
+        if due_ns > arrived_ns {
+            self.wait_until(due_ns, activity).await;
+        }
+        Due { arrived_ns: Some(arrived_ns) }
+    }
+
+    /// Notes that the first byte of its answer is about to be written.
+    #[inline]
+    pub(crate) fn begin_answer(&self, due: Due) {
+        if let Some(arrived_ns) = due.arrived_ns {
+            self.counters().delayed(mono_ns().saturating_sub(arrived_ns));
+        }
+    }
+
+    /// The pieces of a slow body of `bytes`, and when each is due from now on.
+    pub(crate) fn slow_pieces(&self, bytes: u64) -> impl Iterator<Item = (u64, Range<u64>)> + use<> {
+        let time_ns = self.shared.spec.faults.slow.map_or(0, |slow| slow.time.0.as_nanos() as u64);
+        let start_ns = mono_ns();
+        let part =
+            |of: u64, piece: u64| (u128::from(of) * u128::from(piece) / u128::from(SLOW_PIECES)) as u64;
+        (1..=SLOW_PIECES)
+            .map(move |piece| (start_ns + part(time_ns, piece), part(bytes, piece - 1)..part(bytes, piece)))
+    }
+
+    pub(crate) async fn wait_until(&self, due_ns: u64, activity: &Rc<Activity>) {
+        let _waiting = activity.wait();
+        self.sleepers.until(due_ns).await;
+    }
+
+    /// What an own path answers.
+    pub(crate) fn answer_own(&self, own: Own) -> OwnAnswer {
+        match own {
+            Own::Stats => {
+                let stats = Stats::of(&self.shared.counters, self.shared.timing.as_ref());
+                let text = serde_json::to_string(&stats).expect("statistics are a tree of plain values");
+                OwnAnswer { status: 200, media_type: "application/json", text }
+            }
+            Own::Unknown => {
+                let text = "only /__weir/stats is here\n".to_owned();
+                OwnAnswer { status: 404, media_type: "text/plain", text }
+            }
+        }
+    }
+}
+
+/// Whether a path is one of the origin's own.
+#[inline]
+pub(crate) fn is_own(path_and_query: &str) -> bool {
+    path_and_query.starts_with(OWN_PREFIX)
+}

@@ -1,0 +1,259 @@
+//! HTTP/1.1: requests in, answers out, in order.
+//!
+//! ```text
+//! receive head -> (100 Continue) -> drain body -> wait until due -> write the answer -> receive head ...
+//!       \                             \-> echo: as soon as enough is held; the rest is passed on as it comes
+//!        \-> malformed: refuse, linger, end
+//! ```
+
+mod send;
+
+use std::io;
+use std::rc::Rc;
+
+use tokio::io::AsyncWriteExt;
+use weir_http::{BodyDecoder, CONTINUE, FieldSlots, Framing, HeadLimits, RequestHead, parse_request};
+
+use crate::answer::{Answer, Persistence};
+use crate::decision::{ECHO_HELD_BYTES, Kind, is_own};
+use crate::idle::Activity;
+use crate::outcome::Outcome;
+use crate::stream::Stream;
+use crate::worker::Worker;
+
+/// Which paths a connection gets to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    All,
+    OwnPaths,
+}
+
+struct Connection {
+    worker: Rc<Worker>,
+    activity: Rc<Activity>,
+    stream: Stream,
+    reach: Reach,
+    /// Requests that were answered, as far as it matters which is the last.
+    answered: u32,
+    /// What was read and not yet used, from `carry_start` on: the begin of a head, or requests sent ahead.
+    carry: Vec<u8>,
+    carry_start: usize,
+    /// Of the request that is being read.
+    body: Option<BodyDecoder>,
+    request: Option<Request>,
+    /// The part of a request's body that an echo has still to send.
+    held: Vec<u8>,
+    is_held: bool,
+}
+
+/// What has to be known of a request to answer it.
+#[derive(Debug)]
+struct Request {
+    kind: Kind,
+    head_only: bool,
+    persistence: Persistence,
+    echo: Option<Box<Echo>>,
+}
+
+/// What an echo repeats beside the body.
+#[derive(Debug)]
+struct Echo {
+    media_type: Option<Vec<u8>>,
+    /// `None` where the request did not say.
+    body_bytes: Option<u64>,
+}
+
+/// Where a look at the input has led.
+enum Progress {
+    /// All of the input is used up, or a head is not whole yet.
+    More,
+    /// The client waits for leave to send its body.
+    Continue,
+    /// There is enough of a request to answer it.
+    Whole(Request),
+    /// More of an echo's body is held, or its end has come.
+    Piece,
+    Refused(u16, String),
+}
+
+/// Serves a connection, of which `first` was read already, to its end.
+pub(crate) async fn serve(
+    worker: Rc<Worker>,
+    activity: Rc<Activity>,
+    stream: Stream,
+    first: Vec<u8>,
+    reach: Reach,
+) -> io::Result<()> {
+    let mut connection = Connection {
+        worker,
+        activity,
+        stream,
+        reach,
+        answered: 0,
+        carry: first,
+        carry_start: 0,
+        body: None,
+        request: None,
+        held: Vec::new(),
+        is_held: false,
+    };
+    connection.serve().await
+}
+
+impl Connection {
+    async fn serve(&mut self) -> io::Result<()> {
+        loop {
+            match self.receive().await? {
+                Progress::Whole(mut request) => {
+                    self.limit(&mut request);
+                    let persistence = request.persistence;
+                    self.answer(request).await?;
+                    if persistence == Persistence::Closed {
+                        return self.stream.shutdown().await;
+                    }
+                }
+                Progress::Continue => self.write_plainly(CONTINUE).await?,
+                Progress::Refused(status, cause) => {
+                    self.write(&Answer::refusal(status, &cause), false, true).await?;
+                    return self.linger().await;
+                }
+                // Nothing is held between two requests.
+                Progress::More | Progress::Piece => return Ok(()),
+            }
+        }
+    }
+
+    /// Makes the request the connection's last where it was asked to be.
+    #[inline]
+    fn limit(&mut self, request: &mut Request) {
+        if let (Some(last), Kind::Counted(_)) = (self.worker.shared.spec.close_after, request.kind) {
+            self.answered += 1;
+            if self.answered >= last.get() {
+                request.persistence = Persistence::Closed;
+            }
+        }
+    }
+
+    /// Reads until something has to be done; `More` is the peer's end of the connection.
+    async fn receive(&mut self) -> io::Result<Progress> {
+        if !self.carry.is_empty() {
+            let progress = self.advance_carry();
+            if !matches!(progress, Progress::More) {
+                return Ok(progress);
+            }
+        }
+        loop {
+            let read = self.stream.read_into(&self.worker, &self.activity).await?;
+            if read == 0 {
+                return Ok(Progress::More);
+            }
+            // No other task runs between the read and the next await, so what was read is still there.
+            let worker = Rc::clone(&self.worker);
+            let scratch = worker.scratch.borrow();
+            let fresh = &scratch[..read];
+            let progress = if self.carry.is_empty() {
+                let (used, progress) = self.advance(fresh);
+                self.carry.extend_from_slice(&fresh[used..]);
+                progress
+            } else {
+                self.carry.drain(..std::mem::take(&mut self.carry_start));
+                self.carry.extend_from_slice(fresh);
+                self.advance_carry()
+            };
+            if !matches!(progress, Progress::More) {
+                return Ok(progress);
+            }
+        }
+    }
+
+    /// Goes on with what was kept; keeps what is left of it, and no memory where nothing is.
+    fn advance_carry(&mut self) -> Progress {
+        let carry = std::mem::take(&mut self.carry);
+        let (used, progress) = self.advance(&carry[self.carry_start..]);
+        self.carry_start += used;
+        if self.carry_start < carry.len() {
+            self.carry = carry;
+        } else {
+            self.carry_start = 0;
+        }
+        progress
+    }
+
+    /// Goes on with the input; says how much of it was used, and what is to be done now.
+    fn advance(&mut self, input: &[u8]) -> (usize, Progress) {
+        let mut used = 0;
+        if self.body.is_none() {
+            let mut slots = FieldSlots::new();
+            let head = match parse_request(input, &HeadLimits::default(), &mut slots) {
+                Ok(Some(head)) => head,
+                Ok(None) => return (0, Progress::More),
+                Err(error) => return (input.len(), Progress::Refused(error.status(), error.to_string())),
+            };
+            if head.method == "CONNECT" {
+                return (input.len(), Progress::Refused(501, "this is no proxy".to_owned()));
+            }
+            if self.reach == Reach::OwnPaths && !is_own(head.path_and_query) {
+                return (input.len(), Progress::Refused(400, "this origin speaks TLS".to_owned()));
+            }
+            used = head.head_len;
+            let request = self.request_of(&head);
+            if matches!(head.framing, Framing::None | Framing::Length(0)) {
+                return (used, Progress::Whole(request));
+            }
+            self.is_held = request.echo.is_some();
+            self.request = Some(request);
+            self.body = Some(BodyDecoder::new(head.framing));
+            if head.expect_continue && used == input.len() {
+                return (used, Progress::Continue);
+            }
+        }
+        self.drain(input, used)
+    }
+
+    #[inline]
+    fn request_of(&self, head: &RequestHead<'_>) -> Request {
+        let kind = match self.worker.decide(head.path_and_query) {
+            // A stream can be refused, and here is none.
+            Kind::Counted(Outcome::Refused) => Kind::Counted(Outcome::Good),
+            kind => kind,
+        };
+        let echo = (self.worker.shared.spec.is_echo && matches!(kind, Kind::Counted(_))).then(|| {
+            let body_bytes = match head.framing {
+                Framing::None => Some(0),
+                Framing::Length(body_bytes) => Some(body_bytes),
+                Framing::Chunked | Framing::UntilClose => None,
+            };
+            Box::new(Echo { media_type: head.field("content-type").map(<[u8]>::to_vec), body_bytes })
+        });
+        Request {
+            kind,
+            head_only: head.method == "HEAD",
+            persistence: Persistence::of(head.version, head.keep_alive),
+            echo,
+        }
+    }
+
+    /// Reads on in the body; over it, unless it is held.
+    fn drain(&mut self, input: &[u8], mut used: usize) -> (usize, Progress) {
+        let Some(body) = &mut self.body else { return (used, Progress::More) };
+        // Before the answer has begun as much as may be is held, afterwards all is passed on as it comes.
+        let enough_bytes = if self.request.is_some() { ECHO_HELD_BYTES } else { 1 };
+        while used < input.len() {
+            let step = match body.step(&input[used..]) {
+                Ok(step) => step,
+                Err(error) => return (input.len(), Progress::Refused(error.status(), error.to_string())),
+            };
+            if self.is_held {
+                self.held.extend_from_slice(&input[used..][step.data.clone()]);
+            }
+            used += step.consumed;
+            if step.done {
+                self.body = None;
+            } else if !self.is_held || self.held.len() < enough_bytes {
+                continue;
+            }
+            return (used, self.request.take().map_or(Progress::Piece, Progress::Whole));
+        }
+        (used, Progress::More)
+    }
+}

@@ -1,0 +1,154 @@
+//! HTTP/2: a connection's streams. Answers that are due at once leave from here, all others get a task.
+
+mod exchange;
+mod wire;
+
+use std::io;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use h2::server::{Builder, Connection, SendResponse};
+use h2::{Reason, RecvStream};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use tokio::task::JoinSet;
+
+use crate::answer::{ERROR_BODY, fields};
+use crate::decision::Kind;
+use crate::idle::Activity;
+use crate::outcome::Outcome;
+use crate::stats::Event;
+use crate::stream::Stream;
+use crate::worker::Worker;
+
+use exchange::Exchange;
+use wire::{Pressure, Wire};
+
+/// Streams that a connection may have open, where nothing else was asked for.
+const STREAMS_MAX: u32 = 256;
+
+/// What a client may send ahead on a stream, and on a connection.
+const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+
+/// What may wait in memory to be sent, for each stream.
+const SEND_BUFFER_BYTES: usize = 128 * 1024;
+
+/// The longest list of fields that is read.
+const FIELDS_BYTES_MAX: u32 = 32 * 1024;
+
+/// Bodies up to this leave in one piece whatever the windows are: with all streams of a connection they stay
+/// within a few megabytes.
+const AT_ONCE_BYTES_MAX: u64 = 16 * 1024;
+
+/// Serves a connection, of which `first` was read already, to its end.
+pub(crate) async fn serve(
+    worker: Rc<Worker>,
+    activity: Rc<Activity>,
+    stream: Stream,
+    first: Vec<u8>,
+) -> io::Result<()> {
+    let pressure = Rc::<Pressure>::default();
+    let wire = Wire::new(stream, first, Rc::clone(&worker), Rc::clone(&activity), Rc::clone(&pressure));
+    let spec = &worker.shared.spec.http2;
+    let mut connection: Connection<Wire, Bytes> = Builder::new()
+        .max_concurrent_streams(spec.max_streams.map_or(STREAMS_MAX, |streams| streams.get()))
+        .initial_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buffer_size(SEND_BUFFER_BYTES)
+        .max_header_list_size(FIELDS_BYTES_MAX)
+        .handshake(wire)
+        .await
+        .map_err(io::Error::other)?;
+    // Whatever waits ends with the connection.
+    let mut exchanges = JoinSet::new();
+    let mut requests = 0_u32;
+    while let Some(next) = connection.accept().await {
+        let (request, respond) = next.map_err(io::Error::other)?;
+        if let Some(exchange) = begin(&worker, &activity, &pressure, request, respond) {
+            while exchanges.try_join_next().is_some() {}
+            exchanges.spawn_local(exchange.run());
+        }
+        requests = requests.saturating_add(1);
+        if spec.goaway_after.is_some_and(|after| after.get() == requests) {
+            worker.counters().event(Event::GoAway);
+            connection.graceful_shutdown();
+        }
+    }
+    Ok(())
+}
+
+/// Answers what can be answered at once; gives back what cannot.
+fn begin(
+    worker: &Rc<Worker>,
+    activity: &Rc<Activity>,
+    pressure: &Rc<Pressure>,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) -> Option<Exchange> {
+    if request.method() == Method::CONNECT {
+        let date = worker.answers.borrow().date.clone();
+        worker.counters().response(501);
+        send_at_once(&mut respond, 501, fields(None, &date, Some(0)), Bytes::new(), true);
+        return None;
+    }
+    let head_only = request.method() == Method::HEAD;
+    let outcome = match worker.decide(request.uri().path_and_query().map_or("/", |path| path.as_str())) {
+        Kind::Counted(outcome) => outcome,
+        Kind::Own(own) => {
+            let own = worker.answer_own(own);
+            let date = worker.answers.borrow().date.clone();
+            let fields =
+                fields(Some(HeaderValue::from_static(own.media_type)), &date, Some(own.text.len() as u64));
+            send_at_once(&mut respond, own.status, fields, own.text.into(), head_only);
+            return None;
+        }
+    };
+    if outcome == Outcome::Refused {
+        worker.counters().event(Event::Refused);
+        respond.send_reset(Reason::REFUSED_STREAM);
+        return None;
+    }
+    let shared = &worker.shared;
+    let is_plain = match outcome {
+        Outcome::Good => shared.spec.body_bytes <= AT_ONCE_BYTES_MAX,
+        Outcome::Error => true,
+        _ => false,
+    };
+    let is_due = shared.timing.is_none() && !shared.spec.is_echo && request.body().is_end_stream();
+    if !is_plain || !is_due {
+        let (worker, activity, pressure) = (Rc::clone(worker), Rc::clone(activity), Rc::clone(pressure));
+        return Some(Exchange::new(worker, activity, pressure, request, respond, outcome, head_only));
+    }
+    let is_error = outcome == Outcome::Error;
+    let (status, body) =
+        if is_error { (500, Bytes::from_static(ERROR_BODY)) } else { (200, worker.body.clone()) };
+    let fields = worker.answers.borrow().fields(is_error).clone();
+    worker.counters().response(status);
+    let body_bytes = if head_only { 0 } else { body.len() };
+    worker.counters().sent(body_bytes);
+    if !send_at_once(&mut respond, status, fields, body, head_only) {
+        worker.counters().response_failed(status);
+        worker.counters().not_sent(body_bytes);
+    }
+    None
+}
+
+/// Hands over a whole response; says whether there is still somebody to take it.
+fn send_at_once(
+    respond: &mut SendResponse<Bytes>,
+    status: u16,
+    fields: HeaderMap,
+    body: Bytes,
+    head_only: bool,
+) -> bool {
+    let is_end = head_only || body.is_empty();
+    let Ok(mut send) = respond.send_response(response(status, fields), is_end) else { return false };
+    is_end || send.send_data(body, true).is_ok()
+}
+
+fn response(status: u16, fields: HeaderMap) -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::from_u16(status).expect("every status of ours is one");
+    *response.headers_mut() = fields;
+    response
+}

@@ -1,0 +1,168 @@
+//! When an answer is due: delay or queue, and stalls.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use weir_document::Stall;
+
+use crate::OriginSpec;
+use crate::draw::Draws;
+use crate::queue::{Queue, QueueWaits};
+
+/// The times of an origin; all its workers share it. Requests are numbered in the order of their arrival.
+#[derive(Debug)]
+pub(crate) struct Timing {
+    wait: Wait,
+    stall: Option<Stalls>,
+}
+
+/// What an answer waits for.
+#[derive(Debug)]
+enum Wait {
+    Delay {
+        draws: Draws,
+        numbered: AtomicU64,
+    },
+    /// Number and place in the queue go together: the queue's order is that of the numbers.
+    Service(Mutex<Servers>),
+}
+
+#[derive(Debug)]
+struct Servers {
+    draws: Draws,
+    numbered: u64,
+    queue: Queue,
+}
+
+/// The stops of the origin, from its start on.
+#[derive(Clone, Copy, Debug)]
+struct Stalls {
+    start_ns: u64,
+    stopped_ns: u64,
+    every_ns: u64,
+}
+
+impl Timing {
+    /// The times that a specification asks for; `None` where every answer is due at once.
+    pub(crate) fn of(spec: &OriginSpec, start_ns: u64) -> Option<Self> {
+        let stall = spec.stall.map(|stall| Stalls::new(stall, start_ns));
+        let wait = match spec.service {
+            Some(service) => Wait::Service(Mutex::new(Servers {
+                draws: Draws::new(service.time, spec.seed),
+                numbered: 0,
+                queue: Queue::new(service.servers),
+            })),
+            None if spec.delay.is_none() && stall.is_none() => return None,
+            None => Wait::Delay { draws: Draws::new(spec.delay, spec.seed), numbered: AtomicU64::new(0) },
+        };
+        Some(Self { wait, stall })
+    }
+
+    /// When the next request is to be answered, which arrived at `arrived_ns`: then or later.
+    pub(crate) fn due_ns(&self, arrived_ns: u64) -> u64 {
+        let due_ns = match &self.wait {
+            Wait::Delay { draws, numbered } => {
+                arrived_ns.saturating_add(draws.ns(numbered.fetch_add(1, Ordering::Relaxed)))
+            }
+            Wait::Service(servers) => {
+                // A queue is whole after every call, so a panic elsewhere leaves nothing half done.
+                let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
+                let service_ns = servers.draws.ns(servers.numbered);
+                servers.numbered += 1;
+                servers.queue.enter(arrived_ns, service_ns).end_ns
+            }
+        };
+        self.stall.map_or(due_ns, |stall| stall.release_ns(due_ns))
+    }
+
+    /// How requests waited in the queue; `None` where there is none.
+    pub(crate) fn waits(&self) -> Option<QueueWaits> {
+        match &self.wait {
+            Wait::Delay { .. } => None,
+            Wait::Service(servers) => {
+                Some(servers.lock().unwrap_or_else(PoisonError::into_inner).queue.waits())
+            }
+        }
+    }
+}
+
+impl Stalls {
+    fn new(stall: Stall, start_ns: u64) -> Self {
+        // Both are an hour at most, as their type has it.
+        Self {
+            start_ns,
+            stopped_ns: stall.stopped.0.as_nanos() as u64,
+            every_ns: stall.every.0.as_nanos() as u64,
+        }
+    }
+
+    /// When an answer goes out that is due at `due_ns`: then, or at the end of the stop that this lies in.
+    fn release_ns(&self, due_ns: u64) -> u64 {
+        let into_ns = due_ns.saturating_sub(self.start_ns) % self.every_ns;
+        due_ns.saturating_add(self.stopped_ns.saturating_sub(into_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+    use crate::ServiceSpec;
+
+    fn spec() -> OriginSpec {
+        OriginSpec::at(([127, 0, 0, 1], 0).into())
+    }
+
+    /// Requests that arrive at these times, and when they are answered.
+    #[track_caller]
+    fn check(spec: &OriginSpec, start_ns: u64, arrivals_ns: &[u64], expected_ns: &[u64]) {
+        let timing = Timing::of(spec, start_ns).unwrap();
+        let due_ns: Vec<u64> = arrivals_ns.iter().map(|arrived_ns| timing.due_ns(*arrived_ns)).collect();
+        assert_eq!(due_ns, expected_ns);
+    }
+
+    #[test]
+    fn a_plain_origin_has_no_times() {
+        assert!(Timing::of(&spec(), 0).is_none());
+        assert!(Timing::of(&OriginSpec { delay: "const:0s".parse().unwrap(), ..spec() }, 0).is_none());
+    }
+
+    #[test]
+    fn an_answer_due_in_a_stop_goes_out_at_its_end() {
+        let stalled = OriginSpec { stall: Some("200ns/1us".parse().unwrap()), ..spec() };
+        check(
+            &stalled,
+            5_000,
+            &[5_000, 5_199, 5_200, 5_201, 5_999, 6_000, 6_100, 6_200, 9_000_005_150],
+            &[5_200, 5_200, 5_200, 5_201, 5_999, 6_200, 6_200, 6_200, 9_000_005_200],
+        );
+        let delayed = OriginSpec { delay: "const:900ns".parse().unwrap(), ..stalled };
+        check(&delayed, 0, &[200, 299, 300, 1_200], &[1_200, 1_200, 1_200, 2_200]);
+    }
+
+    #[test]
+    fn service_queues_and_delay_does_not() {
+        let delayed = OriginSpec { delay: "const:10ns".parse().unwrap(), ..spec() };
+        check(&delayed, 0, &[5, 5, 6], &[15, 15, 16]);
+        let service = ServiceSpec { time: "const:10ns".parse().unwrap(), servers: NonZeroUsize::MIN };
+        let served = OriginSpec { service: Some(service), ..spec() };
+        check(&served, 0, &[5, 5, 6, 100], &[15, 25, 35, 110]);
+        let timing = Timing::of(&served, 0).unwrap();
+        timing.due_ns(5);
+        timing.due_ns(5);
+        assert_eq!(timing.waits(), Some(QueueWaits { entered: 2, wait_mean_ns: 5, wait_max_ns: 10 }));
+        assert!(Timing::of(&delayed, 0).unwrap().waits().is_none());
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_times() {
+        let with_seed = |seed| OriginSpec { delay: "exp:1ms".parse().unwrap(), seed, ..spec() };
+        let of = |seed| {
+            let timing = Timing::of(&with_seed(seed), 0).unwrap();
+            (0..100).map(|_| timing.due_ns(0)).collect::<Vec<u64>>()
+        };
+        assert_eq!(of(7), of(7));
+        assert_ne!(of(7), of(8));
+    }
+}

@@ -1,0 +1,92 @@
+//! Delays, queues and stalls, by what the origin says it gave.
+
+use std::num::NonZeroUsize;
+
+use weir_origin::{OriginSpec, QueueWaits, ServiceSpec};
+
+use crate::{Client, check_counts, origin, spec};
+
+#[test]
+fn delays_are_never_shorter_than_asked_and_many_wait_at_once() {
+    let delay_ns = 3_000_000;
+    let origin = origin(&OriginSpec { delay: "const:3ms".parse().unwrap(), ..spec() });
+    let mut clients: Vec<Client> = (0..100).map(|_| Client::connect(origin.address())).collect();
+    for _ in 0..3 {
+        for client in &mut clients {
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        for client in &mut clients {
+            assert_eq!(client.receive(false).status, 200);
+        }
+    }
+    let stats = origin.stats();
+    check_counts(&stats, 300, &[(200, 300)]);
+    let delays = stats.delays.unwrap();
+    assert_eq!(delays.count, 300);
+    assert!(delays.min_ns >= delay_ns && delays.min_ns <= delays.mean_ns && delays.mean_ns <= delays.max_ns);
+}
+
+#[test]
+fn its_own_paths_are_not_delayed() {
+    let origin = origin(&OriginSpec { delay: "const:1h".parse().unwrap(), ..spec() });
+    Client::connect(origin.address()).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(Client::connect(origin.address()).get("/__weir/stats").status, 200);
+}
+
+/// Statistics as they go over the wire.
+fn stats_over_http(client: &mut Client) -> serde_json::Value {
+    serde_json::from_slice(&client.get("/__weir/stats").body).unwrap()
+}
+
+#[test]
+fn the_given_delays_are_a_histogram_that_any_library_reads() {
+    let origin = origin(&OriginSpec { delay: "uniform:10us..3ms".parse().unwrap(), workers: 2, ..spec() });
+    let mut clients: Vec<Client> = (0..10).map(|_| Client::connect(origin.address())).collect();
+    for client in &mut clients {
+        for _ in 0..20 {
+            assert_eq!(client.get("/").status, 200);
+        }
+    }
+    let delays = stats_over_http(&mut clients[0])["delays"].take();
+    let histogram: weir_results::Histogram = serde_json::from_value(delays["histogram"].clone()).unwrap();
+    let histogram = histogram.decode().unwrap();
+    assert_eq!((histogram.len(), delays["count"].as_u64()), (200, Some(200)));
+    let [min, p50, p90, p99, max] =
+        ["min_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"].map(|name| delays[name].as_u64().unwrap());
+    assert!((10_000..=p50).contains(&min) && p50 <= p90 && p90 <= p99 && p99 <= max, "{delays}");
+    assert_eq!(histogram.value_at_quantile(0.5), p50);
+}
+
+#[test]
+fn one_queue_serves_all_workers_and_connections() {
+    let service = ServiceSpec { time: "const:1ms".parse().unwrap(), servers: NonZeroUsize::new(2).unwrap() };
+    let origin = origin(&OriginSpec { service: Some(service), workers: 3, ..spec() });
+    let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(origin.address())).collect();
+    for client in &mut clients {
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    for client in &mut clients {
+        assert_eq!(client.receive(false).status, 200);
+    }
+    let stats = origin.stats();
+    check_counts(&stats, 20, &[(200, 20)]);
+    let QueueWaits { entered, wait_mean_ns, wait_max_ns } = stats.queue.unwrap();
+    assert!(entered == 20 && wait_mean_ns <= wait_max_ns, "{:?}", stats.queue);
+    // What was given is the wait and the service, never less.
+    let delays = stats.delays.unwrap();
+    assert!(delays.count == 20 && delays.min_ns >= 1_000_000 && delays.max_ns >= wait_max_ns + 1_000_000);
+    assert!(delays.mean_ns >= wait_mean_ns + 1_000_000);
+}
+
+#[test]
+fn stalled_answers_come_and_their_wait_is_recorded() {
+    let origin = origin(&OriginSpec { stall: Some("10ms/10001us".parse().unwrap()), ..spec() });
+    let mut client = Client::connect(origin.address());
+    for _ in 0..20 {
+        assert_eq!(client.get("/").status, 200);
+    }
+    let delays = origin.stats().delays.unwrap();
+    // It answers for a microsecond out of ten thousand, which not all of them can meet.
+    assert!(delays.count == 20 && delays.max_ns > 100_000, "{delays:?}");
+    check_counts(&origin.stats(), 20, &[(200, 20)]);
+}
