@@ -65,7 +65,8 @@ impl GivenDelays {
             all.max_ns = all.max_ns.max(given.max_ns);
         }
         let count = all.histogram.len();
-        let at = |quantile| quantile_ns(&all.histogram, 0, quantile);
+        // A quantile is its bucket's upper end, which may lie beyond the longest delay itself.
+        let at = |quantile| Some(quantile_ns(&all.histogram, 0, quantile)?.clamp(all.min_ns, all.max_ns));
         Some(Self {
             count,
             mean_ns: u64::try_from(all.sum_ns.checked_div(u128::from(count))?).unwrap_or(u64::MAX),
@@ -105,5 +106,13 @@ mod tests {
         }
         let decoded = given.histogram.decode().unwrap();
         assert_eq!((decoded.len(), decoded.count_between(0, 50_050)), (100, 50));
+    }
+
+    #[test]
+    fn no_quantile_lies_beyond_the_longest_delay() {
+        let recorder = Recorder::new();
+        recorder.record(3_036_912);
+        let given = GivenDelays::of([&recorder].into_iter()).unwrap();
+        assert_eq!([given.p50_ns, given.p90_ns, given.p99_ns, given.max_ns], [3_036_912; 4]);
     }
 }
