@@ -13,6 +13,8 @@
 mod delay;
 mod error;
 mod json;
+mod levels;
+mod moments;
 mod nearest;
 mod place;
 mod quantity;
@@ -28,6 +30,8 @@ use serde::de::DeserializeOwned;
 
 pub use delay::{DELAY_MAX, Delay};
 pub use error::DocumentError;
+pub use levels::{Counts, Level, Levels, Rates};
+pub use moments::{Burst, Pause};
 pub use nearest::nearest;
 pub use place::place;
 pub use quantity::QuantityError;

@@ -1,0 +1,356 @@
+//! A rate or a number that stays, changes linearly, or goes in steps: `5000/s`, `1000/s..5000/s`, `1,10,60`.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+use crate::{QuantityError, Rate};
+
+/// Most steps that can be written.
+const STEPS_MAX: usize = 1_000;
+
+/// Values over a load.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Levels<T> {
+    /// The same all the time.
+    Constant(T),
+    /// From the first, linearly, to the second.
+    Ramp(T, T),
+    /// One after the other, two or more.
+    Steps(Vec<T>),
+}
+
+/// Rates over a load: `5000/s`, a ramp `1000/s..5000/s`, steps `1000/s..5000/s..1000/s` or `100/s,1000/s`.
+pub type Rates = Levels<Rate>;
+
+/// Numbers over a load: `32`, a ramp `1..60`, steps `1..60..5` or `1,10,60`.
+pub type Counts = Levels<u32>;
+
+/// What levels can be made of.
+pub trait Level: Copy + PartialOrd + fmt::Display {
+    /// Name of the schema.
+    const NAME: &'static str;
+    /// What is written, with its forms.
+    const FORMS: &'static str;
+
+    /// Reads one value.
+    ///
+    /// # Errors
+    /// When it is none.
+    fn read(text: &str) -> Result<Self, QuantityError>;
+
+    /// Reads an end of a ramp, which may be nothing where a level of its own may not.
+    ///
+    /// # Errors
+    /// When it is none.
+    fn read_end(text: &str) -> Result<Self, QuantityError>;
+
+    /// `self` and `n` strides of `by` towards `to`; `None` beyond it, and where strides lead nowhere.
+    fn stride(self, to: Self, by: Self, n: usize) -> Option<Self>;
+
+    /// What a document's bare number says.
+    fn from_number(number: f64) -> Option<Self>;
+
+    /// How a constant is written into a document.
+    ///
+    /// # Errors
+    /// The serializer's own.
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+}
+
+impl Level for Rate {
+    const NAME: &'static str = "Rates";
+    const FORMS: &'static str =
+        "5000/s, 1000/s..5000/s (ramp), 1000/s..5000/s..1000/s or 100/s,1000/s (steps)";
+
+    fn read(text: &str) -> Result<Self, QuantityError> {
+        text.parse()
+    }
+
+    fn read_end(text: &str) -> Result<Self, QuantityError> {
+        if text == "0/s" { Ok(Self(0.0)) } else { text.parse() }
+    }
+
+    fn stride(self, to: Self, by: Self, n: usize) -> Option<Self> {
+        let up = to.0 >= self.0;
+        let at = self.0 + if up { by.0 } else { -by.0 } * n as f64;
+        // A stride that hits the end but for the last digit hits it.
+        let slack = by.0 * 1e-9;
+        let within = if up { at <= to.0 + slack } else { at >= to.0 - slack };
+        (within && by.0 > 0.0).then_some(Self(at))
+    }
+
+    fn from_number(_: f64) -> Option<Self> {
+        None
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize(serializer)
+    }
+}
+
+impl Level for u32 {
+    const NAME: &'static str = "Counts";
+    const FORMS: &'static str = "32, 1..60 (ramp), 1..60..5 or 1,10,60 (steps)";
+
+    fn read(text: &str) -> Result<Self, QuantityError> {
+        text.parse().map_err(|_| wrong::<Self>(text, "no whole number"))
+    }
+
+    fn read_end(text: &str) -> Result<Self, QuantityError> {
+        Self::read(text)
+    }
+
+    fn stride(self, to: Self, by: Self, n: usize) -> Option<Self> {
+        let away = by.checked_mul(u32::try_from(n).ok()?).filter(|_| by > 0)?;
+        match to >= self {
+            true => self.checked_add(away).filter(|at| *at <= to),
+            false => self.checked_sub(away).filter(|at| *at >= to),
+        }
+    }
+
+    fn from_number(number: f64) -> Option<Self> {
+        (number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number)).then_some(number as u32)
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(*self)
+    }
+}
+
+impl<T: Level> Levels<T> {
+    /// The steps; none where it does not go in steps.
+    pub fn steps(&self) -> &[T] {
+        match self {
+            Self::Steps(steps) => steps,
+            _ => &[],
+        }
+    }
+
+    /// The greatest level.
+    pub fn greatest(&self) -> T {
+        match self {
+            Self::Constant(level) => *level,
+            Self::Ramp(from, to) => {
+                if from > to {
+                    *from
+                } else {
+                    *to
+                }
+            }
+            Self::Steps(steps) => {
+                steps[1..].iter().fold(steps[0], |most, &step| if step > most { step } else { most })
+            }
+        }
+    }
+
+    fn of_steps(steps: Vec<T>, text: &str) -> Result<Self, QuantityError> {
+        match steps[..] {
+            [] => Err(wrong::<T>(text, "no steps")),
+            [only] => Ok(Self::Constant(only)),
+            _ if steps.len() > STEPS_MAX => Err(wrong::<T>(text, "more than 1000 steps")),
+            _ => Ok(Self::Steps(steps)),
+        }
+    }
+}
+
+fn wrong<T: Level>(given: &str, why: &'static str) -> QuantityError {
+    QuantityError::OutOfRange { given: given.to_owned(), why, kind: "it", examples: T::FORMS }
+}
+
+impl<T: Level> FromStr for Levels<T> {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        if text.contains(',') {
+            // One more than there may be is enough to tell that there are too many.
+            let steps = text.split(',').take(STEPS_MAX + 1).map(|step| T::read(step.trim()));
+            return Self::of_steps(steps.collect::<Result<_, _>>()?, text);
+        }
+        let ends: Vec<&str> = text.split("..").map(str::trim).collect();
+        match ends[..] {
+            [level] => T::read(level).map(Self::Constant),
+            [from, to] => Ok(Self::Ramp(T::read_end(from)?, T::read_end(to)?)),
+            [from, to, by] => {
+                let (from, to, by) = (T::read(from)?, T::read(to)?, T::read(by)?);
+                if from.stride(to, by, 0).is_none() {
+                    return Err(wrong::<T>(text, "going nowhere by strides of nothing"));
+                }
+                let steps = (0..=STEPS_MAX).map_while(|n| from.stride(to, by, n)).collect();
+                Self::of_steps(steps, text)
+            }
+            _ => Err(wrong::<T>(text, "neither a level, nor a ramp, nor steps")),
+        }
+    }
+}
+
+impl<T: Level> fmt::Display for Levels<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(level) => level.fmt(f),
+            Self::Ramp(from, to) => write!(f, "{from}..{to}"),
+            Self::Steps(steps) => {
+                let steps: Vec<String> = steps.iter().map(T::to_string).collect();
+                f.write_str(&steps.join(","))
+            }
+        }
+    }
+}
+
+impl<T: Level> Serialize for Levels<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Constant(level) => level.write(serializer),
+            _ => serializer.collect_str(self),
+        }
+    }
+}
+
+impl<'de, T: Level> Deserialize<'de> for Levels<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Written(PhantomData))
+    }
+}
+
+/// One level as a document has it, for lists.
+struct Item<T>(T);
+
+impl<'de, T: Level> Deserialize<'de> for Item<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Levels::deserialize(deserializer)? {
+            Levels::Constant(level) => Ok(Self(level)),
+            other => Err(de::Error::custom(wrong::<T>(&other.to_string(), "no single level"))),
+        }
+    }
+}
+
+struct Written<T>(PhantomData<T>);
+
+impl<'de, T: Level> Visitor<'de> for Written<T> {
+    type Value = Levels<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(T::FORMS)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Levels<T>, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Levels<T>, E> {
+        self.visit_f64(number as f64)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Levels<T>, E> {
+        self.visit_f64(number as f64)
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Levels<T>, E> {
+        match T::from_number(number) {
+            Some(level) => Ok(Levels::Constant(level)),
+            None => self.visit_str(&number.to_string()),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Levels<T>, A::Error> {
+        let mut steps = Vec::new();
+        while let Some(Item(step)) = list.next_element()? {
+            steps.push(step);
+            if steps.len() > STEPS_MAX {
+                break;
+            }
+        }
+        Levels::of_steps(steps, "[..]").map_err(de::Error::custom)
+    }
+}
+
+impl<T: Level> JsonSchema for Levels<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::NAME.into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": format!("A level, a ramp or steps, like {}", T::FORMS),
+            "type": ["string", "integer", "array"],
+            "items": { "type": ["string", "integer"] }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check<T: Level + fmt::Debug>(text: &str, expected: Levels<T>, printed: &str) {
+        let read: Levels<T> = text.parse().unwrap();
+        assert_eq!(read, expected, "{text}");
+        assert_eq!(read.to_string(), printed, "{text}");
+        assert_eq!(printed.parse::<Levels<T>>().unwrap(), read, "{printed}");
+        let json = serde_json::to_string(&read).unwrap();
+        assert_eq!(serde_json::from_str::<Levels<T>>(&json).unwrap(), read, "{json}");
+    }
+
+    #[test]
+    fn levels_ramps_and_steps_are_read_and_printed() {
+        check("32", Levels::Constant(32), "32");
+        check("1..60", Levels::Ramp(1, 60), "1..60");
+        check("1 .. 60 .. 20", Levels::Steps(vec![1, 21, 41]), "1,21,41");
+        check("10..1..3", Levels::Steps(vec![10, 7, 4, 1]), "10,7,4,1");
+        check("1, 10 ,60", Levels::Steps(vec![1, 10, 60]), "1,10,60");
+        check("5..5..1", Levels::Constant(5), "5");
+        check("5000/s", Levels::Constant(Rate(5000.0)), "5000/s");
+        check("0/s..300/m", Levels::Ramp(Rate(0.0), Rate(5.0)), "0/s..5/s");
+        check(
+            "0.1/s..0.3/s..0.1/s",
+            Levels::Steps(vec![Rate(0.1), Rate(0.2), Rate(0.1 + 0.2)]),
+            "0.1/s,0.2/s,0.30000000000000004/s",
+        );
+        check("100/s,1000/s", Levels::Steps(vec![Rate(100.0), Rate(1000.0)]), "100/s,1000/s");
+    }
+
+    #[test]
+    fn documents_may_hold_numbers_and_lists() {
+        assert_eq!(serde_json::from_str::<Counts>("7").unwrap(), Levels::Constant(7));
+        assert_eq!(serde_json::from_str::<Counts>("[1, \"5\", 60]").unwrap(), Levels::Steps(vec![1, 5, 60]));
+        assert_eq!(
+            serde_json::from_str::<Rates>("[\"1/s\", \"2/s\"]").unwrap(),
+            Levels::Steps(vec![Rate(1.0), Rate(2.0)])
+        );
+        assert_eq!(serde_json::to_string(&Levels::Constant(7)).unwrap(), "7");
+    }
+
+    #[test]
+    fn refuses_with_the_right_form() {
+        let rates = |text: &str| text.parse::<Rates>().unwrap_err().to_string();
+        let counts = |text: &str| text.parse::<Counts>().unwrap_err().to_string();
+        assert_eq!(rates("5000"), "`5000` has no unit; write a rate with its unit, like 5000/s, 300/m");
+        assert!(rates("1/s..5").starts_with("`5` has no unit"));
+        assert!(rates("0/s").contains("not above zero"));
+        assert_eq!(
+            counts("many"),
+            "`many` is no whole number; write it like 32, 1..60 (ramp), 1..60..5 or 1,10,60 (steps)"
+        );
+        assert!(counts("1..5000..1").contains("more than 1000 steps"));
+        assert!(counts("1..9..0").contains("going nowhere"));
+        assert!(counts("1..2..3..4").contains("neither a level"));
+        for text in ["", "..", "1..", "..5", ",", "1,", "-3", "1.5", "1,2..3", "4294967296"] {
+            assert!(text.parse::<Counts>().is_err(), "{text}");
+        }
+        assert!(serde_json::from_str::<Counts>("[]").is_err());
+        assert!(serde_json::from_str::<Counts>("[\"1..5\"]").is_err());
+        assert!(serde_json::from_str::<Rates>("5").is_err());
+    }
+
+    #[test]
+    fn the_greatest_level_is_found() {
+        let greatest = |text: &str| text.parse::<Counts>().unwrap().greatest();
+        assert_eq!(["3", "1..9", "9..1", "1,60,5"].map(greatest), [3, 9, 9, 60]);
+    }
+}
