@@ -73,6 +73,31 @@ fn even_arrivals_give_the_exact_count() {
 }
 
 #[test]
+fn steps_are_told_apart_and_together() {
+    let result = check(&[], &["--connections", "1,4", "--requests", "500", "--seed", "3"]);
+    let steps = result["steps"].as_array().unwrap();
+    let told = |step: &Value| (step["connections"].clone(), step["result"]["requests"]["completed"].clone());
+    assert_eq!(steps.iter().map(told).collect::<Vec<_>>(), [(1.into(), 500.into()), (4.into(), 500.into())]);
+    assert_eq!(result["requests"]["completed"], 1000);
+    steps.iter().for_each(|step| assert_balanced(&step["result"]["requests"]));
+}
+
+#[test]
+fn a_ramp_sends_what_its_triangle_holds() {
+    let result = check(&[], &["--rate", "0/s..1000/s", "--even", "--duration", "1s"]);
+    assert_eq!(result["requests"]["scheduled"], 500);
+}
+
+#[test]
+fn bursts_send_what_they_hold() {
+    let burst = "--burst=900/s:100ms/500ms";
+    let result = check(&[], &["--rate", "100/s", burst, "--even", "--duration", "1s"]);
+    // Twice 90 and 40; those due at the very borders belong to either side.
+    let scheduled = result["requests"]["scheduled"].as_u64().unwrap();
+    assert!((259..=261).contains(&scheduled), "{scheduled}");
+}
+
+#[test]
 fn errors_of_the_origin_are_unexpected_and_complete() {
     let result = check(&["--errors", "10%"], &["--requests", "1000"]);
     assert_eq!(result["requests"]["unexpected"], 100);

@@ -16,6 +16,7 @@ use crate::load::{Bed, Task, failed_file};
 use crate::ports::Ports;
 use crate::progress::Observer;
 use crate::scenario::{Gateway, Scenario};
+use crate::spec::Setting;
 use crate::{LabError, clock, plan};
 
 /// How long a process may take to end by itself once it was asked to.
@@ -265,13 +266,10 @@ impl Lab<'_> {
                 return Err(Setback::Stopped);
             }
             self.observer.load_started(key, name, plan::load_time(scenario, load));
-            let task = Task {
-                name,
-                load,
-                connect: processes.connect.to_string(),
-                requests: requests(scenario, direct),
-                seed: plan::arrivals_seed(self.run.seed, key, place),
-            };
+            let seed = plan::arrivals_seed(self.run.seed, key, place);
+            let connect = processes.connect.to_string();
+            let setting = setting(scenario, connect, requests(scenario, direct), direct, seed);
+            let task = Task { name, load, setting };
             let (measurement, part) = bed.measure(&task)?;
             self.observer.load_measured(key, &measurement);
             measurements.push(measurement);
@@ -317,6 +315,31 @@ pub(crate) fn limits_of(scenario: &Scenario, role: Role) -> Limits {
     };
     let limit = limit.unwrap_or_default();
     Limits { cpus: limit.cpus, memory_bytes: limit.memory.map(|memory| memory.0) }
+}
+
+/// What a load is put to: each path of the topology at each domain, or its own mix there.
+pub(crate) fn setting(
+    scenario: &Scenario,
+    connect: String,
+    requests: Vec<RequestSpec>,
+    direct: bool,
+    seed: u64,
+) -> Setting {
+    let hosts = scenario.topology.hosts();
+    Setting {
+        connect,
+        host: hosts[0].clone(),
+        authority: hosts[0].clone(),
+        resolve: Vec::new(),
+        requests,
+        domains: if hosts.len() > 1 { hosts } else { Vec::new() },
+        rewrite: scenario.topology.rewrite.clone().filter(|_| direct),
+        workers: scenario.workers,
+        warmup: scenario.warmup.0,
+        duration: scenario.duration.0,
+        timeout: scenario.timeout.0,
+        seed,
+    }
 }
 
 /// Every request that may be sent: each host with each path. A direct cell asks for what the gateway would.

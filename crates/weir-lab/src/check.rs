@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use weir_document::nearest;
+use weir_engine::RequestSpec;
 use weir_results::DIRECT;
 
-use crate::not_served;
 use crate::overlay::Fault;
-use crate::scenario::{Gateway, Limit, Load, Model, OriginHttp2, Paths, Scenario, Topology};
+use crate::scenario::{Gateway, Limit, Load, Model, OriginHttp2, Paths, Protocol, Scenario, Topology};
+use crate::{cell, not_served};
 
 /// Least memory limit that lets any process start at all.
 const MEMORY_MIN_BYTES: u64 = 4 << 20;
@@ -60,8 +61,8 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Checked {
     check_limits(scenario, known)?;
     check_topology(&scenario.topology)?;
     check_origin(scenario)?;
-    check_loads(scenario)?;
     check_times(scenario)?;
+    check_loads(scenario)?;
     check_objective(scenario)?;
     check_thresholds(scenario)
 }
@@ -249,19 +250,20 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {
         let remedy = "use letters, digits, `-` and `_`";
         return Err(problem(&["loads", name], format!("`{name}` cannot name a load"), remedy));
     }
-    if load.connections == 0 {
+    if load.connections.greatest() == 0 {
         return Err(problem(&at("connections"), "a load without connections", "give 1 or more"));
     }
-    if load.connections < scenario.workers {
+    if load.connections.greatest() < scenario.workers && load.steps.is_empty() {
         let message = format!("{} connections for {} workers", load.connections, scenario.workers);
         return Err(problem(&at("connections"), message, "give each worker one at least"));
     }
-    match (load.model, load.rate) {
-        (Model::Open, None) => {
+    let rated = load.rate.is_some() || load.steps.iter().any(|step| step.rate.is_some());
+    match (load.model, rated) {
+        (Model::Open, false) => {
             let remedy = "add one, like `rate: 5000/s`, or make it a closed load";
             return Err(problem(&at("rate"), format!("the open load `{name}` has no rate"), remedy));
         }
-        (Model::Closed, Some(_)) => {
+        (Model::Closed, true) => {
             let remedy = "leave the rate out, or make it an open load: `model: open`";
             return Err(problem(&at("rate"), format!("the closed load `{name}` has a rate"), remedy));
         }
@@ -273,6 +275,46 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {
     }
     if load.duration.is_some_and(|duration| duration.0 == Duration::ZERO) {
         return Err(problem(&at("duration"), "a duration of zero", "give more, like 10s"));
+    }
+    check_listener(scenario, name, load)?;
+    check_mix(scenario, name, load)?;
+    // Whatever else cannot be, the engine knows; where it goes makes no difference to that, and one request of the
+    // topology is as good as all.
+    let setting = cell::setting(scenario, String::new(), vec![RequestSpec::default()], false, 0);
+    load.spec(setting).map(drop).map_err(|fault| {
+        let path: Vec<&str> = ["loads", name].into_iter().chain(fault.field.split('.')).collect();
+        problem(&path, format!("the load `{name}`: {}", fault.message), fault.remedy)
+    })
+}
+
+/// Refuses what the gateways have no listener for.
+fn check_listener(scenario: &Scenario, name: &str, load: &Load) -> Checked {
+    let at = |field| ["loads", name, field];
+    let remedy = "leave it out; `weir load` speaks it to a server that does";
+    if load.tls.is_some() && !scenario.topology.tls {
+        let message = format!("the load `{name}` speaks TLS, and no gateway listens for it (`topology.tls`)");
+        return Err(problem(&at("tls"), message, remedy));
+    }
+    if load.protocol == Some(Protocol::Http2) {
+        let message = format!("the load `{name}` speaks HTTP/2, and the gateways listen for HTTP/1.1");
+        return Err(problem(&at("protocol"), message, remedy));
+    }
+    Ok(())
+}
+
+/// Refuses paths that no gateway has a route for; what templates make of one is not known before.
+fn check_mix(scenario: &Scenario, name: &str, load: &Load) -> Checked {
+    if load.mix.is_empty() {
+        return Ok(());
+    }
+    let routed = scenario.topology.paths();
+    for (place, request) in load.mix.iter().enumerate() {
+        let path = request.path.split('?').next().unwrap_or_default();
+        if !path.contains('{') && !routed.iter().any(|routed| routed == path) {
+            let at = ["loads", name, "mix", &place.to_string(), "path"];
+            let message = format!("no gateway has a route for `{path}`");
+            return Err(problem(&at, message, "add it to `topology.paths`"));
+        }
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ mod read;
 mod run;
 pub mod scenario;
 mod source;
+mod spec;
 
 pub use cell::binding;
 pub use cells::Ended;
@@ -27,3 +28,4 @@ pub use progress::{Observer, Standing};
 pub use read::{Checked, Overrides, Point, read, read_again};
 pub use run::{Bench, Prepared, differences, execute, new_run, planned, prepare};
 pub use source::{Source, built_in_names};
+pub use spec::{LoadFault, Setting};

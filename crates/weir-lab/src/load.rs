@@ -7,19 +7,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_analysis::{Evidence, data_usage, judge};
-use weir_engine::{LoadSpec, ModelSpec, RequestSpec};
+use weir_engine::LoadSpec;
 use weir_results::{Counters, LoadRecord, Measurement, Part, Role, Thresholds, Usage};
 use weir_rig::{Binary, CounterSource, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
 
 use crate::cell::{Setback, failed};
-use crate::clock::whole_ns;
-use crate::scenario::{Load, Model, Scenario, Spacing};
+use crate::scenario::{Load, Scenario};
+use crate::spec::Setting;
 
 /// How often the processes are looked at while a load runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What the generator may take beyond its phases and drain before it counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// What a closed phase may take that is ended by its count alone.
+const COUNT_MAX: Duration = Duration::from_secs(3_600);
 
 /// Warm-up may grow to this multiple of what is asked.
 const WARMUP_GROWS: u32 = 3;
@@ -50,10 +53,8 @@ pub(crate) struct Bed<'a> {
 pub(crate) struct Task<'a> {
     pub(crate) name: &'a str,
     pub(crate) load: &'a Load,
-    /// `host:port` of the gateway, or of the origin in a direct cell.
-    pub(crate) connect: String,
-    pub(crate) requests: Vec<RequestSpec>,
-    pub(crate) seed: u64,
+    /// Where it goes and what for, if the load does not say it itself.
+    pub(crate) setting: Setting,
 }
 
 impl Bed<'_> {
@@ -70,7 +71,10 @@ impl Bed<'_> {
     fn generate(&mut self, task: &Task<'_>) -> Result<(LoadRecord, Samples, Part), Setback> {
         let spec_path = self.dir.join(format!("{}.spec.json", task.name));
         let record_path = self.dir.join(format!("{}.record.json", task.name));
-        let spec = load_spec(self.scenario, task);
+        let spec = task.load.spec(task.setting.clone()).map_err(|fault| {
+            let message = format!("loads.{}.{}: {}", task.name, fault.field, fault.message);
+            failed("generator", &message, &fault.remedy, "")
+        })?;
         let text = serde_json::to_vec(&spec).expect("a load is a tree of plain values");
         std::fs::write(&spec_path, text).map_err(|error| failed_file("write", &spec_path, &error))?;
         let process = self.generator_process(task.name, &spec_path, &record_path);
@@ -79,7 +83,7 @@ impl Bed<'_> {
             let parts: Vec<&Running> = self.running.iter().chain([&generator]).collect();
             Sampler::start(&parts)
         };
-        let ended = self.await_generator(&mut generator, &spec);
+        let ended = self.await_generator(&mut generator, &spec, task.load.sustained(task.setting.duration));
         let samples = sampler.finish();
         ended?;
         let record = read_record(&record_path)?;
@@ -114,9 +118,17 @@ impl Bed<'_> {
     }
 
     /// Waits for the generator's end, and looks at everything else meanwhile.
-    fn await_generator(&mut self, generator: &mut Running, spec: &LoadSpec) -> Result<(), Setback> {
+    fn await_generator(
+        &mut self,
+        generator: &mut Running,
+        spec: &LoadSpec,
+        sustained: Option<Duration>,
+    ) -> Result<(), Setback> {
+        let steps = spec.steps.len().max(1) as u32;
+        let drains = Duration::from_nanos(spec.timeout_ns) * steps;
         let phases = Duration::from_nanos(spec.warmup_ns) * WARMUP_GROWS
-            + Duration::from_nanos(spec.duration_ns.unwrap_or_default() + spec.timeout_ns);
+            + sustained.unwrap_or(COUNT_MAX * steps)
+            + drains;
         let deadline = Instant::now() + phases + STUCK_AFTER;
         loop {
             let ended = generator.wait(LOOK_EVERY)?;
@@ -219,8 +231,8 @@ impl Bed<'_> {
             data.filter(|_| completed > 0).map(|data| data.cpu_s.total() * 1e6 / completed as f64);
         Ok(Measurement {
             load: task.name.to_owned(),
-            connections: task.load.connections,
-            rate_per_s: task.load.rate.map(|rate| rate.0),
+            connections: task.load.connections.greatest(),
+            rate_per_s: task.load.mean_rate_per_s(),
             series: samples.seconds(start_of(&record), to),
             record,
             usage,
@@ -229,31 +241,6 @@ impl Bed<'_> {
             judgement,
             cpu_us_per_request,
         })
-    }
-}
-
-fn load_spec(scenario: &Scenario, task: &Task<'_>) -> LoadSpec {
-    let load = task.load;
-    LoadSpec {
-        connect: task.connect.clone(),
-        requests: task.requests.clone(),
-        model: match (load.model, load.rate) {
-            (Model::Open, Some(rate)) => {
-                let spacing = match load.spacing {
-                    Some(Spacing::Even) => weir_engine::Spacing::Even,
-                    Some(Spacing::Poisson) | None => weir_engine::Spacing::Poisson,
-                };
-                ModelSpec::open(rate.0, spacing)
-            }
-            _ => ModelSpec::Closed { think: None },
-        },
-        connections: load.connections,
-        workers: scenario.workers,
-        warmup_ns: whole_ns(scenario.warmup.0),
-        duration_ns: Some(whole_ns(scenario.duration_of(load))),
-        timeout_ns: whole_ns(scenario.timeout.0),
-        seed: task.seed,
-        ..LoadSpec::default()
     }
 }
 

@@ -25,17 +25,9 @@ const FIELDS: &[&str] = &[
     "topology.policies",
     "origin.driver",
     "origin.replicas",
-    "loads.*.protocol",
-    "loads.*.tls",
-    "loads.*.mix",
-    "loads.*.requests",
-    "loads.*.method",
-    "loads.*.headers",
-    "loads.*.body",
     "loads.*.rates",
     "loads.*.ramp",
     "loads.*.users",
-    "loads.*.requests_per_connection",
     "loads.*.warmup",
 ];
 

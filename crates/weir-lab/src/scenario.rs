@@ -7,7 +7,10 @@ mod loads;
 mod named;
 mod objective;
 mod origin;
+mod request;
+mod tls;
 mod topology;
+mod word;
 
 use std::time::Duration;
 
@@ -17,10 +20,12 @@ use weir_document::{Size, Time};
 use weir_results::Thresholds;
 
 pub use gateway::Gateway;
-pub use loads::{Load, Loads, Model, Spacing};
+pub use loads::{Load, Loads, Model, Protocol, Spacing, Step};
 pub use named::Named;
 pub use objective::ObjectiveSpec;
 pub use origin::{Origin, OriginFaults, OriginHttp2, OriginTls};
+pub use request::{Check, Checks, Request, StatusPattern};
+pub use tls::{Resumption, Tls, TlsVersion};
 pub use topology::{Paths, Topology};
 
 /// A scenario: a question, the gateways it is put to, and the loads that answer it.
@@ -117,11 +122,6 @@ impl Scenario {
     /// Worker threads of the origin.
     pub fn origin_workers(&self) -> u32 {
         self.origin.workers.unwrap_or_else(|| whole_cpus(self.limits.origin))
-    }
-
-    /// Length of a load's sustained phase.
-    pub fn duration_of(&self, load: &Load) -> Duration {
-        load.duration.unwrap_or(self.duration).0
     }
 }
 

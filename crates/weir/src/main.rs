@@ -27,7 +27,7 @@ enum Command {
     /// List the runs in the store
     Runs(cmd::runs::Args),
     /// Drive load at one URL (the engine alone)
-    Load(cmd::load::Args),
+    Load(Box<cmd::load::Args>),
     /// Serve as an upstream with a known size, delay and share of errors
     Origin(cmd::origin::Args),
     /// Write what would be run for a gateway: configuration files and command lines
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         Command::Run(args) => cmd::run::run(args),
         Command::Report(args) => cmd::report::run(args),
         Command::Runs(args) => cmd::runs::run(args),
-        Command::Load(args) => cmd::load::run(args),
+        Command::Load(args) => cmd::load::run(&args),
         Command::Origin(args) => cmd::origin::run(args),
         Command::Render(args) => cmd::render::run(args),
         Command::Doctor(args) => cmd::doctor::run(args),

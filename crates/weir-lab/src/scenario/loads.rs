@@ -1,32 +1,76 @@
 //! The loads of a scenario.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::{Rate, Time};
+use weir_document::{Burst, Counts, Levels, Pause, Rate, Rates, Time};
 
 use super::Named;
+use super::request::Request;
+use super::tls::Tls;
 
 /// The loads by name, in the order in which they run.
 pub type Loads = Named<Load>;
 
-/// One load.
+/// One load: what `weir load` takes as flags. `docs/load.md` has them side by side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
     /// The arrival model.
     pub model: Model,
-    /// Connections to the gateway, over all workers.
+    /// Connections to the gateway, over all workers: a number, a ramp `1..60` over the duration (closed model only), or
+    /// steps `1..60..5` or `[1, 10, 60]`.
     #[serde(default = "default_connections")]
-    pub connections: u32,
-    /// Rate of arrivals (open model only).
+    pub connections: Counts,
+    /// Rate of arrivals (open model only): `5000/s`, a ramp `1000/s..5000/s` over the duration, or steps
+    /// `1000/s..5000/s..1000/s` or `[100/s, 1000/s]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
+    pub rate: Option<Rates>,
     /// How arrivals are spaced (open model only); Poisson by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spacing: Option<Spacing>,
-    /// Sustained phase, where it is not the scenario's.
+    /// Times of another rate that return (open model only): `5000/s:200ms/1s` is this rate for the first 200 ms of each
+    /// second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Burst>,
+    /// Pause between an answer and the connection's next request (closed model only): `20ms`, or `exp:20ms` for
+    /// exponentially distributed ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<Pause>,
+    /// Steps of connections and rates together, one after the other; `duration` or `requests` is that of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
+    /// Sustained phase (of each step), where it is not the scenario's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Time>,
+    /// Number of requests of the sustained phase (of each step), in place of a duration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
+    /// What is spoken on the connections; HTTP/1.1 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Protocol>,
+    /// HTTP/2: requests in flight on each connection; 1 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u32>,
+    /// Requests after which a connection is closed and opened anew; 1 is a connection for each request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_connection: Option<u64>,
+    /// TLS on the connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// What is sent, each in proportion to its weight; by default each path of the topology at each domain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mix: Vec<Request>,
+    /// A file of bearer tokens, one a line, that requests carry in turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<PathBuf>,
+    /// What `{domain}` stands for, and the host of a mix; by default the topology's domains.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<String>,
+    /// Whether the generator waits by spinning, which needs a core for each worker: less lateness for more CPU time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spin: bool,
 }
 
 /// When requests start.
@@ -49,6 +93,53 @@ pub enum Spacing {
     Even,
 }
 
-fn default_connections() -> u32 {
-    32
+/// What is spoken on the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// HTTP/1.1, one request at a time on a connection.
+    Http1,
+    /// HTTP/2: by ALPN over TLS, else by prior knowledge.
+    Http2,
+}
+
+/// A step of a load: what differs from the load's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// Connections, over all workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
+    /// Rate of arrivals (open model only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+}
+
+impl Default for Load {
+    /// A closed load over 32 connections.
+    fn default() -> Self {
+        Self {
+            model: Model::Closed,
+            connections: default_connections(),
+            rate: None,
+            spacing: None,
+            burst: None,
+            think: None,
+            steps: Vec::new(),
+            duration: None,
+            requests: None,
+            protocol: None,
+            streams: None,
+            per_connection: None,
+            tls: None,
+            mix: Vec::new(),
+            tokens: None,
+            domains: Vec::new(),
+            spin: false,
+        }
+    }
+}
+
+fn default_connections() -> Counts {
+    Levels::Constant(32)
 }

@@ -174,6 +174,77 @@ fn impossible_loads_have_their_place() {
 }
 
 #[test]
+fn shapes_and_mixes_that_cannot_be_have_their_place() {
+    let load = |fields: &str, expected: &str| {
+        check_loads(&format!("loads: {{ x: {{ model: {fields} }} }}\n"), expected);
+    };
+    let correct = "correct the value";
+    load(
+        "closed, connections: many",
+        "side.yaml:3:43: `many` is no whole number | \
+         write it like 32, 1..60 (ramp), 1..60..5 or 1,10,60 (steps)",
+    );
+    load(
+        "closed, connections: 1..8, requests: 5",
+        &format!(
+            "side.yaml:3:43: the load `x`: a ramp needs a duration, not a count of requests | {correct}"
+        ),
+    );
+    load(
+        "open, rate: 1/s..9/s, connections: '1,2'",
+        &format!("side.yaml:3:34: the load `x`: a load goes in steps or in a ramp, not in both | {correct}"),
+    );
+    load(
+        "open, rate: [1/s, 2/s, 3/s], connections: [1, 2]",
+        "side.yaml:3:34: the load `x`: 2 steps of connections and 3 of rate | \
+         give as many of both, or one level of either",
+    );
+    load(
+        "open, rate: 5/s, burst: 9/s:1s/1s",
+        &format!(
+            "side.yaml:3:46: the load `x`: a burst must be longer than nothing and end before the next one starts \
+             | {correct}"
+        ),
+    );
+    load(
+        "open, rate: 5/s, think: 1ms",
+        "side.yaml:3:46: the load `x`: an open load with a pause after answers | \
+         leave it out: an open load waits for nobody",
+    );
+    load(
+        "closed, streams: 4",
+        "side.yaml:3:39: the load `x`: HTTP/1.1 has no streams | add `protocol: http2`, or leave them out",
+    );
+    load(
+        "closed, per_connection: 0",
+        &format!("side.yaml:3:46: the load `x`: at least 1 request is sent on a connection | {correct}"),
+    );
+    load(
+        "closed, tls: { insecure: true }",
+        "side.yaml:3:35: the load `x` speaks TLS, and no gateway listens for it (`topology.tls`) | \
+         leave it out; `weir load` speaks it to a server that does",
+    );
+    load(
+        "closed, protocol: http2",
+        "side.yaml:3:40: the load `x` speaks HTTP/2, and the gateways listen for HTTP/1.1 | \
+         leave it out; `weir load` speaks it to a server that does",
+    );
+    load(
+        "closed, mix: [{ path: /a }]",
+        "side.yaml:3:44: no gateway has a route for `/a` | add it to `topology.paths`",
+    );
+    load(
+        "closed, mix: [{ path: /, checks: { status: [2000] } }]",
+        "side.yaml:3:66: `2000` is no status | write a code like 200 or a class like 2xx",
+    );
+    load(
+        "closed, mix: [{ path: /, body: '@no/such' }]",
+        "side.yaml:3:35: the load `x`: no/such: No such file or directory (os error 2) | \
+         name a file that can be read",
+    );
+}
+
+#[test]
 fn gateways_are_known_and_told_apart() {
     said(
         read(&format!("name: x\ngateways: [weir, nginy]\n{LOADS}")),

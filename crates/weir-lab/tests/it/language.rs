@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
+use weir_document::{Levels, Rate};
+use weir_engine::{BurstSpec, ModelSpec, RequestSpec, StepSpec, ThinkSpec};
 use weir_lab::scenario::{Model, Scenario};
 use weir_lab::{Checked, Overrides, Source, built_in_names};
 
@@ -21,7 +23,7 @@ fn the_example_of_the_design_is_read_as_it_stands() {
     let Checked { scenario, points } = read(EXAMPLE).unwrap();
     assert_eq!(scenario.gateways.len(), 4);
     assert_eq!(scenario.loads.names().collect::<Vec<_>>(), ["full", "tail"]);
-    assert_eq!(scenario.loads.named("full").unwrap().connections, 10);
+    assert_eq!(scenario.loads.named("full").unwrap().connections, Levels::Constant(10));
     assert_eq!(scenario.loads.named("tail").unwrap().model, Model::Open);
     assert_eq!(scenario.duration.0, Duration::from_secs(60));
     assert_eq!(scenario.limits.data.unwrap().memory.unwrap().0, 128 << 20);
@@ -66,7 +68,7 @@ fn axes_are_crossed_with_each_other_and_with_cases() {
         json!({"limits.data.cpus": 1, "loads.full.connections": 10, "origin.body": "1KiB", "topology.domains": 10})
     );
     assert_eq!(last.scenario.topology.domains, 10);
-    assert_eq!(last.scenario.loads.named("full").unwrap().connections, 10);
+    assert_eq!(last.scenario.loads.named("full").unwrap().connections, Levels::Constant(10));
     assert_eq!(cpus(&checked)[..2], [Some(0.25), Some(0.25)]);
 }
 
@@ -85,7 +87,7 @@ fn set_reaches_every_field_before_axes_do() {
     assert_eq!(scenario.limits.data.unwrap().memory.unwrap().0, 1 << 30);
     assert_eq!(scenario.limits.data.unwrap().cpus, Some(0.5));
     assert_eq!(scenario.topology.paths(), ["/a", "/b"]);
-    assert_eq!(scenario.loads.named("tail").unwrap().rate.unwrap().0, 100.0);
+    assert_eq!(scenario.loads.named("tail").unwrap().rate, Some(Levels::Constant(Rate(100.0))));
     assert_eq!(scenario.gateways[2].set.named("worker_connections"), Some(&json!(7)));
     assert_eq!(scenario.seed, Some(9));
     assert_eq!(points.len(), 1);
@@ -131,4 +133,55 @@ fn workers_follow_the_limits_rounded_up() {
     };
     assert_eq!(of("{}"), (1, 1));
     assert_eq!(of("{ data: { cpus: 0.5 }, origin: { cpus: 1.5 } }"), (1, 2));
+}
+
+#[test]
+fn a_load_says_everything_that_flags_say() {
+    let text = "name: x\ngateways: [weir]\ntopology: { paths: [/, /b] }\nloads:
+  shop:
+    { model: open, rate: 100/s..500/s, spacing: even, burst: 900/s:100ms/1s, duration: 3s, per_connection: 9, spin: true,
+      domains: [a.test, b.test], mix: [ { path: '/b?n={seq}', method: PUT, headers: { X-A: b }, body: hi, weight: 3,
+      name: put, checks: { status: [2xx], length: 2B } }, { path: / } ] }
+  users: { model: closed, connections: 1..60..20, requests: 100, think: 'exp:5ms' }
+  both: { model: open, steps: [ { connections: 4, rate: 10/s }, { connections: 8, rate: 30/s } ] }\n";
+    let scenario = read(text).unwrap().scenario;
+    let spec = |name: &str| {
+        let setting = weir_lab::Setting {
+            connect: "127.0.0.1:1".into(),
+            host: "gateway.test".into(),
+            authority: "gateway.test".into(),
+            resolve: vec![],
+            requests: vec![RequestSpec::default()],
+            domains: vec![],
+            rewrite: None,
+            workers: 1,
+            warmup: Duration::ZERO,
+            duration: Duration::from_secs(60),
+            timeout: Duration::from_secs(10),
+            seed: 1,
+        };
+        scenario.loads.named(name).unwrap().spec(setting).unwrap()
+    };
+    let shop = spec("shop");
+    let burst = BurstSpec { rate_per_s: 900.0, length_ns: 100_000_000, every_ns: 1_000_000_000 };
+    let model = ModelSpec::Open {
+        rate_per_s: 100.0,
+        rate_to_per_s: Some(500.0),
+        burst: Some(burst),
+        spacing: weir_engine::Spacing::Even,
+    };
+    assert_eq!((shop.model, shop.duration_ns, shop.spin), (model, Some(3_000_000_000), true));
+    assert_eq!((shop.requests_per_connection, shop.domains.len()), (Some(9), 2));
+    let put = &shop.requests[0];
+    assert_eq!(put.headers, [("Host", "{domain}"), ("X-A", "b")].map(|(n, v)| (n.to_owned(), v.to_owned())));
+    assert_eq!((put.method.as_str(), put.weight, put.name.as_deref()), ("PUT", 3.0, Some("put")));
+    assert_eq!((put.checks.status.as_slice(), put.checks.body_bytes), (&["2xx".to_owned()][..], Some(2)));
+    let users = spec("users");
+    assert_eq!((users.connections, users.request_count, users.duration_ns), (41, Some(100), None));
+    let connections: Vec<_> = users.steps.iter().map(|step| step.connections).collect();
+    assert_eq!(connections, [Some(1), Some(21), Some(41)]);
+    assert_eq!(users.model, ModelSpec::Closed { think: Some(ThinkSpec::Exp(5_000_000)) });
+    let both = spec("both");
+    assert_eq!(both.steps[1], StepSpec { connections: Some(8), rate_per_s: Some(30.0) });
+    assert_eq!(both.model, ModelSpec::open(10.0, weir_engine::Spacing::Poisson));
 }

@@ -1,97 +1,28 @@
 //! What `weir load` prints for people: a live line, and a table at the end.
 
+mod figures;
+mod live;
+mod parts;
+
 use std::fmt::Write;
-use std::io::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use weir_analysis::reason_name;
-use weir_engine::{LoadSpec, ModelSpec, Progress, Spacing};
-use weir_results::{
-    Errors, HISTOGRAM_LOW_NS, Judgement, LoadRecord, LoadSecond, Reason, Requests, Thresholds, TimesNs,
-    quantile_ns,
-};
+use weir_engine::{LoadSpec, ModelSpec, ProtocolSpec, Spacing, ThinkSpec};
+use weir_results::{Errors, HISTOGRAM_LOW_NS, Judgement, LoadRecord, Reason, Requests, Thresholds, TimesNs};
 
-/// Where standard error is no terminal, a line is printed each so many seconds.
-const PLAIN_EVERY_S: u64 = 10;
-
-/// The line that lives while the load runs.
-pub(super) struct Live {
-    mode: Mode,
-    warmup_s: f64,
-    total_s: Option<f64>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// One line that is overwritten.
-    Overwrite,
-    /// A line now and then.
-    Plain,
-    /// Nothing.
-    Silent,
-}
-
-impl Live {
-    pub(super) fn new(spec: &LoadSpec, is_json: bool, is_terminal: bool) -> Self {
-        let mode = match (is_json, is_terminal) {
-            (true, _) => Mode::Silent,
-            (false, true) => Mode::Overwrite,
-            (false, false) => Mode::Plain,
-        };
-        let total_s = spec.duration_ns.map(|duration_ns| (spec.warmup_ns + duration_ns) as f64 / 1e9);
-        Self { mode, warmup_s: spec.warmup_ns as f64 / 1e9, total_s }
-    }
-
-    /// Takes the line away.
-    pub(super) fn clear(&self) {
-        if self.mode == Mode::Overwrite {
-            write_stderr("\r\x1b[K");
-        }
-    }
-
-    fn line(&self, second: &LoadSecond) -> String {
-        let at_s = second.t_s + second.length_s;
-        let of = self.total_s.map_or(String::new(), |total_s| format!(" of {total_s:.0} s"));
-        let phase = match second.sustained {
-            true => "",
-            false if second.t_s < self.warmup_s => "  warming up",
-            false => "  draining",
-        };
-        let mut line = format!("{at_s:>5.0} s{of}{phase}  {}/s", grouped(per_s(second.completed, second)));
-        if let Ok(histogram) = second.latency.decode() {
-            let at = |quantile| quantile_ns(&histogram, 0, quantile).map_or("-".into(), |ns| time(ns as f64));
-            // Writing to a string cannot fail.
-            let _ = write!(line, "  p50 {}  p99 {}", at(0.5), at(0.99));
-        }
-        for (name, count) in [("unexpected", second.unexpected), ("lost", second.lost)] {
-            if count > 0 {
-                let _ = write!(line, "  {name} {}", grouped(count));
-            }
-        }
-        line
-    }
-}
-
-impl Progress for Live {
-    fn second(&self, second: &LoadSecond) {
-        match self.mode {
-            Mode::Overwrite => write_stderr(&format!("\r\x1b[K{}", self.line(second))),
-            Mode::Plain if ((second.t_s + second.length_s) as u64).is_multiple_of(PLAIN_EVERY_S) => {
-                write_stderr(&format!("{}\n", self.line(second)));
-            }
-            Mode::Plain | Mode::Silent => {}
-        }
-    }
-}
+use figures::{bytes, grouped, time};
+pub(super) use live::Live;
 
 /// The result as a table.
-pub(super) fn table(url: &str, spec: &LoadSpec, record: &LoadRecord, judgement: &Judgement) -> String {
+pub(super) fn table(urls: &[String], spec: &LoadSpec, record: &LoadRecord, judgement: &Judgement) -> String {
     let result = &record.result;
     let requests = &result.requests;
     let mut out = format!(
-        "{url}\n{}, {} connections, {} {}, {:.2} s, seed {}\n\n",
+        "{}\n{}, {}, {} {}, {:.2} s, seed {}\n\n",
+        urls.join("\n"),
         model(spec),
-        spec.connections,
+        connections(spec),
         spec.workers,
         if spec.workers == 1 { "worker" } else { "workers" },
         result.duration_s,
@@ -125,6 +56,8 @@ pub(super) fn table(url: &str, spec: &LoadSpec, record: &LoadRecord, judgement: 
         "errors",
         joined(errors(&result.errors).map(|(name, count)| format!("{name} {}", grouped(count)))),
     ));
+    lines.extend(parts::said(result));
+    lines.extend(parts::protocol(result));
     let cpu_s = result.cpu_s.total();
     let per_request = match requests.completed {
         0 => String::new(),
@@ -138,6 +71,9 @@ pub(super) fn table(url: &str, spec: &LoadSpec, record: &LoadRecord, judgement: 
         let _ = writeln!(out, "  {name:<11} {text}");
     }
     let _ = writeln!(out, "\n{}\n  {}", times(spec, record), ranking(requests));
+    for table in [parts::steps(spec, record), parts::routes(record)].into_iter().flatten() {
+        let _ = writeln!(out, "\n{table}");
+    }
     if let Some(said) = waited(spec, record) {
         let _ = writeln!(out, "  {said}");
     }
@@ -241,14 +177,45 @@ fn verdicts(judgement: &Judgement) -> String {
 
 fn model(spec: &LoadSpec) -> String {
     match spec.model {
-        ModelSpec::Closed { .. } => "closed loop".into(),
-        ModelSpec::Open { rate_per_s, spacing, .. } => {
+        ModelSpec::Closed { think: None } => "closed loop".into(),
+        ModelSpec::Closed { think: Some(ThinkSpec::Const(ns)) } => {
+            format!("closed loop with pauses of {}", time(ns as f64))
+        }
+        ModelSpec::Closed { think: Some(ThinkSpec::Exp(ns)) } => {
+            format!("closed loop with exponential pauses of {}", time(ns as f64))
+        }
+        ModelSpec::Open { rate_per_s, rate_to_per_s, burst, spacing } => {
             let spacing = match spacing {
                 Spacing::Poisson => "Poisson",
                 Spacing::Even => "evenly spaced",
             };
-            format!("open loop, {rate_per_s}/s {spacing}")
+            let rates: Vec<f64> = spec.steps.iter().filter_map(|step| step.rate_per_s).collect();
+            let rate = match (rate_to_per_s, rates.as_slice()) {
+                (Some(to_per_s), _) => format!("{rate_per_s}/s to {to_per_s}/s"),
+                (None, [first, .., last]) => format!("{first}/s to {last}/s in {} steps", rates.len()),
+                (None, _) => format!("{rate_per_s}/s"),
+            };
+            let burst = burst.map_or(String::new(), |burst| {
+                let (length, every) = (time(burst.length_ns as f64), time(burst.every_ns as f64));
+                format!(", bursts of {}/s for {length} each {every}", burst.rate_per_s)
+            });
+            format!("open loop, {rate} {spacing}{burst}")
         }
+    }
+}
+
+fn connections(spec: &LoadSpec) -> String {
+    let levels: Vec<u32> = spec.steps.iter().filter_map(|step| step.connections).collect();
+    let counted = match (spec.connections_from, levels.as_slice()) {
+        (Some(from), _) => format!("{from} to {} connections", spec.connections),
+        (None, [first, .., last]) => format!("{first} to {last} connections in {} steps", levels.len()),
+        (None, _) if spec.connections == 1 => "1 connection".to_owned(),
+        (None, _) => format!("{} connections", spec.connections),
+    };
+    match spec.protocol {
+        ProtocolSpec::Http1 => counted,
+        ProtocolSpec::Http2 { streams: 1 } => format!("{counted} of 1 stream"),
+        ProtocolSpec::Http2 { streams } => format!("{counted} of {streams} streams"),
     }
 }
 
@@ -290,53 +257,6 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
     if parts.is_empty() { "none".into() } else { parts.join("  ") }
 }
 
-fn per_s(count: u64, second: &LoadSecond) -> u64 {
-    if second.length_s > 0.0 { (count as f64 / second.length_s).round() as u64 } else { 0 }
-}
-
-/// A time with three digits and its unit.
-fn time(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns >= 1e9 => (ns / 1e9, "s"),
-        ns if ns >= 1e6 => (ns / 1e6, "ms"),
-        ns if ns >= 1e3 => (ns / 1e3, "µs"),
-        ns => (ns, "ns"),
-    };
-    match value {
-        value if value >= 100.0 || unit == "ns" || value.fract() == 0.0 => format!("{value:.0} {unit}"),
-        value if value >= 10.0 => format!("{value:.1} {unit}"),
-        value => format!("{value:.2} {unit}"),
-    }
-}
-
-fn bytes(count: f64) -> String {
-    let (value, unit) = match count {
-        count if count >= 1024.0 * 1024.0 * 1024.0 => (count / (1024.0 * 1024.0 * 1024.0), "GiB"),
-        count if count >= 1024.0 * 1024.0 => (count / (1024.0 * 1024.0), "MiB"),
-        count if count >= 1024.0 => (count / 1024.0, "KiB"),
-        count => (count, "B"),
-    };
-    format!("{value:.1} {unit}")
-}
-
-/// A count with commas between thousands.
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-fn write_stderr(text: &str) {
-    // Where standard error is closed, nobody looks at progress.
-    let _ = std::io::stderr().write_all(text.as_bytes());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,36 +267,5 @@ mod tests {
         assert_eq!(ranking(&all), "quantiles: nearest rank over 1,500 scheduled requests");
         let some = Requests { completed: 1_400, timed_out: 60, dropped: 40, ..all };
         assert!(ranking(&some).ends_with("1,500 scheduled requests; the 100 unanswered rank last"));
-    }
-
-    #[test]
-    fn the_live_line_names_the_phase() {
-        let live = Live { mode: Mode::Plain, warmup_s: 2.0, total_s: Some(10.0) };
-        let line = |t_s: f64, sustained| {
-            let latency = weir_results::Histogram::encode(&weir_results::new_histogram());
-            let (sent, completed, unexpected, lost) = (5, 5, 0, 0);
-            live.line(&LoadSecond {
-                t_s,
-                length_s: 1.0,
-                sustained,
-                sent,
-                completed,
-                unexpected,
-                lost,
-                latency,
-            })
-        };
-        assert!(line(1.0, false).contains("warming up"));
-        assert!(!line(3.0, true).contains("  draining"));
-        // Ended early by Ctrl-C: what comes after is the drain.
-        assert!(line(5.0, false).contains("draining"));
-    }
-
-    #[test]
-    fn figures_are_short_and_carry_their_unit() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
-        let times = [5.0, 1_500.0, 25_000.0, 123_456.0, 9.876e6, 10e9];
-        assert_eq!(times.map(time), ["5 ns", "1.50 µs", "25 µs", "123 µs", "9.88 ms", "10 s"]);
-        assert_eq!([12.0, 2_048.0, 3.5e6].map(bytes), ["12.0 B", "2.0 KiB", "3.3 MiB"]);
     }
 }

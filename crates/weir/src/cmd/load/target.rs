@@ -1,47 +1,51 @@
-//! The URL of a load, taken apart.
+//! The URLs of a load, taken apart.
 
-use http::Uri;
+use http::uri::Authority;
 
 use crate::failure::Failure;
+
+const FORM: &str = "write it as http://HOST[:PORT]/PATH";
 
 /// Where requests go and what they say about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
+    /// Whether the scheme is https.
+    pub(super) is_secure: bool,
     /// `host:port` to connect to.
     pub(super) connect: String,
-    /// The value of Host: the URL's authority.
+    /// The host's name, or its address without brackets.
     pub(super) host: String,
-    /// Path and query, from `/` on.
+    /// The value of Host: the URL's authority.
+    pub(super) authority: String,
+    /// Path and query, from `/` on; templates stay as they are.
     pub(super) path: String,
 }
 
 impl Target {
-    /// Reads `http://HOST[:PORT][/PATH][?QUERY]`.
+    /// Reads `http[s]://HOST[:PORT][/PATH][?QUERY]`.
     pub(super) fn parse(url: &str) -> Result<Self, Failure> {
         let wrong = |what: &str, remedy: &str| Err(Failure::wrong_use(format!("{url}: {what}"), remedy));
-        if !url.contains("://") {
+        let Some((scheme, rest)) = url.split_once("://") else {
             return wrong("the URL has no scheme", &format!("write http://{}", url.trim_start_matches('/')));
-        }
-        if url.ends_with("://") {
-            return wrong("the URL has no host", "write it as http://HOST[:PORT]/PATH");
-        }
-        let uri: Uri = match url.parse() {
-            Ok(uri) => uri,
-            Err(error) => return wrong(&error.to_string(), "write it as http://HOST[:PORT]/PATH"),
         };
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => return wrong("TLS is not yet served", "use http://"),
-            _ => return wrong("the scheme is not served", "use http://"),
-        }
-        let Some(authority) = uri.authority() else {
-            return wrong("the URL has no host", "write it as http://HOST[:PORT]/PATH");
+        let (is_secure, default_port) = match scheme {
+            "http" => (false, "80"),
+            "https" => (true, "443"),
+            _ => return wrong("the scheme is not served", "use http:// or https://"),
         };
-        if authority.as_str().contains('@') {
+        // By hand, since templates in the path are no part of a URI's grammar.
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        if authority.is_empty() {
+            return wrong("the URL has no host", FORM);
+        }
+        if authority.contains('@') {
             return wrong("a user in the URL is not sent", "give it as -H 'Authorization: ..'");
         }
+        let Ok(authority) = authority.parse::<Authority>() else {
+            return wrong(&format!("`{authority}` is no host"), FORM);
+        };
         if authority.host().is_empty() {
-            return wrong("the URL has no host", "write it as http://HOST[:PORT]/PATH");
+            return wrong("the URL has no host", FORM);
         }
         let port = match (authority.port(), authority.as_str().rsplit_once(':')) {
             (Some(port), _) => match port.as_str().parse::<u16>() {
@@ -51,16 +55,33 @@ impl Target {
             (None, Some((_, after))) if !after.ends_with(']') => {
                 return wrong("the port is not between 1 and 65535", "correct the port");
             }
-            (None, _) => "80".to_owned(),
+            (None, _) => default_port.to_owned(),
         };
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        if path.contains('#') {
+            return wrong("a fragment is never sent", "leave it out, or write %23");
+        }
         // A query may follow the authority at once; a request target needs the slash.
         let slash = if path.starts_with('/') { "" } else { "/" };
         Ok(Self {
+            is_secure,
             connect: format!("{}:{port}", authority.host()),
-            host: authority.as_str().to_owned(),
+            host: authority.host().trim_matches(['[', ']']).to_owned(),
+            authority: authority.as_str().to_owned(),
             path: format!("{slash}{path}"),
         })
+    }
+
+    /// Reads several, which must agree in where they go.
+    pub(super) fn parse_all(urls: &[String]) -> Result<Vec<Self>, Failure> {
+        let targets: Vec<Self> = urls.iter().map(|url| Self::parse(url)).collect::<Result<_, _>>()?;
+        let place = |target: &Self| (target.is_secure, target.connect.clone());
+        match (1..targets.len()).find(|&at| place(&targets[at]) != place(&targets[0])) {
+            Some(at) => {
+                let message = format!("{} and {} go to different places", urls[0], urls[at]);
+                Err(Failure::wrong_use(message, "give URLs of one scheme, host and port, or run two loads"))
+            }
+            None => Ok(targets),
+        }
     }
 }
 
@@ -70,18 +91,23 @@ mod tests {
 
     #[test]
     fn urls_are_taken_apart() {
-        for (url, connect, host, path) in [
-            ("http://a", "a:80", "a", "/"),
-            ("http://a.example:8080/x/y?z=1", "a.example:8080", "a.example:8080", "/x/y?z=1"),
-            ("http://[::1]:90/", "[::1]:90", "[::1]:90", "/"),
-            ("http://[::1]", "[::1]:80", "[::1]", "/"),
-            ("http://a?q", "a:80", "a", "/?q"),
+        for (url, connect, host, authority, path) in [
+            ("http://a", "a:80", "a", "a", "/"),
+            ("https://a", "a:443", "a", "a", "/"),
+            ("http://a.example:8080/x/y?z=1", "a.example:8080", "a.example", "a.example:8080", "/x/y?z=1"),
+            ("http://[::1]:90/", "[::1]:90", "::1", "[::1]:90", "/"),
+            ("https://[::1]", "[::1]:443", "::1", "[::1]", "/"),
+            ("http://a?q", "a:80", "a", "a", "/?q"),
+            ("http://a/get/{1..50}?d={domain}", "a:80", "a", "a", "/get/{1..50}?d={domain}"),
         ] {
-            let target = Target::parse(url).unwrap();
-            assert_eq!(
-                (target.connect.as_str(), target.host.as_str(), target.path.as_str()),
-                (connect, host, path)
-            );
+            let expected = Target {
+                is_secure: url.starts_with("https"),
+                connect: connect.into(),
+                host: host.into(),
+                authority: authority.into(),
+                path: path.into(),
+            };
+            assert_eq!(Target::parse(url).unwrap(), expected);
         }
     }
 
@@ -90,15 +116,15 @@ mod tests {
         for (url, said) in [
             ("localhost:8080", "no scheme"),
             ("", "no scheme"),
-            ("https://a/", "TLS is not yet served"),
             ("ftp://a/", "scheme"),
             ("http://", ""),
             ("http://:80/", ""),
             ("http://a:0/", "port"),
-            ("http://a:99999/", "port"),
+            ("https://a:99999/", "port"),
             ("http://a:x/", ""),
             ("http://a b/", ""),
             ("http://u:p@a/", "user"),
+            ("http://a/#b", "fragment"),
         ] {
             let failure = Target::parse(url).unwrap_err();
             assert!(
@@ -107,6 +133,16 @@ mod tests {
                 failure.message
             );
             assert!(!failure.remedy.is_empty());
+        }
+    }
+
+    #[test]
+    fn several_urls_go_to_one_place() {
+        let parse =
+            |urls: &[&str]| Target::parse_all(&urls.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>());
+        assert_eq!(parse(&["http://a/x", "http://a:80/y"]).unwrap().len(), 2);
+        for other in ["https://a/x", "http://b/x", "http://a:81/x"] {
+            assert!(parse(&["http://a/x", other]).unwrap_err().message.contains("different places"));
         }
     }
 }

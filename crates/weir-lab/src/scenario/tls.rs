@@ -1,0 +1,120 @@
+//! TLS between generator and gateway, as a scenario says it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_document::Share;
+
+use super::word::as_word;
+
+/// TLS on the connections of a load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// Whether any certificate will do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
+    /// PEM file of the authorities to trust; by default the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// PEM file of the client's own certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    /// PEM file of its private key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// Whether connections resume earlier sessions: `on`, `off`, or the share that tries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumption: Option<Resumption>,
+    /// The only version spoken: `1.2` or `1.3`; by default both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<TlsVersion>,
+    /// The name that is asked for (SNI) and that the certificate must carry; by default the host's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sni: Option<String>,
+}
+
+/// The share of connections that try to resume an earlier session: `on`, `off` or `50%`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Resumption(pub f64);
+
+/// A version of TLS: `1.2` or `1.3`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    V12,
+    /// TLS 1.3.
+    V13,
+}
+
+impl FromStr for Resumption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "on" | "true" => Ok(Self(1.0)),
+            "off" | "false" => Ok(Self(0.0)),
+            share => match share.parse::<Share>() {
+                Ok(Share(share)) => Ok(Self(share)),
+                Err(_) => Err(format!("`{text}` is no way to resume; write on, off or a share like 50%")),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Resumption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            1.0 => f.write_str("on"),
+            0.0 => f.write_str("off"),
+            share => Share(share).fmt(f),
+        }
+    }
+}
+
+impl FromStr for TlsVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "1.2" => Ok(Self::V12),
+            "1.3" => Ok(Self::V13),
+            _ => Err(format!("`{text}` is no version of TLS that is spoken; write 1.2 or 1.3")),
+        }
+    }
+}
+
+impl fmt::Display for TlsVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V12 => "1.2",
+            Self::V13 => "1.3",
+        })
+    }
+}
+
+as_word!(Resumption, "`on`, `off`, or the share of connections that try to resume a session, like 50%");
+as_word!(TlsVersion, "`1.2` or `1.3`");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_documents_and_people_write_them() {
+        let read = |text: &str| weir_document::read::<Tls>("x.yaml", text).unwrap();
+        let tls = read("{ version: 1.3, resumption: off }");
+        assert_eq!((tls.version, tls.resumption), (Some(TlsVersion::V13), Some(Resumption(0.0))));
+        let tls = read("version: \"1.2\"\nresumption: on\n");
+        assert_eq!((tls.version, tls.resumption), (Some(TlsVersion::V12), Some(Resumption(1.0))));
+        let tls = read("resumption: 12.5%\n");
+        assert_eq!(tls.resumption, Some(Resumption(0.125)));
+        assert_eq!(read(&serde_json::to_string(&tls).unwrap()), tls);
+        let said = |text: &str| weir_document::read::<Tls>("x.yaml", text).unwrap_err();
+        assert_eq!(said("version: 1.1\n").remedy, "write 1.2 or 1.3");
+        assert_eq!(said("resumption: maybe\n").remedy, "write on, off or a share like 50%");
+    }
+}

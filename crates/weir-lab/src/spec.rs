@@ -1,0 +1,404 @@
+//! From a load as it is written, by flags or in a scenario, to what the engine is asked.
+
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use weir_document::{Levels, Pause, Rate};
+use weir_engine::{
+    Body, BurstSpec, ChecksSpec, ClientCertificate, EngineError, LoadSpec, ModelSpec, ProtocolSpec,
+    RequestSpec, ResolveSpec, StepSpec, ThinkSpec, TlsSpec,
+};
+
+use crate::clock::whole_ns;
+use crate::scenario::{Checks, Load, Model, Protocol, Request, Spacing, Step, Tls, TlsVersion};
+
+/// Largest file of a body or of tokens.
+const FILE_MAX_BYTES: u64 = 64 << 20;
+/// Most tokens.
+const TOKENS_MAX: usize = 1_000_000;
+
+/// What a load is put to, beyond what it says itself.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// `host:port` to connect to.
+    pub connect: String,
+    /// The name of the host, which a certificate must carry.
+    pub host: String,
+    /// The value of Host.
+    pub authority: String,
+    /// Addresses in place of what names resolve to.
+    pub resolve: Vec<ResolveSpec>,
+    /// What is sent where the load has no mix.
+    pub requests: Vec<RequestSpec>,
+    /// Names of the topology's domains, where there are several.
+    pub domains: Vec<String>,
+    /// The path that is asked for in place of every other.
+    pub rewrite: Option<String>,
+    /// Worker threads.
+    pub workers: u32,
+    /// Warm-up.
+    pub warmup: Duration,
+    /// Sustained phase, where the load has none of its own.
+    pub duration: Duration,
+    /// Time-out of a request.
+    pub timeout: Duration,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// Why a load cannot be asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadFault {
+    /// The field of [`Load`], with dots within: `tls.cert`, `mix.path`.
+    pub field: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl LoadFault {
+    fn new(field: &str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), message: message.into(), remedy: remedy.into() }
+    }
+
+    /// The engine's complaint about what was asked, under the name that the field has in [`Load`]; `None` where it
+    /// complains about something else.
+    pub fn of(error: &EngineError) -> Option<Self> {
+        let EngineError::Invalid { field, message } = error else { return None };
+        let field = match *field {
+            "per-connection" => "per_connection".to_owned(),
+            "sni" | "resumption" | "cert" | "key" => format!("tls.{field}"),
+            "cacert" => "tls.ca".to_owned(),
+            "method" | "path" | "body" | "name" | "weight" => format!("mix.{field}"),
+            "header" => "mix.headers".to_owned(),
+            "check" => "mix.checks".to_owned(),
+            other => other.to_owned(),
+        };
+        Some(Self::new(&field, message, error.remedy()))
+    }
+}
+
+/// How a load goes: levels and steps of connections and rate.
+struct Shape {
+    connections: u32,
+    connections_from: Option<u32>,
+    rate_per_s: Option<f64>,
+    rate_to_per_s: Option<f64>,
+    steps: Vec<StepSpec>,
+}
+
+impl Load {
+    /// What the engine is asked, checked as far as that goes without a network.
+    ///
+    /// # Errors
+    /// When it contradicts itself, or a file that it names cannot be read.
+    pub fn spec(&self, setting: Setting) -> Result<LoadSpec, LoadFault> {
+        let shape = self.shape()?;
+        if self.requests.is_some() && self.duration.is_some() {
+            let remedy = "keep one of the two";
+            return Err(LoadFault::new("requests", "both a duration and a number of requests", remedy));
+        }
+        let duration_ns = match self.requests {
+            Some(_) => None,
+            None => Some(whole_ns(self.duration.map_or(setting.duration, |duration| duration.0))),
+        };
+        let (requests, domains) = self.requests_of(&setting)?;
+        let spec = LoadSpec {
+            connect: setting.connect,
+            resolve: setting.resolve,
+            tls: self.tls.as_ref().map(|tls| tls.spec(&setting.host)).transpose()?,
+            protocol: self.protocol_spec()?,
+            requests,
+            domains,
+            tokens: self.tokens.as_deref().map(tokens).transpose()?.unwrap_or_default(),
+            model: self.model_spec(&shape)?,
+            connections: shape.connections,
+            connections_from: shape.connections_from,
+            requests_per_connection: self.per_connection,
+            workers: setting.workers,
+            warmup_ns: whole_ns(setting.warmup),
+            duration_ns,
+            request_count: self.requests,
+            steps: shape.steps,
+            timeout_ns: whole_ns(setting.timeout),
+            seed: setting.seed,
+            spin: self.spin,
+            request_file: None,
+        };
+        match spec.validate() {
+            Ok(()) => Ok(spec),
+            Err(error) => Err(LoadFault::of(&error)
+                .unwrap_or_else(|| LoadFault::new("", error.to_string(), error.remedy()))),
+        }
+    }
+
+    /// How long its sustained phase takes over all steps; `None` where only its count ends it, whenever that is.
+    pub(crate) fn sustained(&self, otherwise: Duration) -> Option<Duration> {
+        let rate_steps = self.rate.as_ref().map_or(0, |rate| rate.steps().len());
+        let steps = self.steps.len().max(self.connections.steps().len()).max(rate_steps).max(1);
+        match self.requests {
+            None => Some(self.duration.map_or(otherwise, |duration| duration.0) * steps as u32),
+            Some(_) if self.model == Model::Closed => None,
+            Some(count) => {
+                let rates = self.rates();
+                let once = steps / rates.len().max(1);
+                let each = rates.iter().map(|rate_per_s| count as f64 / rate_per_s * once as f64);
+                Duration::try_from_secs_f64(each.sum()).ok()
+            }
+        }
+    }
+
+    /// The rate that is asked for on the mean, bursts among it; `None` in closed loop.
+    pub(crate) fn mean_rate_per_s(&self) -> Option<f64> {
+        let rates = self.rates();
+        let mean_per_s = rates.iter().sum::<f64>() / rates.len() as f64;
+        let burst = |burst: weir_document::Burst| {
+            let share = burst.length.0.as_secs_f64() / burst.every.0.as_secs_f64();
+            mean_per_s * (1.0 - share) + burst.rate.0 * share
+        };
+        (!rates.is_empty()).then(|| self.burst.map_or(mean_per_s, burst))
+    }
+
+    /// Every rate that it goes through, or both ends of a ramp.
+    fn rates(&self) -> Vec<f64> {
+        match &self.rate {
+            None => self.steps.iter().filter_map(|step| step.rate).map(|rate| rate.0).collect(),
+            Some(Levels::Steps(steps)) => steps.iter().map(|rate| rate.0).collect(),
+            Some(Levels::Ramp(from, to)) => vec![from.0, to.0],
+            Some(Levels::Constant(rate)) if self.steps.is_empty() => vec![rate.0],
+            Some(Levels::Constant(rate)) => {
+                self.steps.iter().map(|step| step.rate.unwrap_or(*rate).0).collect()
+            }
+        }
+    }
+
+    fn shape(&self) -> Result<Shape, LoadFault> {
+        let rate = self.rate.as_ref();
+        let (rate_per_s, rate_to_per_s) = match rate {
+            None => (self.steps.iter().find_map(|step| step.rate).map(|rate| rate.0), None),
+            Some(Levels::Constant(Rate(rate))) => (Some(*rate), None),
+            Some(Levels::Ramp(Rate(from), Rate(to))) => (Some(*from), Some(*to)),
+            Some(Levels::Steps(steps)) => (Some(steps[0].0), None),
+        };
+        let connections_from = match &self.connections {
+            Levels::Ramp(from, _) => Some(*from),
+            _ => None,
+        };
+        let widest = self.steps.iter().filter_map(|step| step.connections).max().unwrap_or(0);
+        let connections = match &self.connections {
+            Levels::Ramp(_, to) => *to,
+            levels => levels.greatest().max(widest),
+        };
+        Ok(Shape { connections, connections_from, rate_per_s, rate_to_per_s, steps: self.step_specs()? })
+    }
+
+    fn step_specs(&self) -> Result<Vec<StepSpec>, LoadFault> {
+        let connections = self.connections.steps();
+        let rates = self.rate.as_ref().map_or(&[][..], Levels::steps);
+        if !self.steps.is_empty() {
+            if !connections.is_empty() || !rates.is_empty() {
+                let remedy = "give the steps in `steps` alone, with connections and rate of each";
+                return Err(LoadFault::new("steps", "steps are given twice", remedy));
+            }
+            let own = match &self.connections {
+                Levels::Constant(connections) => Some(*connections),
+                _ => None,
+            };
+            let spec = |step: &Step| StepSpec {
+                connections: step.connections.or(own),
+                rate_per_s: step.rate.map(|rate| rate.0),
+            };
+            return Ok(self.steps.iter().map(spec).collect());
+        }
+        if !connections.is_empty() && !rates.is_empty() && connections.len() != rates.len() {
+            let message = format!("{} steps of connections and {} of rate", connections.len(), rates.len());
+            return Err(LoadFault::new("rate", message, "give as many of both, or one level of either"));
+        }
+        let spec = |at: usize| StepSpec {
+            connections: connections.get(at).copied(),
+            rate_per_s: rates.get(at).map(|rate| rate.0),
+        };
+        Ok((0..connections.len().max(rates.len())).map(spec).collect())
+    }
+
+    fn model_spec(&self, shape: &Shape) -> Result<ModelSpec, LoadFault> {
+        match (self.model, shape.rate_per_s) {
+            (Model::Open, None) => {
+                let remedy = "add one, like `rate: 5000/s`, or make it a closed load";
+                Err(LoadFault::new("rate", "an open load without a rate", remedy))
+            }
+            (Model::Open, Some(rate_per_s)) => {
+                if self.think.is_some() {
+                    let remedy = "leave it out: an open load waits for nobody";
+                    return Err(LoadFault::new("think", "an open load with a pause after answers", remedy));
+                }
+                Ok(ModelSpec::Open {
+                    rate_per_s,
+                    rate_to_per_s: shape.rate_to_per_s,
+                    burst: self.burst.map(|burst| BurstSpec {
+                        rate_per_s: burst.rate.0,
+                        length_ns: whole_ns(burst.length.0),
+                        every_ns: whole_ns(burst.every.0),
+                    }),
+                    spacing: match self.spacing {
+                        Some(Spacing::Even) => weir_engine::Spacing::Even,
+                        Some(Spacing::Poisson) | None => weir_engine::Spacing::Poisson,
+                    },
+                })
+            }
+            (Model::Closed, _) => {
+                let remedy = "leave it out, or make it an open load: `model: open`";
+                let open = [
+                    ("rate", self.rate.is_some()),
+                    ("burst", self.burst.is_some()),
+                    ("spacing", self.spacing.is_some()),
+                ];
+                if let Some((field, _)) = open.into_iter().find(|(_, is_given)| *is_given) {
+                    return Err(LoadFault::new(field, format!("a closed load with a {field}"), remedy));
+                }
+                let think = self.think.map(|pause| match pause {
+                    Pause::Const(time) => ThinkSpec::Const(whole_ns(time.0)),
+                    Pause::Exp(time) => ThinkSpec::Exp(whole_ns(time.0)),
+                });
+                Ok(ModelSpec::Closed { think })
+            }
+        }
+    }
+
+    fn protocol_spec(&self) -> Result<ProtocolSpec, LoadFault> {
+        match (self.protocol, self.streams) {
+            (None | Some(Protocol::Http1), None) => Ok(ProtocolSpec::Http1),
+            (Some(Protocol::Http2), streams) => Ok(ProtocolSpec::Http2 { streams: streams.unwrap_or(1) }),
+            (None | Some(Protocol::Http1), Some(_)) => {
+                let remedy = "add `protocol: http2`, or leave them out";
+                Err(LoadFault::new("streams", "HTTP/1.1 has no streams", remedy))
+            }
+        }
+    }
+
+    /// What is sent, and what `{domain}` stands for.
+    fn requests_of(&self, setting: &Setting) -> Result<(Vec<RequestSpec>, Vec<String>), LoadFault> {
+        if self.mix.is_empty() {
+            return Ok((setting.requests.clone(), self.domains.clone()));
+        }
+        let domains = if self.domains.is_empty() { &setting.domains } else { &self.domains };
+        let authority = setting.authority.as_str();
+        // The colons of an IPv6 address are within brackets.
+        let port = authority.rfind(':').filter(|at| !authority[*at..].contains(']'));
+        let port = port.map_or("", |at| &authority[at..]);
+        let host = if domains.is_empty() { authority.to_owned() } else { format!("{{domain}}{port}") };
+        let spec = |request: &Request| {
+            let mut spec = request.spec(&host)?;
+            if let Some(rewrite) = &setting.rewrite {
+                spec.path.clone_from(rewrite);
+            }
+            Ok(spec)
+        };
+        let requests = self.mix.iter().map(spec).collect::<Result<_, _>>()?;
+        Ok((requests, domains.clone()))
+    }
+}
+
+impl Request {
+    /// What the engine is asked; `host` is the value of Host where it has none.
+    fn spec(&self, host: &str) -> Result<RequestSpec, LoadFault> {
+        let mut headers = self.headers.0.clone();
+        match headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host")).count() {
+            0 => headers.insert(0, ("Host".into(), host.to_owned())),
+            1 => {}
+            _ => {
+                let remedy = "give Host once; a request has one";
+                return Err(LoadFault::new("mix.headers", "Host is given more than once", remedy));
+            }
+        }
+        let by_body = if self.body.is_some() { "POST" } else { "GET" };
+        Ok(RequestSpec {
+            method: self.method.clone().unwrap_or_else(|| by_body.into()),
+            path: self.path.clone(),
+            headers,
+            body: self.body.as_deref().map_or(Ok(Body::Text(String::new())), body)?,
+            name: self.name.clone(),
+            weight: self.weight.unwrap_or(1.0),
+            checks: self.checks.as_ref().map(Checks::spec).unwrap_or_default(),
+        })
+    }
+}
+
+impl Checks {
+    fn spec(&self) -> ChecksSpec {
+        ChecksSpec {
+            status: self.status.iter().map(|pattern| pattern.0.clone()).collect(),
+            headers: self.headers.0.clone(),
+            body_bytes: self.length.map(|length| length.0),
+            body_contains: self.body.clone(),
+        }
+    }
+}
+
+impl Tls {
+    fn spec(&self, host: &str) -> Result<TlsSpec, LoadFault> {
+        let client = match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => {
+                Some(ClientCertificate { certificate: cert.clone(), key: key.clone() })
+            }
+            (None, None) => None,
+            (Some(_), None) => {
+                return Err(LoadFault::new("tls.cert", "a certificate without its key", "give `key` too"));
+            }
+            (None, Some(_)) => {
+                return Err(LoadFault::new("tls.key", "a key without its certificate", "give `cert` too"));
+            }
+        };
+        Ok(TlsSpec {
+            server_name: self.sni.clone().unwrap_or_else(|| host.to_owned()),
+            ca: self.ca.clone(),
+            insecure: self.insecure,
+            client,
+            resumption: self.resumption.map_or(1.0, |resumption| resumption.0),
+            version: self.version.map(|version| match version {
+                TlsVersion::V12 => weir_engine::TlsVersion::V12,
+                TlsVersion::V13 => weir_engine::TlsVersion::V13,
+            }),
+        })
+    }
+}
+
+/// A body: a text, or what a file holds.
+fn body(written: &str) -> Result<Body, LoadFault> {
+    let Some(path) = written.strip_prefix('@') else { return Ok(Body::Text(written.to_owned())) };
+    let bytes = bounded("mix.body", Path::new(path))?;
+    // Templates are filled in where there is text; anything else goes as it is.
+    Ok(String::from_utf8(bytes)
+        .map_or_else(|error| Body::Base64(STANDARD.encode(error.as_bytes())), Body::Text))
+}
+
+/// Tokens, one a line.
+fn tokens(path: &Path) -> Result<Vec<String>, LoadFault> {
+    let place = path.display();
+    let text = String::from_utf8(bounded("tokens", path)?)
+        .map_err(|_| LoadFault::new("tokens", format!("{place} is no text"), "write one token a line"))?;
+    let tokens: Vec<String> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    match tokens.len() {
+        0 => Err(LoadFault::new("tokens", format!("{place} has no tokens"), "write one token a line")),
+        1..=TOKENS_MAX => Ok(tokens),
+        _ => {
+            Err(LoadFault::new("tokens", format!("{place} has more than {TOKENS_MAX} tokens"), "give fewer"))
+        }
+    }
+}
+
+/// What a file holds, which is not too much.
+fn bounded(field: &str, path: &Path) -> Result<Vec<u8>, LoadFault> {
+    let place = path.display();
+    let wrong = |error: std::io::Error| {
+        LoadFault::new(field, format!("{place}: {error}"), "name a file that can be read")
+    };
+    if std::fs::metadata(path).map_err(wrong)?.len() > FILE_MAX_BYTES {
+        return Err(LoadFault::new(field, format!("{place} has more than 64 MiB"), "give a smaller file"));
+    }
+    std::fs::read(path).map_err(wrong)
+}

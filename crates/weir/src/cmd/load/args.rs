@@ -1,0 +1,305 @@
+//! The command line of `weir load`.
+
+use std::path::PathBuf;
+
+use clap::ArgAction;
+use weir_document::{Burst, Counts, Pause, Rates, Time};
+use weir_lab::scenario::{Check, Resumption, TlsVersion};
+
+/// About, usage and flags; the arguments before them are in the usage.
+const TEMPLATE: &str = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
+const EXAMPLES: &str = "Examples:
+  weir load http://127.0.0.1:8080/ -c 64 -d 30s     as fast as 64 connections are answered
+  weir load https://example.com/ -r 1000/s -k       a schedule that waits for nobody";
+
+/// Arguments of `weir load`.
+// Each has a field in the scenario language; `docs/load.md` has them side by side, and tests keep it so.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "weir load URL [URL..] [FLAGS]",
+    help_template = TEMPLATE,
+    after_help = EXAMPLES,
+    disable_help_flag = true,
+    disable_version_flag = true
+)]
+pub(crate) struct Args {
+    /// Where the requests go: http[s]://HOST[:PORT]/PATH; several of one host are mixed
+    #[arg(required = true, value_name = "URL", hide = true)]
+    pub(super) urls: Vec<String>,
+    #[command(flatten, next_help_heading = "Load")]
+    pub(super) shape: ShapeArgs,
+    #[command(
+        flatten,
+        next_help_heading = "Requests, with {1..50} {seq} {uuid} {domain} {pick:FILE} in URL, headers, body"
+    )]
+    pub(super) requests: RequestArgs,
+    #[command(flatten, next_help_heading = "Connections")]
+    pub(super) connections: ConnectionArgs,
+    #[command(flatten, next_help_heading = "TLS (https://)")]
+    pub(super) tls: TlsArgs,
+    #[command(flatten, next_help_heading = "Running")]
+    pub(super) running: RunningArgs,
+}
+
+/// How much, and when.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShapeArgs {
+    /// Connections; 1..60 is a ramp, 1..60..5 or 1,10,60 steps [default: 32]
+    #[arg(short = 'c', long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) connections: Option<Counts>,
+    /// Open loop: 5000/s; 1/s..9/s is a ramp, 1/s..9/s..2/s or 1/s,9/s steps
+    #[arg(short = 'r', long, value_name = "RATE")]
+    pub(super) rate: Option<Rates>,
+    /// Length of the measurement, of each step [default: 10s]
+    #[arg(short = 'd', long, value_name = "TIME", conflicts_with = "requests")]
+    pub(super) duration: Option<Time>,
+    /// Number of requests, of each step, in place of a duration
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) requests: Option<u64>,
+    /// Open loop: evenly spaced arrivals in place of Poisson's
+    #[arg(long, requires = "rate")]
+    pub(super) even: bool,
+    /// Open loop: 5000/s:200ms/1s is this rate for 200 ms of each second
+    #[arg(long, value_name = "BURST", requires = "rate")]
+    pub(super) burst: Option<Burst>,
+    /// Closed loop: pause after an answer; exp:20ms draws it
+    #[arg(long, value_name = "TIME", conflicts_with = "rate")]
+    pub(super) think: Option<Pause>,
+    /// Time before the measurement that does not count
+    #[arg(long, default_value = "0s", value_name = "TIME")]
+    pub(super) warmup: Time,
+    /// Time-out of a request, from its intended start
+    #[arg(long, default_value = "10s", value_name = "TIME")]
+    pub(super) timeout: Time,
+}
+
+/// What is sent.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RequestArgs {
+    /// A header field; Host replaces the URL's
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub(super) headers: Vec<String>,
+    /// The method [default: GET, or POST with a body]
+    #[arg(short = 'X', long = "method", value_name = "METHOD")]
+    pub(super) method: Option<String>,
+    /// The body, or @FILE to read it from a file
+    #[arg(long, value_name = "TEXT|@FILE")]
+    pub(super) body: Option<String>,
+    /// Bearer tokens, one a line, that requests carry in turn
+    #[arg(long, value_name = "FILE")]
+    pub(super) tokens: Option<PathBuf>,
+    /// A host name: Host and {domain}, with TLS also SNI; several in turn
+    #[arg(long = "domain", value_name = "NAME")]
+    pub(super) domains: Vec<String>,
+    /// What is right: status=2xx, 'header=Name: text', length=64, body=text
+    #[arg(long = "check", value_name = "CHECK")]
+    pub(super) checks: Vec<Check>,
+    /// Name of the route in the results
+    #[arg(long, value_name = "NAME")]
+    pub(super) name: Option<String>,
+}
+
+/// How connections are made and used.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConnectionArgs {
+    /// HTTP/2: by ALPN with https://, else by prior knowledge
+    #[arg(long)]
+    pub(super) http2: bool,
+    /// HTTP/2: requests in flight on a connection; implies --http2 [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) streams: Option<u32>,
+    /// Open a connection anew after N requests; 1 is one for each request
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) per_connection: Option<u64>,
+    /// Connect to ADDR in place of HOST:PORT
+    #[arg(long, value_name = "HOST:PORT:ADDR")]
+    pub(super) resolve: Vec<String>,
+}
+
+/// TLS.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TlsArgs {
+    /// Take any certificate
+    #[arg(short = 'k', long)]
+    pub(super) insecure: bool,
+    /// PEM file of the authorities to trust [default: the system's]
+    #[arg(long, value_name = "FILE")]
+    pub(super) cacert: Option<PathBuf>,
+    /// PEM file of the client's certificate
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(super) cert: Option<PathBuf>,
+    /// PEM file of its key
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(super) key: Option<PathBuf>,
+    /// Resume sessions: on, off, or a share like 50% [default: on]
+    #[arg(long, value_name = "SHARE")]
+    pub(super) resumption: Option<Resumption>,
+    /// Speak this version alone: 1.2 or 1.3
+    #[arg(long = "tls", value_name = "VERSION")]
+    pub(super) version: Option<TlsVersion>,
+    /// The server's name [default: the URL's host]
+    #[arg(long, value_name = "NAME")]
+    pub(super) sni: Option<String>,
+}
+
+/// How weir itself runs, and what it prints.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunningArgs {
+    /// Worker threads [default: half of the CPUs; the server has the others]
+    #[arg(short = 'w', long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) workers: Option<u32>,
+    /// Wait by spinning: less lateness, a whole core for each worker
+    #[arg(long)]
+    pub(super) spin: bool,
+    /// The same seed gives the same schedule and the same requests
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(super) seed: u64,
+    /// Exit with 1 when a verdict is not `valid`
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print this
+    #[arg(short = 'h', long, action = ArgAction::HelpShort)]
+    help: Option<bool>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    #[command(name = "load", about = "Drive load at one URL (the engine alone)", term_width = 100)]
+    struct Alone {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// Flags of `weir load` and the fields of a scenario that say the same; `None` where it is not about the load.
+    const FIELDS: &[(&str, Option<&str>)] = &[
+        ("urls", Some("topology.paths")),
+        ("connections", Some("loads.connections")),
+        ("rate", Some("loads.rate")),
+        ("duration", Some("loads.duration")),
+        ("requests", Some("loads.requests")),
+        ("even", Some("loads.spacing")),
+        ("burst", Some("loads.burst")),
+        ("think", Some("loads.think")),
+        ("warmup", Some("warmup")),
+        ("timeout", Some("timeout")),
+        ("header", Some("loads.mix.headers")),
+        ("method", Some("loads.mix.method")),
+        ("body", Some("loads.mix.body")),
+        ("tokens", Some("loads.tokens")),
+        ("domain", Some("loads.domains")),
+        ("check", Some("loads.mix.checks")),
+        ("name", Some("loads.mix.name")),
+        ("http2", Some("loads.protocol")),
+        ("streams", Some("loads.streams")),
+        ("per-connection", Some("loads.per_connection")),
+        ("resolve", Some("gateways.listen")),
+        ("insecure", Some("loads.tls.insecure")),
+        ("cacert", Some("loads.tls.ca")),
+        ("cert", Some("loads.tls.cert")),
+        ("key", Some("loads.tls.key")),
+        ("resumption", Some("loads.tls.resumption")),
+        ("tls", Some("loads.tls.version")),
+        ("sni", Some("loads.tls.sni")),
+        ("workers", Some("workers")),
+        ("spin", Some("loads.spin")),
+        ("seed", Some("seed")),
+        ("strict", None),
+        ("json", None),
+        ("help", None),
+    ];
+
+    fn flags() -> Vec<String> {
+        let command = Alone::command();
+        let name = |arg: &clap::Arg| arg.get_long().map_or(arg.get_id().as_str(), |long| long).to_owned();
+        command.get_arguments().map(name).collect()
+    }
+
+    /// The schema at a reference or within a list, an optional, a map by name.
+    fn behind<'a>(
+        root: &'a serde_json::Value,
+        mut schema: &'a serde_json::Value,
+    ) -> Vec<&'a serde_json::Value> {
+        while let Some(path) = schema["$ref"].as_str() {
+            schema = root.pointer(path.trim_start_matches('#')).unwrap();
+        }
+        let mut found = vec![schema];
+        for inner in ["items", "additionalProperties"] {
+            if schema[inner].is_object() {
+                found.extend(behind(root, &schema[inner]));
+            }
+        }
+        for inner in schema["anyOf"].as_array().into_iter().flatten() {
+            found.extend(behind(root, inner));
+        }
+        found
+    }
+
+    fn has_field(root: &serde_json::Value, path: &str) -> bool {
+        let mut here = vec![root];
+        for name in path.split('.') {
+            let step = |schema: &&serde_json::Value| schema["properties"].get(name).cloned();
+            let next: Vec<serde_json::Value> = here.iter().filter_map(step).collect();
+            let Some(field) = next.first() else { return false };
+            if field["description"].as_str().is_none_or(str::is_empty) {
+                return false;
+            }
+            // Leaked: a handful of small values, for the length of a test.
+            here = behind(root, Box::leak(Box::new(field.clone())));
+        }
+        true
+    }
+
+    #[test]
+    fn every_flag_has_a_field_that_the_schema_knows_and_describes() {
+        let schema = serde_json::to_value(schemars::schema_for!(weir_lab::scenario::Scenario)).unwrap();
+        let mapped: Vec<&str> = FIELDS.iter().map(|(flag, _)| *flag).collect();
+        let mut flags = flags();
+        flags.sort();
+        let mut sorted = mapped.clone();
+        sorted.sort_unstable();
+        assert_eq!(flags, sorted, "a flag has no field, or a field no flag");
+        for (flag, field) in FIELDS {
+            if let Some(field) = field {
+                assert!(
+                    has_field(&schema, field),
+                    "--{flag}: the schema does not know or describe `{field}`"
+                );
+            }
+        }
+        assert!(!has_field(&schema, "loads.nonsense") && !has_field(&schema, "loads.mix.nonsense"));
+    }
+
+    #[test]
+    fn the_table_in_the_documents_has_every_flag_with_its_field() {
+        let document = include_str!("../../../../../docs/load.md");
+        for (flag, field) in FIELDS.iter().filter(|(flag, _)| *flag != "urls") {
+            let field = field.map_or("".to_owned(), |field| format!("`{field}`"));
+            let row = document.lines().find(|line| {
+                line.starts_with('|') && line.split('|').nth(1).unwrap_or("").contains(&format!("`--{flag}"))
+            });
+            let row = row.unwrap_or_else(|| panic!("docs/load.md has no row for --{flag}"));
+            assert!(row.contains(&field), "docs/load.md: {row} has no {field}");
+        }
+    }
+
+    #[test]
+    fn help_fits_a_screen() {
+        for name in ["-h", "--help"] {
+            let help = Alone::try_parse_from(["load", name]).unwrap_err().render().to_string();
+            assert!(help.lines().count() <= 50, "{name}: {} lines\n{help}", help.lines().count());
+            let widest = help.lines().max_by_key(|line| line.chars().count()).unwrap();
+            assert!(widest.chars().count() <= 100, "{name}: {widest}");
+            for flag in flags().iter().filter(|flag| *flag != "urls") {
+                assert!(help.contains(&format!("--{flag}")), "{name} has no --{flag}");
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The line that lives while a load runs.
+
+use std::fmt::Write;
+use std::io::Write as _;
+
+use weir_engine::{LoadSpec, Progress};
+use weir_results::{LoadSecond, quantile_ns};
+
+use super::figures::{grouped, time};
+
+/// Where standard error is no terminal, a line is printed each so many seconds.
+const PLAIN_EVERY_S: u64 = 10;
+
+/// The line that lives while the load runs.
+pub(crate) struct Live {
+    mode: Mode,
+    warmup_s: f64,
+    total_s: Option<f64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// One line that is overwritten.
+    Overwrite,
+    /// A line now and then.
+    Plain,
+    /// Nothing.
+    Silent,
+}
+
+impl Live {
+    pub(crate) fn new(spec: &LoadSpec, is_json: bool, is_terminal: bool) -> Self {
+        let mode = match (is_json, is_terminal) {
+            (true, _) => Mode::Silent,
+            (false, true) => Mode::Overwrite,
+            (false, false) => Mode::Plain,
+        };
+        let steps = spec.steps.len().max(1) as u64;
+        let total_s = spec.duration_ns.map(|duration_ns| (spec.warmup_ns + duration_ns * steps) as f64 / 1e9);
+        Self { mode, warmup_s: spec.warmup_ns as f64 / 1e9, total_s }
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&self) {
+        if self.mode == Mode::Overwrite {
+            write_stderr("\r\x1b[K");
+        }
+    }
+
+    fn line(&self, second: &LoadSecond) -> String {
+        let at_s = second.t_s + second.length_s;
+        let of = self.total_s.map_or(String::new(), |total_s| format!(" of {total_s:.0} s"));
+        let phase = match second.sustained {
+            true => "",
+            false if second.t_s < self.warmup_s => "  warming up",
+            false => "  draining",
+        };
+        let mut line = format!("{at_s:>5.0} s{of}{phase}  {}/s", grouped(per_s(second.completed, second)));
+        if let Ok(histogram) = second.latency.decode() {
+            let at = |quantile| quantile_ns(&histogram, 0, quantile).map_or("-".into(), |ns| time(ns as f64));
+            // Writing to a string cannot fail.
+            let _ = write!(line, "  p50 {}  p99 {}", at(0.5), at(0.99));
+        }
+        for (name, count) in [("unexpected", second.unexpected), ("lost", second.lost)] {
+            if count > 0 {
+                let _ = write!(line, "  {name} {}", grouped(count));
+            }
+        }
+        line
+    }
+}
+
+impl Progress for Live {
+    fn second(&self, second: &LoadSecond) {
+        match self.mode {
+            Mode::Overwrite => write_stderr(&format!("\r\x1b[K{}", self.line(second))),
+            Mode::Plain if ((second.t_s + second.length_s) as u64).is_multiple_of(PLAIN_EVERY_S) => {
+                write_stderr(&format!("{}\n", self.line(second)));
+            }
+            Mode::Plain | Mode::Silent => {}
+        }
+    }
+}
+
+fn per_s(count: u64, second: &LoadSecond) -> u64 {
+    if second.length_s > 0.0 { (count as f64 / second.length_s).round() as u64 } else { 0 }
+}
+
+fn write_stderr(text: &str) {
+    // Where standard error is closed, nobody looks at progress.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_live_line_names_the_phase() {
+        let live = Live { mode: Mode::Plain, warmup_s: 2.0, total_s: Some(10.0) };
+        let line = |t_s: f64, sustained| {
+            let latency = weir_results::Histogram::encode(&weir_results::new_histogram());
+            let (sent, completed, unexpected, lost) = (5, 5, 0, 0);
+            live.line(&LoadSecond {
+                t_s,
+                length_s: 1.0,
+                sustained,
+                sent,
+                completed,
+                unexpected,
+                lost,
+                latency,
+            })
+        };
+        assert!(line(1.0, false).contains("warming up"));
+        assert!(!line(3.0, true).contains("  draining"));
+        // Ended early by Ctrl-C: what comes after is the drain.
+        assert!(line(5.0, false).contains("draining"));
+    }
+}
