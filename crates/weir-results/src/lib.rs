@@ -6,6 +6,7 @@
 
 mod cell;
 mod hist;
+mod host;
 mod load;
 mod run;
 #[cfg(feature = "store")]
@@ -14,6 +15,7 @@ mod verdict;
 
 pub use cell::*;
 pub use hist::*;
+pub use host::*;
 pub use load::*;
 pub use run::*;
 #[cfg(feature = "store")]

@@ -5,6 +5,7 @@
 
 mod error;
 mod find;
+mod hosts;
 mod read;
 mod schema;
 mod write;

@@ -101,7 +101,7 @@ impl Store {
     fn measurements(&self, run_id: &str, cell: u32) -> rusqlite::Result<Vec<Measurement>> {
         let sql = "SELECT place, load, connections, asked_rate_per_s, cpu_us_per_request, bound_by, evidence, \
              result, whole, whole_uncertain, phase_start_mono_ns, phase_end_mono_ns, generator, usage, \
-             counters, host FROM measurements WHERE run_id = ?1 AND cell = ?2 ORDER BY place";
+             counters, host, routes, steps FROM measurements WHERE run_id = ?1 AND cell = ?2 ORDER BY place";
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map(params![run_id, cell], |row| {
             let place: u32 = row.get(0)?;
@@ -128,8 +128,8 @@ impl Store {
                     service_time: required("service_time")?,
                     lateness: histogram("lateness")?,
                     seconds: self.seconds(run_id, cell, place)?,
-                    routes: Vec::new(),
-                    steps: Vec::new(),
+                    routes: json(row, 16)?,
+                    steps: json(row, 17)?,
                 },
                 usage: json(row, 13)?,
                 counters: json(row, 14)?,
@@ -206,7 +206,7 @@ fn key(row: &Row<'_>) -> rusqlite::Result<CellKey> {
     Ok(CellKey { index: row.get(0)?, gateway: row.get(1)?, axes: json(row, 2)?, repeat: row.get(3)? })
 }
 
-fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let text = row.get_ref(column)?.as_str().map_err(|error| wrong_type(column, error))?;
     serde_json::from_str(text).map_err(|error| unreadable(column, error))
 }

@@ -7,10 +7,10 @@ use rusqlite::Connection;
 use super::StoreError;
 
 /// `PRAGMA application_id` of weir's databases: "weir" in ASCII.
-const APPLICATION_ID: i64 = 0x7765_6972;
+pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
 
 /// One step per version: step `i` leads from version `i` to `i + 1`. Never edit a step that was released.
-const MIGRATIONS: &[&str] = &[VERSION_1];
+pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
 
 const VERSION_1: &str = "
 CREATE TABLE runs (
@@ -123,6 +123,17 @@ CREATE TABLE samples (
     memory_bytes     TEXT NOT NULL,
     PRIMARY KEY (run_id, cell, place, position),
     FOREIGN KEY (run_id, cell, place) REFERENCES measurements(run_id, cell, place) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+";
+
+/// Loads with routes and steps; what hosts can be measured with.
+const VERSION_2: &str = "
+ALTER TABLE measurements ADD COLUMN routes TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE measurements ADD COLUMN steps TEXT NOT NULL DEFAULT '[]';
+CREATE TABLE hosts (
+    fingerprint      TEXT PRIMARY KEY,
+    measured_unix_ms INTEGER NOT NULL,
+    bounds           TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 ";
 

@@ -8,6 +8,8 @@ use crate::{
     Requests, Role, Run, SCHEMA_VERSION, Thresholds, TimesNs, Usage, UsageSecond, Verdicts, new_histogram,
 };
 
+mod upgrade;
+
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -277,7 +279,7 @@ fn a_newer_database_is_refused_and_left_alone() {
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: the database has version 99, and this weir knows versions up to 1",
+            "{}: the database has version 99, and this weir knows versions up to 2",
             folder.db().display()
         )
     );

@@ -68,7 +68,7 @@ impl Store {
         })
     }
 
-    fn commit(
+    pub(super) fn commit(
         &mut self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
     ) -> Result<(), StoreError> {
@@ -124,7 +124,7 @@ fn insert_measurement(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusql
     let (record, judgement) = (&m.record, &m.judgement);
     t.execute(
         "INSERT INTO measurements VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, \
-         ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
+         ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
         params![
             at.run_id,
             at.cell,
@@ -147,7 +147,9 @@ fn insert_measurement(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusql
             json(&record.generator)?,
             json(&m.usage)?,
             json(&m.counters)?,
-            json(&m.host)?
+            json(&m.host)?,
+            json(&record.routes)?,
+            json(&record.steps)?
         ],
     )?;
     let verdicts = &judgement.verdicts;
