@@ -1,7 +1,7 @@
 //! What bounds one load of a cell, and whether its figures count (METHOD 6 and 7).
 
 use weir_results::{
-    ArrivalModel, BoundBy, Counters, HostShare, Judgement, LoadRecord, Reason, Thresholds, Usage,
+    ArrivalModel, BoundBy, Ceiling, Counters, HostShare, Judgement, LoadRecord, Reason, Thresholds, Usage,
 };
 
 use crate::quantity::{cores, count, number, percent, rate, time_ns};
@@ -33,13 +33,16 @@ pub struct Evidence<'a> {
     pub limits_applied: bool,
     /// The least latency that this host can have, nanoseconds.
     pub loopback_floor_ns: Option<u64>,
+    /// The highest rate that the generator keeps on this host.
+    pub ceiling: Option<Ceiling>,
     /// The objective's share of errors; `None` takes the threshold's.
     pub errors_max: Option<f64>,
 }
 
 /// Judges one load of a cell.
 ///
-/// The evidence holds one sentence per reason, in the order of the reasons, and one for `bound_by` last.
+/// The evidence holds one sentence per reason, in the order of the reasons, then one where more was asked for than the
+/// generator keeps on this host, and one for `bound_by` last.
 pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     let case = Case { e: evidence, t: thresholds };
     let generator = case.generator_limit();
@@ -64,6 +67,7 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     ];
     let (reasons, mut sentences): (Vec<Reason>, Vec<String>) =
         found.into_iter().filter_map(|(reason, said)| Some((reason, said?))).unzip();
+    sentences.extend(case.above_ceiling());
     sentences.push(bound);
     Judgement { bound_by, verdicts: verdicts(&reasons), evidence: sentences }
 }
@@ -413,6 +417,22 @@ impl Case<'_> {
                 "the least latency, {}, is below this host's loopback floor of {}",
                 time_ns(least as f64),
                 time_ns(floor as f64)
+            )
+        })
+    }
+
+    /// Whether the generator was asked for more than it was found to keep; its lateness says whether it mattered.
+    fn above_ceiling(&self) -> Option<String> {
+        let (ceiling, result) = (self.e.ceiling?, &self.e.record.result);
+        let asked_per_s = self.scheduled() as f64 / result.duration_s;
+        let is_above = self.open()
+            && self.e.record.generator.workers <= ceiling.workers
+            && asked_per_s > ceiling.rate_per_s;
+        is_above.then(|| {
+            format!(
+                "the load asked for {}, above the {} that the generator keeps on this host (`weir doctor`)",
+                rate(asked_per_s),
+                rate(ceiling.rate_per_s)
             )
         })
     }

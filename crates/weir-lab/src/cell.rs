@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_engine::RequestSpec;
-use weir_results::{Cell, CellKey, CellOutcome, DIRECT, Measurement, Part, Role, Run};
+use weir_results::{Cell, CellKey, CellOutcome, DIRECT, HostBounds, Measurement, Part, Role, Run};
 use weir_rig::{
     Binary, Binding, CounterSource, Drivers, Limits, ProcessSpec, Ready, Rendered, Rig, RigError, Running,
 };
@@ -70,6 +70,8 @@ pub(crate) struct Lab<'a> {
     pub(crate) stop: &'a AtomicBool,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) ports: &'a Ports,
+    /// What this host can be measured with, where that is known.
+    pub(crate) bounds: Option<HostBounds>,
 }
 
 /// The processes of a cell while it runs.
@@ -254,6 +256,7 @@ impl Lab<'_> {
             stop: self.stop,
             scenario,
             thresholds: &self.run.thresholds,
+            bounds: self.bounds.as_ref(),
             running: &mut processes.running,
             gateway_counter,
             origin_counter: &origin_counter,

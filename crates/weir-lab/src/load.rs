@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use weir_analysis::{Evidence, data_usage, judge};
 use weir_engine::LoadSpec;
-use weir_results::{Counters, LoadRecord, Measurement, Part, Role, Thresholds, Usage};
+use weir_results::{Counters, HostBounds, LoadRecord, Measurement, Part, Role, Thresholds, Usage};
 use weir_rig::{Binary, CounterSource, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
 
 use crate::cell::{Setback, failed};
@@ -41,6 +41,8 @@ pub(crate) struct Bed<'a> {
     pub(crate) stop: &'a AtomicBool,
     pub(crate) scenario: &'a Scenario,
     pub(crate) thresholds: &'a Thresholds,
+    /// What this host can be measured with, where that is known.
+    pub(crate) bounds: Option<&'a HostBounds>,
     /// The gateway's processes and then the origin.
     pub(crate) running: &'a mut Vec<Running>,
     pub(crate) gateway_counter: Option<&'a CounterSource>,
@@ -219,7 +221,8 @@ impl Bed<'_> {
                 counters: Some(&counters),
                 host: Some(&host),
                 limits_applied: parts.iter().all(|part| part.limits_applied),
-                loopback_floor_ns: None,
+                loopback_floor_ns: self.bounds.and_then(HostBounds::loopback_floor_ns),
+                ceiling: self.bounds.and_then(|bounds| bounds.ceiling),
                 errors_max: self.scenario.objective.as_ref().and_then(|o| o.errors).map(|share| share.0),
             },
             self.thresholds,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use weir_results::{Cell, CellKey, CellOutcome, Part, Role, Run, SCHEMA_VERSION, Store};
+use weir_results::{Cell, CellKey, CellOutcome, HostBounds, Part, Role, Run, SCHEMA_VERSION, Store};
 use weir_rig::{Binary, Drivers, Rig};
 
 use crate::cell::{Lab, Setback};
@@ -119,6 +119,10 @@ pub fn execute(
         store.begin_run(run)?;
     }
     let ports = Ports::new();
+    let bounds = match HostBounds::fingerprint(&Rig::host_facts()) {
+        Some(host) => store.bounds(&host)?,
+        None => None,
+    };
     let lab = Lab {
         rig: &rig,
         drivers: bench.drivers,
@@ -128,6 +132,7 @@ pub fn execute(
         stop: bench.stop,
         observer: bench.observer,
         ports: &ports,
+        bounds,
     };
     let scenario_of = |key: &CellKey| plan::point_of(&prepared.checked, key).map(|point| &point.scenario);
     let takes = |key: &CellKey| scenario_of(key).map(plan::cell_time).unwrap_or_default();

@@ -39,6 +39,12 @@ pub struct Ceiling {
 }
 
 impl HostBounds {
+    /// The least latency that any request can have on this host, nanoseconds. Half of the least that was measured: a
+    /// minimum over more requests is lower, and to be called impossible takes more than luck.
+    pub fn loopback_floor_ns(&self) -> Option<u64> {
+        self.floor_min_ns.map(|least_ns| least_ns / 2)
+    }
+
     /// The text by which a host is known again; `None` where it does not tell enough about itself.
     pub fn fingerprint(host: &Manifest) -> Option<String> {
         let memory = (host.memory_bytes? + MEMORY_GRAIN_BYTES / 2) / MEMORY_GRAIN_BYTES;

@@ -91,6 +91,7 @@ fn judge_again(cell: &Cell) {
             host: Some(&measurement.host),
             limits_applied: true,
             loopback_floor_ns: Some(1),
+            ceiling: None,
             errors_max: None,
         };
         let judgement = judge(&evidence, &Thresholds::default());

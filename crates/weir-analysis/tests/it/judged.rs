@@ -3,7 +3,8 @@
 use weir_analysis::{Evidence, judge};
 use weir_results::{
     ArrivalModel::{self, Closed, Open},
-    BoundBy, Counters, HostShare, Judgement, LoadRecord, LoadSecond, Reason, Thresholds, Usage, Verdicts,
+    BoundBy, Ceiling, Counters, HostShare, Judgement, LoadRecord, LoadSecond, Reason, Thresholds, Usage,
+    Verdicts,
 };
 
 use crate::records::{agreeing, quiet, record, usage};
@@ -18,6 +19,7 @@ struct Load {
     host: HostShare,
     limits_applied: bool,
     loopback_floor_ns: Option<u64>,
+    ceiling: Option<Ceiling>,
     errors_max: Option<f64>,
 }
 
@@ -33,6 +35,7 @@ impl Load {
             host: quiet(),
             limits_applied: true,
             loopback_floor_ns: Some(20_000),
+            ceiling: None,
             errors_max: None,
         }
     }
@@ -47,6 +50,7 @@ impl Load {
             host: Some(&self.host),
             limits_applied: self.limits_applied,
             loopback_floor_ns: self.loopback_floor_ns,
+            ceiling: self.ceiling,
             errors_max: self.errors_max,
         };
         judge(&evidence, &Thresholds::default())
@@ -433,6 +437,7 @@ fn a_record_alone_is_judged_by_what_it_knows() {
         host: None,
         limits_applied: true,
         loopback_floor_ns: None,
+        ceiling: None,
         errors_max: None,
     };
     let judgement = judge(&evidence, &Thresholds::default());
@@ -443,4 +448,20 @@ fn a_record_alone_is_judged_by_what_it_knows() {
             "bound by the rate: 10,000 of 10,000 scheduled requests completed in the phase, no part at its limit"
         ]
     );
+}
+
+#[test]
+fn a_load_above_the_generators_ceiling_is_told_so() {
+    let said = |model: ArrivalModel, rate_per_s: f64, workers: u32| {
+        let mut load = Load::new(model);
+        load.record.generator.workers = workers;
+        load.ceiling = Some(Ceiling { rate_per_s, workers: 1, lateness_p99_ns: 100_000 });
+        let judgement = load.judge();
+        assert!(judgement.verdicts.all_valid(), "what it costs is told by the lateness: {judgement:?}");
+        judgement.evidence.iter().any(|sentence| sentence.contains("above the 999"))
+    };
+    assert!(said(Open, 999.0, 1));
+    assert!(!said(Open, 1_000.0, 1));
+    assert!(!said(Closed, 999.0, 1), "a closed loop asks for no rate");
+    assert!(!said(Open, 999.0, 2), "two workers keep more than one");
 }

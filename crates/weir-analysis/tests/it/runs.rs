@@ -106,6 +106,7 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
             host: Some(&host),
             limits_applied: true,
             loopback_floor_ns: None,
+            ceiling: None,
             errors_max: None,
         },
         &Thresholds::default(),

@@ -239,6 +239,7 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         host: Some(&shape.host),
         limits_applied: true,
         loopback_floor_ns: Some(20_000),
+        ceiling: None,
         errors_max: Some(0.001),
     };
     let judgement = judge(&evidence, &Thresholds::default());

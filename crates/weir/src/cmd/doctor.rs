@@ -1,14 +1,17 @@
 //! `weir doctor`: what this host can honestly test, and which gateways it has.
 
 mod advice;
+mod bounds;
 mod examination;
 
 use std::path::PathBuf;
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
+use weir_results::{HostBounds, Thresholds};
 use weir_rig::Drivers;
 
+use crate::cmd::database::Database;
 use crate::cmd::output::print;
 use crate::failure::{Exit, Failure};
 use examination::Examination;
@@ -19,14 +22,44 @@ pub(crate) struct Args {
     /// A folder with a driver, or with drivers, beside those built in; may be given again
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
+    /// Leave out what takes half a minute: measuring the generator's ceiling and the latency floor
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    database: Database,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Looks at the host for a second, and says what it found.
+/// Looks at the host, measures what it can be measured with, keeps that, and says what it found.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
-    let examination = Examination::of_this_host(&Drivers::load(&args.drivers)?);
+    let drivers = Drivers::load(&args.drivers)?;
+    let mut store =
+        if args.quick { args.database.open_if_any()? } else { Some(args.database.open_or_make()?) };
+    let mut examination = Examination::of_this_host(&drivers);
+    if !args.quick {
+        eprintln!(
+            "measuring what this host can be measured with, for half a minute at most (--quick leaves it out)"
+        );
+        let bounds = bounds::measure(&examination.host, examination.disturbance)?;
+        if let Some(store) = &mut store {
+            // What was measured on a quiet host is worth more than what is measured beside a neighbour.
+            let before = store.bounds(&bounds.fingerprint)?;
+            let limit = Thresholds::default().disturbed_share;
+            let is_quiet = |bounds: &HostBounds| bounds.disturbed_share.is_some_and(|share| share <= limit);
+            match before.filter(|before| is_quiet(before) && !is_quiet(&bounds)) {
+                None => store.keep_bounds(&bounds)?,
+                Some(_) => {
+                    eprintln!("others use this host now; what was measured in quiet is kept in the database")
+                }
+            }
+        }
+        examination.bounds = Some(bounds);
+    } else if let (Some(store), Some(host)) = (&store, HostBounds::fingerprint(&examination.host)) {
+        examination.bounds = store.bounds(&host)?;
+    }
+    examination.advise();
     if args.json {
         print(serde_json::to_string_pretty(&examination).expect("an examination is plain values"));
     } else {

@@ -74,6 +74,7 @@ fn judge_alone(record: &LoadRecord) -> Judgement {
         host: None,
         limits_applied: true,
         loopback_floor_ns: None,
+        ceiling: None,
         errors_max: None,
     };
     judge(&evidence, &Thresholds::default())

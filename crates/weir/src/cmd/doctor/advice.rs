@@ -51,6 +51,13 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
             ),
         });
     }
+    if let Some(ceiling) = examination.bounds.as_ref().and_then(|bounds| bounds.ceiling) {
+        sentences.push(format!(
+            "Ask a generator of {} for at most {:.0}/s in an open loop: above that its own lateness is in the latencies.",
+            if ceiling.workers == 1 { "one worker".to_owned() } else { format!("{} workers", ceiling.workers) },
+            ceiling.rate_per_s
+        ));
+    }
     if examination.host.cpu_governor.as_deref().is_some_and(|governor| governor != "performance") {
         sentences.push("The CPU governor is not `performance`: clock speeds will move with the load.".into());
     }

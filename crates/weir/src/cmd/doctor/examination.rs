@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use weir_results::{HostShare, Manifest, Thresholds};
+use weir_results::{HostBounds, HostShare, Manifest, Thresholds};
 use weir_rig::{CgroupVersion, Driver, Drivers, Rig};
 
 use super::advice;
@@ -25,6 +25,8 @@ pub(super) struct Examination {
     pub(super) disturbance: Option<HostShare>,
     /// The greatest CPU limit of the data plane with which the gateway's limit binds first.
     pub(super) data_cpus_max: f64,
+    /// What the host can be measured with, now or as measured before.
+    pub(super) bounds: Option<HostBounds>,
     /// What follows from it, in sentences.
     pub(super) advice: Vec<String>,
 }
@@ -64,7 +66,7 @@ impl Examination {
             drivers.names().into_iter().filter_map(|name| drivers.driver(name).ok()).map(gateway).collect();
         let host = Rig::host_facts();
         let cpus = host.cpus.unwrap_or(1);
-        let mut examination = Self {
+        Self {
             gateways,
             limits: limits(weir_rig::try_limits()),
             timer_slack_ns: fs::read_to_string("/proc/self/timerslack_ns")
@@ -73,10 +75,14 @@ impl Examination {
             disturbance: weir_rig::disturbance(WATCH),
             data_cpus_max: advice::data_cpus_max(cpus),
             host,
+            bounds: None,
             advice: Vec::new(),
-        };
-        examination.advice = advice::sentences(&examination, &Thresholds::default());
-        examination
+        }
+    }
+
+    /// Says what follows from all that was found.
+    pub(super) fn advise(&mut self) {
+        self.advice = advice::sentences(self, &Thresholds::default());
     }
 
     /// Facts as name and value, for people.
@@ -117,7 +123,34 @@ impl Examination {
             ("open files", host.open_files_max.map_or_else(|| "unlimited".into(), |files| files.to_string())),
             ("limits", limits),
             ("last second", quiet.unwrap_or_else(unknown)),
+            ("open rate up to", self.ceiling()),
+            ("least latency", self.floor()),
         ]
+    }
+
+    fn ceiling(&self) -> String {
+        match self.bounds.as_ref().map(|bounds| bounds.ceiling) {
+            None => "not measured yet".into(),
+            Some(None) => "none: requests left late at every rate that was tried".into(),
+            Some(Some(ceiling)) => format!(
+                "{:.0}/s by {}, p99 of the lateness {:.0} µs",
+                ceiling.rate_per_s,
+                if ceiling.workers == 1 {
+                    "one worker".to_owned()
+                } else {
+                    format!("{} workers", ceiling.workers)
+                },
+                ceiling.lateness_p99_ns as f64 / 1e3
+            ),
+        }
+    }
+
+    fn floor(&self) -> String {
+        let floor = |bounds: &HostBounds| Some((bounds.floor_min_ns?, bounds.floor_p50_ns?));
+        match self.bounds.as_ref().and_then(floor) {
+            None => "not measured yet".into(),
+            Some((min, p50)) => format!("{:.1} µs, median {:.1} µs", min as f64 / 1e3, p50 as f64 / 1e3),
+        }
     }
 }
 
