@@ -349,6 +349,7 @@ impl Worker {
         let now_ns = mono_ns();
         let came_ns = self.came_ns(stamp_ns, now_ns);
         let has_freed = self.poll_streams(place, now_ns, came_ns);
+        self.hear_goodbye(place);
         if let Some(outcome) = ended {
             let cause = outcome.err().map_or(Cause::Closed, |error| self.cause_of(place, &error));
             self.broken(place, mono_ns(), cause);
@@ -370,6 +371,7 @@ impl Worker {
             let _ = http2.drive();
         }
         self.poll_streams(place, now_ns, now_ns);
+        self.hear_goodbye(place);
         self.broken(place, now_ns, cause);
     }
 
@@ -455,10 +457,9 @@ impl Worker {
         }
     }
 
-    /// Does what the peer asked for beside its answers; whether the connection is down.
-    fn heed_peer(&mut self, place: usize, now_ns: u64) -> bool {
-        let streams = self.net.streams;
-        let Some(http2) = self.net.connections[place].talk.http2() else { return true };
+    /// A peer that said goodbye gets no more requests.
+    fn hear_goodbye(&mut self, place: usize) {
+        let Some(http2) = self.net.connections[place].talk.http2() else { return };
         if !http2.is_retiring
             && let Poll::Ready(Err(error)) = http2.sender.poll_ready(&mut nobody())
         {
@@ -466,6 +467,11 @@ impl Worker {
             self.net.http2.goaways += u64::from(error.is_go_away() && error.is_remote());
             self.rest(place);
         }
+    }
+
+    /// Does what the peer asked for beside its answers; whether the connection is down.
+    fn heed_peer(&mut self, place: usize, now_ns: u64) -> bool {
+        let streams = self.net.streams;
         let Some(http2) = self.net.connections[place].talk.http2() else { return true };
         if http2.is_retiring {
             let is_over = http2.in_flight == 0;
