@@ -1,91 +1,103 @@
-"""The programs that ask: wrk and weir's engine, with the requests that they counted and the CPU they took."""
+"""The programs that ask, for the comparisons of cost: the requests that they counted and the CPU that they took."""
 
-import contextlib
 import json
 import re
-import socket
-import threading
 
 from processes import Failed
 
-CONNECTIONS = 32
+
+class Shape:
+    """What is asked of every tool alike. Without a rate each connection sends when it has been answered."""
+
+    def __init__(self, connections, rate_per_s=None, streams=None, tls=False, spin=False):
+        self.connections, self.rate_per_s, self.streams = connections, rate_per_s, streams
+        self.tls, self.spin = tls, spin
+
+    def url(self, port, path="/"):
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{port}{path}"
 
 
 class Load:
     """What one load did."""
 
-    def __init__(self, requests, rate_per_s, cpu_s):
-        self.requests, self.rate_per_s, self.cpu_s = requests, rate_per_s, cpu_s
+    def __init__(self, done, requests, rate_per_s, result=None):
+        self.requests, self.rate_per_s, self.result = requests, rate_per_s, result
+        self.cpu_s, self.memory_bytes_peak = done.cpu_s, done.memory_bytes_peak
+
+    def cpu_us(self):
+        return self.cpu_s * 1e6 / self.requests
 
 
-def wrk(processes, binaries, work, cpu, port, seconds, path="/"):
-    command = [binaries["wrk"], "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", f"http://127.0.0.1:{port}{path}"]
-    code, output, cpu_s = processes.run(command, cpu, work / "wrk.log", seconds + 20)
-    requests = re.search(r"(\d+) requests in", output)
-    rate = re.search(r"Requests/sec:\s+([\d.]+)", output)
-    if code != 0 or not requests or not rate or "Non-2xx" in output or "Socket errors" in output:
-        raise Failed(f"wrk did not get its answers (exit {code}):\n{output}")
-    return Load(int(requests[1]), float(rate[1]), cpu_s)
+class Site:
+    """Where tools run: their programs, a folder for their outputs, a CPU."""
+
+    def __init__(self, processes, binaries, work, cpu):
+        self.processes, self.binaries, self.work, self.cpu = processes, binaries, work, cpu
+
+    def run(self, tool, options, seconds, watch_memory=False, variables=None):
+        """Runs a tool that is to take `seconds`; gives up long after."""
+        command = [self.binaries[tool], *options]
+        log = self.work / f"{tool}.log"
+        return self.processes.run(command, self.cpu, log, seconds + 40, watch_memory, variables)
 
 
-def engine(processes, binaries, work, cpu, port, seconds, path="/"):
-    url = f"http://127.0.0.1:{port}{path}"
-    options = ["--connections", CONNECTIONS, "--workers", 1, "--duration", f"{seconds}s", "--json"]
-    command = [binaries["weir"], "load", url, *options]
-    code, output, cpu_s = processes.run(command, cpu, work / "weir-load.log", seconds + 30)
-    start = output.find("{")
-    if code != 0 or start < 0:
-        raise Failed(f"weir load did not get its answers (exit {code}):\n{output}")
-    result = json.loads(output[start:])
+def wrk(site, shape, url, seconds):
+    done = site.run("wrk", ["-t1", f"-c{shape.connections}", f"-d{seconds}s", url], seconds)
+    requests = re.search(r"(\d+) requests in", done.output)
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", done.output)
+    if done.code != 0 or not requests or not rate or "Non-2xx" in done.output or "Socket errors" in done.output:
+        raise Failed(f"wrk did not get its answers (exit {done.code}):\n{done.said()}")
+    return Load(done, int(requests[1]), float(rate[1]))
+
+
+def weir(site, shape, url, seconds, watch_memory=False):
+    options = ["load", url, *weir_options(shape), "--duration", f"{seconds}s"]
+    done = site.run("weir", options, seconds, watch_memory)
+    result = weir_result(done)
     requests = result["requests"]
     if requests["failed"] or requests["timed_out"] or requests["unexpected"] or not requests["completed"]:
         raise Failed(f"weir load had errors: {requests}, {result['errors']}")
-    return Load(requests["completed"], result["rate_per_s"], cpu_s)
+    return Load(done, requests["completed"], result["rate_per_s"], result)
 
 
-TOOLS = {"weir load": engine, "wrk": wrk}
+def weir_options(shape):
+    options = ["--connections", shape.connections, "--workers", 1, "--json"]
+    options += ["--rate", f"{shape.rate_per_s}/s"] if shape.rate_per_s else []
+    options += ["--http2", "--streams", shape.streams] if shape.streams else []
+    return options + ["--insecure"] * shape.tls + ["--spin"] * shape.spin
 
 
-def equal_paths(processes, binaries, work, cpu):
-    """Paths with which both tools send requests of the same size, and that size in bytes."""
-    sizes = {name: request_bytes(tool, processes, binaries, work, cpu) for name, tool in TOOLS.items()}
-    longest = max(sizes.values())
-    return {name: "/" + "x" * (longest - size) for name, size in sizes.items()}, longest
+def weir_result(done):
+    try:
+        return json.loads(done.output)
+    except json.JSONDecodeError as error:
+        raise Failed(f"weir load gave no result (exit {done.code}):\n{done.said()}") from error
 
 
-def request_bytes(tool, processes, binaries, work, cpu):
-    """The size of a request for `/`, as a listener sees it."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(1024)
-        sizes = []
-        answering = threading.Thread(target=answer_all, args=(listener, sizes))
-        answering.start()
-        try:
-            tool(processes, binaries, work, cpu, listener.getsockname()[1], 1)
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            answering.join()
-    if len(set(sizes)) != 1:
-        raise Failed(f"requests of different sizes: {sorted(set(sizes))}")
-    return sizes[0]
+def oha(site, shape, url, seconds):
+    options = ["--no-tui", "--output-format", "json", "--worker-threads", 1, "-c", shape.connections]
+    options += ["-q", shape.rate_per_s, "--latency-correction"] if shape.rate_per_s else []
+    options += ["--http2", "-p", shape.streams] if shape.streams else []
+    done = site.run("oha", [*options, *["--insecure"] * shape.tls, "-z", f"{seconds}s", url], seconds)
+    if done.code != 0:
+        raise Failed(f"oha did not get its answers (exit {done.code}):\n{done.said()}")
+    result = json.loads(done.output)
+    statuses = result["statusCodeDistribution"]
+    # What was under way when the time was over is counted as an error of its own.
+    errors = {name: count for name, count in result["errorDistribution"].items() if "deadline" not in name}
+    if set(statuses) != {"200"} or errors:
+        raise Failed(f"oha had errors: {statuses}, {errors}")
+    return Load(done, statuses["200"], result["summary"]["requestsPerSec"], result)
 
 
-def answer_all(listener, sizes):
-    """Answers every connection in a thread of its own until the listener is shut down."""
+def h2load(site, shape, url, seconds):
+    options = ["-t1", f"-c{shape.connections}", f"-m{shape.streams or 1}", "-D", seconds]
+    done = site.run("h2load", [*options, *["--h1"] * (not shape.streams), url], seconds)
+    counts = re.search(r"requests: .* (\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout", done.output)
+    rate = re.search(r"finished in .*?, ([\d.]+) req/s", done.output)
+    if done.code != 0 or not counts or not rate or any(map(int, counts.groups()[1:])) or not int(counts[1]):
+        raise Failed(f"h2load did not get its answers (exit {done.code}):\n{done.said()}")
+    return Load(done, int(counts[1]), float(rate[1]))
 
-    def serve(client):
-        # A load tool drops its connections at its end.
-        with client, contextlib.suppress(OSError):
-            while request := client.recv(65536):
-                if not request.endswith(b"\r\n\r\n"):
-                    return
-                sizes.append(len(request))
-                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
-    while True:
-        try:
-            client, _ = listener.accept()
-        except OSError:
-            return
-        threading.Thread(target=serve, args=(client,), daemon=True).start()
+TOOLS = {"weir load": weir, "wrk": wrk, "oha": oha, "h2load": h2load}

@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import re
+import resource
 import signal
 import subprocess
 import time
@@ -15,6 +17,17 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 class Failed(Exception):
     """The environment can't; the text says what and what to do."""
+
+
+class Done:
+    """A program that ran to its end. What it said on its two outputs is kept apart: one may be JSON."""
+
+    def __init__(self, code, output, errors, cpu_s, memory_bytes_peak):
+        self.code, self.output, self.errors = code, output, errors
+        self.cpu_s, self.memory_bytes_peak = cpu_s, memory_bytes_peak
+
+    def said(self):
+        return f"{self.output}\n{self.errors}".strip()
 
 
 class Processes:
@@ -31,12 +44,16 @@ class Processes:
             end(process)
         self.started.clear()
 
-    def start(self, command, cpu, log):
-        """Starts a program bound to one CPU, in a session of its own so that Ctrl-C reaches only us."""
+    def start(self, command, cpu, log, errors=subprocess.STDOUT, variables=None):
+        """Starts a program bound to one CPU (None: any), in a session of its own so that Ctrl-C reaches only us."""
         parent = os.getpid()
 
         def prepare():
-            os.sched_setaffinity(0, {cpu})
+            if cpu is not None:
+                os.sched_setaffinity(0, {cpu})
+            # Thousands of connections need as many files.
+            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             # When we are killed, the children get a signal from the kernel.
             LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
             if os.getppid() != parent:
@@ -47,7 +64,8 @@ class Processes:
                 [str(word) for word in command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
-                stderr=subprocess.STDOUT,
+                stderr=errors,
+                env=dict(os.environ, **variables) if variables else None,
                 start_new_session=True,
                 preexec_fn=prepare,
             )
@@ -56,24 +74,34 @@ class Processes:
         self.started.append(process)
         return process
 
-    def run(self, command, cpu, log_path, timeout_s):
-        """Runs a program to its end; gives its exit code, output and CPU seconds."""
-        with open(log_path, "wb") as log:
-            process = self.start(command, cpu, log)
+    def run(self, command, cpu, log_path, timeout_s, watch_memory=False, variables=None):
+        """Runs a program to its end."""
+        log_path = Path(log_path)
+        errors_path = log_path.with_name(log_path.name + ".errors")
+        with open(log_path, "wb") as log, open(errors_path, "wb") as errors:
+            process = self.start(command, cpu, log, errors, variables)
         deadline = time.monotonic() + timeout_s
+        memory_bytes_peak = 0
         while True:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 break
             if time.monotonic() > deadline:
-                end(process)
-                self.started.remove(process)
-                raise Failed(f"{command[0]} did not end within {timeout_s:.0f} s:\n{Path(log_path).read_text()}")
-            time.sleep(0.01)
+                self.end(process)
+                said = log_path.read_text(errors="replace") + errors_path.read_text(errors="replace")
+                raise Failed(f"{command[0]} did not end within {timeout_s:.0f} s:\n{said}")
+            if watch_memory:
+                memory_bytes_peak = memory_bytes(process.pid, "VmHWM") or memory_bytes_peak
+            time.sleep(0.1 if watch_memory else 0.01)
         process.returncode = os.waitstatus_to_exitcode(status)
         self.started.remove(process)
-        output = Path(log_path).read_text(errors="replace")
-        return process.returncode, output, usage.ru_utime + usage.ru_stime
+        output, errors = (path.read_text(errors="replace") for path in (log_path, errors_path))
+        return Done(process.returncode, output, errors, usage.ru_utime + usage.ru_stime, memory_bytes_peak)
+
+    def end(self, process):
+        """Ends one of the programs before the others."""
+        end(process)
+        self.started.remove(process)
 
     def cpu_s(self):
         """CPU seconds of all that runs, and of ourselves with the children that have ended."""
@@ -127,29 +155,22 @@ def descendants(pid):
 
 
 def tree_cpu_s(pid):
-    """User and system CPU seconds of a process and everything below it."""
+    """User and system CPU seconds of a process and everything below it, with what has ended there."""
     total = 0
     for member in [pid] + [child for child, _ in descendants(pid)]:
         if fields := stat_fields(member):
-            total += int(fields[11]) + int(fields[12])
+            total += sum(map(int, fields[11:15]))
     return total / TICKS_PER_S
 
 
-class HostWatch:
-    """How much of the host others took, and the hypervisor, between its making and `share`."""
+def memory_bytes(pid, field="VmRSS"):
+    """A size from /proc/PID/status, or None when the process is gone.
 
-    def __init__(self, processes):
-        self.processes = processes
-        self.before = self.look()
-
-    def look(self):
-        line = Path("/proc/stat").read_text().splitlines()[0]
-        user, nice, system, _idle, _wait, irq, softirq, steal = map(int, line.split()[1:9])
-        busy_s = (user + nice + system + irq + softirq) / TICKS_PER_S
-        return time.monotonic(), busy_s, steal / TICKS_PER_S, self.processes.cpu_s()
-
-    def share(self):
-        """Steal plus CPU time of processes that are not ours, as a share of all CPUs."""
-        now = self.look()
-        wall_s, busy_s, steal_s, own_s = (after - before for before, after in zip(self.before, now))
-        return (max(0.0, busy_s - own_s) + steal_s) / (wall_s * os.cpu_count())
+    Not ru_maxrss: that begins with the size of whoever forked the process.
+    """
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    line = re.search(rf"^{field}:\s+(\d+) kB$", text, re.MULTILINE)
+    return int(line[1]) * 1024 if line else None

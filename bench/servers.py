@@ -1,120 +1,20 @@
-"""The programs that answer: configurations of the gateways and origins, equal as far as they can be."""
+"""The programs that answer: gateways and origins, started and seen to answer."""
 
 import os
 import socket
+import ssl
 import time
 
+import configurations
 from processes import Failed
 
 BODY = "x" * 64
 
-NGINX = """
-daemon off;
-worker_processes 1;
-{user}
-pid {dir}/nginx.pid;
-error_log stderr crit;
-events {{ worker_connections 4096; }}
-http {{
-    access_log off;
-    keepalive_timeout 3600s;
-    keepalive_requests 1000000000;
-    client_body_temp_path {dir}/body;
-    proxy_temp_path {dir}/proxy;
-    fastcgi_temp_path {dir}/fastcgi;
-    uwsgi_temp_path {dir}/uwsgi;
-    scgi_temp_path {dir}/scgi;
-    {http}
-}}
-"""
-
-NGINX_ORIGIN = """
-    server {{
-        listen 127.0.0.1:{port};
-        location / {{ return 200 "{body}"; }}
-    }}
-"""
-
-NGINX_GATEWAY = """
-    upstream origin {{
-        server 127.0.0.1:{origin};
-        keepalive 64;
-        keepalive_timeout 3600s;
-        keepalive_requests 1000000000;
-    }}
-    server {{
-        listen 127.0.0.1:{port};
-        location / {{
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-            proxy_set_header Host $http_host;
-            proxy_pass http://origin;
-        }}
-    }}
-"""
-
-HAPROXY = """
-global
-    nbthread 1
-    maxconn 4096
-defaults
-    mode {mode}
-    timeout connect 5s
-    timeout client 3600s
-    timeout server 3600s
-    {keep_alive}
-frontend in
-    bind 127.0.0.1:{port}
-    default_backend out
-backend out
-    server origin 127.0.0.1:{origin}
-"""
-
-ENVOY = """
-static_resources:
-  listeners:
-  - address: {{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }}
-    filter_chains:
-    - filters:
-      - name: envoy.filters.network.http_connection_manager
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: in
-          codec_type: HTTP1
-          generate_request_id: false
-          route_config:
-            virtual_hosts:
-            - name: all
-              domains: ["*"]
-              routes: [{{ match: {{ prefix: "/" }}, route: {{ cluster: origin }} }}]
-          http_filters:
-          - name: envoy.filters.http.router
-            typed_config:
-              "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
-  clusters:
-  - name: origin
-    type: STATIC
-    load_assignment:
-      cluster_name: origin
-      endpoints:
-      - lb_endpoints:
-        - endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {origin} }} }} }}
-"""
-
-WEIR = """
-listeners: [{{ address: 127.0.0.1:{port} }}]
-workers: 1
-routes:
-  - {{ hosts: ["127.0.0.1"], path: /, backend: origin }}
-backends: {{ origin: {{ endpoints: ["127.0.0.1:{origin}"] }} }}
-"""
-
-
 class Server:
     """A running program that answers on `port`."""
 
-    def __init__(self, name, process, port):
-        self.name, self.process, self.port = name, process, port
+    def __init__(self, name, process, port, folder):
+        self.name, self.process, self.port, self.folder = name, process, port, folder
 
 
 class Servers:
@@ -122,33 +22,73 @@ class Servers:
 
     def __init__(self, processes, binaries, work):
         self.processes, self.binaries, self.work = processes, binaries, work
+        self.count = 0
 
     def nginx_origin(self, cpu):
         def command(folder, port):
-            return self.nginx(folder, NGINX_ORIGIN.format(port=port, body=BODY))
+            return self.nginx(folder, configurations.NGINX_ORIGIN.format(port=port, body=BODY))
 
         return self.start("nginx-origin", cpu, command)
 
-    def weir_origin(self, cpu):
-        def command(_folder, port):
-            return [self.binaries["weir"], "origin", "--listen", f"127.0.0.1:{port}", "--body", f"{len(BODY)}B"]
+    def nginx_tls(self, cpu, http2):
+        """nginx with TLS 1.3 and one cipher; `logged_port` says of each request what it came over."""
+        logged = free_port()
+        name = "nginx-http2" if http2 else "nginx-tls"
 
-        return self.start("weir-origin", cpu, command)
+        def command(folder, port):
+            certificate, key = certify(self.processes, folder)
+            text = configurations.NGINX_TLS.format(
+                port=port, logged=logged, body=BODY, dir=folder, certificate=certificate, key=key,
+                http2=" http2" if http2 else "",
+            )
+            return self.nginx(folder, text)
+
+        server = self.start(name, cpu, command, tls=True)
+        server.logged_port = logged
+        return server
+
+    def nginx_twice(self, cpu):
+        def command(folder, port):
+            return self.nginx(folder, configurations.NGINX_TWICE.format(port=port, inner=free_port(), body=BODY))
+
+        return self.start("nginx-twice", cpu, command)
+
+    def nginx_counting(self, cpu):
+        """nginx with HTTP/2 over TLS, and its own count of requests at `status_port`."""
+        status = free_port()
+
+        def command(folder, port):
+            certificate, key = certify(self.processes, folder)
+            text = configurations.NGINX_COUNTING.format(port=port, status=status, body=BODY, certificate=certificate, key=key)
+            return self.nginx(folder, text)
+
+        server = self.start("nginx-counting", cpu, command, tls=True)
+        server.status_port = status
+        return server
+
+    def weir_origin(self, cpu, *options, tls=False, asked=True):
+        """weir's origin; one that counts what it is asked is not to be `asked` whether it answers."""
+
+        def command(folder, port):
+            size = ["--listen", f"127.0.0.1:{port}", "--body", f"{len(BODY)}B"]
+            return [self.binaries["weir"], "origin", *size, *options, *["--tls"] * tls]
+
+        return self.start("weir-origin", cpu, command, tls, asked)
 
     def gateway(self, name, cpu, origin):
         def command(folder, port):
             if name == "nginx":
-                return self.nginx(folder, NGINX_GATEWAY.format(port=port, origin=origin.port))
+                return self.nginx(folder, configurations.NGINX_GATEWAY.format(port=port, origin=origin.port))
             if name == "envoy":
-                file = written(folder, "envoy.yaml", ENVOY.format(port=port, origin=origin.port))
+                file = written(folder, "envoy.yaml", configurations.ENVOY.format(port=port, origin=origin.port))
                 options = ["--concurrency", "1", "--log-level", "warning", "--use-dynamic-base-id"]
                 return [self.binaries["envoy"], "-c", file, *options, "--disable-hot-restart"]
             if name == "weir-gateway":
-                file = written(folder, "weir.yaml", WEIR.format(port=port, origin=origin.port))
+                file = written(folder, "weir.yaml", configurations.WEIR.format(port=port, origin=origin.port))
                 return [self.binaries["weir-gateway"], "--config", file]
             http = name == "haproxy"
             keep_alive = "option http-keep-alive\n    http-reuse always" if http else ""
-            text = HAPROXY.format(
+            text = configurations.HAPROXY.format(
                 mode="http" if http else "tcp", keep_alive=keep_alive, port=port, origin=origin.port
             )
             # In the foreground, without a master: one process.
@@ -158,22 +98,23 @@ class Servers:
 
     def nginx(self, folder, http):
         user = "user root;" if os.geteuid() == 0 else ""
-        file = written(folder, "nginx.conf", NGINX.format(dir=folder, user=user, http=http))
+        file = written(folder, "nginx.conf", configurations.NGINX.format(dir=folder, user=user, http=http))
         return [self.binaries["nginx"], "-p", folder, "-c", file, "-e", "stderr"]
 
-    def start(self, name, cpu, command):
-        folder = self.work / name
+    def start(self, name, cpu, command, tls=False, asked=True):
+        self.count += 1
+        folder = self.work / f"{self.count}-{name}"
         folder.mkdir()
         port = free_port()
         log_path = folder / "log"
         with open(log_path, "wb") as log:
             process = self.processes.start(command(folder, port), cpu, log)
         deadline = time.monotonic() + 20
-        while not answers(port):
+        while not (answers(port, tls) if asked else "listening" in log_path.read_text(errors="replace")):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise Failed(f"{name} does not answer:\n{log_path.read_text(errors='replace')}")
             time.sleep(0.02)
-        return Server(name, process, port)
+        return Server(name, process, port, folder)
 
 
 def written(folder, name, text):
@@ -188,14 +129,42 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def answers(port):
+def certify(processes, folder):
+    """A certificate of our own making with a P-256 key; the paths of both."""
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    command = ["openssl", "req", "-x509", *curve, "-days", "2", *subject, "-keyout", key, "-out", certificate]
+    done = processes.run(command, None, folder / "openssl.log", 20)
+    if done.code != 0:
+        raise Failed(f"openssl made no certificate:\n{done.said()}")
+    return certificate, key
+
+
+def connected(port, tls):
+    """A connection to a server here; its certificate is our own, so nothing is checked."""
+    plain = socket.create_connection(("127.0.0.1", port), timeout=5)
+    if not tls:
+        return plain
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["http/1.1"])
+    return context.wrap_socket(plain)
+
+
+def fetched(port, path="/", tls=False):
+    """Head and body of one answer."""
+    with connected(port, tls) as client:
+        client.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
+        received = b"".join(iter(lambda: client.recv(65536), b""))
+    head, _, body = received.partition(b"\r\n\r\n")
+    return head, body
+
+
+def answers(port, tls=False):
     """Whether a request gets the 64 bytes that are wanted."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=2) as client:
-            client.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
-            received = b""
-            while piece := client.recv(65536):
-                received += piece
+        head, body = fetched(port, tls=tls)
     except OSError:
         return False
-    return received.startswith(b"HTTP/1.1 200") and len(received.partition(b"\r\n\r\n")[2]) == len(BODY)
+    return head.startswith(b"HTTP/1.1 200") and len(body) == len(BODY)
