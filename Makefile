@@ -33,13 +33,25 @@ fmt:
 fuzz:
 	scripts/fuzz.sh
 
-# CPU time per request against the peers, interleaved in one run.
+# CPU time per request against the peers, interleaved in one run; lateness and memory. Needs oha (peers-all).
 bench: build peers
 	python3 bench/bench.py
 
-# Measured acceptance: real runs whose figures are checked; repeats what the host disturbed.
+# Where the engine's CPU time goes, by perf.
+profile: build peers
+	python3 bench/profiling.py
+
+# Ten minutes at full rate: memory stays flat. SOAK_SECONDS shortens it.
+soak: build peers
+	python3 bench/soak.py
+
+# Measured acceptance: real runs whose figures are checked; repeats what the host disturbed. Needs oha (peers-all).
 acceptance: build peers
 	python3 tests/acceptance/acceptance.py
+
+# What every load tool reports for an origin whose delays are known; writes docs/accuracy.md. Needs peers-all.
+accuracy: build peers
+	python3 bench/accuracy.py
 
 # Licences, duplicates, sources (needs cargo-deny).
 deny:
