@@ -66,14 +66,14 @@ class Servers:
         server.status_port = status
         return server
 
-    def weir_origin(self, cpu, *options, tls=False, asked=True):
+    def weir_origin(self, cpu, *options, tls=False, asked=True, port=None):
         """weir's origin; one that counts what it is asked is not to be `asked` whether it answers."""
 
         def command(folder, port):
             size = ["--listen", f"127.0.0.1:{port}", "--body", f"{len(BODY)}B"]
             return [self.binaries["weir"], "origin", *size, *options, *["--tls"] * tls]
 
-        return self.start("weir-origin", cpu, command, tls, asked)
+        return self.start("weir-origin", cpu, command, tls, asked, port)
 
     def gateway(self, name, cpu, origin):
         def command(folder, port):
@@ -101,11 +101,11 @@ class Servers:
         file = written(folder, "nginx.conf", configurations.NGINX.format(dir=folder, user=user, http=http))
         return [self.binaries["nginx"], "-p", folder, "-c", file, "-e", "stderr"]
 
-    def start(self, name, cpu, command, tls=False, asked=True):
+    def start(self, name, cpu, command, tls=False, asked=True, port=None):
         self.count += 1
         folder = self.work / f"{self.count}-{name}"
         folder.mkdir()
-        port = free_port()
+        port = port or free_port()
         log_path = folder / "log"
         with open(log_path, "wb") as log:
             process = self.processes.start(command(folder, port), cpu, log)
