@@ -1,0 +1,180 @@
+"""docs/accuracy.md: every sentence about figures is computed from them."""
+
+from hosts import is_disturbed
+from reporters import QUANTILES
+from theory import Stalled
+
+# Below this, two reports can't be told apart: the histograms of origin and tools resolve a thousandth.
+LEVEL_SHARE = 0.001
+# A tool that sent less did not do what was asked.
+SENT_SHARE_MIN = 0.95
+
+METHOD = """\
+Tools are asked for the latency of an origin (`weir origin`) that records, for each request, the delay which it \
+really gave: from the whole request read to the first byte of the answer written. So the truth is known, and a \
+tool's error is its own: being late, waiting for a connection, a coarse clock, or leaving out what it didn't send.
+
+- **Truth** is what the origin recorded in the same run, p50, p90 and p99. One case needs more: where the origin \
+*stalls* and the tool waits for answers before it sends again, the origin sees the fewest requests just when it is \
+slow, and its record of that run misses the users who would have come meanwhile (coordinated omission). There the \
+truth is its record of a run with evenly spaced arrivals at the same rate, beside which the formula is printed.
+- **Load points** are 5 %, 50 % and 90 % of weir's ceiling: the highest open rate at which weir's lateness stays \
+under 250 us at p99 and everything is sent and answered. A tool that can't send that much is marked with the share \
+that it sent; what it reports is still compared with the origin's record.
+- **Closest** is the tool with the smallest worst error over the three quantiles; tools within 0.1 percentage points \
+of it are level, since the histograms resolve no more.
+- One CPU for the tool, one for the origin; a fresh origin for every run. Runs that others disturbed were repeated; \
+those that stayed disturbed are marked *.
+
+| tool | sends | its latency begins | settings here |
+|---|---|---|---|
+| weir | open loop, Poisson | when the request was due | `--rate`, connections to spare |
+| oha | open loop, evenly spaced | when it was due (`--latency-correction`) | `-q`, connections to spare |
+| k6 | open loop (`constant-arrival-rate`) while it has users free, else it drops | when it was sent | as many users |
+| h2load | paced connections (`--rps`); one that waits for its answer sends late | when it was sent | as many connections |
+| hey | paced workers (`-q`); one that waits sends late; reports tenths of a millisecond | when it was sent | as many workers |
+| Locust | paced users (`constant_throughput`); one that waits sends late; reports milliseconds | when it was sent | as many users |
+| wrk | closed loop: a connection sends when it was answered | when it was sent; adds invented samples where an answer \
+took longer than the mean interval, which bends distributions that never stalled | as many connections as come to the rate |
+
+Where an error must be expected: under stalls in all that count from the moment of sending and wait for answers \
+(h2load, hey, Locust, wrk); at high rates in those whose own cost is near a core's capacity; at short delays in those \
+that round.
+"""
+
+
+def page(comparisons, ceilings, environment, seconds, minutes):
+    """The whole page."""
+    lines = ["# How true are load tools?", "", "![errors by tool](accuracy.svg)", "", METHOD]
+    lines += ["## Made with", "", environment]
+    found = "; ".join(f"{protocol} {rate:,}/s" for protocol, rate in ceilings.items())
+    lines += [f"weir's ceilings on this host: {found}. Runs of {seconds} s, {minutes:.0f} minutes in all.", ""]
+    lines += summary(comparisons)
+    lines += stall_tables(comparisons)
+    for protocol in ceilings:
+        lines += errors_table(protocol, [found for found in comparisons if found.case.protocol == protocol])
+    lines += reasons(comparisons)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def fit(comparison):
+    """The reports of tools that did what was asked, from the closest on."""
+    full = [finding for finding in comparison.reported() if comparison.sent_share(finding) >= SENT_SHARE_MIN]
+    return sorted(full or comparison.reported(), key=comparison.worst)
+
+
+def closest(comparison):
+    """The closest tools; more than one where they are level."""
+    ranked = fit(comparison)
+    if not ranked:
+        return []
+    best = comparison.worst(ranked[0])
+    return [finding.tool for finding in ranked if comparison.worst(finding) <= best + LEVEL_SHARE]
+
+
+def summary(comparisons):
+    """In how many cases each tool is closest, and where weir isn't."""
+    lines = ["## Who is closest", "", "| tool | closest, or level with it | cases | largest error, median of cases |", "|---|---|---|---|"]
+    for tool in comparisons[0].findings if comparisons else []:
+        cases = [found for found in comparisons if found.findings[tool].quantiles_s]
+        wins = sum(tool in closest(found) for found in cases)
+        worst = sorted(found.worst(found.findings[tool]) for found in cases)
+        middle = f"{worst[len(worst) // 2]:.1%}" if worst else "n/a"
+        lines.append(f"| {tool} | {wins} | {len(cases)} | {middle} |")
+    lost = [found for found in comparisons if "weir" not in closest(found)]
+    lines.append("")
+    if not lost:
+        lines.append(f"weir is closest, or level with the closest, in every one of {len(comparisons)} cases.")
+    else:
+        lines += [f"weir is not closest in {len(lost)} of {len(comparisons)} cases:", ""]
+    for found in lost:
+        winner = fit(found)[0] if fit(found) else None
+        if winner:
+            ours = found.findings["weir"]
+            said = percent(found.worst(ours)) if ours.quantiles_s else ours.reason
+            lines.append(f"- {title(found)}: {winner.tool} is off by {percent(found.worst(winner))} at most, weir by {said}.")
+    return [*lines, ""]
+
+
+def title(comparison):
+    case = comparison.case
+    return f"{case.protocol}, {case.delay.name}, {comparison.load_point:.0%} ({case.rate_per_s:,}/s)"
+
+
+def stall_tables(comparisons):
+    """What each tool reports where the origin stalls: the figures themselves."""
+    stalls = [found for found in comparisons if isinstance(found.case.delay.distribution, Stalled)]
+    if not stalls:
+        return []
+    lines = ["## Under stalls: coordinated omission", ""]
+    lines += [f"{stalls[0].case.delay.name.capitalize()}: p50 / p90 / p99 in ms as reported. *Recorded* is what the origin saw in "
+              "the tool's own run: where a tool waits, that is already too small.", ""]
+    lines += ["| | who | p50 | p90 | p99 | recorded p90 | recorded p99 |", "|---|---|---|---|---|---|---|"]
+    for found in stalls:
+        distribution = found.case.delay.distribution
+        formula = {name: distribution.quantile(p) for name, p in QUANTILES.items()}
+        lines.append(f"| {title(found)} | formula | {milliseconds(formula)} | | |")
+        lines.append(f"| | truth: evenly spaced arrivals | {milliseconds(found.reference_s)} | | |")
+        for finding in found.reported():
+            recorded = f"{finding.given_s['p90'] * 1e3:.2f} | {finding.given_s['p99'] * 1e3:.2f}"
+            lines.append(f"| | {finding.tool}{marks(found, finding)} | {milliseconds(finding.quantiles_s)} | {recorded} |")
+    return [*lines, ""]
+
+
+def milliseconds(quantiles_s):
+    return " | ".join(f"{quantiles_s[name] * 1e3:.2f}" for name in QUANTILES)
+
+
+def errors_table(protocol, comparisons):
+    """Errors of every tool, a line per case."""
+    if not comparisons:
+        return []
+    tools = list(comparisons[0].findings)
+    lines = [f"## {protocol}", "", "Error of p50 / p90 / p99 in percent of the truth.", ""]
+    lines.append(f"| delay | load | {' | '.join(tools)} | closest |")
+    lines.append("|" + "---|" * (len(tools) + 3))
+    for found in comparisons:
+        cells = " | ".join(told(found, found.findings[tool]) for tool in tools)
+        load = f"{found.load_point:.0%}, {found.case.rate_per_s:,}/s"
+        lines.append(f"| {found.case.delay.name} | {load} | {cells} | {', '.join(closest(found)) or 'none'} |")
+    return [*lines, ""]
+
+
+def told(comparison, finding):
+    """One tool's errors as a cell."""
+    if not finding.quantiles_s:
+        return "failed" if finding.reason.startswith("failed") else "n/a"
+    errors = " / ".join(signed(error) for error in comparison.errors(finding).values())
+    return errors + marks(comparison, finding)
+
+
+def marks(comparison, finding):
+    """What a reader must know of a run: a star where others disturbed it, the share that was sent."""
+    sent = comparison.sent_share(finding)
+    words = "*" if is_disturbed(finding.share) else ""
+    if sent < SENT_SHARE_MIN or sent > 2 - SENT_SHARE_MIN:
+        words += f" (sent {sent:.0%})"
+    return words
+
+
+def signed(error):
+    return f"{error * 100:+.1f}" if abs(error) < 0.995 else f"{error * 100:+.0f}"
+
+
+def percent(share):
+    return f"{share * 100:.1f} %"
+
+
+def reasons(comparisons):
+    """Why some tools have no figure."""
+    found = {}
+    for comparison in comparisons:
+        for finding in comparison.findings.values():
+            if finding.reason:
+                found.setdefault((finding.tool, finding.reason), set()).add(comparison.case.protocol)
+    if not found:
+        return []
+    lines = ["## Without a figure", ""]
+    for (tool, reason), protocols in sorted(found.items()):
+        lines.append(f"- {tool}, {', '.join(sorted(protocols))}: {reason}.")
+    return [*lines, ""]

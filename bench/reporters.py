@@ -1,0 +1,176 @@
+"""What load tools report as quantiles, each set to the same case as well as it can be."""
+
+import csv
+import json
+import re
+
+from loads import Shape, TOOLS
+from processes import Failed
+from theory import Stalled, rank_of
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+STREAMS = 50
+
+
+class NotApplicable(Exception):
+    """A tool that cannot do a case; the text says why."""
+
+
+class Report:
+    """The quantiles that a tool reported, in seconds."""
+
+    def __init__(self, quantiles_s):
+        self.quantiles_s = quantiles_s
+
+
+class Case:
+    """What every tool is to do: arrivals at a rate, at an origin with a delay, over a protocol."""
+
+    def __init__(self, protocol, delay, rate_per_s, seconds):
+        self.protocol, self.delay, self.rate_per_s, self.seconds = protocol, delay, rate_per_s, seconds
+        self.tls = protocol in ("TLS", "HTTP/2")
+        self.streams = STREAMS if protocol == "HTTP/2" else None
+        # Enough that a tool which sends on time never waits for one.
+        self.in_flight = delay.in_flight(rate_per_s)
+
+    def origin_options(self):
+        return [*self.delay.options, *(["--http1-only"] if self.protocol == "TLS" else [])]
+
+    def url(self, port):
+        return Shape(1, tls=self.tls).url(port)
+
+    def connections(self):
+        return -(-self.in_flight // self.streams) + 1 if self.streams else self.in_flight
+
+    def closed_connections(self):
+        """So many senders that wait for their answers come to the rate, by Little's law."""
+        distribution = self.delay.distribution
+        cycle_s = distribution.cycle_s() if isinstance(distribution, Stalled) else distribution.mean_s
+        return max(1, round(self.rate_per_s * cycle_s))
+
+
+def weir(site, case, port):
+    shape = Shape(case.connections(), case.rate_per_s, case.streams, case.tls)
+    latency = TOOLS["weir load"](site, shape, case.url(port), case.seconds).result["latency_ns"]
+    return Report({name: latency[name] / 1e9 for name in QUANTILES})
+
+
+def oha(site, case, port):
+    shape = Shape(case.connections(), case.rate_per_s, case.streams, case.tls)
+    found = TOOLS["oha"](site, shape, case.url(port), case.seconds).result["latencyPercentiles"]
+    return Report({name: found[name] for name in QUANTILES})
+
+
+WRK_QUANTILES = """
+done = function(summary, latency, requests)
+  io.write(string.format("quantiles_us %d %d %d\\n",
+    latency:percentile(50), latency:percentile(90), latency:percentile(99)))
+end
+"""
+
+
+def wrk(site, case, port):
+    if case.streams:
+        raise NotApplicable("wrk speaks HTTP/1.1 only")
+    script = site.work / "quantiles.lua"
+    script.write_text(WRK_QUANTILES)
+    connections = case.closed_connections()
+    options = ["-t1", f"-c{connections}", f"-d{case.seconds}s", "-s", script, case.url(port)]
+    done = site.run("wrk", options, case.seconds)
+    found = re.search(r"quantiles_us (\d+) (\d+) (\d+)", done.output)
+    if not found:
+        raise Failed(f"wrk gave no quantiles:\n{done.said()}")
+    return Report({name: int(value) / 1e6 for name, value in zip(QUANTILES, found.groups())})
+
+
+def h2load(site, case, port):
+    clients = case.connections()
+    log = site.work / "h2load.requests"
+    log.unlink(missing_ok=True)
+    options = ["-t1", f"-c{clients}", f"-m{case.streams or 1}", "-D", case.seconds, f"--log-file={log}"]
+    options += [f"--rps={case.rate_per_s / clients:.4f}", *["--h1"] * (not case.streams)]
+    done = site.run("h2load", [*options, case.url(port)], case.seconds)
+    lines = log.read_text().splitlines() if log.exists() else []
+    taken_us = sorted(int(line.split("\t")[2]) for line in lines if line.split("\t")[1] == "200")
+    if not taken_us:
+        raise Failed(f"h2load logged no request:\n{done.said()}")
+    return Report({name: taken_us[rank_of(p, len(taken_us))] / 1e6 for name, p in QUANTILES.items()})
+
+
+def hey(site, case, port):
+    workers = case.in_flight
+    options = ["-cpus", 1, "-c", workers, "-q", f"{case.rate_per_s / workers:.4f}", "-z", f"{case.seconds}s"]
+    done = site.run("hey", [*options, *["-h2"] * bool(case.streams), case.url(port)], case.seconds)
+    found = {f"p{percent}": float(value) for percent, value in re.findall(r"(\d+)% in ([\d.]+) secs", done.output)}
+    if not all(name in found for name in QUANTILES):
+        raise Failed(f"hey gave no quantiles:\n{done.said()[-2000:]}")
+    return Report({name: found[name] for name in QUANTILES})
+
+
+K6_SCRIPT = """
+import http from 'k6/http';
+export const options = {{
+  scenarios: {{ load: {{
+    executor: 'constant-arrival-rate', rate: {rate}, timeUnit: '1s', duration: '{seconds}s',
+    preAllocatedVUs: {users}, maxVUs: {users}, gracefulStop: '5s',
+  }} }},
+  discardResponseBodies: true,
+  insecureSkipTLSVerify: true,
+  summaryTrendStats: ['p(50)', 'p(90)', 'p(99)'],
+}};
+export default function () {{ http.get('{url}'); }}
+export function handleSummary(data) {{ return {{ stdout: JSON.stringify(data.metrics.http_req_duration.values) }}; }}
+"""
+
+
+def k6(site, case, port):
+    script = site.work / "k6.js"
+    text = K6_SCRIPT.format(rate=case.rate_per_s, seconds=case.seconds, users=case.in_flight, url=case.url(port))
+    script.write_text(text)
+    options = ["run", "--quiet", "--no-usage-report", script]
+    # Several users of a tool may run on one machine: no fixed port for its own interface.
+    done = site.run("k6", [*options[:1], "--address", "", *options[1:]], case.seconds + 20)
+    found = re.search(r"\{[^{}]*\"p\(99\)\"[^{}]*\}", done.output)
+    if not found:
+        raise Failed(f"k6 gave no quantiles:\n{done.said()[-2000:]}")
+    values = json.loads(found[0])
+    return Report({name: values[f"p({name[1:]})"] / 1e3 for name in QUANTILES})
+
+
+LOCUST_SCRIPT = """
+from locust import FastHttpUser, constant_throughput, task
+
+
+class Sender(FastHttpUser):
+    wait_time = constant_throughput({rate_each})
+    insecure = True
+
+    @task
+    def ask(self):
+        self.client.get("/")
+"""
+
+
+def locust(site, case, port):
+    if case.streams:
+        raise NotApplicable("Locust speaks HTTP/1.1 only")
+    users = case.in_flight
+    script = site.work / "locustfile.py"
+    script.write_text(LOCUST_SCRIPT.format(rate_each=case.rate_per_s / users))
+    prefix = site.work / "locust"
+    options = ["-f", script, "--headless", "--only-summary", "--csv", prefix, "--host", case.url(port).rstrip("/")]
+    options += ["-u", users, "-r", users, "-t", f"{case.seconds}s", "--loglevel", "ERROR"]
+    done = site.run("locust", options, case.seconds + 20)
+    listed = site.work / "locust_stats.csv"
+    if not listed.exists():
+        raise Failed(f"Locust gave no quantiles:\n{done.said()[-2000:]}")
+    with open(listed, newline="") as file:
+        last = [row for row in csv.DictReader(file) if row["Name"] == "Aggregated"][0]
+    if last["50%"] == "N/A":
+        raise Failed(f"Locust had no answer:\n{done.said()[-2000:]}")
+    return Report({name: float(last[f"{name[1:]}%"]) / 1e3 for name in QUANTILES})
+
+
+REPORTERS = {"weir": weir, "oha": oha, "k6": k6, "h2load": h2load, "hey": hey, "wrk": wrk, "locust": locust}
+# These send on a schedule that does not wait for answers, so nothing is missing in the origin's record of them.
+OPEN_MODEL = {"weir", "oha", "k6"}
