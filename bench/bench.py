@@ -14,7 +14,7 @@ import surroundings
 from comparisons import Comparisons, report
 from hosts import placement
 from limits import Limits
-from processes import Processes
+from processes import Failed, Processes
 
 ATTEMPTS = 3
 # What each part needs besides weir and nginx.
@@ -93,14 +93,18 @@ def main():
             folder = Path(work) / part
             folder.mkdir()
             # Each part has its programs for itself: what idles beside it costs nothing then.
-            with Processes() as processes:
-                table, good = measure(part, processes, binaries, folder, arguments)
+            try:
+                with Processes() as processes:
+                    table, good = measure(part, processes, binaries, folder, arguments)
+            except Failed as failure:
+                print(f"  {failure}", flush=True)
+                table, good = [f"### {part}: not measured", "", str(failure).splitlines()[0], ""], False
             lines += table
             missed += [] if good else [part]
-    tables = "\n".join(lines)
-    print("\n" + tables)
-    if arguments.markdown:
-        arguments.markdown.write_text(header + "\n" + tables)
+            # After each part, so that what comes later loses nothing.
+            if arguments.markdown:
+                arguments.markdown.write_text(header + "\n" + "\n".join(lines))
+    print("\n" + "\n".join(lines))
     print(f"missed: {', '.join(missed)}" if missed else "every gate is met")
     return 1 if missed else 0
 
