@@ -145,7 +145,7 @@ class Accuracy:
             except NotApplicable as why:
                 return Finding(tool, reason=str(why))
             except Failed as failure:
-                found = Finding(tool, share=watch.share(), reason=f"failed: {str(failure).splitlines()[0]}")
+                found = Finding(tool, share=watch.share(), reason=f"failed: {str(failure).splitlines()[0].rstrip(':')}")
             finally:
                 self.processes.end(origin.process)
             if best is None or (found.quantiles_s and (not best.quantiles_s or found.share < best.share)):
@@ -163,6 +163,11 @@ class Accuracy:
         stats = given(origin.port, case.tls)
         self.processes.end(origin.process)
         return {name: stats["delays"][f"{name}_ns"] / 1e9 for name in QUANTILES}
+
+
+def rate_at(ceiling_per_s, load_point):
+    """The rate of a load point; no multiple of the stalls' own, so that even spacing meets each moment of a stall."""
+    return round(ceiling_per_s * load_point) // 10 * 10 + 3
 
 
 def parse_arguments():
@@ -193,7 +198,7 @@ def main():
             print(f"{protocol}: weir's ceiling is {ceilings[protocol]:,}/s", flush=True)
             for delay in delays:
                 for load_point in load_points:
-                    case = Case(protocol, delay, round(ceilings[protocol] * load_point), seconds)
+                    case = Case(protocol, delay, rate_at(ceilings[protocol], load_point), seconds)
                     print(f"{protocol}, {delay.name}, {case.rate_per_s:,}/s ({load_point:.0%})", flush=True)
                     comparisons.append(accuracy.compared(case, load_point))
     minutes = (time.monotonic() - began_s) / 60

@@ -42,7 +42,7 @@ def throughput_like_wrk(rig):
 def latency_like_oha(rig):
     """Open loop on an nginx, bare and in front of delays: weir and oha with correction agree on p50 and p99."""
     seconds = 3 if rig.quick else 10
-    bare = rig.servers.nginx_origin(rig.load_cpu)
+    bare = rig.servers.nginx_origin(rig.server_cpu)
     delayed = rig.origin(*EXPONENTIAL.options)
     before = rig.servers.gateway("nginx", rig.server_cpu, delayed)
     shape = Shape(EXPONENTIAL.in_flight(RATE_PER_S) + 40, RATE_PER_S)
