@@ -124,6 +124,8 @@ fn command_lines() {
     load(&["--streams", "0"], &["--streams", "1 to"]);
     load(&["--per-connection", "0"], &["--per-connection", "at least 1"]);
     load(&["--check", "state=200"], &["--check", "status=200"]);
+    load(&["-f", "absent"], &["absent", "readable"]);
+    load(&["http://127.0.0.1/x", "-f", "absent"], &["--file", "without a path"]);
     load(&["--tokens", "absent"], &["--tokens", "absent"]);
     load(&["--body", "@absent"], &["--body", "absent"]);
     load(&["--resolve", "a:b"], &["--resolve", "example.com:443:127.0.0.1"]);

@@ -15,7 +15,7 @@ use weir_rig::{
 use crate::load::{Bed, Task, failed_file};
 use crate::ports::Ports;
 use crate::progress::Observer;
-use crate::scenario::{Gateway, Scenario};
+use crate::scenario::{Gateway, Request, Scenario};
 use crate::spec::Setting;
 use crate::{LabError, clock, plan};
 
@@ -335,6 +335,7 @@ pub(crate) fn setting(
         authority: hosts[0].clone(),
         resolve: Vec::new(),
         requests,
+        base: Request { path: "/".into(), ..Request::default() },
         domains: if hosts.len() > 1 { hosts } else { Vec::new() },
         rewrite: scenario.topology.rewrite.clone().filter(|_| direct),
         workers: scenario.workers,

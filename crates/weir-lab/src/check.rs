@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use weir_document::nearest;
 use weir_engine::RequestSpec;
+use weir_engine::request_file::{self, Base};
 use weir_results::DIRECT;
 
 use crate::overlay::Fault;
@@ -281,10 +282,16 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {
     // Whatever else cannot be, the engine knows; where it goes makes no difference to that, and one request of the
     // topology is as good as all.
     let setting = cell::setting(scenario, String::new(), vec![RequestSpec::default()], false, 0);
-    load.spec(setting).map(drop).map_err(|fault| {
+    let spec = load.spec(setting).map_err(|fault| {
         let path: Vec<&str> = ["loads", name].into_iter().chain(fault.field.split('.')).collect();
         problem(&path, format!("the load `{name}`: {}", fault.message), fault.remedy)
-    })
+    })?;
+    let Some(file) = spec.request_file else { return Ok(()) };
+    let base = Base { request: file.base, is_https: spec.tls.is_some() };
+    match request_file::read(&file.path, &base) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(problem(&at("file"), format!("the load `{name}`: {error}"), error.remedy)),
+    }
 }
 
 /// Refuses what the gateways have no listener for.

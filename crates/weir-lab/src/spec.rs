@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use weir_document::{Levels, Pause, Rate};
 use weir_engine::{
     Body, BurstSpec, ChecksSpec, ClientCertificate, EngineError, LoadSpec, ModelSpec, ProtocolSpec,
-    RequestSpec, ResolveSpec, StepSpec, ThinkSpec, TlsSpec,
+    RequestFileSpec, RequestSpec, ResolveSpec, StepSpec, ThinkSpec, TlsSpec,
 };
 
 use crate::clock::whole_ns;
@@ -32,6 +32,8 @@ pub struct Setting {
     pub resolve: Vec<ResolveSpec>,
     /// What is sent where the load has no mix.
     pub requests: Vec<RequestSpec>,
+    /// What requests of a file don't say themselves.
+    pub base: Request,
     /// Names of the topology's domains, where there are several.
     pub domains: Vec<String>,
     /// The path that is asked for in place of every other.
@@ -105,13 +107,14 @@ impl Load {
             Some(_) => None,
             None => Some(whole_ns(self.duration.map_or(setting.duration, |duration| duration.0))),
         };
-        let (requests, domains) = self.requests_of(&setting)?;
+        let (requests, request_file, domains) = self.requests_of(&setting)?;
         let spec = LoadSpec {
             connect: setting.connect,
             resolve: setting.resolve,
             tls: self.tls.as_ref().map(|tls| tls.spec(&setting.host)).transpose()?,
             protocol: self.protocol_spec()?,
             requests,
+            request_file,
             domains,
             tokens: self.tokens.as_deref().map(tokens).transpose()?.unwrap_or_default(),
             model: self.model_spec(&shape)?,
@@ -279,10 +282,18 @@ impl Load {
         }
     }
 
-    /// What is sent, and what `{domain}` stands for.
-    fn requests_of(&self, setting: &Setting) -> Result<(Vec<RequestSpec>, Vec<String>), LoadFault> {
-        if self.mix.is_empty() {
-            return Ok((setting.requests.clone(), self.domains.clone()));
+    /// What is sent, or the file that says it, and what `{domain}` stands for.
+    fn requests_of(&self, setting: &Setting) -> Result<Sent, LoadFault> {
+        match (&self.file, self.mix.is_empty()) {
+            (Some(_), false) => {
+                return Err(LoadFault::new(
+                    "file",
+                    "both a mix and a file of requests",
+                    "keep one of the two",
+                ));
+            }
+            (None, true) => return Ok((setting.requests.clone(), None, self.domains.clone())),
+            _ => {}
         }
         let domains = if self.domains.is_empty() { &setting.domains } else { &self.domains };
         let authority = setting.authority.as_str();
@@ -298,9 +309,16 @@ impl Load {
             Ok(spec)
         };
         let requests = self.mix.iter().map(spec).collect::<Result<_, _>>()?;
-        Ok((requests, domains.clone()))
+        let file = self.file.as_ref().map(|path| {
+            let base = setting.base.spec(&host)?;
+            Ok(RequestFileSpec { path: path.clone(), base })
+        });
+        Ok((requests, file.transpose()?, domains.clone()))
     }
 }
+
+/// Requests, the file of them, and domains.
+type Sent = (Vec<RequestSpec>, Option<RequestFileSpec>, Vec<String>);
 
 impl Request {
     /// What the engine is asked; `host` is the value of Host where it has none.

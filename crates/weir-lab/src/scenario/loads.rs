@@ -62,6 +62,9 @@ pub struct Load {
     /// What is sent, each in proportion to its weight; by default each path of the topology at each domain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mix: Vec<Request>,
+    /// A file of requests, in place of a mix: a list of URLs or paths, JSON lines, or a recorded session (HAR).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
     /// A file of bearer tokens, one a line, that requests carry in turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<PathBuf>,
@@ -133,6 +136,7 @@ impl Default for Load {
             per_connection: None,
             tls: None,
             mix: Vec::new(),
+            file: None,
             tokens: None,
             domains: Vec::new(),
             spin: false,

@@ -238,6 +238,15 @@ fn shapes_and_mixes_that_cannot_be_have_their_place() {
         "side.yaml:3:66: `2000` is no status | write a code like 200 or a class like 2xx",
     );
     load(
+        "closed, file: no/such",
+        "side.yaml:3:36: the load `x`: no/such: cannot be read: No such file or directory (os error 2) | \
+         name a readable file",
+    );
+    load(
+        "closed, file: a, mix: [{ path: / }]",
+        "side.yaml:3:36: the load `x`: both a mix and a file of requests | keep one of the two",
+    );
+    load(
         "closed, mix: [{ path: /, body: '@no/such' }]",
         "side.yaml:3:35: the load `x`: no/such: No such file or directory (os error 2) | \
          name a file that can be read",

@@ -152,6 +152,7 @@ fn a_load_says_everything_that_flags_say() {
             authority: "gateway.test".into(),
             resolve: vec![],
             requests: vec![RequestSpec::default()],
+            base: weir_lab::scenario::Request::default(),
             domains: vec![],
             rewrite: None,
             workers: 1,

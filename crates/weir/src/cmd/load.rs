@@ -96,6 +96,7 @@ fn spec(args: &Args) -> Result<LoadSpec, Failure> {
         authority: target.authority.clone(),
         resolve: args.connections.resolve.iter().map(|text| resolve::read(text)).collect::<Result<_, _>>()?,
         requests: Vec::new(),
+        base: request(args, "/")?,
         domains: Vec::new(),
         rewrite: None,
         workers: args.running.workers.unwrap_or_else(|| (cpus / 2).clamp(1, connections.max(1))),
@@ -126,14 +127,28 @@ fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
         per_connection: connections.per_connection,
         tls: tls(args, targets[0].is_secure)?,
         mix: mix(args, targets)?,
+        file: requests.file.clone(),
         tokens: requests.tokens.clone(),
         domains: requests.domains.clone(),
         spin: args.running.spin,
     })
 }
 
-/// A request for each URL, all alike but for their paths.
+/// A request for each URL, all alike but for their paths; none where a file says what is sent.
 fn mix(args: &Args, targets: &[Target]) -> Result<Vec<Request>, Failure> {
+    if args.requests.file.is_none() {
+        return targets.iter().map(|target| request(args, &target.path)).collect();
+    }
+    match targets {
+        [only] if only.path == "/" => Ok(Vec::new()),
+        _ => {
+            let message = "--file: the file says which paths are asked for, and the URL has one too";
+            Err(Failure::wrong_use(message, "give one URL without a path, like http://127.0.0.1:8080"))
+        }
+    }
+}
+
+fn request(args: &Args, path: &str) -> Result<Request, Failure> {
     let args = &args.requests;
     let mut headers = Vec::new();
     for header in &args.headers {
@@ -143,16 +158,15 @@ fn mix(args: &Args, targets: &[Target]) -> Result<Vec<Request>, Failure> {
         };
         headers.push((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()));
     }
-    let request = |target: &Target| Request {
-        path: target.path.clone(),
+    Ok(Request {
+        path: path.to_owned(),
         method: args.method.clone(),
-        headers: Named(headers.clone()),
+        headers: Named(headers),
         body: args.body.clone(),
         weight: None,
         name: args.name.clone(),
         checks: (!args.checks.is_empty()).then(|| Checks::of(&args.checks)),
-    };
-    Ok(targets.iter().map(request).collect())
+    })
 }
 
 fn tls(args: &Args, is_secure: bool) -> Result<Option<Tls>, Failure> {

@@ -8,9 +8,9 @@ use weir_lab::scenario::{Check, Resumption, TlsVersion};
 
 /// About, usage and flags; the arguments before them are in the usage.
 const TEMPLATE: &str = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
-const EXAMPLES: &str = "Examples:
-  weir load http://127.0.0.1:8080/ -c 64 -d 30s     as fast as 64 connections are answered
-  weir load https://example.com/ -r 1000/s -k       a schedule that waits for nobody";
+const EXAMPLES: &str = "\
+Closed: weir load http://127.0.0.1:8080/ -c 64 -d 30s    as fast as 64 connections are answered
+Open:   weir load https://example.com/ -r 1000/s         a schedule that waits for nobody";
 
 /// Arguments of `weir load`.
 // Each has a field in the scenario language; `docs/load.md` has them side by side, and tests keep it so.
@@ -85,6 +85,9 @@ pub(crate) struct RequestArgs {
     /// The body, or @FILE to read it from a file
     #[arg(long, value_name = "TEXT|@FILE")]
     pub(super) body: Option<String>,
+    /// Requests from a file: URLs or paths, JSON lines, HAR
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub(super) file: Option<PathBuf>,
     /// Bearer tokens, one a line, that requests carry in turn
     #[arg(long, value_name = "FILE")]
     pub(super) tokens: Option<PathBuf>,
@@ -193,6 +196,7 @@ mod tests {
         ("header", Some("loads.mix.headers")),
         ("method", Some("loads.mix.method")),
         ("body", Some("loads.mix.body")),
+        ("file", Some("loads.file")),
         ("tokens", Some("loads.tokens")),
         ("domain", Some("loads.domains")),
         ("check", Some("loads.mix.checks")),
