@@ -7,16 +7,11 @@ import theory
 from servers import fetched
 
 
-# Not the seed of the arrivals: draws of the same seed may be the same numbers, and a long gap before a request would
-# then come with a long service, which makes queues too short.
-SEED = ["--seed", "7"]
-
-
 class Delay:
     """Options of weir's origin, and the distribution that an arrival at a random moment then meets."""
 
     def __init__(self, name, options, distribution):
-        self.name, self.options, self.distribution = name, [*options, *SEED], distribution
+        self.name, self.options, self.distribution = name, options, distribution
 
     def in_flight(self, rate_per_s):
         """How many requests are under way at once, at most but for one time in a million."""

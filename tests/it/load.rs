@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::program::{Origin, finish, free_port, json, text, until, wait, weir};
 
-fn assert_balanced(requests: &Value) {
+pub fn assert_balanced(requests: &Value) {
     let count = |name: &str| requests[name].as_u64().unwrap();
     let ends =
         ["completed", "failed", "timed_out", "dropped", "in_flight"].iter().map(|n| count(n)).sum::<u64>();

@@ -6,6 +6,7 @@
 
 mod crash;
 mod load;
+mod peers;
 mod program;
 mod run;
 mod wrong_use;

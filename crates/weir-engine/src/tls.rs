@@ -213,6 +213,9 @@ fn said(error: &Error) -> String {
         Error::InvalidCertificate(rustls::CertificateError::NotValidForNameContext { expected, .. }) => {
             format!("TLS: the server's certificate is not for {}", expected.to_str())
         }
+        Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol) => {
+            "TLS: the server speaks none of the protocols asked for (ALPN)".into()
+        }
         error => format!("TLS: {error}").chars().take(120).collect(),
     }
 }

@@ -129,7 +129,6 @@ impl Load {
             timeout_ns: whole_ns(setting.timeout),
             seed: setting.seed,
             spin: self.spin,
-            request_file: None,
         };
         match spec.validate() {
             Ok(()) => Ok(spec),

@@ -4,6 +4,10 @@ use std::f64::consts::TAU;
 
 use weir_document::{DELAY_MAX, Delay};
 
+/// Keeps these times apart from what a load generator draws from the same seed: were they the same numbers, a long
+/// service would always come after a long gap, and queues would be shorter than theory's.
+const STREAM: u64 = 0x7365_7276_6963_6521;
+
 /// The longest time that is drawn.
 const DRAWN_MAX_NS: f64 = DELAY_MAX.as_nanos() as f64;
 
@@ -18,6 +22,7 @@ pub(crate) struct Draws {
 impl Draws {
     pub(crate) fn new(delay: Delay, seed: u64) -> Self {
         // Seeds are hashed first, so that streams of related seeds have nothing to do with each other.
+        let seed = seed ^ STREAM;
         Self { delay, seeds: [hash(seed, 0), hash(seed, 1)] }
     }
 

@@ -1,0 +1,193 @@
+//! `weir load` against peers that end connections, reset streams, are silent, or speak something else: the books
+//! balance, causes are named, nothing hangs.
+
+use serde_json::Value;
+
+use crate::load::assert_balanced;
+use crate::program::{Origin, finish, free_port, json, text, weir};
+
+/// Runs a load against an origin, and gives its exit code, its result and the origin's counters.
+fn check(origin: &[&str], scheme: &str, load: &[&str]) -> (Option<i32>, Value, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start(folder.path(), free_port(), origin);
+    let url = format!("{scheme}://{}/x", origin.address);
+    let mut arguments = vec!["load", &url, "--json"];
+    arguments.extend(load);
+    let output = finish(weir(folder.path(), &arguments));
+    assert!(!output.stdout.is_empty(), "{}", text(&output.stderr));
+    let result = json(&output);
+    assert_balanced(&result["requests"]);
+    (output.status.code(), result, origin.stats())
+}
+
+fn said(result: &Value, word: &str) -> bool {
+    result["said"].as_object().is_some_and(|said| said.keys().any(|what| what.contains(word)))
+}
+
+#[test]
+fn goodbyes_are_survived_and_what_they_left_is_sent_again() {
+    for (scheme, tls) in [("http", None), ("https", Some("--tls"))] {
+        let mut origin = vec!["--goaway", "100"];
+        origin.extend(tls);
+        let load = ["-n", "3000", "-c", "3", "--streams", "8", "-k"];
+        let load = if tls.is_some() { &load[..] } else { &load[..6] };
+        let load: Vec<&str> = load.iter().copied().chain(["--http2"]).collect();
+        let (code, result, stats) = check(&origin, scheme, &load);
+        assert_eq!((code, &result["requests"]["completed"]), (Some(0), &Value::from(3000)), "{result}");
+        assert_eq!(stats["requests"], 3000, "{stats}");
+        assert!(result["http2"]["goaways"].as_u64().unwrap() >= 27, "{result}");
+        assert_eq!(result["protocol"], "HTTP/2");
+    }
+}
+
+#[test]
+fn streams_that_are_reset_or_refused_fail_and_their_connections_go_on() {
+    let load = ["-n", "1000", "-c", "2", "--streams", "8"];
+    for (fault, cause) in [("--resets", "stream_reset"), ("--refuse", "refused_stream")] {
+        let (code, result, _) = check(&[fault, "10%"], "http", &load);
+        assert_eq!(code, Some(0), "{result}");
+        assert_eq!(result["requests"]["completed"], 900, "{result}");
+        assert_eq!(
+            (&result["requests"]["failed"], &result["errors"][cause]),
+            (&100.into(), &100.into()),
+            "{result}"
+        );
+        assert_eq!(result["http2"]["streams_reset"], 100, "{result}");
+        assert_eq!(result["http2"]["goaways"], 0, "{result}");
+    }
+}
+
+#[test]
+fn fewer_streams_than_wanted_are_all_that_is_used() {
+    let (code, result, stats) =
+        check(&["--max-streams", "3"], "http", &["-n", "500", "-c", "2", "--streams", "20"]);
+    assert_eq!((code, &result["requests"]["completed"]), (Some(0), &500.into()), "{result}");
+    assert_eq!(result["http2"]["streams_allowed_min"], 3, "{result}");
+    assert_eq!(stats["requests"], 500);
+}
+
+#[test]
+fn a_connection_for_each_request_by_either_side() {
+    for (origin, load) in [
+        (&["--close-after", "1"][..], &["-n", "300", "-c", "4"][..]),
+        (&[], &["-n", "300", "-c", "4", "--per-connection", "1"]),
+        (&[], &["-n", "300", "-c", "4", "--per-connection", "1", "--http2"]),
+    ] {
+        let (code, result, stats) = check(origin, "http", load);
+        assert_eq!((code, &result["requests"]["completed"]), (Some(0), &300.into()), "{result}");
+        assert_eq!((&result["errors"], &stats["requests"]), (&no_errors(), &300.into()), "{result}");
+    }
+}
+
+fn no_errors() -> Value {
+    let columns = [
+        "dns",
+        "connect",
+        "refused",
+        "reset",
+        "closed",
+        "tls",
+        "parse",
+        "too_large",
+        "http2",
+        "refused_stream",
+        "stream_reset",
+        "goaway",
+    ];
+    columns
+        .into_iter()
+        .map(|column| (column.to_owned(), Value::from(0)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+#[test]
+fn a_peer_that_never_answers_is_timed_out() {
+    for protocol in [None, Some("--http2")] {
+        let mut load = vec!["-d", "300ms", "-c", "2", "--timeout", "200ms", "-r", "50/s"];
+        load.extend(protocol);
+        let (code, result, _) = check(&["--silent"], "http", &load);
+        let requests = &result["requests"];
+        assert_eq!((code, &requests["completed"]), (Some(1), &0.into()), "{result}");
+        let ended = requests["timed_out"].as_u64().unwrap() + requests["dropped"].as_u64().unwrap();
+        assert!(ended > 0 && requests["scheduled"] == ended, "{result}");
+    }
+}
+
+#[test]
+fn a_certificate_that_has_expired_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    let ca = ca.to_str().unwrap();
+    let load = ["-d", "200ms", "-c", "2", "--cacert", ca];
+    let (code, result, stats) = check(&["--tls", "--expired", "--ca-out", ca], "https", &load);
+    assert_eq!((code, &result["requests"]["sent"]), (Some(1), &0.into()), "{result}");
+    assert!(said(&result, "expired") && result["errors"]["tls"].as_u64() > Some(0), "{result}");
+    assert_eq!(stats["requests"], 0);
+    // The same authority's good certificate will do.
+    let (code, result, _) =
+        check(&["--tls", "--ca-out", ca], "https", &["-n", "50", "-c", "2", "--cacert", ca]);
+    assert_eq!((code, &result["requests"]["completed"]), (Some(0), &50.into()), "{result}");
+    assert_eq!(result["tls"]["handshakes"], 2);
+}
+
+#[test]
+fn a_server_of_http1_only_is_named_to_a_client_of_http2() {
+    let load = ["-d", "200ms", "-c", "2", "--http2"];
+    let (code, result, _) = check(&["--http1-only"], "http", &load);
+    assert_eq!((code, &result["requests"]["completed"]), (Some(1), &0.into()), "{result}");
+    assert!(said(&result, "HTTP/1.1") && result["errors"]["http2"].as_u64() > Some(0), "{result}");
+    let load = ["-d", "200ms", "-c", "2", "--http2", "-k"];
+    let (code, result, _) = check(&["--tls", "--http1-only"], "https", &load);
+    assert_eq!((code, &result["requests"]["completed"]), (Some(1), &0.into()), "{result}");
+    assert!(
+        result["errors"]["http2"].as_u64() > Some(0) || result["errors"]["tls"].as_u64() > Some(0),
+        "{result}"
+    );
+    assert!(said(&result, "ALPN"), "{result}");
+}
+
+#[test]
+fn sessions_are_resumed_as_often_as_asked() {
+    let resumed = |share: &str| {
+        let load = ["-n", "200", "-c", "2", "-k", "--per-connection", "1", "--resumption", share];
+        let (code, result, _) = check(&["--tls"], "https", &load);
+        assert_eq!((code, &result["requests"]["completed"]), (Some(0), &200.into()), "{result}");
+        assert!(result["tls"]["handshake_ns"]["p50"].as_u64() > Some(0));
+        let handshakes = result["tls"]["handshakes"].as_u64().unwrap();
+        assert!((200..=204).contains(&handshakes), "{result}");
+        result["tls"]["resumed"].as_u64().unwrap()
+    };
+    assert_eq!(resumed("off"), 0);
+    assert!(resumed("on") >= 190);
+    assert!((50..150).contains(&resumed("50%")));
+}
+
+#[test]
+fn checks_and_mixes_are_counted_by_route() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start(folder.path(), free_port(), &["--body", "64B"]);
+    let (one, two) =
+        (format!("http://{}/one", origin.address), format!("http://{}/two/{{1..9}}", origin.address));
+    let checks = ["--check", "length=64", "--check", "body=no such text"];
+    let arguments = ["load", &one, &two, "-n", "400", "-c", "4", "--json"];
+    for protocol in [None, Some("--http2")] {
+        let output = finish(weir(
+            folder.path(),
+            &arguments.iter().copied().chain(checks).chain(protocol).collect::<Vec<_>>(),
+        ));
+        let result = json(&output);
+        assert_eq!(
+            (&result["requests"]["completed"], &result["requests"]["unexpected"]),
+            (&400.into(), &400.into())
+        );
+        assert_eq!(result["said"]["check: body does not contain `no such text`"], 400, "{result}");
+    }
+}
+
+#[test]
+fn steps_have_their_own_figures_and_add_up() {
+    let (code, result, stats) = check(&[], "http", &["-n", "100", "-c", "1,3,6"]);
+    assert_eq!((code, &result["requests"]["completed"]), (Some(0), &300.into()), "{result}");
+    assert_eq!(stats["requests"], 300);
+}
