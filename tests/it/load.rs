@@ -98,6 +98,69 @@ fn bursts_send_what_they_hold() {
 }
 
 #[test]
+fn http2_by_prior_knowledge_sends_to_the_request() {
+    let result = check(&["--max-streams", "4"], &["--streams", "16", "-c", "3", "-n", "1000"]);
+    assert_eq!(result["protocol"], "HTTP/2");
+    assert_eq!(result["requests"]["completed"], 1000);
+    assert_eq!(
+        (&result["http2"]["streams"], &result["http2"]["streams_allowed_min"]),
+        (&16.into(), &4.into())
+    );
+}
+
+#[test]
+fn tls_is_spoken_with_the_authority_that_is_named_and_with_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start(folder.path(), free_port(), &["--tls", "--ca-out", "ca.pem"]);
+    let url = format!("https://{}/", origin.address);
+    let load = |flags: &[&str]| {
+        let all = [&["load", &url, "--json", "-c", "4", "-n", "200"], flags].concat();
+        finish(weir(folder.path(), &all))
+    };
+    for (flags, alpn) in [(&["--tls", "1.2"][..], "http/1.1"), (&["--http2"], "h2")] {
+        let output = load(&[&["--cacert", "ca.pem"], flags].concat());
+        let result = json(&output);
+        assert_eq!(result["requests"]["completed"], 200, "{}", text(&output.stderr));
+        let negotiated = result["tls"]["negotiated"].as_object().unwrap();
+        assert!(negotiated.keys().all(|key| key.ends_with(alpn)), "{negotiated:?}");
+    }
+    assert_eq!(json(&load(&["-k"]))["requests"]["completed"], 200);
+    let refused = finish(weir(folder.path(), &["load", &url, "--json", "-d", "200ms", "--timeout", "200ms"]));
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(json(&refused)["tls"]["failed"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_mix_of_urls_and_a_file_of_requests_have_their_routes() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("urls"), "/a\nPOST /b/17\n/b/18\n").unwrap();
+    let origin = Origin::start(folder.path(), free_port(), &[]);
+    let base = format!("http://{}", origin.address);
+    let routes = |arguments: &[&str]| {
+        let all = [&["load", "--json", "-n", "3000", "--check", "length=64"], arguments].concat();
+        let output = finish(weir(folder.path(), &all));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let result = json(&output);
+        assert_eq!(result["requests"]["unexpected"], 0);
+        let routes = result["routes"].as_array().unwrap().clone();
+        let scheduled = |route: &Value| route["requests"]["scheduled"].as_u64().unwrap();
+        assert_eq!(routes.iter().map(scheduled).sum::<u64>(), 3000);
+        routes.iter().map(|route| route["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let [x, y] = ["/x", "/get/{1..9}"].map(|path| format!("{base}{path}"));
+    assert_eq!(routes(&[&x, &y]), ["GET /x", "GET /get/{1..9}"]);
+    assert_eq!(routes(&[&base, "-f", "urls"]), ["GET /a", "POST /b/:id", "GET /b/:id"]);
+}
+
+#[test]
+fn failed_checks_are_unexpected_and_told() {
+    let result = check(&[], &["-n", "100", "--check", "length=65", "--check", "status=2xx"]);
+    assert_eq!(result["requests"]["unexpected"], 100);
+    let said = result["said"].as_object().unwrap();
+    assert!(said.iter().any(|(said, count)| said.contains("65") && count == 100), "{said:?}");
+}
+
+#[test]
 fn errors_of_the_origin_are_unexpected_and_complete() {
     let result = check(&["--errors", "10%"], &["--requests", "1000"]);
     assert_eq!(result["requests"]["unexpected"], 100);

@@ -208,7 +208,12 @@ fn failure(args: &Args, error: &EngineError) -> Failure {
 
 fn told(args: &Args, fault: &LoadFault) -> Failure {
     let place = match fault.field.as_str() {
-        "mix.path" => args.urls[0].clone(),
+        "mix.path" => {
+            // The message quotes the path, or the part of it that is at fault.
+            let quoted = fault.message.split('`').nth(1).unwrap_or_default();
+            let url = args.urls.iter().find(|url| url.contains(quoted)).unwrap_or(&args.urls[0]);
+            url.clone()
+        }
         "mix.headers" => "-H".to_owned(),
         "mix.method" => "-X".to_owned(),
         "mix.checks" => "--check".to_owned(),

@@ -259,6 +259,8 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use weir_engine::{BurstSpec, StepSpec};
+
     use super::*;
 
     #[test]
@@ -267,5 +269,45 @@ mod tests {
         assert_eq!(ranking(&all), "quantiles: nearest rank over 1,500 scheduled requests");
         let some = Requests { completed: 1_400, timed_out: 60, dropped: 40, ..all };
         assert!(ranking(&some).ends_with("1,500 scheduled requests; the 100 unanswered rank last"));
+    }
+
+    #[test]
+    fn shapes_are_told_in_words() {
+        let burst = Some(BurstSpec { rate_per_s: 900.0, length_ns: 200_000_000, every_ns: 1_000_000_000 });
+        let open = |rate_to_per_s, burst| ModelSpec::Open {
+            rate_per_s: 100.0,
+            rate_to_per_s,
+            burst,
+            spacing: Spacing::Poisson,
+        };
+        let step = |connections, rate_per_s| StepSpec { connections, rate_per_s };
+        let said = |change: &dyn Fn(&mut LoadSpec)| {
+            let mut spec = LoadSpec { connections: 60, ..LoadSpec::default() };
+            change(&mut spec);
+            format!("{}, {}", model(&spec), connections(&spec))
+        };
+        assert_eq!(said(&|_| {}), "closed loop, 60 connections");
+        assert_eq!(said(&|spec| spec.connections_from = Some(1)), "closed loop, 1 to 60 connections");
+        assert_eq!(
+            said(&|spec| {
+                spec.model = ModelSpec::Closed { think: Some(ThinkSpec::Exp(5_000_000)) };
+                spec.steps = vec![step(Some(1), None), step(Some(60), None)];
+            }),
+            "closed loop with exponential pauses of 5 ms, 1 to 60 connections in 2 steps"
+        );
+        assert_eq!(
+            said(&|spec| {
+                spec.model = open(Some(500.0), burst);
+                spec.protocol = ProtocolSpec::Http2 { streams: 16 };
+            }),
+            "open loop, 100/s to 500/s Poisson, bursts of 900/s for 200 ms each 1 s, 60 connections of 16 streams"
+        );
+        assert_eq!(
+            said(&|spec| {
+                spec.model = open(None, None);
+                spec.steps = vec![step(None, Some(100.0)), step(None, Some(300.0))];
+            }),
+            "open loop, 100/s to 300/s in 2 steps Poisson, 60 connections"
+        );
     }
 }

@@ -132,3 +132,61 @@ fn drawn(header: Vec<&str>, rows: impl Iterator<Item = Vec<String>>) -> String {
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     table.trim_fmt()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use weir_results::{Histogram, Http2Result, Requests, RouteTimes, TlsResult};
+
+    use super::*;
+
+    fn result() -> LoadResult {
+        let json = serde_json::json!({
+            "schema_version": 1, "model": "closed", "duration_s": 2.0, "requests": Requests::default(),
+            "rate_per_s": 10.0, "latency_ns": TimesNs::default(), "service_time_ns": TimesNs::default(),
+            "lateness_ns": null, "bytes": { "sent": 1, "received": 1 }, "status": {},
+            "errors": weir_results::Errors::default(), "cpu_s": { "user": 0.0, "system": 0.0 },
+            "bound_by": "concurrency", "verdicts": weir_results::Verdicts::default(),
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn protocols_are_told_with_what_went_wrong() {
+        assert_eq!(protocol(&result()), []);
+        let http2 =
+            Http2Result { streams: 16, streams_allowed_min: Some(4), goaways: 2, ..Http2Result::default() };
+        let negotiated = BTreeMap::from([("TLS 1.3 X h2".to_owned(), 2)]);
+        let handshake_ns = TimesNs { p50: Some(1_500_000), p99: Some(2_000_000), ..TimesNs::default() };
+        let tls = TlsResult { handshakes: 2, resumed: 1, failed: 0, handshake_ns, negotiated };
+        let lines = protocol(&LoadResult { http2: Some(http2), tls: Some(tls), ..result() });
+        let lines: Vec<String> = lines.iter().map(|(name, text)| format!("{name}|{text}")).collect();
+        assert_eq!(
+            lines,
+            [
+                "HTTP/2|16 streams a connection, 4 allowed, 2 goaways",
+                "TLS|2 handshakes, 1 resumed, p50 1.50 ms, p99 2 ms",
+                "|2: TLS 1.3 X h2",
+            ]
+        );
+    }
+
+    #[test]
+    fn quantiles_of_a_route_are_over_all_its_answers_and_the_unanswered_rank_last() {
+        let times = |ns: u64| {
+            let mut histogram = new_histogram();
+            histogram.record_n(ns, 450).unwrap();
+            RouteTimes { latency_ns: TimesNs::default(), latency: Histogram::encode(&histogram) }
+        };
+        let route = RouteResult {
+            name: "GET /".into(),
+            requests: Requests { scheduled: 1_000, completed: 900, timed_out: 100, ..Requests::default() },
+            by_class: BTreeMap::from([("2xx".into(), times(1_000_000)), ("5xx".into(), times(100_000_000))]),
+        };
+        assert_eq!(route_quantiles(&route), ["100 ms", "100 ms", "> timeout", "> timeout"]);
+        let half =
+            RouteResult { requests: Requests { scheduled: 900, completed: 900, ..route.requests }, ..route };
+        assert_eq!(route_quantiles(&half)[0], "1.00 ms");
+    }
+}
