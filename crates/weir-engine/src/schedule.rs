@@ -34,12 +34,11 @@ impl Schedule {
     pub fn arrivals(&self, worker: u64, workers: u64) -> Arrivals {
         let bent = match self.profile.constant() {
             Some(_) => None,
-            None => Some(Box::new(Bent { profile: self.profile, piece: self.profile.first() })),
+            None => Some(Box::new(Bent { profile: self.profile, piece: self.profile.first(), due_ns: 0 })),
         };
         let gaps = Gaps { seed: self.seed, spacing: self.spacing };
         let rate_per_s = self.profile.constant().unwrap_or_default();
-        let mut arrivals =
-            Arrivals { gaps, rate_per_s, bent, index: 0, mass: gaps.before(0), due_ns: 0, step: 1 };
+        let mut arrivals = Arrivals { gaps, rate_per_s, bent, index: 0, mass: gaps.before(0), step: 1 };
         arrivals.skip(worker);
         arrivals.step = workers;
         arrivals
@@ -71,7 +70,6 @@ pub struct Arrivals {
     index: u64,
     /// The gaps up to here, in mean gaps.
     mass: f64,
-    due_ns: u64,
     step: u64,
 }
 
@@ -87,6 +85,7 @@ struct Gaps {
 struct Bent {
     profile: Profile,
     piece: Piece,
+    due_ns: u64,
 }
 
 impl Arrivals {
@@ -99,7 +98,11 @@ impl Arrivals {
     /// When it is due, nanoseconds from the start of the schedule; [`NEVER_NS`] where its rate has come to zero.
     #[inline]
     pub fn due_ns(&self) -> u64 {
-        self.due_ns
+        match &self.bent {
+            // Divided only here, so that arrivals whose time is a whole number have it to the digit.
+            None => ((self.mass * 1e9 / self.rate_per_s) as u64).min(NEVER_NS),
+            Some(bent) => bent.due_ns,
+        }
     }
 
     /// Goes on to the worker's next arrival.
@@ -108,6 +111,7 @@ impl Arrivals {
         self.skip(self.step);
     }
 
+    #[inline]
     fn skip(&mut self, indices: u64) {
         match self.gaps.spacing {
             Spacing::Even => {
@@ -121,11 +125,17 @@ impl Arrivals {
                 }
             }
         }
-        self.due_ns = match &mut self.bent {
-            // Divided only here, so that arrivals whose time is a whole number have it to the digit.
-            None => ((self.mass * 1e9 / self.rate_per_s) as u64).min(NEVER_NS),
-            Some(bent) => bent.profile.due_ns(&mut bent.piece, self.mass),
-        };
+        if let Some(bent) = &mut self.bent {
+            bent.go_to(self.mass);
+        }
+    }
+}
+
+impl Bent {
+    // Kept out of the way of rates that never change.
+    #[inline(never)]
+    fn go_to(&mut self, mass: f64) {
+        self.due_ns = self.profile.due_ns(&mut self.piece, mass);
     }
 }
 
