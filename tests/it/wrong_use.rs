@@ -136,7 +136,7 @@ fn command_lines() {
     check(&["load", "https://127.0.0.1/", "--cert", "x.pem"], "", &["--key"]);
     check(&["load", "https://127.0.0.1/", "--cacert", "absent.pem"], "", &["--cacert", "absent.pem"]);
     check(&["origin", "--listen", "nowhere"], "", &["nowhere"]);
-    check(&["origin", "--listen", "127.0.0.1:0", "--delay", "5ms"], "", &["5ms", "const:1ms"]);
+    check(&["origin", "--listen", "127.0.0.1:0", "--delay", "5ms"], "", &["5ms", "const:5ms"]);
     check(&["origin", "--listen", "127.0.0.1:0", "--errors", "200%"], "", &["200%"]);
     check(&["render", "quickstart", "--gateway", "ngnix", "--out", "x"], "", &["nginx"]);
     check(&["schema", "scenarios"], "", &["scenario"]);
