@@ -1,7 +1,7 @@
 //! How often a worker may wake up for arrivals.
 
 /// Mean distance of wake-ups, where arrivals are many.
-const GRAIN_NS: u64 = 200_000;
+const GRAIN_NS: u64 = 150_000;
 /// Wake-ups that may come at once, after a pause.
 const BURST: u64 = 10;
 

@@ -143,8 +143,8 @@ struct Worker {
 /// What bytes came to.
 enum Taken {
     More,
-    /// A whole response; the connection goes on.
-    Whole,
+    /// A whole response, taken at this time; the connection goes on.
+    Whole(u64),
     /// The connection is down.
     Down,
 }
@@ -179,7 +179,7 @@ impl Worker {
     fn serve_told(&mut self, told: usize, now_ns: u64) {
         for _ in 0..self.again.len() {
             let place = self.again.remove(0);
-            self.serve(place, true, now_ns);
+            self.serve(place, true);
         }
         for at in 0..told {
             let readiness = self.net.poll.readiness(at);
@@ -198,7 +198,7 @@ impl Worker {
                             self.write_on(place);
                         }
                         if readiness.is_readable {
-                            self.serve(place, readiness.is_ended, now_ns);
+                            self.serve(place, readiness.is_ended);
                         }
                     }
                 }
@@ -261,8 +261,8 @@ impl Worker {
     /// Reads what has come on a connection, then starts what is due. Where the peer has ended, it is read until that
     /// shows.
     #[inline]
-    fn serve(&mut self, place: usize, is_ended: bool, turn_ns: u64) {
-        let mut has_freed = false;
+    fn serve(&mut self, place: usize, is_ended: bool) {
+        let mut freed_ns = None;
         for read in 0..=READS_MAX {
             if read == READS_MAX {
                 self.again.push(place);
@@ -273,7 +273,7 @@ impl Worker {
                 Read::Bytes { bytes, stamp_ns, is_drained } => {
                     match self.take(place, bytes, stamp_ns) {
                         Taken::More => {}
-                        Taken::Whole => has_freed = true,
+                        Taken::Whole(now_ns) => freed_ns = Some(now_ns),
                         Taken::Down => return,
                     }
                     if is_drained && !is_ended {
@@ -289,8 +289,8 @@ impl Worker {
         }
         // Only now, when all was read: a close that came along with the response is seen before the next request
         // would go out on a dead connection.
-        if has_freed {
-            self.start_due(turn_ns.max(mono_ns()));
+        if let Some(now_ns) = freed_ns {
+            self.start_due(now_ns);
         }
         if !self.dirty.is_empty() {
             self.flush_dirty();

@@ -122,7 +122,7 @@ impl Worker {
                     self.flow.connection_error(now_ns, Cause::Parse);
                 }
                 if is_reusable {
-                    return Taken::Whole;
+                    return Taken::Whole(now_ns);
                 }
                 self.reopen(place, now_ns);
                 Taken::Down

@@ -359,7 +359,7 @@ impl Worker {
             return Taken::Down;
         }
         self.mark_dirty(place);
-        if has_freed { Taken::Whole } else { Taken::More }
+        if has_freed { Taken::Whole(mono_ns()) } else { Taken::More }
     }
 
     /// The peer has closed.
