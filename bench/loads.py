@@ -50,8 +50,8 @@ def wrk(site, shape, url, seconds):
     return Load(done, int(requests[1]), float(rate[1]))
 
 
-def weir(site, shape, url, seconds, watch_memory=False, even=False):
-    options = ["load", url, *weir_options(shape), "--duration", f"{seconds}s", *["--even"] * even]
+def weir(site, shape, url, seconds, watch_memory=False, even=False, more=()):
+    options = ["load", url, *weir_options(shape), "--duration", f"{seconds}s", *["--even"] * even, *more]
     done = site.run("weir", options, seconds, watch_memory)
     result = weir_result(done)
     requests = result["requests"]

@@ -1,6 +1,7 @@
 //! Why a load could not be driven, and whose fault that is.
 
 use std::io;
+use std::path::PathBuf;
 
 /// A load that could not be driven. What a peer does wrong during the load is no error but a count.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,14 @@ pub enum EngineError {
         /// Files that the process may open.
         limit: u64,
     },
+    /// The times of requests could not be written: the environment's fault.
+    #[error("{}: cannot write it: {source}", path.display())]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// A worker thread could not start: the environment's fault.
     #[error("worker {worker} could not start: {source}")]
     Worker {
@@ -55,6 +64,7 @@ impl EngineError {
             Self::Resolve { .. } => "check the host's name, or give its address",
             Self::OpenFiles { .. } => "ask for fewer connections, or raise the limit with `ulimit -n`",
             Self::Worker { .. } => "ask for fewer workers, or free memory, threads and open files",
+            Self::Trace { .. } => "name a file that can be written, on a disk with room",
             Self::Panicked { .. } => "report it with the panic's message",
         }
     }

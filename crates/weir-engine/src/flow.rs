@@ -16,7 +16,7 @@ use weir_results::Requests;
 
 use crate::books::{Books, Cause, Phase, count};
 use crate::pauses::Pauses;
-use crate::recorder::{Completed, Interval, OpenTimes, Recorder};
+use crate::recorder::{Completed, Interval, OpenTimes, Recorder, Send};
 use crate::routes::Routes;
 use crate::source::{Arrival, Source};
 use crate::timeline::Timeline;
@@ -65,6 +65,7 @@ pub(crate) struct FlowReport {
     pub(crate) intervals: Vec<Interval>,
     pub(crate) open: Option<OpenTimes>,
     pub(crate) routes: Option<Routes>,
+    pub(crate) sends: Vec<Send>,
     pub(crate) in_flight: Samples,
     pub(crate) unsent_with_free_connection: u64,
 }
@@ -156,6 +157,14 @@ impl Flow {
         Self { routes, ..self }
     }
 
+    /// Keeps the times of every send.
+    pub(crate) fn with_trace(mut self, is_wanted: bool) -> Self {
+        if is_wanted {
+            self.recorder.keep_sends();
+        }
+        self
+    }
+
     pub(crate) fn timeline(&self) -> &Timeline {
         &self.timeline
     }
@@ -228,6 +237,9 @@ impl Flow {
         self.count(request.arrival, |requests| requests.sent += 1);
         let lateness_ns = request.start_ns.saturating_sub(intended_ns);
         self.recorder.sent(phase, lateness_ns, request.free_ns.saturating_sub(intended_ns));
+        if phase == Phase::Sustained {
+            self.recorder.keep_send((intended_ns, request.start_ns));
+        }
         if phase == Phase::Sustained && could_ns < end_ns && request.start_ns >= end_ns {
             self.unsent_with_free_connection += 1;
         }
@@ -430,6 +442,7 @@ impl Flow {
                 self.count(arrival, |requests| requests.in_flight += 1);
             }
         }
+        let sends = self.recorder.take_sends();
         let (intervals, open) = self.recorder.finish(now_ns);
         FlowReport {
             timeline: self.timeline,
@@ -438,6 +451,7 @@ impl Flow {
             intervals,
             open,
             routes: self.routes,
+            sends,
             in_flight: self.in_flight,
             unsent_with_free_connection: self.unsent_with_free_connection,
         }

@@ -12,7 +12,7 @@ use weir_results::{
 
 use crate::books::{Books, add_requests};
 use crate::flow::Samples;
-use crate::recorder::{Interval, OpenTimes, add_histogram};
+use crate::recorder::{Interval, OpenTimes, Send, add_histogram};
 use crate::spec::{LoadSpec, ModelSpec, ProtocolSpec};
 use crate::worker::{Http2Books, Said, TlsBooks, WorkerReport};
 
@@ -84,6 +84,14 @@ impl RecordBuilder {
     /// Where the sustained phase ended, by the workers' reports.
     pub(crate) fn phase_end_ns(&self) -> Option<u64> {
         self.reports.values().map(|report| report.flow.timeline.end_ns).max()
+    }
+
+    /// What workers kept of their sends, in order of the intended times.
+    pub(crate) fn sends(&self) -> Vec<Send> {
+        let mut sends: Vec<Send> =
+            self.reports.values().flat_map(|report| report.flow.sends.iter().copied()).collect();
+        sends.sort_unstable();
+        sends
     }
 
     /// The whole record.

@@ -30,12 +30,20 @@ pub(crate) struct OpenTimes {
     pub(crate) connection_wait: Histogram<u64>,
 }
 
+/// When a request was to be sent, and when it was, nanoseconds on the monotonic clock.
+pub(crate) type Send = (u64, u64);
+
+/// Sends that are kept at most.
+const SENDS_MAX: usize = 1_000_000;
+
 /// Records one worker's load. It is told every time; it has no clock.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     current: Interval,
     finished: Vec<Interval>,
     open: Option<OpenTimes>,
+    /// Intended and actual times of what was sent in the phase, where they are wanted.
+    sends: Option<Vec<Send>>,
     /// Requests of the phase that waited for no connection: recorded in one go at the end.
     waited_for_none: u64,
 }
@@ -55,7 +63,28 @@ impl Recorder {
             current: Interval::new(timeline.span_at(timeline.start_ns)),
             finished: Vec::new(),
             open: is_open.then(OpenTimes::new),
+            sends: None,
             waited_for_none: 0,
+        }
+    }
+
+    /// Keeps the times of every send, as far as there is room.
+    pub(crate) fn keep_sends(&mut self) {
+        self.sends = Some(Vec::new());
+    }
+
+    /// What was kept of sends.
+    pub(crate) fn take_sends(&mut self) -> Vec<Send> {
+        self.sends.take().unwrap_or_default()
+    }
+
+    /// A request was sent in the phase.
+    #[inline]
+    pub(crate) fn keep_send(&mut self, send: Send) {
+        if let Some(sends) = &mut self.sends
+            && sends.len() < SENDS_MAX
+        {
+            sends.push(send);
         }
     }
 

@@ -1,5 +1,8 @@
 //! Driving a load: starts the workers, watches the time, merges what they hand in.
 
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -14,6 +17,7 @@ use crate::flow::Flow;
 use crate::link::Dialing;
 use crate::pauses::{Pauses, Ramp};
 use crate::record::{PhaseFrame, RecordBuilder};
+use crate::recorder::Send;
 use crate::request::RequestSource;
 use crate::resolve::resolve;
 use crate::routes::Routes;
@@ -128,7 +132,7 @@ fn drive(
     let timeline = coordinator.start(&mut crew);
     let outcome = coordinator.collect(timeline);
     crew.join()?;
-    Ok(outcome)
+    outcome
 }
 
 struct Crew {
@@ -188,7 +192,8 @@ impl Coordinator<'_> {
             let slots = connections_of(spec, worker) * streams_of(spec) as usize;
             let flow = Flow::new(source, timeline, spec.timeout_ns, slots)
                 .with_pauses(pauses_of(spec, worker, slots))
-                .with_routes(Routes::new(self.requests));
+                .with_routes(Routes::new(self.requests))
+                .with_trace(spec.trace.is_some());
             // A worker that is gone is found when it is joined.
             let _ = start.send(flow);
         }
@@ -196,7 +201,7 @@ impl Coordinator<'_> {
     }
 
     /// Takes what the workers hand in until all have ended.
-    fn collect(&self, mut timeline: Timeline) -> LoadRecord {
+    fn collect(&self, mut timeline: Timeline) -> Result<LoadRecord, EngineError> {
         let mut builder = RecordBuilder::new(timeline.start_ns, self.spec.workers);
         let mut cpu = PhaseCpu::default();
         let mut is_stopping = false;
@@ -230,8 +235,23 @@ impl Coordinator<'_> {
             cpu_start: cpu.start.unwrap_or(now),
             cpu_end: cpu.end.unwrap_or(now),
         };
-        builder.build(self.spec, frame)
+        if let Some(path) = &self.spec.trace {
+            write_sends(path, &builder.sends(), frame.start_ns)?;
+        }
+        Ok(builder.build(self.spec, frame))
     }
+}
+
+/// A line for each send, nanoseconds from the start of the phase; a file that is there goes on.
+fn write_sends(path: &Path, sends: &[Send], start_ns: u64) -> Result<(), EngineError> {
+    let write = || {
+        let mut file = BufWriter::new(File::options().create(true).append(true).open(path)?);
+        for (intended_ns, sent_ns) in sends {
+            writeln!(file, "{} {}", intended_ns.saturating_sub(start_ns), sent_ns.saturating_sub(start_ns))?;
+        }
+        file.flush()
+    };
+    write().map_err(|source| EngineError::Trace { path: path.to_owned(), source })
 }
 
 impl PhaseCpu {

@@ -69,6 +69,10 @@ pub struct LoadSpec {
     pub timeout_ns: u64,
     /// Seed of arrivals, of the choice of requests, and of what templates draw.
     pub seed: u64,
+    /// File for the intended and the actual time of every request that is sent in the sustained phase, up to a million a
+    /// worker.
+    #[serde(default)]
+    pub trace: Option<PathBuf>,
     /// Whether workers wait by spinning, which needs a core for each: less lateness for more CPU time.
     #[serde(default)]
     pub spin: bool,
@@ -331,6 +335,7 @@ impl Default for LoadSpec {
             steps: Vec::new(),
             timeout_ns: 10_000_000_000,
             seed: 1,
+            trace: None,
             spin: false,
         }
     }

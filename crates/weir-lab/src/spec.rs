@@ -128,6 +128,7 @@ impl Load {
             steps: shape.steps,
             timeout_ns: whole_ns(setting.timeout),
             seed: setting.seed,
+            trace: None,
             spin: self.spin,
         };
         match spec.validate() {

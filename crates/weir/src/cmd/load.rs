@@ -105,7 +105,8 @@ fn spec(args: &Args) -> Result<LoadSpec, Failure> {
         timeout: args.shape.timeout.0,
         seed: args.running.seed,
     };
-    load.spec(setting).map_err(|fault| told(args, &fault))
+    let spec = load.spec(setting).map_err(|fault| told(args, &fault))?;
+    Ok(LoadSpec { trace: args.running.trace.clone(), ..spec })
 }
 
 /// The flags as a load of the scenario language, so that both mean the same.

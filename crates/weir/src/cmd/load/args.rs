@@ -163,6 +163,9 @@ pub(crate) struct RunningArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub(super) json: bool,
+    /// Write the intended and the actual time of every send to a file
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(super) trace: Option<PathBuf>,
     /// Print this
     #[arg(short = 'h', long, action = ArgAction::HelpShort)]
     help: Option<bool>,
@@ -216,6 +219,7 @@ mod tests {
         ("spin", Some("loads.spin")),
         ("seed", Some("seed")),
         ("strict", None),
+        ("trace", None),
         ("json", None),
         ("help", None),
     ];
