@@ -42,7 +42,8 @@ class Row:
 
     def check(self, rig):
         """The books at once; the quantiles when the host was quiet."""
-        origin = rig.origin(*self.delay.options, *self.protocol.origin_options, tls=self.protocol.tls)
+        # The origin is the measure here, so it gets its processor for itself.
+        origin = rig.origin("--spin", *self.delay.options, *self.protocol.origin_options, tls=self.protocol.tls)
         shape = self.protocol.shape(self.rate_per_s, self.delay.in_flight(self.rate_per_s))
         seconds = SECONDS_QUICK if rig.quick else SECONDS
         result = weir(rig.site, shape, shape.url(origin.port), seconds).result

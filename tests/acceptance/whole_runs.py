@@ -73,7 +73,7 @@ def measurements(result, gateway="weir"):
 
 def constant_delay(rig):
     """An origin of 5 ms at 2,000/s: latency is true to 150 us, and every request is counted on both sides."""
-    origin = rig.origin("--delay", "const:5ms")
+    origin = rig.origin("--spin", "--delay", "const:5ms")
     result = load(rig, origin.port, "--rate", "2000/s", "--duration", "5s")
     stats = given(origin.port)
     requests, latency = result["requests"], result["latency_ns"]

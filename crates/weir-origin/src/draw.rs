@@ -6,7 +6,7 @@ use weir_document::{DELAY_MAX, Delay};
 
 /// Keeps these times apart from what a load generator draws from the same seed: were they the same numbers, a long
 /// service would always come after a long gap, and queues would be shorter than theory's.
-const STREAM: u64 = 0x7365_7276_6963_6521;
+const STREAM: u64 = 0x7374_7265_6121_0001;
 
 /// The longest time that is drawn.
 const DRAWN_MAX_NS: f64 = DELAY_MAX.as_nanos() as f64;

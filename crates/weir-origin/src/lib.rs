@@ -96,7 +96,8 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
             name: format!("origin-{index}"),
             cpu: (!spec.cpus.is_empty()).then(|| spec.cpus[index % spec.cpus.len()]),
             // A delay is a measure; without one it is a server like any other.
-            is_urgent: spec.is_timed(),
+            // One that never sleeps would keep everybody else from its processor.
+            is_urgent: spec.is_timed() && !spec.spin,
         };
         let (shared, stopped) = (Arc::clone(&shared), stopped.clone());
         let handle = weir_io::spawn_worker(options, move || worker::run(shared, index, listener, stopped))

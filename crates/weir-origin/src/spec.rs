@@ -32,6 +32,9 @@ pub struct OriginSpec {
     pub stall: Option<Stall>,
     /// Seed of delays and service times.
     pub seed: u64,
+    /// Whether delays are waited out by spinning, which needs a core for each worker. A processor that sleeps may be
+    /// woken late, by milliseconds now and then under a hypervisor.
+    pub spin: bool,
     /// Answers that are not as they should be.
     pub faults: FaultSpec,
     /// Whether it accepts and reads, and never answers.
@@ -114,6 +117,7 @@ impl OriginSpec {
             service: None,
             stall: None,
             seed: 1,
+            spin: false,
             faults: FaultSpec::default(),
             is_silent: false,
             close_after: None,

@@ -91,7 +91,13 @@ async fn serve(worker: &Rc<Worker>, listener: StdListener) -> io::Result<()> {
     let spec = &worker.shared.spec;
     if spec.is_timed() || spec.faults.slow.is_some() {
         let (worker, timer) = (Rc::clone(worker), PreciseTimer::new()?);
-        spawn_local(async move { worker.sleepers.drive(timer).await });
+        let spins = spec.spin;
+        spawn_local(async move {
+            match spins {
+                true => worker.sleepers.spin().await,
+                false => worker.sleepers.drive(timer).await,
+            }
+        });
     }
     spawn_local(every_second(Rc::clone(worker)));
     loop {

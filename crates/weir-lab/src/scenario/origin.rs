@@ -29,6 +29,9 @@ pub struct Origin {
     /// Seed of delays and service times; by default 1, so that all cells have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// Whether delays are waited out by spinning, which needs a core for each worker: truer times.
+    #[serde(default)]
+    pub spin: bool,
     /// Share of answers with status 500.
     #[serde(default)]
     pub errors: Share,
@@ -116,6 +119,7 @@ impl Default for Origin {
             servers: None,
             stall: None,
             seed: None,
+            spin: false,
             errors: Share(0.0),
             faults: OriginFaults::default(),
             http1_only: false,
@@ -160,7 +164,12 @@ impl Origin {
             ("max-streams", number(http2.max_streams)),
             ("refuse", share(http2.refuse)),
         ];
-        let mut flags = vec![("echo", self.echo), ("silent", faults.silent), ("http1-only", self.http1_only)];
+        let mut flags = vec![
+            ("echo", self.echo),
+            ("spin", self.spin),
+            ("silent", faults.silent),
+            ("http1-only", self.http1_only),
+        ];
         if let Some(tls) = &self.tls {
             options.extend(tls.domains.iter().map(|domain| ("domain", Some(domain.clone()))));
             options.extend([

@@ -56,6 +56,9 @@ struct Times {
     /// Seed of delays and service times: the same seed gives the same times
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
+    /// Wait by spinning: truer times, a whole core for each worker
+    #[arg(long)]
+    spin: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -136,6 +139,7 @@ impl Args {
             service: times.service.filter(|time| !time.is_none()).map(|time| ServiceSpec { time, servers }),
             stall: times.stall,
             seed: times.seed,
+            spin: times.spin,
             faults: FaultSpec {
                 errors: faults.errors,
                 resets: faults.resets,
