@@ -191,3 +191,27 @@ fn steps_have_their_own_figures_and_add_up() {
     assert_eq!((code, &result["requests"]["completed"]), (Some(0), &300.into()), "{result}");
     assert_eq!(stats["requests"], 300);
 }
+
+#[test]
+fn large_bodies_go_out_whole_over_every_protocol() {
+    let folder = tempfile::tempdir().unwrap();
+    let body = folder.path().join("body");
+    std::fs::write(&body, vec![b'b'; 6_000_000]).unwrap();
+    let body = format!("@{}", body.display());
+    for (origin, scheme, more) in [
+        (&["--echo"][..], "http", &[][..]),
+        (&["--echo", "--tls"], "https", &["-k"]),
+        (&["--echo"], "http", &["--streams", "2"]),
+        (&["--echo", "--tls"], "https", &["-k", "--streams", "2"]),
+    ] {
+        let load = ["-n", "12", "-c", "2", "--body", &body, "--check", "length=6000000"];
+        let load: Vec<&str> = load.iter().chain(more).copied().collect();
+        let (code, result, stats) = check(origin, scheme, &load);
+        assert_eq!((code, &result["requests"]["completed"]), (Some(0), &12.into()), "{result}");
+        assert_eq!(
+            (&result["requests"]["unexpected"], &stats["requests"]),
+            (&0.into(), &12.into()),
+            "{result}"
+        );
+    }
+}

@@ -49,16 +49,16 @@ pub(crate) struct Books {
 
 /// Counts by status code.
 #[derive(Clone, Debug)]
-struct StatusCounts(Box<[u64; 600]>);
+struct StatusCounts(Box<[u64; 1000]>);
 
 impl Default for StatusCounts {
     fn default() -> Self {
-        Self(Box::new([0; 600]))
+        Self(Box::new([0; 1000]))
     }
 }
 
 impl Books {
-    /// The status of a whole response; codes are below 600.
+    /// The status of a whole response; codes have three digits.
     #[inline]
     pub(crate) fn complete(&mut self, status: u16) {
         self.status.0[usize::from(status)] += 1;

@@ -107,7 +107,7 @@ struct Slot {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Down,
-    Pausing,
+    Pausing { until_ns: u64 },
     Free { since_ns: u64 },
     Busy(InFlight),
 }
@@ -120,6 +120,13 @@ struct InFlight {
     start_ns: u64,
     /// Whether a byte of it was written.
     is_sent: bool,
+}
+
+impl InFlight {
+    /// Whether a byte of it was written, now or before a peer said that it did not process it.
+    fn was_ever_sent(&self) -> bool {
+        self.is_sent || self.arrival.was_sent
+    }
 }
 
 impl Flow {
@@ -245,6 +252,14 @@ impl Flow {
         }
     }
 
+    /// The same, for a request that was handed over before and is being written at `now_ns`.
+    pub(crate) fn sent_at(&mut self, slot: usize, now_ns: u64) {
+        if let State::Busy(request) = &mut self.slots[slot].state {
+            request.start_ns = request.start_ns.max(now_ns);
+        }
+        self.sent(slot);
+    }
+
     /// Nothing of the request on `slot` could be written: its connection is down, the request goes to the next.
     pub(crate) fn not_sent(&mut self, slot: usize) {
         let State::Busy(request) = self.slots[slot].state else { return };
@@ -259,7 +274,8 @@ impl Flow {
         let State::Busy(request) = self.slots[slot].state else { return };
         self.slots[slot].state = State::Down;
         self.busy -= 1;
-        self.source.give_back(Arrival { was_sent: true, ..request.arrival });
+        let was_sent = request.was_ever_sent();
+        self.source.give_back(Arrival { was_sent, ..request.arrival });
     }
 
     #[inline]
@@ -317,7 +333,7 @@ impl Flow {
         let Some(request) = self.resolve(slot, now_ns) else { return };
         self.count(request.arrival, |requests| requests.failed += 1);
         let books = self.books(self.timeline.phase(request.arrival.intended_ns));
-        books.uncertain += u64::from(request.is_sent);
+        books.uncertain += u64::from(request.was_ever_sent());
         count(&mut books.errors, cause);
         self.recorder.lost(1);
     }
@@ -389,7 +405,9 @@ impl Flow {
 
     /// Whether anything is still to be sent.
     pub(crate) fn needs_connections(&self, now_ns: u64) -> bool {
-        now_ns < self.timeline.end_ns || self.source.next_due_ns(now_ns, &self.timeline).is_some()
+        let is_used_up = self.timeline.end_ns == u64::MAX && self.source.is_used_up();
+        now_ns < self.timeline.end_ns && !is_used_up
+            || self.source.next_due_ns(now_ns, &self.timeline).is_some()
     }
 
     /// Whether all is over: everything resolved after the end of the phase, or the drain's time is up.
@@ -429,17 +447,17 @@ impl Flow {
             if let State::Busy(request) = self.slots[slot].state {
                 self.count(request.arrival, |requests| requests.in_flight += 1);
                 let books = self.books(self.timeline.phase(request.arrival.intended_ns));
-                books.uncertain += u64::from(request.is_sent);
+                books.uncertain += u64::from(request.was_ever_sent());
             }
         }
         if self.source.is_open() {
             // A closed loop starts nothing after the end; an open one has scheduled all that came due.
             while let Some(arrival) = self.take_arrival(now_ns) {
-                self.count(arrival, |requests| requests.in_flight += 1);
+                self.leave_in_flight(arrival);
             }
         } else {
             while let Some(arrival) = self.source.take_expired(u64::MAX, &self.timeline) {
-                self.count(arrival, |requests| requests.in_flight += 1);
+                self.leave_in_flight(arrival);
             }
         }
         let sends = self.recorder.take_sends();
@@ -503,6 +521,12 @@ impl Flow {
         Some(arrival)
     }
 
+    /// The load ends while the arrival waits for a place.
+    fn leave_in_flight(&mut self, arrival: Arrival) {
+        self.count(arrival, |requests| requests.in_flight += 1);
+        self.books(self.timeline.phase(arrival.intended_ns)).uncertain += u64::from(arrival.was_sent);
+    }
+
     fn drop_arrival(&mut self, arrival: Arrival) {
         if arrival.was_sent {
             // It was sent once, and nobody took it in.
@@ -557,7 +581,7 @@ impl Flow {
             }
             self.resolve(slot, now_ns);
             self.learn(now_ns.saturating_sub(request.start_ns));
-            if request.is_sent {
+            if request.was_ever_sent() {
                 self.count(request.arrival, |requests| requests.timed_out += 1);
                 self.books(self.timeline.phase(intended_ns)).uncertain += 1;
             } else {
@@ -584,7 +608,7 @@ impl Flow {
     fn release(&mut self, slot: usize, now_ns: u64) {
         let until_ns = self.pauses.until_ns(slot, now_ns, &self.timeline);
         if until_ns > now_ns {
-            self.slots[slot].state = State::Pausing;
+            self.slots[slot].state = State::Pausing { until_ns };
             self.pausing.push(Reverse((until_ns, slot as u32)));
             return;
         }
@@ -598,8 +622,9 @@ impl Flow {
                 return;
             }
             self.pausing.pop();
-            // One that was lost in its pause is down by now.
-            if matches!(self.slots[slot as usize].state, State::Pausing) {
+            // One that was lost in its pause is down by now, or in another pause.
+            if matches!(self.slots[slot as usize].state, State::Pausing { until_ns: until } if until == until_ns)
+            {
                 self.free_up(slot as usize, until_ns);
             }
         }

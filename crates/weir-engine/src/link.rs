@@ -38,7 +38,7 @@ pub(crate) struct Link {
     /// Failed attempts in a row.
     attempts: u32,
     up_since_ns: u64,
-    /// Whether a byte of a request was written to it.
+    /// Whether a request was written to it, or a part of one.
     was_used: bool,
     /// Why nothing more can be written, where reading has yet to tell how it ended.
     write_broke: Option<Cause>,
@@ -151,7 +151,8 @@ impl Link {
         }
     }
 
-    /// Starts an attempt; it goes on in [`Link::go_on`] when the poll tells of it. Each attempt takes the next address.
+    /// Starts an attempt; it goes on in [`Link::go_on`] when the poll tells of it. Places take the addresses in
+    /// turn, and repeated attempts the next.
     pub(crate) fn connect(
         &mut self,
         dialing: &Dialing,
@@ -159,7 +160,9 @@ impl Link {
         place: usize,
         now_ns: u64,
     ) -> Result<(), Cause> {
-        let address = dialing.addresses[self.attempts as usize % dialing.addresses.len()];
+        let address = dialing.addresses[(place + self.attempts as usize) % dialing.addresses.len()];
+        self.was_used = false;
+        self.up_since_ns = now_ns;
         self.generation = self.generation.wrapping_add(1);
         let attempt = weir_io::connect(address).and_then(|socket| {
             poll.add_socket(&socket, self.token(place))?;
@@ -232,7 +235,6 @@ impl Link {
     fn came_up(&mut self, now_ns: u64) {
         self.state = State::Up;
         self.up_since_ns = now_ns;
-        self.was_used = false;
         self.write_broke = None;
     }
 
@@ -295,7 +297,11 @@ impl Link {
             Ok((0, _)) => Read::Closed,
             Ok((received, stamp_ns)) => {
                 let is_drained = received < buffers.sealed.len();
-                match tls.decrypt(&buffers.sealed[..received], &mut buffers.plain) {
+                let decrypted = tls.decrypt(&buffers.sealed[..received], &mut buffers.plain);
+                // What TLS has to answer for itself; how the connection fares shows when it is read or written next.
+                let _ = tls.flush(socket);
+                match decrypted {
+                    Ok(0) if tls.is_ended() => Read::Closed,
                     Ok(bytes) => Read::Bytes { bytes, stamp_ns, is_drained },
                     Err(said) => Read::Broken(Cause::Tls, Some(said)),
                 }
@@ -313,13 +319,28 @@ impl Link {
             None => send(socket, bytes),
             Some(tls) => tls.write(socket, bytes),
         };
-        match taken {
-            Ok(taken) => {
-                self.was_used |= taken > 0;
-                Ok(taken)
-            }
-            Err(error) => Err(broken_cause(&error)),
-        }
+        taken.map_err(|error| broken_cause(&error))
+    }
+
+    /// Writes what TLS has encrypted and the socket did not take before.
+    pub(crate) fn flush(&mut self) -> Result<(), Cause> {
+        let (Some(socket), Some(tls)) = (&mut self.socket, &mut self.tls) else { return Ok(()) };
+        tls.flush(socket).map(|_| ()).map_err(|error| broken_cause(&error))
+    }
+
+    /// A request, or a part of one, was written to it.
+    #[inline]
+    pub(crate) fn mark_used(&mut self) {
+        self.was_used = true;
+    }
+
+    /// Whether the kernel notes when bytes come.
+    pub(crate) fn is_stamped(&self) -> bool {
+        self.is_stamped
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        matches!(self.state, State::Handshaking { .. })
     }
 }
 

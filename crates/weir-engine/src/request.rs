@@ -31,6 +31,9 @@ pub(crate) use self::http2::Http2Request;
 pub(crate) use self::lines::{LINES_BYTES_MAX, LINES_MAX};
 pub(crate) use self::route::ROUTE_NAME_BYTES_MAX;
 
+/// Requests that are looked at before the load, whether HTTP/2 can carry them.
+const HTTP2_CHECKED_MAX: usize = 10_000;
+
 /// What is added to the last request of a connection.
 const CLOSE: &[u8] = b"Connection: close\r\n";
 
@@ -99,6 +102,19 @@ impl RequestSource {
             read.or_else(|error| invalid("file", format!("{error}; {}", error.remedy)))?;
         }
         Ok(Self { shared: Arc::new(builder.finish(spec.tls.is_some())) })
+    }
+
+    /// Whether HTTP/2 can carry the requests; of very many, the first are looked at.
+    ///
+    /// # Errors
+    /// With the first that it cannot.
+    pub(crate) fn check_http2(&self) -> Result<(), EngineError> {
+        let mut rendered = Http2Request::new();
+        for request in 0..self.shared.entries.len().min(HTTP2_CHECKED_MAX) as u32 {
+            self.http2(request, &Place { index: 0, domain: None, close: false }, &mut rendered);
+            rendered.to_http().map_err(|message| EngineError::Invalid { field: "path", message })?;
+        }
+        Ok(())
     }
 
     /// The request of the mix that arrival `index` sends.

@@ -35,6 +35,9 @@ const FILES_BESIDE: u64 = 32;
 const FILES_PER_WORKER: u64 = 20;
 /// From the announcement of the start to the start, so that every worker waits when it comes.
 const LEAD_NS: u64 = 2_000_000;
+const LEAD_PER_WORKER_NS: u64 = 1_000_000;
+/// Each is looked at once before the start.
+const LEAD_PER_PLACE_NS: u64 = 3_000;
 /// From the announcement of an early end to that end, so that every worker hears of it in time.
 const EARLY_END_LEAD_NS: u64 = 30_000_000;
 /// How often the coordinator looks whether it shall stop.
@@ -72,6 +75,9 @@ pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Resul
         },
         requests: RequestSource::new(spec)?,
     };
+    if spec.protocol != ProtocolSpec::Http1 {
+        means.requests.check_http2()?;
+    }
     match spec.steps.as_slice() {
         [] => drive(spec, &means, progress, stop),
         specs => steps::drive_all(spec, specs, progress, stop, |spec, progress| {
@@ -160,7 +166,6 @@ impl Coordinator<'_> {
     /// Starts all workers on one clock.
     fn start(&self, crew: &mut Crew) -> Timeline {
         let spec = self.spec;
-        let start_ns = mono_ns() + LEAD_NS;
         let mut duration_ns = spec.duration_ns;
         let mut end_index = u64::MAX;
         let schedule = match spec.model {
@@ -177,6 +182,10 @@ impl Coordinator<'_> {
                 Some(schedule)
             }
         };
+        // Only now: walking a long schedule takes its time, and so do the workers' books.
+        let places = connections_of(spec, 0) as u64 * u64::from(streams_of(spec)) * u64::from(spec.workers);
+        let start_ns =
+            mono_ns() + LEAD_NS + u64::from(spec.workers) * LEAD_PER_WORKER_NS + places * LEAD_PER_PLACE_NS;
         let timeline = Timeline::new(start_ns, spec.warmup_ns, duration_ns, spec.timeout_ns);
         let workers = u64::from(spec.workers);
         for (worker, start) in (0..).zip(crew.starts.drain(..)) {

@@ -42,6 +42,8 @@ pub(crate) struct TlsClient {
 #[derive(Debug)]
 pub(crate) struct Session {
     connection: ClientConnection,
+    /// Whether the peer has said that nothing more comes.
+    is_ended: bool,
 }
 
 impl TlsClient {
@@ -85,7 +87,7 @@ impl TlsClient {
         let mut connection = ClientConnection::new(Arc::clone(config), name)
             .expect("a configuration that was checked makes sessions");
         connection.set_buffer_limit(None);
-        Session { connection }
+        Session { connection, is_ended: false }
     }
 }
 
@@ -129,7 +131,10 @@ impl Session {
             // Plaintext that came along with the end of the handshake is there before anything is taken.
             loop {
                 match self.connection.reader().read(&mut plain[bytes..]) {
-                    Ok(0) => break,
+                    Ok(0) => {
+                        self.is_ended = bytes < plain.len();
+                        break;
+                    }
                     Ok(read) => bytes += read,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) => return Err(format!("TLS: {error}")),
@@ -146,11 +151,16 @@ impl Session {
     #[inline]
     pub(crate) fn write(&mut self, socket: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
         let mut taken = 0;
-        while self.flush(socket)? && taken < bytes.len() {
+        loop {
+            match self.flush(socket) {
+                Ok(true) if taken < bytes.len() => {}
+                // What was taken is told first; how the connection broke shows with the next.
+                Err(error) if taken == 0 => return Err(error),
+                _ => return Ok(taken),
+            }
             let chunk = &bytes[taken..bytes.len().min(taken + CHUNK_BYTES)];
             taken += self.connection.writer().write(chunk)?;
         }
-        Ok(taken)
     }
 
     /// Writes what was encrypted; whether all of it is out.
@@ -172,6 +182,11 @@ impl Session {
         self.connection.send_close_notify();
         // The connection is closed in any case.
         let _ = self.flush(socket);
+    }
+
+    /// Whether the peer has said that nothing more comes.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.is_ended
     }
 
     /// Whether the handshake resumed a session.

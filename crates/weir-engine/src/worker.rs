@@ -82,13 +82,13 @@ pub(crate) fn work(plan: WorkerPlan) -> std::io::Result<()> {
         return Ok(());
     }
     let Ok(flow) = plan.start.recv() else { return Ok(()) };
-    wait::until(flow.timeline().start_ns);
     let mut worker = Worker {
         again: Vec::new(),
         expired: Vec::new(),
         partial: 0,
         pace: Pace::default(),
         covered_ns: flow.timeline().start_ns,
+        stamps_missed: 0,
         realtime_offset_ns: realtime_offset_ns(),
         usage: PhaseUsage::default(),
         early_end_ns: plan.early_end_ns,
@@ -105,6 +105,10 @@ pub(crate) fn work(plan: WorkerPlan) -> std::io::Result<()> {
         flow,
     };
     worker.adopt_connections();
+    wait::until(worker.flow.timeline().start_ns);
+    // What came in the meantime is no answer either.
+    let told = worker.net.poll.now();
+    worker.serve_told(told, mono_ns());
     worker.run(plan.worker, &plan.events);
     let report = worker.finish();
     // As above.
@@ -132,6 +136,8 @@ struct Worker {
     pace: Pace,
     /// Up to where alarms were set for arrivals.
     covered_ns: u64,
+    /// Answers whose arrival the kernel did not note, though it was asked to.
+    stamps_missed: u32,
     /// From the monotonic to the real-time clock.
     realtime_offset_ns: u64,
     usage: PhaseUsage,
@@ -177,8 +183,7 @@ impl Worker {
 
     /// Serves the connections that the kernel told of, and those that had more than their turn took.
     fn serve_told(&mut self, told: usize, now_ns: u64) {
-        for _ in 0..self.again.len() {
-            let place = self.again.remove(0);
+        for place in std::mem::take(&mut self.again) {
             self.serve(place, true);
         }
         for at in 0..told {
@@ -231,6 +236,10 @@ impl Worker {
     }
 
     fn write_on(&mut self, place: usize) {
+        if self.net.connections[place].link.flush().is_err() {
+            // How it ended shows when it is read.
+            return self.again.push(place);
+        }
         match self.protocol {
             ProtocolSpec::Http1 => self.write_on_http1(place),
             ProtocolSpec::Http2 { .. } => self.write_on_http2(place),
@@ -262,6 +271,11 @@ impl Worker {
     /// shows.
     #[inline]
     fn serve(&mut self, place: usize, is_ended: bool) {
+        let connection = &self.net.connections[place];
+        if !connection.link.is_up() || connection.is_opening() {
+            // It was told of, or put off, before it was opened anew.
+            return;
+        }
         let mut freed_ns = None;
         for read in 0..=READS_MAX {
             if read == READS_MAX {
@@ -299,14 +313,20 @@ impl Worker {
 
     /// When bytes came: by the kernel's note where there is one that can be, else now.
     #[inline]
-    fn came_ns(&self, stamp_ns: Option<u64>, now_ns: u64) -> u64 {
+    fn came_ns(&mut self, stamp_ns: Option<u64>, now_ns: u64) -> u64 {
         match stamp_ns {
             // A clock that was set meanwhile gives times in the future, or long gone by; ticks mend the offset.
             Some(real_ns) => {
                 let came_ns = real_ns.saturating_sub(self.realtime_offset_ns);
                 if came_ns <= now_ns && now_ns - came_ns < STAMP_AGE_NS_MAX { came_ns } else { now_ns }
             }
-            None => now_ns,
+            None => {
+                // The kernel begins to note times a little after it is asked to; where it never does, answers must not
+                // be left lying.
+                self.stamps_missed += u32::from(self.net.is_stamped);
+                self.net.is_stamped &= self.stamps_missed < STAMPS_MISSED_MAX;
+                now_ns
+            }
         }
     }
 
@@ -344,6 +364,9 @@ impl Worker {
 
 /// Bytes are not read later than this after they came, unless the thread was kept from its CPU for that long.
 const STAMP_AGE_NS_MAX: u64 = 1_000_000_000;
+
+/// Answers without a time, after which none is expected any more.
+const STAMPS_MISSED_MAX: u32 = 1_000;
 
 #[cfg(test)]
 mod tests;

@@ -47,32 +47,43 @@ impl Http2Request {
         self.key
     }
 
-    /// The same as the `http` crate has it, with the body. What is rendered was checked, so nothing of it is refused.
-    pub(crate) fn to_http(&self) -> (http::Request<()>, Bytes) {
+    /// The same as the `http` crate has it, with the body.
+    ///
+    /// # Errors
+    /// With what HTTP/2 cannot carry: URIs are held to a stricter grammar here than on HTTP/1.1's request line.
+    pub(crate) fn to_http(&self) -> Result<(http::Request<()>, Bytes), String> {
         let mut request = http::Request::new(());
         let mut uri = http::uri::Parts::default();
+        let wrong = |what: &str, value: &[u8]| {
+            format!("HTTP/2: `{}` is no {what}", String::from_utf8_lossy(value).escape_debug())
+        };
         for (name, value) in self.fields() {
             match name {
-                b":method" => *request.method_mut() = Method::from_bytes(value).unwrap_or_default(),
+                b":method" => {
+                    *request.method_mut() = Method::from_bytes(value).map_err(|_| wrong("method", value))?;
+                }
                 b":scheme" => uri.scheme = Scheme::try_from(value).ok(),
-                b":authority" => uri.authority = Authority::try_from(value).ok(),
-                b":path" => uri.path_and_query = PathAndQuery::try_from(value).ok(),
+                b":authority" => {
+                    uri.authority = Some(Authority::try_from(value).map_err(|_| wrong("host", value))?);
+                }
+                b":path" => {
+                    let path = PathAndQuery::try_from(value).map_err(|_| wrong("path of a URI", value))?;
+                    uri.path_and_query = Some(path);
+                }
                 name => {
-                    if let (Ok(name), Ok(value)) =
-                        (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
-                    {
-                        request.headers_mut().append(name, value);
-                    }
+                    let known = HeaderName::from_bytes(name).map_err(|_| wrong("field name", name))?;
+                    let value = HeaderValue::from_bytes(value).map_err(|_| wrong("field value", value))?;
+                    request.headers_mut().append(known, value);
                 }
             }
         }
         *request.version_mut() = http::Version::HTTP_2;
-        // A URI wants all three; without a Host there is no authority, and then the path alone.
         if uri.authority.is_none() {
-            uri.scheme = None;
+            return Err("HTTP/2: a request without Host has no authority".into());
         }
-        *request.uri_mut() = http::Uri::from_parts(uri).unwrap_or_default();
-        (request, Bytes::copy_from_slice(self.body()))
+        *request.uri_mut() =
+            http::Uri::from_parts(uri).map_err(|error| format!("HTTP/2: no URI: {error}"))?;
+        Ok((request, Bytes::copy_from_slice(self.body())))
     }
 
     fn at(&self, place: &Range<u32>) -> &[u8] {

@@ -366,3 +366,17 @@ fn http2_leaves_out_what_belongs_to_a_connection() {
     assert_eq!(fields(1, 4), second(4));
     assert_eq!(fields(0, 5), (first.to_owned(), String::new(), Some(0)));
 }
+
+#[test]
+fn what_http2_cannot_carry_is_told_before_the_load() {
+    let check = |path: &str, host: &str| {
+        let headers = if host.is_empty() { vec![] } else { vec![("Host".to_owned(), host.to_owned())] };
+        let request = RequestSpec { path: path.into(), headers, ..RequestSpec::default() };
+        let load = LoadSpec { requests: vec![request], ..LoadSpec::default() };
+        RequestSource::new(&load).unwrap().check_http2().map_err(|error| error.to_string())
+    };
+    assert_eq!(check("/a?b=c", "a.example:81"), Ok(()));
+    assert_eq!(check("/a<b", "a").unwrap_err(), "path: HTTP/2: `/a<b` is no path of a URI");
+    assert!(check("/", "").unwrap_err().contains("without Host"));
+    assert!(check("/", "a b").unwrap_err().contains("no host"));
+}

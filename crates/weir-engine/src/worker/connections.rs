@@ -9,7 +9,7 @@ use super::http1::Http1;
 use super::http2::{Http2, Http2Books};
 use super::{Said, TlsBooks, Worker, WorkerPlan};
 use crate::books::Cause;
-use crate::link::{Buffers, CONNECT_TIMEOUT_NS, Dialing, Link, Opening, Read};
+use crate::link::{Buffers, CONNECT_TIMEOUT_NS, Dialing, Link, Opening};
 use crate::spec::ProtocolSpec;
 
 /// One connection and what goes on on it.
@@ -201,6 +201,7 @@ impl Net {
     fn came_up(&mut self, place: usize, handshake_ns: Option<u64>, now_ns: u64) -> Result<(), Cause> {
         let connection = &mut self.connections[place];
         connection.requests = 0;
+        self.is_stamped &= connection.link.is_stamped();
         let session = connection.link.session();
         if let (Some(took_ns), Some(session)) = (handshake_ns, session) {
             self.tls.finished(session, took_ns);
@@ -242,17 +243,7 @@ impl Worker {
             }
             self.open_places(place, now_ns);
             // What a peer said before it was asked must not pass for the first answer.
-            match self.net.connections[place].link.read(&mut self.net.buffers) {
-                Read::Nothing => {}
-                Read::Bytes { bytes, stamp_ns, .. } => {
-                    self.take(place, bytes, stamp_ns);
-                }
-                Read::Closed => self.closed(place, now_ns),
-                Read::Broken(cause, said) => {
-                    self.net.said.add(said);
-                    self.broken(place, now_ns, cause);
-                }
-            }
+            self.serve(place, true);
         }
     }
 
@@ -261,9 +252,10 @@ impl Worker {
         match self.net.go_on(place, now_ns) {
             Ok(false) => {}
             Ok(true) => {
-                let now_ns = mono_ns();
-                self.open_places(place, now_ns);
-                self.start_due(now_ns);
+                self.open_places(place, mono_ns());
+                // An end, or bytes that nobody asked for, may have come along: the poll does not tell of them again.
+                self.serve(place, true);
+                self.start_due(mono_ns());
             }
             Err(cause) => {
                 self.flow.connection_error(now_ns, cause);
@@ -318,7 +310,7 @@ impl Worker {
     pub(super) fn reopen(&mut self, place: usize, now_ns: u64) {
         let connection = &mut self.net.connections[place];
         match &mut connection.talk {
-            Talk::Http1(http1) => self.partial -= usize::from(http1.end()),
+            Talk::Http1(http1) => self.partial -= http1.end(),
             Talk::Http2(http2) => *http2 = None,
         }
         connection.link.close(now_ns);
@@ -339,10 +331,12 @@ impl Worker {
     pub(super) fn mend_connections(&mut self, now_ns: u64) {
         for place in 0..self.net.connections.len() {
             let connection = &mut self.net.connections[place];
+            let is_handshaking = connection.link.is_handshaking();
             if connection.link.is_given_up(now_ns) {
                 connection.link.attempt_failed(now_ns);
                 self.net.opening -= 1;
-                self.flow.connection_error(now_ns, Cause::Connect);
+                let cause = if is_handshaking { Cause::Tls } else { Cause::Connect };
+                self.flow.connection_error(now_ns, cause);
             } else if connection.talk.http2().is_some_and(|http2| http2.is_overdue(now_ns)) {
                 let said = "HTTP/2: no SETTINGS from the server within 5 s".to_owned();
                 let cause = self.net.reject(place, now_ns, Cause::Http2, Some(said));

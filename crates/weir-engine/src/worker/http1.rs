@@ -22,18 +22,28 @@ pub(super) struct Http1 {
     is_writing: bool,
     /// Whether a part of the response has come.
     is_partial: bool,
+    /// Whether the socket takes no more of the request now.
+    is_blocked: bool,
 }
 
 impl Http1 {
     pub(super) fn new() -> Self {
         let exchange = Exchange::new();
-        Self { exchange, index: 0, request: 0, written: 0, is_writing: false, is_partial: false }
+        Self {
+            exchange,
+            index: 0,
+            request: 0,
+            written: 0,
+            is_writing: false,
+            is_partial: false,
+            is_blocked: false,
+        }
     }
 
-    /// The connection has ended; whether a part of a response had come.
-    pub(super) fn end(&mut self) -> bool {
+    /// The connection has ended; for how many reasons it needed to be looked at.
+    pub(super) fn end(&mut self) -> usize {
         self.is_writing = false;
-        std::mem::take(&mut self.is_partial)
+        usize::from(std::mem::take(&mut self.is_partial)) + usize::from(std::mem::take(&mut self.is_blocked))
     }
 }
 
@@ -65,9 +75,13 @@ impl Worker {
         let bytes = self.requests.http1(http1.request, &at, &mut self.scratch);
         while http1.written < bytes.len() {
             match link.write(&bytes[http1.written..]) {
-                Ok(0) => return,
+                Ok(0) => {
+                    self.partial += usize::from(!std::mem::replace(&mut http1.is_blocked, true));
+                    return;
+                }
                 Ok(written) => {
                     if http1.written == 0 {
+                        link.mark_used();
                         self.flow.sent(place);
                     }
                     http1.written += written;
@@ -81,12 +95,14 @@ impl Worker {
                 Err(cause) => {
                     // Perhaps the peer answered before it broke off: reading will tell.
                     http1.is_writing = false;
+                    self.partial -= usize::from(std::mem::take(&mut http1.is_blocked));
                     link.stop_writing(cause);
                     return self.again.push(place);
                 }
             }
         }
         http1.is_writing = false;
+        self.partial -= usize::from(std::mem::take(&mut http1.is_blocked));
     }
 
     /// Takes bytes that were read on a connection.

@@ -10,6 +10,7 @@
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::{Connection, ResponseFuture, SendRequest};
@@ -28,6 +29,9 @@ use crate::request::{CheckState, Checks, Place, default_is_unexpected};
 const WINDOW_BYTES: u32 = 1 << 30;
 /// A peer that has sent no SETTINGS so long after the connection came up speaks no HTTP/2.
 pub(super) const SETTLE_TIMEOUT_NS: u64 = 5_000_000_000;
+/// Streams that were given up and whose answers may still come, and how long that is expected.
+const RESET_STREAMS_MAX: usize = 16 * 1024;
+const RESET_STREAMS_KEPT: Duration = Duration::from_secs(30);
 /// Requests that are kept ready-made.
 const READY_MAX: usize = 1024;
 
@@ -93,6 +97,10 @@ impl Http2 {
             .enable_push(false)
             // None is opened before the peer's SETTINGS say how many it takes.
             .initial_max_send_streams(0)
+            // Answers that come after their time-out are no fault of the peer's.
+            .max_concurrent_reset_streams(RESET_STREAMS_MAX)
+            .max_local_error_reset_streams(None)
+            .reset_stream_duration(RESET_STREAMS_KEPT)
             .initial_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES);
         let shaking = pin!(builder.handshake(pipe.clone()));
@@ -146,8 +154,13 @@ impl Http2 {
                         return Err((Cause::Http2, Some("HTTP/2: the server answered in HTTP/1.1".into())));
                     }
                     self.pipe.feed(input);
-                    if let Some(Err(error)) = self.drive() {
-                        return Err((Cause::Http2, Some(said(&error))));
+                    match self.drive() {
+                        None => {}
+                        Some(Ok(())) => return Err((Cause::GoAway, Some("HTTP/2: GOAWAY at once".into()))),
+                        Some(Err(error)) => return Err((Cause::Http2, Some(said(&error)))),
+                    }
+                    if let Poll::Ready(Err(error)) = self.sender.poll_ready(&mut nobody()) {
+                        return Err((Cause::GoAway, Some(said(&error))));
                     }
                     if self.sender.current_max_send_streams() > 0 {
                         self.is_settled = true;
@@ -243,14 +256,36 @@ impl Worker {
     pub(super) fn send_http2(&mut self, start: Start) {
         let (place, at) = self.net.connection_of(start.slot);
         let request = self.requests.choose(start.index);
-        let (head, body) = self.http2_request(request, place, start.index);
+        let (head, body) = match self.http2_request(request, place, start.index) {
+            Ok(made) => made,
+            Err(said) => {
+                // Another of the mix may do.
+                self.net.said.add(Some(said));
+                let now_ns = mono_ns();
+                self.flow.failed(start.slot, now_ns, Cause::Http2);
+                return self.flow.connected(start.slot, now_ns);
+            }
+        };
         let connection = &mut self.net.connections[place];
         let Some(http2) = connection.talk.http2() else { return self.flow.not_sent(start.slot) };
-        let is_ready = matches!(http2.sender.poll_ready(&mut nobody()), Poll::Ready(Ok(())));
-        let sent = if is_ready { http2.sender.send_request(head, body.is_empty()).ok() } else { None };
-        let Some((response, mut stream)) = sent else {
+        let sent = match http2.sender.poll_ready(&mut nobody()) {
+            Poll::Ready(Ok(())) => http2.sender.send_request(head, body.is_empty()),
             // The peer takes none now: the place is used again when it does.
-            return self.flow.not_sent(start.slot);
+            Poll::Pending => return self.flow.not_sent(start.slot),
+            Poll::Ready(Err(error)) => Err(error),
+        };
+        let (response, mut stream) = match sent {
+            Ok(sent) => sent,
+            Err(_) => {
+                // The connection is at its end: this one goes to another.
+                let is_idle = http2.in_flight == 0;
+                self.flow.not_sent(start.slot);
+                self.hear_goodbye(place);
+                if is_idle {
+                    self.broken(place, mono_ns(), Cause::GoAway);
+                }
+                return;
+            }
         };
         if !body.is_empty() {
             // A stream that was just opened takes data; what windows do not admit yet, the library keeps.
@@ -276,14 +311,19 @@ impl Worker {
     }
 
     /// A request as the library wants it.
-    fn http2_request(&mut self, request: u32, place: usize, index: u64) -> (http::Request<()>, Bytes) {
+    fn http2_request(
+        &mut self,
+        request: u32,
+        place: usize,
+        index: u64,
+    ) -> Result<(http::Request<()>, Bytes), String> {
         let known = self.net.requests.get(request as usize).and_then(Option::as_ref);
         if let Some((head, body)) = known {
-            return (head.clone(), body.clone());
+            return Ok((head.clone(), body.clone()));
         }
         let at = Place { index, domain: self.net.domain_of(place), close: false };
         self.requests.http2(request, &at, &mut self.rendered);
-        let made = self.rendered.to_http();
+        let made = self.rendered.to_http()?;
         if self.rendered.key().is_some() && (request as usize) < READY_MAX {
             let least = request as usize + 1;
             if self.net.requests.len() < least {
@@ -291,7 +331,7 @@ impl Worker {
             }
             self.net.requests[request as usize] = Some(made.clone());
         }
-        made
+        Ok(made)
     }
 
     fn mark_dirty(&mut self, place: usize) {
@@ -317,13 +357,18 @@ impl Worker {
         let Some(http2) = connection.talk.http2() else { return };
         // How it ended is seen again when it is read.
         let _ = http2.drive();
+        let now_ns = mono_ns();
         match http2.write(&mut connection.link) {
             Ok(0) => {}
             Ok(written) => {
                 self.flow.wrote(written);
-                for at in http2.unsent.drain(..) {
-                    self.flow.sent(place * self.net.streams + at);
+                if !http2.unsent.is_empty() {
+                    connection.link.mark_used();
                 }
+                for at in http2.unsent.drain(..) {
+                    self.flow.sent_at(place * self.net.streams + at, now_ns);
+                }
+                self.poll_streams(place, now_ns, now_ns);
             }
             Err(cause) => {
                 // The connection had died unseen before these were sent on it.
@@ -514,15 +559,13 @@ impl Worker {
         let Some(http2) = self.net.connections[place].talk.http2() else { return };
         http2.in_flight -= usize::from(http2.streams[at].take().is_some());
         http2.unsent.retain(|&unsent| unsent != at);
-        if http2.is_retiring {
-            if http2.in_flight == 0 {
-                self.reopen(place, now_ns);
-            }
-            return;
+        if http2.is_retiring && http2.in_flight == 0 {
+            return self.reopen(place, now_ns);
         }
-        if at < http2.allowed {
+        if !http2.is_retiring && at < http2.allowed {
             self.flow.connected(slot, now_ns);
         }
+        // The peer is told that nobody waits any more.
         self.mark_dirty(place);
     }
 }

@@ -39,14 +39,16 @@ impl Pipe {
         self.0.borrow_mut().is_ended = true;
     }
 
-    /// Hands what is to be sent to `write`, which says how much it took; again and again until that is nothing.
+    /// Hands what is to be sent to `write`, which says how much it took; again and again until that is nothing. An
+    /// error is told only where nothing was taken before: it comes again with the next.
     pub(super) fn drain<E>(&self, mut write: impl FnMut(&[u8]) -> Result<usize, E>) -> Result<usize, E> {
         let mut state = self.0.borrow_mut();
         let mut sum = 0;
         while state.written < state.output.len() {
-            match write(&state.output[state.written..])? {
-                0 => return Ok(sum),
-                taken => {
+            match write(&state.output[state.written..]) {
+                Err(error) if sum == 0 => return Err(error),
+                Err(_) | Ok(0) => return Ok(sum),
+                Ok(taken) => {
                     state.written += taken;
                     sum += taken;
                 }

@@ -73,6 +73,8 @@ impl Worker {
     /// Whether nobody needs the sockets to be looked at before the next arrival.
     fn may_sleep(&self) -> bool {
         self.net.is_stamped
+            // Answers of several streams that are read together have one time, that of the last.
+            && self.net.streams == 1
             && self.net.opening == 0
             && self.partial == 0
             && self.flow.free_slots() >= FREE_MIN
