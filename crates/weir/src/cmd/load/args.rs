@@ -9,8 +9,7 @@ use weir_lab::scenario::{Check, Resumption, TlsVersion};
 /// About, usage and flags; the arguments before them are in the usage.
 const TEMPLATE: &str = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
 const EXAMPLES: &str = "\
-Closed: weir load http://127.0.0.1:8080/ -c 64 -d 30s    as fast as 64 connections are answered
-Open:   weir load https://example.com/ -r 1000/s         a schedule that waits for nobody";
+Closed: weir load http://127.0.0.1:8080/ -c 64   Open: weir load https://example.com/ -r 1000/s";
 
 /// Arguments of `weir load`.
 // Each has a field in the scenario language; `docs/load.md` has them side by side, and tests keep it so.
@@ -163,8 +162,8 @@ pub(crate) struct RunningArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Write the intended and the actual time of every send to a file
-    #[arg(long, value_name = "FILE", hide = true)]
+    /// Write the intended and the actual time of every send, nanoseconds
+    #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
     /// Print this
     #[arg(short = 'h', long, action = ArgAction::HelpShort)]
