@@ -145,13 +145,16 @@ impl Gaps {
         match self.spacing {
             Spacing::Even if index == 0 => 0.0,
             Spacing::Even => 1.0,
-            Spacing::Poisson => {
-                // 53 random bits make a number above 0 and up to 1, so that its logarithm is finite.
-                let uniform = ((hash(self.seed, index) >> 11) + 1) as f64 / (1u64 << 53) as f64;
-                -uniform.ln()
-            }
+            Spacing::Poisson => exponential(self.seed, index),
         }
     }
+}
+
+/// An exponentially distributed number of mean 1 that depends on nothing but its arguments.
+pub(crate) fn exponential(seed: u64, index: u64) -> f64 {
+    // 53 random bits make a number above 0 and up to 1, so that its logarithm is finite: at most 37.
+    let uniform = ((hash(seed, index) >> 11) + 1) as f64 / (1u64 << 53) as f64;
+    -uniform.ln()
 }
 
 /// A random number that depends on nothing but its arguments (splitmix64).

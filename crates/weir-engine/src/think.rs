@@ -1,6 +1,6 @@
 //! Pauses between an answer and the next request: a pure function of (seed, slot, number).
 
-use crate::schedule::hash;
+use crate::schedule::{exponential, hash};
 use crate::spec::ThinkSpec;
 
 /// Keeps the pauses' random numbers apart from those of arrivals and templates of the same seed.
@@ -23,11 +23,7 @@ impl Think {
     pub fn draw_ns(&self, slot: u64, number: u64) -> u64 {
         match self.spec {
             ThinkSpec::Const(ns) => ns,
-            ThinkSpec::Exp(mean_ns) => {
-                // Above 0 and up to 1, so that its logarithm is finite: at most 37 means.
-                let uniform = ((hash(hash(self.seed, slot), number) >> 11) + 1) as f64 / (1u64 << 53) as f64;
-                (mean_ns as f64 * -uniform.ln()) as u64
-            }
+            ThinkSpec::Exp(mean_ns) => (mean_ns as f64 * exponential(hash(self.seed, slot), number)) as u64,
         }
     }
 }

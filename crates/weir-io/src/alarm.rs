@@ -4,18 +4,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::time::{TimerfdClockId, TimerfdFlags};
 
+use crate::wake::{Lag, arm};
 use crate::{Poll, mono_ns};
 
 /// Timers that can be set ahead.
 const TIMERS: usize = 16;
-/// The most that a thread is woken ahead of its time, and so the most that it spins.
-const AHEAD_NS_MAX: u64 = 60_000;
-/// Alarms nearer to the one before are not rung ahead: the processor hardly sleeps between them, and spinning before
-/// each would cost more than it gives.
-const AHEAD_GAP_NS_MIN: u64 = 200_000;
-
 /// Alarms in ascending order, each a timer of its own.
 ///
 /// Setting the nearest timer of a processor costs a write to its timer hardware, which under a hypervisor is an exit of
@@ -30,9 +25,7 @@ pub struct Alarms {
     timers: Vec<OwnedFd>,
     idle: Vec<usize>,
     armed: VecDeque<Alarm>,
-    /// How long waking took of late: moving means of it and of its deviation.
-    late_ns: u64,
-    deviation_ns: u64,
+    lag: Lag,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +50,7 @@ impl Alarms {
     pub fn new(poll: &Poll, token: u64) -> io::Result<Self> {
         let timers: Vec<OwnedFd> = (0..TIMERS).map(|_| timer(poll, token)).collect::<io::Result<_>>()?;
         let idle = (0..timers.len()).collect();
-        Ok(Self { timers, idle, armed: VecDeque::with_capacity(TIMERS), late_ns: 0, deviation_ns: 0 })
+        Ok(Self { timers, idle, armed: VecDeque::with_capacity(TIMERS), lag: Lag::default() })
     }
 
     /// Whether so few alarms are left that more should be set.
@@ -87,8 +80,7 @@ impl Alarms {
     pub fn set(&mut self, due_ns: u64, now_ns: u64) {
         let before_ns = self.last_ns().unwrap_or(now_ns);
         let Some(timer) = self.idle.pop() else { return };
-        let is_long = due_ns.saturating_sub(before_ns) >= AHEAD_GAP_NS_MIN;
-        let rings_ns = if is_long { due_ns - self.ahead_ns() } else { due_ns };
+        let rings_ns = self.lag.ring_ns(due_ns, due_ns.saturating_sub(before_ns));
         arm(&self.timers[timer], rings_ns);
         self.armed.push_back(Alarm { timer, rings_ns, due_ns });
     }
@@ -108,7 +100,7 @@ impl Alarms {
         let mut count = [0; 8];
         // A signal ends it early, which is as good as an alarm that rang too early.
         let _ = rustix::io::read(&self.timers[alarm.timer], &mut count);
-        self.learn(mono_ns().saturating_sub(alarm.rings_ns));
+        self.lag.learn(mono_ns().saturating_sub(alarm.rings_ns));
     }
 
     /// Whether the next alarm has rung ahead, so that the rest is to be spun away.
@@ -121,20 +113,8 @@ impl Alarms {
     #[inline]
     pub fn woken(&mut self, now_ns: u64) {
         if let Some(alarm) = self.armed.front().filter(|alarm| alarm.rings_ns <= now_ns) {
-            self.learn(now_ns - alarm.rings_ns);
+            self.lag.learn(now_ns - alarm.rings_ns);
         }
-    }
-
-    /// The mean and twice the deviation, so that most wake-ups come before their time.
-    fn ahead_ns(&self) -> u64 {
-        (self.late_ns + 2 * self.deviation_ns).min(AHEAD_NS_MAX)
-    }
-
-    fn learn(&mut self, late_ns: u64) {
-        let late_ns = late_ns.min(AHEAD_NS_MAX);
-        let off_ns = late_ns.abs_diff(self.late_ns);
-        self.deviation_ns = (self.deviation_ns * 7 + off_ns) / 8;
-        self.late_ns = (self.late_ns * 7 + late_ns) / 8;
     }
 }
 
@@ -169,19 +149,10 @@ fn timer(poll: &Poll, token: u64) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-fn arm(fd: &OwnedFd, due_ns: u64) {
-    // A time of zero would switch the timer off.
-    let due_ns = due_ns.max(1);
-    let it_value =
-        Timespec { tv_sec: (due_ns / 1_000_000_000) as i64, tv_nsec: (due_ns % 1_000_000_000) as _ };
-    let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-    rustix::time::timerfd_settime(fd, TimerfdTimerFlags::ABSTIME, &once)
-        .expect("a valid time is accepted by a timer that is ours");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wake::{AHEAD_NS_MAX, AHEAD_WAIT_NS_MIN};
 
     #[test]
     fn alarms_ring_in_their_order_and_none_early() {
@@ -220,17 +191,17 @@ mod tests {
     fn only_alarms_after_a_pause_ring_ahead_by_what_waking_took() {
         let poll = Poll::new().unwrap();
         let mut alarms = Alarms::new(&poll, 1).unwrap();
-        (0..100).for_each(|_| alarms.learn(1_000_000));
+        (0..100).for_each(|_| alarms.lag.learn(1_000_000));
         // The moving mean stays under what it is fed, and that is capped.
-        let ahead_ns = alarms.ahead_ns();
+        let ahead_ns = alarms.lag.ahead_ns();
         assert!((AHEAD_NS_MAX * 9 / 10..=AHEAD_NS_MAX).contains(&ahead_ns), "{ahead_ns}");
         let now_ns = mono_ns() + 3_600_000_000_000;
         alarms.set(now_ns + 1_000_000, now_ns);
         assert!(alarms.is_ahead(now_ns + 1_000_000 - ahead_ns) && !alarms.is_ahead(now_ns + 1_000_000));
         assert!(!alarms.is_ahead(now_ns + 1_000_000 - ahead_ns - 1));
         alarms.pass(now_ns + 1_000_000);
-        alarms.set(now_ns + AHEAD_GAP_NS_MIN - 1, now_ns);
-        assert!(!alarms.is_ahead(now_ns + AHEAD_GAP_NS_MIN - 2));
+        alarms.set(now_ns + AHEAD_WAIT_NS_MIN - 1, now_ns);
+        assert!(!alarms.is_ahead(now_ns + AHEAD_WAIT_NS_MIN - 2));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod poll;
 mod socket;
 mod timer;
 mod usage;
+mod wake;
 mod worker;
 
 pub use alarm::{Alarms, Timer};

@@ -7,18 +7,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, ready};
 
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::time::{TimerfdClockId, TimerfdFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::mono_ns;
-
-/// The most that a waiter is woken ahead of its deadline, and so the most that it spins.
-const AHEAD_NS_MAX: u64 = 60_000;
-
-/// Shorter waits are not woken ahead: where deadlines are that near, a processor hardly sleeps, and spinning before
-/// each of them would cost more than it gives.
-const AHEAD_WAIT_NS_MIN: u64 = 200_000;
+use crate::wake::{Lag, arm};
 
 /// A timerfd registered with the runtime's poll. Tokio's own timer rounds up to a millisecond; this does not.
 ///
@@ -34,9 +28,7 @@ pub struct PreciseTimer {
     armed_ns: Cell<u64>,
     /// The deadline that is waited for, and when to wake for it.
     aim_ns: Cell<(u64, u64)>,
-    /// How long waking took of late: moving means of it and of its deviation.
-    late_ns: Cell<u64>,
-    deviation_ns: Cell<u64>,
+    lag: Cell<Lag>,
 }
 
 impl PreciseTimer {
@@ -53,13 +45,7 @@ impl PreciseTimer {
         // SAFETY: an `OwnedFd` is an open descriptor, is the same for as long as it lives, and the `AsyncFd`
         // owns it to the end; nobody else can close or replace it.
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
-        Ok(Self {
-            fd,
-            armed_ns: Cell::new(0),
-            aim_ns: Cell::new((0, 0)),
-            late_ns: Cell::new(0),
-            deviation_ns: Cell::new(0),
-        })
+        Ok(Self { fd, armed_ns: Cell::new(0), aim_ns: Cell::new((0, 0)), lag: Cell::default() })
     }
 
     /// Waits until `CLOCK_MONOTONIC` has reached `deadline_mono_ns`; a time gone by does not wait.
@@ -103,35 +89,21 @@ impl PreciseTimer {
         if aimed_ns == deadline_ns {
             return wake_ns;
         }
-        let is_long = deadline_ns - now_ns >= AHEAD_WAIT_NS_MIN;
-        let wake_ns = if is_long { deadline_ns - self.ahead_ns() } else { deadline_ns };
+        let wake_ns = self.lag.get().ring_ns(deadline_ns, deadline_ns - now_ns);
         self.aim_ns.set((deadline_ns, wake_ns));
         wake_ns
     }
 
-    /// The mean and twice the deviation, so that most wakes come before the deadline.
-    fn ahead_ns(&self) -> u64 {
-        (self.late_ns.get() + 2 * self.deviation_ns.get()).min(AHEAD_NS_MAX)
-    }
-
     fn learn(&self, late_ns: u64) {
-        let late_ns = late_ns.min(AHEAD_NS_MAX);
-        let off_ns = late_ns.abs_diff(self.late_ns.get());
-        self.deviation_ns.set((self.deviation_ns.get() * 7 + off_ns) / 8);
-        self.late_ns.set((self.late_ns.get() * 7 + late_ns) / 8);
+        let mut lag = self.lag.get();
+        lag.learn(late_ns);
+        self.lag.set(lag);
     }
 
     fn arm(&self, deadline_mono_ns: u64) {
-        if self.armed_ns.replace(deadline_mono_ns) == deadline_mono_ns {
-            return;
+        if self.armed_ns.replace(deadline_mono_ns) != deadline_mono_ns {
+            arm(self.fd.get_ref(), deadline_mono_ns);
         }
-        let it_value = Timespec {
-            tv_sec: (deadline_mono_ns / 1_000_000_000) as i64,
-            tv_nsec: (deadline_mono_ns % 1_000_000_000) as _,
-        };
-        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-        rustix::time::timerfd_settime(self.fd.get_ref(), TimerfdTimerFlags::ABSTIME, &once)
-            .expect("a valid time is accepted by a timer that is ours");
     }
 }
 
@@ -146,6 +118,7 @@ mod tests {
     use std::task::Waker;
 
     use super::*;
+    use crate::wake::{AHEAD_NS_MAX, AHEAD_WAIT_NS_MIN};
 
     fn block_on<T>(future: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(future)
@@ -173,7 +146,7 @@ mod tests {
                 timer.learn(1_000_000);
             }
             // The moving mean stays under what it is fed, and that is capped.
-            let ahead_ns = timer.ahead_ns();
+            let ahead_ns = timer.lag.get().ahead_ns();
             assert!((AHEAD_NS_MAX * 9 / 10..=AHEAD_NS_MAX).contains(&ahead_ns), "{ahead_ns}");
             assert_eq!(timer.aim(0, 2_000_000), 2_000_000 - ahead_ns);
             assert_eq!(timer.aim(1_999_999, 2_000_000), 2_000_000 - ahead_ns);
