@@ -1,22 +1,43 @@
-//! Writes the inputs that fuzzing starts from into a folder: `seeds DIR`.
+//! Writes the inputs that fuzzing starts from: `seeds DIR` makes a folder in it for each target.
 
 use std::path::Path;
 
 #[path = "../crates/weir-http/tests/it/seeds.rs"]
 mod seeds;
 
+/// Files of requests, with the number of the name that each goes by.
+const REQUEST_FILES: [(u8, &str); 4] = [
+    (0, "# urls\n/a?b=c#part\nPOST http://other:81/p\nOPTIONS *\n/get/{1..50}/{seq}/{uuid}\n"),
+    (1, "{\"method\": \"PUT\", \"path\": \"/x\", \"headers\": {\"A\": \"b\"}, \"body\": \"{seq}\", \"weight\": 2}\n"),
+    (1, "{\"url\": \"http://a/b\", \"name\": \"n\", \"checks\": {\"status\": \"2xx\", \"header\": \"A: b\"}}\n"),
+    (
+        2,
+        "{\"log\": {\"entries\": [{\"request\": {\"method\": \"POST\", \"url\": \"http://a/b?c\", \"headers\": \
+         [{\"name\": \"A\", \"value\": \"b\"}], \"postData\": {\"mimeType\": \"text/plain\", \"text\": \"x\"}}}]}}",
+    ),
+];
+
 fn main() -> std::io::Result<()> {
     let Some(dir) = std::env::args_os().nth(1) else {
         eprintln!("usage: seeds DIR");
         std::process::exit(2);
     };
-    std::fs::create_dir_all(&dir)?;
+    let dir = Path::new(&dir);
     for (side, connections) in [(3u8, seeds::REQUESTS), (2, seeds::RESPONSES), (0, seeds::RESPONSES)] {
         for (number, connection) in connections.iter().enumerate() {
             // The side, then the size of the pieces, as the target reads them.
             let input = [&[side, number as u8], connection.as_bytes()].concat();
-            std::fs::write(Path::new(&dir).join(format!("seed-{side}-{number:02}")), input)?;
+            write(&dir.join("connections"), &format!("seed-{side}-{number:02}"), &input)?;
         }
     }
+    for (number, (name, text)) in REQUEST_FILES.iter().enumerate() {
+        let input = [&[*name], text.as_bytes()].concat();
+        write(&dir.join("request_files"), &format!("seed-{number}"), &input)?;
+    }
     Ok(())
+}
+
+fn write(folder: &Path, name: &str, input: &[u8]) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(folder.join(name), input)
 }

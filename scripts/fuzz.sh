@@ -1,5 +1,6 @@
 #!/bin/sh
-# Fuzzes whole HTTP connections for FUZZ_SECONDS (60 if not said). Needs a nightly toolchain, nothing installed.
+# Fuzzes whole HTTP connections, and files of requests, each for FUZZ_SECONDS (60 if not said). Needs a nightly
+# toolchain, nothing installed. FUZZ_TARGETS names fewer.
 #
 # cargo-fuzz isn't needed: the flags below are all that it would pass. With it, `cargo fuzz run connections`
 # does the same.
@@ -20,11 +21,13 @@ RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1"
 export RUSTFLAGS
 
-# With an explicit target, build scripts are built without these flags.
-cargo +nightly build --release --quiet --target "$host" --bin connections
-RUSTFLAGS='' cargo +nightly run --release --quiet --target-dir target/seeds --bin seeds -- corpus/connections
-
-mkdir -p artifacts/connections
-exec "target/$host/release/connections" corpus/connections \
-    -max_total_time="$seconds" -timeout=10 -max_len=4096 -rss_limit_mb=1024 \
-    -artifact_prefix=artifacts/connections/ -print_final_stats=1
+targets=${FUZZ_TARGETS:-connections request_files}
+RUSTFLAGS='' cargo +nightly run --release --quiet --target-dir target/seeds --bin seeds -- corpus
+for target in $targets; do
+    # With an explicit target, build scripts are built without these flags.
+    cargo +nightly build --release --quiet --target "$host" --bin "$target"
+    mkdir -p "artifacts/$target"
+    "target/$host/release/$target" "corpus/$target" \
+        -max_total_time="$seconds" -timeout=10 -max_len=4096 -rss_limit_mb=1024 \
+        -artifact_prefix="artifacts/$target/" -print_final_stats=1
+done

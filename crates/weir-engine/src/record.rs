@@ -21,6 +21,8 @@ use crate::worker::{Http2Books, Said, TlsBooks, WorkerReport};
 pub(crate) struct RecordBuilder {
     start_ns: u64,
     workers: u32,
+    /// Whether the latency of a second is let go once the next is told of.
+    counts_only: bool,
     /// Intervals that some worker has yet to hand in, by their start, with those that have.
     open_intervals: BTreeMap<u64, (BTreeSet<u32>, Interval)>,
     seconds: BTreeMap<u64, LoadSecond>,
@@ -42,10 +44,11 @@ pub(crate) struct PhaseFrame {
 }
 
 impl RecordBuilder {
-    pub(crate) fn new(start_ns: u64, workers: u32) -> Self {
+    pub(crate) fn new(start_ns: u64, workers: u32, counts_only: bool) -> Self {
         Self {
             start_ns,
             workers,
+            counts_only,
             open_intervals: BTreeMap::new(),
             seconds: BTreeMap::new(),
             latency: new_histogram(),
@@ -134,6 +137,11 @@ impl RecordBuilder {
 
     fn close(&mut self, start_ns: u64) -> Option<&LoadSecond> {
         let (_, interval) = self.open_intervals.remove(&start_ns)?;
+        if self.counts_only
+            && let Some(mut told) = self.seconds.last_entry()
+        {
+            told.get_mut().latency = Histogram::encode(&new_histogram());
+        }
         add_histogram(&mut self.latency, &interval.sustained);
         if interval.span.sustained {
             self.completed_in_phase += interval.completed;

@@ -131,9 +131,17 @@ fn drive(
         crew.threads.push(thread);
     }
     drop(events_in);
-    if !await_connections(&events, spec.workers, || crew.has_lost_one()) {
+    let is_whole = await_connections(&events, spec.workers, || {
+        if stop.load(Ordering::Acquire) {
+            // No time yet, as there is no clock; it is enough for the workers to open nothing more.
+            early_end_ns.store(1, Ordering::Release);
+        }
+        crew.has_lost_one()
+    });
+    if !is_whole {
         return Err(crew.failure());
     }
+    early_end_ns.store(0, Ordering::Release);
     let coordinator = Coordinator { spec, requests: &means.requests, progress, stop, events, early_end_ns };
     let timeline = coordinator.start(&mut crew);
     let outcome = coordinator.collect(timeline);
@@ -211,7 +219,7 @@ impl Coordinator<'_> {
 
     /// Takes what the workers hand in until all have ended.
     fn collect(&self, mut timeline: Timeline) -> Result<LoadRecord, EngineError> {
-        let mut builder = RecordBuilder::new(timeline.start_ns, self.spec.workers);
+        let mut builder = RecordBuilder::new(timeline.start_ns, self.spec.workers, self.spec.counts_only);
         let mut cpu = PhaseCpu::default();
         let mut is_stopping = false;
         loop {

@@ -73,6 +73,10 @@ pub struct LoadSpec {
     /// worker.
     #[serde(default)]
     pub trace: Option<PathBuf>,
+    /// Whether the record keeps seconds by their counts alone. The latency of each takes some 3 KiB a second, which a
+    /// load of hours that nobody draws can do without.
+    #[serde(default)]
+    pub counts_only: bool,
     /// Whether workers wait by spinning, which needs a core for each: less lateness for more CPU time.
     #[serde(default)]
     pub spin: bool,
@@ -336,6 +340,7 @@ impl Default for LoadSpec {
             timeout_ns: 10_000_000_000,
             seed: 1,
             trace: None,
+            counts_only: false,
             spin: false,
         }
     }

@@ -76,7 +76,7 @@ pub(crate) fn work(plan: WorkerPlan) -> std::io::Result<()> {
     let mut net = Net::new(&plan, poll);
     let mut timer = Timer::new(&net.poll, TIMER_TOKEN)?;
     let alarms = Alarms::new(&net.poll, ALARM_TOKEN)?;
-    net.connect_all(&mut timer);
+    net.connect_all(&mut timer, || plan.early_end_ns.load(Ordering::Acquire) != 0);
     // The coordinator is gone when it gave up; then there is nothing to do.
     if plan.events.send((plan.worker, Event::Connected)).is_err() {
         return Ok(());
@@ -259,10 +259,10 @@ impl Worker {
         }
     }
 
-    /// The peer has closed.
-    fn closed(&mut self, place: usize, now_ns: u64) {
+    /// The peer has closed; `came_ns` is when the last that came before it did.
+    fn closed(&mut self, place: usize, now_ns: u64, came_ns: u64) {
         match self.protocol {
-            ProtocolSpec::Http1 => self.closed_http1(place, now_ns),
+            ProtocolSpec::Http1 => self.closed_http1(place, now_ns, came_ns),
             ProtocolSpec::Http2 { .. } => self.closed_http2(place, now_ns),
         }
     }
@@ -276,7 +276,7 @@ impl Worker {
             // It was told of, or put off, before it was opened anew.
             return;
         }
-        let mut freed_ns = None;
+        let (mut freed_ns, mut last_stamp_ns) = (None, None);
         for read in 0..=READS_MAX {
             if read == READS_MAX {
                 self.again.push(place);
@@ -285,6 +285,7 @@ impl Worker {
             match self.net.connections[place].link.read(&mut self.net.buffers) {
                 Read::Nothing => break,
                 Read::Bytes { bytes, stamp_ns, is_drained } => {
+                    last_stamp_ns = stamp_ns;
                     match self.take(place, bytes, stamp_ns) {
                         Taken::More => {}
                         Taken::Whole(now_ns) => freed_ns = Some(now_ns),
@@ -294,7 +295,12 @@ impl Worker {
                         break;
                     }
                 }
-                Read::Closed => return self.closed(place, mono_ns()),
+                Read::Closed => {
+                    let now_ns = mono_ns();
+                    // The kernel notes no time for a close; one that came with the answer was no later.
+                    let came_ns = last_stamp_ns.map_or(now_ns, |stamp| self.came_ns(Some(stamp), now_ns));
+                    return self.closed(place, now_ns, came_ns);
+                }
                 Read::Broken(cause, said) => {
                     self.net.said.add(said);
                     return self.broken(place, mono_ns(), cause);

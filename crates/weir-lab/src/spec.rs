@@ -129,6 +129,7 @@ impl Load {
             timeout_ns: whole_ns(setting.timeout),
             seed: setting.seed,
             trace: None,
+            counts_only: false,
             spin: self.spin,
         };
         match spec.validate() {

@@ -12,6 +12,9 @@ use crate::books::Cause;
 use crate::link::{Buffers, CONNECT_TIMEOUT_NS, Dialing, Link, Opening};
 use crate::spec::ProtocolSpec;
 
+/// While connections open, an early end of the load is looked for so often.
+const END_LOOKED_FOR_NS: u64 = 50_000_000;
+
 /// One connection and what goes on on it.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -146,14 +149,14 @@ impl Net {
     }
 
     /// Opens all connections, before the clock starts; those that fail are tried again when it has started.
-    pub(super) fn connect_all(&mut self, timer: &mut Timer) {
+    pub(super) fn connect_all(&mut self, timer: &mut Timer, is_ended: impl Fn() -> bool) {
         let deadline_ns = mono_ns() + CONNECT_TIMEOUT_NS;
-        timer.set(deadline_ns);
         for place in 0..self.connections.len() {
             // Why it failed will be seen again, and counted then.
             let _ = self.connect(place, mono_ns());
         }
-        while self.opening > 0 && mono_ns() < deadline_ns {
+        while self.opening > 0 && mono_ns() < deadline_ns && !is_ended() {
+            timer.set(deadline_ns.min(mono_ns() + END_LOOKED_FOR_NS));
             for at in 0..self.poll.wait() {
                 let token = self.poll.readiness(at).token;
                 let place = token as u32 as usize;

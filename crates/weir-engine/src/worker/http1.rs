@@ -150,14 +150,14 @@ impl Worker {
         }
     }
 
-    /// The peer has closed.
-    pub(super) fn closed_http1(&mut self, place: usize, now_ns: u64) {
+    /// The peer has closed; `came_ns` is when the last that came before it did.
+    pub(super) fn closed_http1(&mut self, place: usize, now_ns: u64, came_ns: u64) {
         if !self.flow.is_busy(place) {
             return self.disconnect(place, now_ns, Cause::Closed);
         }
         let (link, http1) = self.net.http1(place);
         match http1.exchange.close() {
-            Ok(answer) => self.complete_http1(place, answer, now_ns, now_ns, false),
+            Ok(answer) => self.complete_http1(place, answer, now_ns, came_ns, false),
             Err(cause) => {
                 let cause = link.cause_of_end(cause);
                 self.flow.failed(place, now_ns, cause);

@@ -107,3 +107,18 @@ fn a_load_stopped_in_its_warm_up_has_an_empty_phase() {
         assert_eq!((record.result.duration_s, record.result.rate_per_s), (0.0, 0.0));
     }
 }
+
+#[test]
+fn a_load_that_keeps_counts_alone_has_them_all() {
+    let peer = Peer::start(|s, _| say(s, OK));
+    let mut spec = open(peer.address, 500.0, 2_200 * MS);
+    spec.counts_only = true;
+    let record = run(&spec, &(), &AtomicBool::new(false)).unwrap();
+    assert!(record.seconds.len() > 2);
+    let completed = record.seconds.iter().map(|second| second.completed).sum::<u64>();
+    assert_eq!(completed, record.whole.completed);
+    let (last, before) = record.seconds.split_last().unwrap();
+    assert!(before.iter().all(|second| second.latency.decode().unwrap().is_empty()));
+    assert_eq!(last.latency.decode().unwrap().len(), last.completed);
+    assert_eq!(record.latency.decode().unwrap().len(), completed);
+}

@@ -106,7 +106,7 @@ fn spec(args: &Args) -> Result<LoadSpec, Failure> {
         seed: args.running.seed,
     };
     let spec = load.spec(setting).map_err(|fault| told(args, &fault))?;
-    Ok(LoadSpec { trace: args.running.trace.clone(), ..spec })
+    Ok(LoadSpec { trace: args.running.trace.clone(), counts_only: true, ..spec })
 }
 
 /// The flags as a load of the scenario language, so that both mean the same.

@@ -1,0 +1,28 @@
+//! Files of requests: lists, JSON lines, HAR.
+//!
+//! The first byte of the input chooses the ending of the file's name, the rest is the file. Whatever stands in it is
+//! read or refused with a reason, nothing panics, and reading it again gives the same.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weir_engine::request_file::{Base, parse};
+use weir_engine::{LoadSpec, RequestSpec};
+
+const NAMES: [&str; 4] = ["requests.txt", "requests.jsonl", "session.har", "requests"];
+
+fuzz_target!(|data: &[u8]| {
+    let [name, text @ ..] = data else { return };
+    let name = NAMES[usize::from(*name) % NAMES.len()];
+    let base = Base { request: RequestSpec::default(), is_https: false };
+    match parse(name, text, &base) {
+        Ok(requests) => {
+            assert!(!requests.is_empty());
+            assert_eq!(parse(name, text, &base).ok().as_ref(), Some(&requests));
+            // May be refused still, where a template wants what this load has not.
+            let spec = LoadSpec { connect: "localhost:80".into(), requests, ..LoadSpec::default() };
+            let _ = spec.validate();
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+});
