@@ -20,8 +20,8 @@ tool's error is its own: being late, waiting for a connection, a coarse clock, o
 *stalls* and the tool waits for answers before it sends again, the origin sees the fewest requests just when it is \
 slow, and its record of that run misses the users who would have come meanwhile (coordinated omission). There the \
 truth is its record of a run with evenly spaced arrivals at the same rate, beside which the formula is printed.
-- **Load points** are 5 %, 50 % and 90 % of weir's ceiling: the highest open rate at which, in one of three \
-attempts, weir's lateness stays under 250 us at p99 and everything is sent and answered. A tool that can't send that much is marked with the share \
+- **Load points** are 5 %, 50 % and 90 % of weir's ceiling: the highest open rate at which, in one of six \
+trials of half a second, weir's lateness stays under 250 us at p99 and everything is sent and answered. A tool that can't send that much is marked with the share \
 that it sent; what it reports is still compared with the origin's record. The origin spins (`--spin`) on a CPU of its \
 own, so that no answer waits for a sleeping CPU to wake.
 - **Closest** is the tool with the smallest worst error over the three quantiles, among those that sent nine tenths of \

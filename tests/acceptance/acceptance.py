@@ -2,8 +2,8 @@
 """Measured acceptance: real runs whose figures and counts are checked.
 
 A check that depends on time is repeated, at most five times, when the host was disturbed during it (steal, or CPU
-used by processes outside the check); every attempt is printed. Counts and books are never repeated: they hold on
-any machine. Exit code 1 when a check fails.
+used by processes outside the check, above 0.5 % of it, which is half of what lies beyond a p99); every attempt is
+printed. Counts and books are never repeated: they hold on any machine. Exit code 1 when a check fails.
 """
 
 import argparse

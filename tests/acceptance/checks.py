@@ -7,7 +7,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
-from hosts import ATTEMPTS_MAX, HostWatch, is_disturbed, placement  # noqa: E402
+from hosts import ATTEMPTS_MAX, DISTURBED_SHARE_OF_P99, HostWatch, is_disturbed, placement  # noqa: E402
 from loads import Site  # noqa: E402
 from processes import Failed  # noqa: E402
 from servers import Servers  # noqa: E402
@@ -79,7 +79,7 @@ def passes(name, purpose, check, rig):
             if share is None:
                 print(f"    failed: {disagreement}", flush=True)
                 return False, attempt, watch.share()
-            if not is_disturbed(share):
+            if not is_disturbed(share, DISTURBED_SHARE_OF_P99):
                 print(f"    attempt {attempt}: failed on a quiet host ({share:.1%} went elsewhere)", flush=True)
                 return False, attempt, share
             print(f"    attempt {attempt}: {share:.1%} of the host went elsewhere; again", flush=True)

@@ -9,12 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use weir_config::{Listener, Table};
-use weir_io::{JoinHandle, WorkerOptions, available_cpus, listen_shared, spawn_worker};
+use weir_io::{JoinHandle, WorkerOptions, available_cpus, listen_shared, reserve_files, spawn_worker};
 
 use crate::counters::{ListenerCounters, UpstreamCounters};
 use crate::retire::Retired;
 use crate::stats::Stats;
 use crate::worker::{Command, Shared, Worker};
+
+/// Connections that room is made for before the first one comes, 8 bytes each.
+const FILES_RESERVED: u64 = 4_096;
 
 /// Connections that may wait to be accepted, for each socket.
 const BACKLOG: i32 = 4096;
@@ -87,6 +90,7 @@ impl Gateway {
         let cpus = available_cpus();
         let count = worker_count(&table, cpus.len());
         let sockets = open_sockets(&table.listeners, count)?;
+        reserve_files(FILES_RESERVED);
         let shared = Arc::new(Shared::new(table));
         let mut gateway = Gateway {
             shared,

@@ -9,7 +9,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
-use weir_io::{CpuTime, JoinHandle, WorkerOptions, available_cpus, mono_ns, process_cpu_time, spawn_thread};
+use weir_io::{
+    CpuTime, JoinHandle, WorkerOptions, available_cpus, mono_ns, process_cpu_time, reserve_files,
+    spawn_thread,
+};
 use weir_results::{LoadRecord, LoadSecond};
 
 use crate::EngineError;
@@ -375,7 +378,7 @@ fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
     cpus.iter().rev().nth(worker as usize).copied()
 }
 
-/// Raises the process's limit of open files as far as the connections need it.
+/// Raises the process's limit of open files as far as the connections need it, and makes room for them.
 fn raise_open_files(spec: &LoadSpec) -> Result<(), EngineError> {
     let most = spec.connections.max(spec.connections_from.unwrap_or(0));
     let needed = u64::from(most) + u64::from(spec.workers) * FILES_PER_WORKER + FILES_BESIDE;
@@ -385,6 +388,7 @@ fn raise_open_files(spec: &LoadSpec) -> Result<(), EngineError> {
         // Where it cannot be raised, the check below says so.
         let _ = setrlimit(Resource::Nofile, limit);
     }
+    reserve_files(needed);
     match getrlimit(Resource::Nofile).current {
         Some(limit) if limit < needed => {
             Err(EngineError::OpenFiles { connections: spec.connections, needed, limit })

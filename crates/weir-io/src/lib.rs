@@ -5,6 +5,7 @@
 
 mod alarm;
 mod clock;
+mod files;
 mod listen;
 mod poll;
 mod socket;
@@ -15,6 +16,7 @@ mod worker;
 
 pub use alarm::{Alarms, Timer};
 pub use clock::mono_ns;
+pub use files::reserve_files;
 pub use listen::listen_shared;
 pub use poll::{Poll, Readiness};
 pub use socket::{connect, realtime_offset_ns, recv_stamped, stamp_arrivals};

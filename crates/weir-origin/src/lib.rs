@@ -56,6 +56,8 @@ use worker::Shared;
 
 /// Connections that may wait to be accepted, for each worker.
 const BACKLOG: i32 = 1024;
+/// Connections that room is made for before the first one comes, 8 bytes each.
+const FILES_RESERVED: u64 = 4_096;
 
 /// A running origin; it ends when it is dropped.
 pub struct Origin {
@@ -89,6 +91,7 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
         outcomes: Outcomes::of(&spec.faults),
         tls,
     });
+    weir_io::reserve_files(FILES_RESERVED);
     let (stop, stopped) = watch::channel(false);
     let mut workers = Vec::with_capacity(spec.workers);
     for (index, listener) in listeners.into_iter().enumerate() {
