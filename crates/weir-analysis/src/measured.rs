@@ -25,16 +25,25 @@ impl<'a> From<Repeat<'a>> for Repeats<'a> {
     }
 }
 
-/// The usage of a cell's data parts, summed; `None` where there is none or nothing was sampled.
+/// The usage of a cell's data parts, summed; see [`role_usage`].
+pub fn data_usage(parts: &[Part], usage: &std::collections::BTreeMap<String, Usage>) -> Option<Usage> {
+    role_usage(parts, usage, Role::Data)
+}
+
+/// The usage of the parts of one role, summed; `None` where there is none or nothing was sampled.
 ///
 /// The share is of the sum of their limits, and `None` where one of them has no limit.
-pub fn data_usage(parts: &[Part], usage: &std::collections::BTreeMap<String, Usage>) -> Option<Usage> {
-    let data = || parts.iter().filter(|part| part.role == Role::Data);
-    let used: Vec<&Usage> = data().filter_map(|part| usage.get(&part.name)).collect();
+pub fn role_usage(
+    parts: &[Part],
+    usage: &std::collections::BTreeMap<String, Usage>,
+    role: Role,
+) -> Option<Usage> {
+    let of_role = || parts.iter().filter(|part| part.role == role);
+    let used: Vec<&Usage> = of_role().filter_map(|part| usage.get(&part.name)).collect();
     if used.len() < 2 {
         return used.first().copied().cloned();
     }
-    let limit_cpus: Option<f64> = data().map(|part| part.limit_cpus).sum();
+    let limit_cpus: Option<f64> = of_role().map(|part| part.limit_cpus).sum();
     let cpu_cores = used.iter().map(|usage| usage.cpu_cores).sum();
     let total = |of: fn(&Usage) -> Option<u64>| {
         used.iter().map(|usage| of(usage)).try_fold(0, |sum: u64, next| Some(sum.saturating_add(next?)))

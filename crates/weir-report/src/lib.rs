@@ -1,4 +1,4 @@
-//! Terminal, HTML, Markdown, CSV and SVG from one report model.
+//! Terminal, HTML, Markdown and SVG from one report model, and beside them the table of `weir-export`.
 //!
 //! Nothing here measures or computes statistics: figures, verdicts and conclusions come from
 //! `weir-analysis`, and every format says the same.
@@ -6,7 +6,6 @@
 mod build;
 mod cells;
 mod charts;
-mod csv;
 mod environment;
 mod html;
 mod markdown;
@@ -31,11 +30,6 @@ pub fn markdown(run: &Run, cells: &[Cell], summary: &Summary) -> String {
     markdown::draw(&build::build(run, cells, summary), None)
 }
 
-/// The cells as CSV: a row per load of each cell, columns as documented in `docs/reports.md`.
-pub fn csv(cells: &[Cell]) -> String {
-    csv::csv(cells)
-}
-
 /// The report as one self-contained page.
 ///
 /// # Errors
@@ -52,7 +46,7 @@ pub enum FileFormat {
     Html,
     /// `report.md`, with `comparison.svg` beside it where something was measured
     Markdown,
-    /// `cells.csv`
+    /// `cells.csv`, the table of `weir export --format csv`
     Csv,
 }
 
@@ -98,7 +92,7 @@ pub fn write_only(
     };
     match format {
         FileFormat::Html => put("report.html", &html(run, cells, summary)?),
-        FileFormat::Csv => put("cells.csv", &csv(cells)),
+        FileFormat::Csv => put("cells.csv", &weir_export::csv(run, cells).map_err(io::Error::other)?),
         FileFormat::Markdown => {
             let picture = svg::picture(summary);
             if let Some(picture) = &picture {

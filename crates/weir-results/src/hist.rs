@@ -79,7 +79,7 @@ impl Histogram {
 /// Nearest rank, rounded up; `None` where the rank falls among the unanswered, or nothing was recorded.
 pub fn quantile_ns(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64, quantile: f64) -> Option<u64> {
     let recorded = histogram.len();
-    let total = recorded + unanswered;
+    let total = recorded.saturating_add(unanswered);
     // The subtraction keeps a quantile like 0.9 of 10 at rank 9 although 0.9 * 10 may round up in binary.
     let rank = (((quantile * total as f64) - 1e-9).ceil() as u64).max(1);
     if recorded == 0 || rank > recorded {

@@ -4,6 +4,8 @@
 //! They say what was measured; not how it was measured, and not how it is drawn.
 //! Every duration names its unit, every missing sample is `None`, never zero.
 
+#[cfg(feature = "store")]
+mod archive;
 mod cell;
 mod hist;
 mod host;
@@ -13,6 +15,8 @@ mod run;
 mod store;
 mod verdict;
 
+#[cfg(feature = "store")]
+pub use archive::*;
 pub use cell::*;
 pub use hist::*;
 pub use host::*;

@@ -6,6 +6,7 @@
 mod error;
 mod find;
 mod hosts;
+mod import;
 mod read;
 mod schema;
 mod write;
@@ -17,6 +18,7 @@ use rusqlite::{Connection, OpenFlags};
 
 pub use error::StoreError;
 pub use find::{RunListing, RunState};
+pub use import::Imported;
 
 /// How long a statement waits for another process that writes to the same database.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);

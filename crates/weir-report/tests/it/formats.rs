@@ -80,37 +80,6 @@ fn a_run_over_an_axis_as_markdown() {
 }
 
 #[test]
-fn a_mixed_run_as_csv() {
-    let (_, cells, _) = made(Scene::Mixed, &[0.5]);
-    let text = weir_report::csv(&cells);
-    let lines: Vec<&str> = text.lines().collect();
-    let columns: Vec<&str> = lines[0].split(',').collect();
-    insta::assert_snapshot!("csv_columns", columns.join("\n"));
-    let loads =
-        cells.iter().map(|cell| if cell.key.gateway == "haproxy" && cell.key.repeat == 2 { 1 } else { 2 });
-    assert_eq!(lines.len(), 1 + loads.sum::<usize>(), "a row per load of each cell, and one per failed cell");
-
-    let row = |line: usize, column: &str| {
-        let place =
-            columns.iter().position(|known| *known == column).unwrap_or_else(|| panic!("no column {column}"));
-        lines[line].split(',').nth(place).unwrap().to_owned()
-    };
-    // Cell 1 is weir; its second load is open.
-    assert_eq!(row(1, "key_gateway"), "weir");
-    assert_eq!((row(1, "load"), row(2, "load")), ("full".into(), "tail".into()));
-    assert_eq!(row(1, "record_result_lateness_ns_p99"), "", "a closed load has no lateness");
-    assert!(row(2, "record_result_lateness_ns_p99").parse::<u64>().is_ok());
-    assert_eq!(row(1, "judgement_verdicts_latency"), "throttled");
-    assert_eq!(row(1, "judgement_bound_by"), "gateway");
-    // Cell 2 is envoy, overloaded: the quantile among the unanswered is empty, not zero.
-    assert_eq!(
-        (row(4, "key_gateway"), row(4, "record_result_latency_ns_p99")),
-        ("envoy".into(), String::new())
-    );
-    assert_eq!(row(4, "record_result_requests_timed_out"), "8200");
-}
-
-#[test]
 fn the_skeleton_of_the_page() {
     let (run, cells, summary) = made(Scene::Mixed, &[0.5]);
     insta::assert_snapshot!(skeleton(&weir_report::html(&run, &cells, &summary).unwrap()));

@@ -53,7 +53,6 @@ fn odd_data_never_panics() {
         let text = weir_report::terminal(&run, &odd, &summary, 100, false);
         assert!(text.starts_with("side-by-side"));
         assert!(weir_report::markdown(&run, &odd, &summary).starts_with("# side-by-side"));
-        assert!(weir_report::csv(&odd).lines().count() >= odd.len());
     }
     assert!(drawn > 20, "only {drawn} of the changed cells were readable");
 }

@@ -75,6 +75,24 @@ pub enum StoreError {
         /// The cell's place in the plan.
         index: u32,
     },
+    /// The run is in the database already, and not the same.
+    #[error("{}: run {run} is in the database already, with other content: {difference}", path.display())]
+    RunDiffers {
+        /// The file.
+        path: PathBuf,
+        /// The run's id.
+        run: String,
+        /// Where it differs.
+        difference: String,
+    },
+    /// A value that no column can hold.
+    #[error("{}: a value cannot be stored: {detail}", path.display())]
+    Unstorable {
+        /// The file.
+        path: PathBuf,
+        /// Which value, and why.
+        detail: String,
+    },
     /// No run of that name.
     #[error("{}: no run `{wanted}`", path.display())]
     NoRun {
@@ -122,6 +140,10 @@ impl StoreError {
             Self::Full { .. } => "make room, or name a file on another disk with --db FILE".into(),
             Self::Busy { .. } => "wait until the other weir is done, or use another file with --db FILE".into(),
             Self::CellExists { .. } => "another weir carries on this run: let it finish".into(),
+            Self::RunDiffers { .. } => {
+                "nothing was changed; to have both, import into another database with --db FILE".into()
+            }
+            Self::Unstorable { .. } => "nothing was changed; the value is beyond what can be measured".into(),
             Self::NoRun { latest, .. } if latest.is_empty() => {
                 "there is none yet: `weir run quickstart` makes one".into()
             }
@@ -133,7 +155,14 @@ impl StoreError {
 
     /// Whether the caller asked for something that is not there, rather than the machine failing.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::NoRun { .. } | Self::Ambiguous { .. } | Self::Missing { .. })
+        matches!(
+            self,
+            Self::NoRun { .. }
+                | Self::Ambiguous { .. }
+                | Self::Missing { .. }
+                | Self::RunDiffers { .. }
+                | Self::Unstorable { .. }
+        )
     }
 
     pub(super) fn from_sqlite(path: &Path, error: rusqlite::Error) -> Self {
@@ -149,6 +178,9 @@ impl StoreError {
             Some(ErrorCode::SystemIoFailure) if disk_is_full(&path) => Self::Full { path },
             Some(ErrorCode::SystemIoFailure) => Self::Unwritable { path, detail },
             Some(_) => Self::Other { path, detail },
+            None if matches!(error, rusqlite::Error::ToSqlConversionFailure(_)) => {
+                Self::Unstorable { path, detail }
+            }
             // Conversions of what the file holds: the file contradicts the schema that it claims.
             None => Self::Damaged { path, detail },
         }

@@ -8,6 +8,7 @@ use crate::{
     Requests, Role, Run, SCHEMA_VERSION, Thresholds, TimesNs, Usage, UsageSecond, Verdicts, new_histogram,
 };
 
+mod exchange;
 mod upgrade;
 
 struct Folder(tempfile::TempDir);

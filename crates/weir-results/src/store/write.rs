@@ -12,29 +12,7 @@ impl Store {
     /// # Errors
     /// When the database cannot be written; then nothing of the run is in it.
     pub fn begin_run(&mut self, run: &Run) -> Result<(), StoreError> {
-        self.commit(|t| {
-            t.execute(
-                "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-                params![
-                    run.id,
-                    run.schema_version,
-                    run.name,
-                    run.question,
-                    run.seed.to_string(),
-                    run.started_unix_ms,
-                    run.ended_unix_ms,
-                    json(&run.scenario)?,
-                    json(&run.objective)?,
-                    json(&run.thresholds)?
-                ],
-            )?;
-            t.execute("INSERT INTO manifests VALUES (?1, ?2)", params![run.id, json(&run.manifest)?])?;
-            let mut plan = t.prepare("INSERT INTO plan VALUES (?1, ?2, ?3, ?4, ?5)")?;
-            for key in &run.plan {
-                plan.execute(params![run.id, key.index, key.gateway, json(&key.axes)?, key.repeat])?;
-            }
-            Ok(())
-        })
+        self.commit(|t| insert_run(t, run))
     }
 
     /// Writes a finished cell of the run `run_id`: wholly, or not at all.
@@ -81,7 +59,31 @@ impl Store {
     }
 }
 
-fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rusqlite::Result<()> {
+pub(super) fn insert_run(t: &Transaction<'_>, run: &Run) -> rusqlite::Result<()> {
+    t.execute(
+        "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        params![
+            run.id,
+            run.schema_version,
+            run.name,
+            run.question,
+            run.seed.to_string(),
+            run.started_unix_ms,
+            run.ended_unix_ms,
+            json(&run.scenario)?,
+            json(&run.objective)?,
+            json(&run.thresholds)?
+        ],
+    )?;
+    t.execute("INSERT INTO manifests VALUES (?1, ?2)", params![run.id, json(&run.manifest)?])?;
+    let mut plan = t.prepare("INSERT INTO plan VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    for key in &run.plan {
+        plan.execute(params![run.id, key.index, key.gateway, json(&key.axes)?, key.repeat])?;
+    }
+    Ok(())
+}
+
+pub(super) fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rusqlite::Result<()> {
     let (outcome, failure) = match &cell.outcome {
         CellOutcome::Measured { .. } => ("measured", [None; 4]),
         CellOutcome::Failed { cause, message, remedy, log_tail } => {

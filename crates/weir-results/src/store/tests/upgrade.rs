@@ -18,7 +18,7 @@ fn bounds(rate_per_s: f64) -> HostBounds {
 }
 
 /// A cell whose load went in steps and had routes.
-fn rich(run: &Run) -> Cell {
+pub(super) fn rich(run: &Run) -> Cell {
     let mut cell = cell(run, 0);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
     for measurement in measurements {

@@ -1,0 +1,82 @@
+//! k6's end-of-test summary (`k6 run --summary-export`), a line of JSON per load.
+
+use serde_json::{Map, Value, json};
+use weir_results::{Cell, LoadResult, Measurement, Run, TimesNs};
+
+use crate::entry::{loads, sum};
+
+/// The id that k6 gives to the group that holds a whole test.
+const ROOT_GROUP_ID: &str = "d41d8cd98f00b204e9800998ecf8427e";
+
+/// The summaries of every load.
+pub(crate) fn draw(run: &Run, cells: &[Cell]) -> String {
+    loads(cells).map(|(cell, measurement)| format!("{}\n", summary(run, cell, measurement))).collect()
+}
+
+fn summary(run: &Run, cell: &Cell, measurement: &Measurement) -> Value {
+    let judgement = &measurement.judgement;
+    json!({
+        "root_group": { "name": "", "path": "", "id": ROOT_GROUP_ID, "groups": {}, "checks": {} },
+        "metrics": metrics(measurement),
+        "weir": {
+            "run": run.id,
+            "scenario": run.name,
+            "cell": cell.key.index,
+            "gateway": cell.key.gateway,
+            "axes": cell.key.axes,
+            "repeat": cell.key.repeat,
+            "load": measurement.load,
+            "model": measurement.record.result.model,
+            "asked_rate_per_s": measurement.rate_per_s,
+            "bound_by": judgement.bound_by,
+            "verdicts": judgement.verdicts,
+        },
+    })
+}
+
+fn metrics(measurement: &Measurement) -> Value {
+    let result = &measurement.record.result;
+    let books = &result.requests;
+    let requests = sum([books.completed, books.failed, books.timed_out]);
+    let bad = sum([books.unexpected, books.failed, books.timed_out]).min(requests);
+    let counter = |count: u64| json!({ "count": count, "rate": per_second(count, result) });
+    let connections = measurement.connections;
+    let gauge = json!({ "value": connections, "min": connections, "max": connections });
+    let mut metrics = Map::new();
+    let mut put = |name: &str, value: Value| metrics.insert(name.to_owned(), value);
+    put("data_received", counter(result.bytes.received));
+    put("data_sent", counter(result.bytes.sent));
+    put("dropped_iterations", counter(books.dropped));
+    if let Some(wait) = &measurement.record.generator.connection_wait_ns {
+        put("http_req_blocked", trend(wait));
+    }
+    put("http_req_duration", trend(&result.service_time_ns));
+    let failed = (requests > 0).then(|| bad as f64 / requests as f64);
+    put("http_req_failed", json!({ "passes": bad, "fails": requests - bad, "value": failed }));
+    // The rate is of what came within the phase; the books also hold what came while draining.
+    put("http_reqs", json!({ "count": requests, "rate": result.rate_per_s }));
+    put("iteration_duration", trend(&result.latency_ns));
+    put("iterations", json!({ "count": books.completed, "rate": result.rate_per_s }));
+    put("vus", gauge.clone());
+    put("vus_max", gauge);
+    metrics.into()
+}
+
+fn per_second(count: u64, result: &LoadResult) -> Option<f64> {
+    (result.duration_s > 0.0).then(|| count as f64 / result.duration_s)
+}
+
+/// k6's default trend columns and two further ones, in milliseconds.
+fn trend(times: &TimesNs) -> Value {
+    let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
+    json!({
+        "avg": times.mean.map(|ns| ns / 1e6),
+        "min": ms(times.min),
+        "med": ms(times.p50),
+        "max": ms(times.max),
+        "p(90)": ms(times.p90),
+        "p(95)": ms(times.p95),
+        "p(99)": ms(times.p99),
+        "p(99.9)": ms(times.p999),
+    })
+}

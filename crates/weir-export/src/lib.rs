@@ -1,0 +1,74 @@
+//! Runs in the forms of other programs: tables as CSV and Parquet, JSON, HdrHistogram logs, k6's and Locust's
+//! summaries. `docs/export.md` describes every column and field.
+//!
+//! Nothing here measures, judges or draws: what stands in an export stands in the run. What was not measured is
+//! missing there, never 0. The one form that weir reads back is `weir_results::write_archive`'s.
+
+mod columns;
+mod csv;
+mod entry;
+mod error;
+mod hdr;
+mod json;
+mod k6;
+mod locust;
+mod parquet;
+mod selection;
+mod table;
+
+use weir_results::{Cell, Run};
+
+pub use error::ExportError;
+pub use selection::{Selection, SelectionError};
+pub use table::Kind;
+
+/// The run as a table in CSV: a row for each load of each cell, and for each step and route of a load.
+///
+/// # Errors
+/// When a histogram of the run cannot be decoded.
+pub fn csv(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
+    Ok(csv::draw(&table::table(run, cells)?))
+}
+
+/// The rows of [`csv`] with their types, as a Parquet file.
+///
+/// # Errors
+/// When a histogram of the run cannot be decoded, or the file cannot be made.
+pub fn parquet(run: &Run, cells: &[Cell]) -> Result<Vec<u8>, ExportError> {
+    parquet::draw(&table::table(run, cells)?)
+}
+
+/// The whole run as JSON: histograms stand beside their quantiles.
+///
+/// # Errors
+/// When a histogram of the run cannot be decoded.
+pub fn json(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
+    json::draw(run, cells)
+}
+
+/// The latency of every second of every load as an HdrHistogram interval log.
+///
+/// # Errors
+/// When a histogram of the run cannot be decoded.
+pub fn hdr(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
+    hdr::draw(run, cells)
+}
+
+/// k6's end-of-test summary of every load, each a line of JSON.
+pub fn k6(run: &Run, cells: &[Cell]) -> String {
+    k6::draw(run, cells)
+}
+
+/// Locust's request statistics of every load as CSV.
+///
+/// # Errors
+/// When a histogram of the run cannot be decoded.
+pub fn locust(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
+    locust::draw(run, cells)
+}
+
+/// Names and kinds of the columns of [`csv`] and [`parquet`], without those of the axes (`axis.PATH`), which depend
+/// on the run.
+pub fn columns() -> Vec<(String, Kind)> {
+    columns::columns().into_iter().map(|column| (column.name, column.kind)).collect()
+}

@@ -1,0 +1,94 @@
+//! The run as a table: typed columns, and rows of values that may be missing.
+
+use std::collections::BTreeSet;
+
+use weir_results::{Cell, Run};
+
+use crate::ExportError;
+use crate::columns::{Column, columns};
+use crate::entry::{Entry, entries};
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Whole numbers from 0; in Parquet an unsigned INT64.
+    Integer,
+    /// Numbers; in Parquet DOUBLE.
+    Float,
+    /// UTF-8.
+    Text,
+}
+
+impl Kind {
+    /// Its name in the documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Integer => "integer",
+            Self::Float => "float",
+            Self::Text => "text",
+        }
+    }
+}
+
+/// What stands in a cell of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Missing,
+    Integer(u64),
+    Float(f64),
+    Text(String),
+}
+
+impl From<Option<u64>> for Value {
+    fn from(value: Option<u64>) -> Self {
+        value.map_or(Self::Missing, Self::Integer)
+    }
+}
+
+impl From<Option<f64>> for Value {
+    fn from(value: Option<f64>) -> Self {
+        value.filter(|value| value.is_finite()).map_or(Self::Missing, Self::Float)
+    }
+}
+
+impl From<Option<String>> for Value {
+    fn from(value: Option<String>) -> Self {
+        value.map_or(Self::Missing, Self::Text)
+    }
+}
+
+/// The table of a run.
+pub(crate) struct Table {
+    pub(crate) columns: Vec<(String, Kind)>,
+    pub(crate) rows: Vec<Vec<Value>>,
+}
+
+/// The run as a table, in the order of its plan.
+pub(crate) fn table(run: &Run, cells: &[Cell]) -> Result<Table, ExportError> {
+    let mut columns = columns();
+    let behind = columns.iter().position(|column| column.name == "repeat").map_or(0, |place| place + 1);
+    columns.splice(behind..behind, axes(run));
+    let row = |entry: &Entry<'_>| columns.iter().map(|column| (column.value)(entry)).collect();
+    let rows = entries(run, cells)?.iter().map(row).collect();
+    Ok(Table { columns: columns.into_iter().map(|column| (column.name, column.kind)).collect(), rows })
+}
+
+/// A column for each axis: numbers where every value is one, else text.
+fn axes(run: &Run) -> Vec<Column> {
+    let paths: BTreeSet<&String> = run.plan.iter().flat_map(|key| key.axes.keys()).collect();
+    let column = |path: &String| {
+        let name = format!("axis.{path}");
+        let path = path.clone();
+        let all_numbers =
+            run.plan.iter().filter_map(|key| key.axes.get(&path)).all(serde_json::Value::is_number);
+        if all_numbers {
+            Column::float(name, move |entry| entry.cell.key.axes.get(&path)?.as_f64())
+        } else {
+            Column::text(name, move |entry| {
+                let value = entry.cell.key.axes.get(&path)?;
+                Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+            })
+        }
+    };
+    paths.into_iter().map(column).collect()
+}

@@ -1,0 +1,12 @@
+//! Every form of a run that never happened, and what the documents say of them.
+
+// In tests an unwrap is an assertion.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../weir-report/tests/it/fixture.rs"]
+mod fixture;
+
+mod columns;
+mod forms;
+mod logs;
+mod odd;

@@ -1,0 +1,87 @@
+//! What can be wrong with an archive, and what to do about it.
+
+use std::io;
+
+/// An archive that cannot be read. Every message names the file, and the line where there is one.
+///
+/// Lines count from 1 in the unpacked text: `gzip -dc FILE | sed -n 3p` shows the third.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// The file cannot be read at all.
+    #[error("{name}: the file cannot be read: {source}")]
+    Unreadable {
+        /// The file.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another kind of file.
+    #[error("{name}: this is no archive of a run")]
+    Foreign {
+        /// The file.
+        name: String,
+    },
+    /// Written by a newer weir.
+    #[error("{name}: the {what} has version {found}, and this weir knows versions up to {known}")]
+    Newer {
+        /// The file.
+        name: String,
+        /// `archive` or `result schema`.
+        what: &'static str,
+        /// Version of the file.
+        found: u32,
+        /// Greatest version that this program reads.
+        known: u32,
+        /// The weir that wrote it.
+        weir_version: String,
+    },
+    /// The end is missing.
+    #[error("{name}: the file ends in line {line}, before its end line: it was cut")]
+    Cut {
+        /// The file.
+        name: String,
+        /// The line in which it ends.
+        line: usize,
+    },
+    /// What is there makes no sense.
+    #[error("{name}: line {line} is damaged: {detail}")]
+    Damaged {
+        /// The file.
+        name: String,
+        /// The line.
+        line: usize,
+        /// What is wrong there.
+        detail: String,
+    },
+}
+
+impl ArchiveError {
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Unreadable { .. } => {
+                "give a file that is there and can be read, or `-` for standard input".into()
+            }
+            Self::Foreign { .. } => {
+                "give a file that `weir export RUN --format weir` wrote; other formats are for other programs"
+                    .into()
+            }
+            Self::Newer { weir_version, .. } => {
+                format!("use weir {weir_version}, which wrote it, or a later one")
+            }
+            Self::Cut { .. } | Self::Damaged { .. } => {
+                "nothing was imported; copy the file again, or export the run again where it was made".into()
+            }
+        }
+    }
+
+    /// Whether the caller gave a wrong file, rather than the machine failing.
+    pub fn is_wrong_use(&self) -> bool {
+        match self {
+            Self::Unreadable { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory)
+            }
+            _ => true,
+        }
+    }
+}
