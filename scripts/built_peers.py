@@ -1,15 +1,27 @@
-"""The load tools that no package holds: built by their own language's tools, each below target/peers/NAME."""
+"""What no package holds: load tools built by their own language's tools, and the readers of exports, each below
+target/peers/NAME."""
 
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+# Python with what reads weir's exports back.
+READERS = {"pandas": "2.3.3", "pyarrow": "22.0.0", "hdrhistogram": "0.10.3"}
+TELL_READERS = f"""import importlib.metadata as installed, hdrh.histogram, pandas, pyarrow
+print("readers:", *(f"{{name}} {{installed.version(name)}}" for name in {list(READERS)}))"""
+
 # name -> (version, what is needed to build it, arguments that print its version)
 BUILT = {
     "oha": ("1.16.0", "cargo", ["--version"]),
     "k6": ("1.8.1", "go", ["version"]),
     "locust": ("2.47.0", "python3 with venv", ["--version"]),
+    "readers": (READERS["pandas"], "python3 with venv", ["-c", TELL_READERS]),
+}
+# Those that live in a Python environment of their own.
+IN_PYTHON = {
+    "locust": [f"locust=={BUILT['locust'][0]}"],
+    "readers": [f"{name}=={version}" for name, version in READERS.items()],
 }
 
 
@@ -29,7 +41,12 @@ def fetch(name, peers, run):
     else:
         run([sys.executable, "-m", "venv", folder])
         python = folder / "bin/python"
-        run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"locust=={version}"])
+        run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *IN_PYTHON[name]])
+    if name == "readers":
+        # Python finds its environment by the folder that it is started from, so a link elsewhere will not do.
+        wrapper = folder / "bin/readers"
+        wrapper.write_text('#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/python" "$@"\n')
+        wrapper.chmod(0o755)
     return Path("bin") / name
 
 
@@ -41,7 +58,7 @@ def need(program):
 
 def parts(name, peers):
     """What the tool was made of, for the list of versions."""
-    if name != "locust":
+    if name not in IN_PYTHON:
         return f"{name}@{BUILT[name][0]}"
     done = subprocess.run([peers / name / "bin/python", "-m", "pip", "freeze"], capture_output=True, text=True)
     return ",".join(done.stdout.split())

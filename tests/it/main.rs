@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod crash;
+mod exchange;
 mod load;
 mod peers;
 mod program;

@@ -140,4 +140,11 @@ fn command_lines() {
     check(&["origin", "--listen", "127.0.0.1:0", "--errors", "200%"], "", &["200%"]);
     check(&["render", "quickstart", "--gateway", "ngnix", "--out", "x"], "", &["nginx"]);
     check(&["schema", "scenarios"], "", &["scenario"]);
+    check(&["export", "nosuchrun", "--db", "x.db"], "", &["x.db"]);
+    check(&["export", "last", "--format", "cvs"], "", &["csv"]);
+    check(&["export", "last", "--format", "weir", "--load", "full"], "", &["--load", "--format"]);
+    check(&["export", "last", "--out", "."], "", &["folder", "--out"]);
+    check(&["import"], "", &["FILE"]);
+    check(&["import", "absent.weir"], "", &["absent.weir", "read"]);
+    check(&["import", "bad.yaml"], "name: x\n", &["bad.yaml", "weir export"]);
 }

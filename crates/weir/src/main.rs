@@ -34,6 +34,10 @@ enum Command {
     Render(cmd::render::Args),
     /// Say what this host can honestly test, and which gateways were found
     Doctor(cmd::doctor::Args),
+    /// Write a stored run as a file: for another weir, or as CSV, JSON, Parquet, HdrHistogram log, k6, Locust
+    Export(cmd::export::Args),
+    /// Take over a run from a file of `weir export`
+    Import(cmd::import::Args),
     /// Print the JSON Schema of scenarios and results
     Schema(cmd::schema::Args),
     /// Print a completion script for a shell
@@ -53,6 +57,8 @@ fn main() -> ExitCode {
         Command::Origin(args) => cmd::origin::run(args),
         Command::Render(args) => cmd::render::run(args),
         Command::Doctor(args) => cmd::doctor::run(args),
+        Command::Export(args) => cmd::export::run(args),
+        Command::Import(args) => cmd::import::run(args),
         Command::Schema(args) => cmd::schema::run(args),
         Command::Completions(args) => cmd::completions::run(args),
         Command::Generate(args) => cmd::generate::run(args),

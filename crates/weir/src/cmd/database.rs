@@ -67,7 +67,7 @@ impl From<RigError> for Failure {
     }
 }
 
-fn told(wrong_use: bool, error: &dyn std::error::Error, remedy: String) -> Failure {
+pub(super) fn told(wrong_use: bool, error: &dyn std::error::Error, remedy: String) -> Failure {
     match wrong_use {
         true => Failure::wrong_use(error.to_string(), remedy),
         false => Failure::environment(error.to_string(), remedy),

@@ -3,8 +3,10 @@
 pub(crate) mod completions;
 pub(crate) mod database;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod guard;
+pub(crate) mod import;
 pub(crate) mod load;
 pub(crate) mod origin;
 pub(crate) mod output;

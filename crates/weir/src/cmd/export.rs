@@ -1,0 +1,167 @@
+//! `weir export`: a stored run as a file, for another weir or for other programs.
+
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use weir_export::Selection;
+use weir_results::{Cell, Run, write_archive};
+
+use super::database::Database;
+use crate::failure::{Exit, Failure};
+
+/// Arguments of `weir export`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The run: its id, a unique prefix of it, or `last`
+    #[arg(default_value = "last")]
+    run: String,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Format::Weir)]
+    format: Format,
+    /// Where to; `-` is standard output [default: -]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write over FILE where it is there
+    #[arg(long)]
+    force: bool,
+    /// Only this cell, by its place in the plan, from 0
+    #[arg(long, value_name = "N")]
+    cell: Option<u32>,
+    /// Only this load of the scenario
+    #[arg(long, value_name = "NAME")]
+    load: Option<String>,
+    #[command(flatten)]
+    database: Database,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// The whole run in one file, for `weir import`
+    Weir,
+    /// A row per load of each cell, and per step and route of a load
+    Csv,
+    /// The whole run as one document, with quantiles beside histograms
+    Json,
+    /// The rows of csv, typed
+    Parquet,
+    /// HdrHistogram's log of latency, an interval per second of each load
+    Hdr,
+    /// k6's end-of-test summary, a line per load
+    K6,
+    /// Locust's request statistics
+    Locust,
+}
+
+impl Format {
+    fn is_binary(self) -> bool {
+        matches!(self, Self::Weir | Self::Parquet)
+    }
+}
+
+/// Writes the run.
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    let out = args.out.as_deref().filter(|path| *path != Path::new("-"));
+    let selection = Selection { cell: args.cell, load: args.load.clone() };
+    if args.format == Format::Weir && selection != Selection::default() {
+        return Err(Failure::wrong_use(
+            "--cell and --load choose a part of a run, and --format weir holds the whole",
+            "leave them out, or choose another --format",
+        ));
+    }
+    if out.is_none() && args.format.is_binary() && io::stdout().is_terminal() {
+        return Err(Failure::wrong_use(
+            "this format is binary, and standard output is a terminal",
+            "name a file with --out FILE, or redirect the output",
+        ));
+    }
+    if let Some(path) = out {
+        refuse_to_overwrite(path, args.force)?;
+    }
+    let store = args.database.open()?;
+    let run = store.run(&store.find(&args.run)?)?;
+    let finished = store.cells(&run.id)?;
+    if finished.len() < run.plan.len() {
+        eprintln!("run {} is unfinished: {} of {} cells are there", run.id, finished.len(), run.plan.len());
+    }
+    let cells =
+        selection.of(finished).map_err(|error| Failure::wrong_use(error.to_string(), error.remedy()))?;
+    let bytes = made(args.format, &run, &cells)?;
+    match out {
+        Some(path) => {
+            write_whole(path, &bytes).map_err(|error| unwritable(&path.display().to_string(), &error))?;
+            eprintln!("{}", path.display());
+        }
+        None => print(&bytes)?,
+    }
+    Ok(Exit::Good)
+}
+
+fn made(format: Format, run: &Run, cells: &[Cell]) -> Result<Vec<u8>, Failure> {
+    let text = match format {
+        Format::Weir => {
+            let mut bytes = Vec::new();
+            write_archive(run, cells, &mut bytes).expect("writing to memory cannot fail");
+            return Ok(bytes);
+        }
+        Format::Parquet => {
+            return weir_export::parquet(run, cells).map_err(|error| inexpressible(run, &error));
+        }
+        Format::Csv => weir_export::csv(run, cells),
+        Format::Json => weir_export::json(run, cells),
+        Format::Hdr => weir_export::hdr(run, cells),
+        Format::K6 => Ok(weir_export::k6(run, cells)),
+        Format::Locust => weir_export::locust(run, cells),
+    };
+    text.map(String::into_bytes).map_err(|error| inexpressible(run, &error))
+}
+
+fn inexpressible(run: &Run, error: &weir_export::ExportError) -> Failure {
+    let remedy = "the database is damaged there; --cell exports the other cells";
+    Failure::environment(format!("run {}: {error}", run.id), remedy)
+}
+
+/// Looked at before the work; what is no regular file (a pipe, a terminal) is written to, and nothing is lost.
+fn refuse_to_overwrite(path: &Path, force: bool) -> Result<(), Failure> {
+    match fs::metadata(path) {
+        Ok(there) if there.is_dir() => {
+            let message = format!("{}: this is a folder", path.display());
+            Err(Failure::wrong_use(message, "name a file in it with --out FILE"))
+        }
+        Ok(there) if there.is_file() && !force => {
+            let message = format!("{}: the file is there already", path.display());
+            Err(Failure::wrong_use(message, "name another with --out FILE, or write over it with --force"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes beside the target and renames, so that the file is there whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return File::options().write(true).open(path)?.write_all(bytes);
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    let beside = PathBuf::from(beside);
+    let written = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+/// To standard output, whose reader may have gone, which is its right.
+fn print(bytes: &[u8]) -> Result<(), Failure> {
+    let mut output = io::stdout().lock();
+    match output.write_all(bytes).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(unwritable("standard output", &error)),
+        _ => Ok(()),
+    }
+}
+
+fn unwritable(place: &str, error: &io::Error) -> Failure {
+    let remedy =
+        "check that the folder exists, is writable and has space left, or name another with --out FILE";
+    Failure::environment(format!("{place}: the export cannot be written: {error}"), remedy)
+}

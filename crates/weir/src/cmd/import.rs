@@ -1,0 +1,52 @@
+//! `weir import`: a run from a file of `weir export` into the store.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use weir_results::{ArchiveError, Imported, read_archive};
+
+use super::database::Database;
+use super::output::print;
+use crate::failure::{Exit, Failure};
+
+/// Arguments of `weir import`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A file of `weir export --format weir`; `-` is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    database: Database,
+}
+
+/// Takes the run over, wholly or not at all.
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    let name = args.file.display().to_string();
+    let unreadable = |source| ArchiveError::Unreadable { name: name.clone(), source };
+    let input: Box<dyn Read> = match args.file == Path::new("-") {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(File::open(&args.file).map_err(unreadable)?),
+    };
+    let archive = read_archive(&name, input)?;
+    // Only now, so that a file that is refused makes no database.
+    let mut store = args.database.open_or_make()?;
+    let (run, there) = (&archive.run, store.path().display().to_string());
+    match store.import(run, &archive.cells)? {
+        Imported::New => {
+            let (done, planned) = (archive.cells.len(), run.plan.len());
+            print(format_args!("run {}: {}, {done} of {planned} cells, kept in {there}", run.id, run.name));
+            print(format_args!("`weir report {}` shows it", run.id));
+        }
+        Imported::Present => {
+            print(format_args!("run {} is in {there} already, with the same content", run.id))
+        }
+    }
+    Ok(Exit::Good)
+}
+
+impl From<ArchiveError> for Failure {
+    fn from(error: ArchiveError) -> Self {
+        super::database::told(error.is_wrong_use(), &error, error.remedy())
+    }
+}

@@ -1,0 +1,54 @@
+"""Reads the exports of a run as their users do, and prints what they hold as one JSON document.
+
+Arguments: the CSV, the Parquet file, the HdrHistogram log, Locust's table.
+"""
+
+import json
+import sys
+
+import pandas
+import pyarrow.parquet
+from hdrh.histogram import HdrHistogram
+from hdrh.log import HistogramLogReader
+
+
+def rows(frame):
+    """The rows of a frame by column, without what is missing."""
+    return [
+        {name: value for name, value in row.items() if not pandas.isna(value)}
+        for row in frame.astype(object).to_dict("records")
+    ]
+
+
+def intervals(path):
+    """What HdrHistogram's own reader of logs gives."""
+    reader = HistogramLogReader(path, HdrHistogram(1, 3_600_000_000_000, 3))
+    told = []
+    while (histogram := reader.get_next_interval_histogram()) is not None:
+        told.append({
+            "tag": histogram.get_tag(),
+            "start_unix_ms": histogram.get_start_time_stamp(),
+            "end_unix_ms": histogram.get_end_time_stamp(),
+            "count": histogram.get_total_count(),
+            "max_ns": histogram.get_max_value(),
+        })
+    return told
+
+
+def main():
+    csv_path, parquet_path, log_path, locust_path = sys.argv[1:]
+    parquet = pyarrow.parquet.read_table(parquet_path)
+    # By default pandas reads numbers faster than exactly.
+    document = {
+        "csv": rows(pandas.read_csv(csv_path, float_precision="round_trip")),
+        "parquet": [{name: value for name, value in row.items() if value is not None} for row in parquet.to_pylist()],
+        "parquet_types": {field.name: str(field.type) for field in parquet.schema},
+        "parquet_in_pandas": rows(pandas.read_parquet(parquet_path)),
+        "locust": rows(pandas.read_csv(locust_path, float_precision="round_trip")),
+        "hdr": intervals(log_path),
+    }
+    # Numbers of numpy become those of Python; what is not finite has no place here.
+    json.dump(document, sys.stdout, allow_nan=False, default=lambda value: value.item())
+
+
+main()
