@@ -11,6 +11,7 @@
 //! ```
 
 mod delay;
+mod drift;
 mod error;
 mod json;
 mod levels;
@@ -29,6 +30,7 @@ mod yaml;
 use serde::de::DeserializeOwned;
 
 pub use delay::{DELAY_MAX, Delay};
+pub use drift::Drift;
 pub use error::DocumentError;
 pub use levels::{Counts, Level, Levels, Rates};
 pub use moments::{Burst, Pause};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
-use weir_document::{Delay, Share, Slow, Stall};
+use weir_document::{Delay, Drift, Share, Slow, Stall};
 
 use crate::OriginError;
 use crate::outcome::Outcome;
@@ -28,6 +28,8 @@ pub struct OriginSpec {
     pub delay: Delay,
     /// A queue in place of the delay.
     pub service: Option<ServiceSpec>,
+    /// How much longer answers wait as time goes on, counted from the origin's start.
+    pub drift: Option<Drift>,
     /// Stops in which nothing is answered, counted from the origin's start.
     pub stall: Option<Stall>,
     /// Seed of delays and service times.
@@ -115,6 +117,7 @@ impl OriginSpec {
             is_echo: false,
             delay: Delay::None,
             service: None,
+            drift: None,
             stall: None,
             seed: 1,
             spin: false,
@@ -155,7 +158,7 @@ impl OriginSpec {
 
     /// Whether answers have times of their own; without, it is a server like any other.
     pub(crate) fn is_timed(&self) -> bool {
-        !self.delay.is_none() || self.service.is_some() || self.stall.is_some()
+        !self.delay.is_none() || self.service.is_some() || self.drift.is_some() || self.stall.is_some()
     }
 }
 

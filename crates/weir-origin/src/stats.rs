@@ -24,7 +24,7 @@ pub struct Stats {
     pub bytes_sent: u64,
     /// Responses by status; together they are `responses`.
     pub by_status: BTreeMap<u16, u64>,
-    /// The delays that were really given; only where a delay, a service or a stall was asked for.
+    /// The delays that were really given; only where a delay, a service, a drift or a stall was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delays: Option<GivenDelays>,
     /// The waits for a free server; only where a service was asked for.

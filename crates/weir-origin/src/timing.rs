@@ -1,9 +1,9 @@
-//! When an answer is due: delay or queue, and stalls.
+//! When an answer is due: delay or queue, drift, and stalls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use weir_document::Stall;
+use weir_document::{DELAY_MAX, Drift, Stall};
 
 use crate::OriginSpec;
 use crate::draw::Draws;
@@ -13,6 +13,7 @@ use crate::queue::{Queue, QueueWaits};
 #[derive(Debug)]
 pub(crate) struct Timing {
     wait: Wait,
+    drift: Option<Growth>,
     stall: Option<Stalls>,
 }
 
@@ -34,6 +35,14 @@ struct Servers {
     queue: Queue,
 }
 
+/// What answers wait beyond that, ever more from the start of the origin on.
+#[derive(Clone, Copy, Debug)]
+struct Growth {
+    start_ns: u64,
+    by_ns: u64,
+    every_ns: u64,
+}
+
 /// The stops of the origin, from its start on.
 #[derive(Clone, Copy, Debug)]
 struct Stalls {
@@ -45,6 +54,7 @@ struct Stalls {
 impl Timing {
     /// The times that a specification asks for; `None` where every answer is due at once.
     pub(crate) fn of(spec: &OriginSpec, start_ns: u64) -> Option<Self> {
+        let drift = spec.drift.map(|drift| Growth::new(drift, start_ns));
         let stall = spec.stall.map(|stall| Stalls::new(stall, start_ns));
         let wait = match spec.service {
             Some(service) => Wait::Service(Mutex::new(Servers {
@@ -52,10 +62,10 @@ impl Timing {
                 numbered: 0,
                 queue: Queue::new(service.servers),
             })),
-            None if spec.delay.is_none() && stall.is_none() => return None,
+            None if !spec.is_timed() => return None,
             None => Wait::Delay { draws: Draws::new(spec.delay, spec.seed), numbered: AtomicU64::new(0) },
         };
-        Some(Self { wait, stall })
+        Some(Self { wait, drift, stall })
     }
 
     /// When the next request is to be answered, which arrived at `arrived_ns`: then or later.
@@ -72,6 +82,8 @@ impl Timing {
                 servers.queue.enter(arrived_ns, service_ns).end_ns
             }
         };
+        let later_ns = self.drift.map_or(0, |drift| drift.ns(arrived_ns));
+        let due_ns = due_ns.saturating_add(later_ns);
         self.stall.map_or(due_ns, |stall| stall.release_ns(due_ns))
     }
 
@@ -83,6 +95,20 @@ impl Timing {
                 Some(servers.lock().unwrap_or_else(PoisonError::into_inner).queue.waits())
             }
         }
+    }
+}
+
+impl Growth {
+    fn new(drift: Drift, start_ns: u64) -> Self {
+        // Both are an hour at most, as their type has it.
+        Self { start_ns, by_ns: drift.by.0.as_nanos() as u64, every_ns: drift.every.0.as_nanos() as u64 }
+    }
+
+    /// What an answer waits more whose request arrived at `arrived_ns`; no longer than the longest delay.
+    fn ns(&self, arrived_ns: u64) -> u64 {
+        let since_ns = u128::from(arrived_ns.saturating_sub(self.start_ns));
+        let grown_ns = since_ns * u128::from(self.by_ns) / u128::from(self.every_ns);
+        grown_ns.min(DELAY_MAX.as_nanos()) as u64
     }
 }
 
@@ -139,6 +165,22 @@ mod tests {
         );
         let delayed = OriginSpec { delay: "const:900ns".parse().unwrap(), ..stalled };
         check(&delayed, 0, &[200, 299, 300, 1_200], &[1_200, 1_200, 1_200, 2_200]);
+    }
+
+    #[test]
+    fn a_drift_is_added_to_delay_and_service_up_to_an_hour() {
+        let drift = Some("2ns/10ns".parse().unwrap());
+        let drifting = OriginSpec { drift, ..spec() };
+        check(&drifting, 1_000, &[0, 1_000, 1_004, 1_005, 1_100], &[0, 1_000, 1_004, 1_006, 1_120]);
+        let delayed = OriginSpec { delay: "const:10ns".parse().unwrap(), ..drifting.clone() };
+        check(&delayed, 0, &[0, 50], &[10, 70]);
+        let service = ServiceSpec { time: "const:10ns".parse().unwrap(), servers: NonZeroUsize::MIN };
+        check(&OriginSpec { service: Some(service), ..drifting.clone() }, 0, &[50, 50], &[70, 80]);
+        // What is due in a stop by then goes out at its end.
+        let stalled = OriginSpec { stall: Some("200ns/1us".parse().unwrap()), ..drifting.clone() };
+        check(&stalled, 0, &[900], &[1_200]);
+        const HOUR_NS: u64 = 3_600_000_000_000;
+        check(&drifting, 0, &[5 * HOUR_NS, 100 * HOUR_NS], &[6 * HOUR_NS, 101 * HOUR_NS]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::{Delay, Share, Size, Slow, Stall};
+use weir_document::{Delay, Drift, Share, Size, Slow, Stall};
 
 /// The upstream: weir's own origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +23,9 @@ pub struct Origin {
     /// Requests that the queue serves at once; by default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
+    /// How much longer answers wait as time goes on, as `1ms/10s` for a millisecond more with every ten seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<Drift>,
     /// Stops in which nothing is answered, as `200ms/1s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
@@ -117,6 +120,7 @@ impl Default for Origin {
             delay: Delay::None,
             service: Delay::None,
             servers: None,
+            drift: None,
             stall: None,
             seed: None,
             spin: false,
@@ -133,7 +137,7 @@ impl Default for Origin {
 impl Origin {
     /// Whether its answers have times of their own, which it then accounts for.
     pub fn is_timed(&self) -> bool {
-        !self.delay.is_none() || !self.service.is_none() || self.stall.is_some()
+        !self.delay.is_none() || !self.service.is_none() || self.drift.is_some() || self.stall.is_some()
     }
 
     /// All shares of requests that do not get a good answer.
@@ -153,6 +157,7 @@ impl Origin {
             ("delay", delay(self.delay)),
             ("service", delay(self.service)),
             ("servers", number(self.servers)),
+            ("drift", self.drift.map(|drift| drift.to_string())),
             ("stall", self.stall.map(|stall| stall.to_string())),
             ("seed", self.seed.map(|seed| seed.to_string())),
             ("errors", share(self.errors)),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use weir_document::{Delay, Share, Size, Slow, Stall};
+use weir_document::{Delay, Drift, Share, Size, Slow, Stall};
 use weir_origin::{FaultSpec, Http2Spec, OriginError, OriginSpec, ServiceSpec, TlsSpec};
 
 use crate::failure::{Exit, Failure};
@@ -50,6 +50,9 @@ struct Times {
     /// Requests that are served at once
     #[arg(long, value_name = "N", default_value = "1", requires = "service", value_parser = from_one())]
     servers: u32,
+    /// Wait longer and longer: 1ms/10s for a millisecond more with every 10 s since the start
+    #[arg(long, value_name = "TIME/TIME")]
+    drift: Option<Drift>,
     /// Stand still again and again: 200ms/1s for the first 200 ms of each second
     #[arg(long, value_name = "TIME/TIME")]
     stall: Option<Stall>,
@@ -137,6 +140,7 @@ impl Args {
             is_echo: self.echo,
             delay: times.delay,
             service: times.service.filter(|time| !time.is_none()).map(|time| ServiceSpec { time, servers }),
+            drift: times.drift,
             stall: times.stall,
             seed: times.seed,
             spin: times.spin,
@@ -227,6 +231,7 @@ mod tests {
         for (arguments, expected) in [
             (&["--delay", "1ms"][..], "invalid value '1ms' for '--delay <DELAY>': `1ms` is not a delay"),
             (&["--delay", "const:1"], "for '--delay <DELAY>': `1` has no unit"),
+            (&["--drift", "1ms"], "for '--drift <TIME/TIME>': `1ms` is not a drift"),
             (&["--stall", "1s/200ms"], "for '--stall <TIME/TIME>': `1s/200ms` is a stop without an end"),
             (&["--slow", "1%"], "for '--slow <SHARE:TIME>': `1%` is not a share and its time"),
             (&["--resets", "200%"], "for '--resets <SHARE>': `200%` is more than the whole"),
@@ -255,6 +260,7 @@ mod tests {
             body: "1KiB".parse().unwrap(),
             service: "lognormal:5ms,0.5".parse().unwrap(),
             servers: Some(3),
+            drift: Some("1ms/10s".parse().unwrap()),
             stall: Some("200ms/1s".parse().unwrap()),
             seed: Some(7),
             errors: "1%".parse().unwrap(),
@@ -274,10 +280,10 @@ mod tests {
     #[test]
     fn every_field_of_a_scenario_reaches_the_origin() {
         let spec = read(&full().arguments()).unwrap().spec();
-        let Origin { service, stall, errors, faults, http2, .. } = full();
+        let Origin { service, drift, stall, errors, faults, http2, .. } = full();
         assert_eq!((spec.body_bytes, spec.seed), (1_024, 7));
         assert_eq!(spec.service, Some(ServiceSpec { time: service, servers: NonZeroUsize::new(3).unwrap() }));
-        assert_eq!(spec.stall, stall);
+        assert_eq!((spec.drift, spec.stall), (drift, stall));
         let OriginFaults { resets, half, slow, .. } = faults;
         assert_eq!(spec.faults, FaultSpec { errors, resets, half, slow, refuse: http2.refuse });
         assert!(spec.is_silent && spec.close_after == NonZeroU32::new(8));

@@ -1,0 +1,77 @@
+//! Drifts: `1ms/10s`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Time;
+use crate::delay::DELAY_MAX;
+use crate::quantity::{Quantity, QuantityError, as_text};
+
+/// A delay that grows steadily: `1ms/10s` is a millisecond more with every ten seconds. Both are above zero, and an hour
+/// at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drift {
+    /// How much longer it gets.
+    pub by: Time,
+    /// In which time.
+    pub every: Time,
+}
+
+impl Quantity for Drift {
+    const KIND: &'static str = "a drift";
+    const EXAMPLES: &'static str = "1ms/10s (a millisecond longer with every 10 s)";
+}
+
+impl FromStr for Drift {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let (by, every) = text.split_once('/').ok_or_else(|| Self::of_no_form(text))?;
+        let (by, every): (Time, Time) = (by.parse()?, every.parse()?);
+        if by.0.is_zero() {
+            return Err(Self::out_of_range(text, "no drift at all"));
+        }
+        if every.0.is_zero() {
+            return Err(Self::out_of_range(text, "a drift in no time"));
+        }
+        if by.0.max(every.0) > DELAY_MAX {
+            return Err(Self::out_of_range(text, "longer than an hour"));
+        }
+        Ok(Self { by, every })
+    }
+}
+
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.by, self.every)
+    }
+}
+
+as_text!(Drift, r"^[^/]+/[^/]+$");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_prints_exactly() {
+        for (text, printed) in [("1ms/10s", "1ms/10s"), ("1.5s/60m", "1500ms/1h"), ("2s/1s", "2s/1s")] {
+            let drift: Drift = text.parse().unwrap();
+            assert_eq!(drift.to_string(), printed);
+            assert_eq!(printed.parse::<Drift>().unwrap(), drift);
+        }
+    }
+
+    #[test]
+    fn refuses_with_the_right_form() {
+        let said = |text: &str| text.parse::<Drift>().unwrap_err().to_string();
+        assert_eq!(
+            said("1ms"),
+            "`1ms` is not a drift; write one like 1ms/10s (a millisecond longer with every 10 s)"
+        );
+        assert!(said("0/1s").starts_with("`0/1s` is no drift at all;"));
+        assert!(said("1ms/0").starts_with("`1ms/0` is a drift in no time;"));
+        assert!(said("1ms/2h").starts_with("`1ms/2h` is longer than an hour;"));
+        assert!(said("1ms/10").starts_with("`10` has no unit;"));
+    }
+}
