@@ -58,6 +58,7 @@ pub(crate) fn conclude(point: &Point) -> Vec<String> {
     sentences.extend(added(point));
     sentences.extend(objectives(point));
     sentences.extend(left_out(point));
+    sentences.extend(too_wide(point));
     sentences
 }
 
@@ -201,7 +202,7 @@ fn left_out(point: &Point) -> Option<String> {
     let said: Vec<(String, String)> = point
         .gateways()
         .map(|row| (row, main(row)))
-        .filter(|(_, figure)| !figure.headline)
+        .filter(|(_, figure)| !figure.headline && figure.noise.is_none())
         .map(|(row, figure)| {
             let reasons: Vec<&str> =
                 figure.reasons().into_iter().map(|(reason, _)| reason_name(reason)).collect();
@@ -226,7 +227,18 @@ fn left_out(point: &Point) -> Option<String> {
     })
 }
 
-fn with_interval(figure: &Figure, format: fn(f64) -> String) -> String {
+/// Whose headlines are too uncertain for the scenario.
+fn too_wide(point: &Point) -> Option<String> {
+    let said: Vec<String> = point
+        .gateways()
+        .filter(|row| !row.noisy.is_empty())
+        .map(|row| format!("{}: {}", row.gateway, row.noisy.join(", ")))
+        .collect();
+    (!said.is_empty()).then(|| format!("Nothing is concluded from what is noisy. {}.", said.join("; ")))
+}
+
+/// The mean with its interval.
+pub(crate) fn with_interval(figure: &Figure, format: fn(f64) -> String) -> String {
     let mean = figure.mean.map_or_else(|| "n/a".to_owned(), format);
     match figure.interval {
         Some([low, high]) => format!("{mean} [{}]", range(&mean, &format(low), &format(high))),

@@ -31,6 +31,15 @@ pub struct Repeated {
     pub reasons: Vec<Reason>,
 }
 
+/// How far an interval reaches from its mean, where that is further than the scenario allows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Noise {
+    /// Distance from the mean to the farther end, as share.
+    pub reach: f64,
+    /// The share that is allowed.
+    pub allowed: f64,
+}
+
 /// A figure over repeats.
 ///
 /// The mean is over the valid repeats; where there is none, it is over all that were measured, and
@@ -45,8 +54,10 @@ pub struct Figure {
     pub valid: usize,
     /// Whether a repeat that the mean would be over lies beyond the time-out.
     pub beyond_timeout: bool,
-    /// Whether it may be quoted: a headline metric of its load with enough valid repeats.
+    /// Whether it may be quoted: a headline metric of its load with enough valid repeats, and not noisy.
     pub headline: bool,
+    /// Why it is no headline although enough repeats count; `None` where it is one, or for another reason is none.
+    pub noise: Option<Noise>,
     /// Every repeat, in order.
     pub repeats: Vec<Repeated>,
 }
@@ -78,6 +89,7 @@ impl Figure {
             valid,
             beyond_timeout,
             headline: false,
+            noise: None,
             repeats,
         }
     }
@@ -88,12 +100,26 @@ impl Figure {
         self
     }
 
-    /// Whether the mean is over valid repeats.
-    pub fn is_valid(&self) -> bool {
-        self.valid > 0
+    /// Takes the headline where the interval reaches further from the mean than `allowed`, as share of `base`; tells
+    /// how far.
+    pub(crate) fn judge_noise(&mut self, base: f64, allowed: f64) -> Option<f64> {
+        let (mean, [low, high]) = (self.mean?, self.interval?);
+        let distance = (high - mean).max(mean - low);
+        if !self.headline || distance <= allowed * base.abs() {
+            return None;
+        }
+        let reach = distance / base.abs();
+        self.headline = false;
+        self.noise = Some(Noise { reach, allowed });
+        Some(reach)
     }
 
-    /// The distinct reasons that void repeats, with the number of repeats each.
+    /// Whether it counts: the mean is over valid repeats, and the interval is no wider than the scenario allows.
+    pub fn is_valid(&self) -> bool {
+        self.valid > 0 && self.noise.is_none()
+    }
+
+    /// The distinct reasons that void repeats, with the number of repeats each; noise is one of all of them.
     pub fn reasons(&self) -> Vec<(Reason, usize)> {
         let mut counted: Vec<(Reason, usize)> = Vec::new();
         for reason in self.repeats.iter().flat_map(|repeated| &repeated.reasons) {
@@ -102,6 +128,7 @@ impl Figure {
                 None => counted.push((*reason, 1)),
             }
         }
+        counted.extend(self.noise.map(|_| (Reason::Noisy, self.repeats.len())));
         counted.sort();
         counted
     }

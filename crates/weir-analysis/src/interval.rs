@@ -44,7 +44,7 @@ pub fn of_differences(values: &[f64]) -> Option<Estimate> {
     let interval = (n >= 2).then(|| {
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let standard_error = (squares / (n - 1) as f64 / n as f64).sqrt();
-        let reach = t_quantile(n - 1) * standard_error;
+        let reach = t_quantile(CONFIDENCE, n - 1) * standard_error;
         [mean - reach, mean + reach]
     });
     Some(Estimate { mean, interval, n })
@@ -54,11 +54,11 @@ fn arithmetic_mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The two-sided quantile of Student's t at [`CONFIDENCE`].
-fn t_quantile(degrees_of_freedom: usize) -> f64 {
+/// The two-sided quantile of Student's t at `confidence`.
+pub(crate) fn t_quantile(confidence: f64, degrees_of_freedom: usize) -> f64 {
     StudentsT::new(0.0, 1.0, degrees_of_freedom as f64)
         .expect("at least one degree of freedom")
-        .inverse_cdf(0.5 + CONFIDENCE / 2.0)
+        .inverse_cdf(0.5 + confidence / 2.0)
 }
 
 #[cfg(test)]
@@ -75,7 +75,7 @@ mod tests {
         for (degrees, expected) in
             [(1, 12.7062), (2, 4.302_65), (3, 3.182_45), (5, 2.570_58), (10, 2.228_14), (100, 1.983_97)]
         {
-            near(t_quantile(degrees), expected);
+            near(t_quantile(CONFIDENCE, degrees), expected);
         }
     }
 

@@ -6,6 +6,7 @@ use weir_results::{
 
 use crate::quantity::{cores, count, number, percent, rate, time_ns};
 use crate::reasons::verdicts;
+use crate::stationary;
 
 /// In-flight requests and rate x mean latency may differ by this factor: samples are few, and bursts long.
 const IN_FLIGHT_FACTOR: f64 = 1.5;
@@ -35,6 +36,8 @@ pub struct Evidence<'a> {
     pub loopback_floor_ns: Option<u64>,
     /// The highest rate that the generator keeps on this host.
     pub ceiling: Option<Ceiling>,
+    /// Whether the load asked for the same all along: without ramps, steps and bursts.
+    pub is_steady: bool,
     /// The objective's share of errors; `None` takes the threshold's.
     pub errors_max: Option<f64>,
 }
@@ -55,6 +58,7 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     // An open loop's times suffer from a late generator or a full upstream even then.
     let others_count = case.open() || bound_by != BoundBy::Gateway;
     let errors = case.errors(bound_by == BoundBy::Gateway && overloaded.is_some());
+    let not_stationary = case.not_stationary(overloaded.is_some());
     let found = [
         (Reason::GeneratorLimited, generator.filter(|_| others_count)),
         (Reason::UpstreamLimited, upstream.filter(|_| others_count)),
@@ -62,6 +66,7 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
         (Reason::Overloaded, overloaded),
         (Reason::Throttled, case.throttled()),
         (Reason::Errors, errors),
+        (Reason::NotStationary, not_stationary),
         (Reason::Implausible, case.implausible()),
         (Reason::LimitNotApplied, case.limit_not_applied()),
     ];
@@ -359,6 +364,11 @@ impl Case<'_> {
                 count(requests.dropped)
             )
         })
+    }
+
+    /// A load that drifted. The times of an overloaded gateway are a queue's length, which grows: already said.
+    fn not_stationary(&self, overloaded: bool) -> Option<String> {
+        self.e.is_steady.then(|| stationary::drift(self.e.record, self.t.drift_share, !overloaded)).flatten()
     }
 
     fn implausible(&self) -> Option<String> {

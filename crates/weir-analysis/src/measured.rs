@@ -146,6 +146,7 @@ impl<'a> Repeats<'a> {
             added_latency_ns: if is_direct { Vec::new() } else { added_latency(self, direct, open) },
             ratio_to_direct: if is_direct || open { None } else { ratio_to_direct(self, direct) },
             bound_by: self.iter().map(|r| (r.cell.key.repeat, r.measurement.judgement.bound_by)).collect(),
+            noisy: Vec::new(),
             objective: Vec::new(),
             parts: self.parts(),
         }

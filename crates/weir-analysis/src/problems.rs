@@ -37,6 +37,9 @@ pub(crate) fn find(summary: &Summary) -> Vec<String> {
             problems.push(format!("{}: {}: {why}", point.words(), join(&names)));
         }
         for row in point.gateways() {
+            if !row.noisy.is_empty() {
+                problems.push(format!("{}: {}: noisy: {}", point.words(), row.gateway, row.noisy.join(", ")));
+            }
             let missed = row.objective.iter().filter(|result| result.met == Met::Missed);
             problems.extend(missed.map(|result| {
                 format!("{}: {} misses the objective: {}", point.words(), row.gateway, result.words)

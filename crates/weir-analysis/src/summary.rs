@@ -11,6 +11,7 @@ use crate::curve::CurvePoint;
 use crate::figure::Figure;
 use crate::grouping::{Group, group};
 use crate::measured::Repeats;
+use crate::noise;
 use crate::objective::{ObjectiveResult, evaluate};
 use crate::problems;
 use crate::quantity::rate;
@@ -84,6 +85,9 @@ pub struct Row {
     pub added_latency_ns: Vec<(String, Added)>,
     /// Throughput over direct in the same repeat; closed loop only.
     pub ratio_to_direct: Option<RatioToDirect>,
+    /// Headlines that conclusions would be drawn from, were their intervals not wider than the scenario allows; each
+    /// with its figures in words.
+    pub noisy: Vec<String>,
     /// What bounds each measured repeat.
     pub bound_by: Vec<(u32, BoundBy)>,
     /// The objective, where the scenario has one.
@@ -144,6 +148,9 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
     for point in &mut points {
         let judges_latency = point.model == ArrivalModel::Open || !has_open;
         for row in &mut point.rows {
+            if let Some(allowed) = run.thresholds.interval_share {
+                noise::void(row, allowed);
+            }
             row.objective = evaluate(run.objective.as_ref(), row, judges_latency);
         }
         point.conclusions = conclude(point);

@@ -354,6 +354,10 @@ fn check_objective(scenario: &Scenario) -> Checked {
 
 fn check_thresholds(scenario: &Scenario) -> Checked {
     let t = &scenario.thresholds;
+    if let Some(share) = t.interval_share.filter(|share| !(*share > 0.0 && share.is_finite())) {
+        let remedy = "give more than 0, like 0.1, or leave it out";
+        return Err(problem(&["thresholds", "interval_share"], format!("a share of {share}"), remedy));
+    }
     let shares = [
         ("bound_share", t.bound_share),
         ("worker_busy_share", t.worker_busy_share),
@@ -363,6 +367,7 @@ fn check_thresholds(scenario: &Scenario) -> Checked {
         ("upstream_delay_share", t.upstream_delay_share),
         ("disturbed_share", t.disturbed_share),
         ("throttled_share", t.throttled_share),
+        ("drift_share", t.drift_share),
         ("error_share", t.error_share),
     ];
     match shares.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {

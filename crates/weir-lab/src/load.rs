@@ -59,25 +59,32 @@ pub(crate) struct Task<'a> {
     pub(crate) setting: Setting,
 }
 
+impl Task<'_> {
+    /// What it asks of the engine.
+    fn spec(&self) -> Result<LoadSpec, Setback> {
+        self.load.spec(self.setting.clone()).map_err(|fault| {
+            let message = format!("loads.{}.{}: {}", self.name, fault.field, fault.message);
+            failed("generator", &message, &fault.remedy, "")
+        })
+    }
+}
+
 impl Bed<'_> {
     /// Runs the load and judges it; gives the generator's part beside.
     pub(crate) fn measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), Setback> {
+        let spec = task.spec()?;
         let before = self.count()?;
-        let (record, samples, generator) = self.generate(task)?;
+        let (record, samples, generator) = self.generate(task, &spec)?;
         let counters = self.settle(before, &record)?;
         self.look_at_processes()?;
-        Ok((self.judged(task, record, &samples, counters, &generator)?, generator))
+        Ok((self.judged(task, &spec, record, &samples, counters, &generator)?, generator))
     }
 
     /// Starts the generator as a process of its own, samples everything while it runs, and reads its record.
-    fn generate(&mut self, task: &Task<'_>) -> Result<(LoadRecord, Samples, Part), Setback> {
+    fn generate(&mut self, task: &Task<'_>, spec: &LoadSpec) -> Result<(LoadRecord, Samples, Part), Setback> {
         let spec_path = self.dir.join(format!("{}.spec.json", task.name));
         let record_path = self.dir.join(format!("{}.record.json", task.name));
-        let spec = task.load.spec(task.setting.clone()).map_err(|fault| {
-            let message = format!("loads.{}.{}: {}", task.name, fault.field, fault.message);
-            failed("generator", &message, &fault.remedy, "")
-        })?;
-        let text = serde_json::to_vec(&spec).expect("a load is a tree of plain values");
+        let text = serde_json::to_vec(spec).expect("a load is a tree of plain values");
         std::fs::write(&spec_path, text).map_err(|error| failed_file("write", &spec_path, &error))?;
         let process = self.generator_process(task.name, &spec_path, &record_path);
         let mut generator = self.rig.launch(&process)?;
@@ -85,7 +92,7 @@ impl Bed<'_> {
             let parts: Vec<&Running> = self.running.iter().chain([&generator]).collect();
             Sampler::start(&parts)
         };
-        let ended = self.await_generator(&mut generator, &spec, task.load.sustained(task.setting.duration));
+        let ended = self.await_generator(&mut generator, spec, task.load.sustained(task.setting.duration));
         let samples = sampler.finish();
         ended?;
         let record = read_record(&record_path)?;
@@ -191,6 +198,7 @@ impl Bed<'_> {
     fn judged(
         &self,
         task: &Task<'_>,
+        spec: &LoadSpec,
         mut record: LoadRecord,
         samples: &Samples,
         counters: Counters,
@@ -223,6 +231,7 @@ impl Bed<'_> {
                 limits_applied: parts.iter().all(|part| part.limits_applied),
                 loopback_floor_ns: self.bounds.and_then(HostBounds::loopback_floor_ns),
                 ceiling: self.bounds.and_then(|bounds| bounds.ceiling),
+                is_steady: spec.is_steady(),
                 errors_max: self.scenario.objective.as_ref().and_then(|o| o.errors).map(|share| share.0),
             },
             self.thresholds,

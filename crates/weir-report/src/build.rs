@@ -170,6 +170,16 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
             "Working set: without page cache that could be dropped. Network bytes are n/a without a network namespace.",
         ),
     ];
+    if let Some(share) = thresholds.interval_share {
+        facts.push(Fact::new(
+            "Noisy",
+            format!(
+                "This scenario allows the interval of a headline to reach {} from its mean. One that reaches further is no \
+                 headline, whatever its repeats are worth.",
+                quantity::percent(share)
+            ),
+        ));
+    }
     if summary.points.iter().any(|point| point.direct().is_some()) {
         facts.push(Fact::new(
             "Direct",

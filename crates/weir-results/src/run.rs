@@ -67,6 +67,11 @@ pub struct Thresholds {
     pub disturbed_share: f64,
     /// Share of throttled quota periods.
     pub throttled_share: f64,
+    /// Share by which throughput or p50 of the last third of the phase may be apart from the first.
+    pub drift_share: f64,
+    /// How far a headline's interval may reach from its mean, as share of the mean, for added latency of the whole
+    /// latency; with a wider one it is no headline. By default as far as it likes.
+    pub interval_share: Option<f64>,
     /// Share of errors where no objective says another.
     pub error_share: f64,
 }
@@ -83,6 +88,8 @@ impl Default for Thresholds {
             upstream_delay_share: 0.5,
             disturbed_share: 0.02,
             throttled_share: 0.01,
+            drift_share: 0.1,
+            interval_share: None,
             error_share: 0.001,
         }
     }

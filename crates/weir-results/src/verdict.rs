@@ -38,9 +38,9 @@ pub enum Reason {
     Throttled,
     /// The error share is above the objective's, else above 0.1 %.
     Errors,
-    /// The first and the last third differ by more than 10 %.
+    /// Throughput or p50 of the first and the last third of the phase differ by more than 10 % and more than chance gives.
     NotStationary,
-    /// The interval is wider than the scenario allows.
+    /// The interval over repeats is wider than the scenario allows; never a reason of a single cell.
     Noisy,
     /// Figures contradict each other or physics.
     Implausible,

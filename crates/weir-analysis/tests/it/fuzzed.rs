@@ -7,7 +7,7 @@ use weir_results::{Cell, CellOutcome, DIRECT, Run, Thresholds};
 use crate::runs::{cell, failed, full, plan, run, tail};
 
 /// A small generator of numbers, so that a failure names its seed.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -16,6 +16,11 @@ impl Random {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
+    }
+
+    /// Above zero, up to one.
+    pub(crate) fn unit(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
     fn below(&mut self, n: usize) -> usize {
@@ -92,6 +97,7 @@ fn judge_again(cell: &Cell) {
             limits_applied: true,
             loopback_floor_ns: Some(1),
             ceiling: None,
+            is_steady: true,
             errors_max: None,
         };
         let judgement = judge(&evidence, &Thresholds::default());

@@ -20,6 +20,7 @@ struct Load {
     limits_applied: bool,
     loopback_floor_ns: Option<u64>,
     ceiling: Option<Ceiling>,
+    is_steady: bool,
     errors_max: Option<f64>,
 }
 
@@ -36,6 +37,7 @@ impl Load {
             limits_applied: true,
             loopback_floor_ns: Some(20_000),
             ceiling: None,
+            is_steady: true,
             errors_max: None,
         }
     }
@@ -51,6 +53,7 @@ impl Load {
             limits_applied: self.limits_applied,
             loopback_floor_ns: self.loopback_floor_ns,
             ceiling: self.ceiling,
+            is_steady: self.is_steady,
             errors_max: self.errors_max,
         };
         judge(&evidence, &Thresholds::default())
@@ -438,6 +441,7 @@ fn a_record_alone_is_judged_by_what_it_knows() {
         limits_applied: true,
         loopback_floor_ns: None,
         ceiling: None,
+        is_steady: true,
         errors_max: None,
     };
     let judgement = judge(&evidence, &Thresholds::default());

@@ -2,6 +2,8 @@
 
 mod fuzzed;
 mod judged;
+mod noisy;
 mod records;
 mod runs;
+mod stationary;
 mod summarized;

@@ -107,6 +107,7 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
             limits_applied: true,
             loopback_floor_ns: None,
             ceiling: None,
+            is_steady: true,
             errors_max: None,
         },
         &Thresholds::default(),

@@ -16,7 +16,7 @@ fn disturbed(load: Load) -> Load {
 }
 
 /// Two gateways and direct, three repeats, all valid; direct in the closed loop is bound by concurrency.
-fn undisturbed() -> Vec<Cell> {
+pub(crate) fn undisturbed() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (repeat, (weir, nginx, direct)) in
         [(50_000, 40_000, 100_000), (50_500, 40_400, 101_000), (49_500, 39_600, 99_000)]

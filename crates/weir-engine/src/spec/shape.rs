@@ -14,6 +14,15 @@ const BURST_EVERY_MIN_NS: u64 = 1_000_000;
 const OPEN_COUNT_MAX: u64 = 1_000_000_000;
 
 impl LoadSpec {
+    /// Whether the same is asked for all along the sustained phase: without ramps, steps and bursts.
+    pub fn is_steady(&self) -> bool {
+        let by_rate = match self.model {
+            ModelSpec::Open { rate_to_per_s, burst, .. } => rate_to_per_s.is_none() && burst.is_none(),
+            ModelSpec::Closed { .. } => true,
+        };
+        by_rate && self.connections_from.is_none() && self.steps.is_empty()
+    }
+
     /// Checks everything that says how much is asked, and when.
     pub(super) fn validate_shape(&self) -> Result<(), EngineError> {
         match self.model {
@@ -194,6 +203,25 @@ mod tests {
         change(&mut spec);
         let found = spec.validate().err().map(|error| error.to_string()).unwrap_or_default();
         assert!(found.starts_with(said) && found.is_empty() == said.is_empty(), "{found:?}, not {said:?}");
+    }
+
+    #[test]
+    fn ramps_steps_and_bursts_are_not_steady() {
+        let steady = |change: fn(&mut LoadSpec)| {
+            let mut spec = good();
+            change(&mut spec);
+            assert!(spec.validate().is_ok());
+            spec.is_steady()
+        };
+        assert!(steady(|_| {}));
+        assert!(steady(|spec| spec.model = open(10.0, None, None)));
+        assert!(!steady(|spec| spec.model = open(10.0, Some(20.0), None)));
+        assert!(!steady(|spec| {
+            let burst = BurstSpec { rate_per_s: 20.0, length_ns: S / 5, every_ns: S };
+            spec.model = open(10.0, None, Some(burst));
+        }));
+        assert!(!steady(|spec| spec.connections_from = Some(1)));
+        assert!(!steady(|spec| spec.steps = vec![StepSpec { connections: Some(2), rate_per_s: None }; 2]));
     }
 
     #[test]

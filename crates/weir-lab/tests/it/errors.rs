@@ -133,6 +133,15 @@ fn what_cannot_be_has_its_place() {
          name a latency or the errors, like { p99: 20ms, errors: 0.1% }, or leave it out",
     );
     check("thresholds: { error_share: 7 }\n", "side.yaml:3:28: a share of 7 | give a number from 0 to 1");
+    check("thresholds: { drift_share: -1 }\n", "side.yaml:3:28: a share of -1 | give a number from 0 to 1");
+    check(
+        "thresholds: { interval_share: 0 }\n",
+        "side.yaml:3:31: a share of 0 | give more than 0, like 0.1, or leave it out",
+    );
+    check(
+        "origin: { drift: 1ms }\n",
+        "side.yaml:3:18: `1ms` is not a drift | write one like 1ms/10s (a millisecond longer with every 10 s)",
+    );
 }
 
 #[test]

@@ -240,6 +240,7 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         limits_applied: true,
         loopback_floor_ns: Some(20_000),
         ceiling: None,
+        is_steady: true,
         errors_max: Some(0.001),
     };
     let judgement = judge(&evidence, &Thresholds::default());

@@ -45,6 +45,26 @@ fn a_good_run_on_a_narrow_terminal() {
 }
 
 #[test]
+fn noisy_headlines_are_marked_and_told_with_their_figures() {
+    let (mut run, cells, good) = made(Scene::Good, &[0.5]);
+    assert!(good.problems().is_empty(), "{:?}", good.problems());
+    run.thresholds.interval_share = Some(0.000_001);
+    let summary = summarize(&run, &cells);
+    let text = weir_report::markdown(&run, &cells, &summary);
+    for part in
+        ["noisy: throughput ", "is uncertain by ", "(at most 0.0001 %)", "This scenario allows the interval"]
+    {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+    // In the table: the figure in parentheses, its repeats valid, and why it does not count.
+    let row = text
+        .lines()
+        .find(|line| line.contains("3 of 3 noisy"))
+        .unwrap_or_else(|| panic!("no mark in {text}"));
+    assert!(row.contains("| ("), "{row}");
+}
+
+#[test]
 fn a_single_repeat_on_a_terminal() {
     insta::assert_snapshot!(terminal(Scene::Single, 110, false));
 }

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let outcome = weir_engine::run(&spec, &live, &stop);
     live.clear();
     let mut record = outcome.map_err(|error| failure(args, &error))?;
-    let judgement = judge_alone(&record);
+    let judgement = judge_alone(&record, &spec);
     record.result.bound_by = judgement.bound_by;
     record.result.verdicts = judgement.verdicts.clone();
     if args.running.json {
@@ -64,7 +64,7 @@ fn exit(args: &Args, record: &LoadRecord, was_interrupted: bool) -> Exit {
 }
 
 /// What the generator alone can tell: it sees neither the server's CPU nor the host.
-fn judge_alone(record: &LoadRecord) -> Judgement {
+fn judge_alone(record: &LoadRecord, spec: &LoadSpec) -> Judgement {
     let evidence = Evidence {
         record,
         data: None,
@@ -75,6 +75,7 @@ fn judge_alone(record: &LoadRecord) -> Judgement {
         limits_applied: true,
         loopback_floor_ns: None,
         ceiling: None,
+        is_steady: spec.is_steady(),
         errors_max: None,
     };
     judge(&evidence, &Thresholds::default())

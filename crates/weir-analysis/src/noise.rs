@@ -1,0 +1,58 @@
+//! Headlines whose intervals are wider than the scenario allows (METHOD 7, `noisy`).
+//!
+//! Noise is a property of the repeats together, so no cell has it: each repeat stays valid, and the figure over them
+//! is no headline.
+
+use crate::conclusions::with_interval;
+use crate::figure::Figure;
+use crate::quantity::{bytes, percent, rate, time_ns};
+use crate::summary::Row;
+
+/// Quantiles that conclusions are drawn from.
+const QUOTED: [&str; 2] = ["p50", "p99"];
+
+/// Takes the headlines from those figures of a row whose intervals reach further from their mean than `allowed`, as
+/// share of it; of added latency, which may be next to nothing, as share of the gateway's own.
+pub(crate) fn void(row: &mut Row, allowed: f64) {
+    let own: Vec<(String, Option<f64>)> =
+        row.latency_ns.iter().map(|(name, figure)| (name.clone(), figure.mean)).collect();
+    let mut noisy = Vec::new();
+    let mut judge = |name: &str, figure: &mut Figure, format: fn(f64) -> String| {
+        let reach = figure.mean.and_then(|mean| figure.judge_noise(mean, allowed));
+        noisy.extend(reach.map(|reach| told(name, figure, format, reach, "of the mean", allowed)));
+    };
+    judge("throughput", &mut row.throughput_per_s, rate);
+    judge("CPU per request", &mut row.cpu_us_per_request, |us| time_ns(us * 1e3));
+    judge("peak memory", &mut row.memory_bytes_peak, bytes);
+    if let Some(to_direct) = &mut row.ratio_to_direct {
+        judge("share of direct", &mut to_direct.ratio, percent);
+    }
+    let (quoted, others): (Vec<_>, Vec<_>) =
+        row.latency_ns.iter_mut().partition(|(name, _)| QUOTED.contains(&name.as_str()));
+    quoted.into_iter().for_each(|(name, figure)| judge(name, figure, time_ns));
+    // Nothing is said about the others, so that they are no problem; they are marked in the tables all the same.
+    for (_, figure) in others {
+        figure.mean.and_then(|mean| figure.judge_noise(mean, allowed));
+    }
+    for (name, figure) in &mut row.added_latency_ns {
+        let own = own.iter().find(|(known, _)| known == name).and_then(|(_, mean)| *mean);
+        let reach = own.and_then(|own| figure.judge_noise(own, allowed));
+        let is_quoted = QUOTED.contains(&name.as_str());
+        noisy.extend(reach.filter(|_| is_quoted).map(|reach| {
+            told(&format!("added {name}"), figure, time_ns, reach, "of the whole latency", allowed)
+        }));
+    }
+    row.noisy = noisy;
+}
+
+fn told(
+    name: &str,
+    figure: &Figure,
+    format: fn(f64) -> String,
+    reach: f64,
+    of: &str,
+    allowed: f64,
+) -> String {
+    let (interval, reach) = (with_interval(figure, format), percent(reach));
+    format!("{name} {interval} is uncertain by {reach} {of} (at most {})", percent(allowed))
+}
