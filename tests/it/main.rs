@@ -10,4 +10,5 @@ mod load;
 mod peers;
 mod program;
 mod run;
+mod verdicts;
 mod wrong_use;

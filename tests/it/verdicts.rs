@@ -1,0 +1,63 @@
+//! Verdicts that no machine can talk its way out of: counters that are apart, intervals that no run keeps.
+
+use serde_json::Value;
+
+use crate::program::{finish, json, scenario, text, the_host, weir};
+
+/// The measurements of a gateway's cells.
+fn measurements<'a>(result: &'a Value, gateway: &str) -> Vec<&'a Value> {
+    let cells = result["cells"].as_array().unwrap();
+    let of_gateway = cells.iter().filter(|cell| cell["key"]["gateway"] == gateway);
+    of_gateway.flat_map(|cell| cell["outcome"]["measurements"].as_array().unwrap()).collect()
+}
+
+#[test]
+fn a_gateway_that_answers_by_itself_is_implausible() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let drivers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/drivers");
+    let path = scenario(folder.path(), "[answers-itself]", "");
+    let arguments = ["run", path.to_str().unwrap(), "--drivers", drivers, "--db", "weir.db", "--json"];
+    let output = finish(weir(folder.path(), &arguments));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let result = json(&output);
+    let measured = measurements(&result, "answers-itself");
+    assert_eq!(measured.len(), 4, "two loads in two repeats");
+    for measurement in measured {
+        let counters = &measurement["counters"];
+        let sent = counters["generator_sent"].as_u64().unwrap();
+        assert!(sent > 0 && counters["origin_requests"] == 0, "{counters}");
+        let judgement = &measurement["judgement"];
+        for metric in ["throughput", "latency", "cpu"] {
+            let reasons = judgement["verdicts"][metric].as_array().unwrap();
+            assert!(reasons.contains(&"implausible".into()), "{metric}: {reasons:?}");
+        }
+        let said = judgement["evidence"].to_string();
+        assert!(said.contains("the origin counted 0 "), "{said}");
+    }
+    for measurement in measurements(&result, "direct") {
+        let reasons = measurement["judgement"]["verdicts"]["throughput"].to_string();
+        assert!(!reasons.contains("implausible"), "nobody answers in the origin's place: {reasons}");
+    }
+}
+
+#[test]
+fn repeats_that_differ_by_more_than_is_allowed_are_noisy() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    // Whatever else the host does to three repeats is let through; no three real ones agree to a millionth.
+    let thresholds = "thresholds: { interval_share: 0.000001, disturbed_share: 1, worker_busy_share: 1, error_share: 1 }\n";
+    let path = scenario(folder.path(), "[weir]", thresholds);
+    let arguments =
+        ["run", path.to_str().unwrap(), "--repeats", "3", "--db", "weir.db", "--out", "out", "--json"];
+    let output = finish(weir(folder.path(), &arguments));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let result = json(&output);
+    let full = &result["summary"]["points"][0]["rows"][0];
+    assert_eq!((&full["gateway"], &full["throughput_per_s"]["valid"]), (&"weir".into(), &3.into()), "{full}");
+    assert_eq!(full["throughput_per_s"]["headline"], false);
+    assert!(full["throughput_per_s"]["noise"]["reach"].as_f64().unwrap() > 0.000_001, "{full}");
+    let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
+    assert!(report.contains("noisy: throughput") && report.contains("is uncertain by"), "{report}");
+    assert_eq!(full["latency_ns"][0][1]["noise"], Value::Null, "the latency of a closed load is no headline");
+}
