@@ -1,12 +1,12 @@
 //! Where and with what it ran: the inventory of the rig and the manifest (METHOD 16).
 
 use weir_analysis::{Summary, quantity};
-use weir_results::{Manifest, Part, Run};
+use weir_results::{Manifest, Part, Role, Run};
 
 use crate::model::{Column, Entry, Fact, KEEP, Table};
 use crate::tables::role_name;
 
-/// The objects of the rig: a row per part of each gateway, and the origin and generator once.
+/// The objects of the rig: a row per part of each gateway, and each part of origin and generator once.
 pub(crate) fn inventory(summary: &Summary) -> Table {
     let columns = [
         "Part",
@@ -21,14 +21,23 @@ pub(crate) fn inventory(summary: &Summary) -> Table {
     ]
     .map(|title| Column::text(title, KEEP))
     .to_vec();
-    let mut seen: Vec<&Part> = Vec::new();
-    for part in summary.gateways.iter().flat_map(|gateway| &gateway.parts) {
-        let same = |known: &&Part| known.name == part.name && known.role == part.role;
-        if !seen.iter().any(same) {
-            seen.push(part);
+    let mut rows = Vec::new();
+    let mut shared: Vec<&Part> = Vec::new();
+    for gateway in &summary.gateways {
+        for part in &gateway.parts {
+            // Two gateways may be the same program; origin and generator are those of the whole run.
+            let is_own = matches!(part.role, Role::Data | Role::Control);
+            let name = match is_own && part.name != gateway.name {
+                true => format!("{}: {}", gateway.name, part.name),
+                false => part.name.clone(),
+            };
+            if !is_own && shared.iter().any(|known| known.name == part.name && known.role == part.role) {
+                continue;
+            }
+            shared.extend(Some(part).filter(|_| !is_own));
+            rows.push(part_row(part, name));
         }
     }
-    let rows = seen.into_iter().map(part_row).collect();
     Table { caption: "Inventory".into(), columns, rows }
 }
 
@@ -50,10 +59,11 @@ pub(crate) fn manifest(run: &Run) -> Vec<Fact> {
         open_files_max,
         network,
         tls,
+        configurations,
     } = &run.manifest;
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "n/a".into());
     let mitigated: Vec<String> = mitigations.iter().map(|(name, state)| format!("{name}: {state}")).collect();
-    vec![
+    let mut facts = vec![
         Fact::new("Run", run.id.clone()),
         Fact::new("Command line", command_line.join(" ")),
         Fact::new("Seed", run.seed.to_string()),
@@ -72,7 +82,12 @@ pub(crate) fn manifest(run: &Run) -> Vec<Fact> {
         Fact::new("Network", network.clone()),
         Fact::new("TLS", tls.clone().unwrap_or_else(|| "none: plain text".into())),
         Fact::new("Mitigations", if mitigated.is_empty() { "n/a".into() } else { mitigated.join("; ") }),
-    ]
+    ];
+    facts.extend(configurations.iter().map(|(name, file)| {
+        let hash = short(&file.sha256);
+        Fact::new(format!("Configuration of {name}"), format!("{}, SHA-256 {hash}", file.path))
+    }));
+    facts
 }
 
 /// A moment in UTC.
@@ -81,11 +96,15 @@ pub(crate) fn when(unix_ms: u64) -> String {
     moment.map_or_else(|| "n/a".into(), |moment| moment.strftime("%Y-%m-%d %H:%M UTC").to_string())
 }
 
-fn part_row(part: &Part) -> Vec<Entry> {
+/// As much of a hash as tells it from every other.
+fn short(hash: &str) -> String {
+    hash.chars().take(12).collect()
+}
+
+fn part_row(part: &Part, name: String) -> Vec<Entry> {
     let limited = if part.limits_applied { part.limited_by.clone() } else { "not applied".into() };
-    let short = |hash: &str| hash.chars().take(12).collect::<String>();
     vec![
-        Entry::text(part.name.clone()),
+        Entry::text(name),
         Entry::text(role_name(part.role)),
         Entry::text(part.version.clone()),
         Entry::text(part.limit_cpus.map_or("none".into(), |cpus| format!("{} cores", quantity::cores(cpus)))),

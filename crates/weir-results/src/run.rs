@@ -128,4 +128,18 @@ pub struct Manifest {
     pub network: String,
     /// TLS version and cipher; `None` for plain text.
     pub tls: Option<String>,
+    /// Configuration files of the user's own, by the gateway's name.
+    #[serde(default)]
+    pub configurations: BTreeMap<String, Configuration>,
+}
+
+/// A configuration file that a gateway got in place of its driver's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Configuration {
+    /// Where it was read.
+    pub path: String,
+    /// SHA-256 of the text, hexadecimal.
+    pub sha256: String,
+    /// The text as it was read, before the run's values were put into it.
+    pub text: String,
 }

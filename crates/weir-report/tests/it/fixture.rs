@@ -101,6 +101,7 @@ fn described(plan: Vec<CellKey>, cells: &[Cell]) -> Run {
             open_files_max: Some(20_000),
             network: "loopback".into(),
             tls: None,
+            configurations: BTreeMap::new(),
         },
     }
 }

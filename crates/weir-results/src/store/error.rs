@@ -75,6 +75,14 @@ pub enum StoreError {
         /// The cell's place in the plan.
         index: u32,
     },
+    /// The run's plan in the store is not the beginning of the one that it is to have: another weir extended it.
+    #[error("{}: the plan of run {run} was changed meanwhile", path.display())]
+    OtherPlan {
+        /// The file.
+        path: PathBuf,
+        /// The run's id.
+        run: String,
+    },
     /// The run is in the database already, and not the same.
     #[error("{}: run {run} is in the database already, with other content: {difference}", path.display())]
     RunDiffers {
@@ -144,6 +152,7 @@ impl StoreError {
                 "nothing was changed; to have both, import into another database with --db FILE".into()
             }
             Self::Unstorable { .. } => "nothing was changed; the value is beyond what can be measured".into(),
+            Self::OtherPlan { .. } => "another weir extended this run: let it finish".into(),
             Self::NoRun { latest, .. } if latest.is_empty() => {
                 "there is none yet: `weir run quickstart` makes one".into()
             }

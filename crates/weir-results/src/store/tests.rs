@@ -183,6 +183,46 @@ fn runs_and_cells_come_back_as_they_went_in() {
 }
 
 #[test]
+fn an_extended_run_keeps_its_cells_and_is_unfinished_again() {
+    let folder = Folder::new();
+    let mut run = run("20261121-0210-aaaa", 10);
+    let mut store = Store::open(&folder.db()).unwrap();
+    store.begin_run(&run).unwrap();
+    let cells = [cell(&run, 0), failed_cell(&run, 1)];
+    cells.iter().for_each(|cell| store.add_cell(&run.id, cell).unwrap());
+    store.end_run(&run.id, 77).unwrap();
+
+    let more = run.plan.iter().map(|key| CellKey { index: key.index + 2, repeat: 1, ..key.clone() });
+    run.plan.extend(more.collect::<Vec<_>>());
+    run.scenario["repeats"] = 2.into();
+    store.extend_run(&run).unwrap();
+    assert_eq!(store.run(&run.id).unwrap(), run, "its end is taken back, its scenario says the repeats");
+    assert_eq!(store.cells(&run.id).unwrap(), cells);
+    let listing = store.runs().unwrap().remove(0);
+    assert_eq!((listing.cells_planned, listing.cells_done, listing.state), (4, 2, RunState::Unfinished));
+    store.add_cell(&run.id, &cell(&run, 3)).unwrap();
+}
+
+#[test]
+fn a_run_is_extended_wholly_or_not_at_all() {
+    let folder = Folder::new();
+    let run = run("20261121-0210-aaaa", 10);
+    let mut store = Store::open(&folder.db()).unwrap();
+    store.begin_run(&run).unwrap();
+    let mut twice = run.clone();
+    twice.scenario["repeats"] = 2.into();
+    let key = CellKey { index: 2, ..run.plan[0].clone() };
+    twice.plan.extend([key.clone(), key]);
+    assert!(store.extend_run(&twice).is_err(), "two cells cannot have one place");
+    assert_eq!(store.run(&run.id).unwrap(), run);
+    let mut other = run.clone();
+    other.plan.swap(0, 1);
+    let error = store.extend_run(&other).unwrap_err();
+    assert!(matches!(error, StoreError::OtherPlan { .. }), "{error}");
+    assert_eq!(store.run(&run.id).unwrap(), run);
+}
+
+#[test]
 fn a_listing_tells_how_far_a_run_came() {
     let folder = Folder::new();
     let run = run("20261121-0210-aaaa", 10);

@@ -4,7 +4,7 @@ use rusqlite::{Transaction, TransactionBehavior, params};
 use serde::Serialize;
 
 use super::{Store, StoreError};
-use crate::{Cell, CellOutcome, Histogram, Measurement, Reason, Run};
+use crate::{Cell, CellKey, CellOutcome, Histogram, Measurement, Reason, Run};
 
 impl Store {
     /// Writes a run with its plan and manifest, before its first cell.
@@ -13,6 +13,24 @@ impl Store {
     /// When the database cannot be written; then nothing of the run is in it.
     pub fn begin_run(&mut self, run: &Run) -> Result<(), StoreError> {
         self.commit(|t| insert_run(t, run))
+    }
+
+    /// Adds the cells of `run` that are not in its plan yet, with its scenario; it is unfinished then.
+    ///
+    /// # Errors
+    /// When the database cannot be written, or its plan is not the beginning of the run's: nothing is changed then.
+    pub fn extend_run(&mut self, run: &Run) -> Result<(), StoreError> {
+        let kept = self.run(&run.id)?.plan;
+        if !run.plan.starts_with(&kept) {
+            return Err(StoreError::OtherPlan { path: self.path.clone(), run: run.id.clone() });
+        }
+        self.commit(|t| {
+            t.execute(
+                "UPDATE runs SET scenario = ?2, ended_unix_ms = NULL WHERE id = ?1",
+                params![run.id, json(&run.scenario)?],
+            )?;
+            insert_plan(t, &run.id, &run.plan[kept.len()..])
+        })
     }
 
     /// Writes a finished cell of the run `run_id`: wholly, or not at all.
@@ -76,9 +94,13 @@ pub(super) fn insert_run(t: &Transaction<'_>, run: &Run) -> rusqlite::Result<()>
         ],
     )?;
     t.execute("INSERT INTO manifests VALUES (?1, ?2)", params![run.id, json(&run.manifest)?])?;
+    insert_plan(t, &run.id, &run.plan)
+}
+
+fn insert_plan(t: &Transaction<'_>, run_id: &str, cells: &[CellKey]) -> rusqlite::Result<()> {
     let mut plan = t.prepare("INSERT INTO plan VALUES (?1, ?2, ?3, ?4, ?5)")?;
-    for key in &run.plan {
-        plan.execute(params![run.id, key.index, key.gateway, json(&key.axes)?, key.repeat])?;
+    for key in cells {
+        plan.execute(params![run_id, key.index, key.gateway, json(&key.axes)?, key.repeat])?;
     }
     Ok(())
 }
