@@ -4,9 +4,14 @@
 // In tests an unwrap is an assertion, and `pub` says what a module offers to the others.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+mod configurations;
 mod crash;
+mod drivers;
 mod exchange;
+mod extend;
 mod load;
+mod origins;
+mod pages;
 mod peers;
 mod program;
 mod run;

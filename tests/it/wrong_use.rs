@@ -74,7 +74,7 @@ fn values_without_sense() {
 #[test]
 fn fields_that_no_code_serves_yet() {
     scenario("paths: [/ping]", "paths: [/ping], tls: true", &["tls", "not yet served"]);
-    scenario("body: 64B", "driver: nginx, replicas: 3", &["not yet served"]);
+    scenario("gateways: [weir]", "gateways: [{ name: weir, replicas: 2 }]", &["replicas", "not yet served"]);
 }
 
 #[test]

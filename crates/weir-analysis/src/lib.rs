@@ -25,7 +25,7 @@ pub use baseline::{ADDED, Added, RatioToDirect};
 pub use curve::CurvePoint;
 pub use figure::{Figure, HEADLINE_REPEATS, Noise, Repeated, Sample};
 pub use judge::{Evidence, judge};
-pub use measured::{data_usage, role_usage};
+pub use measured::{data_usage, origin_usage, role_usage};
 pub use objective::{Met, ObjectiveResult};
 pub use reasons::{Metric, reason_name, voids};
 pub use summary::{

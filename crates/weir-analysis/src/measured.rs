@@ -1,5 +1,7 @@
 //! From the repeats of a gateway at a load point to its row of figures.
 
+use std::collections::BTreeMap;
+
 use weir_results::{ArrivalModel, Cell, CpuSeconds, Measurement, Part, Reason, Role, TimesNs, Usage};
 
 use crate::baseline::{added_latency, ratio_to_direct};
@@ -26,18 +28,24 @@ impl<'a> From<Repeat<'a>> for Repeats<'a> {
 }
 
 /// The usage of a cell's data parts, summed; see [`role_usage`].
-pub fn data_usage(parts: &[Part], usage: &std::collections::BTreeMap<String, Usage>) -> Option<Usage> {
+pub fn data_usage(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Option<Usage> {
     role_usage(parts, usage, Role::Data)
+}
+
+/// The usage of a cell's upstream, summed over its servers; `None` where nothing was sampled.
+///
+/// The share is that of the busiest of them: one at its limit holds up the rest, which are asked in turn.
+pub fn origin_usage(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Option<Usage> {
+    let origins = parts.iter().filter(|part| part.role == Role::Origin);
+    let shares = origins.filter_map(|part| usage.get(&part.name)?.cpu_share_of_limit);
+    let cpu_share_of_limit = shares.reduce(f64::max);
+    Some(Usage { cpu_share_of_limit, ..role_usage(parts, usage, Role::Origin)? })
 }
 
 /// The usage of the parts of one role, summed; `None` where there is none or nothing was sampled.
 ///
 /// The share is of the sum of their limits, and `None` where one of them has no limit.
-pub fn role_usage(
-    parts: &[Part],
-    usage: &std::collections::BTreeMap<String, Usage>,
-    role: Role,
-) -> Option<Usage> {
+pub fn role_usage(parts: &[Part], usage: &BTreeMap<String, Usage>, role: Role) -> Option<Usage> {
     let of_role = || parts.iter().filter(|part| part.role == role);
     let used: Vec<&Usage> = of_role().filter_map(|part| usage.get(&part.name)).collect();
     if used.len() < 2 {
@@ -239,4 +247,46 @@ fn latency_ns(times: &TimesNs, name: &str) -> Option<f64> {
         _ => None,
     };
     quantile.map(|ns| ns as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(name: &str, role: Role) -> Part {
+        Part {
+            name: name.into(),
+            role,
+            version: String::new(),
+            binary: String::new(),
+            binary_sha256: String::new(),
+            config_sha256: None,
+            command: Vec::new(),
+            limit_cpus: Some(1.0),
+            limit_memory_bytes: None,
+            limits_applied: true,
+            limited_by: "cgroup-v1".into(),
+        }
+    }
+
+    fn used(cpu_cores: f64) -> Usage {
+        Usage { cpu_cores, cpu_share_of_limit: Some(cpu_cores), ..Usage::default() }
+    }
+
+    #[test]
+    fn the_busiest_server_of_an_upstream_says_how_near_it_is_to_its_limit() {
+        let parts = [
+            part("nginx", Role::Data),
+            part("origin-1", Role::Origin),
+            part("origin-2", Role::Origin),
+            part("origin-3", Role::Origin),
+        ];
+        let cores = [("nginx", 0.75), ("origin-1", 0.25), ("origin-2", 1.0), ("origin-3", 0.25)];
+        let usage = cores.map(|(name, cores)| (name.to_owned(), used(cores))).into();
+        let origin = origin_usage(&parts, &usage).unwrap();
+        assert_eq!((origin.cpu_cores, origin.cpu_share_of_limit), (1.5, Some(1.0)));
+        assert_eq!(origin_usage(&parts[1..2], &usage), Some(used(0.25)));
+        assert_eq!(origin_usage(&parts[..1], &usage), None);
+        assert_eq!(data_usage(&parts, &usage), Some(used(0.75)));
+    }
 }

@@ -10,11 +10,14 @@ use crate::spec::LoadSpec;
 /// How long one of several addresses may take to accept a trial connection.
 const TRIAL: Duration = Duration::from_secs(1);
 
-/// The addresses of a load's `host:port`: those that were given for it, or what the name resolves to.
+/// The addresses of a load: those that were given for it or its `host:port`, or what the name resolves to.
 ///
 /// Of several, the first that accepts a connection is taken alone: a name like `localhost` often has an
 /// address where nobody listens, and every connection would run into it first.
 pub(crate) fn resolve(spec: &LoadSpec) -> Result<Arc<[SocketAddr]>, EngineError> {
+    if !spec.addresses.is_empty() {
+        return Ok(spec.addresses.as_slice().into());
+    }
     let connect = spec.connect.as_str();
     let asked = spec.resolve.iter().filter(|over| is_for(connect, &over.host, over.port));
     let given: Vec<SocketAddr> = asked.map(|over| SocketAddr::new(over.address, over.port)).collect();
@@ -55,6 +58,17 @@ mod tests {
     fn an_address_that_was_given_goes_before_the_name_but_only_for_its_port() {
         assert_eq!(resolve("Shop.example:80").unwrap().as_ref(), ["10.0.0.1:80".parse().unwrap()]);
         assert!(resolve("shop.example:81").is_err());
+    }
+
+    #[test]
+    fn addresses_that_were_given_for_the_load_are_taken_as_they_are() {
+        let addresses: Vec<SocketAddr> = ["127.0.0.1:9", "127.0.0.1:8"].map(|a| a.parse().unwrap()).to_vec();
+        let spec = LoadSpec {
+            connect: "no-such-host.invalid:80".into(),
+            addresses: addresses.clone(),
+            ..LoadSpec::default()
+        };
+        assert_eq!(super::resolve(&spec).unwrap().as_ref(), addresses);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is asked of the engine.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,9 @@ pub struct LoadSpec {
     /// Addresses in place of what names resolve to.
     #[serde(default)]
     pub resolve: Vec<ResolveSpec>,
+    /// Where to connect in place of all that; connections take them in turn.
+    #[serde(default)]
+    pub addresses: Vec<SocketAddr>,
     /// TLS; `None` is plain TCP.
     #[serde(default)]
     pub tls: Option<TlsSpec>,
@@ -322,6 +325,7 @@ impl Default for LoadSpec {
         Self {
             connect: String::new(),
             resolve: Vec::new(),
+            addresses: Vec::new(),
             tls: None,
             protocol: ProtocolSpec::Http1,
             requests: Vec::new(),

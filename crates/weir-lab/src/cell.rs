@@ -7,23 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_engine::RequestSpec;
-use weir_results::{Cell, CellKey, CellOutcome, DIRECT, HostBounds, Measurement, Part, Role, Run};
-use weir_rig::{
-    Binary, Binding, CounterSource, Drivers, Limits, ProcessSpec, Ready, Rendered, Rig, RigError, Running,
+use weir_results::{
+    Cell, CellKey, CellOutcome, Configuration, DIRECT, HostBounds, Measurement, Part, Role, Run,
 };
+use weir_rig::{Binary, Binding, Drivers, Limits, Rendered, Rig, RigError, Running};
 
 use crate::load::{Bed, Task, failed_file};
+use crate::origin::Upstream;
 use crate::ports::Ports;
 use crate::progress::Observer;
 use crate::scenario::{Gateway, Request, Scenario};
 use crate::spec::Setting;
-use crate::{LabError, clock, plan};
+use crate::{LabError, clock, own, plan};
 
 /// How long a process may take to end by itself once it was asked to.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-
-/// How long weir's own origin may take to listen.
-const ORIGIN_READY: Duration = Duration::from_secs(10);
 
 /// Another process may take a port between the look and the bind; then others are tried.
 const PORT_TRIES: u32 = 5;
@@ -66,6 +64,10 @@ pub(crate) struct Lab<'a> {
     pub(crate) weir: &'a Binary,
     /// By the gateway's name: its binary, or why it has none.
     pub(crate) binaries: &'a BTreeMap<String, Result<Binary, CellOutcome>>,
+    /// By the driver's name: the binary of a server that plays the upstream.
+    pub(crate) origins: &'a BTreeMap<String, Binary>,
+    /// By the gateway's name: a configuration file of the user's own.
+    pub(crate) configurations: &'a BTreeMap<String, Configuration>,
     pub(crate) run: &'a Run,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) observer: &'a dyn Observer,
@@ -76,11 +78,21 @@ pub(crate) struct Lab<'a> {
 
 /// The processes of a cell while it runs.
 struct Processes {
-    /// The gateway's and then the origin: in this order they are stopped.
-    running: Vec<Running>,
+    /// The gateway's, which are stopped before the upstream's.
+    gateway: Vec<Running>,
+    upstream: Upstream,
     rendered: Option<Rendered>,
-    origin: SocketAddr,
-    connect: SocketAddr,
+    /// Where load goes; connections take them in turn.
+    connect: Vec<SocketAddr>,
+}
+
+/// What the loads of a cell are put to.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    key: &'a CellKey,
+    rendered: Option<&'a Rendered>,
+    upstream: &'a Upstream,
+    connect: &'a [SocketAddr],
 }
 
 impl Lab<'_> {
@@ -121,9 +133,13 @@ impl Lab<'_> {
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, Setback> {
         std::fs::create_dir_all(dir).map_err(|error| failed_file("make", dir, &error))?;
-        let mut processes = self.start(dir, scenario, &key.gateway, cell)?;
-        let measurements = self.measure_loads(dir, scenario, key, &mut processes, cell);
-        for running in processes.running {
+        let Processes { gateway, mut upstream, rendered, connect } =
+            self.start(dir, scenario, &key.gateway, cell)?;
+        let mut running = gateway;
+        running.append(&mut upstream.running);
+        let target = Target { key, rendered: rendered.as_ref(), upstream: &upstream, connect: &connect };
+        let measurements = self.measure_loads(dir, scenario, target, &mut running, cell);
+        for running in running {
             running.stop(STOP_GRACE);
         }
         measurements
@@ -159,30 +175,33 @@ impl Lab<'_> {
         gateway: &str,
         cell: &mut Cell,
     ) -> Result<Processes, Setback> {
-        let origin = self.ports.free()?;
-        let process = self.origin_process(dir, scenario, origin);
-        let origin_running = self.rig.launch(&process)?;
-        cell.parts.push(origin_running.part());
+        let upstream = self.start_upstream(dir, scenario, cell)?;
         if gateway == DIRECT {
-            let running = vec![origin_running];
-            return Ok(Processes { running, rendered: None, origin, connect: origin });
+            let connect = upstream.addresses.clone();
+            return Ok(Processes { gateway: vec![], upstream, rendered: None, connect });
         }
         let entry = scenario.gateways.iter().find(|entry| entry.name == gateway).ok_or_else(|| {
             failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
         })?;
-        let (rendered, connect) = self.render(dir, scenario, entry, origin)?;
+        let (rendered, connect) = self.render(dir, scenario, entry, &upstream.addresses)?;
         cell.unequal.clone_from(&rendered.unequal);
+        let configuration = self.configurations.get(gateway);
         let mut running = Vec::new();
         for process in &rendered.processes {
-            let started = self.rig.launch(process)?;
+            let started = self.rig.launch(process).map_err(|error| match configuration {
+                Some(configuration) => own::not_started(&error, configuration, connect),
+                None => error.into(),
+            })?;
             cell.parts.push(started.part());
             running.push(started);
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Setback::Stopped);
             }
         }
-        running.push(origin_running);
-        Ok(Processes { running, rendered: Some(rendered), origin, connect })
+        if let Some(configuration) = configuration {
+            own::probe(configuration, scenario, connect, &rendered.counters, &upstream.counters)?;
+        }
+        Ok(Processes { gateway: running, upstream, rendered: Some(rendered), connect: vec![connect] })
     }
 
     fn render(
@@ -190,7 +209,7 @@ impl Lab<'_> {
         dir: &Path,
         scenario: &Scenario,
         gateway: &Gateway,
-        origin: SocketAddr,
+        origins: &[SocketAddr],
     ) -> Result<(Rendered, SocketAddr), Setback> {
         let binary = match self.binaries.get(&gateway.name) {
             Some(Ok(binary)) => binary.clone(),
@@ -209,45 +228,24 @@ impl Lab<'_> {
             None => self.ports.free()?,
         };
         let admin = self.ports.free()?;
-        let binding = binding(scenario, gateway, binary, listen, admin, origin);
+        let binding = Binding {
+            config: self.configurations.get(&gateway.name).cloned(),
+            ..binding(scenario, gateway, binary, [listen, admin], origins)
+        };
         let dir = dir.join("gateway");
         std::fs::create_dir_all(&dir).map_err(|error| failed_file("make", &dir, &error))?;
         Ok((self.drivers.driver(&gateway.driver)?.render(&binding, &dir)?, listen))
-    }
-
-    fn origin_process(&self, dir: &Path, scenario: &Scenario, listen: SocketAddr) -> ProcessSpec {
-        let mut command = vec![self.weir.path.display().to_string(), "origin".into()];
-        command.extend(["--listen".into(), listen.to_string()]);
-        command.extend(["--workers".into(), scenario.origin_workers().to_string()]);
-        command.extend(scenario.origin.arguments());
-        ProcessSpec {
-            name: "origin".into(),
-            role: Role::Origin,
-            binary: self.weir.clone(),
-            config_sha256: None,
-            command,
-            env: vec![],
-            dir: dir.to_path_buf(),
-            log: dir.join("origin.log"),
-            limits: limits_of(scenario, Role::Origin),
-            cpus: None,
-            ready: Ready::Tcp(listen),
-            ready_timeout: ORIGIN_READY,
-            listens: vec![listen],
-        }
     }
 
     fn measure_loads(
         &self,
         dir: &Path,
         scenario: &Scenario,
-        key: &CellKey,
-        processes: &mut Processes,
+        target: Target<'_>,
+        running: &mut Vec<Running>,
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, Setback> {
-        let origin_counter = CounterSource::json(processes.origin, "/__weir/stats", "/requests");
-        let origin_delay = CounterSource::json(processes.origin, "/__weir/stats", "/delays/mean_ns");
-        let gateway_counter = processes.rendered.as_ref().map(|rendered| &rendered.counters);
+        let Target { key, rendered, upstream, connect } = target;
         let direct = key.gateway == DIRECT;
         let mut bed = Bed {
             rig: self.rig,
@@ -257,10 +255,10 @@ impl Lab<'_> {
             scenario,
             thresholds: &self.run.thresholds,
             bounds: self.bounds.as_ref(),
-            running: &mut processes.running,
-            gateway_counter,
-            origin_counter: &origin_counter,
-            origin_delay: scenario.origin.is_timed().then_some(&origin_delay),
+            running,
+            gateway_counter: rendered.map(|rendered| &rendered.counters),
+            origin_counters: &upstream.counters,
+            origin_delay: upstream.delay.as_ref(),
         };
         let mut measurements = Vec::new();
         let mut generator: Option<Part> = None;
@@ -270,7 +268,6 @@ impl Lab<'_> {
             }
             self.observer.load_started(key, name, plan::load_time(scenario, load));
             let seed = plan::arrivals_seed(self.run.seed, key, place);
-            let connect = processes.connect.to_string();
             let setting = setting(scenario, connect, requests(scenario, direct), direct, seed);
             let task = Task { name, load, setting };
             let (measurement, part) = bed.measure(&task)?;
@@ -288,15 +285,14 @@ pub fn binding(
     scenario: &Scenario,
     gateway: &Gateway,
     binary: Binary,
-    listen: SocketAddr,
-    admin: SocketAddr,
-    origin: SocketAddr,
+    [listen, admin]: [SocketAddr; 2],
+    origins: &[SocketAddr],
 ) -> Binding {
     let roles = [Role::Data, Role::Control, Role::Origin, Role::Generator];
     Binding {
         listen,
         admin,
-        origins: vec![origin],
+        origins: origins.to_vec(),
         hosts: scenario.topology.hosts(),
         paths: scenario.topology.paths(),
         rewrite: scenario.topology.rewrite.clone(),
@@ -304,6 +300,7 @@ pub fn binding(
         limits: roles.into_iter().map(|role| (role, limits_of(scenario, role))).collect(),
         set: gateway.set.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect(),
         binary,
+        config: None,
     }
 }
 
@@ -323,17 +320,18 @@ pub(crate) fn limits_of(scenario: &Scenario, role: Role) -> Limits {
 /// What a load is put to: each path of the topology at each domain, or its own mix there.
 pub(crate) fn setting(
     scenario: &Scenario,
-    connect: String,
+    connect: &[SocketAddr],
     requests: Vec<RequestSpec>,
     direct: bool,
     seed: u64,
 ) -> Setting {
     let hosts = scenario.topology.hosts();
     Setting {
-        connect,
+        connect: connect.first().map(SocketAddr::to_string).unwrap_or_default(),
         host: hosts[0].clone(),
         authority: hosts[0].clone(),
         resolve: Vec::new(),
+        addresses: connect.to_vec(),
         requests,
         base: Request { path: "/".into(), ..Request::default() },
         domains: if hosts.len() > 1 { hosts } else { Vec::new() },

@@ -1,5 +1,7 @@
 //! What a scenario says that cannot be, beyond what its types refuse.
 
+mod origin;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -8,8 +10,9 @@ use weir_engine::RequestSpec;
 use weir_engine::request_file::{self, Base};
 use weir_results::DIRECT;
 
+use self::origin::check_origin;
 use crate::overlay::Fault;
-use crate::scenario::{Gateway, Limit, Load, Model, OriginHttp2, Paths, Protocol, Scenario, Topology};
+use crate::scenario::{Gateway, Limit, Load, Model, Paths, Protocol, Scenario, Topology};
 use crate::{cell, not_served};
 
 /// Least memory limit that lets any process start at all.
@@ -23,16 +26,14 @@ const REPEATS_MAX: u32 = 1_000;
 const DOMAINS_MAX: u32 = 100_000;
 const REQUESTS_MAX: u64 = 1_000_000;
 const WORKERS_MAX: u32 = 1_024;
-const SERVERS_MAX: u32 = 100_000;
-
-/// How far a sum of shares may be off the whole by the rounding of each.
-const SHARES_ROUNDING: f64 = 1e-9;
 
 /// What the scenario is checked against.
 #[derive(Clone, Debug)]
 pub struct Known {
     /// Names of the drivers.
     pub drivers: Vec<String>,
+    /// Names of those that can play the upstream.
+    pub origins: Vec<String>,
     /// Logical CPUs of this host that the run may use.
     pub cpus: usize,
 }
@@ -61,7 +62,7 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Checked {
     check_gateways(&scenario.gateways, known)?;
     check_limits(scenario, known)?;
     check_topology(&scenario.topology)?;
-    check_origin(scenario)?;
+    check_origin(scenario, known)?;
     check_times(scenario)?;
     check_loads(scenario)?;
     check_objective(scenario)?;
@@ -192,47 +193,6 @@ fn check_path(at: &[&str], path: &str) -> Checked {
     }
 }
 
-fn check_origin(scenario: &Scenario) -> Checked {
-    let origin = &scenario.origin;
-    if origin.tls.is_some() {
-        let path = ["origin", "tls"];
-        return Err(Problem { fault: not_served::fault(&path), ..problem(&path, "", "") });
-    }
-    if !origin.delay.is_none() && !origin.service.is_none() {
-        let remedy = "leave one of them out: a delay is a service with servers without end";
-        return Err(problem(&["origin", "service"], "an origin with both a delay and a service", remedy));
-    }
-    if origin.servers.is_some() && origin.service.is_none() {
-        let remedy = "add how long each serves, like `service: exp:5ms`";
-        return Err(problem(&["origin", "servers"], "servers without a service", remedy));
-    }
-    if origin.shares() > 1.0 + SHARES_ROUNDING {
-        let message = "errors, resets, half, slow and refuse are together more than all requests";
-        let remedy = "make them 100% or less together: no request gets two of them";
-        return Err(problem(&["origin"], message, remedy));
-    }
-    let http2 = &origin.http2;
-    if origin.http1_only && http2 != &OriginHttp2::default() {
-        let remedy = "leave out either `http1_only` or `http2`";
-        return Err(problem(&["origin", "http2"], "HTTP/2 of an origin that speaks only HTTP/1.1", remedy));
-    }
-    let counts: [(&[&str], &str, Option<u32>, u32); 5] = [
-        (&["origin", "workers"], "workers", origin.workers, WORKERS_MAX),
-        (&["origin", "servers"], "servers", origin.servers, SERVERS_MAX),
-        (&["origin", "faults", "close_after"], "responses", origin.faults.close_after, u32::MAX),
-        (&["origin", "http2", "goaway"], "requests", http2.goaway, u32::MAX),
-        (&["origin", "http2", "max_streams"], "streams", http2.max_streams, u32::MAX),
-    ];
-    for (path, what, count, most) in counts {
-        if count.is_some_and(|count| !(1..=most).contains(&count)) {
-            let message = format!("an impossible number of {what}");
-            let remedy = if most == u32::MAX { "give 1 or more".into() } else { format!("give 1 to {most}") };
-            return Err(problem(path, message, remedy));
-        }
-    }
-    Ok(())
-}
-
 fn check_loads(scenario: &Scenario) -> Checked {
     if scenario.loads.is_empty() {
         let remedy = "add one, like `loads: { full: { model: closed, connections: 10 } }`";
@@ -281,7 +241,7 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {
     check_mix(scenario, name, load)?;
     // Whatever else cannot be, the engine knows; where it goes makes no difference to that, and one request of the
     // topology is as good as all.
-    let setting = cell::setting(scenario, String::new(), vec![RequestSpec::default()], false, 0);
+    let setting = cell::setting(scenario, &[], vec![RequestSpec::default()], false, 0);
     let spec = load.spec(setting).map_err(|fault| {
         let path: Vec<&str> = ["loads", name].into_iter().chain(fault.field.split('.')).collect();
         problem(&path, format!("the load `{name}`: {}", fault.message), fault.remedy)

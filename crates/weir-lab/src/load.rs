@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weir_analysis::{Evidence, data_usage, judge};
+use weir_analysis::{Evidence, data_usage, judge, origin_usage};
 use weir_engine::LoadSpec;
 use weir_results::{Counters, HostBounds, LoadRecord, Measurement, Part, Role, Thresholds, Usage};
 use weir_rig::{Binary, CounterSource, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
 
 use crate::cell::{Setback, failed};
+use crate::own::total;
 use crate::scenario::{Load, Scenario};
 use crate::spec::Setting;
 
@@ -43,10 +44,11 @@ pub(crate) struct Bed<'a> {
     pub(crate) thresholds: &'a Thresholds,
     /// What this host can be measured with, where that is known.
     pub(crate) bounds: Option<&'a HostBounds>,
-    /// The gateway's processes and then the origin.
+    /// The gateway's processes and then the upstream's.
     pub(crate) running: &'a mut Vec<Running>,
     pub(crate) gateway_counter: Option<&'a CounterSource>,
-    pub(crate) origin_counter: &'a CounterSource,
+    /// One for each server of the upstream.
+    pub(crate) origin_counters: &'a [CounterSource],
     /// The delay that the origin gave in the mean; absent where it was told to give none.
     pub(crate) origin_delay: Option<&'a CounterSource>,
 }
@@ -167,7 +169,7 @@ impl Bed<'_> {
     /// What gateway and origin have counted so far.
     fn count(&self) -> Result<(Option<u64>, Option<u64>), Setback> {
         let gateway = self.gateway_counter.map(CounterSource::read).transpose()?.flatten();
-        Ok((gateway, self.origin_counter.read()?))
+        Ok((gateway, total(self.origin_counters)?))
     }
 
     /// Reads the counters until they say what the generator sent, or no longer move.
@@ -210,8 +212,7 @@ impl Bed<'_> {
             .iter()
             .filter_map(|part| Some((part.name.clone(), samples.usage(&part.name, from, to)?)))
             .collect();
-        let data = data_usage(&parts, &usage);
-        let of = |role| parts.iter().find(|part| part.role == role).and_then(|part| usage.get(&part.name));
+        let (data, origin) = (data_usage(&parts, &usage), origin_usage(&parts, &usage));
         let host = samples.host(from, to).ok_or_else(|| {
             failed(
                 "launch",
@@ -224,8 +225,8 @@ impl Bed<'_> {
             &Evidence {
                 record: &record,
                 data: data.as_ref(),
-                origin: of(Role::Origin),
-                generator: of(Role::Generator),
+                origin: origin.as_ref(),
+                generator: usage.get(&generator.name),
                 counters: Some(&counters),
                 host: Some(&host),
                 limits_applied: parts.iter().all(|part| part.limits_applied),

@@ -50,11 +50,13 @@ pub(crate) fn lay(scenario: &mut Value, path: &str, new: Value) -> Result<(), Fa
 
 /// Refuses an axis over a field that holds for the whole run.
 pub(crate) fn may_vary(path: &str) -> Result<(), Fault> {
-    let first = path.split('.').next().unwrap_or_default();
-    match WHOLE_RUN.contains(&first) {
+    let names: Vec<&str> = path.split('.').collect();
+    let first = names.first().copied().unwrap_or_default();
+    let is_setting = matches!(names[..], ["gateways", _, "set", _, ..]);
+    match WHOLE_RUN.contains(&first) && !is_setting {
         true => Err(Fault::new(
             format!("`{first}` holds for the whole run and cannot vary within it"),
-            "vary a field of limits, topology, origin or loads, or make two runs",
+            "vary a field of limits, topology, origin or loads, or a setting (gateways.NAME.set), or make two runs",
         )),
         false => Ok(()),
     }

@@ -5,10 +5,12 @@
 //! itself says is told with line and column.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
 use weir_document::{Time, place};
+use weir_results::{Configuration, Run};
 
 use crate::check::{Known, Problem, check};
 use crate::overlay::{self, Fault};
@@ -46,6 +48,8 @@ pub struct Checked {
     pub scenario: Scenario,
     /// Every point of its axes and cases; one without any.
     pub points: Vec<Point>,
+    /// The gateways' own configuration files, by the gateway's name.
+    pub configurations: BTreeMap<String, Configuration>,
 }
 
 /// Reads and checks a scenario.
@@ -53,20 +57,33 @@ pub struct Checked {
 /// # Errors
 /// When the text, an override or an axis says something that cannot be, or that this host cannot do.
 pub fn read(source: &Source, overrides: &Overrides, known: &Known) -> Result<Checked, LabError> {
+    read_with(source, overrides, known, &BTreeMap::new())
+}
+
+/// Reads the scenario of a run as the run keeps it, with the configuration files as they were then; `repeats` is
+/// another number of repeats.
+///
+/// # Errors
+/// As [`read`]: the host may have changed.
+pub fn read_again(run: &Run, repeats: Option<u32>, known: &Known) -> Result<Checked, LabError> {
+    let source = Source { name: format!("run {}", run.id), text: run.scenario.to_string() };
+    let overrides = Overrides { repeats, ..Overrides::default() };
+    read_with(&source, &overrides, known, &run.manifest.configurations)
+}
+
+fn read_with(
+    source: &Source,
+    overrides: &Overrides,
+    known: &Known,
+    kept: &BTreeMap<String, Configuration>,
+) -> Result<Checked, LabError> {
     let mut reader = Reader { source, overlaid: Vec::new() };
     let scenario = reader.written()?;
     let scenario = reader.overridden(scenario, overrides)?;
     check(&scenario, known).map_err(|problem| reader.locate(problem))?;
     let points = reader.points(&scenario, known)?;
-    Ok(Checked { scenario, points })
-}
-
-/// Reads a scenario that was checked before, as a run keeps it.
-///
-/// # Errors
-/// As [`read`]: the host may have changed.
-pub fn read_again(name: &str, scenario: &Value, known: &Known) -> Result<Checked, LabError> {
-    read(&Source { name: name.to_owned(), text: scenario.to_string() }, &Overrides::default(), known)
+    let configurations = reader.configurations(&scenario, kept)?;
+    Ok(Checked { scenario, points, configurations })
 }
 
 struct Reader<'a> {
@@ -84,7 +101,37 @@ impl Reader<'_> {
             let fault = not_served::fault(&path);
             return Err(self.locate(Problem { path, fault, of_host: false }));
         }
-        Ok(weir_document::read(name, text)?)
+        let mut scenario: Scenario = weir_document::read(name, text)?;
+        let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+        for config in scenario.gateways.iter_mut().filter_map(|gateway| gateway.config.as_mut()) {
+            *config = folder.join(&*config);
+        }
+        Ok(scenario)
+    }
+
+    /// The gateways' own configuration files: as they were kept, else as they are now.
+    fn configurations(
+        &self,
+        scenario: &Scenario,
+        kept: &BTreeMap<String, Configuration>,
+    ) -> Result<BTreeMap<String, Configuration>, LabError> {
+        let mut configurations = BTreeMap::new();
+        for (place, gateway) in scenario.gateways.iter().enumerate() {
+            let Some(path) = &gateway.config else { continue };
+            let configuration = match kept.get(&gateway.name) {
+                Some(kept) => kept.clone(),
+                None => weir_rig::read_configuration(path).map_err(|error| {
+                    let of = |entry: &str| ["gateways", entry, "config"].map(str::to_owned).to_vec();
+                    let by_name = of(&gateway.name);
+                    let is_overlaid = self.overlaid.iter().any(|(path, _)| *path == by_name);
+                    let path = if is_overlaid { by_name } else { of(&place.to_string()) };
+                    let fault = Fault::new(error.to_string(), error.remedy());
+                    self.locate(Problem { path, fault, of_host: false })
+                })?,
+            };
+            configurations.insert(gateway.name.clone(), configuration);
+        }
+        Ok(configurations)
     }
 
     fn overridden(&mut self, scenario: Scenario, o: &Overrides) -> Result<Scenario, LabError> {
@@ -115,6 +162,12 @@ impl Reader<'_> {
             scenario.repeats = repeats;
         }
         scenario.seed = o.seed.or(scenario.seed);
+        for config in scenario.gateways.iter_mut().filter_map(|gateway| gateway.config.as_mut()) {
+            // A run may be resumed from another folder. Where there is no folder to be in, nothing can be read anyway.
+            if let Ok(absolute) = std::path::absolute(&*config) {
+                *config = absolute;
+            }
+        }
         Ok(scenario)
     }
 
@@ -174,7 +227,7 @@ impl Reader<'_> {
 
     fn all_different(&self, points: &[Point]) -> Result<(), LabError> {
         for (place, point) in points.iter().enumerate() {
-            if let Some(first) = points[..place].iter().position(|other| other.axes == point.axes) {
+            if let Some(first) = points[..place].iter().position(|other| other.scenario == point.scenario) {
                 let message = format!("points {} and {} of the axes are the same", first + 1, place + 1);
                 let fault = Fault::new(message, "keep one of the equal values");
                 let name = if point.scenario.vary.is_empty() { "cases" } else { "vary" };

@@ -36,9 +36,14 @@ pub struct Prepared {
     /// What was left out or does nothing, in words.
     pub notes: Vec<String>,
     binaries: BTreeMap<String, Result<Binary, CellOutcome>>,
+    /// By the driver's name: the binaries of servers that play the upstream.
+    origins: BTreeMap<String, Binary>,
 }
 
 /// Looks for every gateway's binary. One that is optional and missing is left out; another one's cells will fail.
+///
+/// # Errors
+/// When a configuration file of the user's own cannot work, or a server that plays the upstream is missing.
 pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabError> {
     let mut binaries = BTreeMap::new();
     let mut notes = Vec::new();
@@ -46,8 +51,10 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
     for gateway in &checked.scenario.gateways {
         let driver = drivers.driver(&gateway.driver)?;
         controlled |= driver.file().processes.iter().any(|process| process.role == Role::Control);
-        let found = driver.locate(gateway.binary.as_deref());
-        let found = match found {
+        if let Some(configuration) = checked.configurations.get(&gateway.name) {
+            driver.check_configuration(configuration, gateway.listen.is_some())?;
+        }
+        let found = match driver.locate(gateway.binary.as_deref()) {
             Err(error) if gateway.optional && error.cause() == "binary-missing" => {
                 notes.push(format!("{} is left out: {error} ({})", gateway.name, error.remedy()));
                 continue;
@@ -60,14 +67,21 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
         };
         binaries.insert(gateway.name.clone(), found);
     }
-    if checked.scenario.limits.control.is_some() && !controlled {
+    if checked.points.iter().any(|point| point.scenario.limits.control.is_some()) && !controlled {
         notes.push("limits.control limits nothing: no gateway here has a control process".to_owned());
     }
+    let mut origins = BTreeMap::new();
+    for name in checked.points.iter().filter_map(|point| point.scenario.origin.driver.as_ref()) {
+        if !origins.contains_key(name) {
+            origins.insert(name.clone(), drivers.driver(name)?.locate(None)?);
+        }
+    }
+    checked.configurations.retain(|name, _| binaries.contains_key(name));
     checked.scenario.gateways.retain(|gateway| binaries.contains_key(&gateway.name));
     for point in &mut checked.points {
         point.scenario.gateways.retain(|gateway| binaries.contains_key(&gateway.name));
     }
-    Ok(Prepared { checked, notes, binaries })
+    Ok(Prepared { checked, notes, binaries, origins })
 }
 
 /// Plans a new run of `prepared`; nothing is written yet.
@@ -77,6 +91,7 @@ pub fn new_run(prepared: &Prepared, command_line: Vec<String>) -> Run {
     let started_unix_ms = clock::unix_ms();
     let mut manifest = Rig::host_facts();
     manifest.command_line = command_line;
+    manifest.configurations = prepared.checked.configurations.clone();
     Run {
         schema_version: SCHEMA_VERSION,
         id: clock::run_id(started_unix_ms),
@@ -98,7 +113,8 @@ pub fn planned(checked: &Checked) -> Plan {
     plan::plan(checked, checked.scenario.seed.unwrap_or_else(clock::new_seed))
 }
 
-/// Measures every cell of `run` that the store does not have yet; a new run is written into it first.
+/// Measures every cell of `run` that the store does not have yet; a new run, or more cells of one that is there, are
+/// written into it first.
 ///
 /// # Errors
 /// When the host cannot be used at all, or a finished cell cannot be written; what was finished before is kept.
@@ -115,8 +131,10 @@ pub fn execute(
     rig.give_up_on(Arc::clone(bench.stop));
     let rig = rig;
     // Not before the host is ours: a run that could not begin leaves no trace.
-    if !store.runs()?.iter().any(|kept| kept.id == run.id) {
-        store.begin_run(run)?;
+    match store.runs()?.iter().find(|kept| kept.id == run.id) {
+        None => store.begin_run(run)?,
+        Some(kept) if (kept.cells_planned as usize) < run.plan.len() => store.extend_run(run)?,
+        Some(_) => {}
     }
     let ports = Ports::new();
     let bounds = match HostBounds::fingerprint(&Rig::host_facts()) {
@@ -128,6 +146,8 @@ pub fn execute(
         drivers: bench.drivers,
         weir: bench.weir,
         binaries: &prepared.binaries,
+        origins: &prepared.origins,
+        configurations: &prepared.checked.configurations,
         run,
         stop: bench.stop,
         observer: bench.observer,
@@ -149,9 +169,19 @@ pub fn execute(
     Ok(ended)
 }
 
-/// What differs between the parts that measured `cells` and those that would measure the rest.
-pub fn differences(cells: &[Cell], prepared: &Prepared, weir: &Binary) -> Vec<String> {
+/// What differs between the host and the parts that measured `cells` of `run` and those that would measure the rest.
+pub fn differences(run: &Run, cells: &[Cell], prepared: &Prepared, weir: &Binary) -> Vec<String> {
     let mut notes = Vec::new();
+    if HostBounds::fingerprint(&run.manifest) != HostBounds::fingerprint(&Rig::host_facts()) {
+        notes.push("this host is not the one of the cells before".to_owned());
+    }
+    for (name, kept) in &prepared.checked.configurations {
+        let is_as_then = weir_rig::read_configuration(Path::new(&kept.path)).is_ok_and(|now| now == *kept);
+        if !is_as_then {
+            notes
+                .push(format!("{name}: {} is not what it was; the run goes on with what it kept", kept.path));
+        }
+    }
     let mut told = |name: &str, part: &Part, now: &Binary| {
         let same = part.binary_sha256 == now.sha256;
         let note = format!(
@@ -162,13 +192,21 @@ pub fn differences(cells: &[Cell], prepared: &Prepared, weir: &Binary) -> Vec<St
             notes.push(note);
         }
     };
+    let played_by = |part: &Part| {
+        let mut origins = prepared.origins.iter();
+        origins.find(|(_, binary)| Path::new(&part.binary) == binary.path)
+    };
     for cell in cells {
         for part in &cell.parts {
             match (part.role, prepared.binaries.get(&cell.key.gateway)) {
                 (Role::Data, Some(Ok(binary))) if Path::new(&part.binary) == binary.path => {
                     told(&cell.key.gateway, part, binary);
                 }
-                (Role::Origin | Role::Generator, _) => told("weir", part, weir),
+                (Role::Origin, _) => match played_by(part) {
+                    Some((name, binary)) => told(name, part, binary),
+                    None => told("weir", part, weir),
+                },
+                (Role::Generator, _) => told("weir", part, weir),
                 _ => {}
             }
         }

@@ -37,7 +37,7 @@ pub struct Scenario {
     /// The question that the run answers, in words.
     #[serde(default)]
     pub question: String,
-    /// The gateways: names of drivers, or `{ name, driver, binary, set, optional }`.
+    /// The gateways: names of drivers, or `{ name, driver, binary, config, listen, set, optional }`.
     pub gateways: Vec<Gateway>,
     /// Limits by role.
     #[serde(default)]

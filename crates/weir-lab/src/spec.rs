@@ -1,5 +1,6 @@
 //! From a load as it is written, by flags or in a scenario, to what the engine is asked.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub struct Setting {
     pub authority: String,
     /// Addresses in place of what names resolve to.
     pub resolve: Vec<ResolveSpec>,
+    /// Where to connect in place of all that; connections take them in turn.
+    pub addresses: Vec<SocketAddr>,
     /// What is sent where the load has no mix.
     pub requests: Vec<RequestSpec>,
     /// What requests of a file don't say themselves.
@@ -111,6 +114,7 @@ impl Load {
         let spec = LoadSpec {
             connect: setting.connect,
             resolve: setting.resolve,
+            addresses: setting.addresses,
             tls: self.tls.as_ref().map(|tls| tls.spec(&setting.host)).transpose()?,
             protocol: self.protocol_spec()?,
             requests,

@@ -48,6 +48,14 @@ pub(crate) fn get(address: SocketAddr, host: &str, path: &str, timeout: Duration
     parse(&bytes)
 }
 
+/// The status with which `address` answers a GET of `path` at `host`, no later than after `timeout`.
+///
+/// # Errors
+/// Of the connection, or where the answer is not HTTP, in words.
+pub fn status_of(address: SocketAddr, host: &str, path: &str, timeout: Duration) -> Result<u16, String> {
+    get(address, host, path, timeout).map(|answer| answer.status).map_err(|error| error.to_string())
+}
+
 fn invalid(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }

@@ -27,6 +27,7 @@ pub use driver::*;
 pub use error::{Holder, RigError};
 pub use guard::run_guard;
 pub use host::usable_cpus;
+pub use http::status_of;
 pub use limits::{CgroupVersion, Limits};
 pub use process::{ProcessSpec, Ready};
 pub use rig::{Rig, RigOptions};

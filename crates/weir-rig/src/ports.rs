@@ -1,9 +1,10 @@
 //! Whether an address is free, and who holds it where it is not.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
-use procfs::net::TcpState;
+use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{FDTarget, Process, all_processes};
 
 use crate::{Holder, RigError};
@@ -38,13 +39,38 @@ pub(crate) fn holder(address: SocketAddr) -> Option<Holder> {
     Some(Holder { pid: process.pid().try_into().ok()?, name: process.stat().ok()?.comm })
 }
 
-fn listening_inode(address: SocketAddr) -> Option<u64> {
+/// The addresses that processes listen on, as far as this user may know.
+pub(crate) fn listened_on(pids: &[i32]) -> Vec<SocketAddr> {
+    let processes = pids.iter().filter_map(|pid| Process::new(*pid).ok());
+    let descriptors =
+        processes.filter_map(|process| process.fd().ok()).flat_map(|descriptors| descriptors.flatten());
+    let sockets: HashSet<u64> = descriptors
+        .filter_map(|descriptor| match descriptor.target {
+            FDTarget::Socket(inode) => Some(inode),
+            _ => None,
+        })
+        .collect();
+    let mut addresses: Vec<SocketAddr> = sockets_of_tcp()
+        .into_iter()
+        .filter(|entry| entry.state == TcpState::Listen && sockets.contains(&entry.inode))
+        .map(|entry| entry.local_address)
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+fn sockets_of_tcp() -> Vec<TcpNetEntry> {
     let mut entries = procfs::net::tcp().unwrap_or_default();
     entries.extend(procfs::net::tcp6().unwrap_or_default());
+    entries
+}
+
+fn listening_inode(address: SocketAddr) -> Option<u64> {
     let listens = |local: SocketAddr| {
         local.port() == address.port() && (local.ip() == address.ip() || local.ip().is_unspecified())
     };
-    entries
+    sockets_of_tcp()
         .into_iter()
         .find(|entry| entry.state == TcpState::Listen && listens(entry.local_address))
         .map(|entry| entry.inode)

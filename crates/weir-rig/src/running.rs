@@ -214,10 +214,22 @@ impl Running {
             let waited = started.elapsed();
             if waited >= self.spec.ready_timeout || rig.is_given_up() {
                 let part = self.spec.name.clone();
+                let last = format!("{last}{}", self.elsewhere());
                 return Err(RigError::NeverReady { part, waited, last, log_tail: self.log_tail() });
             }
             thread::sleep(pause);
             pause = (pause * 2).min(READY_POLL_MAX);
+        }
+    }
+
+    /// Where it listens, in words, since that is not where it was to.
+    fn elsewhere(&self) -> String {
+        let addresses = ports::listened_on(&cleanup::members(&self.leader));
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        if addresses.is_empty() {
+            String::new()
+        } else {
+            format!(" (it listens on {})", addresses.join(", "))
         }
     }
 

@@ -22,6 +22,10 @@ pub struct Gateway {
     /// The binary, where it is not the one that the driver finds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binary: Option<PathBuf>,
+    /// A configuration file of its own, in place of the main one that the driver renders; a template as that is.
+    /// A path is relative to the scenario's folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<PathBuf>,
     /// The address that it listens on; a free port on loopback by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
@@ -41,6 +45,7 @@ impl Gateway {
             driver: name.clone(),
             name,
             binary: None,
+            config: None,
             listen: None,
             set: Named::default(),
             optional: false,
@@ -60,6 +65,10 @@ struct Written {
     /// The binary, where it is not the one that the driver finds.
     #[serde(default)]
     binary: Option<PathBuf>,
+    /// A configuration file of its own, in place of the main one that the driver renders; a template as that is.
+    /// A path is relative to the scenario's folder.
+    #[serde(default)]
+    config: Option<PathBuf>,
     /// The address that it listens on; a free port on loopback by default.
     #[serde(default)]
     listen: Option<Address>,
@@ -106,10 +115,11 @@ impl<'de> Visitor<'de> for NameOrMap {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Gateway, A::Error> {
-        let Written { name, driver, binary, listen, set, optional } =
+        let Written { name, driver, binary, config, listen, set, optional } =
             Written::deserialize(MapAccessDeserializer::new(map))?;
         let driver = driver.unwrap_or_else(|| name.clone());
-        Ok(Gateway { driver, name, binary, listen: listen.map(|address| address.0), set, optional })
+        let listen = listen.map(|address| address.0);
+        Ok(Gateway { driver, name, binary, config, listen, set, optional })
     }
 }
 

@@ -1,13 +1,20 @@
-//! The upstream in a scenario: each field is an argument of `weir origin`.
+//! The upstream in a scenario: weir's own origin, of which each field is an argument, or another server.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::{Delay, Drift, Share, Size, Slow, Stall};
 
-/// The upstream: weir's own origin.
+/// The upstream: weir's own origin, or replicas of another server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
+    /// The driver of another server that plays the upstream; it has a body and workers, and nothing else of what
+    /// follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// How many of that server run, each with its own port, workers and limits; one by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u32>,
     /// Size of the body that it answers with.
     #[serde(default = "default_body")]
     pub body: Size,
@@ -115,6 +122,8 @@ pub struct OriginTls {
 impl Default for Origin {
     fn default() -> Self {
         Self {
+            driver: None,
+            replicas: None,
             body: default_body(),
             echo: false,
             delay: Delay::None,
@@ -138,6 +147,31 @@ impl Origin {
     /// Whether its answers have times of their own, which it then accounts for.
     pub fn is_timed(&self) -> bool {
         !self.delay.is_none() || !self.service.is_none() || self.drift.is_some() || self.stall.is_some()
+    }
+
+    /// How many servers it is.
+    pub fn replica_count(&self) -> u32 {
+        self.replicas.unwrap_or(1)
+    }
+
+    /// The first field that only weir's own origin has and that is given.
+    pub(crate) fn own_field(&self) -> Option<&'static str> {
+        let default = Self::default();
+        let fields = [
+            ("echo", self.echo != default.echo),
+            ("delay", !self.delay.is_none()),
+            ("service", !self.service.is_none()),
+            ("servers", self.servers.is_some()),
+            ("stall", self.stall.is_some()),
+            ("seed", self.seed.is_some()),
+            ("spin", self.spin),
+            ("errors", self.errors != default.errors),
+            ("faults", !self.faults.is_none()),
+            ("http1_only", self.http1_only),
+            ("http2", !self.http2.is_none()),
+            ("tls", self.tls.is_some()),
+        ];
+        fields.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
     /// All shares of requests that do not get a good answer.

@@ -81,17 +81,9 @@ fn what_is_not_served_yet_is_refused_by_name() {
         "topology: { tls: true }\n",
         &format!("side.yaml:3:18: `topology.tls` is not yet served | {remedy}"),
     );
-    check(
-        "origin: { driver: nginx, replicas: 3 }\n",
-        &format!("side.yaml:3:19: `origin.driver` is not yet served | {remedy}"),
-    );
-    said(
-        read("name: x\ngateways: [{ name: old, config: ./my.conf }]\n"),
-        &format!("side.yaml:2:33: `gateways.0.config` is not yet served | {remedy}"),
-    );
     check_overrides(
-        set("origin.replicas=3"),
-        &format!("--set origin.replicas=3: `origin.replicas` is not yet served | {remedy}"),
+        set("limits.services={}"),
+        &format!("--set limits.services={{}}: `limits.services` is not yet served | {remedy}"),
     );
 }
 
@@ -320,11 +312,15 @@ fn axes_are_told_by_name() {
     check(
         "vary: { repeats: [1, 2] }\n",
         "side.yaml:3:18: `repeats: 1`: `repeats` holds for the whole run and cannot vary within it | \
-         vary a field of limits, topology, origin or loads, or make two runs",
+         vary a field of limits, topology, origin or loads, or a setting (gateways.NAME.set), or make two runs",
     );
     check(
         "vary: { limits.data.cpus: [1, 1] }\n",
         "side.yaml:3:7: points 1 and 2 of the axes are the same | keep one of the equal values",
+    );
+    check(
+        "cases: [{ limits.data.memory: 1GiB }, { limits.data.memory: 1024MiB }]\n",
+        "side.yaml:3:8: points 1 and 2 of the axes are the same | keep one of the equal values",
     );
     check("cases: [{}]\n", "side.yaml:3:9: an empty case | give it a value, or take it out");
     check(

@@ -8,7 +8,7 @@ use weir_engine::{BurstSpec, ModelSpec, RequestSpec, StepSpec, ThinkSpec};
 use weir_lab::scenario::{Model, Scenario};
 use weir_lab::{Checked, Overrides, Source, built_in_names};
 
-use crate::{EXAMPLE, known, read, read_with};
+use crate::{EXAMPLE, known, read, read_with, run_of};
 
 fn scenario(text: &str, overrides: &Overrides) -> Scenario {
     read_with(text, overrides).unwrap().scenario
@@ -20,7 +20,7 @@ fn cpus(checked: &Checked) -> Vec<Option<f64>> {
 
 #[test]
 fn the_example_of_the_design_is_read_as_it_stands() {
-    let Checked { scenario, points } = read(EXAMPLE).unwrap();
+    let Checked { scenario, points, .. } = read(EXAMPLE).unwrap();
     assert_eq!(scenario.gateways.len(), 4);
     assert_eq!(scenario.loads.names().collect::<Vec<_>>(), ["full", "tail"]);
     assert_eq!(scenario.loads.named("full").unwrap().connections, Levels::Constant(10));
@@ -44,8 +44,7 @@ fn built_in_scenarios_are_in_order() {
 #[test]
 fn a_run_keeps_its_scenario_and_reads_it_again() {
     let once = read(EXAMPLE).unwrap();
-    let kept = serde_json::to_value(&once.scenario).unwrap();
-    assert_eq!(weir_lab::read_again("the run", &kept, &known()).unwrap(), once);
+    assert_eq!(weir_lab::read_again(&run_of(&once, 1), None, &known()).unwrap(), once);
 }
 
 #[test]
@@ -73,6 +72,45 @@ fn axes_are_crossed_with_each_other_and_with_cases() {
 }
 
 #[test]
+fn cases_say_each_combination_that_is_wanted() {
+    let case = |cpus: f64, memory: &str, users: u32| {
+        format!(
+            "  - {{ limits: {{ data: {{ cpus: {cpus}, memory: {memory} }} }}, loads.full.connections: {users} }}\n"
+        )
+    };
+    let wanted =
+        [(0.5, "1GiB", 4), (0.5, "1GiB", 8), (0.5, "1GiB", 16), (2.0, "2GiB", 12), (2.0, "2GiB", 16)];
+    let cases: String = wanted.iter().map(|(cpus, memory, users)| case(*cpus, memory, *users)).collect();
+    let text = format!(
+        "name: x\ngateways: [nginx]\nloads: {{ full: {{ model: closed }}, tail: {{ model: open, rate: 9/s }} }}\n\
+         cases:\n{cases}"
+    );
+    let checked = read(&text).unwrap();
+    let points = checked.points.iter().map(|point| {
+        let limit = point.scenario.limits.data.unwrap();
+        let memory = limit.memory.unwrap().to_string();
+        (limit.cpus.unwrap(), memory, point.scenario.loads.named("full").unwrap().connections.greatest())
+    });
+    assert_eq!(
+        points.collect::<Vec<_>>(),
+        wanted.map(|(cpus, memory, users)| (cpus, memory.to_owned(), users))
+    );
+    // Each has its own workers, as many as its limit is whole CPUs.
+    let workers: Vec<u32> = checked.points.iter().map(|point| point.scenario.data_workers()).collect();
+    assert_eq!(workers, [1, 1, 1, 2, 2]);
+}
+
+#[test]
+fn settings_of_gateways_vary() {
+    let text = "name: x\ngateways: [weir, nginx]\nloads: { full: { model: closed } }\n\
+        vary: { gateways.nginx.set.buffering: [true, false] }\n";
+    let checked = read(text).unwrap();
+    let settings =
+        checked.points.iter().map(|point| point.scenario.gateways[1].set.named("buffering").cloned());
+    assert_eq!(settings.collect::<Vec<_>>(), [Some(json!(true)), Some(json!(false))]);
+}
+
+#[test]
 fn set_reaches_every_field_before_axes_do() {
     let set = [
         "limits.data.memory=1GiB",
@@ -83,7 +121,7 @@ fn set_reaches_every_field_before_axes_do() {
         "seed=9",
     ];
     let overrides = Overrides { set: set.map(str::to_owned).to_vec(), ..Overrides::default() };
-    let Checked { scenario, points } = read_with(EXAMPLE, &overrides).unwrap();
+    let Checked { scenario, points, .. } = read_with(EXAMPLE, &overrides).unwrap();
     assert_eq!(scenario.limits.data.unwrap().memory.unwrap().0, 1 << 30);
     assert_eq!(scenario.limits.data.unwrap().cpus, Some(0.5));
     assert_eq!(scenario.topology.paths(), ["/a", "/b"]);
@@ -151,6 +189,7 @@ fn a_load_says_everything_that_flags_say() {
             host: "gateway.test".into(),
             authority: "gateway.test".into(),
             resolve: vec![],
+            addresses: vec![],
             requests: vec![RequestSpec::default()],
             base: weir_lab::scenario::Request::default(),
             domains: vec![],

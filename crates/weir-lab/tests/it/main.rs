@@ -2,15 +2,22 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod configurations;
 mod errors;
 mod language;
 mod order;
+mod origins;
 
-use weir_lab::{Checked, Known, LabError, Overrides, Source};
+use weir_lab::{Checked, Known, LabError, Overrides, Source, plan};
+use weir_results::{Manifest, Run, SCHEMA_VERSION};
 
 /// A host with two cores, and the drivers that weir comes with.
 fn known() -> Known {
-    Known { drivers: ["envoy", "haproxy", "nginx", "weir"].map(str::to_owned).to_vec(), cpus: 2 }
+    Known {
+        drivers: ["envoy", "haproxy", "nginx", "weir"].map(str::to_owned).to_vec(),
+        origins: vec!["nginx".into()],
+        cpus: 2,
+    }
 }
 
 fn source(text: &str) -> Source {
@@ -23,6 +30,24 @@ fn read(text: &str) -> Result<Checked, LabError> {
 
 fn read_with(text: &str, overrides: &Overrides) -> Result<Checked, LabError> {
     weir_lab::read(&source(text), overrides, &known())
+}
+
+/// A run of `checked` as the store keeps it.
+fn run_of(checked: &Checked, seed: u64) -> Run {
+    Run {
+        schema_version: SCHEMA_VERSION,
+        id: "20261121-0210-aaaa".into(),
+        name: checked.scenario.name.clone(),
+        question: checked.scenario.question.clone(),
+        scenario: serde_json::to_value(&checked.scenario).unwrap(),
+        seed,
+        started_unix_ms: 1,
+        ended_unix_ms: Some(2),
+        plan: plan::plan(checked, seed).cells,
+        objective: None,
+        thresholds: checked.scenario.thresholds.clone(),
+        manifest: Manifest { configurations: checked.configurations.clone(), ..Manifest::default() },
+    }
 }
 
 /// The example of the design, word for word.

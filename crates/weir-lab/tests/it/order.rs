@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_lab::Checked;
 use weir_lab::plan::{self, Plan};
-use weir_results::{CellKey, DIRECT};
+use weir_results::{CellKey, DIRECT, Run};
 
-use crate::{EXAMPLE, read};
+use crate::{EXAMPLE, known, read, run_of};
 
 const GATEWAYS: usize = 4;
 const POINTS: usize = 2;
@@ -73,6 +74,49 @@ fn more_repeats_keep_the_order_of_the_first() {
     checked.scenario.repeats = 5;
     let five = plan::plan(&checked, 5);
     assert_eq!(five.cells[..three.cells.len()], three.cells);
+}
+
+/// A run of three repeats, and its scenario with `repeats` in place of them.
+fn three_and(repeats: u32) -> (Run, Checked) {
+    let run = run_of(&read(EXAMPLE).unwrap(), 5);
+    let checked = weir_lab::read_again(&run, Some(repeats), &known()).unwrap();
+    (run, checked)
+}
+
+#[test]
+fn a_run_that_is_extended_has_the_cells_of_one_that_was_as_long_from_its_start() {
+    let (three, checked) = three_and(6);
+    let extended = weir_lab::extended(&three, &checked).unwrap();
+    let mut six = read(EXAMPLE).unwrap();
+    six.scenario.repeats = 6;
+    assert_eq!(extended.plan, plan::plan(&six, 5).cells);
+    assert_eq!(extended.plan.len(), (GATEWAYS + 1) * POINTS * 6);
+    assert_eq!(extended.plan[..three.plan.len()], three.plan);
+    assert_eq!((extended.ended_unix_ms, &extended.scenario["repeats"]), (None, &6.into()));
+    // Again, and to no more than there are: nothing changes.
+    assert_eq!(weir_lab::extended(&extended, &checked).unwrap(), extended);
+    let (three, checked) = three_and(3);
+    assert_eq!(weir_lab::extended(&three, &checked).unwrap(), three);
+}
+
+#[test]
+fn no_repeat_is_taken_away() {
+    let (three, checked) = three_and(2);
+    let error = weir_lab::extended(&three, &checked).unwrap_err();
+    assert!(error.is_wrong_use());
+    assert_eq!(
+        format!("{error} | {}", error.remedy()),
+        "--repeats 2: run 20261121-0210-aaaa has 3 repeats already, and none is taken away | \
+         give 3 or more, or start a new run"
+    );
+}
+
+#[test]
+fn a_run_of_another_order_is_not_extended() {
+    let (mut three, checked) = three_and(6);
+    three.plan.swap(0, 1);
+    let error = weir_lab::extended(&three, &checked).unwrap_err();
+    assert!(error.to_string().contains("in another order"), "{error}");
 }
 
 #[test]

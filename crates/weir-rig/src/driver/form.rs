@@ -31,9 +31,17 @@ pub struct DriverFile {
     pub apply: Option<Apply>,
     /// Where the gateway counts requests.
     pub counters: Option<CountersFile>,
+    /// The template that a scenario's own configuration file (`config:`) takes the place of; where only one is
+    /// rendered, that one.
+    pub main: Option<String>,
+    /// What its templates make equal to the other gateways; looked for in a configuration file of the user's own.
+    #[serde(default)]
+    pub equal: Vec<EqualFile>,
     /// What cannot be made equal, each a template; one that renders empty does not apply.
     #[serde(default)]
     pub unequal: Vec<String>,
+    /// How it plays the upstream, where it can.
+    pub origin: Option<OriginFile>,
     /// A gateway that runs elsewhere; not yet served.
     pub remote: Option<Remote>,
 }
@@ -62,13 +70,35 @@ pub struct VersionFile {
     pub piece: Option<usize>,
 }
 
+/// Something that is made equal, and the words of the configuration that do it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EqualFile {
+    /// What, in a few words.
+    pub what: String,
+    /// The words, a template; spaces and line ends do not matter.
+    pub text: String,
+}
+
+/// A server that plays the upstream: it answers every path with a body of the asked size.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OriginFile {
+    /// The processes, of the role `origin`.
+    pub processes: Vec<ProcessFile>,
+    /// What is done to get it running, in order.
+    pub steps: Vec<Step>,
+    /// Where it counts requests.
+    pub counters: Option<CountersFile>,
+}
+
 /// A process. Texts are templates.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessFile {
     /// Its name, unique in the driver.
     pub name: String,
-    /// `data` or `control`.
+    /// `data` or `control`; under `origin`, `origin`.
     #[schemars(with = "String")]
     pub role: Role,
     /// Program and arguments.

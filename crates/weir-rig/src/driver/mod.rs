@@ -2,20 +2,24 @@
 
 mod form;
 mod locate;
+mod own;
 mod render;
+mod templates;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
+use weir_results::Role;
 
 pub use form::{
-    Apply, BinaryFile, CountersFile, DriverFile, Parser, Place, ProcessFile, ReadyFile, Remote, Step,
-    VersionFile,
+    Apply, BinaryFile, CountersFile, DriverFile, EqualFile, OriginFile, Parser, Place, ProcessFile,
+    ReadyFile, Remote, Step, VersionFile,
 };
 pub use locate::Binary;
-pub use render::{Binding, Rendered};
+pub use own::read_configuration;
+pub use render::{Binding, OriginBinding, Rendered};
 
 use crate::RigError;
 
@@ -69,6 +73,12 @@ impl Drivers {
         self.drivers.keys().map(String::as_str).collect()
     }
 
+    /// The names of those that can play the upstream, in alphabetical order.
+    pub fn origins(&self) -> Vec<&str> {
+        let origins = self.drivers.iter().filter(|(_, driver)| driver.file.origin.is_some());
+        origins.map(|(name, _)| name.as_str()).collect()
+    }
+
     /// The driver `name`.
     ///
     /// # Errors
@@ -113,15 +123,39 @@ impl Driver {
 
     /// Refuses what is not yet served, and steps that do not fit together.
     fn check(&self) -> Result<(), RigError> {
-        let unserved = |what: String| RigError::NotYetServed { place: self.place.clone(), what };
-        if let Some(need) = self.file.needs.first() {
-            return Err(unserved(format!("`needs: [{need}]`")));
+        let file = &self.file;
+        if let Some(need) = file.needs.first() {
+            return Err(self.unserved(format!("`needs: [{need}]`")));
         }
-        if self.file.remote.is_some() {
-            return Err(unserved("`remote`".into()));
+        if file.remote.is_some() {
+            return Err(self.unserved("`remote`".into()));
         }
+        self.check_steps(&file.steps, &file.processes)?;
+        if file.binary.is_none() {
+            return Err(self.wrong("it has no binary", "add `binary`"));
+        }
+        self.check_roles(&file.processes, &[Role::Data, Role::Control])?;
+        if let Some(origin) = &file.origin {
+            self.check_steps(&origin.steps, &origin.processes)?;
+            self.check_roles(&origin.processes, &[Role::Origin])?;
+        }
+        let rendered = || {
+            file.steps.iter().filter_map(|step| match step {
+                Step::Render { template, .. } => Some(template.as_str()),
+                _ => None,
+            })
+        };
+        match &file.main {
+            Some(main) if !rendered().any(|template| template == main) => {
+                Err(self.contradiction(&format!("`main`: no step renders `{main}`"), main, rendered()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_steps(&self, steps: &[Step], processes: &[ProcessFile]) -> Result<(), RigError> {
         let mut started = Vec::new();
-        for step in &self.file.steps {
+        for step in steps {
             match step {
                 Step::Render { template, .. } if !self.templates.contains_key(template) => {
                     let known = self.templates.keys().map(String::as_str);
@@ -129,7 +163,7 @@ impl Driver {
                 }
                 Step::Render { .. } => {}
                 Step::Start(process) | Step::Wait(process) => {
-                    let known = || self.file.processes.iter().map(|process| process.name.as_str());
+                    let known = || processes.iter().map(|process| process.name.as_str());
                     if !known().any(|name| name == process) {
                         return Err(self.contradiction(&format!("no process `{process}`"), process, known()));
                     }
@@ -145,19 +179,33 @@ impl Driver {
                         started.push(process.clone());
                     }
                 }
-                other => return Err(unserved(format!("the step `{}`", other.name()))),
+                other => return Err(self.unserved(format!("the step `{}`", other.name()))),
             }
         }
-        let idle = self.file.processes.iter().find(|process| !started.contains(&process.name));
-        match (self.file.processes.is_empty(), &self.file.binary, idle) {
-            (true, _, _) => Err(self.wrong("it has no process", "add one to `processes`")),
-            (_, None, _) => Err(self.wrong("it has no binary", "add `binary`")),
-            (_, _, Some(idle)) => {
+        if processes.is_empty() {
+            return Err(self.wrong("it has no process", "add one to `processes`"));
+        }
+        match processes.iter().find(|process| !started.contains(&process.name)) {
+            Some(idle) => {
                 Err(self
                     .wrong(&format!("no step starts `{}`", idle.name), "add `start` and `wait` to the steps"))
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
+    }
+
+    fn check_roles(&self, processes: &[ProcessFile], roles: &[Role]) -> Result<(), RigError> {
+        match processes.iter().find(|process| !roles.contains(&process.role)) {
+            Some(process) => Err(self.wrong(
+                &format!("`{}` has a role that it cannot have there", process.name),
+                "processes are `data` or `control`, those under `origin` are `origin`",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn unserved(&self, what: String) -> RigError {
+        RigError::NotYetServed { place: self.place.clone(), what }
     }
 
     fn wrong(&self, message: &str, remedy: &str) -> RigError {
@@ -231,6 +279,21 @@ mod tests {
         check("about: x\n", Err("no process"));
         check("abuot: x\n", Err("about"));
         check(&steps("{ shell: ls }"), Err("shell"));
+    }
+
+    #[test]
+    fn roles_and_main_files_fit_together() {
+        let gateway =
+            format!("{PROCESS}steps: [{{ render: {{ template: page, to: t }} }}, {{ start: p }}]\n");
+        check(&format!("{gateway}main: page\n"), Ok(()));
+        check(&format!("{gateway}main: pgae\n"), Err("no step renders `pgae` | did you mean `page`"));
+        let origin = |process: &str| {
+            format!("{gateway}origin: {{ processes: [{process}], steps: [{{ start: o }}] }}\n")
+        };
+        check(&origin("{ name: o, role: origin, command: [x] }"), Ok(()));
+        check(&origin("{ name: o, role: data, command: [x] }"), Err("`o` has a role that it cannot have"));
+        check(&origin("{ name: q, role: origin, command: [x] }"), Err("no process `o`"));
+        check(&gateway.replace("role: data", "role: origin"), Err("`p` has a role that it cannot have"));
     }
 
     #[test]

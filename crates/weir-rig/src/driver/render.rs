@@ -1,4 +1,4 @@
-//! Renders a driver's templates from a topology, the same for every gateway.
+//! Renders a driver's templates from a topology, the same for every gateway; or for an upstream.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,22 +6,16 @@ use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use minijinja::value::ViaDeserialize;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
-use rustix::process::{Resource, geteuid, getrlimit};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use weir_results::Role;
+use weir_results::{Configuration, Role};
 
 use super::locate::hex;
-use super::{Binary, Driver, Place, ProcessFile, ReadyFile, Step};
+use super::templates::Templates;
+use super::{Binary, CountersFile, Driver, Place, ProcessFile, ReadyFile, Step};
 use crate::{CounterSource, Limits, ProcessSpec, Ready, RigError};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Descriptors that a gateway needs beside those of proxied connections.
-const SPARE_FILES: u64 = 512;
-/// Where no limit on open files is known.
-const OPEN_FILES: u64 = 20_000;
 
 /// What a gateway is to be: its place in the rig and its topology.
 #[derive(Clone, Debug)]
@@ -46,6 +40,27 @@ pub struct Binding {
     pub set: BTreeMap<String, Value>,
     /// The binary.
     pub binary: Binary,
+    /// A configuration file of the user's own, in place of the driver's main one.
+    pub config: Option<Configuration>,
+}
+
+/// What an upstream is to be.
+#[derive(Clone, Debug)]
+pub struct OriginBinding {
+    /// Its name, unique in the cell; its process bears it.
+    pub name: String,
+    /// Where it is asked.
+    pub listen: SocketAddr,
+    /// Its own administration.
+    pub admin: SocketAddr,
+    /// Worker threads.
+    pub workers: u32,
+    /// Its limits.
+    pub limits: Limits,
+    /// Length of the body that it answers with.
+    pub body_bytes: u64,
+    /// The binary.
+    pub binary: Binary,
 }
 
 /// What comes of a driver for a binding.
@@ -63,6 +78,17 @@ pub struct Rendered {
     pub unequal: Vec<String>,
 }
 
+/// What the processes of a driver have of the rig.
+struct Seat<'a> {
+    binary: &'a Binary,
+    dir: &'a Path,
+    listen: SocketAddr,
+    /// Absent where nothing will listen there.
+    admin: Option<SocketAddr>,
+    limits: &'a dyn Fn(Role) -> Limits,
+    config_sha256: String,
+}
+
 impl Driver {
     /// Writes the gateway's files into `dir`, and says how to launch it.
     ///
@@ -71,80 +97,107 @@ impl Driver {
     /// [`RigError::DiskFull`] or [`RigError::File`] where a file cannot be written.
     pub fn render(&self, binding: &Binding, dir: &Path) -> Result<Rendered, RigError> {
         self.check_topology(binding)?;
-        let dir = &std::path::absolute(dir).map_err(|error| RigError::file(dir, error))?;
-        fs::create_dir_all(dir).map_err(|error| RigError::file(dir, error))?;
-        let templates = Templates::new(self, binding, dir)?;
-        let (mut files, mut started) = (Vec::new(), Vec::new());
-        let mut hash = Sha256::new();
-        for step in &self.file.steps {
-            match step {
-                Step::Render { template, to } => {
-                    let path = self.inside(dir, to)?;
-                    let text = templates.file(template)?;
-                    fs::write(&path, &text).map_err(|error| RigError::file(&path, error))?;
-                    hash.update(format!("{to}\0{}\0", text.len()));
-                    hash.update(text);
-                    files.push(path);
-                }
-                Step::Start(name) => {
-                    started.extend(self.file.processes.iter().find(|process| process.name == *name));
-                }
-                // The launch of a process waits until it is ready; the others were refused when it was loaded.
-                _ => {}
+        let dir = &made(dir)?;
+        let templates = Templates::of_gateway(self, binding, dir)?;
+        let (files, config_sha256) = self.write(&self.file.steps, dir, &templates)?;
+        let mut unequal = Vec::new();
+        for text in &self.file.unequal {
+            unequal.extend(Some(templates.text("unequal", text)?).filter(|text| !text.is_empty()));
+        }
+        let mut admin = Some(binding.admin);
+        if let Some(own) = &binding.config {
+            unequal.extend(self.lint(own, &templates)?);
+            if !self.has_admin(own)? {
+                admin = None;
+            }
+            if admin.is_none() && self.file.counters.is_some() {
+                unequal.push(
+                    "it counts no requests that weir could read: its configuration does not listen on {{ admin }}"
+                        .into(),
+                );
             }
         }
-        let config_sha256 = hex(&hash.finalize());
-        let processes = started
-            .into_iter()
-            .map(|process| self.process(process, binding, dir, &config_sha256, &templates));
-        let unequal = self.file.unequal.iter().map(|text| templates.text("unequal", text));
-        Ok(Rendered {
-            processes: processes.collect::<Result<_, _>>()?,
-            counters: match &self.file.counters {
-                Some(counters) => CounterSource::new(binding.place(counters.on), counters),
-                None => CounterSource::none(),
-            },
-            unequal: unequal
-                .filter(|text| !matches!(text, Ok(text) if text.is_empty()))
-                .collect::<Result<_, _>>()?,
-            files,
-            config_sha256,
-        })
+        let limits = |role: Role| binding.limits.get(&role).copied().unwrap_or_default();
+        let (binary, listen) = (&binding.binary, binding.listen);
+        let seat = Seat { binary, dir, listen, admin, limits: &limits, config_sha256: config_sha256.clone() };
+        let processes = started(&self.file.steps, &self.file.processes)
+            .map(|process| self.process(process, process.name.clone(), &seat, &templates))
+            .collect::<Result<_, _>>()?;
+        let counters = seat.counters(self.file.counters.as_ref());
+        Ok(Rendered { files, config_sha256, processes, counters, unequal })
+    }
+
+    /// Writes the files of an upstream into `dir`, and says how to launch it.
+    ///
+    /// # Errors
+    /// As [`Driver::render`]; also where the driver cannot play the upstream.
+    pub fn render_origin(&self, binding: &OriginBinding, dir: &Path) -> Result<Rendered, RigError> {
+        let Some(origin) = &self.file.origin else {
+            let message = "it says nothing of how to play the upstream";
+            return Err(self.wrong(message, "add `origin`, or name another driver for the origin"));
+        };
+        let dir = &made(dir)?;
+        let templates = Templates::of_origin(self, binding, dir)?;
+        let (files, config_sha256) = self.write(&origin.steps, dir, &templates)?;
+        let (binary, listen, admin) = (&binding.binary, binding.listen, Some(binding.admin));
+        let limits = |_: Role| binding.limits;
+        let seat = Seat { binary, dir, listen, admin, limits: &limits, config_sha256: config_sha256.clone() };
+        let name = |process: &ProcessFile| match origin.processes.len() {
+            1 => binding.name.clone(),
+            _ => format!("{}-{}", binding.name, process.name),
+        };
+        let processes = started(&origin.steps, &origin.processes)
+            .map(|process| self.process(process, name(process), &seat, &templates))
+            .collect::<Result<_, _>>()?;
+        let counters = seat.counters(origin.counters.as_ref());
+        Ok(Rendered { files, config_sha256, processes, counters, unequal: Vec::new() })
+    }
+
+    /// Renders the files of `steps` into `dir`; gives their paths, and the hash over their names and contents.
+    fn write(
+        &self,
+        steps: &[Step],
+        dir: &Path,
+        templates: &Templates<'_>,
+    ) -> Result<(Vec<PathBuf>, String), RigError> {
+        let mut files = Vec::new();
+        let mut hash = Sha256::new();
+        for step in steps {
+            // Other steps have no file; those that no code serves were refused when the driver was loaded.
+            let Step::Render { template, to } = step else { continue };
+            let path = self.inside(dir, to)?;
+            let text = templates.file(template)?;
+            fs::write(&path, &text).map_err(|error| RigError::file(&path, error))?;
+            hash.update(format!("{to}\0{}\0", text.len()));
+            hash.update(text);
+            files.push(path);
+        }
+        Ok((files, hex(&hash.finalize())))
     }
 
     fn process(
         &self,
         process: &ProcessFile,
-        binding: &Binding,
-        dir: &Path,
-        config_sha256: &str,
+        name: String,
+        seat: &Seat<'_>,
         templates: &Templates<'_>,
     ) -> Result<ProcessSpec, RigError> {
         let text = |text: &String| templates.text(&process.name, text);
         let env = process.env.iter().map(|(name, value)| Ok((name.clone(), text(value)?)));
         Ok(ProcessSpec {
-            name: process.name.clone(),
             role: process.role,
-            binary: binding.binary.clone(),
-            config_sha256: Some(config_sha256.to_owned()),
+            binary: seat.binary.clone(),
+            config_sha256: Some(seat.config_sha256.clone()),
             command: process.command.iter().map(text).collect::<Result<_, _>>()?,
             env: env.collect::<Result<_, RigError>>()?,
-            dir: dir.to_owned(),
-            log: dir.join(format!("{}.log", process.name)),
-            limits: binding.limits.get(&process.role).copied().unwrap_or_default(),
+            dir: seat.dir.to_owned(),
+            log: seat.dir.join(format!("{name}.log")),
+            limits: (seat.limits)(process.role),
             cpus: None,
-            ready: match &process.ready {
-                None => Ready::None,
-                Some(ReadyFile::Tcp(place)) => Ready::Tcp(binding.place(*place)),
-                Some(ReadyFile::Http { on, path, status }) => Ready::Http {
-                    address: binding.place(*on),
-                    host: binding.place(*on).to_string(),
-                    path: path.clone(),
-                    status: *status,
-                },
-            },
+            ready: seat.ready(process.ready.as_ref()),
             ready_timeout: process.ready_timeout.map_or(READY_TIMEOUT, |time| time.0),
-            listens: process.listens.iter().map(|place| binding.place(*place)).collect(),
+            listens: process.listens.iter().filter_map(|place| seat.place(*place)).collect(),
+            name,
         })
     }
 
@@ -182,112 +235,51 @@ impl Driver {
         }
         Ok(dir.join(to))
     }
-
-    /// The driver's settings with those of the scenario.
-    fn settings(&self, set: &BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, RigError> {
-        let mut settings = self.file.settings.clone();
-        for (name, value) in set {
-            let known = settings.keys().map(String::as_str);
-            let Some(default) = settings.get(name) else {
-                let place = format!("gateway `{}`", self.name);
-                let message = format!("`set` has no `{name}`");
-                let remedy = match (weir_document::nearest(name, known), settings.is_empty()) {
-                    (Some(nearest), _) => format!("did you mean `{nearest}`?"),
-                    (None, true) => "this driver has no settings".into(),
-                    (None, false) => {
-                        format!("it has {}", settings.keys().cloned().collect::<Vec<_>>().join(", "))
-                    }
-                };
-                return Err(RigError::Driver { place, message, remedy });
-            };
-            if std::mem::discriminant(default) != std::mem::discriminant(value) {
-                let place = format!("gateway `{}`", self.name);
-                let message = format!("`set.{name}` cannot be {value}");
-                return Err(RigError::Driver { place, message, remedy: format!("its default is {default}") });
-            }
-            settings.insert(name.clone(), value.clone());
-        }
-        Ok(settings)
-    }
 }
 
-impl Binding {
-    fn place(&self, place: Place) -> SocketAddr {
+impl Seat<'_> {
+    fn place(&self, place: Place) -> Option<SocketAddr> {
         match place {
-            Place::Listen => self.listen,
+            Place::Listen => Some(self.listen),
             Place::Admin => self.admin,
         }
     }
-}
 
-/// The templates of a driver with the values of a binding.
-struct Templates<'a> {
-    driver: &'a Driver,
-    environment: Environment<'a>,
-    values: minijinja::Value,
-}
-
-impl<'a> Templates<'a> {
-    fn new(driver: &'a Driver, binding: &Binding, dir: &Path) -> Result<Self, RigError> {
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.set_auto_escape_callback(|_| AutoEscape::None);
-        environment.set_keep_trailing_newline(true);
-        // JSON is YAML, so what is quoted can stand in either.
-        environment.add_filter("quoted", |value: ViaDeserialize<Value>| value.0.to_string());
-        let open_files = getrlimit(Resource::Nofile).maximum.unwrap_or(OPEN_FILES).min(1 << 20);
-        let address = |address: &SocketAddr| {
-            BTreeMap::from([("ip", address.ip().to_string()), ("port", address.port().to_string())])
+    fn ready(&self, file: Option<&ReadyFile>) -> Ready {
+        let (place, asked) = match file {
+            None => return Ready::None,
+            Some(ReadyFile::Tcp(place)) => (*place, None),
+            Some(ReadyFile::Http { on, path, status }) => (*on, Some((path, *status))),
         };
-        let text = |addresses: &[SocketAddr]| addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>();
-        let values = context! {
-            binary => binding.binary.path.display().to_string(),
-            dir => dir.display().to_string(),
-            listen => binding.listen.to_string(),
-            listen_ip => binding.listen.ip().to_string(),
-            listen_port => binding.listen.port(),
-            admin => binding.admin.to_string(),
-            admin_ip => binding.admin.ip().to_string(),
-            admin_port => binding.admin.port(),
-            origins => text(&binding.origins),
-            origin_addresses => binding.origins.iter().map(address).collect::<Vec<_>>(),
-            hosts => binding.hosts,
-            paths => binding.paths,
-            rewrite => binding.rewrite,
-            workers => binding.workers,
-            // Two descriptors for each proxied connection.
-            connections_max => open_files.saturating_sub(SPARE_FILES).max(SPARE_FILES) / 2,
-            root => geteuid().is_root(),
-            set => driver.settings(&binding.set)?,
-        };
-        for (name, text) in &driver.templates {
-            environment.add_template(name, text).map_err(|error| driver.template_error(name, &error))?;
+        match (self.place(place), asked) {
+            // What would tell it does not listen; that load can arrive is the next best.
+            (None, _) => Ready::Tcp(self.listen),
+            (Some(address), None) => Ready::Tcp(address),
+            (Some(address), Some((path, status))) => {
+                Ready::Http { address, host: address.to_string(), path: path.clone(), status }
+            }
         }
-        Ok(Self { driver, environment, values })
     }
 
-    fn file(&self, name: &str) -> Result<String, RigError> {
-        self.environment
-            .get_template(name)
-            .and_then(|template| template.render(&self.values))
-            .map_err(|error| self.driver.template_error(name, &error))
-    }
-
-    fn text(&self, place: &str, text: &str) -> Result<String, RigError> {
-        self.environment
-            .render_str(text, &self.values)
-            .map_err(|error| self.driver.template_error(&format!("{place}: {text:?}"), &error))
+    fn counters(&self, file: Option<&CountersFile>) -> CounterSource {
+        match file.and_then(|file| Some((file, self.place(file.on)?))) {
+            Some((file, address)) => CounterSource::new(address, file),
+            None => CounterSource::none(),
+        }
     }
 }
 
-impl Driver {
-    fn template_error(&self, name: &str, error: &minijinja::Error) -> RigError {
-        let line = error.line().map(|line| format!(":{line}")).unwrap_or_default();
-        let folder = self.place.trim_end_matches(super::DRIVER_FILE);
-        let mut message = error.to_string();
-        if let Some(cause) = std::error::Error::source(error) {
-            message = format!("{message}: {cause}");
-        }
-        RigError::Render { place: format!("{folder}{name}{line}"), message }
-    }
+/// The processes that the steps start, in their order; their launch waits until they are ready.
+fn started<'a>(steps: &'a [Step], processes: &'a [ProcessFile]) -> impl Iterator<Item = &'a ProcessFile> {
+    steps.iter().filter_map(|step| match step {
+        Step::Start(name) => processes.iter().find(|process| process.name == *name),
+        _ => None,
+    })
+}
+
+/// The folder `dir` by its whole path, made where it is not there.
+fn made(dir: &Path) -> Result<PathBuf, RigError> {
+    let dir = std::path::absolute(dir).map_err(|error| RigError::file(dir, error))?;
+    fs::create_dir_all(&dir).map_err(|error| RigError::file(&dir, error))?;
+    Ok(dir)
 }

@@ -29,6 +29,7 @@ pub(crate) fn binding() -> Binding {
         limits: BTreeMap::new(),
         set: BTreeMap::new(),
         binary: Binary { path: "/nowhere".into(), version: String::new(), sha256: String::new() },
+        config: None,
     }
 }
 

@@ -106,6 +106,20 @@ fn a_process_that_never_gets_ready_is_ended() {
 }
 
 #[test]
+fn a_process_that_listens_elsewhere_says_where() {
+    let bench = Bench::new("elsewhere");
+    let (asked, other) = (free_address(), free_address());
+    let mut spec = bench.probe("gateway", &["listen", &other.to_string()]);
+    spec.listens = vec![asked];
+    // Longer than a start takes anywhere, since what is looked at is where it listens in the end.
+    spec.ready_timeout = Duration::from_secs(1);
+    let error = bench.rig().launch(&spec).unwrap_err();
+    assert_eq!(error.cause(), "never-ready");
+    assert!(error.to_string().ends_with(&format!("(it listens on {other})")), "{error}");
+    bench.close();
+}
+
+#[test]
 fn a_full_disk_is_told_from_a_death() {
     let bench = Bench::new("full");
     let address = free_address();

@@ -96,6 +96,7 @@ fn spec(args: &Args) -> Result<LoadSpec, Failure> {
         host: target.host.clone(),
         authority: target.authority.clone(),
         resolve: args.connections.resolve.iter().map(|text| resolve::read(text)).collect::<Result<_, _>>()?,
+        addresses: Vec::new(),
         requests: Vec::new(),
         base: request(args, "/")?,
         domains: Vec::new(),

@@ -7,6 +7,7 @@ pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod guard;
 pub(crate) mod import;
+pub(crate) mod known;
 pub(crate) mod load;
 pub(crate) mod origin;
 pub(crate) mod output;

@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use weir_lab::{Known, Overrides, Source, binding};
-use weir_rig::{Apply, Binary, Driver, Drivers, ProcessSpec, Ready, Rendered, RigError};
+use weir_lab::{Overrides, Source, binding};
+use weir_rig::{Apply, Binary, Binding, Driver, Drivers, ProcessSpec, Ready, Rendered, RigError};
 
+use crate::cmd::known::known;
 use crate::cmd::output::print;
 use crate::failure::{Exit, Failure};
 
@@ -31,7 +32,7 @@ pub(crate) struct Args {
     /// The gateway's own administration
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
     admin: SocketAddr,
-    /// The upstream
+    /// The upstream; of several replicas the first, and the others have the ports after it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
     origin: SocketAddr,
     /// A folder with a driver, or with drivers, beside those built in; may be given again
@@ -45,20 +46,23 @@ pub(crate) struct Args {
 /// Writes the gateway's files, `commands.txt` and `manifest.json`.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let drivers = Drivers::load(&args.drivers)?;
-    let known = Known {
-        drivers: drivers.names().into_iter().map(str::to_owned).collect(),
-        cpus: weir_rig::usable_cpus().len().max(1),
-    };
     let overrides =
         Overrides { set: args.set.clone(), gateways: vec![args.gateway.clone()], ..Overrides::default() };
-    let checked = weir_lab::read(&Source::find(&args.scenario)?, &overrides, &known)?;
+    let checked = weir_lab::read(&Source::find(&args.scenario)?, &overrides, &known(&drivers))?;
     // With axes there are several; the first is as good as another, and the manifest tells which it is.
     let Some(point) = checked.points.first() else { return Err(nothing(&args)) };
     let Some(gateway) = point.scenario.gateways.first() else { return Err(nothing(&args)) };
     let driver = drivers.driver(&gateway.driver)?;
     let binary = binary(driver, gateway.binary.as_deref())?;
     let listen = gateway.listen.unwrap_or(args.listen);
-    let bound = binding(&point.scenario, gateway, binary, listen, args.admin, args.origin);
+    let config = checked.configurations.get(&gateway.name).cloned();
+    if let Some(config) = &config {
+        // An address is given here as much as in the scenario.
+        driver.check_configuration(config, true)?;
+    }
+    let origins = origins(args.origin, point.scenario.origin.replica_count())?;
+    let bound =
+        Binding { config, ..binding(&point.scenario, gateway, binary, [listen, args.admin], &origins) };
     let rendered = driver.render(&bound, &args.out)?;
     let manifest = json!({
         "scenario": point.scenario.name,
@@ -68,6 +72,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         "binary": bound.binary.path,
         "version": bound.binary.version,
         "binary_sha256": bound.binary.sha256,
+        "config": bound.config,
         "config_sha256": rendered.config_sha256,
         "files": rendered.files,
         "processes": rendered.processes.iter().map(process).collect::<Vec<_>>(),
@@ -90,6 +95,16 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
 
 fn nothing(args: &Args) -> Failure {
     Failure::wrong_use(format!("{}: it has no gateway to render", args.scenario), "name one with --gateway")
+}
+
+/// Where the upstream's servers are: one port after the other.
+fn origins(first: SocketAddr, replicas: u32) -> Result<Vec<SocketAddr>, Failure> {
+    let port = |place: u32| u16::try_from(u32::from(first.port()) + place).ok();
+    let of = |place| port(place).map(|port| SocketAddr::new(first.ip(), port));
+    (0..replicas).map(of).collect::<Option<_>>().ok_or_else(|| {
+        let message = format!("--origin {first}: there are no {replicas} ports from there on");
+        Failure::wrong_use(message, "give a lower port")
+    })
 }
 
 /// The binary, or its bare name where it is not here: the files can be read without it.

@@ -9,11 +9,12 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use weir_lab::{Bench, Ended, Known, Overrides, Prepared, Source};
+use weir_lab::{Bench, Ended, Overrides, Prepared, Source};
 use weir_results::{Run, Store};
 use weir_rig::{Binary, Drivers};
 
 use super::database::Database;
+use super::known::known;
 use super::report::{Format, Wanted, tell};
 use crate::failure::{Exit, Failure};
 
@@ -32,8 +33,8 @@ pub(crate) struct Args {
     /// Shorten the phases to a twentieth, to try a scenario
     #[arg(long, conflicts_with = "resume")]
     quick: bool,
-    /// Number of repeats
-    #[arg(long, value_name = "N", conflicts_with = "resume")]
+    /// Number of repeats; with --resume, of a run that had fewer
+    #[arg(long, value_name = "N")]
     repeats: Option<u32>,
     /// Seed of order and arrivals
     #[arg(long, value_name = "N", conflicts_with = "resume")]
@@ -46,7 +47,7 @@ pub(crate) struct Args {
     /// Folder for the reports [default: weir-results/RUN]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Go on with an interrupted run: its id, a prefix of it, or `last`
+    /// Go on with an interrupted run, or with more --repeats: its id, a prefix of it, or `last`
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
     /// A folder with a driver, or with drivers, beside those built in; may be given again
@@ -89,8 +90,11 @@ fn start(args: &Args, drivers: &Drivers) -> Result<Exit, Failure> {
 
 fn resume(args: &Args, drivers: &Drivers, name: &str) -> Result<Exit, Failure> {
     let mut store = args.database.open()?;
-    let run = store.run(&store.find(name)?)?;
-    let checked = weir_lab::read_again(&format!("run {}", run.id), &run.scenario, &known(drivers))?;
+    let mut run = store.run(&store.find(name)?)?;
+    let checked = weir_lab::read_again(&run, args.repeats, &known(drivers))?;
+    if args.repeats.is_some() {
+        run = weir_lab::extended(&run, &checked)?;
+    }
     let prepared = weir_lab::prepare(checked, drivers)?;
     let finished = store.finished(&run.id)?;
     if args.plan {
@@ -98,7 +102,7 @@ fn resume(args: &Args, drivers: &Drivers, name: &str) -> Result<Exit, Failure> {
         plan::tell(&prepared, &weir_lab::plan::Plan { seed: run.seed, cells }, true, args.json);
         return Ok(Exit::Good);
     }
-    let mut notes = weir_lab::differences(&store.cells(&run.id)?, &prepared, &Binary::own()?);
+    let mut notes = weir_lab::differences(&run, &store.cells(&run.id)?, &prepared, &Binary::own()?);
     if finished.len() == run.plan.len() {
         notes.push(format!("run {} is finished already; its reports are written again", run.id));
     }
@@ -150,13 +154,6 @@ fn go(
             let wanted = Wanted { out: args.out.as_deref(), formats: Format::ALL, json: args.json };
             tell(store, &run.id, &wanted)
         }
-    }
-}
-
-fn known(drivers: &Drivers) -> Known {
-    Known {
-        drivers: drivers.names().into_iter().map(str::to_owned).collect(),
-        cpus: weir_rig::usable_cpus().len().max(1),
     }
 }
 

@@ -1,0 +1,139 @@
+//! The upstream of a cell: weir's own origin, or replicas of another server.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use weir_results::{Cell, Role};
+use weir_rig::{CounterSource, OriginBinding, ProcessSpec, Ready, Running};
+
+use crate::cell::{Lab, Setback, failed, limits_of};
+use crate::load::failed_file;
+use crate::scenario::Scenario;
+
+/// How long weir's own origin may take to listen.
+const ORIGIN_READY: Duration = Duration::from_secs(10);
+
+/// The upstream while a cell runs.
+pub(crate) struct Upstream {
+    /// Its processes.
+    pub(crate) running: Vec<Running>,
+    /// Where each of its servers is asked.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// How many requests each of them received.
+    pub(crate) counters: Vec<CounterSource>,
+    /// The delay that it gave in the mean; absent where it was told to give none.
+    pub(crate) delay: Option<CounterSource>,
+}
+
+impl Lab<'_> {
+    /// Starts the upstream and waits until all of it is ready.
+    pub(crate) fn start_upstream(
+        &self,
+        dir: &Path,
+        scenario: &Scenario,
+        cell: &mut Cell,
+    ) -> Result<Upstream, Setback> {
+        match &scenario.origin.driver {
+            None => self.start_own_origin(dir, scenario, cell),
+            Some(driver) => self.start_replicas(dir, scenario, driver, cell),
+        }
+    }
+
+    fn start_own_origin(
+        &self,
+        dir: &Path,
+        scenario: &Scenario,
+        cell: &mut Cell,
+    ) -> Result<Upstream, Setback> {
+        let address = self.ports.free()?;
+        let running = self.rig.launch(&self.own_origin(dir, scenario, address))?;
+        cell.parts.push(running.part());
+        let stats = |pointer| CounterSource::json(address, "/__weir/stats", pointer);
+        Ok(Upstream {
+            running: vec![running],
+            addresses: vec![address],
+            counters: vec![stats("/requests")],
+            delay: scenario.origin.is_timed().then(|| stats("/delays/mean_ns")),
+        })
+    }
+
+    fn own_origin(&self, dir: &Path, scenario: &Scenario, listen: SocketAddr) -> ProcessSpec {
+        let mut command = vec![self.weir.path.display().to_string(), "origin".into()];
+        command.extend(["--listen".into(), listen.to_string()]);
+        command.extend(["--workers".into(), scenario.origin_workers().to_string()]);
+        command.extend(scenario.origin.arguments());
+        ProcessSpec {
+            name: "origin".into(),
+            role: Role::Origin,
+            binary: self.weir.clone(),
+            config_sha256: None,
+            command,
+            env: vec![],
+            dir: dir.to_path_buf(),
+            log: dir.join("origin.log"),
+            limits: limits_of(scenario, Role::Origin),
+            cpus: None,
+            ready: Ready::Tcp(listen),
+            ready_timeout: ORIGIN_READY,
+            listens: vec![listen],
+        }
+    }
+
+    /// Each replica has its own folder, ports, workers and limits, as a pod of its own would.
+    fn start_replicas(
+        &self,
+        dir: &Path,
+        scenario: &Scenario,
+        name: &str,
+        cell: &mut Cell,
+    ) -> Result<Upstream, Setback> {
+        let driver = self.drivers.driver(name)?;
+        let binary = self.origins.get(name).ok_or_else(|| {
+            failed("binary-missing", "the origin's binary was never looked for", "start a new run", "")
+        })?;
+        let mut upstream =
+            Upstream { running: Vec::new(), addresses: Vec::new(), counters: Vec::new(), delay: None };
+        for name in replica_names(scenario.origin.replica_count()) {
+            let binding = OriginBinding {
+                listen: self.ports.free()?,
+                admin: self.ports.free()?,
+                workers: scenario.origin_workers(),
+                limits: limits_of(scenario, Role::Origin),
+                body_bytes: scenario.origin.body.0,
+                binary: binary.clone(),
+                name,
+            };
+            let dir = dir.join(&binding.name);
+            std::fs::create_dir_all(&dir).map_err(|error| failed_file("make", &dir, &error))?;
+            let rendered = driver.render_origin(&binding, &dir)?;
+            for process in &rendered.processes {
+                let running = self.rig.launch(process)?;
+                cell.parts.push(running.part());
+                upstream.running.push(running);
+            }
+            upstream.addresses.push(binding.listen);
+            upstream.counters.push(rendered.counters);
+        }
+        Ok(upstream)
+    }
+}
+
+/// `origin`, or `origin-1` and on where there are several.
+fn replica_names(count: u32) -> Vec<String> {
+    match count {
+        1 => vec!["origin".into()],
+        _ => (1..=count).map(|number| format!("origin-{number}")).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_replicas_are_told_apart() {
+        assert_eq!(replica_names(1), ["origin"]);
+        assert_eq!(replica_names(3), ["origin-1", "origin-2", "origin-3"]);
+    }
+}

@@ -1,0 +1,67 @@
+//! Configuration files of the user's own: found, read, kept with the run.
+
+use std::path::Path;
+
+use weir_lab::{Checked, LabError, Overrides, Source};
+
+use crate::{known, run_of};
+
+const OWN: &str = "listen {{ listen }}; server {{ origins[0] }};\n";
+const SCENARIO: &str = "name: x\ngateways: [nginx, { name: mine, driver: nginx, config: ./my.conf }]\n\
+                        loads: { full: { model: closed } }\n";
+
+fn read_in(folder: &Path, overrides: &Overrides) -> Result<Checked, LabError> {
+    let path = folder.join("scenario.yaml");
+    std::fs::write(&path, SCENARIO).unwrap();
+    weir_lab::read(&Source::find(path.to_str().unwrap()).unwrap(), overrides, &known())
+}
+
+#[test]
+fn a_file_is_found_beside_its_scenario_and_read() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("my.conf"), OWN).unwrap();
+    let checked = read_in(folder.path(), &Overrides::default()).unwrap();
+    assert_eq!(checked.configurations.keys().collect::<Vec<_>>(), ["mine"]);
+    let mine = &checked.configurations["mine"];
+    assert_eq!((mine.text.as_str(), mine.sha256.len()), (OWN, 64));
+    assert_eq!(Path::new(&mine.path), folder.path().join("my.conf"));
+}
+
+#[test]
+fn a_file_that_is_not_there_has_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = read_in(folder.path(), &Overrides::default()).unwrap_err();
+    let told = error.to_string();
+    assert!(told.contains("scenario.yaml:2:56: ") && told.contains("my.conf: No such file"), "{told}");
+    assert!(error.remedy().contains("relative to the scenario's folder"), "{}", error.remedy());
+    assert!(error.is_wrong_use());
+    // A gateway that does not run needs no file.
+    let overrides = Overrides { gateways: vec!["nginx".into()], ..Overrides::default() };
+    assert!(read_in(folder.path(), &overrides).unwrap().configurations.is_empty());
+}
+
+#[test]
+fn another_file_is_named_on_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("other.conf");
+    std::fs::write(&other, "other").unwrap();
+    let set = format!("gateways.mine.config={}", other.display());
+    let overrides = Overrides { set: vec![set], ..Overrides::default() };
+    assert_eq!(read_in(folder.path(), &overrides).unwrap().configurations["mine"].text, "other");
+    let overrides = Overrides { set: vec!["gateways.mine.config=absent".into()], ..Overrides::default() };
+    let told = read_in(folder.path(), &overrides).unwrap_err().to_string();
+    assert!(told.starts_with("--set gateways.mine.config=absent: "), "{told}");
+}
+
+#[test]
+fn a_run_goes_on_with_the_text_that_it_began_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("my.conf");
+    std::fs::write(&path, OWN).unwrap();
+    let checked = read_in(folder.path(), &Overrides::default()).unwrap();
+    let run = run_of(&checked, 1);
+    std::fs::write(&path, "changed").unwrap();
+    assert_eq!(weir_lab::read_again(&run, None, &known()).unwrap(), checked);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(weir_lab::read_again(&run, None, &known()).unwrap(), checked);
+}

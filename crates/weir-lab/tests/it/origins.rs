@@ -1,0 +1,91 @@
+//! Another server as the upstream: what it may say, and what it cannot.
+
+use weir_document::Size;
+use weir_lab::Checked;
+
+use crate::read;
+
+const HEAD: &str = "name: x\ngateways: [weir]\nloads: { full: { model: closed } }\n";
+
+fn scenario(origin: &str) -> Result<Checked, String> {
+    read(&format!("{HEAD}origin: {origin}\n")).map_err(|error| {
+        assert!(error.is_wrong_use(), "{error:?}");
+        format!("{error} | {}", error.remedy())
+    })
+}
+
+#[track_caller]
+fn check(origin: &str, expected: &str) {
+    assert_eq!(scenario(origin).unwrap_err(), expected);
+}
+
+#[test]
+fn replicas_of_another_server_are_an_origin() {
+    let origin = scenario("{ driver: nginx, replicas: 3, body: 2KiB, workers: 2 }").unwrap().scenario.origin;
+    assert_eq!(
+        (origin.driver.as_deref(), origin.replica_count(), origin.body),
+        (Some("nginx"), 3, Size(2048))
+    );
+    assert_eq!(scenario("{ driver: nginx }").unwrap().scenario.origin.replica_count(), 1);
+}
+
+#[test]
+fn the_number_of_replicas_is_an_axis() {
+    let text = format!("{HEAD}origin: {{ driver: nginx }}\nvary: {{ origin.replicas: [1, 3] }}\n");
+    let points = read(&text).unwrap().points;
+    let counts: Vec<u32> = points.iter().map(|point| point.scenario.origin.replica_count()).collect();
+    assert_eq!(counts, [1, 3]);
+}
+
+#[test]
+fn what_another_server_cannot_do_is_refused_by_name() {
+    for (field, value) in [
+        ("echo", "true"),
+        ("delay", "exp:1ms"),
+        ("service", "exp:1ms"),
+        ("servers", "2"),
+        ("stall", "1ms/1s"),
+        ("seed", "7"),
+        ("spin", "true"),
+        ("errors", "1%"),
+        ("faults", "{ silent: true }"),
+        ("http1_only", "true"),
+        ("http2", "{ goaway: 9 }"),
+        ("tls", "{}"),
+    ] {
+        let column = "origin: { driver: nginx, ".len() + field.len() + ": ".len() + 1;
+        check(
+            &format!("{{ driver: nginx, {field}: {value} }}"),
+            &format!(
+                "side.yaml:4:{column}: an origin of the driver `nginx` has no `{field}` | \
+                 leave it out, or leave out `driver`: weir's own origin has `{field}`"
+            ),
+        );
+    }
+}
+
+#[test]
+fn origins_that_cannot_be_have_a_way_out() {
+    check(
+        "{ driver: ngnix }",
+        "side.yaml:4:19: no driver `ngnix` can play the upstream | did you mean `nginx`?",
+    );
+    check(
+        "{ driver: haproxy }",
+        "side.yaml:4:19: no driver `haproxy` can play the upstream | \
+         those that can are: nginx; or leave it out: weir has its own",
+    );
+    check(
+        "{ replicas: 3 }",
+        "side.yaml:4:21: replicas of weir's own origin, which is one | \
+         give it `workers`, or add the `driver` of another server",
+    );
+    check(
+        "{ driver: nginx, replicas: 0 }",
+        "side.yaml:4:36: an impossible number of replicas | give 1 to 100",
+    );
+    check(
+        "{ driver: nginx, body: 1GiB }",
+        "side.yaml:4:32: a body of 1GiB is rendered into a file | give at most 64MiB",
+    );
+}

@@ -1,0 +1,287 @@
+//! A configuration file of the user's own, in place of a driver's main one: read, checked, and compared in words
+//! with what the driver's would have made equal.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+use weir_results::Configuration;
+
+use super::locate::hex;
+use super::templates::{Templates, environment, template_error};
+use super::{Driver, Step};
+use crate::RigError;
+
+/// The greatest file that is taken for a configuration.
+const BYTES_MAX: usize = 64 << 20;
+/// Letters of a hash that tell it from every other in a report.
+const HASH_LETTERS: usize = 12;
+/// Names of the values by which a file learns a place.
+const LISTEN: [&str; 2] = ["listen", "listen_port"];
+const ADMIN: [&str; 2] = ["admin", "admin_port"];
+const ORIGINS: [&str; 2] = ["origins", "origin_addresses"];
+
+/// Reads a configuration file of the user's own.
+///
+/// # Errors
+/// [`RigError::Driver`] where it cannot be read or is no text.
+pub fn read_configuration(path: &Path) -> Result<Configuration, RigError> {
+    let wrong = |message: String| RigError::Driver {
+        place: path.display().to_string(),
+        message,
+        remedy: "name a configuration file that can be read; a path is relative to the scenario's folder"
+            .into(),
+    };
+    let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    if bytes.len() > BYTES_MAX {
+        return Err(wrong(format!("{} bytes are no configuration file", bytes.len())));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| wrong("it is no text in UTF-8".into()))?;
+    let sha256 = hex(&Sha256::digest(&text));
+    Ok(Configuration { path: path.display().to_string(), sha256, text })
+}
+
+impl Driver {
+    /// The template that a configuration file of the user's own takes the place of.
+    pub(super) fn main(&self) -> Result<&str, RigError> {
+        if let Some(main) = &self.file.main {
+            return Ok(main);
+        }
+        let mut rendered = self.file.steps.iter().filter_map(|step| match step {
+            Step::Render { template, .. } => Some(template),
+            _ => None,
+        });
+        match (rendered.next(), rendered.next()) {
+            (Some(only), None) => Ok(only),
+            _ => Err(self.wrong(
+                "it does not say which of its files a scenario's `config` takes the place of",
+                "add `main` with the name of that template",
+            )),
+        }
+    }
+
+    /// Refuses a file that cannot learn where its upstream is, or, but where the scenario says `listen`, where to
+    /// listen itself: both ports are other ones in each cell.
+    ///
+    /// # Errors
+    /// [`RigError::Render`] for a template that cannot be read, [`RigError::Driver`] for one without these values.
+    pub fn check_configuration(&self, own: &Configuration, listen_is_given: bool) -> Result<(), RigError> {
+        self.main()?;
+        let named = names(own)?;
+        let wrong = |message: &str, remedy: &str| RigError::Driver {
+            place: own.path.clone(),
+            message: message.into(),
+            remedy: remedy.into(),
+        };
+        if !has(&named, &ORIGINS) {
+            return Err(wrong(
+                "it names no upstream, whose port is another in each cell",
+                "write {{ origins[0] }} where it forwards to, or a line for each of `origins` (docs/drivers.md)",
+            ));
+        }
+        if !listen_is_given && !has(&named, &LISTEN) {
+            return Err(wrong(
+                "it does not listen where it is told, and the port is another in each cell",
+                "write {{ listen }} where it listens, or say where it does in the scenario: listen: 127.0.0.1:8080",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the gateway's administration will listen where it is told: by its command line, or by the file.
+    pub(super) fn has_admin(&self, own: &Configuration) -> Result<bool, RigError> {
+        let by_command = self
+            .file
+            .processes
+            .iter()
+            .flat_map(|process| &process.command)
+            .any(|word| word.contains("admin"));
+        Ok(by_command || has(&names(own)?, &ADMIN))
+    }
+
+    /// What the file does not say of what the driver's own makes equal, in words.
+    pub(super) fn lint(
+        &self,
+        own: &Configuration,
+        templates: &Templates<'_>,
+    ) -> Result<Vec<String>, RigError> {
+        let file = Path::new(&own.path).file_name().unwrap_or_default().to_string_lossy();
+        let hash: String = own.sha256.chars().take(HASH_LETTERS).collect();
+        let mut said = vec![format!(
+            "its configuration is the user's own, {file} (SHA-256 {hash}): its routes, and whatever else the driver's \
+             would have made equal, are as that file has them"
+        )];
+        if self.file.equal.is_empty() {
+            said.push(
+                "its driver has no list of what it makes equal, so nothing was looked for in that file"
+                    .into(),
+            );
+        }
+        let text = plain(&templates.file(self.main()?)?);
+        for equal in &self.file.equal {
+            let words = plain(&templates.text("equal", &equal.text)?);
+            if !text.contains(&words) {
+                said.push(format!(
+                    "{}: the driver's own file has `{words}` for it, {file} has not",
+                    equal.what
+                ));
+            }
+        }
+        Ok(said)
+    }
+}
+
+/// The values that the file asks for.
+fn names(own: &Configuration) -> Result<HashSet<String>, RigError> {
+    let wrong = |error: &minijinja::Error| template_error(&own.path, error);
+    let mut environment = environment();
+    environment.add_template("own", &own.text).map_err(|error| wrong(&error))?;
+    let template = environment.get_template("own").map_err(|error| wrong(&error))?;
+    Ok(template.undeclared_variables(false))
+}
+
+fn has(named: &HashSet<String>, wanted: &[&str]) -> bool {
+    wanted.iter().any(|name| named.contains(*name))
+}
+
+/// The text without lines that are comments, and with single spaces between its words.
+fn plain(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::{Binary, Binding, Drivers, Rendered};
+
+    fn own(text: &str) -> Configuration {
+        Configuration { path: "conf/my.conf".into(), sha256: hex(&Sha256::digest(text)), text: text.into() }
+    }
+
+    fn binding(config: Option<Configuration>) -> Binding {
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Binding {
+            listen: address(1),
+            admin: address(2),
+            origins: vec![address(3), address(4)],
+            hosts: vec!["one.test".into()],
+            paths: vec!["/ping".into()],
+            rewrite: None,
+            workers: 3,
+            limits: BTreeMap::new(),
+            set: BTreeMap::new(),
+            binary: Binary { path: "/nowhere".into(), version: String::new(), sha256: String::new() },
+            config,
+        }
+    }
+
+    fn rendered(
+        driver: &str,
+        config: Option<Configuration>,
+    ) -> Result<(Rendered, BTreeMap<String, String>), String> {
+        let drivers = Drivers::load(&[]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let rendered = drivers
+            .driver(driver)
+            .unwrap()
+            .render(&binding(config), folder.path())
+            .map_err(|e| e.to_string())?;
+        let file = |path: &std::path::PathBuf| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        };
+        let files = rendered.files.iter().map(file).collect();
+        Ok((rendered, files))
+    }
+
+    /// The main file of a driver as it ships it.
+    fn shipped(driver: &str) -> Configuration {
+        let drivers = Drivers::load(&[]).unwrap();
+        let driver = drivers.driver(driver).unwrap();
+        own(&driver.templates[driver.main().unwrap()])
+    }
+
+    #[test]
+    fn what_a_driver_says_it_makes_equal_stands_in_its_own_file() {
+        for driver in ["nginx", "haproxy", "envoy", "weir"] {
+            let said = rendered(driver, Some(shipped(driver))).unwrap().0.unequal;
+            let plain = rendered(driver, None).unwrap().0.unequal;
+            assert_eq!(said.len(), plain.len() + 1, "{said:#?}");
+            assert!(said.iter().any(|said| said.contains("my.conf")), "{said:#?}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_the_users_own_takes_the_main_ones_place_with_the_values_of_the_rig() {
+        let text = "daemon off; # {{ origins | join(' ') }}\n# worker_processes 3;\nlisten {{ listen }};\n\
+                    proxy_next_upstream\n  off;\n";
+        let (rendered, files) = rendered("nginx", Some(own(text))).unwrap();
+        assert_eq!(
+            files["nginx.conf"],
+            "daemon off; # 127.0.0.1:3 127.0.0.1:4\n# worker_processes 3;\nlisten 127.0.0.1:1;\n\
+             proxy_next_upstream\n  off;\n"
+        );
+        let said = rendered.unequal.join("\n");
+        assert!(said.contains("workers: the driver's own file has `worker_processes 3;` for it"), "{said}");
+        assert!(!said.contains("proxy_next_upstream"), "{said}");
+        // It says nothing of `admin`, so nobody waits for that, and nobody counts.
+        assert!(said.contains("counts no requests"), "{said}");
+        assert_eq!(rendered.processes[0].listens, [SocketAddr::from(([127, 0, 0, 1], 1))]);
+        assert_eq!(rendered.counters.read().unwrap(), None);
+    }
+
+    #[test]
+    fn of_several_files_the_main_one_is_replaced() {
+        let (_, files) =
+            rendered("haproxy", Some(own("bind {{ listen }} {{ origins }} {{ admin }}"))).unwrap();
+        assert_eq!(files["routes.lst"], "one.test/ping\n");
+        assert!(files["haproxy.cfg"].starts_with("bind 127.0.0.1:1 "), "{files:?}");
+    }
+
+    #[test]
+    fn another_file_has_another_hash() {
+        let hash = |text: &str| rendered("nginx", Some(own(text))).unwrap().0.config_sha256;
+        assert_eq!(hash("{{ listen }}"), hash("{{ listen }}"));
+        assert_ne!(hash("{{ listen }}"), hash("{{ listen }} "));
+    }
+
+    #[test]
+    fn files_that_cannot_work_are_refused_before_anything_runs() {
+        let drivers = Drivers::load(&[]).unwrap();
+        let nginx = drivers.driver("nginx").unwrap();
+        let check = |text: &str, listen_is_given: bool| {
+            nginx.check_configuration(&own(text), listen_is_given).map_err(|error| {
+                assert!(error.is_wrong_use(), "{error:?}");
+                format!("{error} | {}", error.remedy())
+            })
+        };
+        assert_eq!(check("{{ listen }} {% for origin in origins %}{{ origin }}{% endfor %}", false), Ok(()));
+        assert_eq!(check("listen 80; {{ origin_addresses[0].port }}", true), Ok(()));
+        let said = check("listen 80; {{ origins[0] }}", false).unwrap_err();
+        assert!(said.starts_with("conf/my.conf: it does not listen where it is told"), "{said}");
+        assert!(said.contains("{{ listen }}"), "{said}");
+        let said = check("{{ listen }} server 127.0.0.1:9000;", false).unwrap_err();
+        assert!(said.contains("names no upstream") && said.contains("{{ origins[0] }}"), "{said}");
+        let said = check("one\n{{ listen", false).unwrap_err();
+        assert!(said.starts_with("conf/my.conf:2: "), "{said}");
+        let said = rendered("nginx", Some(own("a\n{{ lsiten }} {{ origins }}"))).map(drop).unwrap_err();
+        assert!(said.starts_with("conf/my.conf:2: "), "{said}");
+    }
+
+    #[test]
+    fn files_are_read_whole_or_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my.conf");
+        std::fs::write(&path, "abc").unwrap();
+        let read = read_configuration(&path).unwrap();
+        assert_eq!((read.text.as_str(), &read.sha256[..8]), ("abc", "ba7816bf"));
+        std::fs::write(&path, [0xff]).unwrap();
+        assert!(read_configuration(&path).unwrap_err().to_string().contains("UTF-8"));
+        let error = read_configuration(&folder.path().join("absent")).unwrap_err();
+        assert!(error.to_string().contains("absent: ") && error.is_wrong_use(), "{error}");
+    }
+}

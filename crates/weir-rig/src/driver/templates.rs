@@ -1,0 +1,180 @@
+//! The templates of a driver, with the values that a binding puts into them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use minijinja::value::ViaDeserialize;
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
+use rustix::process::{Resource, geteuid, getrlimit};
+use serde_json::Value;
+use weir_results::Configuration;
+
+use super::{Binding, Driver, OriginBinding};
+use crate::{Binary, RigError};
+
+/// Descriptors that a gateway needs beside those of proxied connections.
+const SPARE_FILES: u64 = 512;
+/// Where no limit on open files is known.
+const OPEN_FILES: u64 = 20_000;
+
+/// The templates of a driver with the values of a binding.
+pub(super) struct Templates<'a> {
+    driver: &'a Driver,
+    environment: Environment<'a>,
+    values: minijinja::Value,
+    /// The template whose place the user's own file takes, and that file.
+    own: Option<(&'a str, &'a Configuration)>,
+}
+
+/// An environment in which an unknown name is an error and nothing is escaped.
+pub(super) fn environment<'a>() -> Environment<'a> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_keep_trailing_newline(true);
+    // JSON is YAML, so what is quoted can stand in either.
+    environment.add_filter("quoted", |value: ViaDeserialize<Value>| value.0.to_string());
+    environment
+}
+
+impl<'a> Templates<'a> {
+    pub(super) fn of_gateway(driver: &'a Driver, binding: &'a Binding, dir: &Path) -> Result<Self, RigError> {
+        let address = |address: &SocketAddr| {
+            BTreeMap::from([("ip", address.ip().to_string()), ("port", address.port().to_string())])
+        };
+        let values = context! {
+            origins => binding.origins.iter().map(SocketAddr::to_string).collect::<Vec<_>>(),
+            origin_addresses => binding.origins.iter().map(address).collect::<Vec<_>>(),
+            hosts => binding.hosts,
+            paths => binding.paths,
+            rewrite => binding.rewrite,
+            set => driver.settings(&binding.set)?,
+            ..of_process(&binding.binary, dir, [binding.listen, binding.admin], binding.workers)
+        };
+        let own = match &binding.config {
+            Some(config) => Some((driver.main()?, config)),
+            None => None,
+        };
+        Self::with(driver, values, own)
+    }
+
+    pub(super) fn of_origin(
+        driver: &'a Driver,
+        binding: &OriginBinding,
+        dir: &Path,
+    ) -> Result<Self, RigError> {
+        let values = context! {
+            body => "x".repeat(usize::try_from(binding.body_bytes).unwrap_or(usize::MAX)),
+            body_bytes => binding.body_bytes,
+            set => driver.settings(&BTreeMap::new())?,
+            ..of_process(&binding.binary, dir, [binding.listen, binding.admin], binding.workers)
+        };
+        Self::with(driver, values, None)
+    }
+
+    fn with(
+        driver: &'a Driver,
+        values: minijinja::Value,
+        own: Option<(&'a str, &'a Configuration)>,
+    ) -> Result<Self, RigError> {
+        let mut templates = Self { driver, environment: environment(), values, own };
+        for (name, text) in &driver.templates {
+            let text = match own {
+                Some((main, config)) if main == name => &config.text,
+                _ => text,
+            };
+            let added = templates.environment.add_template(name, text);
+            added.map_err(|error| templates.error(name, &error))?;
+        }
+        Ok(templates)
+    }
+
+    /// What becomes of the template `name`.
+    pub(super) fn file(&self, name: &str) -> Result<String, RigError> {
+        self.environment
+            .get_template(name)
+            .and_then(|template| template.render(&self.values))
+            .map_err(|error| self.error(name, &error))
+    }
+
+    /// What becomes of a text of the driver's file; `place` says which.
+    pub(super) fn text(&self, place: &str, text: &str) -> Result<String, RigError> {
+        self.environment
+            .render_str(text, &self.values)
+            .map_err(|error| self.error(&format!("{place}: {text:?}"), &error))
+    }
+
+    fn error(&self, name: &str, error: &minijinja::Error) -> RigError {
+        match self.own {
+            Some((main, config)) if main == name => template_error(&config.path, error),
+            _ => {
+                let folder = self.driver.place.trim_end_matches(super::DRIVER_FILE);
+                template_error(&format!("{folder}{name}"), error)
+            }
+        }
+    }
+}
+
+/// The error of the template at `place`, with its line where it is known.
+pub(super) fn template_error(place: &str, error: &minijinja::Error) -> RigError {
+    let line = error.line().map(|line| format!(":{line}")).unwrap_or_default();
+    let mut message = error.to_string();
+    if let Some(cause) = std::error::Error::source(error) {
+        message = format!("{message}: {cause}");
+    }
+    RigError::Render { place: format!("{place}{line}"), message }
+}
+
+/// The values that every process has, whatever it plays.
+fn of_process(
+    binary: &Binary,
+    dir: &Path,
+    [listen, admin]: [SocketAddr; 2],
+    workers: u32,
+) -> minijinja::Value {
+    let open_files = getrlimit(Resource::Nofile).maximum.unwrap_or(OPEN_FILES).min(1 << 20);
+    context! {
+        binary => binary.path.display().to_string(),
+        dir => dir.display().to_string(),
+        listen => listen.to_string(),
+        listen_ip => listen.ip().to_string(),
+        listen_port => listen.port(),
+        admin => admin.to_string(),
+        admin_ip => admin.ip().to_string(),
+        admin_port => admin.port(),
+        workers => workers,
+        // Two descriptors for each proxied connection.
+        connections_max => open_files.saturating_sub(SPARE_FILES).max(SPARE_FILES) / 2,
+        root => geteuid().is_root(),
+    }
+}
+
+impl Driver {
+    /// The driver's settings with those of the scenario.
+    fn settings(&self, set: &BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, RigError> {
+        let mut settings = self.file.settings.clone();
+        for (name, value) in set {
+            let known = settings.keys().map(String::as_str);
+            let Some(default) = settings.get(name) else {
+                let place = format!("gateway `{}`", self.name);
+                let message = format!("`set` has no `{name}`");
+                let remedy = match (weir_document::nearest(name, known), settings.is_empty()) {
+                    (Some(nearest), _) => format!("did you mean `{nearest}`?"),
+                    (None, true) => "this driver has no settings".into(),
+                    (None, false) => {
+                        format!("it has {}", settings.keys().cloned().collect::<Vec<_>>().join(", "))
+                    }
+                };
+                return Err(RigError::Driver { place, message, remedy });
+            };
+            if std::mem::discriminant(default) != std::mem::discriminant(value) {
+                let place = format!("gateway `{}`", self.name);
+                let message = format!("`set.{name}` cannot be {value}");
+                return Err(RigError::Driver { place, message, remedy: format!("its default is {default}") });
+            }
+            settings.insert(name.clone(), value.clone());
+        }
+        Ok(settings)
+    }
+}
