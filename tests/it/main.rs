@@ -15,5 +15,6 @@ mod pages;
 mod peers;
 mod program;
 mod run;
+mod sweeps;
 mod verdicts;
 mod wrong_use;
