@@ -1,0 +1,116 @@
+"""Reasons of the verdicts that take a while to provoke: a drift, a quota, a latency below what a host can have."""
+
+import json
+import sqlite3
+
+from checks import expect
+from whole_runs import measurements, run, scenario
+
+# Twelve seconds are the least that is judged; thirds of five tell a drift from chance more easily.
+PHASE = "15s"
+CLOSED = "{ model: closed, connections: 10 }"
+OPEN = "{ model: open, rate: 1000/s, connections: 128 }"
+# As the quickstart has them.
+BOTH = f"{CLOSED}\n  tail: {{ model: open, rate: 3000/s, connections: 32 }}"
+
+
+def reasons_of(measurement, metric="latency"):
+    return measurement["judgement"]["verdicts"][metric]
+
+
+def evidence_of(measurement, words):
+    """The sentence with these words, or nothing."""
+    return next((said for said in measurement["judgement"]["evidence"] if words in said), "")
+
+
+def drift(rig):
+    """An origin whose delay grows is not stationary, in an open loop by p50, in a closed one by both; one that stays is."""
+    slow = ["--repeats", "1", "--set", "origin.delay=const:10ms"]
+    growing = [*slow, "--set", "origin.drift=1ms/1s"]
+    drifting = [(moved, *run(rig, scenario(load, PHASE), *growing)) for load, moved in ((OPEN, ["p50"]), (CLOSED, ["throughput", "p50"]))]
+    _, steady = run(rig, scenario(OPEN, PHASE), *slow)
+    expect(all(code == 1 for _, code, _ in drifting), "exit code 1 where it drifts")
+    yield
+    for moved, _, result in drifting:
+        for gateway in ("weir", "direct"):
+            for measurement in measurements(result, gateway):
+                said = evidence_of(measurement, "first third")
+                expect("not-stationary" in reasons_of(measurement), f"{gateway}: {said}")
+                named = [name for name in ("throughput", "p50") if f"{name} went from" in said]
+                expect(named == moved, f"what moved: {named}")
+    for measurement in measurements(steady):
+        said = evidence_of(measurement, "first third")
+        expect("not-stationary" not in reasons_of(measurement), f"a delay that stays: {said or 'the same all along'}")
+
+
+def quickstart_stays_quiet(rig):
+    """Ten runs of the quickstart in a row: none of its verdicts is called a drift."""
+    for number in range(2 if rig.quick else 10):
+        options = ["--gateway", "weir", "--repeats", "1", "--json", "--db", rig.folder / "weir.db", "--out", rig.folder / "out"]
+        done = rig.processes.run([rig.weir, "run", "quickstart", *options], None, rig.folder / "run.json", 120)
+        result = json.loads(done.output)
+        verdicts = [(measurement["load"], reasons) for gateway in ("weir", "direct") for measurement in measurements(result, gateway)
+                    for reasons in measurement["judgement"]["verdicts"].values()]
+        drifted = [load for load, reasons in verdicts if "not-stationary" in reasons]
+        expect(len(verdicts) == 12 and not drifted, f"run {number + 1}: of {len(verdicts)} verdicts {len(drifted)} name a drift")
+    yield
+
+
+def a_steady_load_stays_quiet(rig):
+    """Phases that are long enough to be judged, of loads that stay the same: no drift."""
+    _, result = run(rig, scenario(BOTH, PHASE if rig.quick else "30s"), "--repeats", "1")
+    yield
+    for gateway in ("weir", "direct"):
+        for measurement in measurements(result, gateway):
+            said = evidence_of(measurement, "first third")
+            expect("not-stationary" not in reasons_of(measurement), f"{gateway}, {measurement['load']}: {said or 'the same all along'}")
+
+
+def throttled_gateway(rig):
+    """A gateway that its quota pauses: throughput and CPU count, latency does not."""
+    _, result = run(rig, scenario(CLOSED), "--set", "limits.data.cpus=0.1")
+    for measurement in measurements(result):
+        said = evidence_of(measurement, "throttled: ")
+        expect("throttled" in reasons_of(measurement) and "the gateway in" in said, said)
+        for metric in ("throughput", "cpu"):
+            expect("throttled" not in reasons_of(measurement, metric), f"{metric}: {reasons_of(measurement, metric)}")
+    yield
+
+
+def below_the_floor(rig):
+    """Latency below the floor that is known of this host is implausible: here the floor is kept as a whole second."""
+    database = rig.folder / "weir.db"
+    rig.processes.run([rig.weir, "doctor", "--json", "--db", database], None, rig.folder / "doctor.json", 120)
+    connection = sqlite3.connect(database, isolation_level=None)
+    try:
+        (text,) = connection.execute("SELECT bounds FROM hosts").fetchone()
+        # A floor is half of the least that was measured.
+        bounds = json.dumps(json.loads(text) | {"floor_min_ns": 2_000_000_000})
+        connection.execute("UPDATE hosts SET bounds = ?", [bounds])
+        code, result = run(rig, scenario(CLOSED), "--repeats", "1")
+        for measurement in measurements(result):
+            said = evidence_of(measurement, "loopback floor")
+            expect("implausible" in reasons_of(measurement, "throughput") and "1.00 s" in said, said)
+        expect(code == 1, f"exit code {code}")
+    finally:
+        # The other checks keep their runs in the same database.
+        connection.execute("DELETE FROM hosts")
+        connection.close()
+    yield
+
+
+def in_flight_apart(rig):
+    """A phase that is short against its latency: two batches of answers in it give a rate that rate x latency betrays."""
+    # All send at once and wait 600 ms: answers come 600 and 1,200 ms after the start, both in the 740 ms from 530 ms on,
+    # so that 100 connections seem to have carried a rate that takes 162 of them.
+    load = "{ model: closed, connections: 100 }"
+    times = ["--set", "warmup=530ms", "--set", "origin.delay=const:600ms"]
+    code, result = run(rig, scenario(load, "740ms"), "--repeats", "1", *times)
+    expect(code == 1, f"exit code {code}")
+    yield
+    for measurement in measurements(result, "direct"):
+        said = evidence_of(measurement, "in flight by sampling")
+        expect("implausible" in reasons_of(measurement, "throughput") and said, said or "the rate is believed")
+
+
+CHECKS = [drift, quickstart_stays_quiet, a_steady_load_stays_quiet, throttled_gateway, below_the_floor, in_flight_apart]
