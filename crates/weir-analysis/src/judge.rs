@@ -45,7 +45,7 @@ pub struct Evidence<'a> {
 /// Judges one load of a cell.
 ///
 /// The evidence holds one sentence per reason, in the order of the reasons, then one where more was asked for than the
-/// generator keeps on this host, and one for `bound_by` last.
+/// generator keeps on this host, one where the warm-up grew, and one for `bound_by` last.
 pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     let case = Case { e: evidence, t: thresholds };
     let generator = case.generator_limit();
@@ -73,6 +73,7 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     let (reasons, mut sentences): (Vec<Reason>, Vec<String>) =
         found.into_iter().filter_map(|(reason, said)| Some((reason, said?))).unzip();
     sentences.extend(case.above_ceiling());
+    sentences.extend(case.longer_warm_up());
     sentences.push(bound);
     Judgement { bound_by, verdicts: verdicts(&reasons), evidence: sentences }
 }
@@ -445,6 +446,19 @@ impl Case<'_> {
                 rate(ceiling.rate_per_s)
             )
         })
+    }
+
+    /// A warm-up that went on voids nothing: what follows it is judged as it is.
+    fn longer_warm_up(&self) -> Option<String> {
+        let warm_up =
+            self.e.record.generator.warm_up.filter(|warm_up| warm_up.taken_ns > warm_up.asked_ns)?;
+        let how =
+            if warm_up.has_settled { "until latencies had settled" } else { "and latencies had not settled" };
+        Some(format!(
+            "the warm-up took {} in place of {}, {how} (MSER-5)",
+            time_ns(warm_up.taken_ns as f64),
+            time_ns(warm_up.asked_ns as f64)
+        ))
     }
 
     /// Little's law: requests in flight are rate x mean latency. In an open loop those that wait for a

@@ -11,6 +11,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 use weir_results::Requests;
 
@@ -20,6 +21,7 @@ use crate::recorder::{Completed, Interval, OpenTimes, Recorder, Send};
 use crate::routes::Routes;
 use crate::source::{Arrival, Source};
 use crate::timeline::Timeline;
+use crate::warm_up::{Meter, WarmUp};
 
 /// Grain of time-outs and of samples of what is in flight.
 pub(crate) const TICK_NS: u64 = 10_000_000;
@@ -43,6 +45,9 @@ pub(crate) struct Flow {
     warmup: Books,
     sustained: Books,
     recorder: Recorder,
+    /// What is shared about a warm-up that may go on, until the sustained phase is reached.
+    warm_up: Option<Arc<WarmUp>>,
+    meter: Option<Arc<Meter>>,
     /// Books per route; `None` where there is only one.
     routes: Option<Routes>,
     tick_ns: u64,
@@ -144,6 +149,8 @@ impl Flow {
             busy: 0,
             warmup: Books::default(),
             sustained: Books::default(),
+            warm_up: None,
+            meter: None,
             routes: None,
             tick_ns: timeline.start_ns + TICK_NS,
             in_flight: Samples::default(),
@@ -157,6 +164,13 @@ impl Flow {
     /// Pauses between requests, and before the first of each place.
     pub(crate) fn with_pauses(self, pauses: Pauses) -> Self {
         Self { pauses, ..self }
+    }
+
+    /// A warm-up that goes on while it has not settled; this is the flow of `worker`.
+    pub(crate) fn with_warm_up(mut self, warm_up: Option<Arc<WarmUp>>, worker: u32) -> Self {
+        self.meter = warm_up.as_ref().map(|warm_up| warm_up.meter(worker));
+        self.warm_up = warm_up;
+        self
     }
 
     /// Books per route too.
@@ -197,6 +211,7 @@ impl Flow {
     /// A turn begins: what is written and read from here on belongs to the interval of `now_ns`.
     #[inline]
     pub(crate) fn turn(&mut self, now_ns: u64) {
+        self.observe(now_ns);
         self.recorder.advance(now_ns, &self.timeline);
         self.end_pauses(now_ns);
     }
@@ -204,6 +219,7 @@ impl Flow {
     /// Takes what is due and assigns it to a free connection; it must be written now.
     #[inline]
     pub(crate) fn start(&mut self, now_ns: u64) -> Option<Start> {
+        self.observe(now_ns);
         let (slot, free_ns) = self.next_free(now_ns)?;
         let arrival = loop {
             let arrival = self.take_arrival(now_ns)?;
@@ -316,6 +332,11 @@ impl Flow {
                 requests.completed += 1;
                 requests.unexpected += u64::from(is_unexpected);
             });
+            if phase == Phase::Warmup
+                && let Some(meter) = &self.meter
+            {
+                meter.answered(came_ns, latency_ns);
+            }
             self.recorder.completed(Completed { phase, is_unexpected, latency_ns, service_time_ns });
             if phase == Phase::Sustained
                 && let Some(routes) = &mut self.routes
@@ -347,6 +368,7 @@ impl Flow {
     /// What is done once in a while: samples, time-outs. Connections in `expired` are down and must be closed.
     pub(crate) fn tick(&mut self, now_ns: u64, expired: &mut Vec<usize>) {
         self.tick_ns = now_ns + TICK_NS;
+        self.observe(now_ns);
         self.recorder.advance(now_ns, &self.timeline);
         self.drop_expired(now_ns);
         self.time_out(now_ns, expired);
@@ -356,6 +378,23 @@ impl Flow {
         }
         if self.slots.iter().any(|slot| !matches!(slot.state, State::Down)) {
             self.up_ns = now_ns;
+        }
+    }
+
+    /// Before anything is intended for the sustained phase, it is fixed where that starts. A worker that was kept from
+    /// its processor may come here late; what it was told before still holds then for all.
+    #[inline]
+    fn observe(&mut self, now_ns: u64) {
+        while now_ns >= self.timeline.sustain_ns
+            && let Some(warm_up) = &self.warm_up
+        {
+            match warm_up.reach(self.timeline.sustain_ns) {
+                Ok(()) => self.warm_up = None,
+                Err(later_ns) => {
+                    self.timeline.put_off(later_ns);
+                    self.recorder.put_off(&self.timeline);
+                }
+            }
         }
     }
 
@@ -440,6 +479,7 @@ impl Flow {
 
     /// Closes the books: what is neither answered nor given up is in flight.
     pub(crate) fn finish(mut self, now_ns: u64) -> FlowReport {
+        self.observe(now_ns);
         self.recorder.advance(now_ns, &self.timeline);
         self.drop_expired(now_ns);
         self.time_out(now_ns, &mut Vec::new());
@@ -596,6 +636,7 @@ impl Flow {
     #[inline]
     fn resolve(&mut self, slot: usize, now_ns: u64) -> Option<InFlight> {
         let State::Busy(request) = self.slots[slot].state else { return None };
+        self.observe(now_ns);
         self.recorder.advance(now_ns, &self.timeline);
         self.slots[slot].state = State::Down;
         self.busy -= 1;

@@ -21,6 +21,7 @@ mod resolve;
 mod routes;
 mod run;
 mod schedule;
+mod settle;
 mod source;
 mod spec;
 mod steps;
@@ -28,6 +29,7 @@ mod think;
 mod timeline;
 mod tls;
 mod usage;
+mod warm_up;
 mod worker;
 
 pub use error::EngineError;

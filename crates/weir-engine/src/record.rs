@@ -237,6 +237,7 @@ impl RecordBuilder {
             connections_opened: reports().map(|report| report.connections_opened).sum(),
             connection_wait_ns: open
                 .map(|open| TimesNs::of(&open.connection_wait, requests.scheduled - requests.sent)),
+            warm_up: None,
         }
     }
 

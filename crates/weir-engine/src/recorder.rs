@@ -96,6 +96,14 @@ impl Recorder {
         }
     }
 
+    /// The warm-up goes on: the interval that was to end with it goes on too.
+    pub(crate) fn put_off(&mut self, timeline: &Timeline) {
+        let span = &mut self.current.span;
+        if !span.sustained {
+            *span = timeline.span_at(span.start_ns);
+        }
+    }
+
     /// The end of the phase has moved: the current interval must not reach beyond it.
     pub(crate) fn cut(&mut self, end_ns: u64) {
         let span = &mut self.current.span;

@@ -31,6 +31,7 @@ use crate::steps;
 use crate::think::Think;
 use crate::timeline::Timeline;
 use crate::tls::TlsClient;
+use crate::warm_up::WarmUp;
 use crate::worker::{Event, WorkerPlan, work};
 
 /// Open files beside connections: standard streams, and each worker's poll and timers.
@@ -43,6 +44,8 @@ const LEAD_PER_WORKER_NS: u64 = 1_000_000;
 const LEAD_PER_PLACE_NS: u64 = 3_000;
 /// From the announcement of an early end to that end, so that every worker hears of it in time.
 const EARLY_END_LEAD_NS: u64 = 30_000_000;
+/// How long before the end of the warm-up it is judged, so that nobody waits at the border for the word.
+const WARM_UP_LEAD_NS: u64 = 5_000_000;
 /// How often the coordinator looks whether it shall stop.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -146,8 +149,8 @@ fn drive(
     }
     early_end_ns.store(0, Ordering::Release);
     let coordinator = Coordinator { spec, requests: &means.requests, progress, stop, events, early_end_ns };
-    let timeline = coordinator.start(&mut crew);
-    let outcome = coordinator.collect(timeline);
+    let (timeline, warm_up) = coordinator.start(&mut crew);
+    let outcome = coordinator.collect(timeline, warm_up);
     crew.join()?;
     outcome
 }
@@ -175,7 +178,7 @@ struct PhaseCpu {
 
 impl Coordinator<'_> {
     /// Starts all workers on one clock.
-    fn start(&self, crew: &mut Crew) -> Timeline {
+    fn start(&self, crew: &mut Crew) -> (Timeline, Option<Arc<WarmUp>>) {
         let spec = self.spec;
         let mut duration_ns = spec.duration_ns;
         let mut end_index = u64::MAX;
@@ -198,6 +201,7 @@ impl Coordinator<'_> {
         let start_ns =
             mono_ns() + LEAD_NS + u64::from(spec.workers) * LEAD_PER_WORKER_NS + places * LEAD_PER_PLACE_NS;
         let timeline = Timeline::new(start_ns, spec.warmup_ns, duration_ns, spec.timeout_ns);
+        let warm_up = WarmUp::new(start_ns, spec.warmup_ns, spec.longest_warmup_ns(), spec.workers);
         let workers = u64::from(spec.workers);
         for (worker, start) in (0..).zip(crew.starts.drain(..)) {
             let source = match &schedule {
@@ -213,18 +217,24 @@ impl Coordinator<'_> {
             let flow = Flow::new(source, timeline, spec.timeout_ns, slots)
                 .with_pauses(pauses_of(spec, worker, slots))
                 .with_routes(Routes::new(self.requests))
+                .with_warm_up(warm_up.clone(), worker)
                 .with_trace(spec.trace.is_some());
             // A worker that is gone is found when it is joined.
             let _ = start.send(flow);
         }
-        timeline
+        (timeline, warm_up)
     }
 
     /// Takes what the workers hand in until all have ended.
-    fn collect(&self, mut timeline: Timeline) -> Result<LoadRecord, EngineError> {
+    fn collect(
+        &self,
+        mut timeline: Timeline,
+        warm_up: Option<Arc<WarmUp>>,
+    ) -> Result<LoadRecord, EngineError> {
         let mut builder = RecordBuilder::new(timeline.start_ns, self.spec.workers, self.spec.counts_only);
         let mut cpu = PhaseCpu::default();
         let mut is_stopping = false;
+        let mut growth = warm_up.map(Growth::new);
         loop {
             let now_ns = mono_ns();
             if !is_stopping && self.stop.load(Ordering::Acquire) {
@@ -233,8 +243,12 @@ impl Coordinator<'_> {
                 self.early_end_ns.store(end_ns, Ordering::Release);
                 timeline.cut(end_ns, 0);
             }
-            let next_border_ns = cpu.observe(now_ns, &timeline);
-            let patience = PATIENCE.min(Duration::from_nanos(next_border_ns.saturating_sub(now_ns)));
+            let look_ns = match &mut growth {
+                Some(growth) if !is_stopping => growth.look(now_ns, &mut timeline),
+                _ => u64::MAX,
+            };
+            let next_ns = cpu.observe(now_ns, &timeline).min(look_ns);
+            let patience = PATIENCE.min(Duration::from_nanos(next_ns.saturating_sub(now_ns)));
             match self.events.recv_timeout(patience) {
                 Ok((worker, Event::Interval(interval))) => {
                     if let Some(second) = builder.interval(worker, *interval) {
@@ -258,7 +272,45 @@ impl Coordinator<'_> {
         if let Some(path) = &self.spec.trace {
             write_sends(path, &builder.sends(), frame.start_ns)?;
         }
-        Ok(builder.build(self.spec, frame))
+        let mut record = builder.build(self.spec, frame);
+        record.generator.warm_up = growth.map(|growth| weir_results::WarmUp {
+            asked_ns: self.spec.warmup_ns,
+            taken_ns: frame.start_ns - timeline.start_ns,
+            has_settled: growth.has_settled,
+        });
+        Ok(record)
+    }
+}
+
+/// A warm-up that goes on while it has not settled.
+struct Growth {
+    warm_up: Arc<WarmUp>,
+    has_settled: bool,
+    is_over: bool,
+}
+
+impl Growth {
+    fn new(warm_up: Arc<WarmUp>) -> Self {
+        Self { warm_up, has_settled: false, is_over: false }
+    }
+
+    /// Puts the sustained phase off where the warm-up nears its end and has not settled; gives when to look again.
+    fn look(&mut self, now_ns: u64, timeline: &mut Timeline) -> u64 {
+        let look_ns = timeline.sustain_ns.saturating_sub(WARM_UP_LEAD_NS);
+        if self.is_over || now_ns < look_ns {
+            return if self.is_over { u64::MAX } else { look_ns };
+        }
+        self.has_settled = self.warm_up.has_settled(now_ns);
+        match self.warm_up.later_ns(timeline.sustain_ns).filter(|_| !self.has_settled) {
+            Some(later_ns) if self.warm_up.put_off(timeline.sustain_ns, later_ns) => {
+                timeline.put_off(later_ns);
+                later_ns.saturating_sub(WARM_UP_LEAD_NS)
+            }
+            _ => {
+                self.is_over = true;
+                u64::MAX
+            }
+        }
     }
 }
 
@@ -411,6 +463,37 @@ mod tests {
         events_in.send((0, Event::Connected)).unwrap();
         // The sender lives on, as that of a worker that waits for the start.
         assert!(!await_connections(&events, 2, || true));
+    }
+
+    /// Looks at a warm-up of 100 ms, 250 ms at most, whose latencies `latency_ns` gives by millisecond.
+    fn grown(latency_ns: impl Fn(u64) -> u64) -> (Timeline, Growth) {
+        const MS: u64 = 1_000_000;
+        let warm_up = WarmUp::new(0, 100 * MS, 250 * MS, 1).unwrap();
+        let meter = warm_up.meter(0);
+        let mut growth = Growth::new(warm_up);
+        let mut timeline = Timeline::new(0, 100 * MS, Some(1_000 * MS), MS);
+        let mut look_ns = 0;
+        for ms in 0..300 {
+            meter.answered(ms * MS, latency_ns(ms));
+            if ms * MS >= look_ns {
+                look_ns = growth.look(ms * MS, &mut timeline);
+            }
+        }
+        assert!(growth.is_over && timeline.end_ns - timeline.sustain_ns == 1_000 * MS);
+        (timeline, growth)
+    }
+
+    #[test]
+    fn a_warm_up_grows_until_it_has_settled_and_no_further_than_it_may() {
+        let taken = |latency_ns: fn(u64) -> u64| {
+            let (timeline, growth) = grown(latency_ns);
+            (timeline.sustain_ns / 1_000_000, growth.has_settled)
+        };
+        assert_eq!(taken(|_| 5_000), (100, true));
+        assert_eq!(taken(|ms| 5_000 + 100 * 40u64.saturating_sub(ms)), (100, true));
+        assert_eq!(taken(|ms| 5_000 + 100 * 65u64.saturating_sub(ms)), (150, true));
+        assert_eq!(taken(|ms| 5_000 + 100 * 85u64.saturating_sub(ms)), (200, true));
+        assert_eq!(taken(|ms| 5_000 + 100 * ms), (250, false));
     }
 
     #[test]

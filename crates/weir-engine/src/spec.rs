@@ -61,6 +61,10 @@ pub struct LoadSpec {
     pub workers: u32,
     /// Length of the warm-up, nanoseconds.
     pub warmup_ns: u64,
+    /// Length to which the warm-up may grow while latencies have not settled, nanoseconds; up to `warmup_ns` it cannot.
+    /// Nor can it before ramps, bursts, steps, and loads that end by a count.
+    #[serde(default)]
+    pub warmup_most_ns: u64,
     /// Length of the sustained phase (of each step), nanoseconds; this or `request_count`.
     pub duration_ns: Option<u64>,
     /// Requests of the sustained phase (of each step); this or `duration_ns`.
@@ -338,6 +342,7 @@ impl Default for LoadSpec {
             requests_per_connection: None,
             workers: 1,
             warmup_ns: 0,
+            warmup_most_ns: 0,
             duration_ns: Some(10_000_000_000),
             request_count: None,
             steps: Vec::new(),

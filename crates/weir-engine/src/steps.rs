@@ -66,6 +66,7 @@ fn spec_of(spec: &LoadSpec, step: &StepSpec, nth: u64) -> LoadSpec {
         workers: spec.workers.min(connections),
         // Connections and caches are warm after the first step.
         warmup_ns: if nth == 0 { spec.warmup_ns } else { 0 },
+        warmup_most_ns: 0,
         seed: crate::schedule::hash(spec.seed ^ STEP, nth),
         steps: Vec::new(),
         ..spec.clone()

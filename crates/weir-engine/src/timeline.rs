@@ -43,6 +43,16 @@ impl Timeline {
         }
     }
 
+    /// Puts the start of the sustained phase off, and with it its end, unless it is to end before anyway.
+    pub(crate) fn put_off(&mut self, sustain_ns: u64) {
+        let by_ns = sustain_ns.saturating_sub(self.sustain_ns);
+        if self.end_ns > self.sustain_ns {
+            self.end_ns = self.end_ns.saturating_add(by_ns);
+            self.drain_end_ns = self.drain_end_ns.saturating_add(by_ns);
+        }
+        self.sustain_ns += by_ns;
+    }
+
     /// The phase of a request intended to start at `intended_ns`.
     #[inline]
     pub(crate) fn phase(&self, intended_ns: u64) -> Phase {
@@ -106,6 +116,16 @@ mod tests {
         assert_eq!((timeline.end_ns, timeline.drain_end_ns), (10 * S, 11 * S));
         timeline.cut(4 * S, S / 2);
         assert_eq!((timeline.end_ns, timeline.drain_end_ns), (4 * S, 4 * S + S / 2));
+    }
+
+    #[test]
+    fn what_is_put_off_keeps_its_length_and_an_early_end_stays() {
+        let mut timeline = Timeline::new(0, 2 * S, Some(10 * S), S);
+        timeline.put_off(3 * S);
+        assert_eq!((timeline.sustain_ns, timeline.end_ns, timeline.drain_end_ns), (3 * S, 13 * S, 14 * S));
+        timeline.cut(S, S);
+        timeline.put_off(4 * S);
+        assert_eq!((timeline.sustain_ns, timeline.end_ns, timeline.drain_end_ns), (4 * S, S, 2 * S));
     }
 
     #[test]

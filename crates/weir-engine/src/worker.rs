@@ -162,8 +162,8 @@ impl Worker {
         loop {
             let told = self.wait();
             let now_ns = mono_ns();
-            self.usage.observe(now_ns, self.flow.timeline().sustain_ns, self.flow.timeline().end_ns);
             self.flow.turn(now_ns);
+            self.usage.observe(now_ns, self.flow.timeline().sustain_ns, self.flow.timeline().end_ns);
             self.start_due(now_ns);
             self.serve_told(told, now_ns);
             if self.flow.is_tick_due(now_ns) {

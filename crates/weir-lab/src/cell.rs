@@ -338,6 +338,7 @@ pub(crate) fn setting(
         rewrite: scenario.topology.rewrite.clone().filter(|_| direct),
         workers: scenario.workers,
         warmup: scenario.warmup.0,
+        warmup_most: scenario.warmup.0.mul_f64(scenario.thresholds.warmup_growth),
         duration: scenario.duration.0,
         timeout: scenario.timeout.0,
         seed,

@@ -23,6 +23,7 @@ const CPUS_MIN: f64 = 0.01;
 
 /// Greatest number of repeats, domains, paths and workers that anybody can mean.
 const REPEATS_MAX: u32 = 1_000;
+const WARMUP_GROWTH_MAX: f64 = 10.0;
 const DOMAINS_MAX: u32 = 100_000;
 const REQUESTS_MAX: u64 = 1_000_000;
 const WORKERS_MAX: u32 = 1_024;
@@ -317,6 +318,11 @@ fn check_thresholds(scenario: &Scenario) -> Checked {
     if let Some(share) = t.interval_share.filter(|share| !(*share > 0.0 && share.is_finite())) {
         let remedy = "give more than 0, like 0.1, or leave it out";
         return Err(problem(&["thresholds", "interval_share"], format!("a share of {share}"), remedy));
+    }
+    if !(1.0..=WARMUP_GROWTH_MAX).contains(&t.warmup_growth) {
+        let message = format!("a warm-up of {} times its length", t.warmup_growth);
+        let remedy = format!("give a number from 1, which keeps it as it is, to {WARMUP_GROWTH_MAX}");
+        return Err(problem(&["thresholds", "warmup_growth"], message, &remedy));
     }
     let shares = [
         ("bound_share", t.bound_share),

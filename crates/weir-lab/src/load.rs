@@ -25,9 +25,6 @@ const STUCK_AFTER: Duration = Duration::from_secs(30);
 /// What a closed phase may take that is ended by its count alone.
 const COUNT_MAX: Duration = Duration::from_secs(3_600);
 
-/// Warm-up may grow to this multiple of what is asked.
-const WARMUP_GROWS: u32 = 3;
-
 /// How long counters get to settle after a load: a gateway's worker may add its last requests a little later.
 const SETTLE_MAX: Duration = Duration::from_secs(2);
 const SETTLE_EVERY: Duration = Duration::from_millis(25);
@@ -137,7 +134,7 @@ impl Bed<'_> {
     ) -> Result<(), Setback> {
         let steps = spec.steps.len().max(1) as u32;
         let drains = Duration::from_nanos(spec.timeout_ns) * steps;
-        let phases = Duration::from_nanos(spec.warmup_ns) * WARMUP_GROWS
+        let phases = Duration::from_nanos(spec.warmup_ns.max(spec.warmup_most_ns))
             + sustained.unwrap_or(COUNT_MAX * steps)
             + drains;
         let deadline = Instant::now() + phases + STUCK_AFTER;

@@ -45,6 +45,8 @@ pub struct Setting {
     pub workers: u32,
     /// Warm-up.
     pub warmup: Duration,
+    /// To what the warm-up may grow.
+    pub warmup_most: Duration,
     /// Sustained phase, where the load has none of its own.
     pub duration: Duration,
     /// Time-out of a request.
@@ -127,6 +129,7 @@ impl Load {
             requests_per_connection: self.per_connection,
             workers: setting.workers,
             warmup_ns: whole_ns(setting.warmup),
+            warmup_most_ns: whole_ns(setting.warmup_most),
             duration_ns,
             request_count: self.requests,
             steps: shape.steps,

@@ -286,6 +286,9 @@ pub struct GeneratorEvidence {
     pub connections_opened: u64,
     /// Wait for a free connection (open loop): intended start to the moment a connection was assigned.
     pub connection_wait_ns: Option<TimesNs>,
+    /// How the warm-up went, where it could grow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<WarmUp>,
 }
 
 /// One second of a load; `t_s` counts from the start of the warm-up.
@@ -307,6 +310,17 @@ pub struct LoadSecond {
     pub lost: u64,
     /// Latency of the responses completed in this second.
     pub latency: Histogram,
+}
+
+/// A warm-up that could grow (METHOD 12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WarmUp {
+    /// Length that was asked for, nanoseconds.
+    pub asked_ns: u64,
+    /// Length that it took, nanoseconds.
+    pub taken_ns: u64,
+    /// Whether latencies had settled at its end (MSER-5), as far as that could be told.
+    pub has_settled: bool,
 }
 
 /// All that a load gave: the result, the books of the whole load, histograms and series.

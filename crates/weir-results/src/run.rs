@@ -69,6 +69,8 @@ pub struct Thresholds {
     pub throttled_share: f64,
     /// Share by which throughput or p50 of the last third of the phase may be apart from the first.
     pub drift_share: f64,
+    /// How many times its length a warm-up may take while latencies have not settled; 1 keeps it as it is.
+    pub warmup_growth: f64,
     /// How far a headline's interval may reach from its mean, as share of the mean, for added latency of the whole
     /// latency; with a wider one it is no headline. By default as far as it likes.
     pub interval_share: Option<f64>,
@@ -89,6 +91,7 @@ impl Default for Thresholds {
             disturbed_share: 0.02,
             throttled_share: 0.01,
             drift_share: 0.1,
+            warmup_growth: 3.0,
             interval_share: None,
             error_share: 0.001,
         }

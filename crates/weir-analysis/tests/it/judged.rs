@@ -4,7 +4,7 @@ use weir_analysis::{Evidence, judge};
 use weir_results::{
     ArrivalModel::{self, Closed, Open},
     BoundBy, Ceiling, Counters, HostShare, Judgement, LoadRecord, LoadSecond, Reason, Thresholds, Usage,
-    Verdicts,
+    Verdicts, WarmUp,
 };
 
 use crate::records::{agreeing, quiet, record, usage};
@@ -452,6 +452,24 @@ fn a_record_alone_is_judged_by_what_it_knows() {
             "bound by the rate: 10,000 of 10,000 scheduled requests completed in the phase, no part at its limit"
         ]
     );
+}
+
+#[test]
+fn a_warm_up_that_grew_is_told_and_voids_nothing() {
+    let judged = |taken_ns, has_settled| {
+        let mut load = Load::new(Open);
+        load.record.generator.warm_up = Some(WarmUp { asked_ns: 5_000_000_000, taken_ns, has_settled });
+        load.judge()
+    };
+    let grown = judged(7_500_000_000, true);
+    assert_eq!(grown.verdicts, Verdicts::default());
+    let said = "the warm-up took 7.50 s in place of 5.00 s, until latencies had settled (MSER-5)";
+    assert_eq!(grown.evidence[0], said);
+    assert!(
+        judged(15_000_000_000, false).evidence[0]
+            .contains("15.0 s in place of 5.00 s, and latencies had not")
+    );
+    assert_eq!(judged(5_000_000_000, true).evidence.len(), 1);
 }
 
 #[test]

@@ -70,6 +70,7 @@ pub(crate) fn record(model: ArrivalModel, rate_per_s: u64, p50_ns: u64) -> LoadR
             in_flight_mean,
             connections_opened: 10,
             connection_wait_ns: open.then(|| times(100)),
+            warm_up: None,
         },
         latency: Histogram::encode(&new_histogram()),
         service_time: Histogram::encode(&new_histogram()),

@@ -254,6 +254,39 @@ fn requests_belong_to_the_phase_of_their_intended_start() {
 }
 
 #[test]
+fn a_warm_up_that_is_put_off_moves_the_phase_and_changes_nothing_else() {
+    // The second worker is kept from its processor while the word comes, and beyond where the phase was to start.
+    for oversleep_ns in [0, 45 * MS] {
+        let timeline = Timeline::new(S, 100 * MS, Some(S), S);
+        let warm_up = WarmUp::new(S, 100 * MS, 300 * MS, 1).unwrap();
+        let mut sim = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, S, 8, |_| Some(2 * MS));
+        sim.flow = sim.flow.with_warm_up(Some(Arc::clone(&warm_up)), 0);
+        while sim.turn() {
+            sim.oversleep_ns = 0;
+            for (sustain_ns, later_ns) in [(1_100 * MS, 1_150 * MS), (1_150 * MS, 1_200 * MS)] {
+                if (sustain_ns - 10 * MS..sustain_ns).contains(&sim.now_ns) {
+                    warm_up.put_off(sustain_ns, later_ns);
+                    sim.oversleep_ns = oversleep_ns;
+                }
+            }
+        }
+        assert!(!warm_up.put_off(1_200 * MS, 1_250 * MS), "it was reached");
+        let report = sim.flow.finish(sim.now_ns);
+        check(&report);
+        let timeline = report.timeline;
+        assert_eq!((timeline.sustain_ns, timeline.end_ns), (1_200 * MS, 2_200 * MS));
+        assert_eq!((report.warmup.requests.scheduled, report.sustained.requests.scheduled), (200, 1_000));
+        assert_eq!((report.warmup.requests.completed, report.sustained.requests.completed), (200, 1_000));
+        let seen: Vec<_> = report
+            .intervals
+            .iter()
+            .map(|i| (i.span.start_ns / MS, i.span.end_ns / MS, i.span.sustained))
+            .collect();
+        assert_eq!(seen[..2], [(1_000, 1_200, false), (1_200, 2_200, true)]);
+    }
+}
+
+#[test]
 fn a_count_of_requests_is_kept_exactly() {
     for workers in 1..4u64 {
         let mut scheduled = 0;

@@ -69,7 +69,7 @@ impl Profile {
         let mut profile = Self::from(rate_per_s);
         profile.burst = burst;
         if let Some(duration_ns) = spec.duration_ns {
-            profile.horizon_ns = spec.warmup_ns.saturating_add(duration_ns).min(HORIZON_NS);
+            profile.horizon_ns = spec.longest_warmup_ns().saturating_add(duration_ns).min(HORIZON_NS);
             if let Some(to_per_s) = rate_to_per_s {
                 profile = profile.ramp(to_per_s, spec.warmup_ns, duration_ns);
             }

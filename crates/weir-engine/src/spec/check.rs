@@ -1,6 +1,6 @@
 //! Whether what is asked of the engine makes sense.
 
-use super::LoadSpec;
+use super::{LoadSpec, ModelSpec};
 use crate::EngineError;
 
 /// Greatest rate of arrivals per second; beyond it, walking the schedule alone would fill a core.
@@ -23,6 +23,16 @@ impl LoadSpec {
         self.validate_times()?;
         self.validate_shape()?;
         self.validate_requests()
+    }
+
+    /// Length to which the warm-up may grow, nanoseconds: what comes after it must not hang on when it ends.
+    pub(crate) fn longest_warmup_ns(&self) -> u64 {
+        let is_even = match self.model {
+            ModelSpec::Closed { .. } => self.connections_from.is_none(),
+            ModelSpec::Open { rate_to_per_s, burst, .. } => rate_to_per_s.is_none() && burst.is_none(),
+        };
+        let may_grow = is_even && self.request_count.is_none() && self.steps.is_empty();
+        if may_grow { self.warmup_ns.max(self.warmup_most_ns) } else { self.warmup_ns }
     }
 
     fn validate_threads(&self) -> Result<(), EngineError> {
@@ -63,7 +73,7 @@ impl LoadSpec {
             (None, Some(0)) => return invalid("requests", "must be above 0"),
             _ => {}
         }
-        if self.duration_ns.unwrap_or(0).max(self.warmup_ns) > DURATION_MAX_NS {
+        if self.duration_ns.unwrap_or(0).max(self.warmup_ns).max(self.warmup_most_ns) > DURATION_MAX_NS {
             return invalid("duration", "warm-up and duration may last a week at most");
         }
         if self.timeout_ns == 0 || self.timeout_ns > TIMEOUT_MAX_NS {

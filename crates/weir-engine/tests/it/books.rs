@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use weir_engine::{EngineError, Progress, run};
+use weir_engine::{EngineError, LoadSpec, Progress, run};
 use weir_results::LoadSecond;
 
 use crate::load::{MS, check, closed, drive, open};
-use crate::peer::{Peer, say};
+use crate::peer::{Behaviour, Peer, say};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
@@ -121,4 +121,39 @@ fn a_load_that_keeps_counts_alone_has_them_all() {
     assert!(before.iter().all(|second| second.latency.decode().unwrap().is_empty()));
     assert_eq!(last.latency.decode().unwrap().len(), last.completed);
     assert_eq!(record.latency.decode().unwrap().len(), completed);
+}
+
+#[test]
+fn a_warm_up_that_grows_leaves_the_phase_and_the_books_whole() {
+    let slower: Behaviour = |stream, nth| {
+        std::thread::sleep(Duration::from_micros(100 * nth));
+        say(stream, OK)
+    };
+    for model in [closed, |address, _| open(address, 200.0, 0)] {
+        let peer = Peer::start(slower);
+        let spec = LoadSpec {
+            workers: 2,
+            warmup_ns: 400 * MS,
+            warmup_most_ns: 900 * MS,
+            request_count: None,
+            duration_ns: Some(100 * MS),
+            ..model(peer.address, 0)
+        };
+        let record = drive(&spec);
+        let warm_up = record.generator.warm_up.unwrap();
+        assert_eq!(warm_up.asked_ns, 400 * MS);
+        assert!([400, 600, 800, 900].contains(&(warm_up.taken_ns / MS)), "{warm_up:?}");
+        assert!(warm_up.has_settled || warm_up.taken_ns == 900 * MS, "{warm_up:?}");
+        assert_eq!(record.phase_end_mono_ns - record.phase_start_mono_ns, 100 * MS);
+        let warm: f64 =
+            record.seconds.iter().take_while(|second| !second.sustained).map(|s| s.length_s).sum();
+        assert!((warm - warm_up.taken_ns as f64 / 1e9).abs() < 1e-9, "{warm}");
+    }
+}
+
+#[test]
+fn a_warm_up_that_must_not_grow_does_not() {
+    let peer = Peer::start(|stream, _| say(stream, OK));
+    let spec = LoadSpec { warmup_ns: 20 * MS, warmup_most_ns: 60 * MS, ..closed(peer.address, 50) };
+    assert_eq!(drive(&spec).generator.warm_up, None, "it ends by a count");
 }

@@ -127,6 +127,10 @@ fn what_cannot_be_has_its_place() {
     check("thresholds: { error_share: 7 }\n", "side.yaml:3:28: a share of 7 | give a number from 0 to 1");
     check("thresholds: { drift_share: -1 }\n", "side.yaml:3:28: a share of -1 | give a number from 0 to 1");
     check(
+        "thresholds: { warmup_growth: 0.5 }\n",
+        "side.yaml:3:30: a warm-up of 0.5 times its length | give a number from 1, which keeps it as it is, to 10",
+    );
+    check(
         "thresholds: { interval_share: 0 }\n",
         "side.yaml:3:31: a share of 0 | give more than 0, like 0.1, or leave it out",
     );

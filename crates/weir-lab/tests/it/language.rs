@@ -185,6 +185,7 @@ fn a_load_says_everything_that_flags_say() {
     let scenario = read(text).unwrap().scenario;
     let spec = |name: &str| {
         let setting = weir_lab::Setting {
+            warmup_most: Duration::ZERO,
             connect: "127.0.0.1:1".into(),
             host: "gateway.test".into(),
             authority: "gateway.test".into(),

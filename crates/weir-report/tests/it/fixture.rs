@@ -320,6 +320,7 @@ fn record(shape: &Shape, open: bool) -> LoadRecord {
             in_flight_mean: Some(shape.rate_per_s * mean_ns / 1e9),
             connections_opened: 10,
             connection_wait_ns: open.then(|| TimesNs::of(&lognormal(300.0, 0.2, scheduled), 0)),
+            warm_up: None,
         },
         latency: Histogram::encode(&histogram),
         service_time: Histogram::encode(&histogram),

@@ -103,6 +103,7 @@ fn spec(args: &Args) -> Result<LoadSpec, Failure> {
         rewrite: None,
         workers: args.running.workers.unwrap_or_else(|| (cpus / 2).clamp(1, connections.max(1))),
         warmup: args.shape.warmup.0,
+        warmup_most: args.shape.warmup.0,
         duration: DURATION,
         timeout: args.shape.timeout.0,
         seed: args.running.seed,

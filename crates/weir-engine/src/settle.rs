@@ -1,0 +1,105 @@
+//! Whether a warm-up has warmed up: MSER-5 (METHOD 12).
+//!
+//! Of a series that begins with a transient, MSER cuts off as much as makes the standard error of the mean of what is
+//! left the smallest (White, "An Effective Truncation Heuristic for Bias Reduction in Simulation Output", Simulation
+//! 69:6, 1997):
+//!
+//! ```text
+//! d* = argmin over d of  sum((y_i - mean(y_d..))^2 for i in d..) / (n - d)^2
+//! ```
+//!
+//! over batches `y` of five observations. A batch is its median here, not its mean as in the original, since a single
+//! pause of the host would outweigh every transient. Where it would cut off half of the series or more, the transient may
+//! well go on behind its end.
+
+/// Observations in a batch: the 5 of MSER-5.
+const BATCH: usize = 5;
+
+/// Batches under which nothing is said.
+const BATCHES_MIN: usize = 8;
+
+/// What MSER would cut off up to the middle of a series is a transient only when the level there is apart from that of
+/// the rest by more than this share: noise alone makes it cut off half of a series now and then.
+const TRANSIENT_SHARE: f64 = 0.05;
+
+/// Whether the series has settled within its first half; too few observations can't say otherwise.
+pub(crate) fn has_settled(observations: &[f64]) -> bool {
+    let batches: Vec<f64> = observations.chunks_exact(BATCH).map(median).collect();
+    if batches.len() < BATCHES_MIN {
+        return true;
+    }
+    let half = batches.len() / 2;
+    let cut =
+        (0..=half).min_by(|&a, &b| squared_error(&batches[a..]).total_cmp(&squared_error(&batches[b..])));
+    if cut != Some(half) {
+        return true;
+    }
+    let (before, rest) = (median(&batches[half * 3 / 4..half]), median(&batches[half..]));
+    (before - rest).abs() <= TRANSIENT_SHARE * rest
+}
+
+/// The square of the standard error of the mean, as MSER estimates it.
+fn squared_error(batches: &[f64]) -> f64 {
+    let center = mean(batches);
+    batches.iter().map(|batch| (batch - center).powi(2)).sum::<f64>() / (batches.len() as f64).powi(2)
+}
+
+/// The lower of two in the middle.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted[(sorted.len() - 1) / 2]
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noise of up to a tenth to both sides, the same each time.
+    fn noise(i: usize) -> f64 {
+        ((i * 7_919) % 201) as f64 / 1_000.0 - 0.1
+    }
+
+    /// 100 observations around 1 that begin higher by `height` and come down within `length`.
+    fn transient(height: f64, length: f64) -> Vec<f64> {
+        (0..100).map(|i| 1.0 + height * (1.0 - i as f64 / length).max(0.0) + noise(i)).collect()
+    }
+
+    #[test]
+    fn a_transient_of_less_than_half_has_settled() {
+        assert!(has_settled(&transient(0.0, 1.0)));
+        for length in [5.0, 20.0, 40.0] {
+            assert!(has_settled(&transient(3.0, length)), "{length}");
+        }
+    }
+
+    #[test]
+    fn one_that_goes_on_has_not() {
+        for length in [60.0, 90.0, 500.0] {
+            assert!(!has_settled(&transient(3.0, length)), "{length}");
+        }
+        let grows: Vec<f64> = transient(3.0, 90.0).into_iter().rev().collect();
+        assert!(!has_settled(&grows));
+    }
+
+    #[test]
+    fn a_pause_is_no_transient() {
+        for at in [10, 30, 60, 95] {
+            let mut paused = transient(0.0, 1.0);
+            paused[at] = 40.0;
+            assert!(has_settled(&paused), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_trend_within_five_percent_and_few_observations_settle() {
+        let slow: Vec<f64> = (0..100).map(|i| 1.0 - 0.0008 * i as f64).collect();
+        assert!(has_settled(&slow));
+        assert!(has_settled(&transient(3.0, 90.0)[..39]));
+        assert!(!has_settled(&transient(3.0, 90.0)[..40]));
+    }
+}

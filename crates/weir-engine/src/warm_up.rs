@@ -1,0 +1,171 @@
+//! A warm-up that goes on while it has not settled: what workers and coordinator share about it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::settle::has_settled;
+
+/// Slots of the warm-up that was asked for, each of which gives an observation.
+const SLOTS: u64 = 100;
+
+/// Set once a worker has gone into the sustained phase; the times of a clock do not reach it.
+const REACHED: u64 = 1 << 63;
+
+/// Where the sustained phase starts, as long as that is open, and how the warm-up goes.
+#[derive(Debug)]
+pub(crate) struct WarmUp {
+    start_ns: u64,
+    asked_ns: u64,
+    most_ns: u64,
+    /// Start of the sustained phase, and whether it has been reached.
+    sustain_ns: AtomicU64,
+    /// By worker.
+    meters: Vec<Arc<Meter>>,
+}
+
+/// One worker's latencies over the warm-up. Only that worker writes.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    start_ns: u64,
+    slot_ns: u64,
+    slots: Box<[Slot]>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    count: AtomicU64,
+    sum_ns: AtomicU64,
+}
+
+impl WarmUp {
+    /// A warm-up from `start_ns` of `asked_ns` at least and `most_ns` at most; `None` where it cannot grow.
+    pub(crate) fn new(start_ns: u64, asked_ns: u64, most_ns: u64, workers: u32) -> Option<Arc<Self>> {
+        let slot_ns = asked_ns / SLOTS;
+        if slot_ns == 0 || most_ns <= asked_ns {
+            return None;
+        }
+        let meter = || {
+            let slots = (0..most_ns.div_ceil(slot_ns)).map(|_| Slot::default()).collect();
+            Arc::new(Meter { start_ns, slot_ns, slots })
+        };
+        let meters = (0..workers).map(|_| meter()).collect();
+        let sustain_ns = AtomicU64::new(start_ns + asked_ns);
+        Some(Arc::new(Self { start_ns, asked_ns, most_ns, sustain_ns, meters }))
+    }
+
+    /// The meter of a worker.
+    pub(crate) fn meter(&self, worker: u32) -> Arc<Meter> {
+        Arc::clone(&self.meters[worker as usize])
+    }
+
+    /// Whether latencies have settled, by the slots that have ended before `now_ns`.
+    pub(crate) fn has_settled(&self, now_ns: u64) -> bool {
+        let Some(first) = self.meters.first() else { return true };
+        let ended =
+            (now_ns.saturating_sub(self.start_ns) / first.slot_ns).min(first.slots.len() as u64) as usize;
+        let observations: Vec<f64> = (0..ended).filter_map(|slot| self.mean_ns(slot)).collect();
+        has_settled(&observations)
+    }
+
+    /// Mean latency of a slot over all workers; `None` where nothing was answered in it.
+    fn mean_ns(&self, slot: usize) -> Option<f64> {
+        let of = |read: fn(&Slot) -> &AtomicU64| -> u64 {
+            self.meters.iter().map(|meter| read(&meter.slots[slot]).load(Ordering::Relaxed)).sum()
+        };
+        let count = of(|slot| &slot.count);
+        (count > 0).then(|| of(|slot| &slot.sum_ns) as f64 / count as f64)
+    }
+
+    /// Where the sustained phase would start next, if it were put off once more: by half of what was asked for.
+    pub(crate) fn later_ns(&self, sustain_ns: u64) -> Option<u64> {
+        let later_ns = (sustain_ns + self.asked_ns / 2).min(self.start_ns + self.most_ns);
+        (later_ns > sustain_ns).then_some(later_ns)
+    }
+
+    /// Puts the start of the sustained phase off; false when a worker has already reached it.
+    pub(crate) fn put_off(&self, sustain_ns: u64, later_ns: u64) -> bool {
+        self.sustain_ns.compare_exchange(sustain_ns, later_ns, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// A worker that knows of `sustain_ns` gets there: from then on it is fixed. Else the time to which it was put off.
+    pub(crate) fn reach(&self, sustain_ns: u64) -> Result<(), u64> {
+        let reached = self.sustain_ns.compare_exchange(
+            sustain_ns,
+            sustain_ns | REACHED,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        match reached {
+            Ok(_) => Ok(()),
+            Err(other) if other == sustain_ns | REACHED => Ok(()),
+            Err(other) => Err(other & !REACHED),
+        }
+    }
+}
+
+impl Meter {
+    /// A request was answered.
+    #[inline]
+    pub(crate) fn answered(&self, came_ns: u64, latency_ns: u64) {
+        let slot = came_ns.saturating_sub(self.start_ns) / self.slot_ns;
+        let Some(slot) = self.slots.get(slot as usize) else { return };
+        // Nobody else writes, so that nothing has to be locked.
+        slot.count.store(slot.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        slot.sum_ns.store(slot.sum_ns.load(Ordering::Relaxed).saturating_add(latency_ns), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn warm_up() -> Arc<WarmUp> {
+        WarmUp::new(1_000 * MS, 100 * MS, 230 * MS, 2).unwrap()
+    }
+
+    #[test]
+    fn it_is_put_off_by_halves_up_to_the_most() {
+        let warm_up = warm_up();
+        assert_eq!(warm_up.later_ns(1_100 * MS), Some(1_150 * MS));
+        assert_eq!(warm_up.later_ns(1_200 * MS), Some(1_230 * MS));
+        assert_eq!(warm_up.later_ns(1_230 * MS), None);
+        assert!(WarmUp::new(0, 100 * MS, 100 * MS, 1).is_none());
+        assert!(WarmUp::new(0, 0, 100 * MS, 1).is_none());
+    }
+
+    #[test]
+    fn who_gets_there_first_fixes_it_for_all() {
+        let warm_up = warm_up();
+        assert!(warm_up.put_off(1_100 * MS, 1_150 * MS));
+        assert_eq!(warm_up.reach(1_100 * MS), Err(1_150 * MS), "it has not heard yet");
+        assert_eq!(warm_up.reach(1_150 * MS), Ok(()));
+        assert!(!warm_up.put_off(1_150 * MS, 1_200 * MS));
+        assert_eq!(warm_up.reach(1_150 * MS), Ok(()), "the second worker");
+        assert_eq!(warm_up.reach(1_100 * MS), Err(1_150 * MS), "one that was kept from its processor");
+    }
+
+    #[test]
+    fn what_all_workers_saw_is_one_series() {
+        let warm_up = warm_up();
+        let meters = [warm_up.meter(0), warm_up.meter(1)];
+        meters[0].answered(1_000 * MS, 10);
+        meters[1].answered(1_000 * MS + MS / 2, 20);
+        meters[1].answered(1_002 * MS, 5);
+        meters[0].answered(5_000 * MS, 5);
+        assert_eq!([0, 1, 2].map(|slot| warm_up.mean_ns(slot)), [Some(15.0), None, Some(5.0)]);
+    }
+
+    #[test]
+    fn slots_that_have_not_ended_are_not_looked_at() {
+        let warm_up = warm_up();
+        let meter = warm_up.meter(0);
+        for slot in 0..100 {
+            // Ever slower.
+            meter.answered(1_000 * MS + slot * MS, 1_000 + slot * 100);
+        }
+        assert!(!warm_up.has_settled(1_090 * MS));
+        assert!(warm_up.has_settled(1_030 * MS), "six batches say nothing");
+    }
+}
