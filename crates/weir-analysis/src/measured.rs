@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use weir_results::{ArrivalModel, Cell, CpuSeconds, Measurement, Part, Reason, Role, TimesNs, Usage};
+use weir_results::{
+    ArrivalModel, Cell, CpuSeconds, Measurement, NetworkUsage, Part, Reason, Role, TimesNs, Usage,
+};
 
 use crate::baseline::{added_latency, ratio_to_direct};
 use crate::curve::{CurvePoint, latency_curve};
@@ -71,6 +73,15 @@ pub fn role_usage(parts: &[Part], usage: &BTreeMap<String, Usage>, role: Role) -
         threads_max: total(|usage| usage.threads_max),
         pids_max: total(|usage| usage.pids_max),
         open_files_max: total(|usage| usage.open_files_max),
+        sockets_max: total(|usage| usage.sockets_max),
+        network: used
+            .iter()
+            .map(|usage| usage.network)
+            .try_fold(NetworkUsage::default(), |sum, next| Some(sum + next?)),
+        block_read_bytes: total(|usage| usage.block_read_bytes),
+        block_written_bytes: total(|usage| usage.block_written_bytes),
+        switches_voluntary: total(|usage| usage.switches_voluntary),
+        switches_involuntary: total(|usage| usage.switches_involuntary),
     })
 }
 

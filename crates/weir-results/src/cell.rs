@@ -153,6 +153,53 @@ pub struct Usage {
     pub pids_max: Option<u64>,
     /// Greatest number of open files.
     pub open_files_max: Option<u64>,
+    /// Greatest number of open sockets.
+    #[serde(default)]
+    pub sockets_max: Option<u64>,
+    /// What went over the part's own network interface; `None` where it shares the host's loopback.
+    #[serde(default)]
+    pub network: Option<NetworkUsage>,
+    /// Bytes read from block devices, without what the page cache answered.
+    #[serde(default)]
+    pub block_read_bytes: Option<u64>,
+    /// Bytes written to block devices.
+    #[serde(default)]
+    pub block_written_bytes: Option<u64>,
+    /// How often its threads gave the processor up by themselves (to wait).
+    #[serde(default)]
+    pub switches_voluntary: Option<u64>,
+    /// How often the kernel took the processor from its threads.
+    #[serde(default)]
+    pub switches_involuntary: Option<u64>,
+}
+
+/// What went over the interface of a part's network namespace in a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NetworkUsage {
+    /// Bytes received, with their Ethernet heads.
+    pub received_bytes: u64,
+    /// Bytes sent, with their Ethernet heads.
+    pub sent_bytes: u64,
+    /// Packets received. With segmentation offload a packet may be larger than the interface's MTU.
+    pub received_packets: u64,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// TCP segments sent again.
+    pub retransmitted_segments: u64,
+}
+
+impl std::ops::Add for NetworkUsage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            received_bytes: self.received_bytes + other.received_bytes,
+            sent_bytes: self.sent_bytes + other.sent_bytes,
+            received_packets: self.received_packets + other.received_packets,
+            sent_packets: self.sent_packets + other.sent_packets,
+            retransmitted_segments: self.retransmitted_segments + other.retransmitted_segments,
+        }
+    }
 }
 
 /// Requests as counted by each side over the whole load (warm-up and drain included).

@@ -95,6 +95,7 @@ pub(crate) fn usage(share_of_limit: f64) -> Usage {
         threads_max: Some(2),
         pids_max: Some(1),
         open_files_max: Some(40),
+        ..Usage::default()
     }
 }
 

@@ -273,6 +273,7 @@ fn used(cores: f64, limit_cpus: Option<f64>, memory_bytes: u64, throttled: f64) 
         threads_max: Some(3),
         pids_max: Some(1),
         open_files_max: Some(64),
+        ..Usage::default()
     }
 }
 

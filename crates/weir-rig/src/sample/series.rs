@@ -65,6 +65,7 @@ impl Samples {
             threads_max: greatest(|sample| sample.threads),
             pids_max: greatest(|sample| sample.pids),
             open_files_max: greatest(|sample| sample.open_files),
+            ..Usage::default()
         })
     }
 
