@@ -14,6 +14,7 @@ mod write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 pub use error::StoreError;
@@ -41,18 +42,29 @@ impl Store {
             std::fs::create_dir_all(folder)
                 .map_err(|source| StoreError::Folder { path: folder.to_path_buf(), source })?;
         }
-        Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
+        Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, Use::Write)
     }
 
-    /// Opens the database at `path` for reading runs; makes none.
+    /// Opens the database at `path` for more cells of a run that it holds.
     ///
     /// # Errors
     /// As [`Store::open`], and when there is no such file.
+    pub fn open_to_resume(path: &Path) -> Result<Self, StoreError> {
+        require(path)?;
+        Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Use::Write)
+    }
+
+    /// Opens the database at `path` for reading runs; makes none. One that is write-protected can be read.
+    ///
+    /// # Errors
+    /// When there is no such file, it is no database of weir's, is damaged, or newer than this program.
     pub fn open_existing(path: &Path) -> Result<Self, StoreError> {
-        if !path.exists() {
-            return Err(StoreError::Missing { path: path.to_path_buf() });
+        require(path)?;
+        match Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Use::Read) {
+            Err(StoreError::Unwritable { .. }) => Self::connect_unchanging(path),
+            Err(full @ StoreError::Full { .. }) => Self::connect_unchanging(path).map_err(|_| full),
+            opened => opened,
         }
-        Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
     }
 
     /// The database file.
@@ -60,24 +72,93 @@ impl Store {
         &self.path
     }
 
-    fn connect(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
+    fn connect(path: &Path, flags: OpenFlags, wanted: Use) -> Result<Self, StoreError> {
         let failed = |error| StoreError::from_sqlite(path, error);
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
-        // Looked at before anything is written: a foreign or newer file stays as it was, byte for byte.
-        schema::check(path, &connection)?;
+        // Looked at before anything is written: what is refused stays as it was, byte for byte. Closing would move
+        // what a killed run left in the log beside the database into it.
+        let keeps_log = has_log(path);
+        if keeps_log {
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+        }
+        let is_current = schema::check(path, &connection)?;
+        if wanted == Use::Write || !is_current {
+            schema::check_whole(path, &connection)?;
+        }
+        if wanted == Use::Write && connection.is_readonly("main").map_err(failed)? {
+            let detail = "it is write-protected".into();
+            return Err(StoreError::Unwritable { path: path.to_path_buf(), detail });
+        }
+        if keeps_log {
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(failed)?;
+        }
         connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
         // Commits are one per cell, so the price of a sync is nothing beside what a lost cell costs.
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", "on").map_err(failed)?;
-        schema::migrate(path, &mut connection)?;
+        if !is_current {
+            // Only then: to see that there is nothing to do, nobody has to wait for another who writes.
+            schema::migrate(path, &mut connection)?;
+        }
+        Ok(Self { path: path.to_path_buf(), connection })
+    }
+
+    /// Opens a database on a medium that is write-protected or full, where the files beside it cannot be made that
+    /// its users share. Whoever could change it there would have such files.
+    fn connect_unchanging(path: &Path) -> Result<Self, StoreError> {
+        let unwritable = |detail: &str| {
+            Err(StoreError::Unwritable { path: path.to_path_buf(), detail: detail.to_owned() })
+        };
+        if has_log(path) {
+            return unwritable("its last changes still stand in the file beside it (-wal)");
+        }
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(unchanging_uri(path), flags)
+            .map_err(|error| StoreError::from_sqlite(path, error))?;
+        if !schema::check(path, &connection)? {
+            return unwritable("it is of an older weir, and must be brought up to date first");
+        }
         Ok(Self { path: path.to_path_buf(), connection })
     }
 
     fn failed(&self) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
         |error| StoreError::from_sqlite(&self.path, error)
     }
+}
+
+/// What a database is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Read,
+    Write,
+}
+
+fn require(path: &Path) -> Result<(), StoreError> {
+    match path.exists() {
+        true => Ok(()),
+        false => Err(StoreError::Missing { path: path.to_path_buf() }),
+    }
+}
+
+/// Whether changes stand in the log beside the database that are not in the database yet.
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+}
+
+/// `path` as SQLite takes it for a file that nobody changes.
+fn unchanging_uri(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let escaped = path.as_os_str().as_encoded_bytes().iter().map(|byte| match byte {
+        b'/' | b'.' | b'-' | b'_' => char::from(*byte).to_string(),
+        byte if byte.is_ascii_alphanumeric() => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    format!("file:{}?immutable=1", escaped.collect::<String>())
 }
 
 #[cfg(test)]

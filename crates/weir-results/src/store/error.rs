@@ -1,5 +1,6 @@
 //! What can go wrong with the store, and what to do about it.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
@@ -181,10 +182,13 @@ impl StoreError {
             Some(ErrorCode::DiskFull) => Self::Full { path },
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Damaged { path, detail },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },
+            // SQLite reports a full disk as a failed write here, and as a file that cannot be opened there.
+            Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if disk_is_full(&path) => {
+                Self::Full { path }
+            }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 Self::Unwritable { path, detail }
             }
-            Some(ErrorCode::SystemIoFailure) if disk_is_full(&path) => Self::Full { path },
             Some(ErrorCode::SystemIoFailure) => Self::Unwritable { path, detail },
             Some(_) => Self::Other { path, detail },
             None if matches!(error, rusqlite::Error::ToSqlConversionFailure(_)) => {
@@ -196,10 +200,13 @@ impl StoreError {
     }
 }
 
-/// Whether even one byte finds no room beside `path`: SQLite reports a full disk as a failed write here and there.
+/// Whether not even one block finds room beside `path`.
 fn disk_is_full(path: &Path) -> bool {
     let probe = path.with_extension(format!("probe-{}", std::process::id()));
-    let result = std::fs::write(&probe, [0_u8; 8192]);
-    let _ = std::fs::remove_file(&probe);
-    result.is_err_and(|error| error.kind() == std::io::ErrorKind::StorageFull)
+    let written = std::fs::File::create_new(&probe).and_then(|mut file| {
+        // Gone by its name at once, so that whatever happens now nothing stays.
+        std::fs::remove_file(&probe)?;
+        file.write_all(&[0; 8192])
+    });
+    written.is_err_and(|error| error.kind() == std::io::ErrorKind::StorageFull)
 }

@@ -137,8 +137,9 @@ CREATE TABLE hosts (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Refuses what this program must not touch: another program's database, a newer one, a damaged one.
-pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+/// Refuses what this program must not touch: another program's database, a newer one, what is no database. Whether
+/// it is of the newest version.
+pub(super) fn check(path: &Path, connection: &Connection) -> Result<bool, StoreError> {
     let failed = |error| StoreError::from_sqlite(path, error);
     let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     // The first of these reads the file's header, so that a file which is no database is seen here.
@@ -153,7 +154,20 @@ pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), StoreErr
     if version > known {
         return Err(StoreError::Newer { path: path.to_path_buf(), found: version, known });
     }
-    Ok(())
+    Ok(version == known)
+}
+
+/// Refuses a database whose pages contradict each other, before anything more is written into it. This reads all
+/// of it, which takes a second for every few hundred megabytes.
+pub(super) fn check_whole(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+    let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    match found.map_err(|error| StoreError::from_sqlite(path, error))?.as_str() {
+        "ok" => Ok(()),
+        found => {
+            let detail = found.split_whitespace().collect::<Vec<_>>().join(" ");
+            Err(StoreError::Damaged { path: path.to_path_buf(), detail })
+        }
+    }
 }
 
 /// Brings the database to the newest version; each step commits with its number.

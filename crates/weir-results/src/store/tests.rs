@@ -9,6 +9,7 @@ use crate::{
 };
 
 mod exchange;
+mod refused;
 mod upgrade;
 
 struct Folder(tempfile::TempDir);

@@ -1,0 +1,117 @@
+//! Databases that are refused: each stays as it was, byte for byte, and nothing is left beside it.
+
+use std::fs;
+use std::path::Path;
+
+use super::*;
+
+/// A database with a run of two cells.
+fn filled(folder: &Folder) -> Run {
+    let run = run("20261121-0210-aaaa", 10);
+    let mut store = Store::open(&folder.db()).unwrap();
+    store.begin_run(&run).unwrap();
+    store.add_cell(&run.id, &cell(&run, 0)).unwrap();
+    store.add_cell(&run.id, &failed_cell(&run, 1)).unwrap();
+    run
+}
+
+fn beside(path: &Path) -> Vec<String> {
+    let names = fs::read_dir(path.parent().unwrap()).unwrap();
+    let mut names: Vec<String> =
+        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Every way to open a database for writing refuses this one as damaged.
+fn refused_as_damaged(folder: &Folder) {
+    let (bytes, names) = (fs::read(folder.db()).unwrap(), beside(&folder.db()));
+    for open in [Store::open, Store::open_to_resume] {
+        let error = open(&folder.db()).unwrap_err();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+        assert!(!error.to_string().contains('\n'), "{error}");
+        assert!(fs::read(folder.db()).unwrap() == bytes, "the file was changed");
+        assert_eq!(beside(&folder.db()), names);
+    }
+}
+
+#[test]
+fn a_database_that_was_cut_or_overwritten_anywhere_is_refused_before_it_is_written() {
+    let folder = Folder::new();
+    filled(&folder);
+    let good = fs::read(folder.db()).unwrap();
+    for tenth in 1..10 {
+        let place = good.len() * tenth / 10;
+        fs::write(folder.db(), &good[..place]).unwrap();
+        refused_as_damaged(&folder);
+    }
+    // Whole pages, so that in each place something goes on what the tree of a table stands.
+    for page in 0..good.len() / 4096 {
+        let mut bytes = good.clone();
+        bytes[page * 4096..(page + 1) * 4096].fill(0xa5);
+        fs::write(folder.db(), &bytes).unwrap();
+        refused_as_damaged(&folder);
+    }
+}
+
+#[test]
+fn a_damaged_database_keeps_the_log_of_a_killed_run_too() {
+    let folder = Folder::new();
+    let run = filled(&folder);
+    let mut store = Store::open(&folder.db()).unwrap();
+    store.begin_run(&Run { id: "20261121-0211-bbbb".into(), ..run }).unwrap();
+    // As a killed process leaves them.
+    let copy = Folder::new();
+    for name in beside(&folder.db()) {
+        fs::copy(folder.0.path().join(&name), copy.0.path().join(&name)).unwrap();
+    }
+    let mut bytes = fs::read(copy.db()).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 8192].fill(0xa5);
+    fs::write(copy.db(), &bytes).unwrap();
+    let log = copy.0.path().join("weir.db-wal");
+    let logged = fs::read(&log).unwrap();
+    assert!(!logged.is_empty());
+    refused_as_damaged(&copy);
+    assert!(fs::read(&log).unwrap() == logged, "the log was changed");
+}
+
+#[test]
+fn a_database_that_another_process_writes_to_is_read_meanwhile() {
+    let folder = Folder::new();
+    let run = filled(&folder);
+    let writer = Connection::open(folder.db()).unwrap();
+    writer.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let mut store = Store::open_existing(&folder.db()).unwrap();
+    assert_eq!(store.cells(&run.id).unwrap().len(), 2);
+    store.connection.busy_timeout(Duration::ZERO).unwrap();
+    let error = store.end_run(&run.id, 5).unwrap_err();
+    assert!(matches!(error, StoreError::Busy { .. }), "{error}");
+    writer.execute_batch("ROLLBACK").unwrap();
+    store.end_run(&run.id, 5).unwrap();
+}
+
+#[test]
+fn a_database_whose_folder_takes_no_file_is_read_unless_its_log_holds_more() {
+    let folder = Folder::new();
+    let run = filled(&folder);
+    let names = beside(&folder.db());
+    let unchanging = Store::connect_unchanging(&folder.db()).unwrap();
+    assert_eq!(unchanging.cells(&run.id).unwrap().len(), 2);
+    assert_eq!(beside(&folder.db()), names, "reading makes no file");
+    drop(unchanging);
+    let mut store = Store::open(&folder.db()).unwrap();
+    store.end_run(&run.id, 5).unwrap();
+    let error = Store::connect_unchanging(&folder.db()).unwrap_err();
+    assert!(error.to_string().contains("(-wal)"), "{error}");
+}
+
+#[test]
+fn any_path_can_be_opened_unchanging() {
+    for name in ["weir.db", "a b?c#d%e.db", "größe.db"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        drop(Store::open(&path).unwrap());
+        assert!(Store::connect_unchanging(&path).unwrap().runs().unwrap().is_empty(), "{name}");
+    }
+}
