@@ -31,6 +31,10 @@ const SETTLE_EVERY: Duration = Duration::from_millis(25);
 /// Equal readings in a row that count as settled.
 const SETTLED_READINGS: u32 = 8;
 
+/// How often the processes are looked at after a failure, for one that died and is its cause.
+const DEATH_LOOKS: u32 = 10;
+const DEATH_EVERY: Duration = Duration::from_millis(20);
+
 /// The processes of a cell and how to count at each of them.
 pub(crate) struct Bed<'a> {
     pub(crate) rig: &'a Rig,
@@ -71,6 +75,24 @@ impl Task<'_> {
 impl Bed<'_> {
     /// Runs the load and judges it; gives the generator's part beside.
     pub(crate) fn measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), Setback> {
+        let measured = self.try_measure(task);
+        match measured {
+            // Counters that cannot be read and loads that break off have their cause where a process is gone.
+            Err(Setback::Failed(_)) => self.await_death().and(measured),
+            measured => measured,
+        }
+    }
+
+    /// Looks at the processes for a moment: one that is killed closes its connections before it counts as dead.
+    fn await_death(&mut self) -> Result<(), Setback> {
+        for _ in 0..DEATH_LOOKS {
+            self.look_at_processes()?;
+            thread::sleep(DEATH_EVERY);
+        }
+        Ok(())
+    }
+
+    fn try_measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), Setback> {
         let spec = task.spec()?;
         let before = self.count()?;
         let (record, samples, generator) = self.generate(task, &spec)?;
@@ -86,11 +108,11 @@ impl Bed<'_> {
         let text = serde_json::to_vec(spec).expect("a load is a tree of plain values");
         std::fs::write(&spec_path, text).map_err(|error| failed_file("write", &spec_path, &error))?;
         let process = self.generator_process(task.name, &spec_path, &record_path);
+        // Sampling begins before the generator does: a short warm-up may be over before a busy host lets the lab
+        // take its first sample.
+        let sampler = Sampler::start(&self.running.iter().collect::<Vec<_>>());
         let mut generator = self.rig.launch(&process)?;
-        let sampler = {
-            let parts: Vec<&Running> = self.running.iter().chain([&generator]).collect();
-            Sampler::start(&parts)
-        };
+        sampler.join(&generator);
         let ended = self.await_generator(&mut generator, spec, task.load.sustained(task.setting.duration));
         let samples = sampler.finish();
         ended?;

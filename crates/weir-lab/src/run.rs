@@ -127,7 +127,7 @@ pub fn execute(
     if cells::pending(run, store)?.is_empty() {
         return measure_all(run, store, bench.stop, bench.observer, |_| Default::default(), |_| Ok(None));
     }
-    let mut rig = Rig::open(&run.id)?;
+    let mut rig = Rig::open(&run.id, store.path())?;
     rig.give_up_on(Arc::clone(bench.stop));
     let rig = rig;
     // Not before the host is ours: a run that could not begin leaves no trace.

@@ -1,6 +1,8 @@
 //! Ending exactly the processes that a run started, and removing what it made.
 
+use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +14,9 @@ use serde::{Deserialize, Serialize};
 /// How long processes may take to vanish after SIGKILL, and their groups after them.
 const VANISH_TIMEOUT: Duration = Duration::from_secs(5);
 const VANISH_POLL: Duration = Duration::from_millis(5);
+
+/// The variable by which a process and its descendants are known, whatever sessions and groups they make.
+pub(crate) const MARK_VARIABLE: &str = "WEIR_RUN_PART";
 
 /// A process that cannot be confused with a later one of the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,63 +45,114 @@ impl ProcessId {
     }
 }
 
-/// The living processes of the session that `leader` began, whatever process groups they made in it.
+/// The living processes of the sessions that `leaders` began, whatever process groups they made in them.
 ///
 /// While a session has members its number is given to nobody else, so a session whose leader's number has
 /// another owner is not ours.
-pub(crate) fn members(leader: &ProcessId) -> Vec<i32> {
-    if leader.is_reused() {
-        return Vec::new();
-    }
+pub(crate) fn members_of(leaders: &[ProcessId]) -> Vec<i32> {
+    let ours = leaders.iter().filter(|leader| !leader.is_reused());
+    let started: HashMap<i32, u64> = ours.map(|leader| (leader.pid, leader.started_ticks)).collect();
     let Ok(processes) = all_processes() else { return Vec::new() };
     processes
         .flatten()
         .filter_map(|process| process.stat().ok())
-        .filter(|stat| stat.session == leader.pid && stat.starttime >= leader.started_ticks)
+        .filter(|stat| started.get(&stat.session).is_some_and(|started| stat.starttime >= *started))
         .filter(|stat| !matches!(stat.state, 'Z' | 'X'))
         .map(|stat| stat.pid)
         .collect()
 }
 
-/// Ends the session that `leader` began.
-pub(crate) fn kill_session(leader: &ProcessId) {
-    kill_until_none(|| members(leader));
+/// The living processes of one session.
+pub(crate) fn members(leader: &ProcessId) -> Vec<i32> {
+    members_of(&[*leader])
 }
 
-/// Ends every process in the control group with these folders (one per controller), then removes them.
-pub(crate) fn kill_and_remove(directories: &[PathBuf]) {
-    let living = |pid: &i32| ProcessId::of(*pid).is_some_and(|process| process.is_alive());
+/// Ends the sessions that `leaders` began; whether none of them is left.
+pub(crate) fn kill_sessions(leaders: &[ProcessId]) -> bool {
+    kill_until_none(|| members_of(leaders))
+}
+
+/// Ends every process that bears `mark` or one below it; whether none is left.
+pub(crate) fn kill_marked(mark: &str) -> bool {
+    kill_until_none(|| marked(mark))
+}
+
+/// The living processes that bear `mark`, or one below it (`mark/..`). One that forked away into a session of its
+/// own, where no control group holds it, is known by this alone.
+pub(crate) fn marked(mark: &str) -> Vec<i32> {
+    let name = format!("{MARK_VARIABLE}=");
+    let bears = |environment: &[u8]| {
+        let values =
+            environment.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(name.as_bytes()));
+        values
+            .filter_map(|value| value.strip_prefix(mark.as_bytes()))
+            .any(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    };
+    let Ok(processes) = all_processes() else { return Vec::new() };
+    processes
+        .flatten()
+        .map(|process| process.pid())
+        .filter(|pid| fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| bears(&environment)))
+        .collect()
+}
+
+/// The living processes in the control group with these folders (one per controller).
+pub(crate) fn living_in(directories: &[PathBuf]) -> Vec<i32> {
     // A control group lists zombies too, which go when their parent takes note of them, and not by a signal.
-    kill_until_none(|| directories.iter().flat_map(|directory| pids_in(directory)).filter(living).collect());
-    remove_groups(directories);
+    let living = |pid: &i32| ProcessId::of(*pid).is_some_and(|process| process.is_alive());
+    let mut pids: Vec<i32> =
+        directories.iter().flat_map(|directory| pids_in(directory)).filter(living).collect();
+    // Each controller lists them all.
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}
+
+/// Ends every process in the control group with these folders; whether none is left.
+pub(crate) fn kill_group(directories: &[PathBuf]) -> bool {
+    kill_until_none(|| living_in(directories))
+}
+
+/// Ends every process in the control group with these folders, then removes them; whether nothing is left.
+pub(crate) fn kill_and_remove(directories: &[PathBuf]) -> bool {
+    kill_group(directories) && remove_groups(directories)
 }
 
 /// The processes in a control group's folder.
-pub(crate) fn pids_in(directory: &Path) -> Vec<i32> {
+fn pids_in(directory: &Path) -> Vec<i32> {
     let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
 
-/// Removes empty control groups. The kernel keeps one busy for a moment after its last process is gone.
-pub(crate) fn remove_groups(directories: &[PathBuf]) {
+/// Removes empty control groups; whether all are gone. The kernel keeps one busy for a moment after its last
+/// process is gone.
+pub(crate) fn remove_groups(directories: &[PathBuf]) -> bool {
     wait_until(|| {
         directories
             .iter()
             .filter(|directory| fs::remove_dir(directory).is_err() && directory.exists())
             .count()
             == 0
-    });
+    })
 }
 
-/// Kills what `living` finds until it finds nothing: a process may fork while it is looked at.
-fn kill_until_none(living: impl Fn() -> Vec<i32>) {
+/// Removes a folder with all that is in it; whether it is gone.
+pub(crate) fn remove_folder(directory: &Path) -> bool {
+    wait_until(|| match fs::remove_dir_all(directory) {
+        Ok(()) => true,
+        Err(error) => error.kind() == io::ErrorKind::NotFound && !directory.exists(),
+    })
+}
+
+/// Kills what `living` finds until it finds nothing: a process may fork while it is looked at. Whether it came so far.
+fn kill_until_none(living: impl Fn() -> Vec<i32>) -> bool {
     wait_until(|| {
         let found = living();
         for pid in found.iter().filter_map(|pid| Pid::from_raw(*pid)) {
             let _ = kill_process(pid, Signal::KILL);
         }
         found.is_empty()
-    });
+    })
 }
 
 /// Asks `done` until it says yes, but no longer than a process may take to vanish.
@@ -126,11 +182,30 @@ mod tests {
         let earlier = ProcessId { started_ticks: own.started_ticks - 1, ..own };
         assert!(!earlier.is_alive());
         assert!(members(&earlier).is_empty());
-        kill_session(&earlier);
+        kill_sessions(&[earlier]);
         assert!(own.is_alive());
         assert_eq!(members(&own), [own.pid]);
-        kill_session(&own);
+        kill_sessions(&[own]);
         assert!(!own.is_alive());
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_mark_is_borne_by_descendants_that_left_and_by_nobody_else() {
+        let run = format!("marks-{}", std::process::id());
+        let start = |mark: String, command: &[&str]| {
+            Command::new(command[0]).args(&command[1..]).env(MARK_VARIABLE, mark).spawn().unwrap()
+        };
+        let mut other = start(format!("{run}0/1"), &["sleep", "60"]);
+        // Forks twice, into a session of its own, so that no parent and no session tells whose it is.
+        let away = "setsid sh -c 'sleep 60 & exit' & exit";
+        start(format!("{run}/1"), &["sh", "-c", away]).wait().unwrap();
+        assert!(wait_until(|| marked(&run).len() == 1));
+        assert_eq!(marked(&format!("{run}/1")), marked(&run));
+        assert!(marked(&format!("{run}/")).is_empty() && marked(&format!("{run}/2")).is_empty());
+        assert!(kill_marked(&run) && marked(&run).is_empty());
+        assert_eq!(marked(&format!("{run}0")), [other.id() as i32]);
+        other.kill().unwrap();
+        other.wait().unwrap();
     }
 }

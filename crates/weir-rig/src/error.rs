@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use weir_document::DocumentError;
 
+use crate::Occupant;
+
 /// A process that holds something which the rig needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
@@ -95,6 +97,16 @@ pub enum RigError {
         /// The end of its log.
         log_tail: String,
     },
+    /// A part that was started ended, well, and left processes behind that go on without it.
+    #[error("{part} went into the background: it ended by itself and left {} running", processes(pids))]
+    Background {
+        /// The part.
+        part: String,
+        /// The processes that it left.
+        pids: Vec<i32>,
+        /// The end of its log.
+        log_tail: String,
+    },
     /// A part that did not become ready.
     #[error("{part} was not ready after {waited:?}: {last}")]
     NeverReady {
@@ -134,10 +146,10 @@ pub enum RigError {
         message: String,
     },
     /// Another run of weir holds this host.
-    #[error("this host is used by another run{}", held_by(holder))]
+    #[error("this host is used by {}", whom(occupant))]
     HostBusy {
-        /// Its process.
-        holder: Option<Holder>,
+        /// Who it is, where that can be known.
+        occupant: Option<Occupant>,
     },
     /// A gateway's own counters could not be read.
     #[error("counters at {place}: {message}")]
@@ -172,7 +184,7 @@ impl RigError {
         match self {
             Self::PortTaken { .. } => "port-taken",
             Self::BinaryMissing { .. } => "binary-missing",
-            Self::Died { .. } => "died",
+            Self::Died { .. } | Self::Background { .. } => "died",
             Self::NeverReady { .. } => "never-ready",
             Self::OutOfMemory { .. } => "out-of-memory",
             Self::DiskFull { .. } => "disk-full",
@@ -213,6 +225,11 @@ impl RigError {
             Self::Died { .. } => {
                 "its log says why; `weir render` writes its configuration and command".into()
             }
+            Self::Background { .. } => {
+                "let it stay in the foreground (`daemon off` or alike): what is limited, watched and ended is the \
+                 process that was started"
+                    .into()
+            }
             Self::NeverReady { .. } => {
                 "see its log; a slow start needs a longer `ready_timeout` in its driver".into()
             }
@@ -223,7 +240,8 @@ impl RigError {
             Self::DiskFull { .. } => "free space there, or point TMPDIR at a disk that has some".into(),
             Self::Launch { .. } => "`weir doctor` says what this host allows".into(),
             Self::HostBusy { .. } => {
-                "wait for it to end; two runs on one host would disturb each other".into()
+                "wait for it to end, or interrupt it and resume it later; two runs on one host would disturb each other"
+                    .into()
             }
             Self::Counters { .. } => "see the driver's `counters`".into(),
             Self::File { .. } => "check that the place exists and can be written".into(),
@@ -234,6 +252,7 @@ impl RigError {
     pub fn log_tail(&self) -> &str {
         match self {
             Self::Died { log_tail, .. }
+            | Self::Background { log_tail, .. }
             | Self::NeverReady { log_tail, .. }
             | Self::OutOfMemory { log_tail, .. }
             | Self::DiskFull { log_tail, .. } => log_tail,
@@ -248,4 +267,14 @@ fn held_by(holder: &Option<Holder>) -> String {
 
 fn limited_to(limit_bytes: &Option<u64>) -> String {
     limit_bytes.map(|bytes| format!(" (its limit is {bytes} bytes)")).unwrap_or_default()
+}
+
+fn whom(occupant: &Option<Occupant>) -> String {
+    occupant.as_ref().map_or("another run".into(), Occupant::to_string)
+}
+
+fn processes(pids: &[i32]) -> String {
+    let noun = if pids.len() == 1 { "process" } else { "processes" };
+    let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
+    format!("{noun} {}", pids.join(", "))
 }

@@ -22,6 +22,8 @@ pub(crate) enum Entry {
     Lab(ProcessId),
     /// The process that cleans up if the lab dies.
     Guard(ProcessId),
+    /// What every process that was started carries in its environment.
+    Mark(String),
     /// The leader of a session that was started.
     Process(ProcessId),
     /// The folders of a control group, which may not exist yet.
@@ -60,27 +62,34 @@ pub(crate) fn read(path: &Path) -> Vec<Entry> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Ends and removes everything in the ledger at `path`, at last the ledger itself.
-pub(crate) fn clean(path: &Path) {
+/// Ends and removes everything in the ledger at `path`, at last the ledger itself; whether nothing is left. Where
+/// something stays, so does the ledger, for whoever tries next.
+pub(crate) fn clean(path: &Path) -> bool {
     let entries = read(path);
+    let leaders = entries.iter().filter_map(|entry| match entry {
+        Entry::Process(leader) => Some(*leader),
+        _ => None,
+    });
+    let mut cleaned = cleanup::kill_sessions(&leaders.collect::<Vec<_>>());
     for entry in &entries {
-        match entry {
-            Entry::Process(leader) => cleanup::kill_session(leader),
-            Entry::Groups(directories) => cleanup::kill_and_remove(directories),
-            _ => {}
+        cleaned &= match entry {
+            Entry::Groups(directories) => cleanup::kill_group(directories),
+            Entry::Mark(mark) => cleanup::kill_marked(mark),
+            _ => true,
         }
     }
     // Parents were written before their children, so they go after them.
     for entry in entries.iter().rev() {
-        match entry {
+        cleaned &= match entry {
             Entry::Groups(directories) => cleanup::remove_groups(directories),
-            Entry::WorkDir(directory) if is_work_dir(directory) => {
-                let _ = fs::remove_dir_all(directory);
-            }
-            _ => {}
+            Entry::WorkDir(directory) if is_work_dir(directory) => cleanup::remove_folder(directory),
+            _ => true,
         }
     }
-    let _ = fs::remove_file(path);
+    if cleaned {
+        let _ = fs::remove_file(path);
+    }
+    cleaned
 }
 
 /// Cleans up after every run of `state_dir` whose lab is gone.

@@ -163,9 +163,9 @@ impl Group {
         keyed(&fs::read_to_string(self.file(name)?).ok()?, "oom_kill")
     }
 
-    /// Ends every process in the group and removes it.
-    pub(crate) fn remove(&self) {
-        crate::cleanup::kill_and_remove(&self.directories);
+    /// Ends every process in the group and removes it; whether nothing of it is left.
+    pub(crate) fn remove(&self) -> bool {
+        crate::cleanup::kill_and_remove(&self.directories)
     }
 }
 

@@ -1,7 +1,7 @@
-//! A run's hold on the host: the lock, the work folder, the control groups, the guard; and launching.
+//! A run's hold on the host: the work folder, the control groups, the guard; and launching.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::cleanup::ProcessId;
 use crate::ledger::{self, Entry, Ledger};
 use crate::limits::GroupParent;
+use crate::lock::lock_host;
+use crate::logs::Logs;
 use crate::spawn::Launcher;
-use crate::{CgroupVersion, Holder, ProcessSpec, RigError, Running};
+use crate::{CgroupVersion, ProcessSpec, RigError, Running};
 
 /// How a rig is opened where the defaults do not fit.
 #[derive(Clone, Debug)]
@@ -26,6 +28,8 @@ pub struct RigOptions {
     pub guard: Vec<String>,
     /// Whether to use control groups where this host has them.
     pub cgroups: bool,
+    /// The database that keeps the run's cells, for a second run that asks who holds the host.
+    pub database: Option<PathBuf>,
 }
 
 /// The hold of one run on this host. Nothing that it started or made outlives it.
@@ -34,6 +38,11 @@ pub struct Rig {
     pub(crate) launcher: Launcher,
     pub(crate) ledger: Ledger,
     pub(crate) groups: Result<GroupParent, String>,
+    pub(crate) logs: Logs,
+    /// What every process of the run carries in its environment.
+    mark: String,
+    /// Parts that were launched.
+    launched: AtomicU32,
     work_dir: PathBuf,
     guard: Guard,
     /// Set from outside when nobody waits for the run any more.
@@ -51,11 +60,12 @@ struct Guard {
 
 impl Rig {
     /// Takes hold of this host for the run `run_id`, after cleaning up what a killed run may have left.
+    /// `database` keeps the run's cells.
     ///
     /// # Errors
     /// [`RigError::HostBusy`] while another run holds it; [`RigError::File`] or [`RigError::DiskFull`] where
     /// folders cannot be made; [`RigError::Launch`] where the guard cannot be started.
-    pub fn open(run_id: &str) -> Result<Self, RigError> {
+    pub fn open(run_id: &str, database: &Path) -> Result<Self, RigError> {
         let state_dir = ledger::state_dir().map_err(|error| RigError::file("the state folder", error))?;
         let own = std::env::current_exe().map_err(|error| RigError::file("weir's own executable", error))?;
         Self::open_with(&RigOptions {
@@ -64,6 +74,7 @@ impl Rig {
             temp_dir: std::env::temp_dir(),
             guard: vec![own.display().to_string(), "guard".into(), "--ledger".into()],
             cgroups: true,
+            database: std::path::absolute(database).ok(),
         })
     }
 
@@ -72,7 +83,7 @@ impl Rig {
     /// # Errors
     /// As [`Rig::open`].
     pub fn open_with(options: &RigOptions) -> Result<Self, RigError> {
-        let lock = lock_host(&options.state_dir)?;
+        let lock = lock_host(options)?;
         ledger::clean_leftovers(&options.state_dir);
         let unique = unique_name(&options.run_id);
         let ledger_path = options.state_dir.join(format!("{unique}.ledger"));
@@ -82,6 +93,7 @@ impl Rig {
         if let Some(lab) = ProcessId::of(std::process::id() as i32) {
             noted(&Entry::Lab(lab))?;
         }
+        noted(&Entry::Mark(unique.clone()))?;
         let work_dir = options.temp_dir.join(format!("{}{unique}", ledger::WORK_DIR_PREFIX));
         noted(&Entry::WorkDir(work_dir.clone()))?;
         let groups = if options.cgroups {
@@ -97,7 +109,19 @@ impl Rig {
             noted(&Entry::Guard(guard))?;
         }
         let launcher = Launcher::start().map_err(|error| RigError::file("the launcher's thread", error))?;
-        let rig = Self { launcher, ledger, groups, work_dir, guard, stop: None, _lock: lock };
+        let logs = Logs::start().map_err(|error| RigError::file("the thread for logs", error))?;
+        let rig = Self {
+            launcher,
+            ledger,
+            groups,
+            logs,
+            mark: unique,
+            launched: AtomicU32::new(0),
+            work_dir,
+            guard,
+            stop: None,
+            _lock: lock,
+        };
         // From here on, dropping the rig cleans up.
         fs::create_dir_all(&rig.work_dir).map_err(|error| RigError::file(&rig.work_dir, error))?;
         Ok(rig)
@@ -122,6 +146,12 @@ impl Rig {
         self.groups.as_ref().map(|groups| groups.version).map_err(String::as_str)
     }
 
+    /// The mark of the next part, which no other part of the run has.
+    pub(crate) fn next_mark(&self) -> String {
+        let number = self.launched.fetch_add(1, Ordering::Relaxed);
+        format!("{}/{number}", self.mark)
+    }
+
     /// Starts a process under its limits and waits until it is ready.
     ///
     /// # Errors
@@ -135,20 +165,23 @@ impl Rig {
     /// Ends whatever of the run still runs, and removes what it made.
     ///
     /// # Errors
-    /// When the work folder could not be removed.
+    /// When something of it could not be ended or removed; the next run on this host tries again.
     pub fn close(mut self) -> Result<(), RigError> {
-        self.clean();
-        match self.work_dir.exists() {
-            false => Ok(()),
-            true => {
-                Err(RigError::file(&self.work_dir, io::Error::other("the work folder could not be removed")))
-            }
+        match self.clean() {
+            true => Ok(()),
+            false => Err(RigError::file(
+                self.ledger.path(),
+                io::Error::other("some of what it lists could not be ended or removed"),
+            )),
         }
     }
 
-    fn clean(&mut self) {
-        ledger::clean(self.ledger.path());
+    /// Whether nothing is left.
+    fn clean(&mut self) -> bool {
+        let cleaned = ledger::clean(self.ledger.path());
+        // The guard would try the same once more.
         self.guard.end();
+        cleaned
     }
 }
 
@@ -188,35 +221,4 @@ fn unique_name(run_id: &str) -> String {
     static OPENED: AtomicU32 = AtomicU32::new(0);
     let count = OPENED.fetch_add(1, Ordering::Relaxed);
     format!("{run_id}-{}-{count}", std::process::id())
-}
-
-fn lock_host(state_dir: &Path) -> Result<File, RigError> {
-    let path = state_dir.join("host.lock");
-    let mut lock = File::options()
-        .create(true)
-        .truncate(false)
-        .read(true)
-        .write(true)
-        .open(&path)
-        .map_err(|error| RigError::file(&path, error))?;
-    match lock.try_lock() {
-        Ok(()) => {
-            let own = format!("{}\n", std::process::id());
-            lock.set_len(0)
-                .and_then(|()| lock.rewind())
-                .and_then(|()| lock.write_all(own.as_bytes()))
-                .map_err(|error| RigError::file(&path, error))?;
-            Ok(lock)
-        }
-        Err(fs::TryLockError::WouldBlock) => Err(RigError::HostBusy { holder: lock_holder(&mut lock) }),
-        Err(fs::TryLockError::Error(error)) => Err(RigError::file(&path, error)),
-    }
-}
-
-fn lock_holder(lock: &mut File) -> Option<Holder> {
-    let mut text = String::new();
-    lock.read_to_string(&mut text).ok()?;
-    let pid: u32 = text.trim().parse().ok()?;
-    let name = procfs::process::Process::new(i32::try_from(pid).ok()?).ok()?.stat().ok()?.comm;
-    Some(Holder { pid, name })
 }

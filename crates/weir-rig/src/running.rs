@@ -2,9 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,9 +13,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::CpuSet;
 use weir_results::Part;
 
-use crate::cleanup::{self, ProcessId};
+use crate::cleanup::{self, MARK_VARIABLE, ProcessId};
+use crate::elsewhere::Elsewhere;
 use crate::ledger::Entry;
 use crate::limits::{CgroupVersion, Group};
+use crate::sample::mono_ns;
 use crate::spawn::Birth;
 use crate::{ProcessSpec, Ready, Rig, RigError, http, ports};
 
@@ -40,8 +43,14 @@ pub struct Running {
     spec: ProcessSpec,
     child: Child,
     leader: ProcessId,
+    /// What its processes, and no others, carry in their environment.
+    mark: String,
+    /// When its start began; nothing of it had used anything by then. `CLOCK_MONOTONIC`.
+    launched_ns: u64,
     group: Option<Group>,
     limited_by: LimitedBy,
+    /// Its log, kept small while it is open here.
+    _log: Arc<File>,
     status: Option<ExitStatus>,
     stopped: bool,
 }
@@ -51,7 +60,8 @@ impl Running {
         for address in &spec.listens {
             ports::require_free(&spec.name, *address)?;
         }
-        let log = File::create(&spec.log).map_err(|error| RigError::file(&spec.log, error))?;
+        let log = rig.logs.open(&spec.log).map_err(|error| RigError::file(&spec.log, error))?;
+        let mark = rig.next_mark();
         let group = enter_group(rig, spec)?;
         let mut birth = Birth::default();
         let (cpus, limited_by) = placement(spec, group.as_ref());
@@ -61,7 +71,8 @@ impl Running {
         if let Some(group) = &group {
             birth.groups = group.entries().map_err(|error| launch_error(spec, &error))?;
         }
-        let spawned = command(spec, log).and_then(|command| rig.launcher.spawn(command, birth));
+        let launched_ns = mono_ns();
+        let spawned = command(spec, &mark, &log).and_then(|command| rig.launcher.spawn(command, birth));
         let child = match spawned {
             Ok(child) => child,
             Err(error) => {
@@ -73,8 +84,18 @@ impl Running {
         };
         let pid = child.id() as i32;
         let leader = ProcessId::of(pid).unwrap_or(ProcessId { pid, started_ticks: 0 });
-        let mut running =
-            Self { spec: spec.clone(), child, leader, group, limited_by, status: None, stopped: false };
+        let mut running = Self {
+            spec: spec.clone(),
+            child,
+            leader,
+            mark,
+            launched_ns,
+            group,
+            limited_by,
+            _log: log,
+            status: None,
+            stopped: false,
+        };
         rig.ledger.add(&Entry::Process(leader)).map_err(|error| RigError::file(rig.ledger.path(), error))?;
         running.await_ready(rig)?;
         Ok(running)
@@ -152,6 +173,10 @@ impl Running {
         if disk_is_full(&log_tail, &self.spec.dir) {
             return Some(RigError::DiskFull { place: part, log_tail });
         }
+        let left = self.living();
+        if status.success() && !left.is_empty() {
+            return Some(RigError::Background { part, pids: left, log_tail });
+        }
         Some(RigError::Died { part, status: status.to_string(), log_tail })
     }
 
@@ -182,6 +207,24 @@ impl Running {
         self.spec.limits.cpus
     }
 
+    pub(crate) fn launched_ns(&self) -> u64 {
+        self.launched_ns
+    }
+
+    /// Its living processes, those that left its session too.
+    fn living(&self) -> Vec<i32> {
+        match &self.group {
+            Some(group) => cleanup::living_in(&group.directories),
+            None => {
+                let mut pids = cleanup::members(&self.leader);
+                pids.extend(cleanup::marked(&self.mark));
+                pids.sort_unstable();
+                pids.dedup();
+                pids
+            }
+        }
+    }
+
     fn signal(&self, signal: Signal) {
         if let Some(pid) = Pid::from_raw(self.leader.pid) {
             let _ = kill_process(pid, signal);
@@ -198,6 +241,7 @@ impl Running {
     fn await_ready(&mut self, rig: &Rig) -> Result<(), RigError> {
         let started = Instant::now();
         let mut pause = READY_POLL_MIN;
+        let mut elsewhere = Elsewhere::new(asked(&self.spec));
         loop {
             // A process that has ended by itself is no failure where nothing was to get ready.
             let waits = self.spec.ready != Ready::None || !self.spec.listens.is_empty();
@@ -212,9 +256,10 @@ impl Running {
                 Err(error) => error,
             };
             let waited = started.elapsed();
-            if waited >= self.spec.ready_timeout || rig.is_given_up() {
+            let is_over = waited >= self.spec.ready_timeout || rig.is_given_up();
+            if is_over || elsewhere.is_settled(|| self.living()) {
                 let part = self.spec.name.clone();
-                let last = format!("{last}{}", self.elsewhere());
+                let last = format!("{last}{}", self.where_it_listens());
                 return Err(RigError::NeverReady { part, waited, last, log_tail: self.log_tail() });
             }
             thread::sleep(pause);
@@ -223,8 +268,8 @@ impl Running {
     }
 
     /// Where it listens, in words, since that is not where it was to.
-    fn elsewhere(&self) -> String {
-        let addresses = ports::listened_on(&cleanup::members(&self.leader));
+    fn where_it_listens(&self) -> String {
+        let addresses = ports::listened_on(&self.living());
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         if addresses.is_empty() {
             String::new()
@@ -238,10 +283,12 @@ impl Running {
             return;
         }
         self.stopped = true;
-        match &self.group {
+        // What could not be ended stays in the ledger, and is tried again with it.
+        let _ = match &self.group {
             Some(group) => group.remove(),
-            None => cleanup::kill_session(&self.leader),
-        }
+            // The session first: it is most of what there is, and is found without reading environments.
+            None => cleanup::kill_sessions(&[self.leader]) && cleanup::kill_marked(&self.mark),
+        };
         let _ = self.child.wait();
     }
 }
@@ -292,18 +339,28 @@ fn cpu_set(cpus: &[usize]) -> CpuSet {
     set
 }
 
-fn command(spec: &ProcessSpec, log: File) -> io::Result<Command> {
+fn command(spec: &ProcessSpec, mark: &str, log: &File) -> io::Result<Command> {
     let (program, arguments) =
         spec.command.split_first().ok_or_else(|| io::Error::other("it has no command"))?;
     let mut command = Command::new(program);
     command
         .args(arguments)
         .envs(spec.env.iter().map(|(name, value)| (name, value)))
+        .env(MARK_VARIABLE, mark)
         .current_dir(&spec.dir)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
-        .stderr(log);
+        .stderr(log.try_clone()?);
     Ok(command)
+}
+
+/// Where a part is to listen.
+fn asked(spec: &ProcessSpec) -> Vec<SocketAddr> {
+    let ready = match &spec.ready {
+        Ready::None => None,
+        Ready::Tcp(address) | Ready::Http { address, .. } => Some(*address),
+    };
+    spec.listens.iter().copied().chain(ready).collect()
 }
 
 fn launch_error(spec: &ProcessSpec, error: &io::Error) -> RigError {

@@ -60,6 +60,11 @@ impl Drop for Launcher {
     }
 }
 
+/// Lets a command that is started beside a run have a session of its own, and die with the thread that starts it.
+pub(crate) fn in_own_session(command: &mut Command) {
+    prepare(command, Birth::default());
+}
+
 #[allow(unsafe_code)]
 fn prepare(command: &mut Command, birth: Birth) {
     let lab = rustix::process::getpid();

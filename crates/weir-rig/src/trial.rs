@@ -17,7 +17,9 @@ const TRIAL: Limits = Limits { cpus: Some(0.5), memory_bytes: Some(64 << 20) };
 /// Why this host or user cannot, in words.
 pub fn try_limits() -> Result<CgroupVersion, String> {
     let parent = GroupParent::find(&format!("weir-trial-{}", std::process::id()))?;
-    let tried = parent.create("part", &TRIAL).map(|group| group.remove());
+    let tried = parent.create("part", &TRIAL).map(|group| {
+        group.remove();
+    });
     cleanup::remove_groups(&parent.directories(None));
     tried.map(|()| parent.version)
 }

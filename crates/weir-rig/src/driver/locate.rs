@@ -1,21 +1,18 @@
-//! Finds a driver's binary, and tells its version and hash.
+//! Finds a driver's binary, and tells its hash.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
-use super::{Driver, VersionFile};
+use super::Driver;
+use super::version::version;
 use crate::RigError;
 
-/// How long a binary may take to tell its version.
-const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 /// A wrapper's line that names the binary it becomes, relative to the wrapper.
 const WRAPPED: &str = "# binary: ";
 
@@ -91,37 +88,6 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// The word behind `after` in the first line that the binary prints, else that line.
-fn version(path: &Path, how: &VersionFile) -> Result<String, String> {
-    let failed = |why: String| format!("{} does not tell its version: {why}", path.display());
-    let mut child = Command::new(path)
-        .args(&how.args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| failed(error.to_string()))?;
-    let deadline = Instant::now() + VERSION_TIMEOUT;
-    while child.try_wait().map_err(|error| failed(error.to_string()))?.is_none() {
-        if Instant::now() >= deadline {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(failed(format!("no answer within {VERSION_TIMEOUT:?}")));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    if !output.status.success() {
-        return Err(failed(format!("{}: {line}", output.status)));
-    }
-    let word = line.split_once(&how.after).and_then(|(_, rest)| rest.split_whitespace().next());
-    let piece = word.and_then(|word| how.piece.map_or(Some(word), |piece| word.split('/').nth(piece)));
-    Ok(piece.unwrap_or(line).to_owned())
-}
-
 /// The hash of a file that has not changed since it was last hashed is taken from memory.
 fn sha256(path: &Path) -> io::Result<String> {
     type Known = BTreeMap<(PathBuf, u64, i64, i64), String>;
@@ -170,19 +136,6 @@ mod tests {
         assert_eq!(error.cause(), "binary-missing");
         assert_eq!(error.to_string(), "nginx: /nowhere/nginx was not found");
         assert!(error.remedy().contains("make peers"), "{}", error.remedy());
-    }
-
-    #[test]
-    fn the_version_is_the_word_behind_a_text_of_the_first_line() {
-        let told = |script: &str, after: &str, piece| {
-            let args = ["-c", script].map(str::to_owned).into();
-            version(Path::new("/bin/sh"), &VersionFile { args, after: after.into(), piece })
-        };
-        assert_eq!(told("echo; echo x/1.2 y; echo z", "x/", None).unwrap(), "1.2");
-        assert_eq!(told("echo p version: ab/1.40/RELEASE", "version: ", Some(1)).unwrap(), "1.40");
-        assert_eq!(told("echo version: ab", "version: ", Some(1)).unwrap(), "version: ab");
-        assert_eq!(told("echo a b >&2", "none ", None).unwrap(), "a b");
-        assert!(told("echo broken; exit 3", "x", None).unwrap_err().contains("broken"));
     }
 
     #[test]

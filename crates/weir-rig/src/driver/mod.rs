@@ -5,6 +5,7 @@ mod locate;
 mod own;
 mod render;
 mod templates;
+mod version;
 
 use std::collections::BTreeMap;
 use std::fs;

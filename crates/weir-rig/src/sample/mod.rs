@@ -30,6 +30,22 @@ pub(crate) struct PartSample {
     pub(crate) open_files: Option<u64>,
 }
 
+impl PartSample {
+    /// A part before its launch, with or without a quota: what it will have used is nothing yet.
+    fn unborn(has_quota: bool) -> Self {
+        let counted = has_quota.then_some(0);
+        Self {
+            cpu_ns: Some(0),
+            user_ns: Some(0),
+            system_ns: Some(0),
+            throttled_ns: counted,
+            periods: counted,
+            periods_throttled: counted,
+            ..Self::default()
+        }
+    }
+}
+
 /// One look at the host: CPU time of all cores since the boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct HostSample {

@@ -16,9 +16,17 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Samples parts and the host every 100 ms on a thread of its own.
 #[derive(Debug)]
 pub struct Sampler {
-    /// Dropping it ends the thread.
-    stop: Sender<()>,
+    /// Parts that join later; dropping it ends the thread.
+    joining: Sender<Joining>,
     thread: JoinHandle<Samples>,
+}
+
+/// A part that is sampled from here on.
+#[derive(Debug)]
+struct Joining {
+    series: PartSeries,
+    source: Source,
+    launched_ns: u64,
 }
 
 #[derive(Debug)]
@@ -39,13 +47,9 @@ impl Source {
 impl Sampler {
     /// Begins to sample `parts`. What runs on the host and is none of them is a disturbance.
     pub fn start(parts: &[&Running]) -> Self {
-        let (series, sources): (Vec<PartSeries>, Vec<Source>) = parts
-            .iter()
-            .map(|part| {
-                (PartSeries { name: part.name().into(), limit_cpus: part.limit_cpus() }, source(part))
-            })
-            .unzip();
-        let (stop, inbox) = channel();
+        let (series, sources): (Vec<PartSeries>, Vec<Source>) =
+            parts.iter().map(|part| (series(part), source(part))).unzip();
+        let (joining, inbox) = channel::<Joining>();
         let mut sources = sources;
         let mut host = HostReader::open();
         let mut samples = Samples::new(series);
@@ -61,20 +65,36 @@ impl Sampler {
                 }
                 match inbox.recv_timeout(due.saturating_duration_since(Instant::now())) {
                     Err(RecvTimeoutError::Timeout) => samples.push(take(&mut sources, &mut host)),
-                    Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+                    Ok(Joining { series, source, launched_ns }) => {
+                        samples.join(series, launched_ns);
+                        sources.push(source);
+                    }
+                    Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
             samples.push(take(&mut sources, &mut host));
             samples
         });
-        Self { stop, thread }
+        Self { joining, thread }
+    }
+
+    /// Samples `part` too, which was launched after the sampler was started: up to its launch it had used nothing,
+    /// so that its samples span all that it does, however soon it begins.
+    pub fn join(&self, part: &Running) {
+        let joining = Joining { series: series(part), source: source(part), launched_ns: part.launched_ns() };
+        // A thread that is gone has no samples of anybody, which `finish` tells.
+        let _ = self.joining.send(joining);
     }
 
     /// Takes a last sample and gives all of them.
     pub fn finish(self) -> Samples {
-        drop(self.stop);
+        drop(self.joining);
         self.thread.join().unwrap_or_else(|_| Samples::new(Vec::new()))
     }
+}
+
+fn series(part: &Running) -> PartSeries {
+    PartSeries { name: part.name().into(), limit_cpus: part.limit_cpus() }
 }
 
 fn source(part: &Running) -> Source {

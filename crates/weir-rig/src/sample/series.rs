@@ -39,6 +39,18 @@ impl Samples {
         self.ticks.push(tick);
     }
 
+    /// Adds a part that was launched at `launched_ns`. In the samples before it stands as one that has not used
+    /// anything yet, which is what is true of it.
+    pub(crate) fn join(&mut self, part: PartSeries, launched_ns: u64) {
+        let unborn = PartSample::unborn(part.limit_cpus.is_some());
+        let place = self.parts.len();
+        self.parts.push(part);
+        for tick in &mut self.ticks {
+            tick.parts.resize(place, PartSample::default());
+            tick.parts.push(if tick.at_ns <= launched_ns { unborn } else { PartSample::default() });
+        }
+    }
+
     /// What `part` used from one moment to another; `None` where the samples do not span it.
     pub fn usage(&self, part: &str, from_ns: u64, to_ns: u64) -> Option<Usage> {
         let index = self.parts.iter().position(|known| known.name == part)?;
@@ -215,6 +227,31 @@ mod tests {
         assert_eq!(samples.host(900_000_000, 2_000_000_000), None);
         let nothing = Samples::new(vec![PartSeries { name: "gateway".into(), limit_cpus: None }]);
         assert_eq!(nothing.usage("gateway", 1, 2), None);
+    }
+
+    #[test]
+    fn a_part_that_joins_later_is_sampled_from_its_launch_on() {
+        let mut samples = half_a_core(None);
+        let ticks = samples.ticks.split_off(11);
+        // Between the samples at 2.0 s and 2.1 s; with its first own sample at 2.2 s.
+        samples.join(PartSeries { name: "generator".into(), limit_cpus: None }, 2_050_000_000);
+        for (step, mut tick) in ticks.into_iter().enumerate() {
+            let used = |cpu_ns| PartSample { cpu_ns: Some(cpu_ns), ..PartSample::default() };
+            tick.parts.push(match step {
+                0 => PartSample::default(),
+                _ => used(step as u64 * 20_000_000),
+            });
+            samples.push(tick);
+        }
+        near(samples.usage("generator", 2_000_000_000, 2_200_000_000).unwrap().cpu_s.total(), 0.02);
+        near(samples.usage("generator", 2_060_000_000, 4_000_000_000).unwrap().cpu_s.total(), 0.38 - 0.006);
+        // Before the others' samples there are none of it either.
+        assert_eq!(samples.usage("generator", 900_000_000, 2_200_000_000), None);
+        near(samples.usage("gateway", 1_000_000_000, 4_000_000_000).unwrap().cpu_s.total(), 1.5);
+        // The host's share of others leaves out what it used: 60 ms busy of a step, of which 50 are the gateway's,
+        // 2 the lab's, and here 20 the generator's, which makes others nothing.
+        near(samples.host(2_200_000_000, 3_900_000_000).unwrap().others, 0.0);
+        assert!(samples.host(2_010_000_000, 2_300_000_000).is_some());
     }
 
     #[test]

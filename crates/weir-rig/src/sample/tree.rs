@@ -24,9 +24,6 @@ impl TreeReader {
     pub(crate) fn sample(&mut self) -> PartSample {
         let living: Vec<Process> =
             cleanup::members(&self.leader).into_iter().filter_map(|pid| Process::new(pid).ok()).collect();
-        if living.is_empty() {
-            return PartSample::default();
-        }
         let (mut memory, mut threads, mut files) = (0, 0, 0);
         for process in &living {
             let Ok(stat) = process.stat() else { continue };
@@ -38,18 +35,28 @@ impl TreeReader {
                 .ok()
                 .map_or(0, |status| (status.rssanon.unwrap_or(0) + status.rssshmem.unwrap_or(0)) * 1024);
         }
+        if self.seen_ticks.is_empty() {
+            return PartSample::default();
+        }
         let tick_ns = 1_000_000_000 / procfs::ticks_per_second();
         let sum = |part: fn(&(u64, u64)) -> u64| self.seen_ticks.values().map(part).sum::<u64>() * tick_ns;
         let (user_ns, system_ns) = (sum(|ticks| ticks.0), sum(|ticks| ticks.1));
-        PartSample {
+        let used = PartSample {
             cpu_ns: Some(user_ns + system_ns),
             user_ns: Some(user_ns),
             system_ns: Some(system_ns),
+            ..PartSample::default()
+        };
+        if living.is_empty() {
+            // A part that has ended holds nothing any more; what it had used stays used.
+            return used;
+        }
+        PartSample {
             memory_bytes: Some(memory),
             threads: Some(threads),
             pids: Some(living.len() as u64),
             open_files: Some(files),
-            ..PartSample::default()
+            ..used
         }
     }
 }

@@ -32,7 +32,19 @@ impl Lab {
         let (tree, work_dir) = line.trim().split_once(' ').unwrap();
         let lab = Self { tree: tree.parse().unwrap(), work_dir: work_dir.into(), child };
         eventually("the tree has children", || descendants(lab.tree).len() == 3);
+        eventually("one has left it", || lab.processes().len() == 4);
         lab
+    }
+
+    /// What it started, also what is nobody's child any more: each carries a mark in its environment.
+    fn processes(&self) -> Vec<i32> {
+        let mark = format!("WEIR_RUN_PART=killed-{}-0/", self.child.id());
+        let bears = |pid: &i32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(mark.as_bytes()))
+        };
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(bears).collect()
     }
 
     fn ledger(&self, folder: &Path) -> PathBuf {
@@ -59,7 +71,7 @@ fn descendants(root: i32) -> Vec<i32> {
     found
 }
 
-fn alive(pid: i32) -> bool {
+pub(crate) fn alive(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
@@ -90,17 +102,17 @@ fn none_is_left(folder: &Path, lab: &Lab, processes: &[i32]) {
 fn a_lab_killed_by_sigkill_leaves_no_process_group_or_folder() {
     let folder = TempDir::new().unwrap();
     let mut lab = Lab::start(folder.path(), true);
-    let processes = descendants(lab.tree);
+    let processes = lab.processes();
     assert!(lab.work_dir.exists() && lab.ledger(folder.path()).exists());
     lab.kill();
     none_is_left(folder.path(), &lab, &processes);
 }
 
 #[test]
-fn without_control_groups_the_whole_session_is_ended() {
+fn without_control_groups_the_whole_session_and_what_left_it_are_ended() {
     let folder = TempDir::new().unwrap();
     let mut lab = Lab::start(folder.path(), false);
-    let processes = descendants(lab.tree);
+    let processes = lab.processes();
     lab.kill();
     none_is_left(folder.path(), &lab, &processes);
 }
@@ -109,7 +121,7 @@ fn without_control_groups_the_whole_session_is_ended() {
 fn the_next_run_cleans_up_where_the_guard_was_killed_too() {
     let folder = TempDir::new().unwrap();
     let mut lab = Lab::start(folder.path(), true);
-    let processes = descendants(lab.tree);
+    let processes = lab.processes();
     let guard = descendants(lab.child.id() as i32)
         .into_iter()
         .find(|pid| command_of(*pid).contains("guard"))
@@ -130,7 +142,7 @@ fn command_of(pid: i32) -> String {
 fn a_lab_that_ends_by_itself_leaves_nothing() {
     let folder = TempDir::new().unwrap();
     let mut lab = Lab::start(folder.path(), true);
-    let processes = descendants(lab.tree);
+    let processes = lab.processes();
     drop(lab.child.stdin.take());
     assert!(lab.child.wait().unwrap().success());
     none_is_left(folder.path(), &lab, &processes);

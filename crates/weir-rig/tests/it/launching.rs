@@ -1,12 +1,12 @@
 //! Launching, and each way in which it fails.
 
 use std::net::TcpListener;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::Duration;
 
 use weir_rig::{Ready, Rig, RigError};
 
-use crate::{Bench, PROBE, free_address, options};
+use crate::{Bench, PROBE, eventually, free_address, options};
 
 #[test]
 fn a_listener_is_ready_when_it_accepts_and_gone_when_stopped() {
@@ -106,16 +106,48 @@ fn a_process_that_never_gets_ready_is_ended() {
 }
 
 #[test]
-fn a_process_that_listens_elsewhere_says_where() {
-    let bench = Bench::new("elsewhere");
-    let (asked, other) = (free_address(), free_address());
-    let mut spec = bench.probe("gateway", &["listen", &other.to_string()]);
-    spec.listens = vec![asked];
-    // Longer than a start takes anywhere, since what is looked at is where it listens in the end.
-    spec.ready_timeout = Duration::from_secs(1);
-    let error = bench.rig().launch(&spec).unwrap_err();
-    assert_eq!(error.cause(), "never-ready");
-    assert!(error.to_string().ends_with(&format!("(it listens on {other})")), "{error}");
+fn a_process_that_has_settled_elsewhere_says_where_and_is_not_waited_for() {
+    for cgroups in [true, false] {
+        let bench = Bench::with("elsewhere", cgroups);
+        let (asked, other) = (free_address(), free_address());
+        let mut spec = bench.probe("gateway", &["listen", &other.to_string()]);
+        spec.listens = vec![asked];
+        let error = bench.rig().launch(&spec).unwrap_err();
+        assert_eq!(error.cause(), "never-ready");
+        assert!(error.to_string().ends_with(&format!("(it listens on {other})")), "{error}");
+        let RigError::NeverReady { waited, .. } = error else { panic!("{error:?}") };
+        assert!(waited < spec.ready_timeout, "it was given up before its time");
+        bench.close();
+    }
+}
+
+#[test]
+fn a_process_that_goes_into_the_background_is_told_and_ended() {
+    for cgroups in [true, false] {
+        let bench = Bench::with("background", cgroups);
+        let mut spec = bench.probe("gateway", &["away"]);
+        spec.listens = vec![free_address()];
+        let error = bench.rig().launch(&spec).unwrap_err();
+        assert_eq!(error.cause(), "died");
+        assert!(error.to_string().starts_with("gateway went into the background"), "{error}");
+        assert!(error.remedy().contains("foreground"), "{}", error.remedy());
+        let RigError::Background { pids, .. } = error else { panic!("{error:?}") };
+        assert_eq!(pids.len(), 1);
+        eventually("it is ended", || !crate::cleaning::alive(pids[0]));
+        bench.close();
+    }
+}
+
+#[test]
+fn a_log_that_is_filled_keeps_its_end_and_little_of_the_disk() {
+    const MIB: u64 = 1 << 20;
+    let bench = Bench::new("shouting");
+    let spec = bench.probe("gateway", &["shout", &(64 * MIB).to_string()]);
+    let running = bench.rig().launch(&spec).unwrap();
+    eventually("it has said all", || running.log_tail().ends_with("again\nthat was all"));
+    let on_disk = || std::fs::metadata(&spec.log).unwrap().blocks() * 512;
+    eventually("the disk has its space back", || on_disk() < 4 * MIB);
+    running.stop(Duration::ZERO);
     bench.close();
 }
 
@@ -165,7 +197,12 @@ fn parts_of_one_name_exclude_each_other_where_they_would_share_a_group() {
 fn a_second_run_on_the_host_is_refused_with_who_holds_it() {
     let bench = Bench::new("first");
     let error = Rig::open_with(&options("second", bench.folder.path(), true)).unwrap_err();
-    let RigError::HostBusy { holder: Some(holder) } = &error else { panic!("{error:?}") };
-    assert_eq!(holder.pid, std::process::id());
+    let told = error.to_string();
+    let database = bench.folder.path().join("weir.db");
+    assert!(told.contains("run first (pid "), "{told}");
+    assert!(told.contains(&format!("database {})", database.display())), "{told}");
+    let RigError::HostBusy { occupant: Some(occupant) } = error else { panic!("{error:?}") };
+    assert_eq!((occupant.pid, occupant.run_id.as_str()), (std::process::id(), "first"));
+    assert!(occupant.since_unix_ms > 0);
     bench.close();
 }

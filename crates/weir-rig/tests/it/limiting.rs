@@ -142,3 +142,21 @@ fn samples_tell_what_a_process_used() {
         bench.close();
     }
 }
+
+#[test]
+fn a_part_that_is_launched_after_the_sampler_is_sampled_from_its_first_moment() {
+    for cgroups in [true, false] {
+        let bench = Bench::with("joining", cgroups);
+        let sampler = Sampler::start(&[]);
+        let from = mono_ns();
+        let burner = bench.rig().launch(&bench.probe("burner", &["burn"])).unwrap();
+        sampler.join(&burner);
+        thread::sleep(Duration::from_millis(300));
+        let to = mono_ns();
+        let samples = sampler.finish();
+        burner.stop(Duration::ZERO);
+        assert!(samples.usage("burner", from, to).unwrap().cpu_s.total() > 0.0, "cgroups: {cgroups}");
+        assert!(samples.host(from, to).is_some(), "cgroups: {cgroups}");
+        bench.close();
+    }
+}

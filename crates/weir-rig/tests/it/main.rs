@@ -82,6 +82,7 @@ fn options(run_id: &str, folder: &Path, cgroups: bool) -> RigOptions {
         temp_dir: folder.to_owned(),
         guard: vec![PROBE.into(), "guard".into()],
         cgroups,
+        database: Some(folder.join("weir.db")),
     }
 }
 

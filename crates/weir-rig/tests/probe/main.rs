@@ -19,6 +19,8 @@ fn main() -> ExitCode {
         ["lab", state_dir, temp_dir, cgroups] => lab(state_dir, temp_dir, cgroups == "cgroups"),
         ["listen", address] => listen(address),
         ["tree"] => tree(),
+        ["away"] => away(),
+        ["shout", bytes] => shout(bytes.parse().expect("a number of bytes")),
         ["eat", bytes] => eat(bytes.parse().expect("a number of bytes")),
         ["burn"] => loop {
             std::hint::spin_loop();
@@ -47,13 +49,32 @@ fn listen(address: &str) {
     }
 }
 
-/// Two children: one in this process group, one in another.
+/// Two children: one in this process group, one in another. And a process that is nobody's child any more.
 fn tree() {
     let own = std::env::current_exe().expect("an executable");
     let mut near = Command::new(&own).arg("wait").spawn().expect("a child");
     let mut far = Command::new(&own).arg("wait").process_group(0).spawn().expect("a child");
+    away();
     let _ = near.wait();
     let _ = far.wait();
+}
+
+/// Starts a process in a session of its own, which is left alone.
+fn away() {
+    let own = std::env::current_exe().expect("an executable");
+    let forked = Command::new("setsid").arg("--fork").arg(own).arg("wait").status().expect("setsid");
+    assert!(forked.success());
+}
+
+/// Fills its log, says that it is done, and waits.
+fn shout(bytes: usize) {
+    let line = "the same again and again\n".repeat(1 << 12);
+    let mut output = io::stdout();
+    for _ in 0..bytes / line.len() {
+        output.write_all(line.as_bytes()).expect("a log");
+    }
+    println!("that was all");
+    wait();
 }
 
 /// Takes memory page by page, then holds it.
@@ -75,6 +96,7 @@ fn lab(state_dir: &str, temp_dir: &str, cgroups: bool) {
         temp_dir: temp_dir.into(),
         guard: vec![own.display().to_string(), "guard".into()],
         cgroups,
+        database: None,
     })
     .expect("a rig");
     let spec = ProcessSpec {

@@ -1,0 +1,96 @@
+//! A part that listens where nobody asked it to, and is done starting: waiting for it longer leads to nothing.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use procfs::process::Process;
+
+use crate::ports;
+
+/// How often a part is looked at; a look reads what all its processes have open.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// For so long nothing may change and hardly anything be computed until its start counts as over.
+const SETTLED_AFTER: Duration = Duration::from_secs(5);
+/// What timers of an idle part may use of one CPU meanwhile. One that still reads its configuration uses all it gets.
+const IDLE_SHARE: f64 = 0.02;
+
+/// Watches where a part listens while it is not ready.
+#[derive(Debug)]
+pub(crate) struct Elsewhere {
+    asked: Vec<SocketAddr>,
+    looked: Instant,
+    /// Since when it listens on these addresses and no others, and the CPU ticks that it had used by then.
+    since: Option<(Instant, Vec<SocketAddr>, u64)>,
+}
+
+impl Elsewhere {
+    /// A watch over a part that is to listen on `asked`.
+    pub(crate) fn new(asked: Vec<SocketAddr>) -> Self {
+        Self { asked, looked: Instant::now(), since: None }
+    }
+
+    /// Whether the part, whose processes are `pids`, has settled on addresses among which one was never asked for,
+    /// and one that was is missing.
+    pub(crate) fn is_settled(&mut self, pids: impl FnOnce() -> Vec<i32>) -> bool {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return false;
+        }
+        self.looked = Instant::now();
+        let pids = pids();
+        let used_ticks = cpu_ticks(&pids);
+        let addresses = ports::listened_on(&pids);
+        if !is_elsewhere(&self.asked, &addresses) {
+            self.since = None;
+            return false;
+        }
+        let idle_ticks = procfs::ticks_per_second() as f64 * SETTLED_AFTER.as_secs_f64() * IDLE_SHARE;
+        match &self.since {
+            Some((since, before, ticks))
+                if *before == addresses && used_ticks.saturating_sub(*ticks) as f64 <= idle_ticks =>
+            {
+                since.elapsed() >= SETTLED_AFTER
+            }
+            _ => {
+                self.since = Some((self.looked, addresses, used_ticks));
+                false
+            }
+        }
+    }
+}
+
+/// Whether one of `addresses` was never asked for, and one of `asked` is not served by any.
+fn is_elsewhere(asked: &[SocketAddr], addresses: &[SocketAddr]) -> bool {
+    let serves = |address: &SocketAddr, asked: &SocketAddr| {
+        address.port() == asked.port() && (address.ip() == asked.ip() || address.ip().is_unspecified())
+    };
+    let is_missing = asked.iter().any(|asked| !addresses.iter().any(|address| serves(address, asked)));
+    is_missing && addresses.iter().any(|address| !asked.iter().any(|asked| serves(address, asked)))
+}
+
+/// User and system time that the processes have used.
+fn cpu_ticks(pids: &[i32]) -> u64 {
+    let stats = pids.iter().filter_map(|pid| Process::new(*pid).and_then(|process| process.stat()).ok());
+    stats.map(|stat| stat.utime + stat.stime).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elsewhere_is_where_nobody_asked_while_something_asked_for_is_missing() {
+        let check = |asked: &[&str], addresses: &[&str], expected| {
+            let parsed = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
+            assert_eq!(is_elsewhere(&parsed(asked), &parsed(addresses)), expected, "{asked:?} {addresses:?}");
+        };
+        let (data, admin, other) = ("127.0.0.1:18001", "127.0.0.1:18002", "127.0.0.1:8080");
+        check(&[data, admin], &[], false);
+        check(&[data, admin], &[admin], false);
+        check(&[data, admin], &[admin, other], true);
+        check(&[data], &[other], true);
+        check(&[data], &["10.0.0.1:18001"], true);
+        check(&[data], &["0.0.0.0:18001", other], false);
+        check(&[data], &["[::]:18001"], false);
+        check(&[], &[other], false);
+    }
+}

@@ -1,0 +1,131 @@
+//! Logs of parts, kept small: one that fills its log fills no disk.
+//!
+//! A part writes straight into its file, so that what it logs costs what it costs anywhere. A thread looks at the
+//! files and gives the space of everything but the end back to the disk. Nothing is moved or cut off, so nothing is
+//! lost of the end, which is what errors quote.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+/// How much of a log's end is always kept.
+const KEPT_BYTES: u64 = 1 << 20;
+/// How much a log grows beyond that until space is given back.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Disks give back whole blocks; this is a multiple of those of any.
+const BLOCK_BYTES: u64 = 64 << 10;
+/// How often the files are looked at. A look at one costs a microsecond.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The thread that keeps the logs of a run small.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    watched: Option<Sender<Weak<File>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A log, and up to where its space was given back.
+#[derive(Debug)]
+struct Log {
+    file: Weak<File>,
+    freed_bytes: u64,
+}
+
+impl Logs {
+    pub(crate) fn start() -> io::Result<Self> {
+        let (watched, inbox) = channel();
+        let thread = thread::Builder::new().name("logs".into()).spawn(move || keep_small(&inbox))?;
+        Ok(Self { watched: Some(watched), thread: Some(thread) })
+    }
+
+    /// Makes the log at `path`; it is kept small as long as the file that this gives is open.
+    pub(crate) fn open(&self, path: &Path) -> io::Result<Arc<File>> {
+        // Appending, so that two processes with the file write behind and not over each other.
+        let file = Arc::new(OpenOptions::new().create(true).append(true).open(path)?);
+        file.set_len(0)?;
+        if let Some(watched) = &self.watched {
+            // Without the thread the log is as large as it gets.
+            let _ = watched.send(Arc::downgrade(&file));
+        }
+        Ok(file)
+    }
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        self.watched.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn keep_small(inbox: &Receiver<Weak<File>>) {
+    let mut logs: Vec<Log> = Vec::new();
+    loop {
+        match inbox.recv_timeout(LOOK_EVERY) {
+            Ok(file) => logs.push(Log { file, freed_bytes: 0 }),
+            Err(RecvTimeoutError::Timeout) => logs.retain_mut(Log::keep_small),
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+impl Log {
+    /// Gives space back where the log has grown; whether it is still open.
+    fn keep_small(&mut self) -> bool {
+        let Some(file) = self.file.upgrade() else { return false };
+        let length = file.metadata().map_or(0, |metadata| metadata.len());
+        let end = length.saturating_sub(KEPT_BYTES) / BLOCK_BYTES * BLOCK_BYTES;
+        if end < self.freed_bytes + PIECE_BYTES {
+            return true;
+        }
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        self.freed_bytes = match fallocate(&*file, hole, self.freed_bytes, end - self.freed_bytes) {
+            Ok(()) => end,
+            // A file system that cannot: the log begins anew, and its end is what comes from here on.
+            Err(_) => file.set_len(0).map_or(self.freed_bytes, |()| 0),
+        };
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::{FileExt, MetadataExt};
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_grows_keeps_its_end_and_little_of_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let logs = Logs::start().unwrap();
+        let file = logs.open(&folder.path().join("log")).unwrap();
+        let line = "something that is said again and again\n".repeat(1 << 14);
+        let mut written = 0;
+        for _ in 0..40 {
+            (&*file).write_all(line.as_bytes()).unwrap();
+            written += line.len() as u64;
+        }
+        (&*file).write_all(b"the end").unwrap();
+        let on_disk = || file.metadata().unwrap().blocks() * 512;
+        let bound = KEPT_BYTES + PIECE_BYTES + 2 * BLOCK_BYTES;
+        assert!(written > 4 * bound);
+        assert!(crate::cleanup::wait_until(|| on_disk() <= bound), "{} of {written} bytes", on_disk());
+        let mut tail = [0; 64];
+        let end = file.metadata().unwrap().len();
+        file_at(&folder.path().join("log"), &mut tail, end - 64);
+        assert!(String::from_utf8_lossy(&tail).ends_with("again and again\nthe end"));
+    }
+
+    fn file_at(path: &Path, bytes: &mut [u8], offset: u64) {
+        File::open(path).unwrap().read_exact_at(bytes, offset).unwrap();
+    }
+}
