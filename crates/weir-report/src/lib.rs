@@ -7,6 +7,7 @@ mod build;
 mod cells;
 mod charts;
 mod environment;
+mod folder;
 mod html;
 mod markdown;
 mod model;
@@ -19,6 +20,8 @@ use std::path::{Path, PathBuf};
 
 use weir_analysis::Summary;
 use weir_results::{Cell, Run};
+
+pub use folder::check_folder;
 
 /// The report for a terminal of `width` columns, with escape sequences only where `color`.
 pub fn terminal(run: &Run, cells: &[Cell], summary: &Summary, width: usize, color: bool) -> String {
@@ -86,10 +89,7 @@ pub fn write_only(
     dir: &Path,
 ) -> io::Result<PathBuf> {
     std::fs::create_dir_all(dir)?;
-    let put = |name: &str, text: &str| {
-        let path = dir.join(name);
-        std::fs::write(&path, text).map(|()| path)
-    };
+    let put = |name: &str, text: &str| folder::put(dir, name, text);
     match format {
         FileFormat::Html => put("report.html", &html(run, cells, summary)?),
         FileFormat::Csv => put("cells.csv", &weir_export::csv(run, cells).map_err(io::Error::other)?),

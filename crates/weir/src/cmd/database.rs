@@ -28,6 +28,11 @@ impl Database {
         Ok(Store::open_existing(&self.path()?)?)
     }
 
+    /// Opens it for more cells of a run that it holds.
+    pub(crate) fn open_to_resume(&self) -> Result<Store, Failure> {
+        Ok(Store::open_to_resume(&self.path()?)?)
+    }
+
     /// Opens it if there is one.
     pub(crate) fn open_if_any(&self) -> Result<Option<Store>, Failure> {
         match Store::open_existing(&self.path()?) {

@@ -91,12 +91,12 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
         print(weir_report::terminal(&run, &cells, &summary, width(), color()));
     }
     let say = |line: String| if wanted.json { eprintln!("{line}") } else { println!("{line}") };
-    let dir = wanted.out.map_or_else(|| PathBuf::from("weir-results").join(id), Path::to_path_buf);
+    let dir = folder(wanted.out, id);
     for format in wanted.formats.iter().filter_map(|format| file_format(*format)) {
         let written = weir_report::write_only(format, &run, &cells, &summary, &dir).map_err(|error| {
             let remedy =
                 format!("the run is kept: `weir report {id} --out DIR` writes its reports elsewhere");
-            Failure::environment(format!("{}: the reports cannot be written: {error}", dir.display()), remedy)
+            unwritable(&dir, &error, remedy)
         })?;
         say(written.display().to_string());
     }
@@ -111,6 +111,22 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
             Ok(Exit::BadResult)
         }
     }
+}
+
+/// Sees that the reports of the run `id` will find a place.
+pub(super) fn check_folder(out: Option<&Path>, id: &str) -> Result<(), Failure> {
+    let dir = folder(out, id);
+    weir_report::check_folder(&dir)
+        .map_err(|error| unwritable(&dir, &error, "name another folder with --out DIR"))
+}
+
+/// The folder for the reports of the run `id`.
+fn folder(out: Option<&Path>, id: &str) -> PathBuf {
+    out.map_or_else(|| PathBuf::from("weir-results").join(id), Path::to_path_buf)
+}
+
+fn unwritable(dir: &Path, error: &std::io::Error, remedy: impl Into<String>) -> Failure {
+    Failure::environment(format!("{}: the reports cannot be written: {error}", dir.display()), remedy)
 }
 
 fn file_format(format: Format) -> Option<FileFormat> {

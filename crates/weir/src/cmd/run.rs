@@ -15,7 +15,7 @@ use weir_rig::{Binary, Drivers};
 
 use super::database::Database;
 use super::known::known;
-use super::report::{Format, Wanted, tell};
+use super::report::{self, Format, Wanted, tell};
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir run`.
@@ -89,7 +89,10 @@ fn start(args: &Args, drivers: &Drivers) -> Result<Exit, Failure> {
 }
 
 fn resume(args: &Args, drivers: &Drivers, name: &str) -> Result<Exit, Failure> {
-    let mut store = args.database.open()?;
+    let mut store = match args.plan {
+        true => args.database.open()?,
+        false => args.database.open_to_resume()?,
+    };
     let mut run = store.run(&store.find(name)?)?;
     let checked = weir_lab::read_again(&run, args.repeats, &known(drivers))?;
     if args.repeats.is_some() {
@@ -119,6 +122,8 @@ fn go(
     notes: &[String],
 ) -> Result<Exit, Failure> {
     let stop = interruptible()?;
+    // Not after hours of measuring.
+    report::check_folder(args.out.as_deref(), &run.id)?;
     let takes = weir_lab::plan::time(&prepared.checked, &run.plan);
     let watcher = progress::watcher(&prepared.checked.scenario, run.plan.len());
     watcher.note(&format!(
