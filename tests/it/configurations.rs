@@ -6,7 +6,7 @@ use std::process::Output;
 use serde_json::Value;
 
 use crate::pages::blocks;
-use crate::program::{finish, json, scenario, text, the_host, weir};
+use crate::program::{finish, free_port, json, scenario, text, the_host, weir};
 use crate::run::{assert_reconciled, measurements, outcomes, run};
 
 const GATEWAYS: &str = "[nginx, { name: mine, driver: nginx, config: ./my.conf }]";
@@ -67,6 +67,28 @@ fn a_file_that_hands_nothing_on_costs_only_its_own_cells() {
     let message = outcome["message"].as_str().unwrap();
     assert!(message.contains("answered 200, and the upstream was not asked"), "{message}");
     assert!(outcome["remedy"].as_str().unwrap().contains("{{ origins[0] }}"), "{outcome}");
+}
+
+#[test]
+fn a_file_that_listens_elsewhere_is_told_where_before_its_time_is_over() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    // The place to listen on is named where it does nothing.
+    let elsewhere = format!("listen 127.0.0.1:{port}; # not {{{{ listen }}}}");
+    let file = documented().replace("listen {{ listen }};", &elsewhere);
+    let result = json(&run_with(folder.path(), &file, &["--gateway", "mine"]));
+    let outcome = outcomes(&result, "mine")[0];
+    assert_eq!(outcome["cause"], "never-ready", "{outcome}");
+    let message = outcome["message"].as_str().unwrap();
+    assert!(
+        message.contains("(it listens on ") && message.contains(&format!("127.0.0.1:{port}")),
+        "{message}"
+    );
+    // The driver gives nginx a minute; what was waited stands in the message.
+    let waited = message.split("after ").nth(1).unwrap().split('.').next().unwrap();
+    assert!(waited.parse::<u32>().unwrap() < 60, "{message}");
+    assert!(outcome["remedy"].as_str().unwrap().contains("{{ listen }}"), "{outcome}");
 }
 
 #[test]

@@ -1,108 +1,141 @@
 //! A run that is killed or interrupted: nothing finished is lost, nothing started stays.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::path::Path;
+use std::process::Child;
 
-use serde_json::Value;
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::program::{finish, json, processes_with, scenario, text, the_host, until, wait, weir};
+use crate::program::{json, scenario, text, the_host, until, wait};
+use crate::yard::{Yard, integrity};
 
 /// Starts a run, and waits until at least two of its cells are in the store.
-fn started(folder: &Path) -> (Child, String, usize) {
-    let path = scenario(folder, "[weir]", "");
+fn started(yard: &Yard) -> (Child, String, u64) {
+    let path = scenario(yard.path(), "[weir]", "");
     let arguments = ["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--repeats", "4"];
-    let child = weir(folder, &arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap();
+    let child = yard.start(yard.weir(&arguments));
     let mut found = (String::new(), 0);
     until("two finished cells", || {
-        let output = finish(weir(folder, &["runs", "--db", "weir.db", "--json"]));
-        let Ok(runs) = serde_json::from_slice::<Value>(&output.stdout) else { return false };
-        let list = runs.as_array().or_else(|| runs["runs"].as_array()).cloned().unwrap_or_default();
-        let Some(run) = list.first() else { return false };
-        let done = run["cells_done"].as_u64().unwrap_or(0) as usize;
-        found = (run["id"].as_str().unwrap().to_owned(), done);
-        done >= 2
+        let Some(latest) = yard.latest() else { return false };
+        found = latest;
+        found.1 >= 2
     });
     (child, found.0, found.1)
-}
-
-/// Everything of this machine that bears the run's id: processes, cgroups, folders for temporary files.
-fn left_over(id: &str) -> Vec<String> {
-    let mut left: Vec<String> = processes_with(id).iter().map(|pid| format!("process {pid}")).collect();
-    for root in ["/sys/fs/cgroup", "/tmp", "/dev/shm", "/run"] {
-        walk(Path::new(root), 4, &mut |path| {
-            if path.file_name().is_some_and(|name| name.to_string_lossy().contains(id)) {
-                left.push(path.display().to_string());
-            }
-        });
-    }
-    left
-}
-
-fn walk(folder: &Path, depth: u32, visit: &mut dyn FnMut(&PathBuf)) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        visit(&path);
-        if depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            walk(&path, depth - 1, visit);
-        }
-    }
-}
-
-/// The cells of the store as (gateway, repeat), and the start of each.
-fn cells(folder: &Path, id: &str) -> Vec<(String, u64, u64)> {
-    let output = finish(weir(folder, &["report", id, "--db", "weir.db", "--out", "again", "--json"]));
-    let result = json(&output);
-    let list = result["cells"].as_array().unwrap_or_else(|| panic!("no cells in {}", text(&output.stdout)));
-    let one = |cell: &Value| {
-        (
-            cell["key"]["gateway"].as_str().unwrap().to_owned(),
-            cell["key"]["repeat"].as_u64().unwrap(),
-            cell["started_unix_ms"].as_u64().unwrap(),
-        )
-    };
-    list.iter().map(one).collect()
 }
 
 #[test]
 fn a_killed_run_is_resumed_without_repeating_a_cell_and_leaves_nothing() {
     let _host = the_host();
-    let folder = tempfile::tempdir().unwrap();
-    let (mut child, id, _) = started(folder.path());
+    let yard = Yard::new();
+    let (mut child, id, _) = started(&yard);
     child.kill().unwrap();
     child.wait().unwrap();
-    until("the guard's clean-up", || left_over(&id).is_empty());
-    let before = cells(folder.path(), &id);
+    yard.await_nothing_left();
+    let before = yard.cells("weir.db");
 
-    let output =
-        finish(weir(folder.path(), &["run", "--resume", &id, "--db", "weir.db", "--out", "out", "--json"]));
+    let output = yard.run(&["run", "--resume", &id, "--db", "weir.db", "--out", "out", "--json"]);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
-    let after = cells(folder.path(), &id);
-    assert_eq!(after.len(), 8, "{after:?}");
-    let distinct: BTreeSet<_> = after.iter().map(|(gateway, repeat, _)| (gateway, repeat)).collect();
-    assert_eq!(distinct.len(), 8, "{after:?}");
+    let after = yard.cells("weir.db");
+    let distinct: BTreeSet<_> = after.iter().map(|(key, _)| key).collect();
+    assert_eq!((after.len(), distinct.len()), (8, 8), "{after:?}");
     for cell in &before {
         assert!(after.contains(cell), "{cell:?} was measured again");
     }
-    assert_eq!(left_over(&id), Vec::<String>::new());
+    assert_eq!(yard.left_over(), Vec::<String>::new());
 }
 
 #[test]
 fn ctrl_c_keeps_what_is_finished_and_leaves_nothing() {
     let _host = the_host();
-    let folder = tempfile::tempdir().unwrap();
-    let (child, id, done) = started(folder.path());
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let yard = Yard::new();
+    let (child, _, done) = started(&yard);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = wait(child);
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("--resume"), "says how to go on: {}", text(&output.stderr));
-    until("the clean-up", || left_over(&id).is_empty());
-    assert!(cells(folder.path(), &id).len() >= done);
+    yard.await_nothing_left();
+    assert!(yard.cells("weir.db").len() as u64 >= done);
+}
+
+/// A moment of a run: something that is there from then on.
+enum Moment {
+    /// The very start.
+    Start,
+    /// A file of this name, relative to the yard; `*` stands for any folder or file that contains what is around it.
+    File(&'static str),
+    /// So many cells in the store.
+    Cells(u64),
+}
+
+impl Moment {
+    fn has_come(&self, yard: &Yard) -> bool {
+        match self {
+            Self::Start => true,
+            Self::File(pattern) => is_there(yard.path(), &pattern.split('/').collect::<Vec<_>>()),
+            Self::Cells(count) => yard.latest().is_some_and(|(_, done)| done >= *count),
+        }
+    }
+}
+
+/// Whether there is something under `folder` that fits the names; `*word` fits what contains the word.
+fn is_there(folder: &Path, names: &[&str]) -> bool {
+    let Some((name, rest)) = names.split_first() else { return true };
+    match name.strip_prefix('*') {
+        None => folder.join(name).symlink_metadata().is_ok() && is_there(&folder.join(name), rest),
+        Some(word) => {
+            std::fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
+                entry.file_name().to_string_lossy().contains(word) && is_there(&entry.path(), rest)
+            })
+        }
+    }
+}
+
+#[test]
+fn a_run_killed_at_every_turn_ends_with_the_cells_of_an_unbroken_one() {
+    // From the start to the report: the database, the hold on the host, a cell's parts, its load, its commit.
+    let moments = [
+        Moment::Start,
+        Moment::File("weir.db"),
+        Moment::File("state/*.ledger"),
+        Moment::File("tmp/*weir-work-"),
+        Moment::File("tmp/*weir-work-/*cell-/origin.log"),
+        Moment::File("tmp/*weir-work-/*cell-/*generator.log"),
+        Moment::File("tmp/*weir-work-/*cell-/*record.json"),
+        Moment::Cells(1),
+        Moment::File("out/*report"),
+    ];
+    let _host = the_host();
+    let yard = Yard::new();
+    let path = scenario(yard.path(), "[weir]", "");
+    let path = path.to_str().unwrap();
+    let new = ["run", path, "--seed", "5", "--db", "weir.db", "--out", "out"];
+    let resumed = ["run", "--resume", "last", "--db", "weir.db", "--out", "out"];
+    let mut kept = Vec::new();
+    for moment in &moments {
+        let mut child = yard.start(yard.weir(if yard.latest().is_some() { &resumed } else { &new }));
+        let mut ended = false;
+        until("the moment", || {
+            ended = child.try_wait().unwrap().is_some();
+            ended || moment.has_come(&yard)
+        });
+        assert!(!ended, "it ended before it was killed: {}", text(&wait(child).stderr));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if yard.latest().is_some() {
+            let now = yard.cells("weir.db");
+            assert!(kept.iter().all(|cell| now.contains(cell)), "{kept:?} are not among {now:?}");
+            kept = now;
+        }
+    }
+    yard.await_nothing_left();
+    assert_eq!(integrity(&yard.path().join("weir.db")), "ok");
+    let output = yard.run(&[&resumed[..], &["--json"]].concat());
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+    let unbroken =
+        json(&yard.run(&["run", path, "--seed", "5", "--db", "other.db", "--out", "other", "--json"]));
+    let keys = |cells: &[(String, u64)]| cells.iter().map(|cell| cell.0.clone()).collect::<Vec<_>>();
+    assert_eq!(keys(&yard.cells("weir.db")), keys(&yard.cells("other.db")));
+    assert_eq!(unbroken["cells"].as_array().unwrap().len(), 4);
+    assert_eq!(integrity(&yard.path().join("weir.db")), "ok");
+    assert_eq!(yard.left_over(), Vec::<String>::new());
 }

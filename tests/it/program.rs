@@ -156,16 +156,3 @@ pub fn scenario(folder: &Path, gateways: &str, more: &str) -> PathBuf {
     std::fs::write(&path, scenario).unwrap();
     path
 }
-
-/// Ids of processes whose command line contains `word`, from `/proc`.
-pub fn processes_with(word: &str) -> Vec<u32> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
-        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        if pid != std::process::id() && String::from_utf8_lossy(&command).contains(word) {
-            found.push(pid);
-        }
-    }
-    found
-}

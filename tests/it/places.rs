@@ -1,0 +1,297 @@
+//! Places that cannot be written: a full disk, a write-protected one, a database that somebody holds or that is
+//! damaged. One clear error each, nothing overwritten, nothing lost, and the run goes on when the cause is gone.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::program::{scenario, text, the_host, until, wait};
+use crate::yard::{Yard, integrity};
+
+/// A small disk of its own at `disk` in a yard, in a mount namespace that ends with the process that holds it.
+struct Disk<'a> {
+    yard: &'a Yard,
+    holder: Child,
+}
+
+impl<'a> Disk<'a> {
+    fn mount(yard: &'a Yard, size: &str) -> Self {
+        fs::create_dir(yard.path().join("disk")).unwrap();
+        let script = format!("mount -t tmpfs -o size={size} tmpfs disk && echo mounted && read end");
+        let is_root = rustix::process::geteuid().is_root();
+        // Whoever is not root is it in a user namespace.
+        let kind: &[&str] = if is_root { &["--mount"] } else { &["--mount", "--map-root-user"] };
+        let mut holder = Command::new("unshare")
+            .args(kind)
+            .args(["sh", "-c", &script])
+            .current_dir(yard.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "mounted\n", "a test of full disks needs `unshare --mount`");
+        Self { yard, holder }
+    }
+
+    /// A command that sees the disk.
+    fn command(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--target={}", self.holder.id())).arg("--mount");
+        if !rustix::process::geteuid().is_root() {
+            command.args(["--user", "--preserve-credentials"]);
+        }
+        // Into the folder as the holder sees it, with the disk in it.
+        command.arg("--wd");
+        command.arg(program).args(arguments).env("XDG_DATA_HOME", self.yard.path().join("data"));
+        self.yard.at_home(command)
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        self.yard.start(self.command(Path::new(env!("CARGO_BIN_EXE_weir")), arguments))
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        wait(self.start(arguments))
+    }
+
+    fn remount(&self, options: &str) {
+        let status =
+            self.command(Path::new("mount"), &["-o", &format!("remount,{options}"), "disk"]).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// A file of the disk as this process reaches it.
+    fn file(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root", self.holder.id()))
+            .join(self.yard.path().strip_prefix("/").unwrap())
+            .join("disk")
+            .join(name)
+    }
+
+    /// Takes all the space that is left.
+    fn fill(&self) {
+        let mut filler = File::options().create(true).append(true).open(self.file("filler")).unwrap();
+        let mut piece = vec![1; 1 << 16];
+        while !piece.is_empty() {
+            if filler.write_all(&piece).is_err() {
+                piece.truncate(piece.len() / 2);
+            }
+        }
+    }
+
+    fn make_room(&self) {
+        fs::remove_file(self.file("filler")).unwrap();
+    }
+
+    fn cells_kept(&self) -> u64 {
+        let output = self.run(&["runs", "--db", "disk/weir.db", "--json"]);
+        let runs: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        runs[0]["cells_done"].as_u64().unwrap_or(0)
+    }
+}
+
+impl Drop for Disk<'_> {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// The command failed by the environment, with one error that holds `words`.
+fn refused(output: &Output, words: &[&str]) {
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    let errors = error.lines().filter(|line| line.starts_with("error")).count();
+    assert_eq!(errors, 1, "one error: {error}");
+    assert!(error.contains(" help: "), "a way out: {error}");
+    for word in words {
+        assert!(error.contains(word), "{word:?} is missing in: {error}");
+    }
+}
+
+fn went_well(output: &Output) {
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+}
+
+/// `weir run` of a small scenario of a yard, into `database`.
+fn run_of(yard: &Yard, repeats: &'static str, database: &'static str) -> Vec<String> {
+    let path = scenario(yard.path(), "[weir]", "");
+    let words = ["run", path.to_str().unwrap(), "--repeats", repeats, "--db", database, "--out", "out"];
+    words.map(str::to_owned).into()
+}
+
+fn words(command: &[String]) -> Vec<&str> {
+    command.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn a_disk_that_gets_full_in_mid_run_costs_the_running_cell_only() {
+    let _host = the_host();
+    let yard = Yard::new();
+    let disk = Disk::mount(&yard, "8m");
+    let child = disk.start(&words(&run_of(&yard, "4", "disk/weir.db")));
+    until("a finished cell", || disk.cells_kept() >= 1);
+    disk.fill();
+    refused(&wait(child), &["disk/weir.db: the disk is full", "make room", "weir run --resume"]);
+    assert_eq!(yard.left_over(), Vec::<String>::new());
+    // What cannot be written now cannot be written by a resumed run either.
+    let resume = ["run", "--resume", "last", "--db", "disk/weir.db", "--out", "out"];
+    refused(&disk.run(&resume), &["disk/weir.db", "the disk is full"]);
+
+    disk.make_room();
+    let kept = disk.cells_kept();
+    assert!((1..8).contains(&kept), "{kept} cells are kept");
+    went_well(&disk.run(&resume));
+    assert_eq!(disk.cells_kept(), 8);
+    assert_eq!(integrity(&disk.file("weir.db")), "ok");
+    assert_eq!(yard.left_over(), Vec::<String>::new());
+}
+
+#[test]
+fn reports_that_find_no_place_leave_the_run_and_the_old_reports() {
+    let _host = the_host();
+    let yard = Yard::new();
+    let disk = Disk::mount(&yard, "2m");
+    went_well(&disk.run(&words(&run_of(&yard, "1", "weir.db"))));
+    let report = ["report", "last", "--db", "weir.db", "--out", "disk/out", "--format", "md"];
+    went_well(&disk.run(&report));
+    let old = fs::read(disk.file("out/report.md")).unwrap();
+    disk.fill();
+    refused(&disk.run(&report), &["disk/out", "cannot be written", "the run is kept", "--out DIR"]);
+    assert_eq!(fs::read(disk.file("out/report.md")).unwrap(), old);
+    let files = || fs::read_dir(disk.file("out")).unwrap().flatten().map(|entry| entry.file_name());
+    assert!(
+        !files().any(|name| name.to_string_lossy().ends_with(".part")),
+        "{:?}",
+        files().collect::<Vec<_>>()
+    );
+
+    disk.remount("ro");
+    refused(&disk.run(&report), &["disk/out", "cannot be written", "--out DIR"]);
+    assert_eq!(fs::read(disk.file("out/report.md")).unwrap(), old);
+    // A run is told before it measures anything.
+    let mut run = run_of(&yard, "1", "other.db");
+    *run.last_mut().unwrap() = "disk/new".into();
+    refused(&disk.run(&words(&run)), &["disk/new", "cannot be written", "--out DIR"]);
+    assert_eq!(text(&yard.run(&["runs", "--db", "other.db", "--json"]).stdout).trim(), "[]");
+}
+
+#[test]
+fn a_database_that_is_write_protected_is_read_and_not_written() {
+    let _host = the_host();
+    let yard = Yard::new();
+    let disk = Disk::mount(&yard, "8m");
+    let run = run_of(&yard, "1", "disk/weir.db");
+    went_well(&disk.run(&words(&run)));
+    let before = fs::read(disk.file("weir.db")).unwrap();
+    disk.remount("ro");
+    refused(&disk.run(&words(&run)), &["disk/weir.db", "cannot be written", "--db FILE"]);
+    let resume = ["run", "--resume", "last", "--repeats", "2", "--db", "disk/weir.db", "--out", "out"];
+    refused(&disk.run(&resume), &["disk/weir.db", "cannot be written", "--db FILE"]);
+    assert_eq!(disk.cells_kept(), 2);
+    went_well(&disk.run(&["report", "last", "--db", "disk/weir.db", "--out", "again"]));
+    went_well(&disk.run(&["export", "last", "--db", "disk/weir.db", "--out", "run.weir"]));
+    assert_eq!(fs::read(disk.file("weir.db")).unwrap(), before);
+    disk.remount("rw");
+    went_well(&disk.run(&resume));
+    assert_eq!(disk.cells_kept(), 4);
+}
+
+/// Another process that holds a database for writing.
+struct Writer(Child);
+
+impl Writer {
+    fn hold(database: &Path) -> Self {
+        let script = "import sqlite3, sys\n\
+                      connection = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)\n\
+                      connection.execute('BEGIN EXCLUSIVE')\n\
+                      print('held', flush=True)\n\
+                      sys.stdin.read()";
+        let mut command = Command::new("python3");
+        let command = command.args(["-c", script]).arg(database);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "held\n");
+        Self(child)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_database_that_another_process_holds_is_read_and_the_run_goes_on_later() {
+    let _host = the_host();
+    let yard = Yard::new();
+    let child = yard.start(yard.weir(&words(&run_of(&yard, "4", "weir.db"))));
+    until("a finished cell", || yard.latest().is_some_and(|(_, done)| done >= 1));
+    let writer = Writer::hold(&yard.path().join("weir.db"));
+    let (_, kept) = yard.latest().unwrap();
+    let cells = yard.cells("weir.db");
+    assert!(cells.len() as u64 == kept && kept < 8, "{kept} cells were kept before it was held");
+    refused(&wait(child), &["weir.db: another process holds the database", "weir run --resume"]);
+    drop(writer);
+    assert_eq!(yard.left_over(), Vec::<String>::new());
+
+    assert_eq!(yard.cells("weir.db"), cells);
+    went_well(&yard.run(&["run", "--resume", "last", "--db", "weir.db", "--out", "out"]));
+    let after = yard.cells("weir.db");
+    assert!(after.len() == 8 && cells.iter().all(|cell| after.contains(cell)), "{cells:?}, then {after:?}");
+    assert_eq!(integrity(&yard.path().join("weir.db")), "ok");
+}
+
+/// What is done to the bytes of a database.
+type Damage<'a> = &'a dyn Fn(&mut Vec<u8>);
+
+#[test]
+fn a_database_that_is_damaged_or_newer_is_refused_and_left_as_it_is() {
+    let _host = the_host();
+    let yard = Yard::new();
+    let run = run_of(&yard, "1", "weir.db");
+    went_well(&yard.run(&words(&run)));
+    let path = yard.path().join("weir.db");
+    let good = fs::read(&path).unwrap();
+    let middle = good.len() / 2;
+    let damages: [(&str, Damage<'_>); 5] = [
+        ("the file is damaged or no database", &|bytes| bytes.truncate(middle)),
+        ("the file is damaged or no database", &|bytes| bytes.truncate(middle + 100)),
+        ("the file is damaged or no database", &|bytes| bytes[..16].copy_from_slice(b"SQLite format 2\0")),
+        ("the file is damaged or no database", &|bytes| noise(&mut bytes[middle..middle + 16_384])),
+        // The version of the tables, which stands at byte 60 of the file.
+        ("the database has version 99, and this weir knows", &|bytes| {
+            bytes[60..64].copy_from_slice(&[0, 0, 0, 99])
+        }),
+    ];
+    for (said, damage) in damages {
+        let mut bytes = good.clone();
+        damage(&mut bytes);
+        fs::write(&path, &bytes).unwrap();
+        for command in [words(&run), vec!["run", "--resume", "last", "--db", "weir.db", "--out", "out"]] {
+            refused(&yard.run(&command), &["weir.db: ", said]);
+            assert!(fs::read(&path).unwrap() == bytes, "{said}: {command:?} changed the file");
+        }
+        let beside: Vec<_> =
+            fs::read_dir(yard.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert!(!beside.iter().any(|name| name.to_string_lossy().contains("weir.db-")), "{beside:?}");
+        assert_eq!(yard.left_over(), Vec::<String>::new());
+    }
+    fs::write(&path, &good).unwrap();
+    assert_eq!(yard.cells("weir.db").len(), 2);
+}
+
+/// The same bytes in every test, and of no pattern: a linear congruential generator.
+fn noise(bytes: &mut [u8]) {
+    let mut state: u64 = 1;
+    for byte in bytes {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *byte = (state >> 56) as u8;
+    }
+}

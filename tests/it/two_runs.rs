@@ -1,0 +1,51 @@
+//! Two runs on one host: the second is told who holds it; a killed one holds nothing; what measures nothing goes on.
+
+use crate::program::{Origin, finish, free_port, json, scenario, text, the_host, until};
+use crate::yard::Yard;
+
+#[test]
+fn a_second_run_is_told_who_holds_the_host_and_everything_else_works() {
+    let _host = the_host();
+    let yard = Yard::new();
+    let path = scenario(yard.path(), "[weir]", "");
+    let path = path.to_str().unwrap();
+    let mut first =
+        yard.start(yard.weir(&["run", path, "--db", "weir.db", "--out", "out", "--repeats", "50"]));
+    until("a finished cell", || yard.latest().is_some_and(|(_, done)| done >= 1));
+    let (id, _) = yard.latest().unwrap();
+
+    let second = ["run", path, "--db", "other.db", "--out", "other", "--repeats", "1"];
+    let output = yard.run(&second);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    let database = yard.path().join("weir.db").canonicalize().unwrap();
+    let holder = format!("this host is used by run {id} (pid {}, since 20", first.id());
+    for words in [holder.as_str(), &format!("database {})", database.display()), " help: wait for it"] {
+        assert!(error.contains(words), "{words:?} is missing in {error}");
+    }
+    let runs = |database: &str| json(&finish(yard.weir(&["runs", "--db", database, "--json"])));
+    assert_eq!(runs("other.db").as_array().unwrap().len(), 0, "a run that could not begin leaves no trace");
+
+    let works = |arguments: &[&str]| {
+        let output = finish(yard.weir(arguments));
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{arguments:?}: {}", text(&output.stderr));
+    };
+    works(&[&second[..], &["--plan"]].concat());
+    works(&["run", "--resume", &id, "--db", "weir.db", "--plan"]);
+    works(&["report", &id, "--db", "weir.db", "--out", "again"]);
+    works(&["export", &id, "--db", "weir.db", "--out", "run.weir"]);
+    works(&["doctor", "--quick", "--db", "weir.db"]);
+    let origin = Origin::start(yard.path(), free_port(), &[]);
+    works(&["load", &format!("http://{}/", origin.address), "-n", "100", "-c", "2"]);
+    drop(origin);
+
+    assert!(first.try_wait().unwrap().is_none(), "the first run goes on meanwhile");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    // At once: the kernel has let go of the lock, and what is left of the first run is waited for.
+    let output = yard.run(&second);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+    assert_eq!(yard.left_over(), Vec::<String>::new());
+    assert_eq!(runs("other.db")[0]["state"], "finished");
+    assert_eq!(runs("weir.db")[0]["state"], "unfinished");
+}
