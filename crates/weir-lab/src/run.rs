@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use weir_results::{Cell, CellKey, CellOutcome, HostBounds, Part, Role, Run, SCHEMA_VERSION, Store};
-use weir_rig::{Binary, Drivers, Rig};
+use weir_rig::{Binary, CgroupVersion, Drivers, Rig};
 
 use crate::cell::{Lab, Setback};
 use crate::cells::{self, Ended, measure_all};
@@ -132,7 +132,7 @@ pub fn execute(
     let rig = rig;
     // Not before the host is ours: a run that could not begin leaves no trace.
     match store.runs()?.iter().find(|kept| kept.id == run.id) {
-        None => store.begin_run(run)?,
+        None => store.begin_run(&with_limits(run, &rig))?,
         Some(kept) if (kept.cells_planned as usize) < run.plan.len() => store.extend_run(run)?,
         Some(_) => {}
     }
@@ -167,6 +167,13 @@ pub fn execute(
     let ended = ended?;
     closed?;
     Ok(ended)
+}
+
+/// `run` with what only a rig can try: the control groups that this host and user have.
+fn with_limits(run: &Run, rig: &Rig) -> Run {
+    let mut run = run.clone();
+    run.manifest.cgroup = Some(rig.try_limits().map_or("none", CgroupVersion::name).to_owned());
+    run
 }
 
 /// What differs between the host and the parts that measured `cells` of `run` and those that would measure the rest.

@@ -146,10 +146,12 @@ pub enum RigError {
         message: String,
     },
     /// Another run of weir holds this host.
-    #[error("this host is used by {}", whom(occupant))]
+    #[error("this host is used by {}", whom(occupant, holder))]
     HostBusy {
         /// Who it is, where that can be known.
         occupant: Option<Occupant>,
+        /// Its process, where nothing more can be known: a run of another user.
+        holder: Option<Holder>,
     },
     /// A gateway's own counters could not be read.
     #[error("counters at {place}: {message}")]
@@ -269,8 +271,8 @@ fn limited_to(limit_bytes: &Option<u64>) -> String {
     limit_bytes.map(|bytes| format!(" (its limit is {bytes} bytes)")).unwrap_or_default()
 }
 
-fn whom(occupant: &Option<Occupant>) -> String {
-    occupant.as_ref().map_or("another run".into(), Occupant::to_string)
+fn whom(occupant: &Option<Occupant>, holder: &Option<Holder>) -> String {
+    occupant.as_ref().map_or_else(|| format!("another run{}", held_by(holder)), Occupant::to_string)
 }
 
 fn processes(pids: &[i32]) -> String {

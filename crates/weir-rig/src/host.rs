@@ -10,7 +10,8 @@ use weir_results::Manifest;
 use crate::Rig;
 
 impl Rig {
-    /// What this host is. Fields that the rig does not know (the command line, TLS) keep their defaults.
+    /// What this host is, as far as looking tells. Fields that the rig does not know (the command line, TLS) keep
+    /// their defaults, as does what only a trial tells ([`Rig::try_limits`]).
     pub fn host_facts() -> Manifest {
         let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Manifest {
@@ -25,7 +26,6 @@ impl Rig {
             clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             virtualized: field(&cpu_info, "flags")
                 .map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
-            cgroup: Some(crate::try_limits().map_or("none", crate::CgroupVersion::name).to_owned()),
             open_files_max: getrlimit(Resource::Nofile).maximum,
             network: "loopback".into(),
             ..Manifest::default()

@@ -113,13 +113,15 @@ pub(crate) fn clean_leftovers(state_dir: &Path) {
     }
 }
 
-/// The folder for ledgers and the lock: private to the user, and the same for every run on this host.
+/// The folder for ledgers and the lock: private to the user, and the same for all that the user runs on this host.
+///
+/// It is neither in the folder of a login, which goes when its user logs out, nor where TMPDIR points: a run of one
+/// terminal has to be seen from another.
 pub(crate) fn state_dir() -> io::Result<PathBuf> {
     let uid = rustix::process::geteuid().as_raw();
-    let directory = match (std::env::var_os(STATE_DIR_VARIABLE), std::env::var_os("XDG_RUNTIME_DIR")) {
-        (Some(named), _) => PathBuf::from(named),
-        (None, Some(runtime)) => PathBuf::from(runtime).join("weir"),
-        (None, None) => std::env::temp_dir().join(format!("weir-{uid}")),
+    let directory = match std::env::var_os(STATE_DIR_VARIABLE) {
+        Some(named) => PathBuf::from(named),
+        None => Path::new("/tmp").join(format!("weir-{uid}")),
     };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
     // A ledger names processes to kill, so nobody else may have written it.
@@ -129,6 +131,11 @@ pub(crate) fn state_dir() -> io::Result<PathBuf> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     Ok(directory)
+}
+
+/// Whether the user names the folder, and so decides whom a run excludes.
+pub(crate) fn is_state_dir_named() -> bool {
+    std::env::var_os(STATE_DIR_VARIABLE).is_some()
 }
 
 /// The name with which every work folder begins; nothing else is ever removed as one.

@@ -6,16 +6,22 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use procfs::process::Process;
+use rustix::net::sockopt::socket_peercred;
 use serde::{Deserialize, Serialize};
 
 use crate::cleanup::{ProcessId, wait_until};
-use crate::{RigError, RigOptions};
+use crate::{Holder, RigError, RigOptions};
 
 /// The lock's file in the state folder.
 const LOCK_FILE: &str = "host.lock";
+/// The name that runs of every user share.
+pub(crate) const HOST_NAME: &str = "weir-host-lock";
 
 /// The run that holds this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,21 +69,38 @@ impl fmt::Display for Occupant {
     }
 }
 
-/// Takes the lock for the run of `options`; it is held as long as the file is open.
-///
-/// # Errors
-/// [`RigError::HostBusy`] while another run holds it.
-pub(crate) fn lock_host(options: &RigOptions) -> Result<File, RigError> {
-    let path = options.state_dir.join(LOCK_FILE);
-    let failed = |error| RigError::file(&path, error);
-    let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+/// The hold on the host; the kernel lets go of both with the process.
+#[derive(Debug)]
+pub(crate) struct HostLock {
+    _file: File,
+    /// A name that no two sockets of a host can have, whoever's they are.
+    _name: Option<UnixListener>,
+}
+
+impl HostLock {
+    /// Takes the lock for the run of `options`.
+    ///
+    /// # Errors
+    /// [`RigError::HostBusy`] while another run holds it.
+    pub(crate) fn take(options: &RigOptions) -> Result<Self, RigError> {
+        let path = options.state_dir.join(LOCK_FILE);
+        let file = lock_file(&path)?;
+        let name = options.host_name.as_deref().map(bind_name).transpose()?.flatten();
+        write_whole(&file, &Occupant::of(options)).map_err(|error| RigError::file(&path, error))?;
+        Ok(Self { _file: file, _name: name })
+    }
+}
+
+fn lock_file(path: &Path) -> Result<File, RigError> {
+    let failed = |error| RigError::file(path, error);
+    let lock = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
     let mut taken = lock.try_lock();
     let mut occupant = None;
     // Who took it writes who it is a moment later; and a process between fork and exec of a lab that was killed
     // holds it a moment longer.
     wait_until(|| {
         if matches!(taken, Err(fs::TryLockError::WouldBlock)) {
-            occupant = Occupant::read(&path);
+            occupant = Occupant::read(path);
             if occupant.is_none() {
                 taken = lock.try_lock();
             }
@@ -85,10 +108,42 @@ pub(crate) fn lock_host(options: &RigOptions) -> Result<File, RigError> {
         occupant.is_some() || !matches!(taken, Err(fs::TryLockError::WouldBlock))
     });
     match taken {
-        Ok(()) => write_whole(&lock, &Occupant::of(options)).map(|()| lock).map_err(failed),
-        Err(fs::TryLockError::WouldBlock) => Err(RigError::HostBusy { occupant }),
+        Ok(()) => Ok(lock),
+        Err(fs::TryLockError::WouldBlock) => Err(RigError::HostBusy { occupant, holder: None }),
         Err(fs::TryLockError::Error(error)) => Err(failed(error)),
     }
+}
+
+/// Takes a name among the host's sockets. Users have folders of their own for their locks, so that those do not
+/// exclude each other; this does. A host without such sockets goes without.
+fn bind_name(name: &str) -> Result<Option<UnixListener>, RigError> {
+    let Ok(address) = SocketAddr::from_abstract_name(name) else { return Ok(None) };
+    let mut bound = UnixListener::bind_addr(&address);
+    let mut holder = None;
+    wait_until(|| {
+        if matches!(&bound, Err(error) if error.kind() == io::ErrorKind::AddrInUse) {
+            holder = whose(&address);
+            if holder.is_none() {
+                bound = UnixListener::bind_addr(&address);
+            }
+        }
+        holder.is_some() || !matches!(&bound, Err(error) if error.kind() == io::ErrorKind::AddrInUse)
+    });
+    match bound {
+        Ok(socket) => Ok(Some(socket)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            Err(RigError::HostBusy { occupant: None, holder })
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// The process that listens there, as the kernel knows it.
+fn whose(address: &SocketAddr) -> Option<Holder> {
+    let stream = UnixStream::connect_addr(address).ok()?;
+    let pid = socket_peercred(&stream).ok()?.pid.as_raw_nonzero().get();
+    let name = Process::new(pid).ok()?.stat().ok()?.comm;
+    Some(Holder { pid: pid.try_into().ok()?, name })
 }
 
 fn write_whole(mut lock: &File, occupant: &Occupant) -> io::Result<()> {
@@ -114,5 +169,27 @@ mod tests {
         assert_eq!(occupant.to_string(), told);
         occupant.database = None;
         assert_eq!(occupant.to_string(), told.replace(", database /data/weir.db", ""));
+    }
+
+    #[test]
+    fn users_with_other_folders_exclude_each_other_by_the_name() {
+        let options = |folder: &tempfile::TempDir, host_name: Option<String>| RigOptions {
+            run_id: "first".into(),
+            state_dir: folder.path().into(),
+            temp_dir: folder.path().into(),
+            guard: Vec::new(),
+            cgroups: false,
+            database: None,
+            host_name,
+        };
+        let name = || Some(format!("weir-test-{}", std::process::id()));
+        let (mine, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let first = HostLock::take(&options(&mine, name())).unwrap();
+        let error = HostLock::take(&options(&theirs, name())).unwrap_err();
+        assert!(error.to_string().contains(&format!("(pid {})", std::process::id())), "{error}");
+        assert!(matches!(error, RigError::HostBusy { occupant: None, holder: Some(_) }), "{error:?}");
+        HostLock::take(&options(&theirs, None)).unwrap();
+        drop(first);
+        HostLock::take(&options(&theirs, name())).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! A run's hold on the host: the work folder, the control groups, the guard; and launching.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::cleanup::ProcessId;
 use crate::ledger::{self, Entry, Ledger};
 use crate::limits::GroupParent;
-use crate::lock::lock_host;
+use crate::lock::{HOST_NAME, HostLock};
 use crate::logs::Logs;
 use crate::spawn::Launcher;
 use crate::{CgroupVersion, ProcessSpec, RigError, Running};
@@ -30,6 +30,8 @@ pub struct RigOptions {
     pub cgroups: bool,
     /// The database that keeps the run's cells, for a second run that asks who holds the host.
     pub database: Option<PathBuf>,
+    /// A name that excludes every other rig with it on this host, whoever's folders that uses.
+    pub host_name: Option<String>,
 }
 
 /// The hold of one run on this host. Nothing that it started or made outlives it.
@@ -48,7 +50,7 @@ pub struct Rig {
     /// Set from outside when nobody waits for the run any more.
     stop: Option<Arc<AtomicBool>>,
     /// Held as long as the rig lives; the kernel lets go of it with the process.
-    _lock: File,
+    _lock: HostLock,
 }
 
 #[derive(Debug)]
@@ -75,6 +77,7 @@ impl Rig {
             guard: vec![own.display().to_string(), "guard".into(), "--ledger".into()],
             cgroups: true,
             database: std::path::absolute(database).ok(),
+            host_name: (!ledger::is_state_dir_named()).then(|| HOST_NAME.into()),
         })
     }
 
@@ -83,15 +86,20 @@ impl Rig {
     /// # Errors
     /// As [`Rig::open`].
     pub fn open_with(options: &RigOptions) -> Result<Self, RigError> {
-        let lock = lock_host(options)?;
+        let lock = HostLock::take(options)?;
         ledger::clean_leftovers(&options.state_dir);
         let unique = unique_name(&options.run_id);
         let ledger_path = options.state_dir.join(format!("{unique}.ledger"));
+        // Before anything else is made, the ledger too: where the rest fails, or the lab is killed, it cleans up.
+        let guard = Guard::start(&options.guard, &ledger_path)?;
         let ledger =
             Ledger::create(ledger_path.clone()).map_err(|error| RigError::file(&ledger_path, error))?;
         let noted = |entry: &Entry| ledger.add(entry).map_err(|error| RigError::file(&ledger_path, error));
         if let Some(lab) = ProcessId::of(std::process::id() as i32) {
             noted(&Entry::Lab(lab))?;
+        }
+        if let Some(guard) = ProcessId::of(guard.child.id() as i32) {
+            noted(&Entry::Guard(guard))?;
         }
         noted(&Entry::Mark(unique.clone()))?;
         let work_dir = options.temp_dir.join(format!("{}{unique}", ledger::WORK_DIR_PREFIX));
@@ -103,10 +111,6 @@ impl Rig {
         };
         if let Ok(groups) = &groups {
             noted(&Entry::Groups(groups.directories(None)))?;
-        }
-        let guard = Guard::start(&options.guard, ledger.path())?;
-        if let Some(guard) = ProcessId::of(guard.child.id() as i32) {
-            noted(&Entry::Guard(guard))?;
         }
         let launcher = Launcher::start().map_err(|error| RigError::file("the launcher's thread", error))?;
         let logs = Logs::start().map_err(|error| RigError::file("the thread for logs", error))?;

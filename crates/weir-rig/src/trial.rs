@@ -1,27 +1,67 @@
 //! Short looks at what this host allows and how quiet it is, for `weir doctor` and the manifest.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use weir_results::HostShare;
 
+use crate::cleanup::{self, ProcessId};
+use crate::ledger::Entry;
 use crate::limits::GroupParent;
 use crate::sample::mono_ns;
-use crate::{CgroupVersion, Limits, Sampler, cleanup};
+use crate::{CgroupVersion, Limits, Rig, Sampler};
 
 /// Limits that any host can hold.
 const TRIAL: Limits = Limits { cpus: Some(0.5), memory_bytes: Some(64 << 20) };
+/// The name with which the groups of trials outside a run begin; the process id of whoever tries follows.
+const TRIAL_PREFIX: &str = "weir-trial-";
 
-/// Makes a control group with limits and removes it again.
+impl Rig {
+    /// Makes a control group with limits and removes it again; as all that the rig makes, it outlives no crash.
+    ///
+    /// # Errors
+    /// Why this host or user cannot, in words.
+    pub fn try_limits(&self) -> Result<CgroupVersion, String> {
+        let parent = self.groups.as_ref().map_err(String::clone)?;
+        let entry = Entry::Groups(parent.directories(Some("trial")));
+        self.ledger.add(&entry).map_err(|error| error.to_string())?;
+        try_in(parent, "trial")
+    }
+}
+
+/// [`Rig::try_limits`] outside a run.
 ///
 /// # Errors
 /// Why this host or user cannot, in words.
 pub fn try_limits() -> Result<CgroupVersion, String> {
-    let parent = GroupParent::find(&format!("weir-trial-{}", std::process::id()))?;
-    let tried = parent.create("part", &TRIAL).map(|group| {
-        group.remove();
-    });
-    cleanup::remove_groups(&parent.directories(None));
-    tried.map(|()| parent.version)
+    let parent = GroupParent::find(&format!("{TRIAL_PREFIX}{}", std::process::id()))?;
+    let directories = parent.directories(None);
+    directories.iter().filter_map(|directory| directory.parent()).for_each(remove_stale_trials);
+    let tried = try_in(&parent, "part");
+    cleanup::remove_groups(&directories);
+    tried
+}
+
+fn try_in(parent: &GroupParent, name: &str) -> Result<CgroupVersion, String> {
+    let group = parent.create(name, &TRIAL)?;
+    group.remove();
+    Ok(parent.version)
+}
+
+/// Removes what trials left in this folder of control groups whose process was killed in the middle of them.
+fn remove_stale_trials(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(TRIAL_PREFIX));
+        let pid = rest.and_then(|rest| rest.split('-').next()).and_then(|pid| pid.parse().ok());
+        let Some(pid) = pid else { continue };
+        if !ProcessId::of(pid).is_some_and(|process| process.is_alive()) {
+            let _ = fs::remove_dir(entry.path().join("part"));
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
 }
 
 /// Watches the host for `span`: what others use of it while weir does nothing.
@@ -45,6 +85,22 @@ mod tests {
         if let Ok(parent) = GroupParent::find(&name) {
             assert!(parent.directories(None).iter().all(|directory| !directory.exists()), "{tried:?}");
         }
+    }
+
+    #[test]
+    fn what_a_killed_trial_left_is_removed_by_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        dead.wait().unwrap();
+        let of = |pid: u32| folder.path().join(format!("{TRIAL_PREFIX}{pid}/part"));
+        fs::create_dir_all(of(dead.id())).unwrap();
+        fs::create_dir_all(of(std::process::id())).unwrap();
+        fs::create_dir(folder.path().join("weir-trial-of-somebody-else")).unwrap();
+        remove_stale_trials(folder.path());
+        let mut left: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, [&*format!("{TRIAL_PREFIX}{}", std::process::id()), "weir-trial-of-somebody-else"]);
     }
 
     #[test]

@@ -201,7 +201,7 @@ fn a_second_run_on_the_host_is_refused_with_who_holds_it() {
     let database = bench.folder.path().join("weir.db");
     assert!(told.contains("run first (pid "), "{told}");
     assert!(told.contains(&format!("database {})", database.display())), "{told}");
-    let RigError::HostBusy { occupant: Some(occupant) } = error else { panic!("{error:?}") };
+    let RigError::HostBusy { occupant: Some(occupant), .. } = error else { panic!("{error:?}") };
     assert_eq!((occupant.pid, occupant.run_id.as_str()), (std::process::id(), "first"));
     assert!(occupant.since_unix_ms > 0);
     bench.close();

@@ -83,6 +83,7 @@ fn options(run_id: &str, folder: &Path, cgroups: bool) -> RigOptions {
         guard: vec![PROBE.into(), "guard".into()],
         cgroups,
         database: Some(folder.join("weir.db")),
+        host_name: None,
     }
 }
 

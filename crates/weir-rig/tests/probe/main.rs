@@ -97,6 +97,7 @@ fn lab(state_dir: &str, temp_dir: &str, cgroups: bool) {
         guard: vec![own.display().to_string(), "guard".into()],
         cgroups,
         database: None,
+        host_name: None,
     })
     .expect("a rig");
     let spec = ProcessSpec {

@@ -64,11 +64,13 @@ impl Examination {
     pub(super) fn of_this_host(drivers: &Drivers) -> Self {
         let gateways =
             drivers.names().into_iter().filter_map(|name| drivers.driver(name).ok()).map(gateway).collect();
-        let host = Rig::host_facts();
+        let mut host = Rig::host_facts();
+        let limits = limits(weir_rig::try_limits());
+        host.cgroup = Some(limits.cgroup.to_owned());
         let cpus = host.cpus.unwrap_or(1);
         Self {
             gateways,
-            limits: limits(weir_rig::try_limits()),
+            limits,
             timer_slack_ns: fs::read_to_string("/proc/self/timerslack_ns")
                 .ok()
                 .and_then(|ns| ns.trim().parse().ok()),
