@@ -1,0 +1,286 @@
+"""Nothing is lost and nothing stays: a run that is killed a hundred times, and everything that a host may do to one."""
+
+import fcntl
+import os
+import pathlib
+import random
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import time
+
+from checks import ROOT, expect
+
+KILLS = 100
+SEED = 20261121
+# Cells of about a second, and enough of them that most kills fall into a run that is not finished.
+REPEATS = 12
+SCENARIO = """
+name: killed
+question: Does it hold together?
+gateways: [weir, nginx]
+limits: { data: { cpus: 0.5, memory: 128MiB } }
+topology: { domains: 1, paths: [/ping] }
+origin: { body: 64B }
+loads:
+  full: { model: closed, connections: 4 }
+warmup: 100ms
+duration: 300ms
+repeats: %d
+"""
+# Where a kill falls: a file whose appearance tells the moment, and how long after it at most, in seconds.
+SIGNS = {
+    "at any time": (None, 2.5),
+    "opening the database": ("weir.db*", 0.05),
+    "taking hold of the host": ("state/*.ledger", 0.05),
+    "starting parts": ("tmp/weir-work-*/cell-*/origin.log", 0.05),
+    "starting the gateway": ("tmp/weir-work-*/cell-*/gateway/*", 0.05),
+    "under load": ("tmp/weir-work-*/cell-*/*.generator.log", 0.4),
+    "committing": ("tmp/weir-work-*/cell-*/*.record.json", 0.4),
+    "reporting": ("out-weir/report*", 0.01),
+}
+
+
+class Yard:
+    """A folder with its own folder for temporary files and its own lock, by which everything of its runs is known."""
+
+    def __init__(self, rig, name):
+        self.rig, self.folder, self.labs = rig, rig.folder / name, []
+        for folder in ("tmp", "state"):
+            (self.folder / folder).mkdir(parents=True)
+        self.scenario = self.folder / "killed.yaml"
+        self.scenario.write_text(SCENARIO % (4 if rig.quick else REPEATS))
+        self.new = [self.scenario, "--seed", "7"]
+
+    def start(self, *arguments, name="weir"):
+        """Starts `weir run` into the database of that name."""
+        places = ["--db", self.folder / f"{name}.db", "--out", self.folder / f"out-{name}"]
+        variables = {"TMPDIR": str(self.folder / "tmp"), "WEIR_STATE_DIR": str(self.folder / "state")}
+        with open(self.folder / "said", "wb") as said:
+            # The lab places its own programs, so it is bound to no CPU.
+            process = self.rig.processes.start([self.rig.weir, "run", *arguments, *places], None, said, said, variables)
+        self.labs.append(process.pid)
+        return process
+
+    def finish(self, *arguments, name="weir"):
+        """Runs it to its end; its exit code."""
+        process = self.start(*arguments, name=name)
+        code = process.wait(timeout=600)
+        self.rig.processes.started.remove(process)
+        return code
+
+    def kill(self, process, pause_s):
+        """Kills it after a while; whether it still ran then."""
+        try:
+            process.wait(pause_s)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+        code = process.wait()
+        self.rig.processes.started.remove(process)
+        return code == -signal.SIGKILL
+
+    def look(self, pattern):
+        """The files that fit, with when they were changed."""
+        try:
+            return {path: mtime(path) for path in self.folder.glob(pattern)} if pattern else {}
+        except FileNotFoundError:
+            # A folder went while it was looked through.
+            return {}
+
+    def query(self, sql, name="weir"):
+        """Rows of a database; none where its tables are not there yet."""
+        database = self.folder / f"{name}.db"
+        if not database.exists():
+            return []
+        connection = sqlite3.connect(database, timeout=60)
+        try:
+            return connection.execute(sql).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                return []
+            raise
+        finally:
+            connection.close()
+
+    def kept(self):
+        """Finished cells with the time at which each was started."""
+        return set(self.query("SELECT run_id, cell, started_unix_ms FROM cells"))
+
+    def keys(self, name):
+        """What identifies each finished cell."""
+        return self.query("SELECT cell, gateway, axes, repeat FROM cells JOIN plan USING (run_id, cell) ORDER BY cell", name)
+
+    def listened_on(self):
+        """Every address of loopback that a part of a finished cell was told to use."""
+        texts = [parts for (parts,) in self.query("SELECT parts FROM cells")]
+        return {int(port) for text in texts for port in re.findall(r"127\.0\.0\.1:(\d+)", text)}
+
+    def left(self):
+        """Everything of the runs that is still there, in words by kind."""
+        ids = {run for (run,) in self.query("SELECT id FROM runs")}
+        return {
+            "processes": self.processes(),
+            "control groups": [str(path) for path in groups() if named_after(path.name, ids, self.labs)],
+            "network namespaces": [name for name in namespaces() if named_after(name, ids, self.labs)],
+            "temporary files": sorted(os.listdir(self.folder / "tmp")),
+            "ledgers": [name for name in os.listdir(self.folder / "state") if name != "host.lock"],
+            "locks": [] if self.lock_is_free() else ["host.lock"],
+        }
+
+    def processes(self):
+        """Processes with this folder in their command line or environment, which every descendant inherits."""
+        word, found = os.fsencode(self.folder), []
+        for entry in pathlib.Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                if any(word in read(entry / name) for name in ("cmdline", "environ")):
+                    found.append(f"{entry.name}: {read(entry / 'cmdline').replace(bytes(1), b' ').decode(errors='replace')}")
+        return found
+
+    def lock_is_free(self):
+        path = self.folder / "state" / "host.lock"
+        if not path.exists():
+            return True
+        with open(path, "rb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
+
+
+def read(path):
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def groups():
+    """Every control group, whatever the hierarchy."""
+    return [pathlib.Path(folder) / name for folder, names, _ in os.walk("/sys/fs/cgroup") for name in names]
+
+
+def namespaces():
+    folder = pathlib.Path("/run/netns")
+    return os.listdir(folder) if folder.exists() else []
+
+
+def named_after(name, runs, labs):
+    """Names of what a run makes hold its id, or the process id of its lab between hyphens."""
+    return any(run in name for run in runs) or (
+        name.startswith("weir-") and any(str(lab) in name.split("-") for lab in labs))
+
+
+def is_listening(port):
+    with socket.socket() as client:
+        client.settimeout(1)
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def await_sign(yard, process, pattern, before, times):
+    """Waits until so many files that fit have come or changed, or the process has ended."""
+    seen = set()
+    while process.poll() is None and len(seen) < times:
+        seen |= {path for path, changed in yard.look(pattern).items() if before.get(path) != changed}
+        time.sleep(0.002)
+
+
+def mtime(path):
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def kill_once(yard, rng, sign):
+    """Starts the run, or resumes it, and kills it at a random moment of that kind; whether it still ran then."""
+    pattern, after_s_max = SIGNS[sign]
+    what = ["--resume", "last"] if yard.query("SELECT id FROM runs") else yard.new
+    if sign == "reporting" and not yard.query("SELECT id FROM runs WHERE ended_unix_ms IS NOT NULL"):
+        yard.finish(*what)
+        what = ["--resume", "last"]
+    before = yard.look(pattern)
+    process = yard.start(*what)
+    if pattern:
+        # Of what each cell has, not always the first.
+        times = rng.choice([1, 1, 2]) if pattern.startswith("tmp/weir-work-*/") else 1
+        await_sign(yard, process, pattern, before, times)
+    return yard.kill(process, rng.uniform(0, after_s_max))
+
+
+def hundred_kills(rig):
+    """A run that is killed (SIGKILL) at random moments and resumed each time ends with the cells of an unbroken one."""
+    yard, rng = Yard(rig, "kills"), random.Random(SEED)
+    kills = 12 if rig.quick else KILLS
+    # Reports come when all is measured: the last tenth of the kills is for them.
+    early = [sign for sign in SIGNS if sign != "reporting"]
+    signs = [rng.choice(early) if number < kills * 9 // 10 else "reporting" for number in range(kills)]
+    hit, lost, kept = dict.fromkeys(SIGNS, 0), 0, set()
+    for sign in signs:
+        hit[sign] += kill_once(yard, rng, sign)
+        now = yard.kept()
+        lost += len(kept - now)
+        kept = now
+    words = ", ".join(f"{sign} {count} of {signs.count(sign)}" for sign, count in hit.items())
+    expect(sum(hit.values()) >= kills * 3 // 4, f"{sum(hit.values())} of {kills} kills (seed {SEED}) met a running lab: {words}")
+    expect(lost == 0, f"{len(kept)} cells were kept, {lost} of them were lost or measured again")
+    # The last kill is cleaned up after by the guard alone.
+    left = await_nothing(yard)
+    expect(not any(left.values()), "after the last kill nothing is left: " + counts(left))
+    ends(yard)
+    yield
+
+
+def ends(yard):
+    """The killed run ends as one that nobody killed."""
+    codes = yard.finish("--resume", "last"), yard.finish(*yard.new, name="unbroken")
+    expect(set(codes) <= {0, 1}, f"the last resume and an unbroken run of the same scenario end with {codes}")
+    keys, unbroken = yard.keys("weir"), yard.keys("unbroken")
+    ((runs,),) = yard.query("SELECT count(*) FROM runs")
+    expect(runs == 1 and keys == unbroken, f"{len(keys)} cells in {runs} run, {len(unbroken)} in the unbroken one: the same, each once")
+    failed = yard.query("SELECT cause, message FROM cells WHERE outcome = 'failed'")
+    expect(not failed, f"{len(failed)} cells failed {failed or ''}")
+    ((integrity,),) = yard.query("PRAGMA integrity_check")
+    expect(integrity == "ok", f"PRAGMA integrity_check: {integrity}")
+    left = yard.left()
+    expect(not any(left.values()), "at the end nothing is left: " + counts(left))
+    ports = yard.listened_on()
+    open_ports = [port for port in ports if is_listening(port)]
+    expect(not open_ports, f"of {len(ports)} ports that parts had {len(open_ports)} listen {open_ports or ''}")
+    reports = sorted(os.listdir(yard.folder / "out-weir"))
+    expect("report.html" in reports and not any(name.endswith(".part") for name in reports), f"reports: {', '.join(reports)}")
+
+
+def await_nothing(yard):
+    """What is left once the guard had half a minute."""
+    deadline = time.monotonic() + 30
+    while any((left := yard.left()).values()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def counts(left):
+    return ", ".join(f"{len(found)} {kind}{f' {found}' if found else ''}" for kind, found in left.items())
+
+
+SUITES = ["crash::", "places::", "misbehaving::", "two_runs::"]
+
+
+def hosts_that_turn_on_a_run(rig):
+    """Full and write-protected disks, held and damaged databases, gateways that misbehave, two runs at once."""
+    command = ["cargo", "test", "--locked", "-p", "weir", "--test", "it", "--", *SUITES]
+    subprocess.run(["cargo", "build", "--locked", "-p", "weir", "-p", "weir-gateway"], cwd=ROOT, check=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    results = re.findall(r"^test (\S+) \.\.\. (\w+)", done.stdout, re.MULTILINE)
+    for name, result in results:
+        print(f"    {'ok  ' if result == 'ok' else 'NOT '} {name.replace('::', ': ').replace('_', ' ')}")
+    passed = sum(result == "ok" for _, result in results)
+    if done.returncode != 0:
+        print(done.stdout[-8_000:] + done.stderr[-2_000:])
+    expect(done.returncode == 0 and passed == len(results) > 0, f"{passed} of {len(results)} hold")
+    yield
+
+
+CHECKS = [hundred_kills, hosts_that_turn_on_a_run]
