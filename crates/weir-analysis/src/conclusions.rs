@@ -203,18 +203,7 @@ fn left_out(point: &Point) -> Option<String> {
         .gateways()
         .map(|row| (row, main(row)))
         .filter(|(_, figure)| !figure.headline && figure.noise.is_none())
-        .map(|(row, figure)| {
-            let reasons: Vec<&str> =
-                figure.reasons().into_iter().map(|(reason, _)| reason_name(reason)).collect();
-            let why = if figure.beyond_timeout && reasons.is_empty() {
-                "beyond the time-out".to_owned()
-            } else if reasons.is_empty() {
-                format!("{} valid repeat{}", figure.valid, if figure.valid == 1 { "" } else { "s" })
-            } else {
-                format!("{} of {} repeats valid: {}", figure.valid, figure.repeats.len(), reasons.join(", "))
-            };
-            (why, row.gateway.clone())
-        })
+        .map(|(row, figure)| (why_no_headline(&figure), row.gateway.clone()))
         .collect();
     let said: Vec<String> =
         by_reason(said).iter().map(|(why, names)| format!("{} ({why})", join(names))).collect();
@@ -225,6 +214,18 @@ fn left_out(point: &Point) -> Option<String> {
     (!said.is_empty()).then(|| {
         format!("Nothing is concluded about the {what} of {}: three valid repeats are needed.", join(&said))
     })
+}
+
+/// Why a figure of a load's own kind is no headline.
+pub(crate) fn why_no_headline(figure: &Figure) -> String {
+    let reasons: Vec<&str> = figure.reasons().into_iter().map(|(reason, _)| reason_name(reason)).collect();
+    if figure.beyond_timeout && reasons.is_empty() {
+        "beyond the time-out".to_owned()
+    } else if reasons.is_empty() {
+        format!("{} valid repeat{}", figure.valid, if figure.valid == 1 { "" } else { "s" })
+    } else {
+        format!("{} of {} repeats valid: {}", figure.valid, figure.repeats.len(), reasons.join(", "))
+    }
 }
 
 /// Whose headlines are too uncertain for the scenario.

@@ -114,6 +114,38 @@ impl Figure {
         Some(reach)
     }
 
+    /// The same over `divisor`, which is positive.
+    pub(crate) fn over(&self, divisor: f64) -> Self {
+        let mut over = self.clone();
+        over.mean = over.mean.map(|mean| mean / divisor);
+        over.interval = over.interval.map(|ends| ends.map(|end| end / divisor));
+        for repeated in &mut over.repeats {
+            if let Sample::Value(value) = &mut repeated.sample {
+                *value /= divisor;
+            }
+        }
+        over
+    }
+
+    /// The least value of the repeats that the mean is over.
+    pub fn least(&self) -> Sample {
+        self.extreme(f64::min)
+    }
+
+    /// The greatest value of the repeats that the mean is over; beyond the time-out where one of them is.
+    pub fn greatest(&self) -> Sample {
+        if self.beyond_timeout { Sample::BeyondTimeout } else { self.extreme(f64::max) }
+    }
+
+    fn extreme(&self, of: fn(f64, f64) -> f64) -> Sample {
+        let counted = self.repeats.iter().filter(|repeated| self.valid == 0 || repeated.reasons.is_empty());
+        match counted.filter_map(Repeated::value).reduce(of) {
+            Some(value) => Sample::Value(value),
+            None if self.beyond_timeout => Sample::BeyondTimeout,
+            None => Sample::Missing,
+        }
+    }
+
     /// Whether it counts: the mean is over valid repeats, and the interval is no wider than the scenario allows.
     pub fn is_valid(&self) -> bool {
         self.valid > 0 && self.noise.is_none()

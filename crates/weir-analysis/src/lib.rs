@@ -6,7 +6,10 @@
 
 mod baseline;
 mod conclusions;
+mod counts;
+mod cpu_range;
 mod curve;
+mod experiments;
 mod figure;
 mod grouping;
 pub mod interval;
@@ -14,6 +17,7 @@ mod judge;
 mod measured;
 mod noise;
 mod objective;
+mod part_use;
 mod problems;
 pub mod quantity;
 mod reasons;
@@ -22,13 +26,17 @@ mod summary;
 mod timeline;
 
 pub use baseline::{ADDED, Added, RatioToDirect};
+pub use counts::RequestCounts;
+pub use cpu_range::CpuRange;
 pub use curve::CurvePoint;
+pub use experiments::{DataLimit, Experiment, Maximum, PerCore, Saturation};
 pub use figure::{Figure, HEADLINE_REPEATS, Noise, Repeated, Sample};
 pub use judge::{Evidence, judge};
 pub use measured::{data_usage, origin_usage, role_usage};
 pub use objective::{Met, ObjectiveResult};
+pub use part_use::PartUse;
 pub use reasons::{Metric, reason_name, voids};
 pub use summary::{
-    Axes, FailedCell, Gateway, LATENCIES, PartUse, Point, Row, Summary, axes_words, bound_name, summarize,
+    Axes, FailedCell, Gateway, LATENCIES, Point, Row, Summary, axes_words, bound_name, summarize,
 };
 pub use timeline::{Timeline, timeline};

@@ -7,10 +7,13 @@ use weir_results::{
 };
 
 use crate::baseline::{added_latency, ratio_to_direct};
+use crate::counts::RequestCounts;
+use crate::cpu_range::cpu_range;
 use crate::curve::{CurvePoint, latency_curve};
 use crate::figure::{Figure, Repeated, Sample};
+use crate::part_use::{PartUse, part_use};
 use crate::reasons::{Metric, reasons_for};
-use crate::summary::{LATENCIES, PartUse, Row};
+use crate::summary::{LATENCIES, Row};
 
 /// One load of one cell.
 #[derive(Clone, Copy)]
@@ -157,6 +160,8 @@ impl<'a> Repeats<'a> {
             })),
             cpu_cores: of_data(|usage| Some(usage.cpu_cores)),
             cpu_share_of_limit: of_data(|usage| usage.cpu_share_of_limit),
+            cpu_share_range: cpu_range(&self.0),
+            requests: RequestCounts::of(self.iter().map(|repeat| &repeat.measurement.record.result)),
             cpu_us_per_request: figure(Metric::Cpu, &|repeat| repeat.measurement.cpu_us_per_request.into())
                 .headline_if(!is_direct && self.at_its_load_point()),
             memory_bytes_mean: of_data(|usage| usage.memory_bytes_mean.map(|bytes| bytes as f64)),
@@ -196,47 +201,8 @@ impl<'a> Repeats<'a> {
 
     fn parts(&self) -> Vec<PartUse> {
         let Some(first) = self.0.first() else { return Vec::new() };
-        first.cell.parts.iter().map(|part| self.part(part)).collect()
+        first.cell.parts.iter().map(|part| part_use(part, &self.0)).collect()
     }
-
-    fn part(&self, part: &Part) -> PartUse {
-        let used: Vec<(&Usage, f64)> = self
-            .iter()
-            .filter_map(|repeat| {
-                let duration_s = repeat.measurement.record.result.duration_s;
-                Some((repeat.measurement.usage.get(&part.name)?, duration_s))
-            })
-            .collect();
-        let mean = |of: &dyn Fn(&(&Usage, f64)) -> Option<f64>| {
-            let values: Vec<f64> = used.iter().filter_map(of).filter(|value| value.is_finite()).collect();
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-        };
-        let greatest = |of: fn(&Usage) -> Option<u64>| used.iter().filter_map(|(usage, _)| of(usage)).max();
-        PartUse {
-            name: part.name.clone(),
-            role: part.role,
-            limit_cpus: part.limit_cpus,
-            limit_memory_bytes: part.limit_memory_bytes,
-            cpu_cores_user: mean(&|(usage, _)| user_cores(usage)),
-            cpu_cores_system: mean(&|(usage, _)| user_cores(usage).map(|user| usage.cpu_cores - user)),
-            cpu_share_of_limit: mean(&|(usage, _)| usage.cpu_share_of_limit),
-            throttled_share: mean(&|(usage, _)| {
-                let periods = usage.periods.filter(|periods| *periods > 0)?;
-                Some(usage.periods_throttled? as f64 / periods as f64)
-            }),
-            memory_bytes_mean: mean(&|(usage, _)| usage.memory_bytes_mean.map(|bytes| bytes as f64)),
-            memory_bytes_peak: greatest(|usage| usage.memory_bytes_peak).map(|bytes| bytes as f64),
-            threads_max: greatest(|usage| usage.threads_max),
-            pids_max: greatest(|usage| usage.pids_max),
-            open_files_max: greatest(|usage| usage.open_files_max),
-        }
-    }
-}
-
-/// The cores in user mode: cores used, divided as the CPU time is.
-fn user_cores(usage: &Usage) -> Option<f64> {
-    let total = usage.cpu_s.total();
-    if total > 0.0 { Some(usage.cpu_cores * usage.cpu_s.user / total) } else { Some(usage.cpu_cores) }
 }
 
 fn latency_ns(times: &TimesNs, name: &str) -> Option<f64> {

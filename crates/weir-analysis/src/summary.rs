@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weir_results::{ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, DIRECT, Reason, Role, Run};
+use weir_results::{ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, DIRECT, Reason, Run};
 
 use crate::baseline::{Added, RatioToDirect};
 use crate::conclusions::conclude;
+use crate::counts::RequestCounts;
+use crate::cpu_range::CpuRange;
 use crate::curve::CurvePoint;
+use crate::experiments::{self, Experiment};
 use crate::figure::Figure;
 use crate::grouping::{Group, group};
 use crate::measured::Repeats;
 use crate::noise;
 use crate::objective::{ObjectiveResult, evaluate};
+use crate::part_use::PartUse;
 use crate::problems;
 use crate::quantity::rate;
 
@@ -28,6 +32,8 @@ pub struct Summary {
     pub cells_measured: usize,
     /// Load points, in the order of axes and then of the scenario's loads.
     pub points: Vec<Point>,
+    /// What points say together: more users, more cores, and the share of direct.
+    pub experiments: Vec<Experiment>,
     /// The systems under test, in the scenario's order, the direct baseline last.
     pub gateways: Vec<Gateway>,
     /// Cells that could not be measured.
@@ -75,6 +81,10 @@ pub struct Row {
     pub cpu_cores: Figure,
     /// Cores used over the limit.
     pub cpu_share_of_limit: Figure,
+    /// The least and greatest of these shares in a second.
+    pub cpu_share_range: Option<CpuRange>,
+    /// Requests and fails of all measured repeats.
+    pub requests: RequestCounts,
     /// CPU time of the data plane per completed request, microseconds.
     pub cpu_us_per_request: Figure,
     /// Working set of the data plane, mean over the phase, bytes.
@@ -92,27 +102,8 @@ pub struct Row {
     pub bound_by: Vec<(u32, BoundBy)>,
     /// The objective, where the scenario has one.
     pub objective: Vec<ObjectiveResult>,
-    /// Use of every part of the rig, mean over the measured repeats.
+    /// Use of every part of the rig, over the measured repeats.
     pub parts: Vec<PartUse>,
-}
-
-/// What a part of the rig used, mean over the measured repeats of a row.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[allow(missing_docs)]
-pub struct PartUse {
-    pub name: String,
-    pub role: Role,
-    pub limit_cpus: Option<f64>,
-    pub limit_memory_bytes: Option<u64>,
-    pub cpu_cores_user: Option<f64>,
-    pub cpu_cores_system: Option<f64>,
-    pub cpu_share_of_limit: Option<f64>,
-    pub throttled_share: Option<f64>,
-    pub memory_bytes_mean: Option<f64>,
-    pub memory_bytes_peak: Option<f64>,
-    pub threads_max: Option<u64>,
-    pub pids_max: Option<u64>,
-    pub open_files_max: Option<u64>,
 }
 
 /// A system under test as it was launched.
@@ -138,7 +129,8 @@ pub struct FailedCell {
 }
 
 /// The latency figures of a row, in this order.
-pub const LATENCIES: [&str; 9] = ["mean", "p50", "p75", "p90", "p95", "p99", "p999", "p9999", "max"];
+pub const LATENCIES: [&str; 13] =
+    ["min", "mean", "p50", "p66", "p75", "p80", "p90", "p95", "p98", "p99", "p999", "p9999", "max"];
 
 /// Summarizes the cells of a run.
 pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
@@ -161,6 +153,7 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
         cells_planned: run.plan.len(),
         cells_measured: cells.len() - failed.len(),
         gateways: gateways(run, cells),
+        experiments: experiments::find(run, &points),
         points,
         failed,
         not_run,

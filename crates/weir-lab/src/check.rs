@@ -334,6 +334,7 @@ fn check_thresholds(scenario: &Scenario) -> Checked {
         ("disturbed_share", t.disturbed_share),
         ("throttled_share", t.throttled_share),
         ("drift_share", t.drift_share),
+        ("full_load_share", t.full_load_share),
         ("error_share", t.error_share),
     ];
     match shares.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {

@@ -4,9 +4,10 @@ use weir_analysis::{Point, Summary, axes_words, quantity};
 use weir_results::{ArrivalModel, Cell, DIRECT, Run};
 
 use crate::cells::{cell_name, cells};
-use crate::environment::{inventory, manifest, when};
+use crate::environment::{manifest, when};
+use crate::inventory::inventory;
 use crate::model::{Banner, Fact, FailedReport, PointReport, Report, Tone};
-use crate::tables;
+use crate::{experiments, glance, requests, resources, tables};
 
 /// Builds the model.
 pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report {
@@ -17,12 +18,13 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
         facts: facts(run, summary),
         verdict: banner(summary),
         glances: glances(summary),
+        sections: experiments::sections(summary, run.thresholds.full_load_share),
         points: summary.points.iter().enumerate().map(|(index, point)| point_report(index, point)).collect(),
         objective: tables::objective(&summary.points),
         cells: cells(cells_run),
         failed: failed(summary),
         unequal: unequal(summary),
-        inventory: inventory(summary),
+        inventory: inventory(run, cells_run, summary),
         manifest: manifest(run),
         reading: reading(run, summary),
     }
@@ -88,7 +90,7 @@ fn glances(summary: &Summary) -> Vec<crate::model::Table> {
             None => by_axes.push((&point.axes, vec![point])),
         }
     }
-    by_axes.into_iter().map(|(axes, points)| tables::glance(axes_words(axes), &points)).collect()
+    by_axes.into_iter().map(|(axes, points)| glance::glance(axes_words(axes), &points)).collect()
 }
 
 fn point_report(index: usize, point: &Point) -> PointReport {
@@ -99,6 +101,8 @@ fn point_report(index: usize, point: &Point) -> PointReport {
         "A closed load: throughput and CPU time per request are quoted from here. Its latency is that of a \
          gateway kept as busy as the connections can, and is not for quoting."
     };
+    let mut tables = tables::comparison(point);
+    tables.extend([requests::requests(point), requests::percentiles(point), resources::resources(point)]);
     PointReport {
         id: crate::charts::point_id(index),
         load: point.load.clone(),
@@ -106,8 +110,8 @@ fn point_report(index: usize, point: &Point) -> PointReport {
         purpose: purpose.into(),
         open,
         conclusions: point.conclusions.clone(),
-        tables: tables::comparison(point),
-        parts: tables::parts(point),
+        tables,
+        folded: vec![resources::kernel_counts(point)],
     }
 }
 
@@ -166,8 +170,15 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
             ),
         ),
         Fact::new(
+            "Least and greatest",
+            "Minimum and maximum are those of all valid repeats together and have no interval; every other quantile is \
+             the mean of the repeats' own, with its interval. A share of a limit is of what the cell was given, never of \
+             the host.",
+        ),
+        Fact::new(
             "Memory",
-            "Working set: without page cache that could be dropped. Network bytes are n/a without a network namespace.",
+            "Working set: without page cache that could be dropped. Network figures are n/a without a network \
+             namespace of the part's own.",
         ),
     ];
     if let Some(share) = thresholds.interval_share {

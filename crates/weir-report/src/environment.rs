@@ -1,45 +1,9 @@
-//! Where and with what it ran: the inventory of the rig and the manifest (METHOD 16).
+//! Where and with what it ran: the manifest (METHOD 16).
 
-use weir_analysis::{Summary, quantity};
-use weir_results::{Manifest, Part, Role, Run};
+use weir_analysis::quantity;
+use weir_results::{Manifest, Run};
 
-use crate::model::{Column, Entry, Fact, KEEP, Table};
-use crate::tables::role_name;
-
-/// The objects of the rig: a row per part of each gateway, and each part of origin and generator once.
-pub(crate) fn inventory(summary: &Summary) -> Table {
-    let columns = [
-        "Part",
-        "Role",
-        "Version",
-        "CPU limit",
-        "Memory limit",
-        "Limited by",
-        "Binary",
-        "Configuration",
-        "Command",
-    ]
-    .map(|title| Column::text(title, KEEP))
-    .to_vec();
-    let mut rows = Vec::new();
-    let mut shared: Vec<&Part> = Vec::new();
-    for gateway in &summary.gateways {
-        for part in &gateway.parts {
-            // Two gateways may be the same program; origin and generator are those of the whole run.
-            let is_own = matches!(part.role, Role::Data | Role::Control);
-            let name = match is_own && part.name != gateway.name {
-                true => format!("{}: {}", gateway.name, part.name),
-                false => part.name.clone(),
-            };
-            if !is_own && shared.iter().any(|known| known.name == part.name && known.role == part.role) {
-                continue;
-            }
-            shared.extend(Some(part).filter(|_| !is_own));
-            rows.push(part_row(part, name));
-        }
-    }
-    Table { caption: "Inventory".into(), columns, rows }
-}
+use crate::model::Fact;
 
 /// The environment, line by line; what could not be read is `n/a`.
 pub(crate) fn manifest(run: &Run) -> Vec<Fact> {
@@ -97,21 +61,6 @@ pub(crate) fn when(unix_ms: u64) -> String {
 }
 
 /// As much of a hash as tells it from every other.
-fn short(hash: &str) -> String {
+pub(crate) fn short(hash: &str) -> String {
     hash.chars().take(12).collect()
-}
-
-fn part_row(part: &Part, name: String) -> Vec<Entry> {
-    let limited = if part.limits_applied { part.limited_by.clone() } else { "not applied".into() };
-    vec![
-        Entry::text(name),
-        Entry::text(role_name(part.role)),
-        Entry::text(part.version.clone()),
-        Entry::text(part.limit_cpus.map_or("none".into(), |cpus| format!("{} cores", quantity::cores(cpus)))),
-        Entry::text(part.limit_memory_bytes.map_or("none".into(), |bytes| quantity::bytes(bytes as f64))),
-        Entry::text(limited),
-        Entry::text(short(&part.binary_sha256)),
-        Entry::text(part.config_sha256.as_deref().map_or("–".into(), short)),
-        Entry::text(part.command.join(" ")),
-    ]
 }

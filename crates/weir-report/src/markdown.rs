@@ -22,11 +22,20 @@ pub(crate) fn draw(report: &Report, picture: Option<&str>) -> String {
         out.push(draw_table(table));
     }
     out.push("In parentheses: does not count. In brackets: 95 % t interval over repeats.".into());
+    for section in &report.sections {
+        out.push(format!("## {}", text(&section.title)));
+        out.push(text(&section.intro));
+        out.push(list(&section.conclusions));
+        for table in &section.tables {
+            out.push(format!("### {}", text(&table.caption)));
+            out.push(draw_table(table));
+        }
+    }
     for point in &report.points {
         out.push(format!("## {}: {}", text(&point.load), text(&point.setting)));
         out.push(text(&point.purpose));
         out.push(list(&point.conclusions));
-        for table in point.tables.iter().chain([&point.parts]) {
+        for table in point.tables.iter().chain(&point.folded) {
             out.push(format!("### {}", text(&table.caption)));
             out.push(draw_table(table));
         }

@@ -17,6 +17,8 @@ pub(crate) struct Report {
     pub(crate) verdict: Banner,
     /// Gateways in columns of their headlines, one table per point of the axes.
     pub(crate) glances: Vec<Table>,
+    /// What load points say together.
+    pub(crate) sections: Vec<Section>,
     /// Load points.
     pub(crate) points: Vec<PointReport>,
     /// The objective, per load point and gateway.
@@ -74,8 +76,20 @@ pub(crate) struct PointReport {
     pub(crate) open: bool,
     pub(crate) conclusions: Vec<String>,
     pub(crate) tables: Vec<Table>,
-    /// What every part of the rig used.
-    pub(crate) parts: Table,
+    /// Tables that few ask for.
+    pub(crate) folded: Vec<Table>,
+}
+
+/// Tables over several load points, with what follows from them.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Section {
+    /// `users-0`, for links.
+    pub(crate) id: String,
+    pub(crate) title: String,
+    /// How to read the tables.
+    pub(crate) intro: String,
+    pub(crate) conclusions: Vec<String>,
+    pub(crate) tables: Vec<Table>,
 }
 
 /// A cell that could not be measured.
@@ -101,6 +115,8 @@ pub(crate) struct Table {
 pub(crate) struct Column {
     pub(crate) title: String,
     pub(crate) numeric: bool,
+    /// Whether its entries are sentences, which a terminal prints below the table.
+    pub(crate) prose: bool,
     /// A narrow terminal drops the columns with the lowest number first, and keeps those of [`KEEP`].
     #[serde(skip)]
     pub(crate) keep: u8,
@@ -124,6 +140,10 @@ pub(crate) struct Entry {
     pub(crate) gateway: Option<String>,
     /// Sentences to unfold.
     pub(crate) details: Vec<String>,
+    /// Rows below that it spans beside its own.
+    pub(crate) spans: usize,
+    /// Whether one above spans its row.
+    pub(crate) covered: bool,
 }
 
 /// A word or two with a tone: a verdict.
@@ -141,11 +161,35 @@ impl Fact {
 
 impl Column {
     pub(crate) fn text(title: &str, keep: u8) -> Self {
-        Self { title: title.to_owned(), numeric: false, keep }
+        Self { title: title.to_owned(), numeric: false, prose: false, keep }
+    }
+
+    pub(crate) fn prose(title: &str) -> Self {
+        Self { title: title.to_owned(), numeric: false, prose: true, keep: KEEP }
     }
 
     pub(crate) fn number(title: &str, keep: u8) -> Self {
-        Self { title: title.to_owned(), numeric: true, keep }
+        Self { title: title.to_owned(), numeric: true, prose: false, keep }
+    }
+}
+
+impl Table {
+    /// Rows of which each group has one entry in each of the columns `merged`: that of its first row.
+    pub(crate) fn merged(groups: Vec<Vec<Vec<Entry>>>, merged: &[usize]) -> Vec<Vec<Entry>> {
+        let mut rows = Vec::new();
+        for mut group in groups {
+            let below = group.len().saturating_sub(1);
+            for (place, row) in group.iter_mut().enumerate() {
+                for column in merged {
+                    match place {
+                        0 => row[*column].spans = below,
+                        _ => row[*column] = Entry { covered: true, ..Entry::default() },
+                    }
+                }
+            }
+            rows.extend(group);
+        }
+        rows
     }
 }
 

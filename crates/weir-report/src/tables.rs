@@ -1,6 +1,6 @@
 //! Tables of figures: gateways compared at a load point.
 
-use weir_analysis::{Figure, PartUse, Point, Row, bound_name, quantity, reason_name};
+use weir_analysis::{Figure, Point, Row, Sample, bound_name, quantity, reason_name};
 use weir_results::{ArrivalModel, BoundBy, Reason, Role};
 
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
@@ -13,65 +13,6 @@ pub(crate) fn comparison(point: &Point) -> Vec<Table> {
         }
         ArrivalModel::Open => vec![latency(point, "Latency"), capacity(point)],
     }
-}
-
-/// A gateway's headlines over the loads of one point of the axes, side by side.
-pub(crate) fn glance(caption: String, points: &[&Point]) -> Table {
-    let closed = points.iter().find(|point| point.model == ArrivalModel::Closed);
-    let open = points.iter().find(|point| point.model == ArrivalModel::Open);
-    let mut columns = vec![Column::text("Gateway", KEEP)];
-    let mut names: Vec<&str> = Vec::new();
-    for row in points.iter().flat_map(|point| &point.rows) {
-        if !names.contains(&row.gateway.as_str()) {
-            names.push(&row.gateway);
-        }
-    }
-    names.sort_by_key(|name| *name == weir_results::DIRECT);
-    let mut rows: Vec<Vec<Entry>> = names.iter().map(|name| vec![Entry::gateway(name)]).collect();
-    let mut add = |title: &str, point: &Point, of: &dyn Fn(&Row) -> Entry| {
-        columns.push(Column::number(title, KEEP));
-        for (name, entries) in names.iter().zip(&mut rows) {
-            let row = point.rows.iter().find(|row| row.gateway == *name);
-            entries.push(row.map_or_else(|| Entry::text("–"), of));
-        }
-    };
-    if let Some(point) = closed {
-        add("Throughput", point, &|row| figure(&row.throughput_per_s, quantity::rate));
-        add("CPU per request", point, &|row| cost(row, &row.cpu_us_per_request, microseconds));
-        add("Peak memory", point, &|row| cost(row, &row.memory_bytes_peak, quantity::bytes));
-    }
-    if let Some(point) = open {
-        let at = point.rate_per_s.map(|per_s| format!(" at {}", quantity::rate(per_s))).unwrap_or_default();
-        add(&format!("p50{at}"), point, &|row| latency_entry(row, "p50"));
-        add(&format!("p99{at}"), point, &|row| latency_entry(row, "p99"));
-        add(&format!("p99.9{at}"), point, &|row| latency_entry(row, "p999"));
-        if closed.is_none() {
-            add("CPU per request", point, &|row| cost(row, &row.cpu_us_per_request, microseconds));
-            add("Peak memory", point, &|row| cost(row, &row.memory_bytes_peak, quantity::bytes));
-        }
-    }
-    Table { caption, columns, rows }
-}
-
-/// What each part of the rig used at a load point, generators included.
-pub(crate) fn parts(point: &Point) -> Table {
-    let columns = vec![
-        Column::text("With", KEEP),
-        Column::text("Part", KEEP),
-        Column::number("CPU user", KEEP),
-        Column::number("CPU system", KEEP),
-        Column::number("Of its limit", KEEP),
-        Column::number("Throttled", 3),
-        Column::number("Memory", 4),
-        Column::number("Peak", 4),
-        Column::number("Limit", 3),
-        Column::number("Threads", 2),
-        Column::number("PIDs", 1),
-        Column::number("Open files", 1),
-        Column::number("Network", 0),
-    ];
-    let rows = point.rows.iter().flat_map(|row| row.parts.iter().map(|part| part_row(row, part))).collect();
-    Table { caption: "Every part of the rig, mean over the repeats".into(), columns, rows }
 }
 
 /// The objective, by load point and gateway; `None` where the run has none.
@@ -160,16 +101,19 @@ fn capacity_row(row: &Row, closed: bool) -> Vec<Entry> {
         counts(row, &row.throughput_per_s, closed),
     ];
     if closed {
-        let ratio = row.ratio_to_direct.as_ref().map(|to_direct| {
-            let mut entry = figure(&to_direct.ratio, quantity::percent);
-            if to_direct.at_most && to_direct.ratio.mean.is_some() {
-                entry.text = format!("≤ {}", entry.text);
-            }
-            without_interval(entry)
-        });
-        entries.insert(2, ratio.unwrap_or_else(|| Entry::text("–")));
+        entries.insert(2, without_interval(of_direct(row)));
     }
     entries
+}
+
+/// Throughput as share of direct, an upper bound where the rig limited direct.
+pub(crate) fn of_direct(row: &Row) -> Entry {
+    let Some(to_direct) = &row.ratio_to_direct else { return Entry::text("–") };
+    let mut entry = figure(&to_direct.ratio, quantity::percent);
+    if to_direct.at_most && to_direct.ratio.mean.is_some() {
+        entry.text = format!("≤ {}", entry.text);
+    }
+    entry
 }
 
 fn latency(point: &Point, caption: &str) -> Table {
@@ -211,8 +155,16 @@ fn latency(point: &Point, caption: &str) -> Table {
     Table { caption: caption.into(), columns, rows }
 }
 
-fn latency_entry(row: &Row, name: &str) -> Entry {
-    row.latency(name).map_or_else(|| Entry::text("–"), |of| figure(of, quantity::time_ns))
+/// A latency with its interval; of the least and the greatest the extremes over the repeats, which have none.
+pub(crate) fn latency_entry(row: &Row, name: &str) -> Entry {
+    row.latency(name).map_or_else(
+        || Entry::text("–"),
+        |of| match name {
+            "min" => extreme(of, Figure::least),
+            "max" => extreme(of, Figure::greatest),
+            _ => figure(of, quantity::time_ns),
+        },
+    )
 }
 
 fn added_entry(row: &Row, name: &str) -> Entry {
@@ -221,11 +173,12 @@ fn added_entry(row: &Row, name: &str) -> Entry {
 }
 
 /// A figure of the data plane, which the direct baseline does not have.
-fn cost(row: &Row, of: &Figure, format: fn(f64) -> String) -> Entry {
+pub(crate) fn cost(row: &Row, of: &Figure, format: fn(f64) -> String) -> Entry {
     if row.is_direct() { Entry::text("–") } else { figure(of, format) }
 }
 
-fn figure(figure: &Figure, format: fn(f64) -> String) -> Entry {
+/// A figure with its interval; in parentheses, or struck, where it does not count.
+pub(crate) fn figure(figure: &Figure, format: fn(f64) -> String) -> Entry {
     if figure.beyond_timeout {
         return Entry { text: "> timeout".into(), void: !figure.is_valid(), ..Entry::default() };
     }
@@ -239,9 +192,20 @@ fn figure(figure: &Figure, format: fn(f64) -> String) -> Entry {
     }
 }
 
-fn without_interval(mut entry: Entry) -> Entry {
+/// A figure where the interval stands elsewhere.
+pub(crate) fn without_interval(mut entry: Entry) -> Entry {
     entry.under = None;
     entry
+}
+
+/// The least or the greatest time of the repeats that count.
+fn extreme(figure: &Figure, of: fn(&Figure) -> Sample) -> Entry {
+    let text = match of(figure) {
+        Sample::Value(ns) => quantity::time_ns(ns),
+        Sample::BeyondTimeout => "> timeout".to_owned(),
+        Sample::Missing => return Entry::text("n/a"),
+    };
+    Entry { text, void: !figure.is_valid(), ..Entry::default() }
 }
 
 fn bounds(row: &Row) -> Entry {
@@ -261,7 +225,7 @@ fn bounds(row: &Row) -> Entry {
 /// How many repeats count for a figure, and why the others do not.
 ///
 /// A quota that throttles a closed loop, and a direct baseline that the rig limits, are no news.
-fn counts(row: &Row, figure: &Figure, closed: bool) -> Entry {
+pub(crate) fn counts(row: &Row, figure: &Figure, closed: bool) -> Entry {
     let measured = figure.repeats.len();
     let mut chips: Vec<Chip> = figure
         .reasons()
@@ -278,29 +242,4 @@ fn counts(row: &Row, figure: &Figure, closed: bool) -> Entry {
         chips.push(Chip { text: format!("{} missing", row.planned - measured), tone: Tone::Bad });
     }
     Entry::chips(format!("{} of {}", figure.valid, row.planned), chips)
-}
-
-fn part_row(row: &Row, part: &PartUse) -> Vec<Entry> {
-    let or_na =
-        |value: Option<f64>, format: fn(f64) -> String| Entry::text(value.map_or("n/a".into(), format));
-    let count = |value: Option<u64>| Entry::text(value.map_or("n/a".into(), quantity::count));
-    let unlimited = |limited: bool, entry: Entry| if limited { entry } else { Entry::text("no limit") };
-    vec![
-        Entry::gateway(&row.gateway),
-        Entry::text(format!("{} ({})", part.name, role_name(part.role))),
-        or_na(part.cpu_cores_user, quantity::cores),
-        or_na(part.cpu_cores_system, quantity::cores),
-        unlimited(part.limit_cpus.is_some(), or_na(part.cpu_share_of_limit, quantity::percent)),
-        unlimited(part.limit_cpus.is_some(), or_na(part.throttled_share, quantity::percent)),
-        or_na(part.memory_bytes_mean, quantity::bytes),
-        or_na(part.memory_bytes_peak, quantity::bytes),
-        unlimited(
-            part.limit_memory_bytes.is_some(),
-            or_na(part.limit_memory_bytes.map(|bytes| bytes as f64), quantity::bytes),
-        ),
-        count(part.threads_max),
-        count(part.pids_max),
-        count(part.open_files_max),
-        Entry::text("n/a"),
-    ]
 }

@@ -4,7 +4,10 @@ use comfy_table::{
     Attribute, Cell as TableCell, CellAlignment, Color, ContentArrangement, Table as Drawn, TableComponent,
 };
 
-use crate::model::{Entry, KEEP, Report, Table, Tone};
+use crate::model::{Entry, KEEP, PointReport, Report, Table, Tone};
+
+/// Load points that are drawn one by one; of more, the report's files have each.
+const POINTS_MAX: usize = 4;
 
 /// Draws the report.
 pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
@@ -16,15 +19,35 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
         paint.tone(report.verdict.tone, &wrap(&report.verdict.headline, width, "")),
     ];
     out.extend(report.verdict.details.iter().map(|detail| bullet(detail, width)));
-    for point in &report.points {
-        out.push(String::new());
-        out.push(format!("{}  {}", paint.bold(&point.load), point.setting));
-        for table in point.tables.iter().take(if point.open { 2 } else { 1 }) {
+    let is_short = report.points.len() <= POINTS_MAX;
+    if is_short || report.sections.is_empty() {
+        for glance in &report.glances {
             out.push(String::new());
+            out.extend((!glance.caption.is_empty()).then(|| paint.bold(&glance.caption)));
+            out.push(draw_table(glance, width, color));
+        }
+    }
+    for section in &report.sections {
+        out.push(String::new());
+        out.push(paint.bold(&section.title));
+        for table in &section.tables {
+            out.push(String::new());
+            out.extend((section.tables.len() > 1).then(|| paint.dim(&table.caption)));
             out.push(draw_table(table, width, color));
         }
         out.push(String::new());
-        out.extend(point.conclusions.iter().map(|sentence| bullet(sentence, width)));
+        out.extend(section.conclusions.iter().map(|sentence| bullet(sentence, width)));
+    }
+    if is_short {
+        out.extend(report.points.iter().flat_map(|point| point_lines(point, width, color)));
+    } else {
+        let points = report.points.len();
+        out.push(String::new());
+        out.push(wrap(
+            &format!("Each of the {points} load points stands in report.html and report.md."),
+            width,
+            "",
+        ));
     }
     if !report.failed.is_empty() {
         out.push(String::new());
@@ -46,9 +69,33 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
     out.join("\n")
 }
 
-/// Draws one table, without the columns that do not fit.
+/// A load point: the tables that its load is for, and what follows from them.
+fn point_lines(point: &PointReport, width: usize, color: bool) -> Vec<String> {
+    let mut out = vec![String::new()];
+    out.push(format!("{}  {}", Paint { color }.bold(&point.load), point.setting));
+    for table in point.tables.iter().take(if point.open { 2 } else { 1 }) {
+        out.push(String::new());
+        out.push(draw_table(table, width, color));
+    }
+    out.push(String::new());
+    out.extend(point.conclusions.iter().map(|sentence| bullet(sentence, width)));
+    out
+}
+
+/// Draws one table, without the columns that do not fit; its sentences stand below it.
 pub(crate) fn draw_table(table: &Table, width: usize, color: bool) -> String {
-    let mut kept: Vec<usize> = (0..table.columns.len()).collect();
+    let mut drawn = vec![draw_columns(table, width, color)];
+    for column in (0..table.columns.len()).filter(|column| table.columns[*column].prose) {
+        let sentences = table.rows.iter().map(|row| &row[column].text).filter(|text| !text.is_empty());
+        drawn.push(String::new());
+        drawn.extend(sentences.map(|sentence| bullet(sentence, width)));
+    }
+    drawn.join("\n")
+}
+
+fn draw_columns(table: &Table, width: usize, color: bool) -> String {
+    let mut kept: Vec<usize> =
+        (0..table.columns.len()).filter(|column| !table.columns[*column].prose).collect();
     loop {
         let drawn = arrange(table, &kept, color, None);
         if widest(&drawn) <= width {

@@ -74,6 +74,9 @@ pub struct Thresholds {
     /// How far a headline's interval may reach from its mean, as share of the mean, for added latency of the whole
     /// latency; with a wider one it is no headline. By default as far as it likes.
     pub interval_share: Option<f64>,
+    /// Share of its CPU limit from which a gateway counts as fully loaded, and its throughput as the most that the limit
+    /// carries.
+    pub full_load_share: f64,
     /// Share of errors where no objective says another.
     pub error_share: f64,
 }
@@ -93,6 +96,7 @@ impl Default for Thresholds {
             drift_share: 0.1,
             warmup_growth: 3.0,
             interval_share: None,
+            full_load_share: 0.9,
             error_share: 0.001,
         }
     }

@@ -1,5 +1,7 @@
 //! Verdicts, intervals and conclusions at their boundaries.
 
+mod columns;
+mod experiments;
 mod fuzzed;
 mod judged;
 mod noisy;

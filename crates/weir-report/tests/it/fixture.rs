@@ -36,6 +36,11 @@ const GATEWAYS: [(&str, u64, u64, u64); 4] = [
 
 /// The run and its cells, for each value of the data plane's CPU limit.
 pub(crate) fn run(scene: Scene, cpus: &[f64]) -> (Run, Vec<Cell>) {
+    run_with_users(scene, cpus, &[])
+}
+
+/// The same with a closed load for each number of users, in place of the one at full load.
+pub(crate) fn run_with_users(scene: Scene, cpus: &[f64], users: &[u32]) -> (Run, Vec<Cell>) {
     let repeats = if scene == Scene::Single { 1 } else { 3 };
     let mut cells = Vec::new();
     for limit in cpus {
@@ -49,7 +54,7 @@ pub(crate) fn run(scene: Scene, cpus: &[f64]) -> (Run, Vec<Cell>) {
                     BTreeMap::new()
                 };
                 let key = CellKey { index, gateway: name.into(), axes, repeat };
-                cells.push(cell(scene, key, *limit));
+                cells.push(cell(scene, key, *limit, users));
             }
         }
     }
@@ -106,7 +111,7 @@ fn described(plan: Vec<CellKey>, cells: &[Cell]) -> Run {
     }
 }
 
-fn cell(scene: Scene, key: CellKey, limit_cpus: f64) -> Cell {
+fn cell(scene: Scene, key: CellKey, limit_cpus: f64, users: &[u32]) -> Cell {
     let gateway = GATEWAYS.iter().find(|gateway| gateway.0 == key.gateway);
     let started_unix_ms = STARTED_UNIX_MS + u64::from(key.index) * 30_000;
     let mut parts = vec![part("origin", Role::Origin, Some(1.0)), part("generator", Role::Generator, None)];
@@ -129,7 +134,7 @@ fn cell(scene: Scene, key: CellKey, limit_cpus: f64) -> Cell {
             log_tail: "[ALERT] (311) : config : parsing [haproxy.cfg:12] : unknown keyword '<maxconnn>'\n[ALERT] (311) : config : fatal errors found".into(),
         }
     } else {
-        CellOutcome::Measured { measurements: measurements(scene, &key, limit_cpus, &parts) }
+        CellOutcome::Measured { measurements: measurements(scene, &key, limit_cpus, &parts, users) }
     };
     Cell { key, started_unix_ms, ended_unix_ms: started_unix_ms + 28_000, outcome, parts, unequal }
 }
@@ -156,7 +161,13 @@ fn part(name: &str, role: Role, limit_cpus: Option<f64>) -> Part {
     }
 }
 
-fn measurements(scene: Scene, key: &CellKey, limit_cpus: f64, parts: &[Part]) -> Vec<Measurement> {
+fn measurements(
+    scene: Scene,
+    key: &CellKey,
+    limit_cpus: f64,
+    parts: &[Part],
+    users: &[u32],
+) -> Vec<Measurement> {
     let known = GATEWAYS.iter().find(|gateway| gateway.0 == key.gateway);
     // Repeats differ by a fixed wobble, so that intervals have a width.
     let wobble = 1.0 + 0.012 * (f64::from((key.repeat * 7 + key.index * 3) % 5) - 2.0);
@@ -169,7 +180,8 @@ fn measurements(scene: Scene, key: &CellKey, limit_cpus: f64, parts: &[Part]) ->
     let disturbed = scene == Scene::Mixed && key.gateway == "nginx" && key.repeat == 1;
     let quiet = HostShare { steal: 0.0012, others: 0.0061, idle: 0.27 };
     let full = Shape {
-        load: "full",
+        load: "full".into(),
+        connections: 10,
         rate_per_s: full_rate,
         scheduled_per_s: full_rate,
         p50_ns: 10.0 / full_rate * 0.82e9,
@@ -179,7 +191,8 @@ fn measurements(scene: Scene, key: &CellKey, limit_cpus: f64, parts: &[Part]) ->
         host: quiet,
     };
     let tail = Shape {
-        load: "tail",
+        load: "tail".into(),
+        connections: 64,
         rate_per_s: tail_rate,
         scheduled_per_s: TAIL_RATE_PER_S as f64,
         p50_ns: tail_p50,
@@ -188,15 +201,22 @@ fn measurements(scene: Scene, key: &CellKey, limit_cpus: f64, parts: &[Part]) ->
         throttled: if overloaded { 0.98 } else { 0.0 },
         host: if disturbed { HostShare { steal: 0.004, others: 0.081, idle: 0.2 } } else { quiet },
     };
-    [full, tail]
+    let mut shapes: Vec<Shape> = users.iter().map(|users| full.with_users(*users, limit_cpus)).collect();
+    if shapes.is_empty() {
+        shapes.push(full);
+    }
+    shapes.push(tail);
+    shapes
         .into_iter()
         .map(|shape| measurement(key, known.map_or(0, |gateway| gateway.3), parts, &shape))
         .collect()
 }
 
 /// What a load looks like.
+#[derive(Clone)]
 struct Shape {
-    load: &'static str,
+    load: String,
+    connections: u32,
     rate_per_s: f64,
     scheduled_per_s: f64,
     p50_ns: f64,
@@ -204,6 +224,24 @@ struct Shape {
     cores: f64,
     throttled: f64,
     host: HostShare,
+}
+
+impl Shape {
+    /// Full load, as far as so many users give it.
+    fn with_users(&self, users: u32, limit_cpus: f64) -> Self {
+        let share = (f64::from(users) * 0.11).min(0.991);
+        let rate_per_s = self.rate_per_s * share / 0.991 * (1.0 - f64::from(users) * 0.001);
+        Self {
+            load: format!("users-{users}"),
+            connections: users,
+            rate_per_s,
+            scheduled_per_s: rate_per_s,
+            p50_ns: f64::from(users) / rate_per_s * 0.82e9,
+            cores: limit_cpus * share,
+            throttled: if share < 0.95 { 0.0 } else { self.throttled },
+            ..self.clone()
+        }
+    }
 }
 
 fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) -> Measurement {
@@ -246,8 +284,8 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
     };
     let judgement = judge(&evidence, &Thresholds::default());
     Measurement {
-        load: shape.load.into(),
-        connections: if open { 64 } else { 10 },
+        load: shape.load.clone(),
+        connections: shape.connections,
         rate_per_s: open.then_some(shape.scheduled_per_s),
         cpu_us_per_request: data.map(|usage| usage.cpu_cores * 1e6 / shape.rate_per_s),
         series: series(parts, &usage),
@@ -313,7 +351,7 @@ fn record(shape: &Shape, open: bool) -> LoadRecord {
         phase_end_mono_ns: DURATION_S * 1_000_000_000,
         generator: GeneratorEvidence {
             workers: 1,
-            connections: if open { 64 } else { 10 },
+            connections: shape.connections,
             wall_s: DURATION_S as f64,
             worker_cpu_s: vec![3.4],
             worker_runqueue_s: vec![0.2],

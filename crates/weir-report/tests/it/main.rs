@@ -4,3 +4,4 @@ mod fixture;
 mod formats;
 mod odd;
 mod offline;
+mod sizing;

@@ -34,7 +34,7 @@ fn odd_data_never_panics() {
     let plain: Vec<Value> =
         cells.iter().map(|cell| serde_json::to_value(cell).expect("cells are plain values")).collect();
     let mut drawn = 0;
-    for seed in 0..60 {
+    for seed in 0..90 {
         let mut state = seed;
         let odd: Vec<Cell> = plain
             .iter()

@@ -1,0 +1,36 @@
+//! Requests and fails over the repeats of a row, in the terms of Locust's request table.
+
+use serde::Serialize;
+use weir_results::{LoadResult, Requests};
+
+/// Requests of the sustained phases of all measured repeats together.
+///
+/// Counts are facts whatever a repeat is worth: one that does not count for its errors must not hide them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct RequestCounts {
+    /// Measured repeats.
+    pub repeats: usize,
+    /// Requests that came to an end: answered, failed, timed out or dropped.
+    pub requests: u64,
+    /// Of these, the ones without a good answer: a status of 400 or more, a failed check, or no whole response.
+    pub fails: u64,
+    /// Fails over the length of the phases; `None` where there were none.
+    pub fails_per_s: Option<f64>,
+}
+
+impl RequestCounts {
+    /// Adds up `results`.
+    pub(crate) fn of<'a>(results: impl Iterator<Item = &'a LoadResult>) -> Self {
+        let (mut counts, mut duration_s) = (Self::default(), 0.0);
+        for result in results {
+            let Requests { completed, unexpected, failed, timed_out, dropped, .. } = result.requests;
+            let lost = failed.saturating_add(timed_out).saturating_add(dropped);
+            counts.repeats += 1;
+            counts.requests = counts.requests.saturating_add(completed).saturating_add(lost);
+            counts.fails = counts.fails.saturating_add(unexpected).saturating_add(lost);
+            duration_s += result.duration_s;
+        }
+        counts.fails_per_s = (duration_s > 0.0).then(|| counts.fails as f64 / duration_s);
+        counts
+    }
+}

@@ -1,0 +1,67 @@
+//! Between which shares of its limit a data plane's CPU use went up and down.
+
+use serde::Serialize;
+use weir_results::{Measurement, Part, Role};
+
+use crate::measured::{Repeat, data_usage};
+use crate::reasons::Metric;
+
+/// Sampled seconds begin at whole seconds of the load; this much is rounding.
+const ROUNDING_S: f64 = 1e-6;
+
+/// The least and the greatest share of the data plane's CPU limit, 0.., over the seconds of the sustained phases.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CpuRange {
+    /// In the second that used least.
+    pub least: f64,
+    /// In the second that used most.
+    pub greatest: f64,
+    /// Whether it is over repeats whose CPU use counts; without any it is over all of them, and does not count.
+    pub counts: bool,
+}
+
+/// The range over the valid repeats, over all of them where none is; `None` without a limit or samples.
+///
+/// A phase without a whole sampled second counts with its mean.
+pub(crate) fn cpu_range(repeats: &[Repeat<'_>]) -> Option<CpuRange> {
+    let is_valid = |repeat: &Repeat<'_>| repeat.reasons(Metric::Cpu).is_empty();
+    let counts = repeats.iter().any(is_valid);
+    let counted = repeats.iter().filter(|repeat| !counts || is_valid(repeat));
+    let shares: Vec<f64> = counted.flat_map(shares).filter(|share| share.is_finite()).collect();
+    let least = shares.iter().copied().reduce(f64::min)?;
+    let greatest = shares.iter().copied().reduce(f64::max)?;
+    Some(CpuRange { least, greatest, counts })
+}
+
+/// The share in each whole second of the phase, else over the phase as a whole.
+fn shares(repeat: &Repeat<'_>) -> Vec<f64> {
+    let (parts, measurement) = (&repeat.cell.parts, repeat.measurement);
+    let Some(limit_cpus) = data_limit_cpus(parts) else { return Vec::new() };
+    let (from_s, to_s) = phase_s(measurement);
+    let is_within = |t_s: f64| t_s + ROUNDING_S >= from_s && t_s + 1.0 <= to_s + ROUNDING_S;
+    let seconds = measurement.series.iter().filter(|second| is_within(second.t_s));
+    let data = || parts.iter().filter(|part| part.role == Role::Data);
+    let cores = seconds.filter_map(|second| {
+        data().map(|part| second.cpu_cores.get(&part.name).copied()).sum::<Option<f64>>()
+    });
+    let shares: Vec<f64> = cores.map(|cores| cores / limit_cpus).collect();
+    if !shares.is_empty() {
+        return shares;
+    }
+    let whole = data_usage(parts, &measurement.usage).and_then(|usage| usage.cpu_share_of_limit);
+    whole.into_iter().collect()
+}
+
+/// The CPU limits of the data plane's parts together; `None` where one has none.
+pub(crate) fn data_limit_cpus(parts: &[Part]) -> Option<f64> {
+    let mut data = parts.iter().filter(|part| part.role == Role::Data).peekable();
+    data.peek()?;
+    data.map(|part| part.limit_cpus).sum::<Option<f64>>().filter(|cpus| *cpus > 0.0)
+}
+
+/// Begin and end of the sustained phase, seconds from the start of the warm-up.
+fn phase_s(measurement: &Measurement) -> (f64, f64) {
+    let seconds = &measurement.record.seconds;
+    let from_s = seconds.iter().find(|second| second.sustained).map_or(0.0, |second| second.t_s);
+    (from_s, from_s + measurement.record.result.duration_s)
+}

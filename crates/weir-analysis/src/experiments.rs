@@ -1,0 +1,250 @@
+//! What load points say together (report R1): what more users get at a limit, what more cores get, and which share of
+//! direct that is.
+//!
+//! Closed loads that differ in nothing but their connections are users of one kind; the limits of the data plane are
+//! laid out beside each other. The cells are those of the tables above: nothing is measured twice.
+
+mod of_direct;
+mod per_core;
+mod saturation;
+mod trend;
+mod users;
+
+use serde::Serialize;
+use serde_json::Value;
+use weir_results::{ArrivalModel, Role, Run};
+
+use crate::summary::{Axes, Point, Row};
+
+pub use per_core::PerCore;
+pub use saturation::{Maximum, Saturation};
+
+/// Axes that say what the data plane is limited to.
+const LIMIT_PATHS: [&str; 2] = ["limits.data.cpus", "limits.data.memory"];
+
+/// Closed loads of one kind over their connections and the limits of the data plane.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Experiment {
+    /// Values of the other axes, which all its points share.
+    pub axes: Axes,
+    /// Names of its closed loads, by their connections.
+    pub loads: Vec<String>,
+    /// The limits of the data plane, from the least.
+    pub limits: Vec<DataLimit>,
+    /// What each gateway does with more connections at each limit: gateways in the scenario's order, and the limits of
+    /// each from the least.
+    pub saturations: Vec<Saturation>,
+    /// Throughput per core at full load; empty where there is one limit only.
+    pub per_core: Vec<PerCore>,
+    /// Sentences about the users at the greatest limit.
+    pub users_conclusions: Vec<String>,
+    /// Sentences about the share of direct.
+    pub direct_conclusions: Vec<String>,
+}
+
+/// A limit of the data plane, and the load points there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DataLimit {
+    /// CPU limit, cores; `None` without one.
+    pub cpus: Option<f64>,
+    /// Memory limit, bytes; `None` without one.
+    pub memory_bytes: Option<u64>,
+    /// Places of the closed loads among the summary's points, by their connections.
+    pub closed: Vec<usize>,
+    /// Places of the open loads.
+    pub open: Vec<usize>,
+}
+
+/// An experiment while its points are gathered.
+struct Draft {
+    /// The load without its connections and its length.
+    kind: Value,
+    axes: Axes,
+    limits: Vec<(Axes, DataLimit)>,
+}
+
+/// The experiments of a run: those with more than one number of connections at a limit, or more than one limit.
+pub(crate) fn find(run: &Run, points: &[Point]) -> Vec<Experiment> {
+    let mut drafts: Vec<Draft> = Vec::new();
+    for (place, point) in of_model(points, ArrivalModel::Closed) {
+        if let Some(kind) = kind(run, point) {
+            gather(&mut drafts, kind, place, point);
+        }
+    }
+    for draft in &mut drafts {
+        draft.order(points);
+        for (place, point) in of_model(points, ArrivalModel::Open) {
+            draft.add_open(place, point);
+        }
+        draft.drop_ambiguous(points);
+    }
+    let tells = |draft: &Draft| {
+        draft.limits.len() > 1 || draft.limits.iter().any(|(_, limit)| limit.closed.len() > 1)
+    };
+    drafts.into_iter().filter(tells).map(|draft| draft.experiment(run, points)).collect()
+}
+
+impl Experiment {
+    /// What `gateway` does at the limit in that place.
+    pub fn saturation(&self, gateway: &str, limit: usize) -> Option<&Saturation> {
+        self.saturations.iter().find(|found| found.gateway == gateway && found.limit == limit)
+    }
+}
+
+impl DataLimit {
+    /// The limit in words: `0.5 cores`.
+    pub fn words(&self) -> String {
+        self.cpus.map_or_else(|| "no CPU limit".to_owned(), cores)
+    }
+}
+
+impl Draft {
+    /// The place for the points of `axes`.
+    fn limit_at(&mut self, axes: Axes, point: &Point) -> &mut DataLimit {
+        let known = self.limits.iter().position(|(known, _)| *known == axes);
+        let at = known.unwrap_or_else(|| {
+            self.limits.push((axes, data_limit(point)));
+            self.limits.len() - 1
+        });
+        &mut self.limits[at].1
+    }
+
+    /// Limits from the least; at each of them loads by their connections, one of each number.
+    fn order(&mut self, points: &[Point]) {
+        self.limits.sort_by(|(_, a), (_, b)| {
+            let cpus = |limit: &DataLimit| limit.cpus.unwrap_or(f64::INFINITY);
+            cpus(a).total_cmp(&cpus(b)).then_with(|| a.memory_bytes.cmp(&b.memory_bytes))
+        });
+        for (_, limit) in &mut self.limits {
+            limit.closed.sort_by_key(|place| points[*place].connections);
+            limit.closed.dedup_by_key(|place| points[*place].connections);
+        }
+    }
+
+    fn add_open(&mut self, place: usize, point: &Point) {
+        let (axes, limited) = split(&point.axes);
+        if axes != self.axes {
+            return;
+        }
+        if let Some((_, limit)) = self.limits.iter_mut().find(|(known, _)| *known == limited) {
+            limit.open.push(place);
+        }
+    }
+
+    /// An open load that was measured beside several numbers of connections has no one figure at a limit.
+    fn drop_ambiguous(&mut self, points: &[Point]) {
+        for (_, limit) in &mut self.limits {
+            let all = limit.open.clone();
+            let named =
+                |place: usize| all.iter().filter(move |other| points[**other].load == points[place].load);
+            limit.open.retain(|place| named(*place).count() == 1);
+        }
+    }
+
+    fn experiment(self, run: &Run, points: &[Point]) -> Experiment {
+        let limits: Vec<DataLimit> = self.limits.into_iter().map(|(_, limit)| limit).collect();
+        let mut closed: Vec<&Point> =
+            limits.iter().flat_map(|limit| &limit.closed).map(|place| &points[*place]).collect();
+        closed.sort_by_key(|point| point.connections);
+        let (mut loads, mut gateways): (Vec<String>, Vec<&str>) = (Vec::new(), Vec::new());
+        for point in &closed {
+            if !loads.contains(&point.load) {
+                loads.push(point.load.clone());
+            }
+        }
+        // Rows stand in the scenario's order, but a gateway may have none at some point.
+        for row in points.iter().flat_map(Point::gateways) {
+            if !gateways.contains(&row.gateway.as_str()) {
+                gateways.push(&row.gateway);
+            }
+        }
+        let full_share = run.thresholds.full_load_share;
+        let saturations: Vec<Saturation> = gateways
+            .iter()
+            .flat_map(|gateway| {
+                limits.iter().enumerate().map(move |(place, limit)| {
+                    saturation::saturation(gateway, place, limit, points, full_share)
+                })
+            })
+            .collect();
+        let per_core = match limits.len() {
+            0 | 1 => Vec::new(),
+            _ => gateways.iter().map(|gateway| per_core::per_core(gateway, &limits, &saturations)).collect(),
+        };
+        Experiment {
+            axes: self.axes,
+            loads,
+            users_conclusions: users::conclude(&limits, &saturations, full_share),
+            direct_conclusions: of_direct::conclude(&closed, &gateways),
+            limits,
+            saturations,
+            per_core,
+        }
+    }
+}
+
+/// `0.5 cores`.
+fn cores(cpus: f64) -> String {
+    format!("{cpus} core{}", if cpus == 1.0 { "" } else { "s" })
+}
+
+/// `8 connections`.
+fn connections(count: u32) -> String {
+    format!("{count} connection{}", if count == 1 { "" } else { "s" })
+}
+
+fn of_model(points: &[Point], model: ArrivalModel) -> impl Iterator<Item = (usize, &Point)> {
+    points.iter().enumerate().filter(move |(_, point)| point.model == model)
+}
+
+/// The row of `gateway` in the point at `place`.
+fn row<'a>(points: &'a [Point], place: usize, gateway: &str) -> Option<&'a Row> {
+    points[place].rows.iter().find(|row| row.gateway == gateway)
+}
+
+fn gather(drafts: &mut Vec<Draft>, kind: Value, place: usize, point: &Point) {
+    let (axes, limited) = split(&point.axes);
+    let known = drafts.iter().position(|draft| draft.kind == kind && draft.axes == axes);
+    let at = known.unwrap_or_else(|| {
+        drafts.push(Draft { kind, axes, limits: Vec::new() });
+        drafts.len() - 1
+    });
+    drafts[at].limit_at(limited, point).closed.push(place);
+}
+
+/// What a closed load is apart from its connections and its length; `None` where those change within the load.
+fn kind(run: &Run, point: &Point) -> Option<Value> {
+    let Some(Value::Object(written)) = run.scenario.get("loads").and_then(|loads| loads.get(&point.load))
+    else {
+        return Some(Value::Null);
+    };
+    let mut kind = written.clone();
+    let levels = kind.remove("connections");
+    kind.remove("duration");
+    let is_constant = levels.is_none_or(|levels| levels.is_u64()) && !kind.contains_key("steps");
+    is_constant.then_some(Value::Object(kind))
+}
+
+/// The axes without limits and connections, and the limits.
+fn split(axes: &Axes) -> (Axes, Axes) {
+    let is_connections = |path: &str| path.starts_with("loads.") && path.ends_with(".connections");
+    let kept = axes.iter().filter(|(path, _)| !is_connections(path));
+    let own = |(path, value): (&String, &Value)| (path.clone(), value.clone());
+    let (limited, others): (Vec<_>, Vec<_>) =
+        kept.map(own).partition(|(path, _)| LIMIT_PATHS.contains(&path.as_str()));
+    (others.into_iter().collect(), limited.into_iter().collect())
+}
+
+/// The limit that the data plane had at `point`: of its axis, else that with which it was started.
+fn data_limit(point: &Point) -> DataLimit {
+    let data =
+        |row: &'_ Row| row.parts.iter().filter(|part| part.role == Role::Data).cloned().collect::<Vec<_>>();
+    let parts = point.gateways().map(data).find(|parts| !parts.is_empty()).unwrap_or_default();
+    let started = || parts.iter().map(|part| part.limit_cpus).sum::<Option<f64>>().filter(|cpus| *cpus > 0.0);
+    let memory = parts.iter().map(|part| part.limit_memory_bytes).sum::<Option<u64>>();
+    DataLimit {
+        cpus: point.axes.get("limits.data.cpus").and_then(Value::as_f64).or_else(started),
+        memory_bytes: memory.filter(|bytes| *bytes > 0),
+        ..DataLimit::default()
+    }
+}

@@ -1,0 +1,142 @@
+//! What a core carries at full load, over the limits of the data plane.
+
+use serde::Serialize;
+
+use crate::conclusions::{join, with_interval};
+use crate::figure::{Figure, Repeated, Sample};
+use crate::quantity::{percent, range, rate};
+
+use super::saturation::{Maximum, Saturation};
+use super::{DataLimit, cores};
+
+/// Throughput per core of a gateway at full load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PerCore {
+    /// The gateway's name.
+    pub gateway: String,
+    /// At each limit of the experiment; `None` where it was not full.
+    pub per_core_per_s: Vec<Option<Figure>>,
+    /// At the greatest full limit over the least, in the same repeat: 1 where cores add up. `None` where fewer than two
+    /// limits were full.
+    pub efficiency: Option<Figure>,
+    /// What the figures say.
+    pub conclusion: String,
+}
+
+/// A limit that was full.
+struct Full<'a> {
+    cpus: f64,
+    maximum: &'a Maximum,
+}
+
+/// Compares the limits that `gateway` filled.
+pub(super) fn per_core(gateway: &str, limits: &[DataLimit], saturations: &[Saturation]) -> PerCore {
+    let maximum = |place: usize| {
+        let own = |found: &&Saturation| found.gateway == gateway && found.limit == place;
+        saturations.iter().find(own).and_then(|saturation| saturation.maximum.as_ref())
+    };
+    let full: Vec<Full<'_>> = limits
+        .iter()
+        .enumerate()
+        .filter_map(|(place, limit)| Some(Full { cpus: limit.cpus?, maximum: maximum(place)? }))
+        .collect();
+    let is_uncounted = |place: &usize| {
+        let own = |found: &&Saturation| found.gateway == gateway && found.limit == *place;
+        saturations.iter().find(own).is_none_or(|saturation| saturation.counted_at.is_empty())
+    };
+    let uncounted: Vec<String> =
+        (0..limits.len()).filter(is_uncounted).map(|place| limits[place].words()).collect();
+    let ends = match full.as_slice() {
+        [least, .., greatest] if least.cpus < greatest.cpus => Some((least, greatest)),
+        _ => None,
+    };
+    let efficiency = ends.map(|(least, greatest)| ratio(greatest.maximum, least.maximum));
+    let conclusion = match (ends, &efficiency) {
+        (Some(ends), Some(efficiency)) if efficiency.headline => compared(gateway, ends, efficiency),
+        (Some(_), _) => {
+            format!(
+                "{gateway}: throughput per core is not compared: three repeats that count at both ends are needed."
+            )
+        }
+        (None, _) => not_compared(gateway, &full, &uncounted),
+    };
+    PerCore {
+        gateway: gateway.to_owned(),
+        per_core_per_s: (0..limits.len())
+            .map(|place| maximum(place).map(|maximum| maximum.per_core_per_s.clone()))
+            .collect(),
+        efficiency,
+        conclusion,
+    }
+}
+
+/// The ratio per core, repeat by repeat.
+fn ratio(of: &Maximum, to: &Maximum) -> Figure {
+    let repeated = of.per_core_per_s.repeats.iter().filter_map(|own| {
+        let other = to.per_core_per_s.repeats.iter().find(|other| other.repeat == own.repeat)?;
+        let ratio = own.value().zip(other.value()).map(|(own, other)| own / other);
+        let sample: Sample = ratio.filter(|ratio| ratio.is_finite()).into();
+        let mut reasons = [&own.reasons[..], &other.reasons].concat();
+        reasons.sort();
+        reasons.dedup();
+        Some(Repeated { repeat: own.repeat, sample, reasons })
+    });
+    Figure::of(repeated.collect()).headline_if(true)
+}
+
+fn compared(gateway: &str, (least, greatest): (&Full<'_>, &Full<'_>), efficiency: &Figure) -> String {
+    let per_core = |full: &Full<'_>| with_interval(&full.maximum.per_core_per_s, rate);
+    let said = match efficiency.interval {
+        Some([_, high]) if high < 1.0 => {
+            format!(
+                "{} of each core's throughput is lost{}",
+                lost(efficiency, 1.0),
+                each(least, greatest, efficiency)
+            )
+        }
+        Some([low, _]) if low > 1.0 => "each core carries more".to_owned(),
+        _ => "the intervals show no loss".to_owned(),
+    };
+    format!(
+        "{gateway} carries {} per core with {} and {} with {}, {} of that: {said}.",
+        per_core(least),
+        cores(least.cpus),
+        per_core(greatest),
+        cores(greatest.cpus),
+        with_interval(efficiency, percent),
+    )
+}
+
+/// What each further core costs; nothing where less than one was added, since that would be more than was measured.
+fn each(least: &Full<'_>, greatest: &Full<'_>, efficiency: &Figure) -> String {
+    let added = greatest.cpus - least.cpus;
+    if added > 1.0 { format!(", {} per core added", lost(efficiency, added)) } else { String::new() }
+}
+
+/// The share that is lost over `parts`, with its interval.
+fn lost(efficiency: &Figure, parts: f64) -> String {
+    let share = |efficiency: f64| (1.0 - efficiency) / parts;
+    let mean = efficiency.mean.map_or_else(|| "n/a".to_owned(), |mean| percent(share(mean)));
+    match efficiency.interval {
+        Some([low, high]) => {
+            format!("{mean} [{}]", range(&mean, &percent(share(high)), &percent(share(low))))
+        }
+        None => mean,
+    }
+}
+
+fn not_compared(gateway: &str, full: &[Full<'_>], uncounted: &[String]) -> String {
+    let filled = match full {
+        [] => "it fills no limit at which its loads count".to_owned(),
+        [only, ..] => format!("it fills {} only, with {}", cores(only.cpus), rate(mean(only))),
+    };
+    let without = match uncounted {
+        [] => String::new(),
+        limits => format!("; none of its loads counts with {}", join(limits)),
+    };
+    format!("{gateway}: throughput per core is not compared: {filled}{without}.")
+}
+
+fn mean(full: &Full<'_>) -> f64 {
+    full.maximum.throughput_per_s.mean.unwrap_or(f64::NAN)
+}

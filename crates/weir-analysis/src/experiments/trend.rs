@@ -1,0 +1,102 @@
+//! What throughput does with more connections, as far as intervals tell.
+
+use crate::figure::Figure;
+
+use super::connections;
+
+/// Throughput over connections, as far as the intervals of its ends and its best tell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Trend {
+    /// First and best, and best and last, have values in common.
+    Flat,
+    /// The best is above the first, and not above the last.
+    Rising,
+    /// The best is above the last, and not above the first.
+    Falling,
+    /// The best is above both.
+    Peaked,
+}
+
+/// A number of connections and the throughput there.
+pub(super) type Level<'a> = (u32, &'a Figure);
+
+/// The level with the highest mean.
+pub(super) fn best<'a>(levels: &[Level<'a>]) -> Option<Level<'a>> {
+    let mean = |level: &&Level<'_>| level.1.mean.unwrap_or(f64::NEG_INFINITY);
+    levels.iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).copied()
+}
+
+/// The trend of `levels`, which are in the order of their connections; `None` for fewer than two.
+pub(super) fn trend(levels: &[Level<'_>]) -> Option<Trend> {
+    let [first, .., last] = levels else { return None };
+    let best = best(levels)?;
+    let is_apart = |from: &Level<'_>| from.0 != best.0 && from.1.overlaps(best.1) == Some(false);
+    Some(match (is_apart(first), is_apart(last)) {
+        (false, false) => Trend::Flat,
+        (true, false) => Trend::Rising,
+        (false, true) => Trend::Falling,
+        (true, true) => Trend::Peaked,
+    })
+}
+
+/// The trend in words; `None` for fewer than two levels.
+pub(super) fn words(levels: &[Level<'_>]) -> Option<String> {
+    let [first, .., last] = levels else { return None };
+    let best = best(levels)?;
+    let over = |from: &Level<'_>, to: &Level<'_>| {
+        let change = to.1.mean.zip(from.1.mean).map_or(0.0, |(to, from)| to / from - 1.0);
+        format!("{:+.1} % from {} to {}", change * 100.0, from.0, connections(to.0))
+    };
+    Some(match trend(levels)? {
+        Trend::Flat => {
+            format!("more connections add nothing that the intervals tell apart ({})", over(first, last))
+        }
+        Trend::Rising => format!("more connections carry more ({})", over(first, &best)),
+        Trend::Falling => format!("more connections carry less ({})", over(&best, last)),
+        Trend::Peaked => {
+            format!("throughput rises ({}) and falls again ({})", over(first, &best), over(&best, last))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(mean: f64) -> Figure {
+        Figure { mean: Some(mean), interval: Some([mean * 0.98, mean * 1.02]), ..Figure::default() }
+    }
+
+    #[track_caller]
+    fn check(means: &[f64], expected: Option<(Trend, &str)>) {
+        let figures: Vec<Figure> = means.iter().map(|mean| figure(*mean)).collect();
+        let levels: Vec<Level<'_>> = (1..).map(|step| step * 4).zip(&figures).collect();
+        assert_eq!(trend(&levels), expected.map(|(trend, _)| trend));
+        assert_eq!(words(&levels).as_deref(), expected.map(|(_, words)| words));
+    }
+
+    #[test]
+    fn ends_and_best_say_what_more_connections_get() {
+        check(&[], None);
+        check(&[100.0], None);
+        let flat =
+            "more connections add nothing that the intervals tell apart (-1.0 % from 4 to 8 connections)";
+        check(&[100.0, 99.0], Some((Trend::Flat, flat)));
+        let rising = "more connections carry more (+50.0 % from 4 to 12 connections)";
+        check(&[100.0, 120.0, 150.0], Some((Trend::Rising, rising)));
+        // The best is in the middle, and the last not told apart from it.
+        let rising = "more connections carry more (+50.0 % from 4 to 8 connections)";
+        check(&[100.0, 150.0, 148.0], Some((Trend::Rising, rising)));
+        let falling = "more connections carry less (-20.0 % from 4 to 12 connections)";
+        check(&[100.0, 99.0, 80.0], Some((Trend::Falling, falling)));
+        let peaked = "throughput rises (+50.0 % from 4 to 8 connections) and falls again (-20.0 % from 8 to 12 \
+                      connections)";
+        check(&[100.0, 150.0, 120.0], Some((Trend::Peaked, peaked)));
+    }
+
+    #[test]
+    fn without_intervals_nothing_is_told_apart() {
+        let figures = [100.0, 200.0].map(|mean| Figure { interval: None, ..figure(mean) });
+        assert_eq!(trend(&[(4, &figures[0]), (8, &figures[1])]), Some(Trend::Flat));
+    }
+}

@@ -1,0 +1,136 @@
+//! What each part of the rig used: report R4's resources, generator and origin included.
+
+use serde::Serialize;
+use weir_results::{NetworkUsage, Part, Role, Usage};
+
+use crate::measured::Repeat;
+
+/// What a part of the rig used: means over the measured repeats of a row, but for what is named a greatest. What was
+/// not measured is `None`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PartUse {
+    /// Its name, unique in the cell.
+    pub name: String,
+    /// Its role.
+    pub role: Role,
+    /// CPU limit, cores; `None` without one.
+    pub limit_cpus: Option<f64>,
+    /// Memory limit, bytes; `None` without one.
+    pub limit_memory_bytes: Option<u64>,
+    /// Cores used in user mode.
+    pub cpu_cores_user: Option<f64>,
+    /// Cores used by the kernel on its behalf.
+    pub cpu_cores_system: Option<f64>,
+    /// Cores used over the limit; `None` without one.
+    pub cpu_share_of_limit: Option<f64>,
+    /// Share of the quota's periods in which it was throttled.
+    pub throttled_share: Option<f64>,
+    /// Working set, bytes.
+    pub memory_bytes_mean: Option<f64>,
+    /// Working set over the limit; `None` without one.
+    pub memory_share_of_limit: Option<f64>,
+    /// Greatest working set of any repeat, bytes.
+    pub memory_bytes_peak: Option<f64>,
+    /// Bytes received over its own network interface, per second.
+    pub network_received_bytes_per_s: Option<f64>,
+    /// Bytes sent over it, per second.
+    pub network_sent_bytes_per_s: Option<f64>,
+    /// Packets received over it, per second.
+    pub network_received_packets_per_s: Option<f64>,
+    /// Packets sent over it, per second.
+    pub network_sent_packets_per_s: Option<f64>,
+    /// TCP segments sent again, per second.
+    pub retransmitted_segments_per_s: Option<f64>,
+    /// Bytes read from block devices, per second.
+    pub block_read_bytes_per_s: Option<f64>,
+    /// Bytes written to them, per second.
+    pub block_written_bytes_per_s: Option<f64>,
+    /// How often its threads gave the processor up by themselves, per second.
+    pub switches_voluntary_per_s: Option<f64>,
+    /// How often the kernel took it from them, per second.
+    pub switches_involuntary_per_s: Option<f64>,
+    /// Greatest number of threads.
+    pub threads_max: Option<u64>,
+    /// Greatest number of processes.
+    pub pids_max: Option<u64>,
+    /// Greatest number of open files.
+    pub open_files_max: Option<u64>,
+    /// Greatest number of open sockets.
+    pub sockets_max: Option<u64>,
+}
+
+/// What `part` used over the repeats.
+pub(crate) fn part_use(part: &Part, repeats: &[Repeat<'_>]) -> PartUse {
+    let used = Used::of(part, repeats);
+    let limit_memory = part.limit_memory_bytes.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64);
+    let memory_bytes_mean = used.mean(|usage| usage.memory_bytes_mean.map(|bytes| bytes as f64));
+    PartUse {
+        name: part.name.clone(),
+        role: part.role,
+        limit_cpus: part.limit_cpus,
+        limit_memory_bytes: part.limit_memory_bytes,
+        cpu_cores_user: used.mean(|usage| Some(user_cores(usage))),
+        cpu_cores_system: used.mean(|usage| Some(usage.cpu_cores - user_cores(usage))),
+        cpu_share_of_limit: used.mean(|usage| usage.cpu_share_of_limit),
+        throttled_share: used.mean(|usage| {
+            let periods = usage.periods.filter(|periods| *periods > 0)?;
+            Some(usage.periods_throttled? as f64 / periods as f64)
+        }),
+        memory_bytes_mean,
+        memory_share_of_limit: memory_bytes_mean.zip(limit_memory).map(|(used, limit)| used / limit),
+        memory_bytes_peak: used.greatest(|usage| usage.memory_bytes_peak).map(|bytes| bytes as f64),
+        network_received_bytes_per_s: used.network_per_s(|network| network.received_bytes),
+        network_sent_bytes_per_s: used.network_per_s(|network| network.sent_bytes),
+        network_received_packets_per_s: used.network_per_s(|network| network.received_packets),
+        network_sent_packets_per_s: used.network_per_s(|network| network.sent_packets),
+        retransmitted_segments_per_s: used.network_per_s(|network| network.retransmitted_segments),
+        block_read_bytes_per_s: used.per_s(|usage| usage.block_read_bytes),
+        block_written_bytes_per_s: used.per_s(|usage| usage.block_written_bytes),
+        switches_voluntary_per_s: used.per_s(|usage| usage.switches_voluntary),
+        switches_involuntary_per_s: used.per_s(|usage| usage.switches_involuntary),
+        threads_max: used.greatest(|usage| usage.threads_max),
+        pids_max: used.greatest(|usage| usage.pids_max),
+        open_files_max: used.greatest(|usage| usage.open_files_max),
+        sockets_max: used.greatest(|usage| usage.sockets_max),
+    }
+}
+
+/// The usage of a part in each repeat, with the length of its phase in seconds.
+struct Used<'a>(Vec<(&'a Usage, f64)>);
+
+impl<'a> Used<'a> {
+    fn of(part: &Part, repeats: &[Repeat<'a>]) -> Self {
+        let used = |repeat: &Repeat<'a>| {
+            let usage = repeat.measurement.usage.get(&part.name)?;
+            Some((usage, repeat.measurement.record.result.duration_s))
+        };
+        Self(repeats.iter().filter_map(used).collect())
+    }
+
+    fn mean(&self, of: impl Fn(&Usage) -> Option<f64>) -> Option<f64> {
+        mean(self.0.iter().filter_map(|(usage, _)| of(usage)))
+    }
+
+    fn per_s(&self, of: impl Fn(&Usage) -> Option<u64>) -> Option<f64> {
+        mean(self.0.iter().filter_map(|(usage, duration_s)| Some(of(usage)? as f64 / duration_s)))
+    }
+
+    fn network_per_s(&self, of: impl Fn(&NetworkUsage) -> u64) -> Option<f64> {
+        self.per_s(|usage| usage.network.as_ref().map(&of))
+    }
+
+    fn greatest(&self, of: impl Fn(&Usage) -> Option<u64>) -> Option<u64> {
+        self.0.iter().filter_map(|(usage, _)| of(usage)).max()
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The cores in user mode: cores used, divided as the CPU time is.
+fn user_cores(usage: &Usage) -> f64 {
+    let total = usage.cpu_s.total();
+    if total > 0.0 { usage.cpu_cores * usage.cpu_s.user / total } else { usage.cpu_cores }
+}
