@@ -501,7 +501,7 @@ impl Flow {
             }
         }
         let sends = self.recorder.take_sends();
-        let (intervals, open) = self.recorder.finish(now_ns);
+        let (intervals, open) = self.recorder.finish(now_ns, &self.timeline);
         FlowReport {
             timeline: self.timeline,
             warmup: self.warmup,

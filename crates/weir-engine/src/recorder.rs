@@ -163,10 +163,13 @@ impl Recorder {
         self.current.bytes_received += bytes as u64;
     }
 
-    /// Ends the record at `now_ns`: the last interval, and the distributions of an open loop.
-    pub(crate) fn finish(mut self, now_ns: u64) -> (Vec<Interval>, Option<OpenTimes>) {
+    /// Ends the record at `now_ns`: the last interval, and the distributions of an open loop. A drain in which nothing
+    /// happened is no interval.
+    pub(crate) fn finish(mut self, now_ns: u64, timeline: &Timeline) -> (Vec<Interval>, Option<OpenTimes>) {
         self.current.span.end_ns = self.current.span.end_ns.min(now_ns.max(self.current.span.start_ns));
-        self.finished.push(self.current);
+        if self.current.span.start_ns < timeline.end_ns || self.current.has_something() {
+            self.finished.push(self.current);
+        }
         if let Some(open) = &mut self.open {
             open.connection_wait.saturating_record_n(0, self.waited_for_none);
         }
@@ -195,6 +198,11 @@ impl Interval {
             sustained: new_histogram(),
             warmup: None,
         }
+    }
+
+    fn has_something(&self) -> bool {
+        let Self { sent, completed, lost, bytes_sent, bytes_received, .. } = self;
+        [sent, completed, lost, bytes_sent, bytes_received].into_iter().any(|count| *count > 0)
     }
 
     /// Adds another worker's share of the same interval.
@@ -262,7 +270,7 @@ mod tests {
         recorder.completed(completed(Phase::Warmup, 700));
         recorder.completed(completed(Phase::Sustained, 900));
         recorder.advance(3 * S, &timeline);
-        let (mut intervals, _) = recorder.finish(3 * S + S / 2);
+        let (mut intervals, _) = recorder.finish(3 * S + S / 2, &timeline);
         intervals.iter_mut().for_each(|interval| assert_eq!(interval.latency().len(), interval.completed));
         let seen: Vec<_> = intervals
             .iter()
@@ -273,13 +281,25 @@ mod tests {
     }
 
     #[test]
+    fn a_drain_is_an_interval_only_where_something_happened() {
+        let timeline = Timeline::new(0, 0, Some(S), S);
+        for answers in 0..2 {
+            let mut recorder = Recorder::new(&timeline, false);
+            recorder.advance(S, &timeline);
+            (0..answers).for_each(|_| recorder.completed(completed(Phase::Sustained, 500)));
+            let (intervals, _) = recorder.finish(S + 5_000, &timeline);
+            assert_eq!(intervals.len(), 1 + answers);
+        }
+    }
+
+    #[test]
     fn only_the_sustained_phase_of_an_open_loop_has_lateness() {
         let timeline = Timeline::new(0, S, Some(S), S);
         let mut recorder = Recorder::new(&timeline, true);
         recorder.sent(Phase::Warmup, 5, 0);
         recorder.sent(Phase::Sustained, 5_000, 0);
         recorder.sent(Phase::Sustained, 6_000, 9_000);
-        let open = recorder.finish(0).1.unwrap();
+        let open = recorder.finish(0, &timeline).1.unwrap();
         assert_eq!((open.lateness.len(), open.connection_wait.len(), open.connection_wait.min()), (2, 2, 0));
     }
 }
