@@ -24,6 +24,9 @@ impl TreeReader {
     pub(crate) fn sample(&mut self) -> PartSample {
         let living: Vec<Process> =
             cleanup::members(&self.leader).into_iter().filter_map(|pid| Process::new(pid).ok()).collect();
+        if living.is_empty() && self.seen_ticks.is_empty() {
+            return PartSample::default();
+        }
         let (mut memory, mut threads, mut files) = (0, 0, 0);
         for process in &living {
             let Ok(stat) = process.stat() else { continue };
@@ -58,5 +61,35 @@ impl TreeReader {
             open_files: Some(files),
             ..used
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_a_part_used_is_known_after_its_end() {
+        let mut child = Command::new("setsid").args(["sleep", "60"]).spawn().unwrap();
+        let leader = ProcessId::of(child.id() as i32).unwrap();
+        let mut reader = TreeReader::new(leader);
+        assert!(cleanup::wait_until(|| reader.sample().pids == Some(1)), "it begins a session");
+        let before = reader.sample();
+        assert!(before.memory_bytes.is_some() && before.open_files.is_some(), "{before:?}");
+        cleanup::kill_session(&leader);
+        child.wait().unwrap();
+        let after = reader.sample();
+        assert!(after.cpu_ns.unwrap() >= before.cpu_ns.unwrap(), "{before:?} {after:?}");
+        assert_eq!(
+            (after.memory_bytes, after.threads, after.pids, after.open_files),
+            (None, None, None, None)
+        );
+        assert_eq!(
+            TreeReader::new(leader).sample(),
+            PartSample::default(),
+            "of what was never seen nothing is known"
+        );
     }
 }
