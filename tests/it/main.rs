@@ -16,6 +16,7 @@ mod pages;
 mod peers;
 mod places;
 mod program;
+mod rootless;
 mod run;
 mod sweeps;
 mod two_runs;

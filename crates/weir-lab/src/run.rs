@@ -130,6 +130,12 @@ pub fn execute(
     let mut rig = Rig::open(&run.id, store.path())?;
     rig.give_up_on(Arc::clone(bench.stop));
     let rig = rig;
+    if let Err(why) = rig.cgroups() {
+        bench.observer.note(&format!(
+            "no control groups: {why}. Whole CPUs are limited by affinity, and what else is limited runs unlimited and \
+             is not valid"
+        ));
+    }
     // Not before the host is ours: a run that could not begin leaves no trace.
     match store.runs()?.iter().find(|kept| kept.id == run.id) {
         None => store.begin_run(&with_limits(run, &rig))?,

@@ -119,7 +119,7 @@ pub(crate) fn kill_and_remove(directories: &[PathBuf]) -> bool {
 }
 
 /// The processes in a control group's folder.
-fn pids_in(directory: &Path) -> Vec<i32> {
+pub(crate) fn pids_in(directory: &Path) -> Vec<i32> {
     let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }

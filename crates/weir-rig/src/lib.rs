@@ -5,8 +5,10 @@
 //! reads what they use, a [`CounterSource`] what a gateway counted. Whatever happens to the lab, nothing that the
 //! rig started or made outlives it.
 
+mod affinity;
 mod cleanup;
 mod counters;
+mod delegation;
 mod driver;
 mod elsewhere;
 mod error;
@@ -26,6 +28,7 @@ mod spawn;
 mod trial;
 
 pub use counters::CounterSource;
+pub use delegation::start_again_in_scope;
 pub use driver::*;
 pub use error::{Holder, RigError};
 pub use guard::run_guard;

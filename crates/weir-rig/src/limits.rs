@@ -8,6 +8,8 @@ use cgroups_rs::fs::cpu::CpuController;
 use cgroups_rs::fs::memory::MemController;
 use cgroups_rs::fs::{Cgroup, Hierarchy, hierarchies};
 
+use crate::{cleanup, delegation};
+
 /// The quota's period. A tenth of a second is the kernel's default and what container platforms use.
 const PERIOD_US: u64 = 100_000;
 /// The least quota that the kernel takes.
@@ -56,7 +58,7 @@ impl CgroupVersion {
     }
 
     /// CPU time is a controller of its own in v1.
-    fn controllers(self) -> &'static [&'static str] {
+    pub(crate) fn controllers(self) -> &'static [&'static str] {
         match self {
             Self::V1 => &["cpu", "cpuacct", "memory", "pids"],
             Self::V2 => &["cpu", "memory", "pids"],
@@ -89,7 +91,7 @@ impl GroupParent {
         }
         let path = match version {
             CgroupVersion::V1 => PathBuf::from(name),
-            CgroupVersion::V2 => delegated_v2()?.join(name),
+            CgroupVersion::V2 => delegation::base(version.controllers())?.join(name),
         };
         Ok(Self { version, path })
     }
@@ -108,20 +110,39 @@ impl GroupParent {
         }
     }
 
+    /// Makes the group under which those of the parts will be; says why this host or user cannot. Whoever calls it
+    /// has noted [`Self::directories`] for removal.
+    pub(crate) fn make(&self) -> Result<(), String> {
+        let made = self.cgroup(&self.path).and_then(|_| match self.version {
+            CgroupVersion::V1 => Ok(()),
+            // The library asks for controllers and does not look whether the kernel gives them.
+            CgroupVersion::V2 => self.directories(None).iter().try_for_each(|directory| {
+                delegation::enable(directory, self.version.controllers())
+                    .map_err(|error| format!("{}: {error}", directory.display()))
+            }),
+        });
+        if made.is_err() {
+            cleanup::remove_groups(&self.directories(None));
+        }
+        made
+    }
+
     /// Makes the group `name` with `limits`.
     pub(crate) fn create(&self, name: &str, limits: &Limits) -> Result<Group, String> {
         let path = self.path.join(name);
-        let cgroup =
-            Cgroup::new_with_specified_controllers(hierarchies::auto(), &path, Some(self.controllers()))
-                .map_err(|error| {
-                    format!("cannot make the control group {}: {}", path.display(), in_words(&error))
-                })?;
+        let cgroup = self.cgroup(&path)?;
         let group = Group { version: self.version, directories: self.directories(Some(name)) };
         if let Err(error) = limit(&cgroup, self.version, limits) {
             group.remove();
             return Err(format!("cannot set limits on {}: {error}", path.display()));
         }
         Ok(group)
+    }
+
+    fn cgroup(&self, path: &Path) -> Result<Cgroup, String> {
+        Cgroup::new_with_specified_controllers(hierarchies::auto(), path, Some(self.controllers())).map_err(
+            |error| format!("cannot make the control group {}: {}", path.display(), in_words(&error)),
+        )
     }
 
     fn controllers(&self) -> Vec<String> {
@@ -165,7 +186,7 @@ impl Group {
 
     /// Ends every process in the group and removes it; whether nothing of it is left.
     pub(crate) fn remove(&self) -> bool {
-        crate::cleanup::kill_and_remove(&self.directories)
+        cleanup::kill_and_remove(&self.directories)
     }
 }
 
@@ -198,28 +219,6 @@ fn in_words(error: &cgroups_rs::fs::error::Error) -> String {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     }
-}
-
-/// Where this process may make groups in the one hierarchy: the root for root, else its own group.
-///
-/// A group with controllers for its children may hold no process itself, so this process moves into a leaf.
-fn delegated_v2() -> Result<PathBuf, String> {
-    if rustix::process::geteuid().is_root() {
-        return Ok(PathBuf::new());
-    }
-    let text = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
-    let own = text.lines().find_map(|line| line.strip_prefix("0::/")).ok_or("not in a cgroup v2 group")?;
-    let own = Path::new(own.strip_suffix("/weir-lab").unwrap_or(own));
-    let leaf = hierarchies::V2::new().root().join(own).join("weir-lab");
-    let moved = fs::create_dir_all(&leaf)
-        .and_then(|()| fs::write(leaf.join("cgroup.procs"), std::process::id().to_string()));
-    moved.map_err(|error| {
-        format!(
-            "{}: {error}; start weir with `systemd-run --user --scope -p Delegate=yes weir ..`",
-            leaf.display()
-        )
-    })?;
-    Ok(own.to_owned())
 }
 
 #[cfg(test)]

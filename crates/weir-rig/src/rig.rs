@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use crate::affinity::Pins;
 use crate::cleanup::ProcessId;
 use crate::ledger::{self, Entry, Ledger};
 use crate::limits::GroupParent;
@@ -45,6 +46,8 @@ pub struct Rig {
     mark: String,
     /// Parts that were launched.
     launched: AtomicU32,
+    /// The CPUs of parts that get whole ones instead of a group.
+    pub(crate) pins: Pins,
     work_dir: PathBuf,
     guard: Guard,
     /// Set from outside when nobody waits for the run any more.
@@ -114,13 +117,14 @@ impl Rig {
         }
         let launcher = Launcher::start().map_err(|error| RigError::file("the launcher's thread", error))?;
         let logs = Logs::start().map_err(|error| RigError::file("the thread for logs", error))?;
-        let rig = Self {
+        let mut rig = Self {
             launcher,
             ledger,
             groups,
             logs,
             mark: unique,
             launched: AtomicU32::new(0),
+            pins: Pins::default(),
             work_dir,
             guard,
             stop: None,
@@ -128,6 +132,11 @@ impl Rig {
         };
         // From here on, dropping the rig cleans up.
         fs::create_dir_all(&rig.work_dir).map_err(|error| RigError::file(&rig.work_dir, error))?;
+        if let Ok(groups) = &rig.groups
+            && let Err(why) = groups.make()
+        {
+            rig.groups = Err(why);
+        }
         Ok(rig)
     }
 

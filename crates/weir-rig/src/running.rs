@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::CpuSet;
 use weir_results::Part;
 
+use crate::affinity::Pinned;
 use crate::cleanup::{self, MARK_VARIABLE, ProcessId};
 use crate::elsewhere::Elsewhere;
 use crate::ledger::Entry;
@@ -51,6 +52,8 @@ pub struct Running {
     limited_by: LimitedBy,
     /// Its log, kept small while it is open here.
     _log: Arc<File>,
+    /// Its CPUs, which nobody else gets while there are others.
+    _pinned: Option<Pinned>,
     status: Option<ExitStatus>,
     stopped: bool,
 }
@@ -64,7 +67,7 @@ impl Running {
         let mark = rig.next_mark();
         let group = enter_group(rig, spec)?;
         let mut birth = Birth::default();
-        let (cpus, limited_by) = placement(spec, group.as_ref());
+        let Placement { cpus, pinned, limited_by } = placement(rig, spec, group.as_ref());
         if let Some(cpus) = &cpus {
             birth.cpus = Some(cpu_set(cpus));
         }
@@ -93,6 +96,7 @@ impl Running {
             group,
             limited_by,
             _log: log,
+            _pinned: pinned,
             status: None,
             stopped: false,
         };
@@ -313,21 +317,29 @@ fn enter_group(rig: &Rig, spec: &ProcessSpec) -> Result<Option<Group>, RigError>
     Ok(parent.create(&spec.name, &spec.limits).ok())
 }
 
-/// The CPUs that the part gets, and how that leaves it limited.
-fn placement(spec: &ProcessSpec, group: Option<&Group>) -> (Option<Vec<usize>>, LimitedBy) {
+/// Where a part may run, and how that leaves it limited.
+struct Placement {
+    cpus: Option<Vec<usize>>,
+    pinned: Option<Pinned>,
+    limited_by: LimitedBy,
+}
+
+fn placement(rig: &Rig, spec: &ProcessSpec, group: Option<&Group>) -> Placement {
+    let unpinned = |limited_by| Placement { cpus: spec.cpus.clone(), pinned: None, limited_by };
     if let Some(group) = group {
-        return (spec.cpus.clone(), LimitedBy::Cgroup(group.version));
+        return unpinned(LimitedBy::Cgroup(group.version));
     }
-    match spec.limits.cpus {
-        Some(cpus) if cpus >= 1.0 && cpus.fract() == 0.0 => {
-            let usable = spec.cpus.clone().unwrap_or_else(crate::host::usable_cpus);
-            let chosen: Vec<usize> = usable.into_iter().take(cpus as usize).collect();
-            match chosen.len() as f64 == cpus {
-                true => (Some(chosen), LimitedBy::Affinity),
-                false => (spec.cpus.clone(), LimitedBy::Nothing),
-            }
-        }
-        _ => (spec.cpus.clone(), LimitedBy::Nothing),
+    let Some(count) = spec.limits.cpus.filter(|cpus| *cpus >= 1.0 && cpus.fract() == 0.0) else {
+        return unpinned(LimitedBy::Nothing);
+    };
+    let usable = spec.cpus.clone().unwrap_or_else(crate::host::usable_cpus);
+    match rig.pins.take(&usable, count as usize) {
+        Some(pinned) => Placement {
+            cpus: Some(pinned.cpus().to_vec()),
+            pinned: Some(pinned),
+            limited_by: LimitedBy::Affinity,
+        },
+        None => unpinned(LimitedBy::Nothing),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use weir_results::HostShare;
@@ -35,10 +36,16 @@ impl Rig {
 /// # Errors
 /// Why this host or user cannot, in words.
 pub fn try_limits() -> Result<CgroupVersion, String> {
-    let parent = GroupParent::find(&format!("{TRIAL_PREFIX}{}", std::process::id()))?;
+    static TRIALS: AtomicU32 = AtomicU32::new(0);
+    let count = TRIALS.fetch_add(1, Ordering::Relaxed);
+    try_below(&format!("{TRIAL_PREFIX}{}-{count}", std::process::id()))
+}
+
+fn try_below(name: &str) -> Result<CgroupVersion, String> {
+    let parent = GroupParent::find(name)?;
     let directories = parent.directories(None);
     directories.iter().filter_map(|directory| directory.parent()).for_each(remove_stale_trials);
-    let tried = try_in(&parent, "part");
+    let tried = parent.make().and_then(|()| try_in(&parent, "part"));
     cleanup::remove_groups(&directories);
     tried
 }
@@ -80,8 +87,8 @@ mod tests {
     #[test]
     fn a_trial_leaves_no_group() {
         // Whether this user may make groups or not, none is there afterwards.
-        let tried = try_limits();
-        let name = format!("weir-trial-{}", std::process::id());
+        let name = format!("weir-trial-{}-alone", std::process::id());
+        let tried = try_below(&name);
         if let Ok(parent) = GroupParent::find(&name) {
             assert!(parent.directories(None).iter().all(|directory| !directory.exists()), "{tried:?}");
         }

@@ -24,9 +24,6 @@ impl TreeReader {
     pub(crate) fn sample(&mut self) -> PartSample {
         let living: Vec<Process> =
             cleanup::members(&self.leader).into_iter().filter_map(|pid| Process::new(pid).ok()).collect();
-        if living.is_empty() && self.seen_ticks.is_empty() {
-            return PartSample::default();
-        }
         let (mut memory, mut threads, mut files) = (0, 0, 0);
         for process in &living {
             let Ok(stat) = process.stat() else { continue };
@@ -78,7 +75,7 @@ mod tests {
         assert!(cleanup::wait_until(|| reader.sample().pids == Some(1)), "it begins a session");
         let before = reader.sample();
         assert!(before.memory_bytes.is_some() && before.open_files.is_some(), "{before:?}");
-        cleanup::kill_session(&leader);
+        assert!(cleanup::kill_sessions(&[leader]));
         child.wait().unwrap();
         let after = reader.sample();
         assert!(after.cpu_ns.unwrap() >= before.cpu_ns.unwrap(), "{before:?} {after:?}");

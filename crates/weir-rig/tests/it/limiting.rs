@@ -51,6 +51,7 @@ fn limits_are_in_the_kernel_before_the_first_instruction() {
             let group = group_of(&running, "");
             assert_eq!(fs::read_to_string(group.join("cpu.max")).unwrap().trim(), "25000 100000");
             assert_eq!(number(group.join("memory.max")), 64 * MIB);
+            assert_eq!(number(group.join("cgroup.procs")), u64::from(running.pid()));
         }
         // A user without the right to make groups.
         _ => assert_eq!((part.limits_applied, part.limited_by.as_str()), (false, "none")),

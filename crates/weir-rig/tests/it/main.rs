@@ -8,6 +8,7 @@ mod gateways;
 mod launching;
 mod limiting;
 mod origin;
+mod rootless;
 mod upstreams;
 
 use std::net::{SocketAddr, TcpListener};

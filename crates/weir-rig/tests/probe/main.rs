@@ -1,15 +1,17 @@
 //! What the integration tests launch: a guard, a lab to be killed, and processes that behave badly on demand.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use weir_results::Role;
-use weir_rig::{Binary, Limits, ProcessSpec, Ready, Rig, RigOptions, run_guard};
+use weir_rig::{Binary, Limits, ProcessSpec, Ready, Rig, RigOptions, Running, run_guard};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -17,6 +19,7 @@ fn main() -> ExitCode {
     match words[..] {
         ["guard", ledger] => run_guard(Path::new(ledger)),
         ["lab", state_dir, temp_dir, cgroups] => lab(state_dir, temp_dir, cgroups == "cgroups"),
+        ["limited", state_dir, temp_dir, ref asked @ ..] => limited(state_dir, temp_dir, asked),
         ["listen", address] => listen(address),
         ["tree"] => tree(),
         ["away"] => away(),
@@ -87,11 +90,33 @@ fn eat(bytes: usize) {
     wait();
 }
 
-/// Opens a rig, launches a tree in it, prints the work folder and the tree's process id, and waits to be killed.
-fn lab(state_dir: &str, temp_dir: &str, cgroups: bool) {
+/// Opens a rig, launches parts under the asked limits (`CPUS:BYTES`, `-` for none) that run at the same time, and
+/// prints how each was limited and on which CPUs it may run.
+fn limited(state_dir: &str, temp_dir: &str, asked: &[&str]) {
+    let rig = open("limited", state_dir, temp_dir, true);
+    let parts: Vec<Running> = asked
+        .iter()
+        .enumerate()
+        .map(|(index, asked)| {
+            let (cpus, memory) = asked.split_once(':').expect("CPUS:BYTES");
+            let limits = Limits { cpus: cpus.parse().ok(), memory_bytes: memory.parse().ok() };
+            rig.launch(&own_process(&rig, &format!("part-{index}"), "wait", limits)).expect("a part")
+        })
+        .collect();
+    let told: Vec<Value> = parts.iter().map(tell).collect();
+    println!("{}", json!({ "cgroups": rig.cgroups().err(), "parts": told }));
+}
+
+fn tell(running: &Running) -> Value {
+    let status = fs::read_to_string(format!("/proc/{}/status", running.pid())).expect("a living process");
+    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("its CPUs");
+    json!({ "part": running.part(), "cpus": cpus.trim() })
+}
+
+fn open(run_id: &str, state_dir: &str, temp_dir: &str, cgroups: bool) -> Rig {
     let own = std::env::current_exe().expect("an executable");
-    let rig = Rig::open_with(&RigOptions {
-        run_id: "killed".into(),
+    Rig::open_with(&RigOptions {
+        run_id: run_id.into(),
         state_dir: state_dir.into(),
         temp_dir: temp_dir.into(),
         guard: vec![own.display().to_string(), "guard".into()],
@@ -99,25 +124,34 @@ fn lab(state_dir: &str, temp_dir: &str, cgroups: bool) {
         database: None,
         host_name: None,
     })
-    .expect("a rig");
-    let spec = ProcessSpec {
-        name: "tree".into(),
+    .expect("a rig")
+}
+
+/// This program in another part.
+fn own_process(rig: &Rig, name: &str, part: &str, limits: Limits) -> ProcessSpec {
+    let own = std::env::current_exe().expect("an executable");
+    ProcessSpec {
+        name: name.into(),
         role: Role::Data,
         binary: Binary { path: own.clone(), version: String::new(), sha256: String::new() },
         config_sha256: None,
-        command: vec![own.display().to_string(), "tree".into()],
+        command: vec![own.display().to_string(), part.into()],
         env: Vec::new(),
         dir: rig.work_dir().to_owned(),
-        log: rig.work_dir().join("tree.log"),
-        limits: Limits::default(),
+        log: rig.work_dir().join(format!("{name}.log")),
+        limits,
         cpus: None,
         ready: Ready::None,
         ready_timeout: Duration::from_secs(10),
         listens: Vec::new(),
-    };
-    let tree = rig.launch(&spec).expect("a tree");
-    let work_dir: PathBuf = rig.work_dir().to_owned();
-    println!("{} {}", tree.pid(), work_dir.display());
+    }
+}
+
+/// Opens a rig, launches a tree in it, prints the work folder and the tree's process id, and waits to be killed.
+fn lab(state_dir: &str, temp_dir: &str, cgroups: bool) {
+    let rig = open("killed", state_dir, temp_dir, cgroups);
+    let tree = rig.launch(&own_process(&rig, "tree", "tree", Limits::default())).expect("a tree");
+    println!("{} {}", tree.pid(), rig.work_dir().display());
     io::stdout().flush().expect("standard output");
     let _ = io::stdin().read(&mut [0]);
 }

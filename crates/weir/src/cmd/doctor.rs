@@ -13,6 +13,7 @@ use weir_rig::Drivers;
 
 use crate::cmd::database::Database;
 use crate::cmd::output::print;
+use crate::cmd::scope::enter_scope;
 use crate::failure::{Exit, Failure};
 use examination::Examination;
 
@@ -34,6 +35,7 @@ pub(crate) struct Args {
 
 /// Looks at the host, measures what it can be measured with, keeps that, and says what it found.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    enter_scope();
     let drivers = Drivers::load(&args.drivers)?;
     let mut store =
         if args.quick { args.database.open_if_any()? } else { Some(args.database.open_or_make()?) };

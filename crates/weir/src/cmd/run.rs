@@ -16,6 +16,7 @@ use weir_rig::{Binary, Drivers};
 use super::database::Database;
 use super::known::known;
 use super::report::{self, Format, Wanted, tell};
+use super::scope::enter_scope;
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir run`.
@@ -60,6 +61,9 @@ pub(crate) struct Args {
 
 /// Runs a scenario, or what is left of a run.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    if !args.plan {
+        enter_scope();
+    }
     let drivers = Drivers::load(&args.drivers)?;
     match &args.resume {
         Some(name) => resume(&args, &drivers, name),

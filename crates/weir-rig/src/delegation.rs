@@ -1,0 +1,252 @@
+//! Cgroup v2: the group in the one hierarchy below which this process may make groups with limits.
+//!
+//! Root has the whole hierarchy. Another user has what was delegated to it: its own group, where nobody else is in
+//! it, since a group with controllers for its children may hold no process itself. Where nothing was delegated, the
+//! user's service manager hands out a scope, and the program starts again inside it.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cgroups_rs::fs::{Hierarchy, hierarchies};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+
+use crate::CgroupVersion;
+use crate::cleanup::pids_in;
+
+/// The group into which a lab moves, so that its former group may have controllers for its children.
+const LEAF: &str = "weir-lab";
+/// Set for a program that was started again in a scope; it is not started a third time.
+const IN_SCOPE_VARIABLE: &str = "WEIR_IN_SCOPE";
+/// How the user's service manager is asked for a scope that is the user's to divide.
+const SCOPE: [&str; 7] = ["systemd-run", "--user", "--scope", "--quiet", "--collect", "-p", "Delegate=yes"];
+/// How a user gets a group to divide, where weir could not help itself.
+const DELEGATION: &str = "start weir with `systemd-run --user --scope -p Delegate=yes weir ..`, or have root give a \
+                          group of its own to this user (its folder, cgroup.procs and cgroup.subtree_control)";
+/// How a user's service manager gets controllers to hand on.
+const MORE_CONTROLLERS: &str = "have root hand them on to users' service managers: `systemctl edit user@.service`, \
+                                with `Delegate=cpu memory pids` under `[Service]`";
+
+/// A group of the hierarchy and this process's place in it.
+#[derive(Debug)]
+struct Place {
+    /// Relative to the hierarchy's root.
+    path: PathBuf,
+    directory: PathBuf,
+    /// Whether this process is in the group itself, and not in its leaf.
+    is_inside: bool,
+}
+
+/// The group, relative to the hierarchy's root, in which groups with `controllers` can be made; says why there is
+/// none. Moves this process into a leaf of it where the kernel wants that.
+pub(crate) fn base(controllers: &[&str]) -> Result<PathBuf, String> {
+    let place = Place::of_this_process()?;
+    if let Some(obstacle) = place.obstacle(controllers) {
+        return Err(obstacle);
+    }
+    let refused =
+        |error: io::Error| format!("{}: {error}; {}", place.directory.display(), way_out(DELEGATION));
+    if place.must_be_left() {
+        let leaf = place.directory.join(LEAF);
+        fs::create_dir_all(&leaf)
+            .and_then(|()| fs::write(leaf.join("cgroup.procs"), std::process::id().to_string()))
+            .map_err(refused)?;
+    }
+    enable(&place.directory, controllers).map_err(refused)?;
+    Ok(place.path)
+}
+
+/// Lets the children of the group at `directory` have `controllers`, and `io`, which counts blocks, where it is there.
+pub(crate) fn enable(directory: &Path, controllers: &[&str]) -> io::Result<()> {
+    let path = directory.join("cgroup.subtree_control");
+    let enabled = fs::read_to_string(&path)?;
+    let ask = |wanted: &[&str]| {
+        let missing: Vec<String> =
+            missing_of(wanted, &enabled).iter().map(|controller| format!("+{controller}")).collect();
+        if missing.is_empty() { Ok(()) } else { fs::write(&path, missing.join(" ")) }
+    };
+    ask(controllers)?;
+    let _ = ask(&["io"]);
+    Ok(())
+}
+
+/// Replaces this process by the same program in a scope of the user's service manager, where limits need that: not
+/// for root, not with cgroup v1, not in a group that was delegated already. Returns only where nothing is to be
+/// done or nothing can be.
+///
+/// # Errors
+/// What hindered it, in words. The program can go on; [`crate::try_limits`] then says what is missing.
+pub fn start_again_in_scope() -> Result<(), String> {
+    let controllers = CgroupVersion::V2.controllers();
+    let needed = !rustix::process::geteuid().is_root()
+        && hierarchies::auto().v2()
+        && std::env::var_os(IN_SCOPE_VARIABLE).is_none()
+        && Place::of_this_process().is_ok_and(|place| place.obstacle(controllers).is_some());
+    if !needed {
+        return Ok(());
+    }
+    let [program, arguments @ ..] = SCOPE;
+    // systemd-run ends with an error of its own where there is no service manager, and this process would with it.
+    let tried = Command::new(program)
+        .args(arguments)
+        .arg("true")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{program}: {error}"))?;
+    if !tried.status.success() {
+        let said = String::from_utf8_lossy(&tried.stderr);
+        return Err(format!("{}: {}", SCOPE[..3].join(" "), said.trim()));
+    }
+    let own = std::env::current_exe().map_err(|error| format!("weir's own executable: {error}"))?;
+    let mut again = Command::new(program);
+    again.args(arguments).arg(own).args(std::env::args_os().skip(1)).env(IN_SCOPE_VARIABLE, "1");
+    Err(format!("{program}: {}", again.exec()))
+}
+
+impl Place {
+    fn of_this_process() -> Result<Self, String> {
+        let root = hierarchies::V2::new().root();
+        let text = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
+        let own = Path::new(own_group(&text).ok_or("this process is in no group of cgroup v2")?);
+        // Root divides the hierarchy at its root, in whichever group it was started.
+        let path = if rustix::process::geteuid().is_root() { Path::new("") } else { above_leaf(own) };
+        Ok(Self { path: path.to_owned(), directory: root.join(path), is_inside: own == path })
+    }
+
+    /// Why groups with `controllers` cannot be made in it, with a way out; looked up without changing anything.
+    fn obstacle(&self, controllers: &[&str]) -> Option<String> {
+        let hindered =
+            |what: String, users| Some(format!("{} {what}; {}", self.directory.display(), way_out(users)));
+        let needed = ["", "cgroup.procs", "cgroup.subtree_control"].map(|name| self.directory.join(name));
+        if let Some(error) = needed.iter().find_map(|path| access(path, Access::WRITE_OK).err()) {
+            return match error {
+                Errno::ACCESS | Errno::PERM => hindered("is not delegated to this user".into(), DELEGATION),
+                other => hindered(format!("cannot be written: {other}"), DELEGATION),
+            };
+        }
+        let present = fs::read_to_string(self.directory.join("cgroup.controllers")).unwrap_or_default();
+        let missing = missing_of(controllers, &present);
+        if !missing.is_empty() {
+            return hindered(format!("has not the controllers {}", missing.join(", ")), MORE_CONTROLLERS);
+        }
+        if self.may_hold_processes() {
+            return None;
+        }
+        let own = std::process::id() as i32;
+        // A process of another pid namespace counts too: it shows as 0.
+        match pids_in(&self.directory).into_iter().filter(|pid| *pid != own).count() {
+            0 => None,
+            others => hindered(
+                format!("holds {others} other processes, so the kernel lets it have no groups"),
+                DELEGATION,
+            ),
+        }
+    }
+
+    fn must_be_left(&self) -> bool {
+        self.is_inside && !self.may_hold_processes()
+    }
+
+    /// Only the true root may hold processes beside groups with controllers, and only it has no type. The root of a
+    /// container's namespace is a group like any other.
+    fn may_hold_processes(&self) -> bool {
+        !self.directory.join("cgroup.type").exists()
+    }
+}
+
+/// `users` for a user, and what helps in a container for root.
+fn way_out(users: &str) -> &str {
+    match rustix::process::geteuid().is_root() {
+        true => {
+            "give this container a cgroup hierarchy that it may write, with its other processes in groups below"
+        }
+        false => users,
+    }
+}
+
+/// This process's group, relative to the root, from /proc/self/cgroup.
+fn own_group(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("0::/"))
+}
+
+/// The group that a lab in its leaf has left; another group as it is.
+fn above_leaf(own: &Path) -> &Path {
+    own.parent().filter(|_| own.ends_with(LEAF)).unwrap_or(own)
+}
+
+fn missing_of<'a>(wanted: &[&'a str], present: &str) -> Vec<&'a str> {
+    wanted.iter().copied().filter(|wanted| !present.split_whitespace().any(|name| name == *wanted)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_group_is_that_of_the_one_hierarchy() {
+        assert_eq!(own_group("0::/user.slice/a.scope\n"), Some("user.slice/a.scope"));
+        assert_eq!(own_group("0::/\n"), Some(""));
+        assert_eq!(own_group("4:memory:/x\n1:name=systemd:/y\n0::/z\n"), Some("z"));
+        assert_eq!(own_group("4:memory:/x\n"), None);
+    }
+
+    #[test]
+    fn a_lab_in_its_leaf_divides_the_group_above() {
+        let above = |own| above_leaf(Path::new(own)).to_owned();
+        assert_eq!(above("a/b.scope/weir-lab"), Path::new("a/b.scope"));
+        assert_eq!(above("weir-lab"), Path::new(""));
+        assert_eq!(above("a/not-weir-lab"), Path::new("a/not-weir-lab"));
+        assert_eq!(above(""), Path::new(""));
+    }
+
+    #[test]
+    fn controllers_are_compared_by_their_whole_name() {
+        assert_eq!(missing_of(&["cpu", "memory", "pids"], "cpuset memory pids\n"), ["cpu"]);
+        assert!(missing_of(&["cpu"], "cpuset cpu io\n").is_empty());
+        assert_eq!(missing_of(&["cpu"], ""), ["cpu"]);
+    }
+
+    #[test]
+    fn a_group_of_this_user_with_nobody_else_in_it_is_no_obstacle() {
+        let own = std::process::id();
+        let check = |kind: &str, controllers: &str, procs: &str, expected: Option<&str>| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+            file("cgroup.controllers", controllers);
+            file("cgroup.procs", procs);
+            file("cgroup.subtree_control", "");
+            if !kind.is_empty() {
+                file("cgroup.type", kind);
+            }
+            let place = Place { path: "x".into(), directory: folder.path().into(), is_inside: true };
+            let obstacle = place.obstacle(CgroupVersion::V2.controllers());
+            match expected {
+                None => assert_eq!(obstacle, None),
+                Some(words) => assert!(obstacle.as_ref().is_some_and(|o| o.contains(words)), "{obstacle:?}"),
+            }
+        };
+        let all = "cpuset cpu io memory pids\n";
+        check("domain\n", all, &format!("{own}\n"), None);
+        check("domain\n", all, &format!("{own}\n1\n0\n"), Some("2 other processes"));
+        check("", all, &format!("{own}\n1\n"), None);
+        check("domain\n", "memory pids\n", &format!("{own}\n"), Some("not the controllers cpu"));
+    }
+
+    #[test]
+    fn what_is_enabled_already_is_not_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cgroup.subtree_control");
+        let check = |before: &str, expected: &str| {
+            fs::write(&path, before).unwrap();
+            enable(folder.path(), &["cpu", "memory"]).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+        };
+        check("cpu io memory\n", "cpu io memory\n");
+        check("cpu memory\n", "+io");
+        check("io memory pids\n", "+cpu");
+        check("io\n", "+cpu +memory");
+    }
+}

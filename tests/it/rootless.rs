@@ -1,0 +1,86 @@
+//! A run by a user who is not root: what cannot be limited is measured all the same, and says so.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::program::{finish, json, scenario, text, the_host, weir};
+use crate::run::measurements;
+
+/// The user and group that owns nothing.
+const NOBODY: u32 = 65534;
+
+/// `weir` as a user who is not root. Root becomes nobody, to whom no control group belongs, with programs and folders
+/// that nobody may use.
+fn weir_as_a_user(folder: &Path, arguments: &[&str]) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return weir(folder, arguments);
+    }
+    let programs = folder.join("programs");
+    fs::create_dir_all(&programs).unwrap();
+    let built = Path::new(env!("CARGO_BIN_EXE_weir")).parent().unwrap();
+    for name in ["weir", "weir-gateway"] {
+        let (from, to) = (built.join(name), programs.join(name));
+        if !to.exists() {
+            fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(|_| ())).unwrap();
+        }
+    }
+    fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut command = Command::new(programs.join("weir"));
+    command.args(arguments).current_dir(folder).uid(NOBODY).gid(NOBODY);
+    command.env("XDG_DATA_HOME", folder.join("data")).env("WEIR_STATE_DIR", folder.join("state"));
+    command.env_remove("XDG_RUNTIME_DIR");
+    command
+}
+
+/// Runs the scenario with the data plane limited to `limits`; the gateway's limit as (how, applied), and its loads'
+/// reasons against their throughput.
+fn limited_to(limits: &str) -> (String, bool, Vec<String>, String) {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let path = scenario(folder.path(), "[weir]", "");
+    let wanted = fs::read_to_string(&path).unwrap().replace("cpus: 0.5, memory: 256MiB", limits);
+    fs::write(&path, wanted).unwrap();
+    let arguments =
+        ["run", path.to_str().unwrap(), "--repeats", "1", "--db", "weir.db", "--out", "out", "--json"];
+    let output = finish(weir_as_a_user(folder.path(), &arguments));
+    let said = text(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+    let result = json(&output);
+    let cells = result["cells"].as_array().unwrap();
+    let parts = cells.iter().flat_map(|cell| cell["parts"].as_array().unwrap());
+    let gateway = parts.clone().find(|part| part["role"] == "data").unwrap();
+    let reasons = |one: &Value| one["judgement"]["verdicts"]["throughput"].to_string();
+    (
+        gateway["limited_by"].as_str().unwrap().to_owned(),
+        gateway["limits_applied"].as_bool().unwrap(),
+        measurements(&result, "weir").into_iter().map(reasons).collect(),
+        said,
+    )
+}
+
+#[test]
+fn a_share_of_a_cpu_that_could_not_be_limited_voids_the_cell() {
+    let (by, applied, reasons, said) = limited_to("cpus: 0.5, memory: 256MiB");
+    assert_eq!(reasons.len(), 2);
+    assert!(reasons.iter().all(|reasons| reasons.contains("limit-not-applied") != applied), "{reasons:?}");
+    assert_eq!(said.contains("no control groups: "), !applied, "{said}");
+    if rustix::process::geteuid().is_root() {
+        assert_eq!((by.as_str(), applied), ("none", false), "nobody has no control group");
+    }
+}
+
+#[test]
+fn a_whole_cpu_is_limited_without_control_groups_too() {
+    let (by, applied, reasons, _) = limited_to("cpus: 1");
+    assert!(applied, "limited by {by}");
+    assert!(reasons.iter().all(|reasons| !reasons.contains("limit-not-applied")), "{reasons:?}");
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(by, "affinity");
+    }
+}
