@@ -139,3 +139,15 @@ fn a_run_killed_at_every_turn_ends_with_the_cells_of_an_unbroken_one() {
     assert_eq!(integrity(&yard.path().join("weir.db")), "ok");
     assert_eq!(yard.left_over(), Vec::<String>::new());
 }
+
+#[test]
+fn a_killed_doctor_leaves_no_process() {
+    let _host = the_host();
+    let yard = Yard::new();
+    let mut doctor = yard.start(yard.weir(&["doctor", "--db", "weir.db"]));
+    let measures = |left: &[String]| left.iter().any(|what| what.contains("origin --listen"));
+    until("its origin", || measures(&yard.left_over()));
+    doctor.kill().unwrap();
+    doctor.wait().unwrap();
+    yard.await_nothing_left();
+}

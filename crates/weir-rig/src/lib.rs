@@ -40,4 +40,5 @@ pub use process::{ProcessSpec, Ready};
 pub use rig::{Rig, RigOptions};
 pub use running::Running;
 pub use sample::{Sampler, Samples};
+pub use spawn::in_own_session;
 pub use trial::{disturbance, try_limits};

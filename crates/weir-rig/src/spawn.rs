@@ -60,8 +60,9 @@ impl Drop for Launcher {
     }
 }
 
-/// Lets a command that is started beside a run have a session of its own, and die with the thread that starts it.
-pub(crate) fn in_own_session(command: &mut Command) {
+/// Lets a command that is started beside a run have a session of its own, which Ctrl-C does not reach, and be killed
+/// when the thread ends that starts it, by whatever means.
+pub fn in_own_session(command: &mut Command) {
     prepare(command, Birth::default());
 }
 

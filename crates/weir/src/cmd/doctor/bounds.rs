@@ -110,13 +110,15 @@ impl Origin {
             Failure::environment(message, "`weir doctor --quick` leaves the measuring out")
         };
         let weir = std::env::current_exe().map_err(failed)?;
-        let mut child = Command::new(weir)
+        let mut command = Command::new(weir);
+        command
             .args(["origin", "--listen", "127.0.0.1:0"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(failed)?;
+            .stderr(Stdio::null());
+        // Whatever ends this process, it does not outlive it.
+        weir_rig::in_own_session(&mut command);
+        let mut child = command.spawn().map_err(failed)?;
         let mut line = String::new();
         let read = child.stdout.take().map_or(Ok(0), |out| BufReader::new(out).read_line(&mut line));
         let origin = Self { child, address: line.trim().rsplit(' ').next().unwrap_or_default().to_owned() };
