@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::program::{scenario, text, the_host, until, wait};
+use crate::program::{json, scenario, text, the_host, until, wait};
+use crate::run::measurements;
 use crate::yard::{Yard, integrity};
 
 /// A small disk of its own at `disk` in a yard, in a mount namespace that ends with the process that holds it.
@@ -147,6 +148,41 @@ fn a_disk_that_gets_full_in_mid_run_costs_the_running_cell_only() {
     went_well(&disk.run(&resume));
     assert_eq!(disk.cells_kept(), 8);
     assert_eq!(integrity(&disk.file("weir.db")), "ok");
+    assert_eq!(yard.left_over(), Vec::<String>::new());
+}
+
+#[test]
+fn a_full_disk_for_temporary_files_ends_the_run_and_fails_no_cell() {
+    let _host = the_host();
+    let yard = Yard::new();
+    let disk = Disk::mount(&yard, "32m");
+    let on_disk = |arguments: &[&str]| {
+        let mut command = disk.command(Path::new(env!("CARGO_BIN_EXE_weir")), arguments);
+        command.env("TMPDIR", yard.path().join("disk"));
+        yard.start(command)
+    };
+    let child = on_disk(&words(&run_of(&yard, "4", "weir.db")));
+    until("a finished cell", || yard.latest().is_some_and(|(_, done)| done >= 1));
+    disk.fill();
+    refused(
+        &wait(child),
+        &["disk/weir-work-", "no space is left on the device", "TMPDIR", "weir run --resume"],
+    );
+    let (_, kept) = yard.latest().unwrap();
+    assert!((1..8).contains(&kept), "{kept} cells are kept");
+    let only_filler =
+        || fs::read_dir(disk.file("")).unwrap().flatten().all(|entry| entry.file_name() == "filler");
+    assert!(only_filler(), "something stays on the disk");
+
+    let resume = ["run", "--resume", "last", "--db", "weir.db", "--out", "out", "--json"];
+    refused(&wait(on_disk(&resume)), &["no space is left on the device", "weir run --resume"]);
+    disk.make_room();
+    let output = wait(on_disk(&resume));
+    went_well(&output);
+    for gateway in ["weir", "direct"] {
+        assert_eq!(measurements(&json(&output), gateway).len(), 8, "two loads in four repeats, none failed");
+    }
+    assert_eq!(fs::read_dir(disk.file("")).unwrap().count(), 0);
     assert_eq!(yard.left_over(), Vec::<String>::new());
 }
 

@@ -99,7 +99,8 @@ impl Lab<'_> {
     /// Measures the cell `key` of `scenario`; `None` when the run was stopped meanwhile.
     ///
     /// # Errors
-    /// None of a cell's own failures is one: they are its outcome.
+    /// None of a cell's own failures is one: they are its outcome. A disk that stays full when the cell is over is the
+    /// host's, and would fail all cells that follow.
     pub(crate) fn measure(&self, scenario: &Scenario, key: &CellKey) -> Result<Option<Cell>, LabError> {
         let started_unix_ms = clock::unix_ms();
         let dir = self.rig.work_dir().join(format!("cell-{}", key.index));
@@ -119,7 +120,12 @@ impl Lab<'_> {
             Ok(measurements) => CellOutcome::Measured { measurements },
             // What fails while everything is being stopped says nothing about the cell.
             Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(None),
-            Err(Setback::Failed(outcome)) => outcome,
+            Err(Setback::Failed(outcome)) => {
+                if matches!(&outcome, CellOutcome::Failed { cause, .. } if cause == "disk-full") {
+                    self.rig.check_room()?;
+                }
+                outcome
+            }
             Err(Setback::Stopped) => return Ok(None),
         };
         Ok(Some(cell))

@@ -16,6 +16,9 @@ use crate::logs::Logs;
 use crate::spawn::Launcher;
 use crate::{CgroupVersion, ProcessSpec, RigError, Running};
 
+/// What the files of a small cell take.
+const ROOM_BYTES: usize = 1 << 20;
+
 /// How a rig is opened where the defaults do not fit.
 #[derive(Clone, Debug)]
 pub struct RigOptions {
@@ -152,6 +155,18 @@ impl Rig {
     /// A folder of the run's own, removed with the rig.
     pub fn work_dir(&self) -> &Path {
         &self.work_dir
+    }
+
+    /// Sees that files of parts find room in the work folder.
+    ///
+    /// # Errors
+    /// [`RigError::DiskFull`] where they do not.
+    pub fn check_room(&self) -> Result<(), RigError> {
+        let path = self.work_dir.join("room");
+        let written = fs::write(&path, vec![0; ROOM_BYTES]);
+        let _ = fs::remove_file(&path);
+        // The folder, and not this file, is what somebody can do something about.
+        written.map_err(|error| RigError::file(&self.work_dir, error))
     }
 
     /// The control groups that parts get, or why they get none.

@@ -149,7 +149,7 @@ fn go(
         Err(error) => {
             let mut failure = Failure::from(error);
             // A run that could not even begin is not there to be resumed.
-            if store.finished(&run.id).is_ok_and(|kept| !kept.is_empty()) {
+            if store.run(&run.id).is_ok() {
                 failure.remedy = format!("{}; then {}", failure.remedy, how_to_resume());
             }
             Err(failure)
