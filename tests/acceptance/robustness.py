@@ -217,15 +217,15 @@ def hundred_kills(rig):
     # Reports come when all is measured: the last tenth of the kills is for them.
     early = [sign for sign in SIGNS if sign != "reporting"]
     signs = [rng.choice(early) if number < kills * 9 // 10 else "reporting" for number in range(kills)]
-    hit, lost, kept = dict.fromkeys(SIGNS, 0), 0, set()
+    hit, lost, kept, between = dict.fromkeys(SIGNS, 0), 0, set(), 0
     for sign in signs:
         hit[sign] += kill_once(yard, rng, sign)
         now = yard.kept()
         lost += len(kept - now)
-        kept = now
+        kept, between = now, between if sign == "reporting" else len(now)
     words = ", ".join(f"{sign} {count} of {signs.count(sign)}" for sign, count in hit.items())
     expect(sum(hit.values()) >= kills * 3 // 4, f"{sum(hit.values())} of {kills} kills (seed {SEED}) met a running lab: {words}")
-    expect(lost == 0, f"{len(kept)} cells were kept, {lost} of them were lost or measured again")
+    expect(lost == 0, f"{between} cells were finished between kills and {len(kept) - between} behind them; {lost} were lost or measured again")
     # The last kill is cleaned up after by the guard alone.
     left = await_nothing(yard)
     expect(not any(left.values()), "after the last kill nothing is left: " + counts(left))
