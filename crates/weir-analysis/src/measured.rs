@@ -66,6 +66,7 @@ pub fn role_usage(parts: &[Part], usage: &BTreeMap<String, Usage>, role: Role) -
             user: used.iter().map(|usage| usage.cpu_s.user).sum(),
             system: used.iter().map(|usage| usage.cpu_s.system).sum(),
         },
+        cpu_is_unsplit: used.iter().any(|usage| usage.cpu_is_unsplit),
         cpu_cores,
         cpu_share_of_limit: limit_cpus.filter(|limit| *limit > 0.0).map(|limit| cpu_cores / limit),
         throttled_s: used.iter().map(|usage| usage.throttled_s).sum(),

@@ -17,6 +17,10 @@ pub struct PartUse {
     pub limit_cpus: Option<f64>,
     /// Memory limit, bytes; `None` without one.
     pub limit_memory_bytes: Option<u64>,
+    /// Whether a limit that is not here is none: of a part that weir does not run nobody may have told it.
+    pub limits_known: bool,
+    /// Cores used.
+    pub cpu_cores: Option<f64>,
     /// Cores used in user mode.
     pub cpu_cores_user: Option<f64>,
     /// Cores used by the kernel on its behalf.
@@ -69,8 +73,10 @@ pub(crate) fn part_use(part: &Part, repeats: &[Repeat<'_>]) -> PartUse {
         role: part.role,
         limit_cpus: part.limit_cpus,
         limit_memory_bytes: part.limit_memory_bytes,
-        cpu_cores_user: used.mean(|usage| Some(user_cores(usage))),
-        cpu_cores_system: used.mean(|usage| Some(usage.cpu_cores - user_cores(usage))),
+        limits_known: !part.is_elsewhere(),
+        cpu_cores: used.mean(|usage| Some(usage.cpu_cores)),
+        cpu_cores_user: used.mean(user_cores),
+        cpu_cores_system: used.mean(|usage| Some(usage.cpu_cores - user_cores(usage)?)),
         cpu_share_of_limit: used.mean(|usage| usage.cpu_share_of_limit),
         throttled_share: used.mean(|usage| {
             let periods = usage.periods.filter(|periods| *periods > 0)?;
@@ -129,8 +135,9 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The cores in user mode: cores used, divided as the CPU time is.
-fn user_cores(usage: &Usage) -> f64 {
+/// The cores in user mode: cores used, divided as the CPU time is, where that is known.
+fn user_cores(usage: &Usage) -> Option<f64> {
     let total = usage.cpu_s.total();
-    if total > 0.0 { usage.cpu_cores * usage.cpu_s.user / total } else { usage.cpu_cores }
+    let share = if total > 0.0 { usage.cpu_s.user / total } else { 1.0 };
+    (!usage.cpu_is_unsplit).then_some(usage.cpu_cores * share)
 }

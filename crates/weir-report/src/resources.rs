@@ -66,12 +66,11 @@ fn rows(point: &Point, entries: fn(&PartUse) -> Vec<Entry>) -> Vec<Vec<Entry>> {
 }
 
 fn resource_entries(part: &PartUse) -> Vec<Entry> {
-    let cores = part.cpu_cores_user.zip(part.cpu_cores_system).map(|(user, system)| user + system);
-    let of_cpus = |entry: Entry| if part.limit_cpus.is_some() { entry } else { Entry::text("no limit") };
-    let of_memory =
-        |entry: Entry| if part.limit_memory_bytes.is_some() { entry } else { Entry::text("no limit") };
+    let none = || Entry::text(if part.limits_known { "no limit" } else { "n/a" });
+    let of_cpus = |entry: Entry| if part.limit_cpus.is_some() { entry } else { none() };
+    let of_memory = |entry: Entry| if part.limit_memory_bytes.is_some() { entry } else { none() };
     vec![
-        or_na(cores, quantity::cores),
+        or_na(part.cpu_cores, quantity::cores),
         or_na(part.cpu_cores_user, quantity::cores),
         or_na(part.cpu_cores_system, quantity::cores),
         of_cpus(or_na(part.cpu_share_of_limit, quantity::percent)),

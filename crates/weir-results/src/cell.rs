@@ -10,6 +10,9 @@ use crate::{CpuSeconds, Judgement, LoadRecord};
 /// Name of the direct baseline where a gateway's name stands.
 pub const DIRECT: &str = "direct";
 
+/// What stands in [`Part::limited_by`] for a gateway that weir does not run.
+pub const ELSEWHERE: &str = "elsewhere";
+
 /// What identifies a cell within its run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellKey {
@@ -99,8 +102,16 @@ pub struct Part {
     pub limit_memory_bytes: Option<u64>,
     /// Whether the limits were applied (true where none was asked).
     pub limits_applied: bool,
-    /// How limits were applied: `cgroup-v1`, `cgroup-v2`, `affinity` or `none`.
+    /// How limits were applied: `cgroup-v1`, `cgroup-v2`, `affinity` or `none`; `elsewhere` for a gateway that weir
+    /// does not run, of which a limit that nobody told is not known.
     pub limited_by: String,
+}
+
+impl Part {
+    /// Whether it is a gateway that weir does not run.
+    pub fn is_elsewhere(&self) -> bool {
+        self.limited_by == ELSEWHERE
+    }
 }
 
 /// One load of a cell.
@@ -133,6 +144,9 @@ pub struct Measurement {
 pub struct Usage {
     /// CPU time.
     pub cpu_s: CpuSeconds,
+    /// Whether user and system time were not told apart; then all of it stands under `user`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cpu_is_unsplit: bool,
     /// Cores used: CPU time over wall time.
     pub cpu_cores: f64,
     /// Cores used over the limit; `None` without a limit.

@@ -73,6 +73,7 @@ pub struct Judgement {
     pub bound_by: BoundBy,
     /// Reasons per metric.
     pub verdicts: Verdicts,
-    /// One sentence with figures per reason given and for `bound_by`, in that order, computed from the data.
+    /// One sentence with figures per reason given and for `bound_by`, in that order, computed from the data; before the last one,
+    /// of a gateway that runs elsewhere, where its CPU time comes from.
     pub evidence: Vec<String>,
 }

@@ -161,6 +161,18 @@ pub enum RigError {
         /// What is wrong.
         message: String,
     },
+    /// A Prometheus could not be used.
+    #[error("{place}: {message}")]
+    Prometheus {
+        /// Its URL, or the file that was to open it.
+        place: String,
+        /// What is wrong.
+        message: String,
+        /// What to do about it.
+        remedy: String,
+        /// Whether what was asked is wrong, rather than the Prometheus unable.
+        is_wrong_use: bool,
+    },
     /// A file or folder of the rig's own could not be used.
     #[error("{path}: {source}")]
     File {
@@ -195,15 +207,17 @@ impl RigError {
             | Self::NotYetServed { .. }
             | Self::Driver { .. }
             | Self::Render { .. } => "render",
-            Self::Launch { .. } | Self::HostBusy { .. } | Self::Counters { .. } | Self::File { .. } => {
-                "launch"
-            }
+            Self::Launch { .. }
+            | Self::HostBusy { .. }
+            | Self::Counters { .. }
+            | Self::Prometheus { .. }
+            | Self::File { .. } => "launch",
         }
     }
 
-    /// Whether the user's input is at fault (a driver, a template, a setting), and not the environment.
+    /// Whether the user's input is at fault (a driver, a template, a setting, a selector), and not the environment.
     pub fn is_wrong_use(&self) -> bool {
-        self.cause() == "render"
+        self.cause() == "render" || matches!(self, Self::Prometheus { is_wrong_use: true, .. })
     }
 
     /// What to do about it.
@@ -217,7 +231,7 @@ impl RigError {
             Self::NotYetServed { .. } => {
                 "leave it out; the driver's form knows it, and no code does yet".into()
             }
-            Self::Driver { remedy, .. } => remedy.clone(),
+            Self::Driver { remedy, .. } | Self::Prometheus { remedy, .. } => remedy.clone(),
             Self::Render { .. } => "correct the template; `weir render` writes what comes of it".into(),
             Self::BinaryMissing { get, .. } => get.clone(),
             Self::PortTaken { holder: Some(holder), .. } => {

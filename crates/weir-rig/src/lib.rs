@@ -2,8 +2,8 @@
 //!
 //! A [`Rig`] holds the host for a run. [`Drivers`] know the gateways; a [`Driver`] renders one for a [`Binding`]
 //! into [`ProcessSpec`]s, which [`Rig::launch`] turns into [`Running`] processes under [`Limits`]. A [`Sampler`]
-//! reads what they use, a [`CounterSource`] what a gateway counted. Whatever happens to the lab, nothing that the
-//! rig started or made outlives it.
+//! reads what they use, a [`CounterSource`] what a gateway counted, a [`Prometheus`](prometheus::Prometheus) what one used that runs
+//! elsewhere. Whatever happens to the lab, nothing that the rig started or made outlives it.
 
 mod affinity;
 mod cleanup;
@@ -21,6 +21,7 @@ mod lock;
 mod logs;
 mod ports;
 mod process;
+pub mod prometheus;
 mod rig;
 mod running;
 mod sample;

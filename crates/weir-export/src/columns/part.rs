@@ -36,8 +36,8 @@ fn of_role(name: &str, role: Role) -> Vec<Column> {
         Column::integer(format!("{name}_limit_memory_bytes"), move |entry| {
             limits(entry, role, |part| part.limit_memory_bytes, u64::saturating_add)
         }),
-        float("cpu_s_user", |usage| Some(usage.cpu_s.user)),
-        float("cpu_s_system", |usage| Some(usage.cpu_s.system)),
+        float("cpu_s_user", |usage| (!usage.cpu_is_unsplit).then_some(usage.cpu_s.user)),
+        float("cpu_s_system", |usage| (!usage.cpu_is_unsplit).then_some(usage.cpu_s.system)),
         float("cpu_cores", |usage| Some(usage.cpu_cores)),
         float("cpu_share_of_limit", |usage| usage.cpu_share_of_limit),
         float("throttled_s", |usage| usage.throttled_s),

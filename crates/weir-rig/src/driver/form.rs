@@ -13,7 +13,7 @@ use weir_results::Role;
 pub struct DriverFile {
     /// What it drives, in a few words.
     pub about: String,
-    /// The binary; absent where there is no process.
+    /// The binary.
     pub binary: Option<BinaryFile>,
     /// Settings that a scenario may change (`set:`), with their defaults.
     #[serde(default)]
@@ -42,8 +42,6 @@ pub struct DriverFile {
     pub unequal: Vec<String>,
     /// How it plays the upstream, where it can.
     pub origin: Option<OriginFile>,
-    /// A gateway that runs elsewhere; not yet served.
-    pub remote: Option<Remote>,
 }
 
 /// A binary.
@@ -265,14 +263,4 @@ pub enum Parser {
         /// The pointer.
         pointer: String,
     },
-}
-
-/// A gateway that runs elsewhere.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Remote {
-    /// Where load goes.
-    pub url: String,
-    /// A Prometheus that knows its CPU and memory.
-    pub prometheus: Option<String>,
 }

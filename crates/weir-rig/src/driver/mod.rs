@@ -16,7 +16,7 @@ use weir_results::Role;
 
 pub use form::{
     Apply, BinaryFile, CountersFile, DriverFile, EqualFile, OriginFile, Parser, Place, ProcessFile,
-    ReadyFile, Remote, Step, VersionFile,
+    ReadyFile, Step, VersionFile,
 };
 pub use locate::Binary;
 pub use own::read_configuration;
@@ -28,6 +28,9 @@ static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../drivers");
 
 /// The file in a driver's folder that says what it is.
 const DRIVER_FILE: &str = "driver.yaml";
+
+/// The name in place of a driver's for a gateway that runs elsewhere: it has no process, and the scenario says where it is.
+pub const REMOTE: &str = "remote";
 
 /// Every driver there is.
 #[derive(Clone, Debug)]
@@ -111,6 +114,13 @@ impl Driver {
 
     fn read(name: &str, place: &str, mut files: BTreeMap<String, String>) -> Result<Self, RigError> {
         let place = format!("{place}/{DRIVER_FILE}");
+        if name == REMOTE {
+            return Err(RigError::Driver {
+                place,
+                message: format!("`{REMOTE}` is the name of gateways that run elsewhere"),
+                remedy: "call the folder otherwise".into(),
+            });
+        }
         let text = files.remove(DRIVER_FILE).ok_or_else(|| RigError::Driver {
             place: place.clone(),
             message: "the file is missing".into(),
@@ -127,9 +137,6 @@ impl Driver {
         let file = &self.file;
         if let Some(need) = file.needs.first() {
             return Err(self.unserved(format!("`needs: [{need}]`")));
-        }
-        if file.remote.is_some() {
-            return Err(self.unserved("`remote`".into()));
         }
         self.check_steps(&file.steps, &file.processes)?;
         if file.binary.is_none() {
@@ -280,6 +287,8 @@ mod tests {
         check("about: x\n", Err("no process"));
         check("abuot: x\n", Err("about"));
         check(&steps("{ shell: ls }"), Err("shell"));
+        let error = Driver::read(REMOTE, "d", BTreeMap::new()).unwrap_err();
+        assert!(error.to_string().contains("`remote` is the name of gateways that run elsewhere"), "{error}");
     }
 
     #[test]
@@ -308,7 +317,6 @@ mod tests {
         check(&steps("{ kube_apply: { template: t } }"), Err("the step `kube_apply` is not yet"));
         check(&steps("{ nats_publish: { subject: s, template: t } }"), Err("the step `nats_publish` is not"));
         check(&format!("{PROCESS}needs: [etcd]\n"), Err("`needs: [etcd]` is not yet served"));
-        check("about: x\nremote: { url: x }\n", Err("`remote` is not yet served"));
     }
 
     #[test]

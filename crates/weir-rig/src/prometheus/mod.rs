@@ -1,0 +1,285 @@
+//! What a Prometheus knows of a gateway that runs elsewhere: CPU, memory and throttling over a phase.
+//!
+//! Scrapes are taken as they are, with their own times, and never as a `rate()`, which would know nothing of where a
+//! phase begins and ends.
+
+mod client;
+mod clock;
+mod phase;
+mod queries;
+mod readings;
+
+use std::collections::BTreeMap;
+
+pub use client::{Credentials, PrometheusAddress};
+pub use clock::WallClock;
+pub use queries::{MetricSet, Queries};
+pub use readings::{Account, Readings};
+
+use self::client::Client;
+use self::clock::{Look, offset, unix_s};
+use self::phase::{Phase, Series};
+use crate::RigError;
+
+/// How far back scrapes are looked for: as far as Prometheus itself takes one for recent.
+const LOOKBACK_S: f64 = 300.0;
+/// Looks at its clock, of which the quickest counts.
+const CLOCK_LOOKS: usize = 3;
+/// Sets of labels that an error lists.
+const LISTED_MAX: usize = 8;
+/// The container that only holds a pod's network.
+const PAUSE_CONTAINER: &str = "POD";
+
+/// A Prometheus that knows a gateway.
+#[derive(Debug)]
+pub struct Prometheus {
+    client: Client,
+    queries: Queries,
+}
+
+/// What it says of the gateway before a load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Known {
+    /// Series of CPU time.
+    pub series: usize,
+    /// Time between two scrapes, seconds; `None` where there was only one so far.
+    pub interval_s: Option<f64>,
+    /// The CPU limit of all of them together, cores; `None` where one has none, or none is told.
+    pub limit_cpus: Option<f64>,
+    /// The memory limit, bytes.
+    pub limit_memory_bytes: Option<u64>,
+}
+
+/// A load by this host's monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Start of the sustained phase, nanoseconds.
+    pub from_ns: u64,
+    /// Its end.
+    pub to_ns: u64,
+    /// The wall clock before the load.
+    pub clock_before: WallClock,
+}
+
+/// What came of looking for a phase's scrapes.
+#[derive(Debug)]
+pub enum Reading {
+    /// The scrape that follows the phase is not there yet; the next may come in so many seconds.
+    NotYet(f64),
+    /// They are there.
+    Read(Box<Readings>),
+}
+
+impl Prometheus {
+    /// Reads the files that `address` names; nothing is asked yet.
+    ///
+    /// # Errors
+    /// [`RigError::Prometheus`] where a file cannot be used.
+    pub fn new(address: &PrometheusAddress, queries: Queries) -> Result<Self, RigError> {
+        Ok(Self { client: Client::new(address)?, queries })
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> &str {
+        self.client.url()
+    }
+
+    /// Looks whether it answers and knows the gateway.
+    ///
+    /// # Errors
+    /// [`RigError::Prometheus`] when it does not answer, or has no such series: then with those that it has.
+    pub fn probe(&self) -> Result<Known, RigError> {
+        let series = self.current(&self.queries.cpu)?.len();
+        if series == 0 {
+            return Err(self.nothing_matches()?);
+        }
+        let cpu = self.scraped(&self.queries.cpu, LOOKBACK_S)?;
+        let (quotas, periods) =
+            (self.current(&self.queries.quota)?, self.current(&self.queries.quota_period)?);
+        let memory = self.current(&self.queries.memory_limit)?;
+        Ok(Known {
+            series,
+            interval_s: cpu.iter().find_map(Series::interval_s),
+            limit_cpus: cpu_limit(&quotas, &periods, series),
+            limit_memory_bytes: memory_limit(&memory, series),
+        })
+    }
+
+    /// Reads the scrapes of a span. `is_last` takes what there is, where a scrape after the phase never came.
+    ///
+    /// # Errors
+    /// [`RigError::Prometheus`] when it does not answer, or no longer knows the gateway.
+    pub fn read(&self, span: &Span, limit_cpus: Option<f64>, is_last: bool) -> Result<Reading, RigError> {
+        let looks = (0..CLOCK_LOOKS).map(|_| self.look()).collect::<Result<Vec<_>, _>>()?;
+        let clock = WallClock::now();
+        let Some(offset) = offset(&looks) else {
+            return Err(self.client.failed("it does not know its time".into(), "see its log"));
+        };
+        let theirs_s = |mono_ns| clock.unix_s(mono_ns) + offset.ahead_s;
+        let phase = Phase { from_s: theirs_s(span.from_ns), to_s: theirs_s(span.to_ns) };
+        let back_s = (unix_s() + offset.ahead_s - phase.from_s).max(0.0) + LOOKBACK_S;
+        let cpu = self.scraped(&self.queries.cpu, back_s)?;
+        let waits = |series: &&Series| series.reaches(phase.from_s) && !series.reaches(phase.to_s);
+        if !is_last && (cpu.is_empty() || cpu.iter().any(|series| waits(&series))) {
+            let interval_s = cpu.iter().find_map(Series::interval_s);
+            return Ok(Reading::NotYet(interval_s.unwrap_or(LOOKBACK_S)));
+        }
+        let rest = |query: &Option<String>| self.scraped(query, back_s);
+        let q = &self.queries;
+        let scrapes = readings::Scrapes {
+            cpu,
+            cpu_user: rest(&q.cpu_user)?,
+            cpu_system: rest(&q.cpu_system)?,
+            memory: rest(&q.memory)?,
+            memory_free: rest(&q.memory_free)?,
+            periods: rest(&q.periods)?,
+            periods_throttled: rest(&q.periods_throttled)?,
+            throttled: rest(&q.throttled)?,
+            open_files: rest(&q.open_files)?,
+        };
+        let clock_uncertain_s = offset.uncertain_s + clock.moved_s(&span.clock_before);
+        let start_ns = span.from_ns;
+        let readings = Readings::new(scrapes, phase, start_ns, clock_uncertain_s, limit_cpus);
+        Ok(Reading::Read(Box::new(readings)))
+    }
+
+    fn look(&self) -> Result<Look, RigError> {
+        let before_s = unix_s();
+        let theirs_s = self.client.now_s()?;
+        Ok(Look { before_s, theirs_s, after_s: unix_s() })
+    }
+
+    /// The last value of each series that `query` selects; none where nothing is asked.
+    fn current(&self, query: &Option<String>) -> Result<Vec<Series>, RigError> {
+        let Some(query) = query else { return Ok(Vec::new()) };
+        Ok(own(self.client.series(query)?))
+    }
+
+    /// The scrapes of the last `back_s` seconds of what `query` selects; none where nothing is asked.
+    fn scraped(&self, query: &Option<String>, back_s: f64) -> Result<Vec<Series>, RigError> {
+        let Some(query) = query else { return Ok(Vec::new()) };
+        Ok(own(self.client.series(&format!("{query}[{}s]", back_s.ceil()))?))
+    }
+
+    /// Why nothing matches: what there is in its place.
+    fn nothing_matches(&self) -> Result<RigError, RigError> {
+        let query = self.queries.cpu.as_deref().unwrap_or_default();
+        let metric = query.split('{').next().unwrap_or_default();
+        let has = |metric: &str| self.client.series(metric);
+        let there = if metric.is_empty() { Vec::new() } else { has(metric)? };
+        let remedy = if there.is_empty() {
+            let mut sets = Vec::new();
+            for set in MetricSet::ALL.into_iter().filter(|set| set.cpu_metric() != metric) {
+                if !has(set.cpu_metric())?.is_empty() {
+                    sets.push(format!("`metrics: {}` ({})", set.name(), set.cpu_metric()));
+                }
+            }
+            match sets.is_empty() {
+                true => format!("it has no series of {metric} at all; see its targets"),
+                false => format!("it has no series of {metric} at all; it does have {}", sets.join(" and ")),
+            }
+        } else {
+            format!("{metric} has {}", listed(&there))
+        };
+        let message = format!("no series matches {query}");
+        Ok(RigError::Prometheus { place: self.url().to_owned(), message, remedy, is_wrong_use: true })
+    }
+}
+
+/// Without the series that are sums of others: cAdvisor has one for each container, for the pod that holds it and for the
+/// container of the pod's network.
+fn own(mut series: Vec<Series>) -> Vec<Series> {
+    let container = |series: &Series| series.labels.get("container").cloned().unwrap_or_default();
+    let is_own = |series: &Series| !matches!(container(series).as_str(), "" | PAUSE_CONTAINER);
+    if series.iter().any(is_own) {
+        series.retain(is_own);
+    }
+    series
+}
+
+/// Sets of labels in words, the first of them.
+fn listed(series: &[Series]) -> String {
+    let mut sets: Vec<String> = series.iter().map(|series| labels(&series.labels)).collect();
+    sets.sort();
+    let more = sets.len().saturating_sub(LISTED_MAX);
+    sets.truncate(LISTED_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", sets.join(", "))
+}
+
+/// Labels as a selector has them.
+fn labels(labels: &BTreeMap<String, String>) -> String {
+    let named = labels.iter().filter(|(name, _)| *name != "__name__");
+    let each: Vec<String> = named.map(|(name, value)| format!("{name}={value:?}")).collect();
+    format!("{{{}}}", each.join(","))
+}
+
+/// The CPU limit of all together, cores: `None` where one of `count` has none.
+fn cpu_limit(quotas: &[Series], periods: &[Series], count: usize) -> Option<f64> {
+    let unnamed = |series: &Series| {
+        let mut labels = series.labels.clone();
+        labels.remove("__name__");
+        labels
+    };
+    let value = |series: &Series| series.points.last().map(|point| point.value).filter(|value| *value > 0.0);
+    let cores = |quota: &Series| {
+        let period = periods.iter().find(|period| unnamed(period) == unnamed(quota))?;
+        Some(value(quota)? / value(period)?)
+    };
+    let limits: Vec<f64> = quotas.iter().filter_map(cores).collect();
+    (count > 0 && limits.len() == count).then(|| limits.iter().sum())
+}
+
+/// The memory limit of all together, bytes: `None` where one of `count` has none, or 0, which is none too.
+fn memory_limit(limits: &[Series], count: usize) -> Option<u64> {
+    let values = limits.iter().filter_map(|limit| limit.points.last()).map(|point| point.value);
+    let values: Vec<f64> = values.filter(|bytes| *bytes > 0.0).collect();
+    (count > 0 && values.len() == count).then(|| values.iter().sum::<f64>() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::phase::Point;
+    use super::*;
+
+    fn series(labels: &[(&str, &str)], value: f64) -> Series {
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Series { labels, points: vec![Point { at_s: 1.0, value }] }
+    }
+
+    #[test]
+    fn sums_of_a_pod_are_not_counted_beside_its_containers() {
+        let gateway = series(&[("pod", "a"), ("container", "gateway")], 1.0);
+        let proxy = series(&[("pod", "a"), ("container", "sidecar")], 2.0);
+        let pause = series(&[("pod", "a"), ("container", "POD")], 3.0);
+        let pod = series(&[("pod", "a")], 6.0);
+        assert_eq!(own(vec![pod.clone(), gateway.clone(), pause, proxy.clone()]), [gateway, proxy]);
+        let docker = series(&[("name", "gateway")], 1.0);
+        assert_eq!(own(vec![docker.clone()]), [docker], "where nobody has such a label, each counts");
+        assert_eq!(own(vec![pod.clone()]), [pod]);
+    }
+
+    #[test]
+    fn limits_are_known_where_every_series_has_one() {
+        let quota = |pod, value| series(&[("__name__", "quota"), ("pod", pod)], value);
+        let period = |pod| series(&[("__name__", "period"), ("pod", pod)], 100_000.0);
+        let (quotas, periods) = ([quota("a", 50_000.0), quota("b", 200_000.0)], [period("b"), period("a")]);
+        assert_eq!(cpu_limit(&quotas, &periods, 2), Some(2.5));
+        assert_eq!(cpu_limit(&quotas, &periods, 3), None, "one has no quota");
+        assert_eq!(cpu_limit(&quotas, &periods[..1], 2), None);
+        assert_eq!(cpu_limit(&[quota("a", -1.0)], &periods, 1), None);
+        assert_eq!(cpu_limit(&[], &[], 0), None);
+        assert_eq!(memory_limit(&[quota("a", 1024.0), quota("b", 1024.0)], 2), Some(2048));
+        assert_eq!(memory_limit(&[quota("a", 1024.0), quota("b", 0.0)], 2), None);
+    }
+
+    #[test]
+    fn labels_are_listed_as_one_writes_them() {
+        let many: Vec<Series> = (0..10)
+            .map(|n| series(&[("__name__", "x"), ("pod", &format!("p{n}")), ("zone", "b")], 0.0))
+            .collect();
+        let said = listed(&many);
+        assert!(said.starts_with("{pod=\"p0\",zone=\"b\"}, {pod=\"p1\""), "{said}");
+        assert!(said.ends_with("{pod=\"p7\",zone=\"b\"} and 2 more"), "{said}");
+    }
+}

@@ -1,0 +1,299 @@
+//! From scrapes to what grew, and what stood, in a phase. Pure: times and values in, figures out.
+//!
+//! The rig's own sampler looks every 100 ms, and the straight line between two looks is as good as the truth. Scrapes
+//! are seconds apart, and the one that follows a phase has seen the idle time after it: on the straight line to it the
+//! end of the phase seems to cost less than it did. So a counter goes on from the scrapes inside the phase to its
+//! borders at the rate that they have among themselves, and never further than the scrapes around the phase allow,
+//! since a counter does not fall.
+//!
+//! ```text
+//!   before    from  first              last   to       after
+//!  ---x---------|-----x-------x----------x-----|---------x----
+//!               <lead>                   <tail>
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Scrapes that a phase needs: two rates of growth at least, which say how far they are apart.
+pub(crate) const SCRAPES_MIN: usize = 3;
+
+/// A value as it was scraped. Times are seconds since the Unix epoch by Prometheus's clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Point {
+    pub(crate) at_s: f64,
+    pub(crate) value: f64,
+}
+
+/// The values of one series, in the order of their times.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Series {
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) points: Vec<Point>,
+}
+
+/// A span by Prometheus's clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Phase {
+    pub(crate) from_s: f64,
+    pub(crate) to_s: f64,
+}
+
+/// How much counters grew in a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Growth {
+    /// The best guess.
+    pub(crate) amount: f64,
+    /// It is certainly not less, nor more.
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+    /// What the pieces at the borders may be off, by how the rates inside differ.
+    pub(crate) uncertain: f64,
+    /// Scrapes in the phase; of several series, of the one that has the fewest.
+    pub(crate) scrapes: usize,
+}
+
+/// Why it is not known what a counter grew by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// Too few scrapes in the phase.
+    TooFew(usize),
+    /// Its first scrape is in the phase, or later.
+    Appeared,
+    /// Its last scrape is in the phase.
+    Ended,
+    /// It fell: what it counts began anew.
+    BeganAnew,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFew(scrapes) => {
+                let plural = if *scrapes == 1 { "" } else { "s" };
+                write!(f, "the phase holds {scrapes} scrape{plural}, and {SCRAPES_MIN} are needed")
+            }
+            Self::Appeared => f.write_str("it was scraped for the first time in the phase"),
+            Self::Ended => f.write_str("no scrape of it followed the phase"),
+            Self::BeganAnew => f.write_str("it began anew in the phase"),
+        }
+    }
+}
+
+impl Series {
+    /// Whether it was scraped at `at_s` or later.
+    pub(crate) fn reaches(&self, at_s: f64) -> bool {
+        self.points.last().is_some_and(|point| point.at_s >= at_s)
+    }
+
+    /// How much the counter grew in `phase`.
+    pub(crate) fn grown(&self, phase: Phase) -> Result<Growth, Unknown> {
+        let points = &self.points;
+        let (first, end) = self.bounds(phase);
+        let inside = &points[first..end];
+        let [start, .., last] = inside else { return Err(Unknown::TooFew(inside.len())) };
+        if inside.len() < SCRAPES_MIN {
+            return Err(Unknown::TooFew(inside.len()));
+        }
+        let before = first.checked_sub(1).and_then(|at| points.get(at)).ok_or(Unknown::Appeared)?;
+        let after = points.get(end).ok_or(Unknown::Ended)?;
+        if points[first - 1..=end].windows(2).any(|pair| pair[1].value < pair[0].value) {
+            return Err(Unknown::BeganAnew);
+        }
+        let rate = rate(start, last);
+        let rates = || inside.windows(2).map(|pair| self::rate(&pair[0], &pair[1]));
+        let spread = rates().fold(0.0, f64::max) - rates().fold(f64::INFINITY, f64::min);
+        let (lead_s, tail_s) = (start.at_s - phase.from_s, phase.to_s - last.at_s);
+        let from = (start.value - rate * lead_s).max(before.value);
+        let to = (last.value + rate * tail_s).min(after.value);
+        Ok(Growth {
+            amount: to - from,
+            least: last.value - start.value,
+            most: after.value - before.value,
+            uncertain: spread * (lead_s + tail_s),
+            scrapes: inside.len(),
+        })
+    }
+
+    /// Mean, greatest and least value of the scrapes in `phase`; `None` where there is none.
+    pub(crate) fn stood(&self, phase: Phase) -> Option<Stood> {
+        let (first, end) = self.bounds(phase);
+        let values = || self.points[first..end].iter().map(|point| point.value);
+        let count = end - first;
+        (count > 0).then(|| Stood {
+            mean: values().sum::<f64>() / count as f64,
+            greatest: values().fold(f64::NEG_INFINITY, f64::max),
+            least: values().fold(f64::INFINITY, f64::min),
+        })
+    }
+
+    /// The value at a moment, on the straight line between the scrapes around it: for pictures.
+    pub(crate) fn at(&self, at_s: f64) -> Option<f64> {
+        let split = self.points.partition_point(|point| point.at_s <= at_s);
+        let (before, after) = (self.points.get(split.checked_sub(1)?)?, self.points.get(split)?);
+        // A counter that began anew has no line there.
+        (after.value >= before.value).then(|| before.value + rate(before, after) * (at_s - before.at_s))
+    }
+
+    /// The median time between two scrapes, seconds; `None` with fewer than two.
+    pub(crate) fn interval_s(&self) -> Option<f64> {
+        let mut gaps: Vec<f64> = self.points.windows(2).map(|pair| pair[1].at_s - pair[0].at_s).collect();
+        gaps.sort_by(f64::total_cmp);
+        gaps.get(gaps.len() / 2).copied()
+    }
+
+    /// Where the scrapes of `phase` begin and end.
+    fn bounds(&self, phase: Phase) -> (usize, usize) {
+        let first = self.points.partition_point(|point| point.at_s < phase.from_s);
+        let end = self.points.partition_point(|point| point.at_s <= phase.to_s);
+        (first, end.max(first))
+    }
+}
+
+/// What a gauge was in a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Stood {
+    pub(crate) mean: f64,
+    pub(crate) greatest: f64,
+    pub(crate) least: f64,
+}
+
+/// How much all of `series` grew together; those that ended before the phase are none of it.
+///
+/// # Errors
+/// The first series that does not say, and why.
+pub(crate) fn total_grown(series: &[Series], phase: Phase) -> Result<Option<Growth>, (&Series, Unknown)> {
+    let mut sum: Option<Growth> = None;
+    for series in series.iter().filter(|series| series.reaches(phase.from_s)) {
+        let grown = series.grown(phase).map_err(|unknown| (series, unknown))?;
+        sum = Some(match sum {
+            None => grown,
+            Some(sum) => Growth {
+                amount: sum.amount + grown.amount,
+                least: sum.least + grown.least,
+                most: sum.most + grown.most,
+                uncertain: sum.uncertain + grown.uncertain,
+                scrapes: sum.scrapes.min(grown.scrapes),
+            },
+        });
+    }
+    Ok(sum)
+}
+
+/// What all of `series` were together; `None` where one that lived was not scraped in the phase. The greatest is at most
+/// the sum of each one's greatest, which need not have been at one time.
+pub(crate) fn total_stood(series: &[Series], phase: Phase) -> Option<Stood> {
+    let alive = series.iter().filter(|series| series.reaches(phase.from_s));
+    let each: Vec<Stood> = alive.map(|series| series.stood(phase)).collect::<Option<_>>()?;
+    let sum = |of: fn(&Stood) -> f64| each.iter().map(of).sum();
+    (!each.is_empty()).then(|| Stood {
+        mean: sum(|stood| stood.mean),
+        greatest: sum(|stood| stood.greatest),
+        least: sum(|stood| stood.least),
+    })
+}
+
+fn rate(from: &Point, to: &Point) -> f64 {
+    let time_s = to.at_s - from.at_s;
+    if time_s > 0.0 { (to.value - from.value) / time_s } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scrapes of `value` at each of `times`.
+    fn series(times: impl IntoIterator<Item = f64>, value: impl Fn(f64) -> f64) -> Series {
+        let points = times.into_iter().map(|at_s| Point { at_s, value: value(at_s) }).collect();
+        Series { points, ..Series::default() }
+    }
+
+    /// A counter of CPU time: idle until 90 s, half a core from there to 160 s, idle again.
+    fn half_a_core(at_s: f64) -> f64 {
+        1_000.0 + 0.5 * (at_s.clamp(90.0, 160.0) - 90.0)
+    }
+
+    fn every(interval_s: f64, first_s: f64) -> impl Iterator<Item = f64> {
+        (0..).map(move |step| first_s + f64::from(step) * interval_s).take_while(|at_s| *at_s < 200.0)
+    }
+
+    const PHASE: Phase = Phase { from_s: 100.0, to_s: 160.0 };
+
+    #[test]
+    fn idle_time_around_a_phase_costs_nothing_wherever_the_scrapes_fall() {
+        for interval_s in [0.2, 1.0, 5.0, 15.0] {
+            for tenth in 0..10 {
+                let first_s = 40.0 + interval_s * f64::from(tenth) / 10.0;
+                let grown = series(every(interval_s, first_s), half_a_core).grown(PHASE).unwrap();
+                assert!((grown.amount - 30.0).abs() < 1e-9, "{interval_s} s from {first_s}: {grown:?}");
+                assert!(
+                    grown.least <= 30.0 && grown.most >= 30.0 - 1e-9 && grown.uncertain < 1e-9,
+                    "{grown:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_that_changes_makes_it_uncertain_by_as_much_as_the_borders_may_be_off() {
+        // A core in the first half of the phase, a tenth of one in the second.
+        let value = |at_s: f64| (at_s.clamp(100.0, 130.0) - 100.0) + 0.1 * (at_s.clamp(130.0, 160.0) - 130.0);
+        let grown = series(every(5.0, 42.5), value).grown(PHASE).unwrap();
+        assert!((grown.amount - 33.0).abs() <= grown.uncertain, "{grown:?}");
+        assert!(grown.uncertain > 0.0 && grown.least <= 33.0 && grown.most >= 33.0, "{grown:?}");
+    }
+
+    #[test]
+    fn a_border_never_goes_beyond_the_scrapes_around_the_phase() {
+        // All of it was used between two scrapes inside; at that rate the borders would have cost more than they did.
+        let value = |at_s: f64| if at_s < 120.0 { 0.0 } else { 10.0 };
+        let grown = series(every(10.0, 45.0), value).grown(PHASE).unwrap();
+        assert_eq!((grown.amount, grown.least, grown.most), (10.0, 10.0, 10.0));
+    }
+
+    fn check(times: &[f64], value: impl Fn(f64) -> f64, expected: Unknown) {
+        assert_eq!(series(times.iter().copied(), value).grown(PHASE), Err(expected), "{times:?}");
+    }
+
+    #[test]
+    fn what_the_scrapes_do_not_say_is_unknown() {
+        check(&[], half_a_core, Unknown::TooFew(0));
+        check(&[90.0, 120.0, 150.0, 180.0], half_a_core, Unknown::TooFew(2));
+        check(&[110.0, 120.0, 130.0, 170.0], half_a_core, Unknown::Appeared);
+        check(&[90.0, 110.0, 120.0, 130.0], half_a_core, Unknown::Ended);
+        let restarted = |at_s: f64| if at_s < 125.0 { half_a_core(at_s) } else { at_s - 125.0 };
+        check(&[90.0, 110.0, 120.0, 130.0, 170.0], restarted, Unknown::BeganAnew);
+        assert!(Unknown::TooFew(1).to_string().contains("1 scrape,"));
+    }
+
+    #[test]
+    fn series_are_summed_and_those_that_ended_before_are_none_of_them() {
+        let live = series(every(5.0, 41.0), half_a_core);
+        let other = series(every(5.0, 43.0), half_a_core);
+        let gone = series([50.0, 60.0, 70.0], half_a_core);
+        let sum = total_grown(&[live.clone(), gone.clone(), other], PHASE).unwrap().unwrap();
+        assert!((sum.amount - 60.0).abs() < 1e-9 && sum.scrapes == 12, "{sum:?}");
+        assert_eq!(total_grown(&[gone], PHASE), Ok(None));
+        let short = series([90.0, 120.0, 170.0], half_a_core);
+        let pair = [live, short];
+        let (which, why) = total_grown(&pair, PHASE).unwrap_err();
+        assert_eq!((which, why), (&pair[1], Unknown::TooFew(1)));
+    }
+
+    #[test]
+    fn gauges_have_a_mean_and_their_greatest() {
+        let memory = series([95.0, 110.0, 120.0, 130.0, 165.0], |at_s| at_s * 10.0);
+        let stood = total_stood(&[memory.clone(), memory.clone()], PHASE).unwrap();
+        assert_eq!((stood.mean, stood.greatest, stood.least), (2_400.0, 2_600.0, 2_200.0));
+        assert_eq!(total_stood(&[memory, series([90.0, 170.0], |_| 1.0)], PHASE), None);
+        assert_eq!(total_stood(&[], PHASE), None);
+    }
+
+    #[test]
+    fn moments_between_scrapes_are_on_the_line_between_them() {
+        let counter = series([10.0, 20.0, 30.0], |at_s| if at_s < 25.0 { at_s } else { 0.0 });
+        assert_eq!((counter.at(15.0), counter.at(10.0)), (Some(15.0), Some(10.0)));
+        assert_eq!((counter.at(5.0), counter.at(25.0), counter.at(31.0)), (None, None, None));
+        assert_eq!(counter.interval_s(), Some(10.0));
+    }
+}
