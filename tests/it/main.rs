@@ -16,6 +16,8 @@ mod pages;
 mod peers;
 mod places;
 mod program;
+mod prometheus;
+mod remote;
 mod rootless;
 mod run;
 mod sweeps;

@@ -16,6 +16,7 @@ use crate::load::{Bed, Task, failed_file};
 use crate::origin::Upstream;
 use crate::ports::Ports;
 use crate::progress::Observer;
+use crate::remote::{Site, Watched};
 use crate::scenario::{Gateway, Request, Scenario};
 use crate::spec::Setting;
 use crate::{LabError, clock, own, plan};
@@ -68,6 +69,8 @@ pub(crate) struct Lab<'a> {
     pub(crate) origins: &'a BTreeMap<String, Binary>,
     /// By the gateway's name: a configuration file of the user's own.
     pub(crate) configurations: &'a BTreeMap<String, Configuration>,
+    /// By the gateway's name: those that run elsewhere.
+    pub(crate) remotes: &'a BTreeMap<String, Watched<'a>>,
     pub(crate) run: &'a Run,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) observer: &'a dyn Observer,
@@ -84,6 +87,8 @@ struct Processes {
     rendered: Option<Rendered>,
     /// Where load goes; connections take them in turn.
     connect: Vec<SocketAddr>,
+    /// Where it goes in place of that, to what weir does not run.
+    site: Option<Site>,
 }
 
 /// What the loads of a cell are put to.
@@ -93,6 +98,7 @@ struct Target<'a> {
     rendered: Option<&'a Rendered>,
     upstream: &'a Upstream,
     connect: &'a [SocketAddr],
+    site: Option<&'a Site>,
 }
 
 impl Lab<'_> {
@@ -139,11 +145,17 @@ impl Lab<'_> {
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, Setback> {
         std::fs::create_dir_all(dir).map_err(|error| failed_file("make", dir, &error))?;
-        let Processes { gateway, mut upstream, rendered, connect } =
+        let Processes { gateway, mut upstream, rendered, connect, site } =
             self.start(dir, scenario, &key.gateway, cell)?;
         let mut running = gateway;
         running.append(&mut upstream.running);
-        let target = Target { key, rendered: rendered.as_ref(), upstream: &upstream, connect: &connect };
+        let target = Target {
+            key,
+            rendered: rendered.as_ref(),
+            upstream: &upstream,
+            connect: &connect,
+            site: site.as_ref(),
+        };
         let measurements = self.measure_loads(dir, scenario, target, &mut running, cell);
         for running in running {
             running.stop(STOP_GRACE);
@@ -181,10 +193,13 @@ impl Lab<'_> {
         gateway: &str,
         cell: &mut Cell,
     ) -> Result<Processes, Setback> {
+        if scenario.is_elsewhere() {
+            return self.reach(scenario, gateway, cell);
+        }
         let upstream = self.start_upstream(dir, scenario, cell)?;
         if gateway == DIRECT {
             let connect = upstream.addresses.clone();
-            return Ok(Processes { gateway: vec![], upstream, rendered: None, connect });
+            return Ok(Processes { gateway: vec![], upstream, rendered: None, connect, site: None });
         }
         let entry = scenario.gateways.iter().find(|entry| entry.name == gateway).ok_or_else(|| {
             failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
@@ -207,7 +222,26 @@ impl Lab<'_> {
         if let Some(configuration) = configuration {
             own::probe(configuration, scenario, connect, &rendered.counters, &upstream.counters)?;
         }
-        Ok(Processes { gateway: running, upstream, rendered: Some(rendered), connect: vec![connect] })
+        let connect = vec![connect];
+        Ok(Processes { gateway: running, upstream, rendered: Some(rendered), connect, site: None })
+    }
+
+    /// Sees that what runs elsewhere answers; nothing is started for it.
+    fn reach(&self, scenario: &Scenario, gateway: &str, cell: &mut Cell) -> Result<Processes, Setback> {
+        let site = match self.remotes.get(gateway) {
+            Some(remote) => {
+                cell.parts.push(remote.part.clone());
+                cell.unequal.clone_from(&remote.unequal);
+                scenario.gateways.iter().find(|entry| entry.name == gateway).and_then(Site::of)
+            }
+            None => Site::direct(scenario),
+        };
+        let site = site.ok_or_else(|| {
+            failed("render", &format!("the scenario has no URL for `{gateway}`"), "start a new run", "")
+        })?;
+        site.require(scenario, gateway == DIRECT)?;
+        let (upstream, connect) = (Upstream::unknown(), vec![]);
+        Ok(Processes { gateway: vec![], upstream, rendered: None, connect, site: Some(site) })
     }
 
     fn render(
@@ -251,7 +285,7 @@ impl Lab<'_> {
         running: &mut Vec<Running>,
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, Setback> {
-        let Target { key, rendered, upstream, connect } = target;
+        let Target { key, rendered, upstream, connect, site } = target;
         let direct = key.gateway == DIRECT;
         let mut bed = Bed {
             rig: self.rig,
@@ -262,6 +296,7 @@ impl Lab<'_> {
             thresholds: &self.run.thresholds,
             bounds: self.bounds.as_ref(),
             running,
+            remote: self.remotes.get(&key.gateway),
             gateway_counter: rendered.map(|rendered| &rendered.counters),
             origin_counters: &upstream.counters,
             origin_delay: upstream.delay.as_ref(),
@@ -274,8 +309,14 @@ impl Lab<'_> {
             }
             self.observer.load_started(key, name, plan::load_time(scenario, load));
             let seed = plan::arrivals_seed(self.run.seed, key, place);
-            let setting = setting(scenario, connect, requests(scenario, direct), direct, seed);
-            let task = Task { name, load, setting };
+            let (load, setting) = match site {
+                None => {
+                    let requests = requests(scenario, &scenario.topology.hosts(), direct);
+                    (load.clone(), setting(scenario, connect, requests, direct, seed))
+                }
+                Some(site) => (site.load(load), site.setting(scenario, direct, seed)),
+            };
+            let task = Task { name, load: &load, setting };
             let (measurement, part) = bed.measure(&task)?;
             self.observer.load_measured(key, &measurement);
             measurements.push(measurement);
@@ -352,9 +393,9 @@ pub(crate) fn setting(
 }
 
 /// Every request that may be sent: each host with each path. A direct cell asks for what the gateway would.
-fn requests(scenario: &Scenario, direct: bool) -> Vec<RequestSpec> {
+pub(crate) fn requests(scenario: &Scenario, hosts: &[String], direct: bool) -> Vec<RequestSpec> {
     let topology = &scenario.topology;
-    let (hosts, paths) = (topology.hosts(), topology.paths());
+    let paths = topology.paths();
     let path_for = |path: &String| match &topology.rewrite {
         Some(rewrite) if direct => rewrite.clone(),
         _ => path.clone(),

@@ -1,6 +1,7 @@
 //! What a scenario says that cannot be, beyond what its types refuse.
 
 mod origin;
+mod remote;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use weir_engine::request_file::{self, Base};
 use weir_results::DIRECT;
 
 use self::origin::check_origin;
+use self::remote::check_remote;
 use crate::overlay::Fault;
 use crate::scenario::{Gateway, Limit, Load, Model, Paths, Protocol, Scenario, Topology};
 use crate::{cell, not_served};
@@ -61,6 +63,7 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Checked {
         return Err(problem(&["name"], "`name` is empty", "give the scenario a name"));
     }
     check_gateways(&scenario.gateways, known)?;
+    check_remote(scenario)?;
     check_limits(scenario, known)?;
     check_topology(&scenario.topology)?;
     check_origin(scenario, known)?;
@@ -95,7 +98,7 @@ fn check_gateways(gateways: &[Gateway], known: &Known) -> Checked {
                 format!("give one of them another name: {{ name: {name}-2, driver: {} }}", gateway.driver);
             return Err(problem(&path, format!("two gateways are named `{name}`"), remedy));
         }
-        if !known.drivers.contains(&gateway.driver) {
+        if !gateway.is_remote() && !known.drivers.contains(&gateway.driver) {
             let near = nearest(&gateway.driver, known.drivers.iter().map(String::as_str));
             let remedy = match near {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -259,6 +262,11 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {
 fn check_listener(scenario: &Scenario, name: &str, load: &Load) -> Checked {
     let at = |field| ["loads", name, field];
     let remedy = "leave it out; `weir load` speaks it to a server that does";
+    if scenario.is_elsewhere() {
+        let message = format!("the load `{name}` speaks TLS of its own");
+        let remedy = "give `tls` to the gateway, whose URL says whether it is spoken";
+        return if load.tls.is_some() { Err(problem(&at("tls"), message, remedy)) } else { Ok(()) };
+    }
     if load.tls.is_some() && !scenario.topology.tls {
         let message = format!("the load `{name}` speaks TLS, and no gateway listens for it (`topology.tls`)");
         return Err(problem(&at("tls"), message, remedy));

@@ -18,6 +18,7 @@ pub mod plan;
 mod ports;
 mod progress;
 mod read;
+mod remote;
 mod run;
 pub mod scenario;
 mod source;

@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use weir_analysis::{Evidence, data_usage, judge, origin_usage};
 use weir_engine::LoadSpec;
 use weir_results::{Counters, HostBounds, LoadRecord, Measurement, Part, Role, Thresholds, Usage};
+use weir_rig::prometheus::{Span, WallClock};
 use weir_rig::{Binary, CounterSource, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
 
 use crate::cell::{Setback, failed};
 use crate::own::total;
+use crate::remote::{Observed, Watched};
 use crate::scenario::{Load, Scenario};
 use crate::spec::Setting;
 
@@ -47,11 +49,22 @@ pub(crate) struct Bed<'a> {
     pub(crate) bounds: Option<&'a HostBounds>,
     /// The gateway's processes and then the upstream's.
     pub(crate) running: &'a mut Vec<Running>,
+    /// The gateway, where it runs elsewhere.
+    pub(crate) remote: Option<&'a Watched<'a>>,
     pub(crate) gateway_counter: Option<&'a CounterSource>,
     /// One for each server of the upstream.
     pub(crate) origin_counters: &'a [CounterSource],
     /// The delay that the origin gave in the mean; absent where it was told to give none.
     pub(crate) origin_delay: Option<&'a CounterSource>,
+}
+
+/// What was seen of a load beside its record.
+struct Seen<'a> {
+    samples: &'a Samples,
+    counters: Counters,
+    generator: &'a Part,
+    /// What a Prometheus says, where somebody asked one.
+    observed: Option<Observed>,
 }
 
 /// What one load is.
@@ -95,10 +108,15 @@ impl Bed<'_> {
     fn try_measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), Setback> {
         let spec = task.spec()?;
         let before = self.count()?;
+        let clock_before = WallClock::now();
         let (record, samples, generator) = self.generate(task, &spec)?;
         let counters = self.settle(before, &record)?;
         self.look_at_processes()?;
-        Ok((self.judged(task, &spec, record, &samples, counters, &generator)?, generator))
+        let (from_ns, to_ns) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
+        let span = Span { from_ns, to_ns, clock_before };
+        let observed = self.remote.map(|remote| remote.observe(&span, self.stop)).transpose()?.flatten();
+        let seen = Seen { samples: &samples, counters, generator: &generator, observed };
+        Ok((self.judged(task, &spec, record, seen)?, generator))
     }
 
     /// Starts the generator as a process of its own, samples everything while it runs, and reads its record.
@@ -221,16 +239,21 @@ impl Bed<'_> {
         task: &Task<'_>,
         spec: &LoadSpec,
         mut record: LoadRecord,
-        samples: &Samples,
-        counters: Counters,
-        generator: &Part,
+        seen: Seen<'_>,
     ) -> Result<Measurement, Setback> {
+        let Seen { samples, counters, generator, observed } = seen;
         let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
-        let parts: Vec<Part> = self.running.iter().map(Running::part).chain([generator.clone()]).collect();
-        let usage: BTreeMap<String, Usage> = parts
+        let remote = self.remote.map(|remote| remote.part.clone());
+        let running = self.running.iter().map(Running::part);
+        let parts: Vec<Part> = remote.iter().cloned().chain(running).chain([generator.clone()]).collect();
+        let mut usage: BTreeMap<String, Usage> = parts
             .iter()
             .filter_map(|part| Some((part.name.clone(), samples.usage(&part.name, from, to)?)))
             .collect();
+        let mut series = samples.seconds(start_of(&record), to);
+        if let (Some(part), Some(observed)) = (&remote, &observed) {
+            observed.add_to(&part.name, &mut usage, &mut series, start_of(&record), to);
+        }
         let (data, origin) = (data_usage(&parts, &usage), origin_usage(&parts, &usage));
         let host = samples.host(from, to).ok_or_else(|| {
             failed(
@@ -240,7 +263,7 @@ impl Bed<'_> {
                 "",
             )
         })?;
-        let judgement = judge(
+        let mut judgement = judge(
             &Evidence {
                 record: &record,
                 data: data.as_ref(),
@@ -256,6 +279,11 @@ impl Bed<'_> {
             },
             self.thresholds,
         );
+        if let Some(observed) = observed {
+            // What bounds it stands last.
+            let place = judgement.evidence.len().saturating_sub(1);
+            judgement.evidence.insert(place, observed.said);
+        }
         record.result.bound_by = judgement.bound_by;
         record.result.verdicts = judgement.verdicts.clone();
         let completed = record.result.requests.completed;
@@ -265,7 +293,7 @@ impl Bed<'_> {
             load: task.name.to_owned(),
             connections: task.load.connections.greatest(),
             rate_per_s: task.load.mean_rate_per_s(),
-            series: samples.seconds(start_of(&record), to),
+            series,
             record,
             usage,
             counters,

@@ -15,7 +15,6 @@ const FIELDS: &[&str] = &[
     "changes",
     "faults",
     "apply",
-    "gateways.*.url",
     "gateways.*.replicas",
     "gateways.*.services",
     "limits.services",

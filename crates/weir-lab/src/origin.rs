@@ -26,6 +26,13 @@ pub(crate) struct Upstream {
     pub(crate) delay: Option<CounterSource>,
 }
 
+impl Upstream {
+    /// The upstream of a gateway that runs elsewhere: nobody here knows it.
+    pub(crate) fn unknown() -> Self {
+        Self { running: Vec::new(), addresses: Vec::new(), counters: Vec::new(), delay: None }
+    }
+}
+
 impl Lab<'_> {
     /// Starts the upstream and waits until all of it is ready.
     pub(crate) fn start_upstream(
@@ -92,8 +99,7 @@ impl Lab<'_> {
         let binary = self.origins.get(name).ok_or_else(|| {
             failed("binary-missing", "the origin's binary was never looked for", "start a new run", "")
         })?;
-        let mut upstream =
-            Upstream { running: Vec::new(), addresses: Vec::new(), counters: Vec::new(), delay: None };
+        let mut upstream = Upstream::unknown();
         for name in replica_names(scenario.origin.replica_count()) {
             let binding = OriginBinding {
                 listen: self.ports.free()?,

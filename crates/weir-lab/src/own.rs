@@ -76,8 +76,11 @@ fn has_moved(before: Option<u64>, count: impl Fn() -> Result<Option<u64>, Setbac
     Ok(false)
 }
 
-/// The requests that all of them received; `None` where one does not count.
+/// The requests that all of them received; `None` where one does not count, or there is none.
 pub(crate) fn total(counters: &[CounterSource]) -> Result<Option<u64>, RigError> {
+    if counters.is_empty() {
+        return Ok(None);
+    }
     counters.iter().try_fold(Some(0), |sum: Option<u64>, counter| {
         let next = counter.read()?;
         Ok(sum.and_then(|sum| Some(sum + next?)))

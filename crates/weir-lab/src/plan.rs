@@ -35,7 +35,7 @@ pub fn plan(checked: &Checked, seed: u64) -> Plan {
         random.shuffle(&mut points);
         for point in points {
             let mut block: Vec<&str> = point.scenario.gateways.iter().map(|g| g.name.as_str()).collect();
-            block.push(DIRECT);
+            block.extend(point.scenario.has_direct().then_some(DIRECT));
             random.shuffle(&mut block);
             cells.extend(block.into_iter().map(|gateway| CellKey {
                 index: 0,

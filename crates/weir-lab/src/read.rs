@@ -30,6 +30,10 @@ pub struct Overrides {
     pub repeats: Option<u32>,
     /// Another seed.
     pub seed: Option<u64>,
+    /// The address of a Prometheus, for the one gateway that runs elsewhere.
+    pub prometheus: Option<String>,
+    /// Matchers of that gateway's series there.
+    pub selector: Option<String>,
 }
 
 /// A point of the axes: what is laid over the scenario there, and the scenario that results.
@@ -103,8 +107,8 @@ impl Reader<'_> {
         }
         let mut scenario: Scenario = weir_document::read(name, text)?;
         let folder = Path::new(name).parent().unwrap_or(Path::new(""));
-        for config in scenario.gateways.iter_mut().filter_map(|gateway| gateway.config.as_mut()) {
-            *config = folder.join(&*config);
+        for (_, file) in scenario.gateways.iter_mut().flat_map(Gateway::files_mut) {
+            *file = folder.join(&*file);
         }
         Ok(scenario)
     }
@@ -154,6 +158,7 @@ impl Reader<'_> {
                 self.overlaid.push((path, format!("--gateway {name}")));
             }
         }
+        scenario = self.watched(scenario, o)?;
         if o.quick {
             scenario = quick(scenario);
         }
@@ -162,11 +167,41 @@ impl Reader<'_> {
             scenario.repeats = repeats;
         }
         scenario.seed = o.seed.or(scenario.seed);
-        for config in scenario.gateways.iter_mut().filter_map(|gateway| gateway.config.as_mut()) {
+        for (_, file) in scenario.gateways.iter_mut().flat_map(Gateway::files_mut) {
             // A run may be resumed from another folder. Where there is no folder to be in, nothing can be read anyway.
-            if let Ok(absolute) = std::path::absolute(&*config) {
-                *config = absolute;
+            if let Ok(absolute) = std::path::absolute(&*file) {
+                *file = absolute;
             }
+        }
+        Ok(scenario)
+    }
+
+    /// Lays the command line's Prometheus over the one gateway that runs elsewhere.
+    fn watched(&mut self, scenario: Scenario, o: &Overrides) -> Result<Scenario, LabError> {
+        let mut scenario = scenario;
+        let flags = [("--prometheus", "url", &o.prometheus), ("--selector", "selector", &o.selector)];
+        for (flag, field, value) in flags {
+            let Some(value) = value else { continue };
+            let label = format!("{flag} {value}");
+            let places = scenario.gateways.iter().enumerate().filter(|(_, gateway)| gateway.is_remote());
+            let places: Vec<usize> = places.map(|(place, _)| place).collect();
+            let [place] = places[..] else {
+                let fault = match places.is_empty() {
+                    true => Fault::new(
+                        "no gateway here runs elsewhere",
+                        "name one in the scenario, like { name: prod, driver: remote, url: https://gw.example }",
+                    ),
+                    false => Fault::new(
+                        "several gateways here run elsewhere",
+                        "give each of them its `prometheus` in the scenario",
+                    ),
+                };
+                return Err(told(&label, fault));
+            };
+            let path = format!("gateways.{place}.prometheus.{field}");
+            self.overlaid.push((overlay::segments(&path), label.clone()));
+            let value = Value::String(value.clone());
+            scenario = laid(&scenario, &path, value).map_err(|fault| told(&label, fault))?;
         }
         Ok(scenario)
     }

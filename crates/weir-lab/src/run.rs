@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use weir_results::{Cell, CellKey, CellOutcome, HostBounds, Part, Role, Run, SCHEMA_VERSION, Store};
+use weir_rig::prometheus::Prometheus;
 use weir_rig::{Binary, CgroupVersion, Drivers, Rig};
 
 use crate::cell::{Lab, Setback};
@@ -14,7 +15,8 @@ use crate::plan::{self, Plan};
 use crate::ports::Ports;
 use crate::progress::Observer;
 use crate::read::Checked;
-use crate::{LabError, clock};
+use crate::scenario::Gateway;
+use crate::{LabError, clock, remote};
 
 /// What a run needs beside its scenario.
 pub struct Bench<'a> {
@@ -38,17 +40,28 @@ pub struct Prepared {
     binaries: BTreeMap<String, Result<Binary, CellOutcome>>,
     /// By the driver's name: the binaries of servers that play the upstream.
     origins: BTreeMap<String, Binary>,
+    /// By the gateway's name: who knows what it uses, where it runs elsewhere.
+    pub(crate) prometheus: BTreeMap<String, Prometheus>,
 }
 
 /// Looks for every gateway's binary. One that is optional and missing is left out; another one's cells will fail.
 ///
 /// # Errors
-/// When a configuration file of the user's own cannot work, or a server that plays the upstream is missing.
+/// When a configuration file of the user's own cannot work, a server that plays the upstream is missing, or a file that
+/// opens a Prometheus cannot be used.
 pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabError> {
     let mut binaries = BTreeMap::new();
     let mut notes = Vec::new();
     let mut controlled = false;
+    let mut prometheus = BTreeMap::new();
     for gateway in &checked.scenario.gateways {
+        if gateway.is_remote() {
+            if let Some(source) = &gateway.remote.prometheus {
+                let known = Prometheus::new(&source.address(), source.asked())?;
+                prometheus.insert(gateway.name.clone(), known);
+            }
+            continue;
+        }
         let driver = drivers.driver(&gateway.driver)?;
         controlled |= driver.file().processes.iter().any(|process| process.role == Role::Control);
         if let Some(configuration) = checked.configurations.get(&gateway.name) {
@@ -77,11 +90,12 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
         }
     }
     checked.configurations.retain(|name, _| binaries.contains_key(name));
-    checked.scenario.gateways.retain(|gateway| binaries.contains_key(&gateway.name));
+    let is_kept = |gateway: &Gateway| gateway.is_remote() || binaries.contains_key(&gateway.name);
+    checked.scenario.gateways.retain(is_kept);
     for point in &mut checked.points {
-        point.scenario.gateways.retain(|gateway| binaries.contains_key(&gateway.name));
+        point.scenario.gateways.retain(is_kept);
     }
-    Ok(Prepared { checked, notes, binaries, origins })
+    Ok(Prepared { checked, notes, binaries, origins, prometheus })
 }
 
 /// Plans a new run of `prepared`; nothing is written yet.
@@ -136,6 +150,7 @@ pub fn execute(
              is not valid"
         ));
     }
+    let remotes = remote::meet(prepared, bench.observer)?;
     // Not before the host is ours: a run that could not begin leaves no trace.
     match store.runs()?.iter().find(|kept| kept.id == run.id) {
         None => store.begin_run(&with_limits(run, &rig))?,
@@ -154,6 +169,7 @@ pub fn execute(
         binaries: &prepared.binaries,
         origins: &prepared.origins,
         configurations: &prepared.checked.configurations,
+        remotes: &remotes,
         run,
         stop: bench.stop,
         observer: bench.observer,

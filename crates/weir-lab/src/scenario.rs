@@ -7,9 +7,11 @@ mod loads;
 mod named;
 mod objective;
 mod origin;
+mod remote;
 mod request;
 mod tls;
 mod topology;
+mod url;
 mod word;
 
 use std::time::Duration;
@@ -24,9 +26,11 @@ pub use loads::{Load, Loads, Model, Protocol, Spacing, Step};
 pub use named::Named;
 pub use objective::ObjectiveSpec;
 pub use origin::{Origin, OriginFaults, OriginHttp2, OriginTls};
+pub use remote::{PrometheusSource, Remote};
 pub use request::{Check, Checks, Request, StatusPattern};
 pub use tls::{Resumption, Tls, TlsVersion};
 pub use topology::{Paths, Topology};
+pub use url::Url;
 
 /// A scenario: a question, the gateways it is put to, and the loads that answer it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,7 +41,8 @@ pub struct Scenario {
     /// The question that the run answers, in words.
     #[serde(default)]
     pub question: String,
-    /// The gateways: names of drivers, or `{ name, driver, binary, config, listen, set, optional }`.
+    /// The gateways: names of drivers, or `{ name, driver, binary, config, listen, set, optional }`; of those that
+    /// run elsewhere `{ name, driver: remote, url, host, direct, tls, limits, prometheus }`.
     pub gateways: Vec<Gateway>,
     /// Limits by role.
     #[serde(default)]
@@ -117,6 +122,16 @@ impl Scenario {
     /// Cores that the gateway's data plane may use, rounded up: its number of workers. One without a limit.
     pub fn data_workers(&self) -> u32 {
         whole_cpus(self.limits.data)
+    }
+
+    /// Whether its gateways run elsewhere; then all of them do.
+    pub fn is_elsewhere(&self) -> bool {
+        self.gateways.iter().any(Gateway::is_remote)
+    }
+
+    /// Whether there is a direct baseline: gateways that run elsewhere may keep their upstream to themselves.
+    pub fn has_direct(&self) -> bool {
+        !self.is_elsewhere() || self.gateways.iter().any(|gateway| gateway.remote.direct.is_some())
     }
 
     /// Worker threads of the origin.

@@ -1,7 +1,7 @@
 //! From a run and its summary to the report model.
 
 use weir_analysis::{Point, Summary, axes_words, quantity};
-use weir_results::{ArrivalModel, Cell, DIRECT, Run};
+use weir_results::{ArrivalModel, Cell, DIRECT, Part, Run};
 
 use crate::cells::{cell_name, cells};
 use crate::environment::{manifest, when};
@@ -189,6 +189,14 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
                  headline, whatever its repeats are worth.",
                 quantity::percent(share)
             ),
+        ));
+    }
+    let mut parts = summary.gateways.iter().flat_map(|gateway| &gateway.parts);
+    if parts.any(Part::is_elsewhere) {
+        facts.push(Fact::new(
+            "Elsewhere",
+            "The gateways were not started by weir: their CPU and memory are what a Prometheus scraped, with what that leaves \
+             uncertain beside each load; repeats went to the same processes; what they and their upstream counted is not known.",
         ));
     }
     if summary.points.iter().any(|point| point.direct().is_some()) {

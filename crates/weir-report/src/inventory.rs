@@ -74,8 +74,8 @@ impl Limits {
 }
 
 /// `0.25 to 1 cores`, or one limit where all are alike.
-fn spanned<T: Copy + PartialEq>(limits: &[Option<T>], words: impl Fn(T) -> String) -> String {
-    let one = |limit: Option<T>| limit.map_or("none".into(), &words);
+fn spanned<T: Copy + PartialEq>(limits: &[Option<T>], none: &str, words: impl Fn(T) -> String) -> String {
+    let one = |limit: Option<T>| limit.map_or(none.into(), &words);
     match (limits.first(), limits.last()) {
         (Some(least), Some(greatest)) if least != greatest => {
             format!("{} to {}", one(*least), one(*greatest))
@@ -113,6 +113,7 @@ fn gateway_description(run: &Run, name: &str, role: Role) -> String {
     };
     let driver = field("driver").and_then(Value::as_str).filter(|driver| *driver != name);
     said.extend(driver.map(|driver| format!("driver {driver}")));
+    said.extend(field("url").and_then(Value::as_str).map(|url| format!("at {url}")));
     said.extend(field("binary").and_then(Value::as_str).map(|binary| format!("binary {binary}")));
     said.extend(run.manifest.configurations.get(name).map(|own| format!("configuration {}", own.path)));
     let settings = field("set").and_then(Value::as_object).into_iter().flatten();
@@ -148,16 +149,19 @@ fn generator_description(summary: &Summary) -> String {
 
 fn part_row(part: &Part, name: String, description: String, limits: &Limits) -> Vec<Entry> {
     let limited = if part.limits_applied { part.limited_by.clone() } else { "not applied".into() };
+    // Of a gateway that runs elsewhere nobody may have said what limits it has; its program is not known.
+    let none = if part.is_elsewhere() { "n/a" } else { "none" };
+    let or_na = |text: String| Entry::text(if text.is_empty() { "n/a".into() } else { text });
     vec![
         Entry::text(name),
         Entry::text(role_name(part.role)),
         Entry::text(description),
         Entry::text(part.version.clone()),
-        Entry::text(spanned(&limits.cpus, |cpus| format!("{} cores", quantity::cores(cpus)))),
-        Entry::text(spanned(&limits.memory_bytes, |bytes| quantity::bytes(bytes as f64))),
+        Entry::text(spanned(&limits.cpus, none, |cpus| format!("{} cores", quantity::cores(cpus)))),
+        Entry::text(spanned(&limits.memory_bytes, none, |bytes| quantity::bytes(bytes as f64))),
         Entry::text(limited),
-        Entry::text(short(&part.binary_sha256)),
+        or_na(short(&part.binary_sha256)),
         Entry::text(part.config_sha256.as_deref().map_or("–".into(), short)),
-        Entry::text(part.command.join(" ")),
+        or_na(part.command.join(" ")),
     ]
 }

@@ -9,8 +9,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use weir_rig::REMOTE;
 
-use super::Named;
+use super::{Limit, Named, PrometheusSource, Remote, Tls, Url};
 
 /// A gateway under test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,6 +36,9 @@ pub struct Gateway {
     /// Left out with a note, rather than failed, where its binary is missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
+    /// Where it is, with the driver `remote`.
+    #[serde(flatten)]
+    pub remote: Remote,
 }
 
 impl Gateway {
@@ -49,7 +53,18 @@ impl Gateway {
             listen: None,
             set: Named::default(),
             optional: false,
+            remote: Remote::default(),
         }
+    }
+
+    /// Whether it runs elsewhere: it has a URL, and no process of weir's.
+    pub fn is_remote(&self) -> bool {
+        self.driver == REMOTE
+    }
+
+    /// The files that it names, with their fields.
+    pub(crate) fn files_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut PathBuf)> {
+        self.config.iter_mut().map(|file| ("config", file)).chain(self.remote.files_mut())
     }
 }
 
@@ -78,6 +93,24 @@ struct Written {
     /// Left out with a note, rather than failed, where its binary is missing.
     #[serde(default)]
     optional: bool,
+    /// Driver `remote`: where load goes.
+    #[serde(default)]
+    url: Option<Url>,
+    /// Driver `remote`: the value of Host; by default the URL's host and port.
+    #[serde(default)]
+    host: Option<String>,
+    /// Driver `remote`: its upstream, for the direct baseline; without it there is none.
+    #[serde(default)]
+    direct: Option<Url>,
+    /// Driver `remote`: TLS on the connections to a URL of https.
+    #[serde(default)]
+    tls: Option<Tls>,
+    /// Driver `remote`: the limits that it has where it runs; weir sets none there.
+    #[serde(default)]
+    limits: Option<Limit>,
+    /// Driver `remote`: who knows what it uses.
+    #[serde(default)]
+    prometheus: Option<PrometheusSource>,
 }
 
 /// An address, with an error that says what one looks like.
@@ -115,11 +148,13 @@ impl<'de> Visitor<'de> for NameOrMap {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Gateway, A::Error> {
-        let Written { name, driver, binary, config, listen, set, optional } =
-            Written::deserialize(MapAccessDeserializer::new(map))?;
+        let written = Written::deserialize(MapAccessDeserializer::new(map))?;
+        let Written { name, driver, binary, config, listen, set, optional, .. } = written;
+        let Written { url, host, direct, tls, limits, prometheus, .. } = written;
+        let remote = Remote { url, host, direct, tls, limits, prometheus };
         let driver = driver.unwrap_or_else(|| name.clone());
         let listen = listen.map(|address| address.0);
-        Ok(Gateway { driver, name, binary, config, listen, set, optional })
+        Ok(Gateway { driver, name, binary, config, listen, set, optional, remote })
     }
 }
 

@@ -7,6 +7,7 @@ mod errors;
 mod language;
 mod order;
 mod origins;
+mod remotes;
 
 use weir_lab::{Checked, Known, LabError, Overrides, Source, plan};
 use weir_results::{Manifest, Run, SCHEMA_VERSION};

@@ -52,6 +52,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     // With axes there are several; the first is as good as another, and the manifest tells which it is.
     let Some(point) = checked.points.first() else { return Err(nothing(&args)) };
     let Some(gateway) = point.scenario.gateways.first() else { return Err(nothing(&args)) };
+    if gateway.is_remote() {
+        let message = format!("{}: it runs elsewhere, and weir renders nothing for it", gateway.name);
+        return Err(Failure::wrong_use(message, "name another gateway with --gateway"));
+    }
     let driver = drivers.driver(&gateway.driver)?;
     let binary = binary(driver, gateway.binary.as_deref())?;
     let listen = gateway.listen.unwrap_or(args.listen);

@@ -40,6 +40,12 @@ pub(crate) struct Args {
     /// Seed of order and arrivals
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     seed: Option<u64>,
+    /// Prometheus that knows the CPU and memory of the scenario's gateway of the driver `remote`
+    #[arg(long, value_name = "URL", conflicts_with = "resume")]
+    prometheus: Option<String>,
+    /// Matchers of that gateway's series, like namespace="shop",pod=~"gw-.*"
+    #[arg(long, value_name = "MATCHERS", conflicts_with = "resume")]
+    selector: Option<String>,
     /// Print the cells and the time they take, and run nothing
     #[arg(long)]
     plan: bool,
@@ -78,6 +84,8 @@ fn start(args: &Args, drivers: &Drivers) -> Result<Exit, Failure> {
         quick: args.quick,
         repeats: args.repeats,
         seed: args.seed,
+        prometheus: args.prometheus.clone(),
+        selector: args.selector.clone(),
     };
     let source = Source::find(args.scenario.as_deref().unwrap_or_default())?;
     let checked = weir_lab::read(&source, &overrides, &known(drivers))?;

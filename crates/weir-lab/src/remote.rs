@@ -1,0 +1,357 @@
+//! Gateways that run elsewhere: whether they answer, and what a Prometheus says of them.
+
+use std::collections::BTreeMap;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_analysis::quantity;
+use weir_engine::RequestSpec;
+use weir_results::{Part, Role, Usage, UsageSecond};
+use weir_rig::RigError;
+use weir_rig::prometheus::{Account, Known, Prometheus, Reading, Readings, Span};
+
+use crate::cell::{Setback, failed, requests, setting};
+use crate::progress::Observer;
+use crate::scenario::{Gateway, Load, Model, Scenario, Tls, Url};
+use crate::spec::Setting;
+use crate::{LabError, Prepared};
+
+/// How long a gateway may take to answer the one request that asks whether it is there.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+/// Scrapes that a phase needs to be known by, and one more, since they fall where they do.
+const SCRAPES_WANTED: f64 = 4.0;
+/// How often a scrape is looked for.
+const LOOK_MIN: Duration = Duration::from_millis(50);
+const LOOK_MAX: Duration = Duration::from_secs(1);
+/// The longest wait for the scrape that follows a phase.
+const WAIT_MAX: Duration = Duration::from_secs(120);
+
+/// Where load goes that no server of weir's answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    url: Url,
+    /// The name that a certificate must carry.
+    name: String,
+    /// The value of Host.
+    authority: String,
+    tls: Option<Tls>,
+}
+
+/// A gateway that runs elsewhere, as it was met before the first cell.
+#[derive(Debug)]
+pub(crate) struct Watched<'a> {
+    /// It as the manifest of a cell tells it.
+    pub(crate) part: Part,
+    /// What a report has to say of it.
+    pub(crate) unequal: Vec<String>,
+    prometheus: Option<&'a Prometheus>,
+}
+
+/// What a Prometheus says of a load.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    pub(crate) readings: Option<Box<Readings>>,
+    /// Where the figures come from, or why there are none.
+    pub(crate) said: String,
+}
+
+impl Site {
+    /// The gateway's own URL.
+    pub(crate) fn of(gateway: &Gateway) -> Option<Self> {
+        let remote = &gateway.remote;
+        let url = remote.url.clone()?;
+        let authority = remote.host.clone().unwrap_or_else(|| url.authority().to_owned());
+        let name = match &remote.host {
+            Some(host) => host.split(':').next().unwrap_or_default().to_owned(),
+            None => url.host.clone(),
+        };
+        let tls = url.is_secure.then(|| remote.tls.clone().unwrap_or_default());
+        Some(Self { url, name, authority, tls })
+    }
+
+    /// The upstream of the gateways, which is asked as they are.
+    pub(crate) fn direct(scenario: &Scenario) -> Option<Self> {
+        let gateway = scenario.gateways.first()?;
+        let through = Self::of(gateway)?;
+        let url = gateway.remote.direct.clone()?;
+        // Its certificate is its own.
+        let tls = gateway.remote.tls.clone().map(|tls| Tls { sni: None, ..tls });
+        let tls = url.is_secure.then(|| tls.unwrap_or_default());
+        Some(Self { name: url.host.clone(), url, authority: through.authority, tls })
+    }
+
+    /// `load` as it is spoken there.
+    pub(crate) fn load(&self, load: &Load) -> Load {
+        Load { tls: self.tls.clone(), ..load.clone() }
+    }
+
+    /// What a load is put to there.
+    pub(crate) fn setting(&self, scenario: &Scenario, direct: bool, seed: u64) -> Setting {
+        let hosts = match scenario.topology.domains {
+            1 => vec![self.authority.clone()],
+            _ => scenario.topology.hosts(),
+        };
+        let base = setting(scenario, &[], requests(scenario, &hosts, direct), direct, seed);
+        Setting {
+            connect: self.url.connect(),
+            host: self.name.clone(),
+            authority: hosts.into_iter().next().unwrap_or_default(),
+            ..base
+        }
+    }
+
+    /// Asks once, for the first host and path of the topology: the status of the answer, or why there is none.
+    pub(crate) fn ask(&self, scenario: &Scenario, direct: bool) -> Result<String, String> {
+        self.connect()?;
+        let first = scenario.loads.iter().next();
+        let load = Load {
+            model: Model::Closed,
+            connections: weir_document::Levels::Constant(1),
+            requests: Some(1),
+            protocol: first.and_then(|(_, load)| load.protocol),
+            ..Load::default()
+        };
+        let whole = self.setting(scenario, direct, 0);
+        let one: Vec<RequestSpec> = whole.requests.iter().take(1).cloned().collect();
+        let timeout = scenario.timeout.0.min(ANSWERS_WITHIN);
+        let setting = Setting { requests: one, workers: 1, warmup: Duration::ZERO, timeout, ..whole };
+        let spec = self.load(&load).spec(setting).map_err(|fault| fault.message)?;
+        let stop = &AtomicBool::new(false);
+        let record = thread::scope(|scope| {
+            let (done, ended) = mpsc::channel::<()>();
+            // A server that refuses each connection would be asked for ever.
+            scope.spawn(move || {
+                if ended.recv_timeout(timeout) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    stop.store(true, Ordering::Release);
+                }
+            });
+            let record = weir_engine::run(&spec, &(), stop);
+            drop(done);
+            record
+        });
+        let result = record.map_err(|error| error.to_string())?.result;
+        if let Some(status) = result.status.keys().next() {
+            return Ok(status.clone());
+        }
+        let said: Vec<&str> = result.said.keys().map(String::as_str).collect();
+        match said.is_empty() {
+            true => Err(format!("no whole answer within {timeout:?}")),
+            false => Err(said.join("; ")),
+        }
+    }
+
+    /// Sees whether anybody listens.
+    fn connect(&self) -> Result<(), String> {
+        let place = self.url.connect();
+        let addresses = place.to_socket_addrs().map_err(|error| format!("{place}: {error}"))?;
+        let mut last = format!("{place}: the name has no address");
+        for address in addresses {
+            match TcpStream::connect_timeout(&address, ANSWERS_WITHIN) {
+                Ok(_) => return Ok(()),
+                Err(error) => last = format!("{address}: {error}"),
+            }
+        }
+        Err(last)
+    }
+
+    /// Asks once; a cell whose server does not answer fails.
+    pub(crate) fn require(&self, scenario: &Scenario, direct: bool) -> Result<(), Setback> {
+        let silent = |said: String| failed("never-ready", &self.silence(&said), SILENT, "");
+        self.ask(scenario, direct).map(drop).map_err(silent)
+    }
+
+    fn silence(&self, said: &str) -> String {
+        format!("{} does not answer: {said}", self.url)
+    }
+}
+
+const SILENT: &str =
+    "start it, or correct its URL; a certificate that is not trusted needs `tls: { ca: FILE }`";
+
+/// Asks every gateway that runs elsewhere, and every Prometheus, before anything is measured: what cannot work is told
+/// once, and leaves no run.
+pub(crate) fn meet<'a>(
+    prepared: &'a Prepared,
+    observer: &dyn Observer,
+) -> Result<BTreeMap<String, Watched<'a>>, LabError> {
+    let scenario = &prepared.checked.scenario;
+    let mut met = BTreeMap::new();
+    for gateway in scenario.gateways.iter().filter(|gateway| gateway.is_remote()) {
+        let Some(site) = Site::of(gateway) else { continue };
+        answers(&site, scenario, false)?;
+        let prometheus = prepared.prometheus.get(&gateway.name);
+        let known = prometheus.map(Prometheus::probe).transpose()?;
+        for note in notes(gateway, &site, scenario, prometheus.zip(known.as_ref())) {
+            observer.note(&note);
+        }
+        let unequal = unequal(scenario, &site, prometheus);
+        met.insert(gateway.name.clone(), Watched { part: part(gateway, &site, known), unequal, prometheus });
+    }
+    if let Some(direct) = Site::direct(scenario) {
+        answers(&direct, scenario, true)?;
+    }
+    Ok(met)
+}
+
+fn answers(site: &Site, scenario: &Scenario, direct: bool) -> Result<(), LabError> {
+    site.ask(scenario, direct).map(drop).map_err(|said| LabError::Host {
+        place: site.url.to_string(),
+        message: format!("it does not answer: {said}"),
+        remedy: SILENT.into(),
+    })
+}
+
+fn part(gateway: &Gateway, site: &Site, known: Option<Known>) -> Part {
+    let given = gateway.remote.limits.unwrap_or_default();
+    let limit_cpus = given.cpus.or(known.and_then(|known| known.limit_cpus));
+    let told_bytes = known.and_then(|known| known.limit_memory_bytes);
+    let limit_memory_bytes = given.memory.map(|memory| memory.0).or(told_bytes);
+    Part {
+        name: gateway.name.clone(),
+        role: Role::Data,
+        version: "n/a".into(),
+        binary: site.url.to_string(),
+        binary_sha256: String::new(),
+        config_sha256: None,
+        command: Vec::new(),
+        limit_cpus,
+        limit_memory_bytes,
+        limits_applied: true,
+        limited_by: weir_results::ELSEWHERE.into(),
+    }
+}
+
+/// What a report has to say of a gateway that weir neither starts nor configures.
+fn unequal(scenario: &Scenario, site: &Site, prometheus: Option<&Prometheus>) -> Vec<String> {
+    let mut said = vec![format!(
+        "it runs elsewhere, at {}: its version, configuration, workers, keep-alive and time-outs are what they are there, \
+         and its processes are the same ones in every repeat",
+        site.url
+    )];
+    if !scenario.has_direct() {
+        said.push("no URL of its upstream (`direct`) is given: what it adds to direct is not known".into());
+    }
+    if prometheus.is_none() {
+        said.push("no Prometheus is given: its CPU and memory are not known".into());
+    }
+    said
+}
+
+/// What the user should know before load goes anywhere.
+fn notes(
+    gateway: &Gateway,
+    site: &Site,
+    scenario: &Scenario,
+    known: Option<(&Prometheus, &Known)>,
+) -> Vec<String> {
+    let name = &gateway.name;
+    let mut notes = Vec::new();
+    if !site.url.is_loopback() {
+        let connections =
+            scenario.loads.iter().map(|(_, load)| load.connections.greatest()).max().unwrap_or(0);
+        let rates = scenario.loads.iter().filter_map(|(_, load)| load.mean_rate_per_s());
+        let rate = rates.max_by(f64::total_cmp).map(|rate| format!(", {}", quantity::rate(rate)));
+        notes.push(format!(
+            "{name}: load goes to {}, up to {connections} connections{}; load only what is yours",
+            site.url,
+            rate.unwrap_or_default()
+        ));
+    }
+    let Some((prometheus, known)) = known else { return notes };
+    let every = known.interval_s.map(|interval_s| format!(", a scrape each {interval_s:.1} s"));
+    let series = if known.series == 1 { "1 series" } else { &format!("the sum of {} series", known.series) };
+    notes.push(format!("{name}: CPU is {series} of {}{}", prometheus.url(), every.unwrap_or_default()));
+    let Some(interval_s) = known.interval_s else { return notes };
+    let needed = Duration::from_secs_f64(interval_s * SCRAPES_WANTED);
+    for (load, of_load) in scenario.loads.iter() {
+        if of_load.sustained(scenario.duration.0).is_some_and(|phase| phase < needed) {
+            notes.push(format!(
+                "{name}: {load} is too short for its CPU to be known: give it {:.0} s or more (`duration`)",
+                needed.as_secs_f64().ceil()
+            ));
+        }
+    }
+    notes
+}
+
+impl Watched<'_> {
+    /// Waits for the scrape that follows the load, and reads what all of them say; `None` where nobody is asked.
+    pub(crate) fn observe(&self, span: &Span, stop: &AtomicBool) -> Result<Option<Observed>, Setback> {
+        let Some(prometheus) = self.prometheus else { return Ok(None) };
+        let begun = Instant::now();
+        let mut patience = WAIT_MAX;
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Setback::Stopped);
+            }
+            let is_last = begun.elapsed() >= patience;
+            match prometheus.read(span, self.part.limit_cpus, is_last) {
+                Ok(Reading::Read(readings)) => return Ok(Some(observed(prometheus, readings))),
+                Ok(Reading::NotYet(interval_s)) => {
+                    let interval = Duration::from_secs_f64(interval_s);
+                    patience = (interval * 2 + ANSWERS_WITHIN).min(WAIT_MAX);
+                    thread::sleep((interval / 4).clamp(LOOK_MIN, LOOK_MAX));
+                }
+                Err(error) => return Ok(Some(Observed { readings: None, said: unknown(&error) })),
+            }
+        }
+    }
+}
+
+fn unknown(error: &RigError) -> String {
+    format!("the gateway's CPU is not known: {error}")
+}
+
+fn observed(prometheus: &Prometheus, readings: Box<Readings>) -> Observed {
+    let said = match (&readings.usage, &readings.account) {
+        (Err(why), _) => format!("the gateway's CPU is not known: {}: {why}", prometheus.url()),
+        (Ok(_), Some(account)) => sentence(prometheus.url(), account),
+        (Ok(_), None) => format!("the gateway's CPU is that of {}", prometheus.url()),
+    };
+    Observed { readings: Some(readings), said }
+}
+
+/// How well the CPU time is known, in words.
+fn sentence(url: &str, account: &Account) -> String {
+    let share =
+        |seconds: f64| quantity::percent(if account.cpu_s > 0.0 { seconds / account.cpu_s } else { 0.0 });
+    format!(
+        "the gateway's CPU is {} series of {url} with {} scrapes in the phase, one each {:.1} s: {:.3} s, uncertain by {} at \
+         the phase's borders (certainly {:.3} to {:.3} s); the clocks agree to {}",
+        account.series,
+        account.scrapes,
+        account.interval_s,
+        account.cpu_s,
+        share(account.cpu_s_uncertain),
+        account.cpu_s_least,
+        account.cpu_s_most,
+        quantity::time_ns(account.clock_uncertain_s * 1e9)
+    )
+}
+
+impl Observed {
+    /// Adds the figures of the part `name`: to the phase's, and to each second's from `start_ns` to `to_ns` by the
+    /// monotonic clock.
+    pub(crate) fn add_to(
+        &self,
+        name: &str,
+        usage: &mut BTreeMap<String, Usage>,
+        seconds: &mut [UsageSecond],
+        start_ns: u64,
+        to_ns: u64,
+    ) {
+        let Some(readings) = &self.readings else { return };
+        if let Ok(used) = &readings.usage {
+            usage.insert(name.to_owned(), used.clone());
+        }
+        for second in seconds {
+            let from_ns = start_ns + (second.t_s * 1e9) as u64;
+            let (cores, memory_bytes) = readings.between(from_ns, (from_ns + 1_000_000_000).min(to_ns));
+            second.cpu_cores.extend(cores.map(|cores| (name.to_owned(), cores)));
+            second.memory_bytes.extend(memory_bytes.map(|bytes| (name.to_owned(), bytes)));
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Gateways that run elsewhere: how a scenario says so, and what it cannot say.
+
+use weir_lab::scenario::Scenario;
+use weir_lab::{Checked, LabError, Overrides, plan};
+use weir_results::DIRECT;
+
+use crate::{known, read, read_with, run_of};
+
+const LOADS: &str = "loads: { full: { model: closed } }\n";
+
+/// A scenario of one gateway that runs elsewhere; the line of the gateway is the second.
+fn text(gateways: &str, more: &str) -> String {
+    format!("name: x\ngateways: [{gateways}]\n{more}{LOADS}")
+}
+
+const PROD: &str = "{ name: prod, driver: remote, url: 'https://gw.example', direct: 'http://10.0.0.7:8080', \
+                    limits: { cpus: 16, memory: 64GiB }, tls: { insecure: true }, \
+                    prometheus: { url: 'http://prom:9090', selector: 'pod=~\"gw-.*\"' } }";
+
+#[test]
+fn a_gateway_elsewhere_has_its_own_address_limits_and_prometheus() {
+    let checked = read(&text(PROD, "")).unwrap();
+    let remote = &checked.scenario.gateways[0].remote;
+    assert_eq!(remote.url.as_ref().unwrap().connect(), "gw.example:443");
+    assert_eq!(remote.direct.as_ref().unwrap().to_string(), "http://10.0.0.7:8080");
+    // This host has two cores, and that one is another.
+    assert_eq!(remote.limits.unwrap().cpus, Some(16.0));
+    assert!(checked.scenario.is_elsewhere() && checked.scenario.has_direct());
+    // As it is kept with a run, it is read again as it was.
+    assert_eq!(weir_lab::read_again(&run_of(&checked, 1), None, &known()).unwrap(), checked);
+    let written = serde_json::to_value(&checked.scenario).unwrap();
+    assert_eq!(written["gateways"][0]["prometheus"]["selector"], "pod=~\"gw-.*\"");
+    let local: Scenario = read(&text("weir", "")).unwrap().scenario;
+    let written = serde_json::to_value(&local).unwrap();
+    assert!(written["gateways"][0].get("url").is_none(), "{written}");
+}
+
+fn planned(checked: &Checked) -> Vec<String> {
+    plan::plan(checked, 1).cells.into_iter().map(|cell| cell.gateway).collect()
+}
+
+#[test]
+fn there_is_a_direct_baseline_where_the_upstream_is_known() {
+    let mut both = planned(&read(&text(PROD, "repeats: 1\n")).unwrap());
+    both.sort();
+    assert_eq!(both, [DIRECT, "prod"]);
+    let alone = text("{ name: prod, driver: remote, url: 'http://gw.example' }", "repeats: 2\n");
+    assert_eq!(planned(&read(&alone).unwrap()), ["prod", "prod"]);
+}
+
+#[test]
+fn loads_of_gateways_elsewhere_may_speak_http2() {
+    let loads = "loads: { full: { model: closed, protocol: http2, streams: 8 } }\n";
+    let text =
+        format!("name: x\ngateways: [{{ name: prod, driver: remote, url: 'https://gw.example' }}]\n{loads}");
+    assert!(read(&text).is_ok());
+}
+
+#[test]
+fn the_command_line_names_the_prometheus() {
+    let text = text("{ name: prod, driver: remote, url: 'http://gw.example' }", "");
+    let overrides = Overrides {
+        prometheus: Some("http://prom:9090".into()),
+        selector: Some("pod=\"gw\"".into()),
+        ..Overrides::default()
+    };
+    let checked = read_with(&text, &overrides).unwrap();
+    let source = checked.scenario.gateways[0].remote.prometheus.as_ref().unwrap();
+    assert_eq!(
+        (source.url.to_string().as_str(), source.selector.as_deref()),
+        ("http://prom:9090", Some("pod=\"gw\""))
+    );
+    let said = |text: &str, overrides: &Overrides| {
+        let error = read_with(text, overrides).unwrap_err();
+        format!("{error} | {}", error.remedy())
+    };
+    assert_eq!(
+        said(&super::remotes::text("weir", ""), &overrides),
+        "--prometheus http://prom:9090: no gateway here runs elsewhere | name one in the scenario, like { name: prod, \
+         driver: remote, url: https://gw.example }"
+    );
+    let no_selector = Overrides { selector: None, ..overrides };
+    let error = said(&text, &no_selector);
+    assert!(error.starts_with("--prometheus http://prom:9090: nothing says which series"), "{error}");
+    assert!(error.contains("add a `selector` like namespace="), "{error}");
+}
+
+#[track_caller]
+fn check(gateways: &str, more: &str, place: &str, words: &str) {
+    let error: LabError = read(&text(gateways, more)).expect_err(words);
+    let told = format!("{error} | {}", error.remedy());
+    assert!(told.starts_with(&format!("side.yaml:{place}:")) && told.contains(words), "{told}");
+    assert!(error.is_wrong_use() && !error.remedy().is_empty(), "{told}");
+}
+
+#[test]
+fn what_cannot_be_has_its_place() {
+    let remote = |more: &str| format!("{{ name: prod, driver: remote, url: 'http://gw.example'{more} }}");
+    check("remote", "", "2:12", "`remote` runs elsewhere, and nothing says where | add its `url`");
+    check("{ name: a, driver: remote, url: gw.example }", "", "2:44", "no scheme | write it as https://HOST");
+    check(
+        "{ name: nginx, url: 'http://a' }",
+        "",
+        "2:32",
+        "it has no `url` | leave it out, or add `driver: remote`",
+    );
+    check(&remote(", binary: /x"), "", "2", "weir has no `binary` for it");
+    check(
+        &remote(", direct: 'http://a/x'"),
+        "",
+        "2",
+        "has a path | leave it out: paths stand in `topology.paths`",
+    );
+    check(&remote(", tls: {}"), "", "2", "TLS on connections to http://gw.example");
+    check(&remote(", tls: { ca: absent.pem }, direct: 'https://a'"), "", "2", "absent.pem: No such file");
+    check(&remote(", limits: { cpus: 0 }"), "", "2", "a limit of 0 CPUs");
+    check(&remote(", host: 'a b'"), "", "2", "not a value of Host");
+    let prometheus = |fields: &str| remote(&format!(", prometheus: {{ url: 'http://prom', {fields} }}"));
+    check(&prometheus("metrics: process"), "", "2", "nothing says which series are the gateway's");
+    check(&prometheus("selector: '{}'"), "", "2", "nothing says which series are the gateway's");
+    check(&prometheus("metrics: proces, selector: 'a=\"b\"'"), "", "2", "did you mean `process`");
+    check(&prometheus("selector: 'a=\"b\"', user: me"), "", "2", "add `password_file`");
+    check(&prometheus("selector: 'a=\"b\"', token_file: absent"), "", "2", "absent: No such file");
+    check(&prometheus("selector: 'a=\"b\"', querys: {}"), "", "2", "did you mean `queries`");
+    check(
+        &format!("weir, {}", remote("")),
+        "",
+        "2:12",
+        "is started by weir, and others here run elsewhere | make two runs",
+    );
+    let other = "{ name: other, driver: remote, url: 'http://b', direct: 'http://c' }";
+    check(&format!("{}, {other}", remote("")), "", "2", "differ in `direct` | give all of them the same");
+    check(&remote("").replace("prod", "generator"), "", "2", "choose another name");
+    check(&remote(""), "origin: { body: 64KiB }\n", "3", "an origin beside gateways that run elsewhere");
+    check(&remote(""), "limits: { data: { cpus: 1 } }\n", "3", "a limit of the role `data`");
+    let loads = "loads: { full: { model: closed, tls: {} } }\n";
+    let error = read(&format!("name: x\ngateways: [{}]\n{loads}", remote(""))).unwrap_err();
+    assert!(error.remedy().starts_with("give `tls` to the gateway"), "{error} | {}", error.remedy());
+}

@@ -1,0 +1,195 @@
+//! What tests of gateways that run elsewhere need: a real Prometheus, a real gateway, and an exporter of what a kubelet
+//! would say of it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use serde_json::Value;
+
+use crate::program::{free_port, get, text, until};
+
+/// A program of the peers.
+fn peer(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin").join(name);
+    assert!(path.exists(), "{} is missing; `make peers` fetches it", path.display());
+    path
+}
+
+/// A program that is killed when dropped.
+pub struct Started {
+    child: Child,
+    /// Where it answers.
+    pub address: SocketAddr,
+}
+
+impl Started {
+    fn new(mut command: Command, address: SocketAddr) -> Self {
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        until("the program listens", || {
+            if let Some(status) = child.try_wait().unwrap() {
+                let mut said = Vec::new();
+                std::io::copy(child.stderr.as_mut().unwrap(), &mut said).unwrap();
+                panic!("{command:?} ended with {status}: {}", text(&said));
+            }
+            TcpStream::connect(address).is_ok()
+        });
+        // What nobody reads must not fill its pipe.
+        let errors = child.stderr.take().unwrap();
+        thread::spawn(move || std::io::copy(&mut BufReader::new(errors), &mut std::io::sink()));
+        Self { child, address }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Caddy in front of `origin`; its metrics are at the address that comes second.
+pub fn caddy(folder: &Path, origin: SocketAddr) -> (Started, SocketAddr) {
+    let (listen, admin) = (loopback(free_port()), loopback(free_port()));
+    let config = folder.join("caddy.json");
+    let text = serde_json::json!({
+        "admin": { "listen": admin.to_string() },
+        "logging": { "logs": { "default": { "level": "ERROR" } } },
+        "apps": { "http": { "servers": { "data": {
+            "listen": [listen.to_string()],
+            "automatic_https": { "disable": true },
+            "routes": [{ "handle": [
+                { "handler": "reverse_proxy", "upstreams": [{ "dial": origin.to_string() }] }
+            ] }]
+        } } } }
+    });
+    std::fs::write(&config, text.to_string()).unwrap();
+    let mut command = Command::new(peer("caddy"));
+    command.args(["run", "--config"]).arg(config);
+    for variable in ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"] {
+        command.env(variable, folder);
+    }
+    let caddy = Started::new(command, listen);
+    until("caddy has metrics", || TcpStream::connect(admin).is_ok());
+    (caddy, admin)
+}
+
+/// A Prometheus that scrapes itself and `targets`, each a job's name and its address, five times a second.
+pub fn prometheus(folder: &Path, targets: &[(&str, SocketAddr)]) -> Started {
+    let address = loopback(free_port());
+    let mut config =
+        String::from("global: { scrape_interval: 200ms, scrape_timeout: 200ms }\nscrape_configs:\n");
+    for (job, target) in targets.iter().chain([&("prometheus", address)]) {
+        config += &format!("  - {{ job_name: {job}, static_configs: [{{ targets: ['{target}'] }}] }}\n");
+    }
+    let file = folder.join("prometheus.yml");
+    std::fs::write(&file, config).unwrap();
+    let mut command = Command::new(peer("prometheus"));
+    command
+        .arg(format!("--config.file={}", file.display()))
+        .arg(format!("--storage.tsdb.path={}", folder.join("prometheus").display()))
+        .arg(format!("--web.listen-address={address}"))
+        .arg("--log.level=error");
+    let prometheus = Started::new(command, address);
+    // Two scrapes say how far they are apart.
+    for job in targets.iter().map(|(job, _)| *job).chain(["prometheus"]) {
+        let query = format!("/api/v1/query?query=count_over_time(up%7Bjob=%22{job}%22%7D%5B1m%5D)");
+        until(&format!("Prometheus scrapes {job}"), || {
+            let answer: Value = serde_json::from_str(&get(address, &query)).unwrap_or_default();
+            let count = answer.pointer("/data/result/0/value/1").and_then(Value::as_str);
+            count.is_some_and(|count| count.parse::<u32>().unwrap() >= 3)
+        });
+    }
+    prometheus
+}
+
+/// Says of a process what cAdvisor says of a container, from the kernel's own account of its threads.
+pub struct Exporter {
+    /// Where it is scraped.
+    pub address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Exporter {
+    /// For the process `pid`, as the container `gateway` of a pod `gw-1` in the namespace `shop`.
+    pub fn start(pid: u32) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            for stream in listener.incoming() {
+                if ended.load(Ordering::Relaxed) {
+                    break;
+                }
+                let _ = stream.and_then(|stream| answer(stream, &page(pid)));
+            }
+        });
+        Self { address, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(self.address);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn answer(stream: TcpStream, page: &str) -> std::io::Result<()> {
+    let mut reader = BufReader::new(&stream);
+    let mut line = String::new();
+    while reader.read_line(&mut line)? > 2 {
+        line.clear();
+    }
+    write!(
+        &stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{page}",
+        page.len()
+    )
+}
+
+/// The container's series, and those of its pod, which are sums of it.
+fn page(pid: u32) -> String {
+    let cpu_s = cpu_ns(pid) as f64 / 1e9;
+    let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096;
+    let mut text = String::new();
+    for (container, quota) in [("gateway", true), ("", false)] {
+        let labels = format!("namespace=\"shop\",pod=\"gw-1\",container=\"{container}\"");
+        text += &format!("container_cpu_usage_seconds_total{{{labels}}} {cpu_s}\n");
+        text += &format!("container_memory_working_set_bytes{{{labels}}} {resident}\n");
+        if quota {
+            text += &format!("container_spec_cpu_quota{{{labels}}} 400000\n");
+            text += &format!("container_spec_cpu_period{{{labels}}} 100000\n");
+        }
+    }
+    text
+}
+
+/// CPU time of all threads of a process that live, and of no other.
+pub fn cpu_ns(pid: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let account = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("schedstat")).ok();
+    let ran = |text: String| text.split(' ').next()?.parse::<u64>().ok();
+    tasks.filter_map(account).filter_map(ran).sum()
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}

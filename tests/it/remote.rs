@@ -1,0 +1,258 @@
+//! Gateways that run elsewhere: a real Caddy that weir did not start, and a real Prometheus that scrapes it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::program::{Origin, finish, free_port, json, text, the_host, weir};
+use crate::prometheus::{Exporter, caddy, cpu_ns, prometheus};
+use crate::run::measurements;
+
+/// A scenario of gateways that run elsewhere; phases hold some ten scrapes.
+fn scenario(folder: &Path, gateways: &str) -> String {
+    let text = format!(
+        "name: elsewhere\nquestion: What does it cost there?\ngateways: [{gateways}]\n\
+         topology: {{ paths: [/ping] }}\n\
+         loads:\n  full: {{ model: closed, connections: 4 }}\n  tail: {{ model: open, rate: 300/s }}\n\
+         warmup: 400ms\nduration: 2s\nrepeats: 1\n"
+    );
+    let path = folder.join("remote.yaml");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+fn run(folder: &Path, gateways: &str, more: &[&str]) -> Output {
+    let path = scenario(folder, gateways);
+    let arguments = ["run", path.as_str(), "--db", "weir.db", "--out", "out", "--json"];
+    finish(weir(folder, &[&arguments[..], more].concat()))
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// The requests that a gateway's cells sent.
+fn sent(result: &Value, gateway: &str) -> u64 {
+    let counters = measurements(result, gateway).into_iter().map(|measurement| &measurement["counters"]);
+    counters.map(|counters| counters["generator_sent"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn what_a_gateway_costs_elsewhere_comes_from_its_scrapes() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let origin = Origin::start(folder, free_port(), &["--body", "64B"]);
+    let (caddy, metrics) = caddy(folder, origin.address);
+    let exporter = Exporter::start(caddy.pid());
+    let prometheus = prometheus(folder, &[("caddy", metrics), ("kubelet", exporter.address)]);
+    let entry = |name: &str, more: &str| {
+        format!(
+            "{{ name: {name}, driver: remote, url: 'http://{}', direct: 'http://{}', \
+             prometheus: {{ url: 'http://{}', {more} }} }}",
+            caddy.address, origin.address, prometheus.address
+        )
+    };
+    // One Caddy by two accounts: its own of its process, and a kubelet's of its container.
+    let process = entry("process", "metrics: process, selector: 'job=\"caddy\"'");
+    let container = entry("container", "selector: 'namespace=\"shop\",pod=~\"gw-.*\"'");
+    let asked_before = origin.stats()["requests"].as_u64().unwrap();
+    let cpu_before_ns = cpu_ns(caddy.pid());
+    let output = run(folder, &format!("{process}, {container}"), &[]);
+    let cpu_s = (cpu_ns(caddy.pid()) - cpu_before_ns) as f64 / 1e9;
+    let said = text(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+    let result = json(&output);
+
+    let mut phases_cpu_s = 0.0;
+    for gateway in ["process", "container"] {
+        let all = measurements(&result, gateway);
+        assert_eq!(all.len(), 2, "two loads of {gateway}");
+        for measurement in all {
+            let usage = &measurement["usage"][gateway];
+            let requests = &measurement["record"]["result"]["requests"];
+            assert_eq!(requests["unexpected"], 0, "{requests}");
+            let used_s = number(&usage["cpu_s"]["user"]) + number(&usage["cpu_s"]["system"]);
+            phases_cpu_s += used_s;
+            let per_request_us = used_s * 1e6 / number(&requests["completed"]);
+            let difference_us = number(&measurement["cpu_us_per_request"]) - per_request_us;
+            assert!(used_s > 0.0 && difference_us.abs() < 1e-6 * per_request_us, "{measurement}");
+            assert!(number(&usage["memory_bytes_mean"]) > 1e6, "{usage}");
+            assert_eq!((&usage["cpu_is_unsplit"], &usage["threads_max"]), (&true.into(), &Value::Null));
+            let counters = &measurement["counters"];
+            assert_eq!(
+                (&counters["gateway_requests"], &counters["origin_requests"]),
+                (&Value::Null, &Value::Null)
+            );
+            let evidence = measurement["judgement"]["evidence"].to_string();
+            for words in
+                ["the gateway's CPU is 1 series of http://127.0.0.1:", "scrapes in the phase", "certainly"]
+            {
+                assert!(evidence.contains(words), "{words}: {evidence}");
+            }
+            let seconds = measurement["series"].as_array().unwrap();
+            assert!(seconds.iter().any(|second| second["cpu_cores"][gateway].is_number()), "{seconds:?}");
+        }
+    }
+    // Process and container are one Caddy, whose phases do not overlap: together they used no more than it did. Its
+    // own account is in hundredths of a second.
+    assert!(phases_cpu_s <= cpu_s + 0.04, "{phases_cpu_s} s in the phases, {cpu_s} s in all");
+    let share = |gateway: &str| &measurements(&result, gateway)[0]["usage"][gateway]["cpu_share_of_limit"];
+    assert!(share("process").is_null() && number(share("container")) > 0.0, "a quota of four cores");
+
+    // Every request is that of a load, or the one that asks whether somebody is there: of each gateway and of the
+    // upstream before the first cell, and in each of the three cells.
+    let loads: u64 = ["process", "container", "direct"].iter().map(|gateway| sent(&result, gateway)).sum();
+    let asked = origin.stats()["requests"].as_u64().unwrap() - asked_before;
+    assert_eq!(asked, loads + 3 + 3, "{said}");
+
+    let report = std::fs::read_to_string(folder.join("out/report.md")).unwrap();
+    for words in [
+        "it runs elsewhere, at http://127.0.0.1:",
+        "| process | data plane | gateway under test, driver remote, at http://127.0.0.1:",
+        "| n/a | n/a | n/a | elsewhere |",
+        "| n/a | 4.00 cores | n/a | elsewhere |",
+        "were not started by weir",
+    ] {
+        assert!(report.contains(words), "{words}: {report}");
+    }
+}
+
+#[test]
+fn without_direct_and_prometheus_there_is_load_and_no_more_is_claimed() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let ca = folder.join("ca.pem");
+    let ca = ca.to_str().unwrap();
+    let origin = Origin::start(folder, free_port(), &["--tls", "--ca-out", ca]);
+    let url = format!("https://localhost:{}", origin.address.port());
+    let gateway = format!("{{ name: prod, driver: remote, url: '{url}', tls: {{ ca: ./ca.pem }} }}");
+    let output = run(folder, &gateway, &["--set", "duration=300ms"]);
+    let result = json(&output);
+    let all = measurements(&result, "prod");
+    assert_eq!(all.len(), 2, "{}", text(&output.stderr));
+    for measurement in all {
+        assert_eq!(measurement["record"]["result"]["requests"]["unexpected"], 0);
+        assert!(measurement["record"]["result"]["tls"]["handshakes"].as_u64() > Some(0), "{measurement}");
+        assert!(measurement["usage"]["prod"].is_null() && measurement["cpu_us_per_request"].is_null());
+    }
+    let cells = result["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 1, "no direct baseline");
+    let unequal = cells[0]["unequal"].to_string();
+    for words in ["(`direct`) is given", "no Prometheus is given"] {
+        assert!(unequal.contains(words), "{words}: {unequal}");
+    }
+}
+
+#[test]
+fn series_are_summed_and_a_phase_without_enough_scrapes_is_not_guessed() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let origin = Origin::start(folder, free_port(), &[]);
+    // One Prometheus by two names is two series.
+    let prometheus = prometheus(folder, &[]);
+    let twice = again(folder, prometheus.address);
+    let gateway = format!("{{ name: prod, driver: remote, url: 'http://{}' }}", origin.address);
+    let url = format!("http://{}", twice.address);
+    let metrics = ["--set", "gateways.prod.prometheus.metrics=process"];
+    let asked = ["--prometheus", &url, "--selector", "job=~\"one|two\""];
+    // The flags come first: without a URL there is no Prometheus whose metrics could be set.
+    let set =
+        format!("gateways.prod.prometheus={{ url: '{url}', metrics: process, selector: 'job=\"one\"' }}");
+    let result = json(&run(folder, &gateway, &[&["--set", &set][..], &asked[..]].concat()));
+    for measurement in measurements(&result, "prod") {
+        let evidence = measurement["judgement"]["evidence"].to_string();
+        assert!(evidence.contains("the gateway's CPU is 2 series of"), "{evidence}");
+    }
+    let short = ["--set", &set, "--set", "duration=300ms"];
+    let output = run(folder, &gateway, &[&short[..], &metrics[..]].concat());
+    assert!(
+        text(&output.stderr).contains("is too short for its CPU to be known"),
+        "{}",
+        text(&output.stderr)
+    );
+    for measurement in measurements(&json(&output), "prod") {
+        let evidence = measurement["judgement"]["evidence"].to_string();
+        let is_known = measurement["usage"]["prod"].is_object();
+        assert_eq!(is_known, evidence.contains("scrapes in the phase, one each"), "{evidence}");
+        assert!(is_known || evidence.contains("and 3 are needed"), "{evidence}");
+    }
+}
+
+/// A second Prometheus that scrapes the first as two jobs.
+fn again(folder: &Path, first: SocketAddr) -> crate::prometheus::Started {
+    let folder = folder.join("again");
+    std::fs::create_dir(&folder).unwrap();
+    prometheus(&folder, &[("one", first), ("two", first)])
+}
+
+#[test]
+fn what_cannot_work_is_told_once_and_leaves_no_run() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let origin = Origin::start(folder, free_port(), &[]);
+    let prometheus = prometheus(folder, &[]);
+    let gateway =
+        |url: SocketAddr, more: &str| format!("{{ name: prod, driver: remote, url: 'http://{url}'{more} }}");
+    let check = |gateways: &str, code: i32, words: &[&str]| {
+        let output = run(folder, gateways, &[]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{error}");
+        assert_eq!(error.lines().filter(|line| line.starts_with("error")).count(), 1, "{error}");
+        assert!(words.iter().all(|word| error.contains(word)), "{words:?}: {error}");
+        let runs = finish(weir(folder, &["runs", "--db", "weir.db", "--json"]));
+        assert!(!text(&runs.stdout).contains("elsewhere"), "nothing was begun: {}", text(&runs.stdout));
+    };
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    check(&gateway(nowhere, ""), 3, &["it does not answer: ", "refused", "correct its URL"]);
+    let with = |prometheus: SocketAddr, more: &str| {
+        gateway(origin.address, &format!(", prometheus: {{ url: 'http://{prometheus}', {more} }}"))
+    };
+    check(
+        &with(nowhere, "selector: 'a=\"b\"'"),
+        3,
+        &[&format!("http://{nowhere}: "), "this host can reach it"],
+    );
+    check(&with(origin.address, "selector: 'a=\"b\"'"), 3, &["not as a Prometheus does", "/api/v1/query"]);
+    let prometheus = prometheus.address;
+    check(
+        &with(prometheus, "metrics: process, selector: 'job=\"gw\"'"),
+        2,
+        &[
+            "no series matches process_cpu_seconds_total{job=\"gw\"}",
+            "{instance=\"127.0.0.1:",
+            "job=\"prometheus\"}",
+        ],
+    );
+    check(
+        &with(prometheus, "selector: 'pod=\"gw\"'"),
+        2,
+        &["no series of container_cpu", "`metrics: process`"],
+    );
+    check(&with(prometheus, "selector: 'pod='"), 2, &["parse error", "namespace=\"shop\""]);
+    check(&with(prometheus, "queries: { cpu: 'sum(up)' }"), 2, &["sum(up)", "calls no function"]);
+}
+
+#[test]
+fn the_documented_scenario_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let guide = crate::pages::blocks("remote.md");
+    let scenario = guide.iter().find(|block| block.text.starts_with("name: prod")).unwrap();
+    std::fs::write(folder.join("prod.yaml"), &scenario.text).unwrap();
+    for file in ["ca.pem", "token"] {
+        std::fs::write(folder.join(file), "x\n").unwrap();
+    }
+    // A plan asks nobody.
+    let read = ["run", "prod.yaml", "--plan", "--json"];
+    let plan = json(&finish(weir(folder, &read)));
+    assert_eq!(plan["cells"].as_array().unwrap().len(), 6, "through and direct in three repeats: {plan}");
+    let rendered = finish(weir(folder, &["render", "prod.yaml", "--gateway", "prod", "--out", "out"]));
+    assert_eq!(rendered.status.code(), Some(2));
+    assert!(text(&rendered.stderr).contains("prod: it runs elsewhere"), "{}", text(&rendered.stderr));
+}
