@@ -15,13 +15,14 @@ from checks import Rig, passes  # First: it says where the measuring modules are
 import arrivals
 import matrix
 import other_tools
+import remote
 import robustness
 import surroundings
 import verdicts
 import whole_runs
 from processes import Processes
 
-PROGRAMS = ["weir", "weir-gateway", "nginx", "wrk", "oha", "h2load"]
+PROGRAMS = ["weir", "weir-gateway", "nginx", "wrk", "oha", "h2load", "prometheus"]
 
 
 def parse_arguments():
@@ -40,7 +41,7 @@ def main():
     def wanted(name):
         return not arguments.only or any(word.lower() in name.lower() for word in arguments.only)
 
-    named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *robustness.CHECKS)]
+    named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *robustness.CHECKS, *remote.CHECKS)]
     checks = [(name, check) for name, check in named if wanted(name)]
     rows = [row for row in matrix.rows() if wanted(row.name)]
     if arguments.list:

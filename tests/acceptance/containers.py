@@ -1,0 +1,135 @@
+"""A container as far as its accounting goes: a control group, and an exporter that says of it what cAdvisor says."""
+
+import http.server
+import os
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+
+from processes import Failed
+from servers import fetched, free_port
+
+GROUPS = Path("/sys/fs/cgroup")
+PERIOD_US = 100_000
+CONTROLLERS_V1 = ("cpu", "cpuacct", "memory")
+LABELS = 'namespace="shop",pod="gw-1",container="gateway"'
+# Scrapes that say how far they are apart.
+SCRAPES_FIRST = 3
+
+
+class Container:
+    """A control group with a CPU quota; what runs in it is killed at its end."""
+
+    def __init__(self, cpus):
+        self.is_v2 = (GROUPS / "cgroup.controllers").exists()
+        name = f"weir-acceptance-{os.getpid()}"
+        self.folders = [GROUPS / name] if self.is_v2 else [GROUPS / controller / name for controller in CONTROLLERS_V1]
+        self.quota_us = int(cpus * PERIOD_US)
+
+    def __enter__(self):
+        try:
+            for folder in self.folders:
+                folder.mkdir(exist_ok=True)
+            if self.is_v2:
+                self.file("cpu.max").write_text(f"{self.quota_us} {PERIOD_US}")
+            else:
+                self.file("cpu.cfs_period_us").write_text(str(PERIOD_US))
+                self.file("cpu.cfs_quota_us").write_text(str(self.quota_us))
+        except OSError as error:
+            raise Failed(f"a control group with a quota is needed, and cannot be made: {error}") from error
+        return self
+
+    def __exit__(self, *_):
+        while pids := self.file("cgroup.procs").read_text().split():
+            for pid in map(int, pids):
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+        for folder in self.folders:
+            folder.rmdir()
+
+    def file(self, name):
+        return next(folder / name for folder in self.folders if (folder / name).exists())
+
+    def entered(self, command):
+        """The command that runs `command` in the group."""
+        enter = "; ".join(f"echo $$ > {folder}/cgroup.procs" for folder in self.folders)
+        return ["sh", "-c", f'{enter}; exec "$@"', "sh", *command]
+
+    def page(self):
+        """What the kernel accounts, in cAdvisor's words."""
+        stat = dict(line.split() for line in self.file("cpu.stat").read_text().splitlines())
+        memory = dict(line.split() for line in self.file("memory.stat").read_text().splitlines())
+        if self.is_v2:
+            cpu_s, throttled_s = int(stat["usage_usec"]) / 1e6, int(stat["throttled_usec"]) / 1e6
+            used, inactive = int(self.file("memory.current").read_text()), int(memory["inactive_file"])
+        else:
+            cpu_s, throttled_s = int(self.file("cpuacct.usage").read_text()) / 1e9, int(stat["throttled_time"]) / 1e9
+            used, inactive = int(self.file("memory.usage_in_bytes").read_text()), int(memory["total_inactive_file"])
+        figures = {
+            "container_cpu_usage_seconds_total": cpu_s,
+            "container_cpu_cfs_periods_total": stat["nr_periods"],
+            "container_cpu_cfs_throttled_periods_total": stat["nr_throttled"],
+            "container_cpu_cfs_throttled_seconds_total": throttled_s,
+            "container_memory_working_set_bytes": max(0, used - inactive),
+            "container_spec_cpu_quota": self.quota_us,
+            "container_spec_cpu_period": PERIOD_US,
+        }
+        return "".join(f"{name}{{{LABELS}}} {value}\n" for name, value in figures.items())
+
+
+class Exporter:
+    """Serves a container's page on loopback."""
+
+    def __init__(self, container):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                page = container.page().encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(page)))
+                self.end_headers()
+                self.wfile.write(page)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def prometheus(rig, exporter, every):
+    """Starts a Prometheus that scrapes the exporter, and waits until it has; its URL."""
+    folder, port = rig.folder / "prometheus", free_port()
+    folder.mkdir(exist_ok=True)
+    config = folder / "prometheus.yml"
+    target = f"- {{ job_name: kubelet, static_configs: [{{ targets: ['127.0.0.1:{exporter.port}'] }}] }}"
+    config.write_text(f"global: {{ scrape_interval: {every} }}\nscrape_configs:\n  {target}\n")
+    options = {"config.file": config, "storage.tsdb.path": folder / f"data-{port}", "web.listen-address": f"127.0.0.1:{port}"}
+    command = [rig.binaries["prometheus"], *(f"--{name}={value}" for name, value in options.items()), "--log.level=error"]
+    with open(folder / "log", "wb") as log:
+        process = rig.processes.start(command, None, log)
+    deadline = time.monotonic() + 60
+    while scrapes(port) < SCRAPES_FIRST:
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise Failed(f"Prometheus scrapes nothing:\n{(folder / 'log').read_text(errors='replace')}")
+        time.sleep(0.1)
+    return f"http://127.0.0.1:{port}"
+
+
+def scrapes(port):
+    try:
+        _, body = fetched(port, "/api/v1/query?query=count_over_time(container_cpu_usage_seconds_total%5B1m%5D)")
+    except OSError:
+        return 0
+    found = re.search(rb'"value":\[[^,]*,"(\d+)"\]', body)
+    return int(found[1]) if found else 0

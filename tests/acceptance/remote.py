@@ -1,0 +1,102 @@
+"""A gateway that runs elsewhere costs what it costs where weir starts it: CPU per request by a real Prometheus."""
+
+import json
+
+from checks import Disagreement, expect
+from containers import Container, Exporter, prometheus
+from servers import free_port
+from verdicts import evidence_of, reasons_of
+from whole_runs import measurements, run
+
+GATEWAY = "nginx"
+CPUS = 0.25
+# Done when the remote driver's CPU per request agrees with the local one within this share.
+AGREES_WITHIN = 0.05
+# By turns, so that a drift of the host touches both alike.
+ROUNDS = 2
+
+SCENARIO = """
+name: elsewhere
+question: Does it cost the same by Prometheus?
+gateways: [{gateway}]
+{own}
+topology: {{ domains: 1, paths: [/ping] }}
+loads:
+  tail: {{ model: open, rate: 2000/s, connections: 32 }}
+  full: {{ model: closed, connections: 10 }}
+warmup: {warmup}s
+duration: {duration}s
+timeout: 2s
+repeats: 1
+thresholds: {{ disturbed_share: 1 }}
+"""
+
+
+def local(times):
+    """The scenario in which weir starts the gateway."""
+    return SCENARIO.format(gateway=GATEWAY, own=f"limits: {{ data: {{ cpus: {CPUS} }} }}\norigin: {{ body: 64B }}", **times)
+
+
+def elsewhere(port, origin, url, times):
+    """The scenario in which it runs already, and a Prometheus knows what it uses."""
+    watched = f"prometheus: {{ url: '{url}', selector: 'namespace=\"shop\",pod=~\"gw-.*\"' }}"
+    place = f"url: 'http://127.0.0.1:{port}', direct: 'http://127.0.0.1:{origin.port}', host: gateway.test"
+    return SCENARIO.format(gateway=f"{{ name: prod, driver: remote, {place}, {watched} }}", own="", **times)
+
+
+def start(rig, container, origin, times):
+    """The gateway as weir would start it, in the container; its port."""
+    scenario, folder = rig.folder / "local.yaml", rig.folder / "elsewhere"
+    scenario.write_text(local(times))
+    port, admin = free_port(), free_port()
+    at = {"--listen": port, "--admin": admin, "--origin": origin.port}
+    places = [word for flag, number in at.items() for word in (flag, f"127.0.0.1:{number}")]
+    options = ["--gateway", GATEWAY, "--out", folder, "--json", *places]
+    done = rig.processes.run([rig.weir, "render", scenario, *options], None, rig.folder / "render.json", 60)
+    if done.code != 0:
+        raise Disagreement(f"weir render failed: {done.errors}")
+    (process,) = json.loads(done.output)["processes"]
+    with open(rig.folder / "gateway.log", "wb") as log:
+        rig.processes.start(container.entered(process["command"]), None, log, variables=dict(process["env"]))
+    return port
+
+
+def cost_us(measurement):
+    cost = measurement["cpu_us_per_request"]
+    if cost is None:
+        raise Disagreement(f"no CPU per request: {measurement['judgement']['evidence']}")
+    return cost
+
+
+def remote_like_local(rig):
+    """CPU per request by Prometheus agrees within 5 % with what weir reads itself, for one nginx under one load"""
+    times, every = ({"warmup": 1, "duration": 6}, "500ms") if rig.quick else ({"warmup": 3, "duration": 20}, "1s")
+    found = {"local": [], "remote": []}
+    with Container(CPUS) as container, Exporter(container) as exporter:
+        origin = rig.servers.weir_origin(None, "--workers", "1")
+        port = start(rig, container, origin, times)
+        url = prometheus(rig, exporter, every)
+        for _ in range(ROUNDS):
+            found["local"].append(measurements(run(rig, local(times))[1], GATEWAY))
+            found["remote"].append(measurements(run(rig, elsewhere(port, origin, url, times))[1], "prod"))
+    for measured in found["remote"]:
+        for measurement in measured:
+            counters, books = measurement["counters"], measurement["record"]["result"]["requests"]
+            expect(counters["gateway_requests"] is None, f"{measurement['load']}: nobody there was asked for counters")
+            expect(books["unexpected"] == 0, f"{books['completed']} of {books['scheduled']} requests were answered")
+    yield
+    for _, full in found["remote"]:
+        throttled, bound = evidence_of(full, "throttled: "), full["judgement"]["bound_by"]
+        expect("throttled" in reasons_of(full) and "the gateway in" in throttled, throttled or "nothing was throttled")
+        expect(bound == "gateway", f"bound by the {bound}, whose limit of {CPUS} cores the kernel told")
+    for place, load in enumerate(("tail", "full")):
+        costs = {name: [cost_us(measured[place]) for measured in rounds] for name, rounds in found.items()}
+        means = {name: sum(values) / len(values) for name, values in costs.items()}
+        for measured in found["remote"]:
+            print(f"         {load}: {evidence_of(measured[place], 'scrapes in the phase')}", flush=True)
+        off = means["remote"] / means["local"] - 1
+        each = "; ".join(f"{name} {', '.join(f'{value:.2f}' for value in values)} us" for name, values in costs.items())
+        expect(abs(off) <= AGREES_WITHIN, f"{load}: {off:+.1%} of at most {AGREES_WITHIN:.0%}: {each}")
+
+
+CHECKS = [remote_like_local]
