@@ -52,6 +52,19 @@ fn every_gateway_is_measured_and_all_three_counters_agree() {
         assert_eq!(all.len(), 4, "two loads in two repeats of {gateway}");
         all.into_iter().for_each(|measurement| assert_reconciled(measurement, gateway));
     }
+    for (gateway, of_it) in [
+        ("weir", "listeners:"),
+        ("nginx", "worker_processes"),
+        ("haproxy", "nbthread"),
+        ("envoy", "static_resources"),
+    ] {
+        let cells = result["cells"].as_array().unwrap();
+        for cell in cells.iter().filter(|cell| cell["key"]["gateway"] == gateway) {
+            let kept = cell["files"].as_array().unwrap_or_else(|| panic!("nothing is kept of {gateway}"));
+            let kept = kept.iter().find(|file| file["kind"] == "configuration").unwrap();
+            assert!(kept["text"].as_str().unwrap().contains(of_it), "{gateway}: {kept}");
+        }
+    }
     for file in ["report.html", "report.md", "cells.csv"] {
         assert!(folder.path().join("out").join(file).is_file(), "{file}");
     }
@@ -90,6 +103,10 @@ fn a_gateway_that_cannot_be_measured_costs_only_its_own_cells() {
         assert!(!outcomes[0]["remedy"].as_str().unwrap().is_empty(), "{}", outcomes[0]);
     }
     assert!(outcomes(&result, "dies")[0]["log_tail"].as_str().unwrap().contains("it is over"));
+    let died =
+        result["cells"].as_array().unwrap().iter().find(|cell| cell["key"]["gateway"] == "dies").unwrap();
+    let log = died["files"].as_array().unwrap().iter().find(|file| file["kind"] == "log").unwrap();
+    assert!(log["text"].as_str().unwrap().contains("it is over"), "{log}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::progress::Observer;
 use crate::remote::{Site, Watched};
 use crate::scenario::{Gateway, Request, Scenario};
 use crate::spec::Setting;
-use crate::{LabError, clock, own, plan};
+use crate::{LabError, clock, kept, own, plan};
 
 /// How long a process may take to end by itself once it was asked to.
 const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -117,9 +117,11 @@ impl Lab<'_> {
             outcome: CellOutcome::Measured { measurements: vec![] },
             parts: vec![],
             unequal: vec![],
+            files: vec![],
         };
         let result = self.measure_in(&dir, scenario, key, &mut cell);
-        // Logs are in the failure's tail by now; a folder that stays is removed with the run's.
+        cell.files.extend(kept::logs(&dir));
+        // A folder that stays is removed with the run's.
         let _ = std::fs::remove_dir_all(&dir);
         cell.ended_unix_ms = clock::unix_ms();
         cell.outcome = match result {
@@ -174,6 +176,7 @@ impl Lab<'_> {
         let mut tries = 1;
         loop {
             cell.parts.clear();
+            cell.files.clear();
             let asked = scenario.gateways.iter().find(|g| g.name == gateway).and_then(|g| g.listen);
             match self.try_start(dir, scenario, gateway, cell) {
                 Err(Setback::Failed(CellOutcome::Failed { cause, .. }))
@@ -205,6 +208,7 @@ impl Lab<'_> {
             failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
         })?;
         let (rendered, connect) = self.render(dir, scenario, entry, &upstream.addresses)?;
+        cell.files.extend(kept::configuration(dir, &rendered.files));
         cell.unequal.clone_from(&rendered.unequal);
         let configuration = self.configurations.get(gateway);
         let mut running = Vec::new();

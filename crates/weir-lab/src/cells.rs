@@ -120,7 +120,15 @@ mod tests {
     fn cell(key: &CellKey) -> Cell {
         let outcome = CellOutcome::Measured { measurements: vec![] };
         let key = key.clone();
-        Cell { key, started_unix_ms: 1, ended_unix_ms: 2, outcome, parts: vec![], unequal: vec![] }
+        Cell {
+            key,
+            started_unix_ms: 1,
+            ended_unix_ms: 2,
+            outcome,
+            parts: vec![],
+            unequal: vec![],
+            files: vec![],
+        }
     }
 
     impl Bench {

@@ -9,6 +9,7 @@ mod check;
 mod clock;
 mod error;
 mod extend;
+mod kept;
 mod load;
 mod not_served;
 mod origin;

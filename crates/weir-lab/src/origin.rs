@@ -8,6 +8,7 @@ use weir_results::{Cell, Role};
 use weir_rig::{CounterSource, OriginBinding, ProcessSpec, Ready, Running};
 
 use crate::cell::{Lab, Setback, failed, limits_of};
+use crate::kept;
 use crate::load::failed_file;
 use crate::scenario::Scenario;
 
@@ -110,9 +111,10 @@ impl Lab<'_> {
                 binary: binary.clone(),
                 name,
             };
-            let dir = dir.join(&binding.name);
-            std::fs::create_dir_all(&dir).map_err(|error| failed_file("make", &dir, &error))?;
-            let rendered = driver.render_origin(&binding, &dir)?;
+            let home = dir.join(&binding.name);
+            std::fs::create_dir_all(&home).map_err(|error| failed_file("make", &home, &error))?;
+            let rendered = driver.render_origin(&binding, &home)?;
+            cell.files.extend(kept::configuration(dir, &rendered.files));
             for process in &rendered.processes {
                 let running = self.rig.launch(process)?;
                 cell.parts.push(running.part());

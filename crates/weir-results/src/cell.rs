@@ -41,6 +41,32 @@ pub struct Cell {
     pub parts: Vec<Part>,
     /// What could not be made equal for this gateway, from its driver.
     pub unequal: Vec<String>,
+    /// What its processes were given to read and what they wrote, as far as it is kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<KeptFile>,
+}
+
+/// A file of a cell, or a part of it: cells are kept by the hundred.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeptFile {
+    /// Its path in the folder of the cell (`gateway/nginx.conf`).
+    pub name: String,
+    /// What it is.
+    pub kind: FileKind,
+    /// Length of the whole file, bytes.
+    pub bytes: u64,
+    /// The beginning of a configuration, the end of a log.
+    pub text: String,
+}
+
+/// What a kept file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileKind {
+    /// Configuration, as a driver rendered it.
+    Configuration,
+    /// What a process wrote to its standard output and standard error.
+    Log,
 }
 
 /// What came of a cell.

@@ -70,6 +70,7 @@ pub(crate) fn cell(gateway: &str, repeat: u32, loads: Vec<Load>) -> Cell {
         outcome: CellOutcome::Measured { measurements },
         parts,
         unequal: Vec::new(),
+        files: Vec::new(),
     }
 }
 

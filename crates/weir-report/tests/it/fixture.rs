@@ -136,7 +136,7 @@ fn cell(scene: Scene, key: CellKey, limit_cpus: f64, users: &[u32]) -> Cell {
     } else {
         CellOutcome::Measured { measurements: measurements(scene, &key, limit_cpus, &parts, users) }
     };
-    Cell { key, started_unix_ms, ended_unix_ms: started_unix_ms + 28_000, outcome, parts, unequal }
+    Cell { key, started_unix_ms, ended_unix_ms: started_unix_ms + 28_000, outcome, parts, unequal, files: Vec::new() }
 }
 
 fn part(name: &str, role: Role, limit_cpus: Option<f64>) -> Part {

@@ -3,9 +3,10 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::{
-    ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, Counters, CpuSeconds, GeneratorEvidence, Histogram,
-    HostShare, Judgement, LoadRecord, LoadResult, LoadSecond, Manifest, Measurement, Objective, Part, Reason,
-    Requests, Role, Run, SCHEMA_VERSION, Thresholds, TimesNs, Usage, UsageSecond, Verdicts, new_histogram,
+    ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, Counters, CpuSeconds, FileKind, GeneratorEvidence,
+    Histogram, HostShare, Judgement, KeptFile, LoadRecord, LoadResult, LoadSecond, Manifest, Measurement,
+    Objective, Part, Reason, Requests, Role, Run, SCHEMA_VERSION, Thresholds, TimesNs, Usage, UsageSecond,
+    Verdicts, new_histogram,
 };
 
 mod exchange;
@@ -152,6 +153,12 @@ fn cell(run: &Run, index: u32) -> Cell {
             limited_by: "cgroup-v1".into(),
         }],
         unequal: vec!["no buffering switch".into()],
+        files: vec![KeptFile {
+            name: "gateway/weir.yaml".into(),
+            kind: FileKind::Configuration,
+            bytes: 40_000,
+            text: "listeners:\n".into(),
+        }],
     }
 }
 
@@ -250,7 +257,7 @@ fn a_crash_in_mid_transaction_loses_the_running_cell_only() {
     // A process that dies within a transaction leaves it uncommitted, on disk as in memory.
     store.connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     let insert = "INSERT INTO cells SELECT run_id, 1, 0, 0, outcome, cause, message, remedy, log_tail, parts, \
-         unequal FROM cells";
+         unequal, files FROM cells";
     assert_eq!(store.connection.execute(insert, []).unwrap(), 1);
     let copy = Folder::new();
     for file in std::fs::read_dir(folder.0.path()).unwrap() {
@@ -321,8 +328,9 @@ fn a_newer_database_is_refused_and_left_alone() {
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: the database has version 99, and this weir knows versions up to 2",
-            folder.db().display()
+            "{}: the database has version 99, and this weir knows versions up to {}",
+            folder.db().display(),
+            schema::MIGRATIONS.len()
         )
     );
     assert_eq!(std::fs::read(folder.db()).unwrap(), before);

@@ -113,7 +113,7 @@ pub(super) fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rus
         }
     };
     t.execute(
-        "INSERT INTO cells VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        "INSERT INTO cells VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
             run_id,
             cell.key.index,
@@ -125,7 +125,8 @@ pub(super) fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rus
             failure[2],
             failure[3],
             json(&cell.parts)?,
-            json(&cell.unequal)?
+            json(&cell.unequal)?,
+            json(&cell.files)?
         ],
     )?;
     if let CellOutcome::Measured { measurements } = &cell.outcome {
