@@ -65,6 +65,8 @@ fn every_gateway_is_measured_and_all_three_counters_agree() {
             assert!(kept["text"].as_str().unwrap().contains(of_it), "{gateway}: {kept}");
         }
     }
+    let pages = std::fs::read_dir(folder.path().join("out/cells")).unwrap().count();
+    assert_eq!(pages, 10, "a page for each cell");
     for file in ["report.html", "report.md", "cells.csv"] {
         assert!(folder.path().join("out").join(file).is_file(), "{file}");
     }

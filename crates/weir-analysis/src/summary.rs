@@ -63,7 +63,7 @@ pub struct Point {
 }
 
 /// A gateway, or the direct baseline, at a load point.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
     /// The gateway's name, or [`DIRECT`].
     pub gateway: String,

@@ -1,90 +1,15 @@
-"use strict";
+// The charts of load points and of time, the theme, and when what is drawn.
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const root = document.documentElement;
-  const colorOf = new Map(data.gateways.map((gateway) => [gateway.name, gateway.color]));
-  const orderOf = new Map(data.gateways.map((gateway, index) => [gateway.name, index]));
+  const {
+    data, root, colorOf, orderOf, css, color, isDirect, time, formats, short, plain, linearAxis, logTicks, draw, legend, gatewayEntry, offer,
+  } = figures;
   const symbols = ["circle", "diamond", "square", "triangle-up", "triangle-down", "star", "hexagon", "cross"];
-  const css = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
-  const color = (gateway) => css(colorOf.get(gateway) || "grey");
-  const isDirect = (gateway) => colorOf.get(gateway) === "grey";
-
-  // Numbers as the tables print them.
-  const digits = (value) => {
-    const size = Math.abs(value);
-    if (size >= 99.95) return Math.round(value).toLocaleString("en-US");
-    return value.toFixed(size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 3);
-  };
-  const time = (ns) => {
-    const size = Math.abs(ns);
-    if (size < 999.5) return `${Math.round(ns)} ns`;
-    if (size < 999500) return `${digits(ns / 1e3)} µs`;
-    if (size < 999500000) return `${digits(ns / 1e6)} ms`;
-    return `${digits(ns / 1e9)} s`;
-  };
-  const bytes = (value) => (value < 2 ** 20 ? `${digits(value / 1024)} KiB`
-    : value < 2 ** 30 ? `${digits(value / 2 ** 20)} MiB` : `${digits(value / 2 ** 30)} GiB`);
-  const formats = {
-    throughput_per_s: (value) => `${digits(value)}/s`,
-    rate_per_s: (value) => `${digits(value)}/s`,
-    cpu_us_per_request: (value) => time(value * 1e3),
-    memory_bytes_peak: bytes,
-    data_memory_bytes: bytes,
-    data_cores: digits,
-    p50_ns: time,
-    p99_ns: time,
-  };
-
-  // A plain axis has ticks at 1, 2 or 5 times a power of ten (of two for sizes), labelled in the unit that fits.
-  const niceTicks = (greatest, unit, wanted) => {
-    const raw = greatest / unit / wanted;
-    const power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].find((factor) => factor * power >= raw * 0.75) * power * unit;
-    const ticks = [];
-    for (let tick = 0; tick <= greatest * 1.0001; tick += step) ticks.push(tick);
-    return ticks;
-  };
-  const short = (text) => text.replace(/\.0+(?=\D|$)/, "").replace(/(\.\d*?)0+(?=\D|$)/, "$1");
-  const unitOf = (name, greatest) => {
-    if (!name.includes("bytes")) return 1;
-    return greatest < 2 ** 20 ? 1024 : greatest < 2 ** 30 ? 2 ** 20 : 2 ** 30;
-  };
-  const linearAxis = (name, greatest, wanted, room) => {
-    const ticks = niceTicks(greatest || 1, unitOf(name, greatest), wanted);
-    const label = (tick) => (tick === 0 ? "0" : short(formats[name](tick)).replace("/s", ""));
-    return {
-      range: [0, (greatest || 1) * room], tickvals: ticks, ticktext: ticks.map(label),
-      showgrid: true, gridcolor: css("line"), zeroline: false, fixedrange: true, tickfont: { color: css("soft"), size: 11 },
-    };
-  };
-  const layout = (extra) => ({
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false, showlegend: false,
-    font: { family: getComputedStyle(document.body).fontFamily, color: css("ink"), size: 12 },
-    hoverlabel: { bgcolor: css("panel"), bordercolor: css("line"), font: { color: css("ink"), size: 12 } },
-    ...extra,
-  });
-  const config = { displayModeBar: false, responsive: true };
-  const draw = (element, traces, extra) => Plotly.react(element, traces, layout(extra), config);
-
-  // The legend of lines: names in the order of the tables, beside the colour that each has everywhere.
-  const legend = (element, entries) => {
-    const list = element.parentElement.querySelector(".legend") || document.createElement("ul");
-    list.className = "legend";
-    list.replaceChildren(...entries.map(({ gateway, remark }) => {
-      const item = document.createElement("li");
-      const swatch = Object.assign(document.createElement("i"), { className: `swatch c-${colorOf.get(gateway) || "grey"}` });
-      item.append(swatch, remark ? `${gateway}: ${remark}` : gateway);
-      item.classList.toggle("off", Boolean(remark));
-      return item;
-    }));
-    element.before(list);
-  };
+  const pointOf = (element) => data.points.find((known) => known.id === element.dataset.point);
 
   // Bars from zero with the interval as whisker; what does not count is hollow.
   const drawBars = (element) => {
     const name = element.dataset.figure;
-    const point = data.points.find((known) => known.id === element.dataset.point);
-    const known = point.rows.filter((row) => row[name].mean !== null || row[name].beyond_timeout);
+    const known = pointOf(element).rows.filter((row) => row[name].mean !== null || row[name].beyond_timeout);
     if (known.length === 0) {
       element.textContent = "Not measured.";
       return;
@@ -133,8 +58,8 @@
 
   // Latency over the logarithm of the share above the quantile: tails are as wide as the middle.
   const drawCurve = (element) => {
-    const point = data.points.find((known) => known.id === element.dataset.point);
-    const rows = point.rows.filter((row) => row.curve.length > 0);
+    watch.now(element.closest(".charts").querySelectorAll(".chart.bars"));
+    const rows = pointOf(element).rows.filter((row) => row.curve.length > 0);
     const place = (quantile) => -Math.log10(1 - quantile);
     const traces = rows.map((row) => ({
       type: "scatter", mode: "lines",
@@ -152,23 +77,15 @@
     const all = (counting.length > 0 ? counting : rows).flatMap((row) => row.curve.map(([, ns]) => ns));
     const beyond = (row) => !row.curve_counts && row.curve.every(([, ns]) => ns > Math.max(...all));
     const remark = (row) => (row.curve_counts ? "" : beyond(row) ? "does not count, and is beyond the scale" : "does not count");
-    legend(element, rows.map((row) => ({ gateway: row.gateway, remark: remark(row) })));
+    legend(element, rows.map((row) => gatewayEntry(row.gateway, remark(row))));
     const [low, high] = [Math.log10(Math.min(...all)), Math.log10(Math.max(...all))];
-    const factors = high - low < 2.2 ? [1, 2, 5] : high - low < 4 ? [1, 3] : [1];
-    const ticks = [];
-    for (let power = Math.floor(low); power <= Math.ceil(high); power += 1) {
-      factors.forEach((factor) => ticks.push(factor * 10 ** power));
-    }
+    const ticks = logTicks(low, high);
     const quantiles = [[0.5, "p50"], [0.9, "p90"], [0.99, "p99"], [0.999, "p99.9"], [0.9999, "p99.99"], [0.99999, "p99.999"]];
     draw(element, traces, {
       height: besides(element), margin: { l: 58, r: 22, t: 8, b: 28 }, hovermode: "closest",
-      xaxis: {
-        tickvals: quantiles.map(([quantile]) => place(quantile)), ticktext: quantiles.map(([, label]) => label), tickangle: 0, fixedrange: true,
-        gridcolor: css("line"), zeroline: false, tickfont: { color: css("soft"), size: 11 },
-      },
+      xaxis: { ...plain(), tickvals: quantiles.map(([quantile]) => place(quantile)), ticktext: quantiles.map(([, label]) => label), tickangle: 0 },
       yaxis: {
-        type: "log", tickvals: ticks, ticktext: ticks.map((tick) => short(time(tick))), fixedrange: true,
-        gridcolor: css("line"), zeroline: false, tickfont: { color: css("soft"), size: 11 },
+        ...plain(), type: "log", tickvals: ticks, ticktext: ticks.map((tick) => short(time(tick))),
         range: [low - 0.06 * (high - low + 0.1), high + 0.06 * (high - low + 0.1)],
       },
     });
@@ -177,27 +94,29 @@
   // One repeat of one load, all gateways together.
   const pointSelect = document.getElementById("time-point");
   const repeatSelect = document.getElementById("time-repeat");
+  const chosenLines = () => data.timelines
+    .filter((line) => line.point === pointSelect.value && String(line.repeat) === repeatSelect.value)
+    .sort((a, b) => orderOf.get(a.gateway) - orderOf.get(b.gateway));
+  const clockOf = (name) => (name.startsWith("data_") ? "sampled_t_s" : "t_s");
   const drawTime = (element) => {
     const name = element.dataset.series;
-    const clock = name.startsWith("data_") ? "sampled_t_s" : "t_s";
-    const chosen = data.timelines.filter(
-      (line) => line.point === pointSelect.value && String(line.repeat) === repeatSelect.value && line[name].some((value) => value !== null));
-    chosen.sort((a, b) => orderOf.get(a.gateway) - orderOf.get(b.gateway));
+    const clock = clockOf(name);
+    const chosen = chosenLines().filter((line) => line[name].some((value) => value !== null));
     const traces = chosen.map((line) => ({
       type: "scatter", mode: "lines+markers",
       x: line[clock], y: line[name], connectgaps: false,
       line: { color: color(line.gateway), width: line.counts ? 1.8 : 1.2, dash: isDirect(line.gateway) ? "dash" : line.counts ? "solid" : "dot" },
       marker: { size: line.t_s.length > 90 ? 0.1 : 4.5, symbol: symbols[orderOf.get(line.gateway) % symbols.length], color: color(line.gateway) },
       text: line[name].map((value) => (value === null ? "" : formats[name](value))),
-      hovertemplate: `<b>${line.gateway}</b> %{text} at %{x:.0f} s<extra></extra>`,
+      hovertemplate: `<b>${figures.said(line.gateway)}</b> %{text} at %{x:.0f} s<extra></extra>`,
     }));
     const greatest = Math.max(0, ...chosen.flatMap((line) => line[name].filter((value) => value !== null)));
     const warmup = Math.max(0, ...chosen.map((line) => line.sustained_from_s || 0));
-    legend(element, chosen.map((line) => ({ gateway: line.gateway, remark: line.counts ? "" : "does not count" })));
+    legend(element, chosen.map((line) => gatewayEntry(line.gateway, line.counts ? "" : "does not count")));
     draw(element, traces, {
       height: 240, margin: { l: 64, r: 10, t: 8, b: 26 }, hovermode: "closest",
       shapes: warmup > 0 ? [{ type: "rect", xref: "x", yref: "paper", x0: 0, x1: warmup, y0: 0, y1: 1, fillcolor: css("plain-bg"), line: { width: 0 }, layer: "below" }] : [],
-      xaxis: { fixedrange: true, gridcolor: css("line"), showgrid: false, zeroline: false, ticksuffix: " s", tickfont: { color: css("soft"), size: 11 } },
+      xaxis: { ...plain(), showgrid: false, ticksuffix: " s" },
       yaxis: linearAxis(name, greatest, 4, 1.08),
     });
   };
@@ -210,12 +129,80 @@
     repeatSelect.replaceChildren(...repeats.map((repeat) => option(String(repeat), String(repeat + 1))));
     if (repeats.some((repeat) => String(repeat) === before)) repeatSelect.value = before;
   };
-  const drawTimes = () => document.querySelectorAll(".chart.time").forEach(drawTime);
-  const drawAll = () => {
-    document.querySelectorAll(".chart.bars").forEach(drawBars);
-    document.querySelectorAll(".chart.curve").forEach(drawCurve);
-    if (pointSelect) drawTimes();
+
+  // A heat map for each gateway of the chosen load and repeat.
+  const heats = document.getElementById("heats");
+  const fillHeats = () => {
+    const lines = chosenLines().filter((line) => line.heat.rows > 0);
+    watch.forget(heats.querySelectorAll(".chart"));
+    heats.replaceChildren(...lines.map((line) => {
+      const panel = Object.assign(document.createElement("div"), { className: "panel" });
+      const title = Object.assign(document.createElement("h4"), { textContent: line.gateway });
+      const chart = Object.assign(document.createElement("div"), { className: "chart heat" });
+      chart.dataset.gateway = line.gateway;
+      panel.append(title, chart);
+      return panel;
+    }));
+    heats.querySelectorAll(".chart").forEach(watch.add);
   };
+  const drawHeat = (element) => {
+    const lines = chosenLines();
+    plots.drawHeat(element, lines.find((line) => line.gateway === element.dataset.gateway), lines);
+  };
+
+  // A chart is drawn when it comes near the window: a page of hundreds opens as fast as one of few.
+  const kinds = [["bars", drawBars], ["curve", drawCurve], ["time", drawTime], ["panel-chart", plots.drawPanel], ["heat", drawHeat]];
+  const watch = (() => {
+    const drawn = new Set();
+    const once = (element) => {
+      drawn.add(element);
+      kinds.find(([kind]) => element.classList.contains(kind))[1](element);
+    };
+    const now = (elements) => [...elements].filter((element) => !drawn.has(element)).forEach((element) => {
+      near.unobserve(element);
+      once(element);
+    });
+    const near = new IntersectionObserver(
+      (entries) => now(entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target)), { rootMargin: "400px" });
+    return {
+      add: (element) => near.observe(element),
+      forget: (elements) => elements.forEach((element) => { near.unobserve(element); drawn.delete(element); }),
+      again: (kind) => [...drawn].filter((element) => !kind || element.classList.contains(kind)).forEach(once),
+      now,
+      all: () => now(document.querySelectorAll(".chart")),
+    };
+  })();
+
+  // What each figure draws, as rows of a file.
+  const barRows = (element) => {
+    const name = element.dataset.figure;
+    return [["gateway", name, "low", "high", "counts"], ...pointOf(element).rows.map((row) => [
+      row.gateway, row[name].beyond_timeout ? "> timeout" : row[name].mean, row[name].low, row[name].high, row[name].counts])];
+  };
+  const curveRows = (element) => [["gateway", "quantile", "latency_ns", "counts"], ...pointOf(element).rows.flatMap((row) =>
+    row.curve.map(([quantile, ns]) => [row.gateway, quantile, ns, row.curve_counts]))];
+  const timeRows = (element) => {
+    const name = element.dataset.series;
+    return [["gateway", "repeat", "t_s", name, "counts"], ...chosenLines().flatMap((line) =>
+      line[name].map((value, place) => [line.gateway, line.repeat + 1, line[clockOf(name)][place], value, line.counts]))];
+  };
+  const offerAll = () => {
+    document.querySelectorAll(".chart.bars").forEach((element) =>
+      offer(element.closest("figure"), `${element.dataset.point}-${element.dataset.figure}`, () => barRows(element)));
+    document.querySelectorAll(".chart.curve").forEach((element) =>
+      offer(element.closest("figure"), `${element.dataset.point}-latency-by-quantile`, () => curveRows(element)));
+    document.querySelectorAll(".chart.time").forEach((element) => offer(element.closest("figure"),
+      () => `${pointSelect.value}-${element.dataset.series}-repeat-${Number(repeatSelect.value) + 1}`, () => timeRows(element)));
+    if (heats) {
+      offer(heats.closest("figure"), () => `${pointSelect.value}-heat-repeat-${Number(repeatSelect.value) + 1}`, () => plots.heatRows(chosenLines()));
+    }
+  };
+  // Pictures are of the load that is chosen.
+  const linkPictures = () => document.querySelectorAll("a[data-picture]").forEach((link) => {
+    const path = data.points.find((point) => point.id === pointSelect.value).pictures[link.dataset.picture];
+    link.hidden = !path;
+    if (path) link.href = path;
+  });
 
   const asked = new URLSearchParams(location.search).get("theme");
   const stored = (() => { try { return localStorage.getItem("weir-theme"); } catch { return null; } })();
@@ -229,17 +216,22 @@
     root.dataset.theme = now() === "dark" ? "light" : "dark";
     try { localStorage.setItem("weir-theme", root.dataset.theme); } catch { /* a file may have no storage */ }
     name();
-    drawAll();
+    watch.again();
   });
-  dark.addEventListener("change", () => { name(); drawAll(); });
+  dark.addEventListener("change", () => { name(); watch.again(); });
+  window.addEventListener("beforeprint", watch.all);
   name();
 
+  plots.prepare();
+  offerAll();
   if (pointSelect) {
+    const choose = () => { fillHeats(); linkPictures(); watch.again("time"); };
     pointSelect.replaceChildren(...data.points.map((point) => option(point.id, point.title)));
-    pointSelect.addEventListener("change", () => { fillRepeats(); drawTimes(); });
-    repeatSelect.addEventListener("change", drawTimes);
+    pointSelect.addEventListener("change", () => { fillRepeats(); choose(); });
+    repeatSelect.addEventListener("change", choose);
     fillRepeats();
+    choose();
     document.querySelector(".controls").hidden = false;
   }
-  drawAll();
+  document.querySelectorAll(".chart:not(.heat)").forEach(watch.add);
 })();

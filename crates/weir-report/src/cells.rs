@@ -3,6 +3,7 @@
 use weir_analysis::{axes_words, bound_name, quantity, reason_name, voids};
 use weir_results::{Cell, CellKey, CellOutcome, DIRECT, Measurement, Reason};
 
+use crate::cell_page;
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 use crate::tables::microseconds;
 
@@ -46,7 +47,10 @@ pub(crate) fn cell_name(key: &CellKey) -> String {
 fn rows(cell: &Cell) -> Vec<Vec<Entry>> {
     let named = |load: &str| {
         vec![
-            Entry::text(cell.key.index.saturating_add(1).to_string()),
+            Entry {
+                link: Some(cell_page::path(&cell.key)),
+                ..Entry::text(cell.key.index.saturating_add(1).to_string())
+            },
             Entry::gateway(&cell.key.gateway),
             Entry::text(axes_words(&cell.key.axes)),
             Entry::text(cell.key.repeat.saturating_add(1).to_string()),
@@ -102,7 +106,7 @@ fn figures(measurement: &Measurement, direct: bool) -> Vec<Entry> {
 }
 
 /// `valid`, or a chip per reason; one that voids latency alone says so.
-fn chips(measurement: &Measurement, direct: bool) -> Vec<Chip> {
+pub(crate) fn chips(measurement: &Measurement, direct: bool) -> Vec<Chip> {
     let verdicts = &measurement.judgement.verdicts;
     let mut reasons: Vec<Reason> =
         [&verdicts.throughput, &verdicts.latency, &verdicts.cpu].into_iter().flatten().copied().collect();

@@ -1,10 +1,18 @@
 //! What the charts of the page draw: figures and curves as JSON, and a fixed colour per gateway.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
-use weir_analysis::{Figure, Point, Row, Summary, Timeline, timeline};
-use weir_results::{Cell, CellOutcome, DIRECT};
+use weir_analysis::{Figure, Row, Summary};
+use weir_results::DIRECT;
 
 use crate::cells::cell_name;
+use crate::heat::{Packed, packed};
+use crate::html::Drawn;
+use crate::pictures::Picture;
+use crate::plot::Plot;
+use crate::series::series_id;
+use crate::timelines::CellTimeline;
 
 /// Colours of the palette that are not fixed to a name, in the order in which gateways take them.
 const FREE_COLORS: [&str; 4] = ["amber", "violet", "brown", "teal"];
@@ -14,6 +22,7 @@ const FREE_COLORS: [&str; 4] = ["amber", "violet", "brown", "teal"];
 pub(crate) struct Charts<'a> {
     gateways: Vec<Colored<'a>>,
     points: Vec<PointChart<'a>>,
+    plots: &'a [Plot],
     timelines: Vec<CellChart<'a>>,
 }
 
@@ -29,6 +38,8 @@ struct PointChart<'a> {
     id: String,
     title: String,
     open: bool,
+    /// The files of its pictures, by the series that they show.
+    pictures: BTreeMap<&'static str, &'a str>,
     rows: Vec<RowChart<'a>>,
 }
 
@@ -62,19 +73,32 @@ struct CellChart<'a> {
     repeat: u32,
     name: String,
     counts: bool,
-    #[serde(flatten)]
-    timeline: Timeline,
+    sustained_from_s: Option<f64>,
+    end_s: f64,
+    t_s: Vec<f64>,
+    rate_per_s: Vec<Option<f64>>,
+    p99_ns: &'a [Option<u64>],
+    sampled_t_s: Vec<f64>,
+    data_cores: Vec<Option<f64>>,
+    data_memory_bytes: &'a [Option<u64>],
+    heat: Packed,
 }
 
 /// Collects what the charts draw.
-pub(crate) fn charts<'a>(summary: &'a Summary, cells: &'a [Cell]) -> Charts<'a> {
+pub(crate) fn charts<'a>(summary: &'a Summary, drawn: &Drawn<'a>) -> Charts<'a> {
     let points = summary.points.iter().enumerate().map(|(index, point)| PointChart {
         id: point_id(index),
         title: point.words(),
         open: point.rate_per_s.is_some(),
+        pictures: pictures(index, drawn.pictures),
         rows: point.rows.iter().map(row).collect(),
     });
-    Charts { gateways: colors(summary), points: points.collect(), timelines: timelines(summary, cells) }
+    Charts {
+        gateways: colors(summary),
+        points: points.collect(),
+        plots: drawn.plots,
+        timelines: drawn.timelines.iter().map(cell_chart).collect(),
+    }
 }
 
 /// The id of a load point in the page.
@@ -128,25 +152,68 @@ fn dot(figure: &Figure) -> Dot {
     }
 }
 
-fn timelines<'a>(summary: &Summary, cells: &'a [Cell]) -> Vec<CellChart<'a>> {
-    let place = |cell: &Cell, load: &str| {
-        let same = |point: &Point| point.axes == cell.key.axes && point.load == load;
-        summary.points.iter().position(same)
+/// The colour of a gateway.
+pub(crate) fn color_of(summary: &Summary, gateway: &str) -> &'static str {
+    colors(summary)
+        .into_iter()
+        .find(|colored| colored.name == gateway)
+        .map_or("grey", |colored| colored.color)
+}
+
+fn pictures(point: usize, pictures: &[Picture]) -> BTreeMap<&'static str, &str> {
+    let path = |name| {
+        let id = series_id(point, name);
+        pictures.iter().find(|picture| picture.id == id).map(|picture| (name, picture.path.as_str()))
     };
-    let mut charts = Vec::new();
-    for cell in cells {
-        let CellOutcome::Measured { measurements } = &cell.outcome else { continue };
-        for measurement in measurements {
-            let Some(point) = place(cell, &measurement.load) else { continue };
-            charts.push(CellChart {
-                point: point_id(point),
-                gateway: &cell.key.gateway,
-                repeat: cell.key.repeat,
-                name: cell_name(&cell.key),
-                counts: measurement.judgement.verdicts.throughput.is_empty(),
-                timeline: timeline(cell, measurement),
-            });
-        }
+    ["rate_per_s", "p99_ns", "data_cores", "data_memory_bytes", "heat"].into_iter().filter_map(path).collect()
+}
+
+fn cell_chart<'a>(of: &'a CellTimeline<'a>) -> CellChart<'a> {
+    let timeline = &of.timeline;
+    CellChart {
+        point: point_id(of.point),
+        gateway: &of.cell.key.gateway,
+        repeat: of.cell.key.repeat,
+        name: cell_name(&of.cell.key),
+        counts: of.counts(),
+        sustained_from_s: timeline.sustained_from_s,
+        end_s: rounded(timeline.end_s),
+        t_s: timeline.t_s.iter().copied().map(rounded).collect(),
+        rate_per_s: all_rounded(&timeline.rate_per_s),
+        p99_ns: &timeline.p99_ns,
+        sampled_t_s: timeline.sampled_t_s.iter().copied().map(rounded).collect(),
+        data_cores: all_rounded(&timeline.data_cores),
+        data_memory_bytes: &timeline.data_memory_bytes,
+        heat: packed(&timeline.heat),
     }
-    charts
+}
+
+fn all_rounded(values: &[Option<f64>]) -> Vec<Option<f64>> {
+    values.iter().map(|value| value.map(rounded)).collect()
+}
+
+/// To five significant digits: what no chart shows makes no page larger.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let scale = 10_f64.powi(4 - value.abs().log10().floor() as i32);
+    let rounded = (value * scale).round() / scale;
+    if rounded.is_finite() { rounded } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_digits_are_kept() {
+        let check = |value: f64, expected: f64| assert_eq!(rounded(value), expected);
+        check(26_123.456_789, 26_123.0);
+        check(0.497_123_456, 0.497_12);
+        check(12.000_000_000_01, 12.0);
+        check(-123_456.7, -123_460.0);
+        check(0.0, 0.0);
+        check(1e-320, 1e-320);
+    }
 }

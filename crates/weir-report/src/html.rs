@@ -1,41 +1,79 @@
 //! One self-contained page: no request leaves it, charts included.
 
+use std::collections::BTreeMap;
+
 use minijinja::{Environment, Value, context};
 use weir_analysis::Summary;
-use weir_results::{Cell, Run};
+use weir_results::Run;
 
 use crate::charts::{charts, colors};
 use crate::model::Report;
+use crate::pictures::Picture;
+use crate::plot::Plot;
+use crate::timelines::CellTimeline;
 
+/// The style of the page and of the pages of cells.
+pub(crate) const STYLE: &str = include_str!("../assets/report.css");
+
+/// How tables and facts are drawn on any page.
+const MACROS: &str = include_str!("../assets/macros.html");
 const TEMPLATE: &str = include_str!("../assets/report.html");
-const STYLE: &str = include_str!("../assets/report.css");
-const SCRIPT: &str = include_str!("../assets/report.js");
+const SCRIPT: &str = concat!(
+    include_str!("../assets/figures.js"),
+    include_str!("../assets/plots.js"),
+    include_str!("../assets/report.js")
+);
+
+/// What the charts of the page are drawn from.
+pub(crate) struct Drawn<'a> {
+    /// Charts over the axes.
+    pub(crate) plots: &'a [Plot],
+    pub(crate) timelines: &'a [CellTimeline<'a>],
+    /// Files beside the page; empty where it stands alone.
+    pub(crate) pictures: &'a [Picture],
+}
 
 /// Draws the page with `chart_library` as the text of its first script.
 pub(crate) fn draw(
     report: &Report,
     run: &Run,
-    cells: &[Cell],
     summary: &Summary,
+    drawn: &Drawn<'_>,
     chart_library: &str,
 ) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
-    environment.add_filter("tight", tight);
-    environment.add_template("report.html", TEMPLATE)?;
-    let known: std::collections::BTreeMap<&str, &str> =
-        colors(summary).into_iter().map(|colored| (colored.name, colored.color)).collect();
+    prepare(&mut environment, "report.html", TEMPLATE)?;
     let scenario = serde_json::to_string_pretty(&run.scenario).unwrap_or_default();
+    let pictures: BTreeMap<&str, &str> =
+        drawn.pictures.iter().map(|picture| (picture.id.as_str(), picture.path.as_str())).collect();
     environment.get_template("report.html")?.render(context! {
         report => Value::from_serialize(report),
-        colors => known,
+        plots => Value::from_serialize(drawn.plots),
+        pictures,
+        colors => known_colors(summary),
         scenario,
         style => Value::from_safe_string(STYLE.to_owned()),
         script => Value::from_safe_string(SCRIPT.to_owned()),
         library => Value::from_safe_string(chart_library.to_owned()),
-        data => Value::from_safe_string(island(&charts(summary, cells))),
+        data => Value::from_safe_string(island(&charts(summary, drawn))),
     })
+}
+
+/// Adds a page's template, with what every template may use.
+pub(crate) fn prepare(
+    environment: &mut Environment<'_>,
+    name: &'static str,
+    template: &str,
+) -> Result<(), minijinja::Error> {
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment.add_filter("tight", tight);
+    environment.add_template_owned(name, format!("{MACROS}{template}"))
+}
+
+/// The colour of each gateway.
+pub(crate) fn known_colors(summary: &Summary) -> BTreeMap<&str, &str> {
+    colors(summary).into_iter().map(|colored| (colored.name, colored.color)).collect()
 }
 
 /// The text of plotly.js out of the script elements that the plotly crate embeds.

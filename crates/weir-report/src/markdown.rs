@@ -1,9 +1,11 @@
 //! Markdown: the same tables, for repositories and tickets.
 
 use crate::model::{Entry, Fact, Report, Table};
+use crate::pictures::{Picture, Shows};
 
-/// Draws the report; `picture` is the name of a file beside it.
-pub(crate) fn draw(report: &Report, picture: Option<&str>) -> String {
+/// Draws the report; `pictures` are those of files beside it.
+pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
+    let of = |shows| pictures.iter().filter(move |picture| picture.shows == shows).map(image);
     let mut out = vec![
         format!("# {}", text(&report.title)),
         text(&report.question),
@@ -11,9 +13,7 @@ pub(crate) fn draw(report: &Report, picture: Option<&str>) -> String {
         format!("**{}.**", text(&report.verdict.headline)),
         list(&report.verdict.details),
     ];
-    if let Some(picture) = picture {
-        out.push(format!("![{} compared]({picture})", text(&report.title)));
-    }
+    out.extend(of(Shows::Headlines));
     out.push("## At a glance".into());
     for table in &report.glances {
         if !table.caption.is_empty() {
@@ -31,7 +31,11 @@ pub(crate) fn draw(report: &Report, picture: Option<&str>) -> String {
             out.push(draw_table(table));
         }
     }
-    for point in &report.points {
+    if pictures.iter().any(|picture| picture.shows == Shows::Axes) {
+        out.push("## Over the axes".into());
+        out.extend(of(Shows::Axes));
+    }
+    for (at, point) in report.points.iter().enumerate() {
         out.push(format!("## {}: {}", text(&point.load), text(&point.setting)));
         out.push(text(&point.purpose));
         out.push(list(&point.conclusions));
@@ -39,6 +43,7 @@ pub(crate) fn draw(report: &Report, picture: Option<&str>) -> String {
             out.push(format!("### {}", text(&table.caption)));
             out.push(draw_table(table));
         }
+        out.extend(folded(of(Shows::Point(at))));
     }
     if let Some(objective) = &report.objective {
         out.push("## Objective".into());
@@ -59,6 +64,17 @@ pub(crate) fn draw(report: &Report, picture: Option<&str>) -> String {
     out.push(facts(&report.reading));
     out.retain(|block| !block.is_empty());
     out.join("\n\n") + "\n"
+}
+
+fn image(picture: &Picture) -> String {
+    format!("![{}]({})", text(&picture.title), picture.path)
+}
+
+/// Pictures that are unfolded by whoever wants to see them.
+fn folded(images: impl Iterator<Item = String>) -> Option<String> {
+    let images: Vec<String> = images.collect();
+    let images = images.join("\n\n");
+    (!images.is_empty()).then(|| format!("<details><summary>Charts</summary>\n\n{images}\n\n</details>"))
 }
 
 fn failed(report: &Report) -> Vec<String> {

@@ -136,6 +136,8 @@ pub(crate) struct Entry {
     /// Whether it is a figure that does not count.
     pub(crate) void: bool,
     pub(crate) chips: Vec<Chip>,
+    /// The file that says more, from the folder of the report.
+    pub(crate) link: Option<String>,
     /// The gateway whose colour marks the row.
     pub(crate) gateway: Option<String>,
     /// Sentences to unfold.

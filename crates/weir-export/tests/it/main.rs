@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../weir-report/tests/it/fixture.rs"]
+#[allow(dead_code, reason = "only the reports draw sweeps")]
 mod fixture;
 
 mod columns;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use weir_analysis::{Evidence, data_usage, judge};
 use weir_results::{
-    ArrivalModel, BoundBy, Bytes, Cell, CellKey, CellOutcome, Counters, CpuSeconds, DIRECT, Errors,
-    GeneratorEvidence, Histogram, HostShare, LoadRecord, LoadResult, LoadSecond, Manifest, Measurement,
-    Objective, Part, Protocol, Requests, Role, Run, SCHEMA_VERSION, Thresholds, TimesNs, Usage, UsageSecond,
-    Verdicts, new_histogram,
+    ArrivalModel, BoundBy, Bytes, Cell, CellKey, CellOutcome, Counters, CpuSeconds, DIRECT, Errors, FileKind,
+    GeneratorEvidence, Histogram, HostShare, KeptFile, LoadRecord, LoadResult, LoadSecond, Manifest,
+    Measurement, Objective, Part, Protocol, Requests, Role, Run, SCHEMA_VERSION, Thresholds, TimesNs, Usage,
+    UsageSecond, Verdicts, new_histogram,
 };
 
 /// What goes wrong in the run.
@@ -60,6 +60,61 @@ pub(crate) fn run_with_users(scene: Scene, cpus: &[f64], users: &[u32]) -> (Run,
     }
     let plan = cells.iter().map(|cell| cell.key.clone()).collect();
     (described(plan, &cells), cells)
+}
+
+/// The same over two axes: every CPU limit with every number of connections of the closed load.
+pub(crate) fn run_over(cpus: &[f64], connections: &[u32]) -> (Run, Vec<Cell>) {
+    let (mut run, base) = run(Scene::Good, cpus);
+    let mut cells: Vec<Cell> = Vec::new();
+    for connections in connections {
+        for cell in &base {
+            let mut cell = cell.clone();
+            cell.key.index = cells.len() as u32;
+            cell.key.axes.insert("loads.full.connections".into(), (*connections).into());
+            if let CellOutcome::Measured { measurements } = &mut cell.outcome {
+                measurements[0].connections = *connections;
+            }
+            cells.push(cell);
+        }
+    }
+    run.scenario["vary"] =
+        serde_json::json!({ "loads.full.connections": connections, "limits.data.cpus": cpus });
+    run.plan = cells.iter().map(|cell| cell.key.clone()).collect();
+    (run, cells)
+}
+
+/// Makes every load as long as `seconds`: what it does at its end goes on.
+pub(crate) fn lengthen(cells: &mut [Cell], seconds: usize) {
+    fn goes_on<T: Clone>(series: &mut Vec<T>, seconds: usize, at: fn(&mut T) -> &mut f64) {
+        let (warmup, phase) = (WARMUP_S as usize, series.len() - WARMUP_S as usize);
+        for second in series.len()..seconds {
+            let mut next = series[warmup + (second - warmup) % phase].clone();
+            *at(&mut next) = second as f64;
+            series.push(next);
+        }
+    }
+    for cell in cells {
+        let CellOutcome::Measured { measurements } = &mut cell.outcome else { continue };
+        for measurement in measurements {
+            goes_on(&mut measurement.record.seconds, seconds, |second| &mut second.t_s);
+            goes_on(&mut measurement.series, seconds, |second| &mut second.t_s);
+        }
+    }
+}
+
+/// What is kept of a gateway's files.
+fn files(gateway: &str) -> Vec<KeptFile> {
+    let configuration = format!("# {gateway}\nworkers 1\nlisten 127.0.0.1:41873\n");
+    let log = format!("{gateway} starts\n{gateway}: <ready> & listening\n");
+    vec![
+        KeptFile {
+            name: format!("gateway/{gateway}.conf"),
+            kind: FileKind::Configuration,
+            bytes: configuration.len() as u64,
+            text: configuration,
+        },
+        KeptFile { name: format!("gateway/{gateway}.log"), kind: FileKind::Log, bytes: 9_000, text: log },
+    ]
 }
 
 fn described(plan: Vec<CellKey>, cells: &[Cell]) -> Run {
@@ -125,6 +180,7 @@ fn cell(scene: Scene, key: CellKey, limit_cpus: f64, users: &[u32]) -> Cell {
             unequal.push("adds no Via header".to_owned());
         }
     }
+    let files = if key.gateway == DIRECT { Vec::new() } else { files(&key.gateway) };
     let failed = scene == Scene::Mixed && key.gateway == "haproxy" && key.repeat == 2;
     let outcome = if failed {
         CellOutcome::Failed {
@@ -136,7 +192,7 @@ fn cell(scene: Scene, key: CellKey, limit_cpus: f64, users: &[u32]) -> Cell {
     } else {
         CellOutcome::Measured { measurements: measurements(scene, &key, limit_cpus, &parts, users) }
     };
-    Cell { key, started_unix_ms, ended_unix_ms: started_unix_ms + 28_000, outcome, parts, unequal, files: Vec::new() }
+    Cell { key, started_unix_ms, ended_unix_ms: started_unix_ms + 28_000, outcome, parts, unequal, files }
 }
 
 fn part(name: &str, role: Role, limit_cpus: Option<f64>) -> Part {

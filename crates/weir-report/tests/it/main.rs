@@ -4,4 +4,5 @@ mod fixture;
 mod formats;
 mod odd;
 mod offline;
+mod pages;
 mod sizing;

@@ -39,9 +39,9 @@ pub(crate) struct Args {
 pub(crate) enum Format {
     /// Tables on standard output
     Terminal,
-    /// report.html, one page that opens offline
+    /// report.html, one page that opens offline, with a page for each cell in cells/
     Html,
-    /// report.md, with comparison.svg
+    /// report.md, with its pictures
     Md,
     /// cells.csv
     Csv,
@@ -92,8 +92,9 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
     }
     let say = |line: String| if wanted.json { eprintln!("{line}") } else { println!("{line}") };
     let dir = folder(wanted.out, id);
+    let writer = weir_report::Writer::new(&run, &cells, &summary, &dir);
     for format in wanted.formats.iter().filter_map(|format| file_format(*format)) {
-        let written = weir_report::write_only(format, &run, &cells, &summary, &dir).map_err(|error| {
+        let written = writer.put(format).map_err(|error| {
             let remedy =
                 format!("the run is kept: `weir report {id} --out DIR` writes its reports elsewhere");
             unwritable(&dir, &error, remedy)

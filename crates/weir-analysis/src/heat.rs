@@ -1,0 +1,128 @@
+//! Where the latencies of a load lie, step by step: the columns of a heat map.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// Buckets that a column may have.
+pub const HEAT_ROWS_MAX: usize = 40;
+
+/// Buckets per factor of ten that are tried, the finest first. Each divides the one before.
+const PER_DECADE: [i32; 3] = [12, 6, 3];
+
+/// Shares of the responses of each step in buckets that are even in the logarithm of the latency.
+///
+/// Bucket `i`, counted from 0, reaches from `10^((first + i) / per_decade)` nanoseconds to
+/// `10^((first + i + 1) / per_decade)`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Heat {
+    /// Buckets per factor of ten: 12, or fewer where more than [`HEAT_ROWS_MAX`] would be needed.
+    pub per_decade: i32,
+    /// Where the lowest bucket begins, as exponent of ten times `per_decade`.
+    pub first: i32,
+    /// Buckets.
+    pub rows: usize,
+    /// For each step the shares of its responses, 0..=1, from the lowest bucket; empty for a step without responses.
+    pub shares: Vec<Vec<f64>>,
+}
+
+impl Heat {
+    /// A whole distribution as one step.
+    pub fn of(histogram: &hdrhistogram::Histogram<u64>) -> Self {
+        let mut shares = Shares::default();
+        shares.add(histogram);
+        shares.heat()
+    }
+
+    /// Lower end of bucket `row` (and upper end of the one before), nanoseconds.
+    pub fn edge_ns(&self, row: usize) -> f64 {
+        10_f64.powf(f64::from(self.first + row as i32) / f64::from(self.per_decade.max(1)))
+    }
+}
+
+/// Counts of every step in the finest buckets.
+#[derive(Default)]
+pub(crate) struct Shares {
+    steps: Vec<BTreeMap<i32, u64>>,
+}
+
+impl Shares {
+    /// Adds a step.
+    pub(crate) fn add(&mut self, histogram: &hdrhistogram::Histogram<u64>) {
+        let mut counts: BTreeMap<i32, u64> = BTreeMap::new();
+        for step in histogram.iter_recorded() {
+            let at = (step.value_iterated_to().max(1) as f64).log10() * f64::from(PER_DECADE[0]);
+            *counts.entry(at.floor() as i32).or_default() += step.count_at_value();
+        }
+        self.steps.push(counts);
+    }
+
+    /// The steps in buckets as fine as their range allows.
+    pub(crate) fn heat(&self) -> Heat {
+        let places = || self.steps.iter().flat_map(|counts| counts.keys().copied());
+        let (Some(low), Some(high)) = (places().min(), places().max()) else {
+            return Heat { shares: vec![Vec::new(); self.steps.len()], ..Heat::default() };
+        };
+        let rows = |coarser: i32| (high.div_euclid(coarser) - low.div_euclid(coarser) + 1) as usize;
+        let factors = PER_DECADE.map(|per_decade| PER_DECADE[0] / per_decade);
+        let coarser = factors.into_iter().find(|factor| rows(*factor) <= HEAT_ROWS_MAX).unwrap_or(factors[2]);
+        let (first, rows) = (low.div_euclid(coarser), rows(coarser));
+        let column = |counts: &BTreeMap<i32, u64>| {
+            let total: u64 = counts.values().sum();
+            let mut shares = vec![0.0; if total == 0 { 0 } else { rows }];
+            for (place, count) in counts {
+                shares[(place.div_euclid(coarser) - first) as usize] += *count as f64 / total as f64;
+            }
+            shares
+        };
+        Heat {
+            per_decade: PER_DECADE[0] / coarser,
+            first,
+            rows,
+            shares: self.steps.iter().map(column).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_results::{HISTOGRAM_HIGH_NS, HISTOGRAM_LOW_NS, new_histogram};
+
+    use super::*;
+
+    fn heat(steps: &[&[u64]]) -> Heat {
+        let mut shares = Shares::default();
+        for times_ns in steps {
+            let mut histogram = new_histogram();
+            times_ns.iter().for_each(|ns| histogram.record(*ns).unwrap());
+            shares.add(&histogram);
+        }
+        shares.heat()
+    }
+
+    #[test]
+    fn shares_are_of_the_step() {
+        let heat = heat(&[&[1_050, 1_050, 1_050, 5_000], &[], &[5_000]]);
+        assert_eq!(heat.per_decade, 12);
+        assert!((heat.edge_ns(0) - 1_000.0).abs() < 1e-6, "{}", heat.edge_ns(0));
+        let row = |ns: f64| (0..heat.rows).find(|row| heat.edge_ns(row + 1) > ns).unwrap();
+        assert!((heat.shares[0][row(1_050.0)] - 0.75).abs() < 1e-12);
+        assert!((heat.shares[0][row(5_000.0)] - 0.25).abs() < 1e-12);
+        assert!(heat.shares[1].is_empty());
+        assert!((heat.shares[2].iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn whatever_the_range_the_rows_are_bounded() {
+        for (least, greatest) in
+            [(1_000, 1_000), (1_000, 900_000), (1_000, 3_000_000), (1_000, 4_000_000_000)]
+        {
+            let heat = heat(&[&[least], &[greatest]]);
+            assert!((1..=HEAT_ROWS_MAX).contains(&heat.rows), "{} rows", heat.rows);
+            assert!(heat.edge_ns(0) <= least as f64 * 1.001);
+            assert!(heat.edge_ns(heat.rows) >= greatest as f64);
+        }
+        let heat = heat(&[&[HISTOGRAM_LOW_NS, HISTOGRAM_HIGH_NS]]);
+        assert!(heat.rows <= HEAT_ROWS_MAX && heat.shares[0][heat.rows - 1] > 0.0, "{} rows", heat.rows);
+    }
+}

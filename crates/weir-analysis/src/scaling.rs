@@ -1,0 +1,84 @@
+//! How throughput grows with the cores that a gateway may use.
+
+use weir_results::Reason;
+
+use crate::figure::{Figure, Repeated, Sample};
+use crate::summary::Row;
+
+/// A gateway at one CPU limit, beside the least that it was given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaled {
+    /// The limit, cores.
+    pub cpus: f64,
+    /// Throughput per core over that at the least limit, in the same repeat: 1 is linear growth.
+    pub efficiency: Figure,
+}
+
+/// The efficiency of `rows` of one gateway, each with its CPU limit in cores, by ascending limit.
+///
+/// Without a least limit above zero there is nothing to compare with, and the answer is empty.
+pub fn scaling(rows: &[(f64, &Row)]) -> Vec<Scaled> {
+    let mut rows: Vec<(f64, &Row)> =
+        rows.iter().copied().filter(|(cpus, _)| *cpus > 0.0 && cpus.is_finite()).collect();
+    rows.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let Some((least, base)) = rows.first().copied() else { return Vec::new() };
+    let scaled = |(cpus, row): (f64, &Row)| {
+        let pairs = row.throughput_per_s.repeats.iter().filter_map(|repeated| {
+            let of_base = base.throughput_per_s.repeats.iter().find(|of| of.repeat == repeated.repeat)?;
+            Some(ratio(repeated, of_base, least / cpus))
+        });
+        Scaled { cpus, efficiency: Figure::of(pairs.collect()) }
+    };
+    rows.into_iter().map(scaled).collect()
+}
+
+fn ratio(repeated: &Repeated, base: &Repeated, cores: f64) -> Repeated {
+    let share = repeated.value().zip(base.value()).map(|(value, base)| value / base * cores);
+    let mut reasons: Vec<Reason> = repeated.reasons.iter().chain(&base.reasons).copied().collect();
+    reasons.sort();
+    reasons.dedup();
+    Repeated {
+        repeat: repeated.repeat,
+        sample: share.filter(|share| share.is_finite()).map_or(Sample::Missing, Sample::Value),
+        reasons,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(repeats: &[(f64, &[Reason])]) -> Figure {
+        let repeated = |(repeat, (value, reasons)): (usize, &(f64, &[Reason]))| Repeated {
+            repeat: repeat as u32,
+            sample: Sample::Value(*value),
+            reasons: reasons.to_vec(),
+        };
+        Figure::of(repeats.iter().enumerate().map(repeated).collect())
+    }
+
+    fn row(repeats: &[(f64, &[Reason])]) -> Row {
+        Row { throughput_per_s: figure(repeats), ..Row::default() }
+    }
+
+    #[test]
+    fn efficiency_is_relative_to_the_least_limit_in_the_same_repeat() {
+        let (one, four) = (row(&[(1_000.0, &[]), (2_000.0, &[])]), row(&[(3_000.0, &[]), (6_000.0, &[])]));
+        let scaled = scaling(&[(4.0, &four), (1.0, &one)]);
+        assert_eq!(scaled.iter().map(|at| at.cpus).collect::<Vec<_>>(), [1.0, 4.0]);
+        assert!((scaled[0].efficiency.mean.unwrap() - 1.0).abs() < 1e-12);
+        // The host was twice as fast in the second repeat, which changes nothing of the share.
+        assert!((scaled[1].efficiency.mean.unwrap() - 0.75).abs() < 1e-12);
+        let [low, high] = scaled[1].efficiency.interval.unwrap();
+        assert!((low - 0.75).abs() < 1e-9 && (high - 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_does_not_count_at_either_limit_does_not_count() {
+        let disturbed: &[Reason] = &[Reason::HostDisturbed];
+        let (one, two) = (row(&[(1_000.0, disturbed)]), row(&[(2_000.0, &[])]));
+        let scaled = scaling(&[(1.0, &one), (2.0, &two)]);
+        assert!(!scaled[1].efficiency.is_valid());
+        assert!(scaling(&[]).is_empty() && scaling(&[(0.0, &one)]).is_empty());
+    }
+}

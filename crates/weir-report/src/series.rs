@@ -1,0 +1,285 @@
+//! Charts over time and over quantiles, as pictures: of a load point, and of one cell.
+
+use weir_analysis::{Heat, Point, Summary, Timeline};
+use weir_results::{Histogram, Role};
+
+use crate::charts::{color_of, point_id};
+use crate::plot::{Line, Marks, Panel, Plot, Spot, reach};
+use crate::scale::{Scale, Tick, Unit};
+use crate::timelines::CellTimeline;
+
+/// A figure over time.
+struct Series {
+    /// Its field in the page's data.
+    name: &'static str,
+    title: &'static str,
+    unit: Unit,
+    clock: fn(&Timeline) -> &[f64],
+    values: fn(&Timeline) -> Vec<Option<f64>>,
+}
+
+const SERIES: [Series; 4] = [
+    Series {
+        name: "rate_per_s",
+        title: "Throughput",
+        unit: Unit::PerSecond,
+        clock: |timeline| &timeline.t_s,
+        values: |timeline| timeline.rate_per_s.clone(),
+    },
+    Series {
+        name: "p99_ns",
+        title: "p99 latency of each step",
+        unit: Unit::Nanoseconds,
+        clock: |timeline| &timeline.t_s,
+        values: |timeline| times(&timeline.p99_ns),
+    },
+    Series {
+        name: "data_cores",
+        title: "CPU, cores used by the data plane",
+        unit: Unit::Cores,
+        clock: |timeline| &timeline.sampled_t_s,
+        values: |timeline| timeline.data_cores.clone(),
+    },
+    Series {
+        name: "data_memory_bytes",
+        title: "Memory of the data plane",
+        unit: Unit::Bytes,
+        clock: |timeline| &timeline.sampled_t_s,
+        values: |timeline| times(&timeline.data_memory_bytes),
+    },
+];
+
+/// Quantiles that are marked on the scale of a curve.
+const QUANTILES: [(f64, &str); 7] = [
+    (0.0, "p0"),
+    (0.5, "p50"),
+    (0.9, "p90"),
+    (0.99, "p99"),
+    (0.999, "p99.9"),
+    (0.9999, "p99.99"),
+    (0.99999, "p99.999"),
+];
+
+/// The name of the file of a series of a load point, without its end.
+pub(crate) fn series_id(point: usize, series: &str) -> String {
+    format!("{}-{}", point_id(point), series.replace('_', "-"))
+}
+
+/// The name of the file of the latency curves of a load point, without its end.
+fn curve_id(point: usize) -> String {
+    format!("{}-latency-by-quantile", point_id(point))
+}
+
+/// Every series of a load point: a panel for each repeat, a line for each gateway.
+pub(crate) fn of_point(summary: &Summary, at: usize, timelines: &[CellTimeline<'_>]) -> Vec<Plot> {
+    let mut here: Vec<&CellTimeline<'_>> = timelines.iter().filter(|of| of.point == at).collect();
+    let place = |of: &CellTimeline<'_>| {
+        summary.gateways.iter().position(|gateway| gateway.name == of.cell.key.gateway)
+    };
+    here.sort_by_key(|of| (of.cell.key.repeat, place(of)));
+    let plot = |series: &Series| {
+        let panels =
+            here.chunk_by(|one, next| one.cell.key.repeat == next.cell.key.repeat).map(|cells| Panel {
+                title: format!("repeat {}", cells[0].cell.key.repeat.saturating_add(1)),
+                lines: cells
+                    .iter()
+                    .map(|of| {
+                        let (t_s, values) = ((series.clock)(&of.timeline), (series.values)(&of.timeline));
+                        let name = &of.cell.key.gateway;
+                        line(name, color_of(summary, name), !of.counts(), t_s, values)
+                    })
+                    .filter(|line| line.spots.iter().any(|spot| spot.y.is_some()))
+                    .collect(),
+            });
+        let panels: Vec<Panel> = panels.filter(|panel| !panel.lines.is_empty()).collect();
+        let timelines = here.iter().map(|of| &of.timeline);
+        over_time(
+            series_id(at, series.name),
+            series.title,
+            summary.points[at].words(),
+            series.unit,
+            timelines,
+            panels,
+        )
+    };
+    SERIES.iter().filter_map(plot).collect()
+}
+
+/// Latency over the logarithm of the share above the quantile: tails are as wide as the middle.
+pub(crate) fn curve(summary: &Summary, at: usize) -> Option<Plot> {
+    let point: &Point = &summary.points[at];
+    let place = |quantile: f64| -(1.0 - quantile).log10();
+    let lines: Vec<Line> = point
+        .rows
+        .iter()
+        .filter(|row| !row.latency_curve.is_empty())
+        .map(|row| {
+            let counts = row.latency("p50").is_some_and(weir_analysis::Figure::is_valid);
+            let spot = |at: &weir_analysis::CurvePoint| Spot {
+                counts,
+                ..Spot::at(place(at.quantile), Some(at.latency_ns as f64))
+            };
+            Line {
+                name: row.gateway.clone() + if counts { "" } else { ": does not count" },
+                color: color_of(summary, &row.gateway),
+                dashed: !counts || row.is_direct(),
+                marked: true,
+                spots: row.latency_curve.iter().map(spot).collect(),
+            }
+        })
+        .collect();
+    let end = lines.iter().flat_map(|line| line.spots.last()).map(|spot| spot.x).reduce(f64::max)?;
+    let panels = vec![Panel { title: String::new(), lines }];
+    let ticks =
+        QUANTILES.iter().map(|(quantile, label)| Tick { at: place(*quantile), label: (*label).to_owned() });
+    let x = Scale {
+        title: "quantile".into(),
+        unit: Unit::Plain,
+        log: false,
+        low: 0.0,
+        high: end,
+        ticks: ticks.collect(),
+    };
+    Some(Plot {
+        id: curve_id(at),
+        title: "Latency by quantile".into(),
+        setting: point.words(),
+        x: x.within(),
+        y: Scale::of_figures("latency", Unit::Nanoseconds, reach(&panels).into_iter()),
+        marks: Marks::Lines,
+        shade_to: None,
+        panels,
+    })
+}
+
+/// One load of one cell: throughput, latency by quantile, CPU and memory of every part.
+pub(crate) fn of_cell(of: &CellTimeline<'_>, gateway_color: &'static str) -> Vec<Plot> {
+    let timeline = &of.timeline;
+    let plot = |title: &str, unit, lines: Vec<Line>| {
+        let lines: Vec<Line> =
+            lines.into_iter().filter(|line| line.spots.iter().any(|spot| spot.y.is_some())).collect();
+        let panels = if lines.is_empty() { Vec::new() } else { vec![Panel { title: String::new(), lines }] };
+        over_time(String::new(), title, String::new(), unit, std::iter::once(timeline), panels)
+    };
+    let rate = vec![line("throughput", gateway_color, false, &timeline.t_s, timeline.rate_per_s.clone())];
+    let latency = [
+        ("p50", "blue", &timeline.p50_ns),
+        ("p90", "teal", &timeline.p90_ns),
+        ("p99", "vermilion", &timeline.p99_ns),
+        ("max", "grey", &timeline.max_ns),
+    ];
+    let latency = latency.map(|(name, color, values)| line(name, color, false, &timeline.t_s, times(values)));
+    let parts = |values: fn(&weir_analysis::PartTimeline) -> Vec<Option<f64>>| {
+        let part = |part: &weir_analysis::PartTimeline| {
+            line(&part.name, part_color(part.role, gateway_color), false, &timeline.sampled_t_s, values(part))
+        };
+        timeline.parts.iter().map(part).collect::<Vec<Line>>()
+    };
+    let mut plots: Vec<Plot> = [
+        plot("Throughput", Unit::PerSecond, rate),
+        plot("Latency of each step", Unit::Nanoseconds, latency.to_vec()),
+        plot("CPU, cores used", Unit::Cores, parts(|part| part.cores.clone())),
+        plot("Memory", Unit::Bytes, parts(|part| times(&part.memory_bytes))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    plots.extend(histogram(&of.measurement.record.latency, gateway_color));
+    plots
+}
+
+fn over_time<'a>(
+    id: String,
+    title: &str,
+    setting: String,
+    unit: Unit,
+    timelines: impl Iterator<Item = &'a Timeline> + Clone,
+    panels: Vec<Panel>,
+) -> Option<Plot> {
+    if panels.is_empty() {
+        return None;
+    }
+    let end = timelines.clone().map(|timeline| timeline.end_s).fold(0.0, f64::max);
+    let warmup = timelines.filter_map(|timeline| timeline.sustained_from_s).fold(0.0, f64::max);
+    let x = Scale { high: if end > 0.0 { end } else { 1.0 }, ..Scale::from_zero("time", Unit::Seconds, end) };
+    Some(Plot {
+        id,
+        title: title.to_owned(),
+        setting,
+        x: x.within(),
+        y: Scale::of_figures(title, unit, reach(&panels).into_iter()),
+        marks: Marks::Lines,
+        shade_to: Some(warmup).filter(|warmup| *warmup > 0.0),
+        panels,
+    })
+}
+
+/// How the latencies of the phase are spread: the share of responses in each bucket, over both logarithms.
+fn histogram(latency: &Histogram, color: &'static str) -> Option<Plot> {
+    const LEAST: f64 = 1e-5;
+    let histogram = latency.decode().ok().filter(|histogram| !histogram.is_empty())?;
+    let heat = Heat::of(&histogram);
+    let shares = heat.shares.first()?;
+    let spot = |(row, share): (usize, &f64)| {
+        let (low, high) = (heat.edge_ns(row), heat.edge_ns(row + 1));
+        let range = format!("{} .. {}", Unit::Nanoseconds.words(low), Unit::Nanoseconds.words(high));
+        let words = format!(
+            "{range}: {} of {} responses",
+            Unit::Share.words(*share),
+            weir_analysis::quantity::count(histogram.len())
+        );
+        Spot { words, ..Spot::at(low, Some(*share).filter(|share| *share > 0.0)) }
+    };
+    let mut spots: Vec<Spot> = shares.iter().enumerate().map(spot).collect();
+    // Where the last bucket ends.
+    spots.push(Spot::at(heat.edge_ns(heat.rows), None));
+    let ticks =
+        [(1e-5, "0.001 %"), (1e-4, "0.01 %"), (1e-3, "0.1 %"), (1e-2, "1 %"), (1e-1, "10 %"), (1.0, "100 %")];
+    let y = Scale {
+        title: "share".into(),
+        unit: Unit::Share,
+        log: true,
+        low: LEAST,
+        high: 1.0,
+        ticks: ticks.map(|(at, label)| Tick { at, label: label.into() }).to_vec(),
+    };
+    let (low, high) = (heat.edge_ns(0), heat.edge_ns(heat.rows));
+    let x = Scale { low, high, ..Scale::logarithmic("latency", Unit::Nanoseconds, low, high) };
+    Some(Plot {
+        id: String::new(),
+        title: "Latency of all responses of the phase".into(),
+        setting: String::new(),
+        x: x.within(),
+        y,
+        marks: Marks::Bars,
+        shade_to: None,
+        panels: vec![Panel {
+            title: String::new(),
+            lines: vec![Line {
+                name: "share of responses".into(),
+                color,
+                dashed: false,
+                marked: true,
+                spots,
+            }],
+        }],
+    })
+}
+
+fn line(name: &str, color: &'static str, dashed: bool, t_s: &[f64], values: Vec<Option<f64>>) -> Line {
+    let spots = t_s.iter().zip(values).map(|(at, value)| Spot::at(*at, value)).collect();
+    Line { name: name.to_owned(), color, dashed, marked: true, spots }
+}
+
+fn times(values: &[Option<u64>]) -> Vec<Option<f64>> {
+    values.iter().map(|value| value.map(|value| value as f64)).collect()
+}
+
+fn part_color(role: Role, gateway_color: &'static str) -> &'static str {
+    match role {
+        Role::Data => gateway_color,
+        Role::Control => "teal",
+        Role::Origin => "brown",
+        Role::Generator => "violet",
+    }
+}

@@ -1,0 +1,198 @@
+//! Pictures: SVG that reads in light and dark, in a file of its own or within a page.
+
+mod chart;
+mod comparison;
+mod heat;
+
+use std::fmt::Write as _;
+
+pub(crate) use chart::{Layout, chart};
+pub(crate) use comparison::comparison;
+pub(crate) use heat::heat_maps;
+
+/// The palette, as light and dark; the page's style has the same.
+const PALETTE: [(&str, &str, &str); 9] = [
+    ("blue", "#0072b2", "#56b4e9"),
+    ("green", "#009e73", "#2fbf95"),
+    ("vermilion", "#d55e00", "#f0803c"),
+    ("pink", "#b8558f", "#e093c1"),
+    ("amber", "#c98a00", "#e6b84c"),
+    ("violet", "#6a51a3", "#a995e0"),
+    ("brown", "#8c6d31", "#c5a468"),
+    ("teal", "#2b8c9e", "#5cc3d6"),
+    ("grey", "#7b828b", "#9aa1a9"),
+];
+/// Ground, ink, soft ink, lines of the grid, shade of the warm-up.
+const NEUTRAL: [(&str, &str, &str); 5] = [
+    ("bg", "#ffffff", "#14171a"),
+    ("ink", "#16191d", "#e8eaed"),
+    ("soft", "#596069", "#a9b0b8"),
+    ("line", "#dfe3e7", "#2f353b"),
+    ("plain-bg", "#eef1f4", "#22272c"),
+];
+/// Width of a character at 11 pixels, about.
+const CHARACTER: f64 = 6.1;
+
+/// A picture that is being drawn.
+pub(crate) struct Svg {
+    width: f64,
+    height: f64,
+    label: String,
+    body: String,
+}
+
+/// Which end of a text stands at its place.
+#[derive(Clone, Copy)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Svg {
+    /// An empty picture; `label` is read out in its place.
+    pub(crate) fn new(width: f64, height: f64, label: &str) -> Self {
+        Self { width, height, label: escape(label), body: String::new() }
+    }
+
+    /// Text, with its middle at the height of `at`. Its class is a colour.
+    pub(crate) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, words: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        let words = escape(words);
+        let _ = writeln!(
+            self.body,
+            "<text x=\"{x:.0}\" y=\"{:.0}\" class=\"t-{class}\"{anchor}>{words}</text>",
+            y + 4.0
+        );
+    }
+
+    /// A filled rectangle; what is said of it shows when it is pointed at.
+    pub(crate) fn rectangle(
+        &mut self,
+        (x, y): (f64, f64),
+        (width, height): (f64, f64),
+        class: &str,
+        said: &str,
+    ) {
+        let _ = write!(
+            self.body,
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" class=\"{class}\""
+        );
+        self.end("rect", said);
+    }
+
+    /// A disc, or a ring with the class of a stroke.
+    pub(crate) fn circle(&mut self, (x, y): (f64, f64), radius: f64, class: &str, said: &str) {
+        let _ = write!(self.body, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" class=\"{class}\"");
+        self.end("circle", said);
+    }
+
+    /// A path in the language of SVG.
+    pub(crate) fn path(&mut self, steps: &str, class: &str, said: &str) {
+        let _ = write!(self.body, "<path d=\"{steps}\" class=\"{class}\"");
+        self.end("path", said);
+    }
+
+    /// A straight line.
+    pub(crate) fn line(&mut self, (x, y): (f64, f64), (to_x, to_y): (f64, f64), class: &str) {
+        self.path(&format!("M{x:.1} {y:.1}L{to_x:.1} {to_y:.1}"), class, "");
+    }
+
+    fn end(&mut self, element: &str, said: &str) {
+        if said.is_empty() {
+            self.body.push_str("/>\n");
+        } else {
+            let _ = writeln!(self.body, "><title>{}</title></{element}>", escape(said));
+        }
+    }
+
+    /// As a file of its own, with its style and a ground.
+    pub(crate) fn file(self) -> String {
+        let Self { width, height, label, body } = self;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} \
+             {height:.0}\" role=\"img\" aria-label=\"{label}\">\n<style>{}</style>\n<rect width=\"100%\" height=\"100%\" \
+             class=\"f-bg\"/>\n{body}</svg>\n",
+            style()
+        )
+    }
+
+    /// For within a page that has [`style`].
+    pub(crate) fn inline(self) -> String {
+        let Self { width, height, label, body } = self;
+        format!(
+            "<svg class=\"plot\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{label}\">\n{body}</svg>\n"
+        )
+    }
+}
+
+/// The style of every picture: `f-` fills, `s-` strokes, `t-` is text; dark where the reader's setting is.
+pub(crate) fn style() -> String {
+    let rules = |of: fn(&(&str, &'static str, &'static str)) -> &'static str| {
+        let mut rules = String::new();
+        for entry in PALETTE.iter().chain(&NEUTRAL) {
+            let (name, color) = (entry.0, of(entry));
+            let _ = write!(rules, ".f-{name},.t-{name}{{fill:{color}}}.s-{name}{{stroke:{color}}}");
+        }
+        rules
+    };
+    format!(
+        "text{{font:11px system-ui,-apple-system,\"Segoe UI\",Roboto,sans-serif}}text.t-ink{{font-size:12px}}path{{fill:none;\
+         stroke-width:1.6;stroke-linejoin:round}}.thin{{stroke-width:1}}.dashed{{stroke-dasharray:5 3}}.ring{{fill:none;\
+         stroke-width:1.4}}.hover{{fill:transparent}}.hover:hover{{fill:#80808026}}{}@media(prefers-color-scheme:dark){{{}}}",
+        rules(|entry| entry.1),
+        rules(|entry| entry.2)
+    )
+}
+
+/// Text in which nothing is markup.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            // XML has no other control characters, not even escaped.
+            other if other.is_control() => out.push(' '),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// The width of words at 11 pixels, about.
+fn width_of(words: &str) -> f64 {
+    words.chars().count() as f64 * CHARACTER
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_and_the_pictures_have_the_same_colours() {
+        let css = include_str!("../../assets/report.css");
+        let (light, dark) = css.split_once("@media (prefers-color-scheme: dark)").unwrap();
+        for (name, of_light, of_dark) in PALETTE.iter().chain(&NEUTRAL) {
+            assert!(light.contains(&format!("--{name}: {of_light};")), "{name} in light");
+            assert!(dark.contains(&format!("--{name}: {of_dark};")), "{name} in dark");
+        }
+    }
+
+    #[test]
+    fn words_are_no_markup() {
+        let mut svg = Svg::new(10.0, 10.0, "a\"b");
+        svg.text((0.0, 0.0), Anchor::Start, "ink", "</text><script>");
+        svg.circle((1.0, 1.0), 2.0, "f-blue", "<b>\u{1}&");
+        let file = svg.file();
+        assert!(file.contains("aria-label=\"a&quot;b\""));
+        assert!(file.contains(">&lt;/text&gt;&lt;script&gt;</text>"));
+        assert!(file.contains("<title>&lt;b&gt; &amp;</title>"));
+    }
+}

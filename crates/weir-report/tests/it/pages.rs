@@ -1,0 +1,260 @@
+//! The pages of cells, the pictures, and the sizes of everything for a large run.
+
+use std::path::{Path, PathBuf};
+
+use weir_analysis::summarize;
+use weir_results::{Cell, CellOutcome, Run};
+
+use crate::fixture::{self, Scene};
+
+/// Greatest size of the page of a large run, bytes: what a mail takes and a browser opens at once.
+const PAGE_MAX: usize = 8_000_000;
+
+struct Report {
+    folder: tempfile::TempDir,
+}
+
+impl Report {
+    fn of(run: &Run, cells: &[Cell]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        weir_report::write(run, cells, &summarize(run, cells), folder.path()).expect("a report");
+        Self { folder }
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.path().join(name))
+            .unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    fn list(&self, folder: &str) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.folder.path().join(folder)).expect("a folder of the report");
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+        paths.sort();
+        paths
+    }
+
+    /// The page without its library, and what it draws from.
+    fn page(&self) -> (String, serde_json::Value) {
+        let page = self.read("report.html");
+        let (head, rest) =
+            page.split_once("<script type=\"application/json\" id=\"data\">").expect("the data");
+        let (data, rest) = rest.split_once("</script>").expect("the data end");
+        let own = rest.rsplit_once("<script>").expect("the script").1;
+        (format!("{head}{own}"), serde_json::from_str(data).expect("JSON"))
+    }
+}
+
+/// The values of the attribute `name` in a page.
+fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
+    let start = format!(" {name}=\"");
+    page.split(&start).skip(1).filter_map(|rest| rest.split_once('"')).map(|(value, _)| value).collect()
+}
+
+#[test]
+fn every_cell_has_a_page_that_the_report_leads_to() {
+    let (run, cells) = fixture::run(Scene::Mixed, &[0.5]);
+    let report = Report::of(&run, &cells);
+    let (page, _) = report.page();
+    let mut links: Vec<&str> =
+        attributes(&page, "href").into_iter().filter(|link| link.starts_with("cells/")).collect();
+    links.sort_unstable();
+    links.dedup();
+    let files: Vec<String> = report
+        .list("cells")
+        .iter()
+        .map(|path| format!("cells/{}", path.file_name().unwrap().to_str().unwrap()))
+        .collect();
+    assert_eq!(links, files);
+    assert_eq!(links.len(), cells.len());
+}
+
+#[test]
+fn a_cells_page_says_everything_of_it() {
+    let (run, cells) = fixture::run(Scene::Mixed, &[0.5]);
+    let report = Report::of(&run, &cells);
+    let at = |gateway: &str, repeat: u32| {
+        let cell =
+            cells.iter().find(|cell| cell.key.gateway == gateway && cell.key.repeat == repeat).unwrap();
+        (cell, report.read(&format!("cells/{:03}-{gateway}-{}.html", cell.key.index + 1, repeat + 1)))
+    };
+    let (cell, page) = at("nginx", 1);
+    let CellOutcome::Measured { measurements } = &cell.outcome else { panic!("it was measured") };
+    for part in [
+        "nginx, repeat 2",
+        "host-disturbed",
+        "<figcaption>Throughput</figcaption>",
+        "<figcaption>Latency of each step</figcaption>",
+        "<figcaption>CPU, cores used</figcaption>",
+        "<figcaption>Memory</figcaption>",
+        "<figcaption>Latency of all responses of the phase</figcaption>",
+        "listen 127.0.0.1:41873",
+        "nginx: &lt;ready&gt; &amp; listening",
+        "the end of 8.79 KiB",
+        "nginx --config nginx.conf",
+        &cell.parts[0].binary_sha256,
+        "../report.html#cells",
+    ] {
+        assert!(page.contains(part), "no `{part}` in {page}");
+    }
+    let evidence = &measurements[1].judgement.evidence[0];
+    let words = |text: &str| text.replace('\u{a0}', " ").replace("&#x27;", "'");
+    assert!(words(&page).contains(evidence.as_str()), "no `{evidence}`");
+    // A column to point at for each of the 12 seconds, in two charts of each of two loads, and as many of samples.
+    assert_eq!(page.matches("class=\"hover\"").count(), 12 * 4 * 2);
+
+    let (_, page) = at("haproxy", 2);
+    assert!(
+        page.contains("Failed: never-ready") && page.contains("unknown keyword &#x27;&lt;maxconnn&gt;&#x27;"),
+        "{page}"
+    );
+}
+
+#[test]
+fn nothing_of_a_cells_page_is_loaded_from_anywhere_or_run() {
+    let evil = "</style></pre><script>alert(1)</script><img src=x onerror=alert(1)>";
+    let (run, mut cells) = fixture::run(Scene::Mixed, &[0.5]);
+    for cell in &mut cells {
+        cell.unequal.push(evil.into());
+        cell.parts.iter_mut().for_each(|part| part.command.push(evil.into()));
+        cell.files.iter_mut().for_each(|file| file.text.push_str(evil));
+        if cell.key.gateway == "nginx" {
+            cell.key.gateway = evil.into();
+        }
+    }
+    let report = Report::of(&run, &cells);
+    for path in report.list("cells").into_iter().chain(report.list("charts")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for forbidden in ["<script", "<img", "src=", "url(", "@import", "<link", "<iframe"] {
+            let found = text.replace("src=x", "").contains(forbidden);
+            assert!(!found, "{} has {forbidden}", path.display());
+        }
+        let elsewhere = text.replace("http://www.w3.org/2000/svg", "");
+        assert!(!elsewhere.contains("http://") && !elsewhere.contains("https://"), "{}", path.display());
+        if path.extension().is_some_and(|end| end == "html") {
+            assert!(text.contains("default-src 'none'"));
+            assert_eq!(attributes(&text, "href"), ["../report.html#cells"]);
+        }
+    }
+}
+
+#[test]
+fn a_run_without_axes_has_no_charts_over_them() {
+    let (run, cells) = fixture::run(Scene::Good, &[0.5]);
+    let (page, data) = Report::of(&run, &cells).page();
+    assert!(!page.contains("Over the axes"));
+    assert_eq!(data["plots"], serde_json::json!([]));
+}
+
+#[test]
+fn figures_over_an_axis_have_their_intervals_and_their_words() {
+    let (run, cells) = fixture::run(Scene::Good, &[0.25, 0.5, 1.0]);
+    let report = Report::of(&run, &cells);
+    let (page, data) = report.page();
+    let ids: Vec<&str> =
+        data["plots"].as_array().unwrap().iter().map(|plot| plot["id"].as_str().unwrap()).collect();
+    let over = |load: &str, figures: &[&str]| -> Vec<String> {
+        figures.iter().map(|figure| format!("{figure}-over-limits-data-cpus-{load}")).collect()
+    };
+    // A closed loop against a quota is throttled, which voids its latency: nothing of it is drawn.
+    let full = over("full", &["throughput", "cpu-per-request", "scaling", "efficiency"]);
+    let tail = over("tail", &["throughput", "p50", "p99", "cpu-per-request"]);
+    assert_eq!(ids, [full, tail].concat());
+    for id in &ids {
+        assert!(page.contains(&format!("href=\"charts/{id}.svg\"")), "no picture of {id}");
+        assert!(report.read(&format!("charts/{id}.svg")).starts_with("<svg "));
+    }
+    let lines = |id: &str| {
+        let plots = data["plots"].as_array().unwrap();
+        plots.iter().find(|plot| plot["id"] == id).unwrap()["panels"][0]["lines"].as_array().unwrap().clone()
+    };
+    let nginx = |id: &str| lines(id).into_iter().find(|line| line["name"] == "nginx").unwrap();
+    for spot in nginx("throughput-over-limits-data-cpus-full")["spots"].as_array().unwrap() {
+        let [low, high] = [&spot["interval"][0], &spot["interval"][1]].map(|end| end.as_f64().unwrap());
+        let mean = spot["y"].as_f64().unwrap();
+        assert!(low < mean && mean < high && spot["counts"] == true, "{spot}");
+        assert!(spot["words"].as_str().unwrap().contains("3 repeats; bound by gateway"), "{spot}");
+    }
+    let direct = lines("throughput-over-limits-data-cpus-full")
+        .into_iter()
+        .find(|line| line["name"] == "direct")
+        .unwrap();
+    let spot = &direct["spots"][0];
+    let why = spot["words"].as_str().unwrap();
+    assert!(spot["counts"] == false && why.contains("0 of 3 repeats count: generator-limited"), "{spot}");
+    // Rates of the fixture go with the limit, but for the wobble of its repeats.
+    for spot in nginx("efficiency-over-limits-data-cpus-full")["spots"].as_array().unwrap() {
+        assert!((spot["y"].as_f64().unwrap() - 1.0).abs() < 0.05, "{spot}");
+    }
+    let names: Vec<String> = lines("cpu-per-request-over-limits-data-cpus-full")
+        .iter()
+        .map(|line| line["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["weir", "envoy", "nginx", "haproxy"], "the direct baseline has no data plane");
+    insta::assert_snapshot!(report.read("charts/efficiency-over-limits-data-cpus-full.svg"));
+}
+
+#[test]
+fn two_axes_are_small_multiples() {
+    let (run, cells) = fixture::run_over(&[0.25, 0.5], &[4, 16]);
+    let (page, data) = Report::of(&run, &cells).page();
+    let plots = data["plots"].as_array().unwrap();
+    let panels = |id: &str| -> Vec<&str> {
+        let plot = plots.iter().find(|plot| plot["id"] == id).unwrap_or_else(|| panic!("no {id}"));
+        plot["panels"].as_array().unwrap().iter().map(|panel| panel["title"].as_str().unwrap()).collect()
+    };
+    let slower = ["loads.full.connections = 4", "loads.full.connections = 16"];
+    assert_eq!(panels("throughput-over-limits-data-cpus-full"), slower);
+    assert_eq!(panels("scaling-over-limits-data-cpus-full"), slower);
+    let limits = ["limits.data.cpus = 0.25", "limits.data.cpus = 0.5"];
+    assert_eq!(panels("cpu-per-request-over-loads-full-connections-full"), limits);
+    assert!(page.contains("<h4>loads.full.connections = 4</h4>"));
+}
+
+#[test]
+fn markdown_shows_every_picture() {
+    let (run, cells) = fixture::run(Scene::Good, &[0.25, 0.5]);
+    let report = Report::of(&run, &cells);
+    let text = report.read("report.md");
+    let mut pictures = report.list("charts");
+    assert!(pictures.len() > 20, "{}", pictures.len());
+    pictures.push(report.folder.path().join("comparison.svg"));
+    for picture in pictures {
+        let name = picture.strip_prefix(report.folder.path()).unwrap().to_str().unwrap();
+        assert_eq!(text.matches(&format!("]({name})")).count(), 1, "{name}");
+    }
+}
+
+#[test]
+fn a_run_of_a_hundred_cells_stays_small() {
+    let (run, mut cells) = fixture::run(Scene::Good, &[0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0]);
+    fixture::lengthen(&mut cells, 62);
+    assert!(cells.len() >= 100);
+    let report = Report::of(&run, &cells);
+    let size = |path: &Path| std::fs::metadata(path).unwrap().len() as usize;
+    let page = size(&report.folder.path().join("report.html"));
+    assert!(page < PAGE_MAX, "report.html has {page} bytes");
+    for (folder, max) in [("cells", 250_000), ("charts", 250_000)] {
+        let greatest = report.list(folder).into_iter().max_by_key(|path| size(path)).unwrap();
+        assert!(size(&greatest) < max, "{} has {} bytes", greatest.display(), size(&greatest));
+    }
+    let (_, data) = report.page();
+    let timelines = data["timelines"].as_array().unwrap();
+    assert_eq!(timelines.len(), cells.len() * 2);
+    assert!(timelines.iter().all(|line| line["heat"]["columns"].as_array().unwrap().len() == 62));
+}
+
+#[test]
+fn a_long_load_is_drawn_in_no_more_steps_than_two_minutes() {
+    let (run, mut cells) = fixture::run(Scene::Single, &[0.5]);
+    cells.truncate(1);
+    fixture::lengthen(&mut cells, 1_000);
+    let (_, data) = Report::of(&run, &cells).page();
+    for line in data["timelines"].as_array().unwrap() {
+        for series in ["t_s", "rate_per_s", "p99_ns", "sampled_t_s", "data_cores", "data_memory_bytes"] {
+            let steps = line[series].as_array().unwrap().len();
+            assert!((100..=122).contains(&steps), "{series} has {steps} steps");
+        }
+        let heat = &line["heat"];
+        assert!(heat["rows"].as_u64().unwrap() <= 40 && heat["columns"].as_array().unwrap().len() <= 122);
+    }
+}
