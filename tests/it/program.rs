@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub fn weir(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(arguments).current_dir(folder).env("XDG_DATA_HOME", folder.join("data"));
+    // A folder of its own for the lock, too: what else runs on the host, another checkout's tests, is no reason to fail.
+    command.env("WEIR_STATE_DIR", folder.join("state"));
     command
 }
 
