@@ -2,7 +2,7 @@
 //!
 //! A [`Rig`] holds the host for a run. [`Drivers`] know the gateways; a [`Driver`] renders one for a [`Binding`]
 //! into [`ProcessSpec`]s, which [`Rig::launch`] turns into [`Running`] processes under [`Limits`]. A [`Sampler`]
-//! reads what they use, a [`CounterSource`] what a gateway counted, a [`Prometheus`](prometheus::Prometheus) what one used that runs
+//! reads what they use, a [`CounterSource`] what a gateway counted. [`prometheus`] has what gateways used that run
 //! elsewhere. Whatever happens to the lab, nothing that the rig started or made outlives it.
 
 mod affinity;
