@@ -168,7 +168,8 @@ fn answer(stream: TcpStream, page: &str) -> std::io::Result<()> {
 fn page(pid: u32) -> String {
     let cpu_s = cpu_ns(pid) as f64 / 1e9;
     let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-    let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096;
+    let pages = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
+    let resident = pages * rustix::param::page_size() as u64;
     let mut text = String::new();
     for (container, quota) in [("gateway", true), ("", false)] {
         let labels = format!("namespace=\"shop\",pod=\"gw-1\",container=\"{container}\"");
