@@ -146,8 +146,8 @@ pub fn execute(
     let rig = rig;
     if let Err(why) = rig.cgroups() {
         bench.observer.note(&format!(
-            "no control groups: {why}. Whole CPUs are limited by affinity, and what else is limited runs unlimited and \
-             is not valid"
+            "no control groups: {why}. Whole CPUs are limited by affinity; a part with any other limit runs without \
+             it, and its figures do not count"
         ));
     }
     let remotes = remote::meet(prepared, bench.observer)?;
