@@ -29,6 +29,17 @@ fn number(path: PathBuf) -> u64 {
     fs::read_to_string(&path).unwrap().trim().parse().unwrap_or_else(|_| panic!("{}", path.display()))
 }
 
+/// In how many periods the kernel has held the process back; `None` where no group limits it.
+fn periods_throttled(running: &Running) -> Option<u64> {
+    let controller = match running.part().limited_by.as_str() {
+        "cgroup-v1" => "cpu",
+        "cgroup-v2" => "",
+        _ => return None,
+    };
+    let text = fs::read_to_string(group_of(running, controller).join("cpu.stat")).unwrap();
+    text.lines().find_map(|line| line.strip_prefix("nr_throttled ")?.parse().ok())
+}
+
 #[test]
 fn limits_are_in_the_kernel_before_the_first_instruction() {
     let bench = Bench::new("limits");
@@ -112,7 +123,12 @@ fn samples_tell_what_a_process_used() {
         let burner = bench.rig().launch(&spec).unwrap();
         let sampler = Sampler::start(&[&eater, &burner]);
         let from = mono_ns();
-        thread::sleep(Duration::from_secs(2));
+        let before = periods_throttled(&burner);
+        thread::sleep(Duration::from_secs(1));
+        // On a busy host it takes a while until a process gets as much as its quota.
+        let is_held_back = || periods_throttled(&burner) >= before.map(|periods| periods + 3);
+        eventually("the quota holds it back", is_held_back);
+        thread::sleep(Duration::from_millis(500));
         let to = mono_ns();
         let samples = sampler.finish();
 
