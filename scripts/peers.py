@@ -2,7 +2,8 @@
 
 Those are what the tests need, and with them a Python environment with pandas, pyarrow and hdrhistogram, which read
 exports back. `--all` adds the load tools that `make bench` and `make accuracy` compare with: hey as a package, oha,
-k6 and Locust built by cargo, go and pip, which takes some minutes.
+k6 and Locust built by cargo, go and pip, which takes some minutes. `make cgroup-v2` asks by name for what its guest
+is made of: QEMU, a static busybox, systemd.
 
 Every peer is unpacked under target/peers/NAME/root; target/peers/bin holds the executables. A binary that finds
 all its libraries on this machine is a link; for the others the missing libraries are fetched as packages too, and
@@ -33,10 +34,17 @@ PACKAGED = {
     "wrk": (["wrk"], "usr/bin/wrk", ["-v"]),
     "h2load": (["nghttp2-client"], "usr/bin/h2load", ["--version"]),
     "hey": (["hey"], "usr/bin/hey", ["-h"]),
+    "qemu-system-x86_64": (["qemu-system-x86"], "usr/bin/qemu-system-x86_64", ["--version"]),
+    "busybox": (["busybox-static"], "bin/busybox", ["--help"]),
+    "systemd-run": (["systemd"], "usr/bin/systemd-run", ["--version"]),
 }
+# name -> packages that are unpacked beside its own, whatever this machine has.
+BESIDE = {"qemu-system-x86_64": ["qemu-system-common", "qemu-system-data", "seabios"], "systemd-run": ["libsystemd-shared"]}
 ENVOY_VERSION = ["--version"]
 NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "prometheus", "wrk", "h2load", "envoy", "readers"]
 ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
+# What `make cgroup-v2` boots a guest with.
+NEEDED_BY_GUEST = ["qemu-system-x86_64", "busybox", "systemd-run"]
 # Mixing two C libraries in one process cannot work, so this one is always the machine's.
 NEVER_FETCHED = {"libc6"}
 
@@ -117,6 +125,8 @@ def fetch_packaged(apt, name):
             break
     else:
         raise Failed(f"none of the packages {', '.join(candidates)} holds {path}")
+    for package_beside in apt.download(BESIDE[name], work) if name in BESIDE else ():
+        run(["dpkg", "-x", package_beside, root])
     seen, wanted = set(), library_dependencies(package_file)
     while missing := missing_libraries(root / path, library_folders(root)):
         wanted = [library for library in dict.fromkeys(wanted) if library not in seen]
@@ -230,7 +240,7 @@ def packages_of(name):
 def write_versions():
     """Where each peer came from, and the digest of what runs."""
     lines = []
-    for name in ALL:
+    for name in [*ALL, *NEEDED_BY_GUEST]:
         if said := version(name):
             built = name in built_peers.BUILT
             made_of = built_peers.parts(name, PEERS) if built else ",".join(packages_of(name))
@@ -256,7 +266,7 @@ def check(names):
     for name in names:
         said = version(name)
         absent |= said is None
-        how = "make peers" if name in NEEDED_BY_TESTS else "make peers-all"
+        how = "make peers" if name in NEEDED_BY_TESTS else "make peers-all" if name in ALL else "make cgroup-v2"
         print(f"{name:8} {said or f'missing ({how} fetches it)'}")
     return 1 if absent else 0
 
@@ -292,7 +302,7 @@ def main():
     parser.add_argument("--all", action="store_true", help="hey, oha, k6 and Locust too")
     parser.add_argument("--check", action="store_true", help="only say what is there")
     arguments = parser.parse_args()
-    if unknown := [name for name in arguments.names if name not in ALL]:
+    if unknown := [name for name in arguments.names if name not in [*ALL, *NEEDED_BY_GUEST]]:
         parser.error(f"no peer is named {', '.join(unknown)}")
     names = arguments.names or (ALL if arguments.all else NEEDED_BY_TESTS)
     if arguments.check:

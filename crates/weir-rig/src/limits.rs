@@ -49,6 +49,14 @@ impl CgroupVersion {
         }
     }
 
+    /// The target of weir's Makefile whose tests hold limits against this form on a real kernel.
+    pub fn tested_by(self) -> &'static str {
+        match self {
+            Self::V1 => "make test",
+            Self::V2 => "make cgroup-v2",
+        }
+    }
+
     /// How a part says that it was limited.
     pub(crate) fn limited_by(self) -> &'static str {
         match self {

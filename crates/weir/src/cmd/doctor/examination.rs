@@ -48,8 +48,8 @@ pub(super) struct Gateway {
 pub(super) struct Limits {
     /// `v1`, `v2` or `none`.
     pub(super) cgroup: &'static str,
-    /// Whether weir's limits were ever tested on this form of control groups.
-    pub(super) tested: bool,
+    /// What tests weir's limits on this form of control groups; null where there is none.
+    pub(super) tested_by: Option<&'static str>,
     /// Shares of a CPU.
     pub(super) cpu_shares: bool,
     /// Whole CPUs, at least by affinity.
@@ -102,11 +102,10 @@ impl Examination {
                 percent(share.idle)
             )
         });
-        let limits = match (self.limits.cgroup, self.limits.tested) {
-            ("none", _) => "whole CPUs by affinity only".to_owned(),
-            (version, true) => format!("CPU and memory by cgroup {version}"),
-            (version, false) => {
-                format!("CPU and memory by cgroup {version} (untested: weir has not run on it yet)")
+        let limits = match self.limits.tested_by {
+            None => "whole CPUs by affinity only".to_owned(),
+            Some(tests) => {
+                format!("CPU and memory by cgroup {} (tested by `{tests}`)", self.limits.cgroup)
             }
         };
         vec![
@@ -174,7 +173,7 @@ fn limits(tried: Result<CgroupVersion, String>) -> Limits {
     let can = tried.is_ok();
     Limits {
         cgroup: tried.as_ref().map_or("none", |version| version.name()),
-        tested: tried.as_ref().is_ok_and(|version| *version == CgroupVersion::V1),
+        tested_by: tried.as_ref().ok().map(|version| version.tested_by()),
         cpu_shares: can,
         whole_cpus: true,
         memory: can,

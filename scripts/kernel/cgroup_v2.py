@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""weir's limits on a real kernel with cgroup v2, whatever this machine's kernel has.
+
+Boots a Debian kernel in an emulator (with KVM where that can be used) with nothing but weir's programs and tests in its
+first file system, and only the unified hierarchy of control groups. In it run the rig's tests about limits, samples,
+clean-up and lack of memory, as root and as a user, and `weir run` with limits: as root, in a cgroup namespace, in a group
+that was delegated to a user, in a scope of a user's service manager, and without any group. Exit code 1 when something
+is not as it must be, 3 when the guest cannot be made here.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import checks
+import parts
+from image import Image
+
+HERE = Path(__file__).resolve().parent
+FOLDER = parts.ROOT / "target/kernel"
+# An emulated processor is 10 to 30 times as slow as this one.
+TIMEOUT_S = 1800
+# Where the guest waits for processors for longer, its clock runs on and its load does not.
+WAITED_MAX = 0.2
+MEMORY_MIB = 2048
+PROCESSORS = 2
+KERNEL_ARGUMENTS = "console=ttyS0 loglevel=2 cgroup_no_v1=all panic=-1"
+USERS = "root:x:0:0::/tmp:/bin/sh\nweir:x:1000:1000::/tmp:/bin/sh\nnobody:x:65534:65534::/tmp:/bin/sh\n"
+END = "== end:"
+# What stands before the document of each run: its name and exit code.
+RESULT = re.compile(r"^result (\w+) \d+$", re.MULTILINE)
+
+
+def make_image(path, programs):
+    """The guest's files: a shell, some tools, a service manager, weir's programs and tests."""
+    image = Image()
+    for folder in ("/proc", "/sys", "/dev", "/tmp", "/run", "/bin"):
+        image.folder(folder)
+    image.device("/dev/console", 5, 1)
+    image.text("/etc/passwd", USERS)
+    image.text("/etc/group", "root:x:0:\nweir:x:1000:\nnogroup:x:65534:\n")
+    image.text("/etc/machine-id", f"{0:032x}\n")
+    image.text("/init", (HERE / "init.sh").read_text(), 0o755)
+    image.program("/bin/busybox", parts.package_root("busybox") / "bin/busybox")
+    for name in parts.TOOLS:
+        image.program(f"/usr/bin/{name}", shutil.which(name))
+    for name in ("weir", "weir-gateway", "rig-it", "rig-unit"):
+        image.program(f"/weir/{name}", programs[name])
+    # The tests start it from where it was built.
+    image.program(programs["weir-rig-probe"], programs["weir-rig-probe"])
+    image.file("/weir/scenario.yaml", HERE / "scenario.yaml")
+    add_service_manager(image)
+    image.write(path)
+
+
+def add_service_manager(image):
+    root = parts.package_root("systemd-run")
+    for program in ("lib/systemd/systemd", "usr/bin/systemd-run"):
+        image.program(f"/{program}", root / program, root)
+    for unit in sorted((root / "usr/lib/systemd/user").iterdir()):
+        if unit.suffix in (".target", ".slice") and unit.is_file():
+            image.file(f"/usr/lib/systemd/user/{unit.name}", unit)
+
+
+def boot(kernel, image, results):
+    """Runs the guest to its end, showing what it says; its lines, and for how much of its time it was kept waiting."""
+    program, firmware, environment = parts.emulator()
+    accelerator = ["-accel", "kvm", "-cpu", "host"] if parts.has_kvm() else ["-accel", "tcg,thread=multi", "-cpu", "max"]
+    command = [program, "-machine", "pc", *accelerator, "-smp", str(PROCESSORS), "-m", str(MEMORY_MIB)]
+    command += ["-nodefaults", "-display", "none", "-no-reboot"]
+    for folder in firmware:
+        command += ["-L", folder]
+    command += ["-kernel", kernel, "-initrd", image, "-append", KERNEL_ARGUMENTS]
+    command += ["-serial", "stdio", "-serial", f"file:{results}"]
+    print(f"cgroup-v2: booting {kernel.name} with {accelerator[1]}", flush=True)
+    guest = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             env=environment, text=True, errors="replace")
+    timer = threading.Timer(TIMEOUT_S, guest.kill)
+    waiting = Waiting(guest.pid)
+    timer.start()
+    waiting.start()
+    lines = []
+    try:
+        for line in guest.stdout:
+            print(line.rstrip(), flush=True)
+            lines.append(line.rstrip())
+        guest.wait()
+    finally:
+        timer.cancel()
+        guest.kill()
+    return lines, waiting.share
+
+
+class Waiting(threading.Thread):
+    """Watches how long the guest's processors wait for this machine's, as share of the time that they want to run."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.tasks = Path(f"/proc/{pid}/task")
+        self.share = 0.0
+
+    def run(self):
+        while self.tasks.exists():
+            try:
+                self.look()
+            except OSError:
+                # A thread of the emulator's that ended meanwhile, or the emulator itself.
+                pass
+            time.sleep(1)
+
+    def look(self):
+        """Reads the nanoseconds that each thread ran, and waited for a processor."""
+        fields = [(task / "schedstat").read_text().split() for task in self.tasks.iterdir()]
+        ran, waited = (sum(int(times[index]) for times in fields) for index in (0, 1))
+        self.share = waited / (ran + waited) if ran else 0.0
+
+
+def read_results(path):
+    """The documents that the guest handed over, by the name of the run; None where there is no document."""
+    if not path.exists():
+        return {}
+    _, *parts_of_it = RESULT.split(path.read_text(errors="replace"))
+    return {name: document(text) for name, text in zip(parts_of_it[::2], parts_of_it[1::2])}
+
+
+def document(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def check(lines, documents, is_quiet):
+    """Prints the figures; the sentences about what is wrong."""
+    found = []
+    if not any(line.startswith(END) for line in lines):
+        found.append(f"the guest did not come to its end within {TIMEOUT_S} s")
+    found += [line for line in lines if line.startswith("== ") and ": failed (" in line]
+    for name in checks.EXPECTED:
+        if documents.get(name) is None:
+            found.append(f"{name}: the guest gave no result")
+            continue
+        found += checks.findings(name, documents[name], is_quiet)
+    return found
+
+
+def main():
+    argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0]).parse_args()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    image, results = FOLDER / "initramfs.cpio", FOLDER / "results"
+    try:
+        parts.require_machine()
+        parts.fetch()
+        kernel = parts.kernel()
+        programs = parts.build()
+    except parts.Missing as why:
+        print(f"cgroup-v2: {why}", file=sys.stderr)
+        return 3
+    make_image(image, programs)
+    results.unlink(missing_ok=True)
+    lines, waited = boot(kernel, image, results)
+    is_quiet = waited <= WAITED_MAX
+    print(f"cgroup-v2: the guest waited for this machine's processors for {waited:.0%} of the time that it wanted them")
+    if not is_quiet:
+        print(f"cgroup-v2: that is more than {WAITED_MAX:.0%}: whether quotas are used up is not judged; try again in quiet")
+    found = check(lines, read_results(results), is_quiet)
+    for finding in found:
+        print(f"cgroup-v2: {finding}", file=sys.stderr)
+    print(f"cgroup-v2: {'failed' if found else 'passed'}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""What the guest is made of: a Debian kernel, an emulator, a shell and a service manager as packages under target/peers,
+and the programs and tests of this folder."""
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import peers  # noqa: E402
+
+KERNEL = "linux-image-cloud-amd64"
+# Of this machine's own.
+TOOLS = ["setpriv", "unshare"]
+
+
+class Missing(Exception):
+    """What the guest cannot be made without; the text says how to get it."""
+
+
+def require_machine():
+    if platform.machine() != "x86_64":
+        raise Missing(f"the guest is made for x86_64, and this is {platform.machine()}")
+    if missing := [name for name in TOOLS if not shutil.which(name)]:
+        raise Missing(f"{', '.join(missing)} of util-linux is not on PATH; install it")
+
+
+def fetch():
+    """Unpacks what is missing; nothing is installed."""
+    done = subprocess.run([ROOT / "scripts/peers.sh", *peers.NEEDED_BY_GUEST])
+    if done.returncode != 0:
+        raise Missing("packages could not be fetched, see above")
+
+
+def kernel():
+    """The kernel's image; only that of its package is kept, since everything that the guest needs is built in."""
+    folder = peers.PEERS / "linux"
+    if not (folder / "packages.txt").exists():
+        print("peers: fetching linux", flush=True)
+        work = peers.PEERS / ".linux.partial"
+        shutil.rmtree(work, ignore_errors=True)
+        try:
+            apt = peers.Apt()
+            (latest,) = apt.download([KERNEL], work)
+            # The package of that name holds nothing and depends on the newest kernel.
+            version = re.search(r"linux-image-\d[^ ,]*", peers.run(["dpkg-deb", "-f", latest, "Depends"]))
+            (package,) = apt.download([version[0]], work)
+            peers.run(["dpkg", "-x", package, work / "whole"])
+        except peers.Failed as why:
+            raise Missing(str(why)) from why
+        shutil.move(work / "whole/boot", work / "boot")
+        shutil.rmtree(work / "whole")
+        peers.settle(work, "linux")
+    (image,) = (folder / "boot").glob("vmlinuz-*")
+    return image
+
+
+def emulator():
+    """The emulator's program, where its firmware lies, and the environment in which it finds its own modules."""
+    root = package_root("qemu-system-x86_64")
+    shared = root / "usr/share"
+    modules = root / "usr/lib/x86_64-linux-gnu/qemu"
+    environment = dict(os.environ, QEMU_MODULE_DIR=str(modules))
+    return peers.BIN / "qemu-system-x86_64", [shared / "qemu", shared / "seabios"], environment
+
+
+def has_kvm():
+    """Whether a kernel that knows nothing of this machine runs on its processors. The device alone does not say so: it
+    may serve only guests that were made for it."""
+    flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    is_hardware = flags and {"vmx", "svm"} & set(flags[1].split())
+    return bool(is_hardware) and os.access("/dev/kvm", os.R_OK | os.W_OK)
+
+
+def package_root(name):
+    return peers.PEERS / name / "root"
+
+
+def cargo(*words):
+    command = [os.environ.get("CARGO", "cargo"), *words, "--locked", "--jobs", str(len(os.sched_getaffinity(0)))]
+    done = subprocess.run(command + ["--message-format=json-render-diagnostics"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise Missing(f"`{' '.join(command)}` failed")
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def build():
+    """Paths of weir's programs and of the rig's tests, by what they are in the guest."""
+    built = cargo("build", "-p", "weir", "-p", "weir-gateway") + cargo("test", "-p", "weir-rig", "--no-run")
+    programs = {}
+    for message in built:
+        if message.get("reason") != "compiler-artifact" or not message.get("executable"):
+            continue
+        name, kind = message["target"]["name"], message["target"]["kind"][0]
+        is_rig = "weir-rig" in message["package_id"]
+        if kind == "bin" and not message["profile"]["test"]:
+            programs[name] = Path(message["executable"])
+        elif is_rig and message["profile"]["test"]:
+            programs["rig-it" if kind == "test" else "rig-unit"] = Path(message["executable"])
+    return {name: programs[name] for name in ("weir", "weir-gateway", "weir-rig-probe", "rig-it", "rig-unit")}
