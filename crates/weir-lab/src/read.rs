@@ -14,7 +14,7 @@ use weir_results::{Configuration, Run};
 
 use crate::check::{Known, Problem, check};
 use crate::overlay::{self, Fault};
-use crate::scenario::{Gateway, Scenario};
+use crate::scenario::{Axis, FITTED_PATH, Gateway, Scenario, fitted_cpus};
 use crate::{LabError, Source, not_served};
 
 /// What the command line changes in a scenario.
@@ -84,6 +84,7 @@ fn read_with(
     let mut reader = Reader { source, overlaid: Vec::new() };
     let scenario = reader.written()?;
     let scenario = reader.overridden(scenario, overrides)?;
+    let scenario = reader.fitted(scenario, known)?;
     check(&scenario, known).map_err(|problem| reader.locate(problem))?;
     let points = reader.points(&scenario, known)?;
     let configurations = reader.configurations(&scenario, kept)?;
@@ -206,6 +207,23 @@ impl Reader<'_> {
         Ok(scenario)
     }
 
+    /// Puts values in the place of those that are to be fitted, so that the run that is kept says which they were.
+    fn fitted(&self, mut scenario: Scenario, known: &Known) -> Result<Scenario, LabError> {
+        for (path, axis) in &mut scenario.vary.0 {
+            if *axis != Axis::Fitted {
+                continue;
+            }
+            if path.as_str() != FITTED_PATH {
+                let remedy = format!("give a list of values; `fitted` is for `{FITTED_PATH}`");
+                let fault = Fault::new(format!("the axis `{path}` cannot be fitted"), remedy);
+                let path = vec!["vary".to_owned(), path.clone()];
+                return Err(self.locate(Problem { path, fault, of_host: false }));
+            }
+            *axis = Axis::Values(fitted_cpus(known.cpus));
+        }
+        Ok(scenario)
+    }
+
     /// The cross product of cases and axes; each value is read and checked alone, then each point as a whole.
     fn points(&mut self, scenario: &Scenario, known: &Known) -> Result<Vec<Point>, LabError> {
         let mut points = vec![Point { axes: BTreeMap::new(), scenario: scenario.clone() }];
@@ -224,6 +242,7 @@ impl Reader<'_> {
         }
         for (axis, values) in scenario.vary.iter() {
             let path = ["vary".to_owned(), axis.to_owned()];
+            let values = values.values();
             if values.is_empty() {
                 let fault =
                     Fault::new(format!("the axis `{axis}` has no values"), "give some, or take it out");

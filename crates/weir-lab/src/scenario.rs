@@ -2,6 +2,7 @@
 //!
 //! Every field has a default or is required here; what only the whole can tell is in [`crate::check`].
 
+mod axis;
 mod gateway;
 mod loads;
 mod named;
@@ -21,6 +22,8 @@ use serde::{Deserialize, Serialize};
 use weir_document::{Size, Time};
 use weir_results::Thresholds;
 
+pub use axis::Axis;
+pub(crate) use axis::{FITTED_PATH, fitted_cpus};
 pub use gateway::Gateway;
 pub use loads::{Load, Loads, Model, Protocol, Spacing, Step};
 pub use named::Named;
@@ -68,9 +71,10 @@ pub struct Scenario {
     /// Worker threads of the load generator.
     #[serde(default = "default_workers")]
     pub workers: u32,
-    /// Axes: any field's path and its values; the run is their cross product.
+    /// Axes: any field's path and its values; the run is their cross product. `limits.data.cpus: fitted` takes limits
+    /// that fit the host.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
-    pub vary: Named<Vec<serde_json::Value>>,
+    pub vary: Named<Axis>,
     /// A list of partial scenarios, each laid over this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<serde_json::Map<String, serde_json::Value>>,

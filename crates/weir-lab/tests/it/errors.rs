@@ -297,6 +297,15 @@ fn axes_are_told_by_name() {
         "side.yaml:3:27: the axis `limits.data.cpus` has no values | give some, or take it out",
     );
     check(
+        "vary: { limits.origin.cpus: fitted }\n",
+        "side.yaml:3:29: the axis `limits.origin.cpus` cannot be fitted | \
+         give a list of values; `fitted` is for `limits.data.cpus`",
+    );
+    check(
+        "vary: { limits.data.cpus: fited }\n",
+        "side.yaml:3:27: unknown value `fited` | did you mean `fitted`?",
+    );
+    check(
         "vary: { limits.dta.cpus: [1] }\n",
         "side.yaml:3:26: `limits.dta.cpus: 1`: unknown field `dta` | did you mean `data`?",
     );
@@ -371,12 +380,12 @@ fn a_scenario_that_is_not_there_comes_with_those_that_are() {
     said(
         Source::find("quickstrat"),
         "no scenario `quickstrat`, built in or as a file | \
-         did you mean `quickstart`? Built in are: quickstart, side-by-side",
+         did you mean `quickstart`? Built in are: ingress-sizing, quickstart, side-by-side",
     );
     said(
         Source::find("no/such.yaml"),
         "no/such.yaml: there is no such file | \
-         built in are: quickstart, side-by-side; or give the path of a file",
+         built in are: ingress-sizing, quickstart, side-by-side; or give the path of a file",
     );
 }
 

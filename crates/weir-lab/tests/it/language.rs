@@ -35,7 +35,7 @@ fn the_example_of_the_design_is_read_as_it_stands() {
 
 #[test]
 fn built_in_scenarios_are_in_order() {
-    assert_eq!(built_in_names(), ["quickstart", "side-by-side"]);
+    assert_eq!(built_in_names(), ["ingress-sizing", "quickstart", "side-by-side"]);
     for name in built_in_names() {
         weir_lab::read(&Source::find(name).unwrap(), &Overrides::default(), &known()).unwrap();
     }
@@ -69,6 +69,37 @@ fn axes_are_crossed_with_each_other_and_with_cases() {
     assert_eq!(last.scenario.topology.domains, 10);
     assert_eq!(last.scenario.loads.named("full").unwrap().connections, Levels::Constant(10));
     assert_eq!(cpus(&checked)[..2], [Some(0.25), Some(0.25)]);
+}
+
+#[test]
+fn fitted_limits_are_those_of_the_host_and_stay_those_of_the_run() {
+    let text =
+        "name: x\ngateways: [weir]\nloads: { full: { model: closed } }\nvary: { limits.data.cpus: fitted }\n";
+    let checked = read(text).unwrap();
+    assert_eq!(cpus(&checked), [0.25, 0.5, 0.75, 1.0].map(Some));
+    let larger = weir_lab::Known { cpus: 12, ..known() };
+    let of = |known: &weir_lab::Known| {
+        cpus(&weir_lab::read(&crate::source(text), &Overrides::default(), known).unwrap())
+    };
+    assert_eq!(of(&larger), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(Some));
+    // On a larger host, too, the run goes on with the limits that it began with.
+    let run = run_of(&checked, 1);
+    assert_eq!(run.scenario["vary"], json!({"limits.data.cpus": [0.25, 0.5, 0.75, 1]}));
+    assert_eq!(weir_lab::read_again(&run, None, &larger).unwrap(), checked);
+}
+
+#[test]
+fn users_limits_and_latency_of_ingress_sizing_are_crossed() {
+    let checked =
+        weir_lab::read(&Source::find("ingress-sizing").unwrap(), &Overrides::default(), &known()).unwrap();
+    let names: Vec<_> = checked.scenario.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
+    assert_eq!(names, ["weir", "envoy", "nginx", "haproxy"]);
+    let users = checked.scenario.loads.iter().filter(|(_, load)| load.model == Model::Closed);
+    let users: Vec<u32> = users.map(|(_, load)| load.connections.greatest()).collect();
+    assert_eq!(users, [4, 8, 12, 16]);
+    assert_eq!(checked.scenario.loads.iter().filter(|(_, load)| load.model == Model::Open).count(), 1);
+    assert_eq!(checked.scenario.origin.replicas, Some(3));
+    assert_eq!(cpus(&checked), [0.25, 0.5, 0.75, 1.0].map(Some));
 }
 
 #[test]
