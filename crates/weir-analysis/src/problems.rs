@@ -31,11 +31,15 @@ pub(crate) fn find(summary: &Summary) -> Vec<String> {
     if summary.points.iter().all(|point| point.gateways().next().is_none()) {
         problems.push("no gateway was measured".into());
     }
+    let mut short: Vec<(String, String)> = Vec::new();
     for point in &summary.points {
-        let short = point.gateways().filter_map(|row| Some((headlines(point, row)?, row.gateway.clone())));
-        for (why, names) in by_reason(short.collect()) {
-            problems.push(format!("{}: {}: {why}", point.words(), join(&names)));
+        let rows = point.gateways().filter_map(|row| Some((headlines(point, row)?, row.gateway.clone())));
+        for (why, names) in by_reason(rows.collect()) {
+            short.push((format!("{}: {why}", join(&names)), point.words()));
         }
+    }
+    problems.extend(by_reason(short).iter().map(|(why, points)| format!("{}: {why}", some_of(points))));
+    for point in &summary.points {
         for row in point.gateways() {
             if !row.noisy.is_empty() {
                 problems.push(format!("{}: {}: noisy: {}", point.words(), row.gateway, row.noisy.join(", ")));
@@ -47,6 +51,14 @@ pub(crate) fn find(summary: &Summary) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Load points by name: all of a few, else how many more there are.
+fn some_of(points: &[String]) -> String {
+    match points {
+        [first, second, _, _, ..] => format!("{first}, {second} and {} load points more", points.len() - 2),
+        few => join(few),
+    }
 }
 
 /// The headlines that a load is for: throughput of a closed loop, latency of an open one, CPU time per
@@ -77,4 +89,18 @@ fn voided(figure: &Figure) -> Option<String> {
             .collect();
         reasons.join(", ")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_load_points_are_named_and_many_are_counted() {
+        let points: Vec<String> = ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
+        assert_eq!(some_of(&points[..1]), "a");
+        assert_eq!(some_of(&points[..3]), "a, b and c");
+        assert_eq!(some_of(&points[..4]), "a, b and 2 load points more");
+        assert_eq!(some_of(&points), "a, b and 3 load points more");
+    }
 }

@@ -125,7 +125,7 @@ fn origin_description(run: &Run, replicas: usize) -> String {
     let body = run.scenario.get("origin").and_then(|origin| origin.get("body")).and_then(Value::as_str);
     let mut said = vec!["upstream".to_owned()];
     said.extend((replicas > 1).then(|| format!("{replicas} replicas")));
-    said.extend(body.map(|body| format!("{body} of body")));
+    said.extend(body.map(|body| format!("a body of {body}")));
     said.join(", ")
 }
 

@@ -35,8 +35,10 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
             out.extend((section.tables.len() > 1).then(|| paint.dim(&table.caption)));
             out.push(draw_table(table, width, color));
         }
-        out.push(String::new());
-        out.extend(section.conclusions.iter().map(|sentence| bullet(sentence, width)));
+        if !section.conclusions.is_empty() {
+            out.push(String::new());
+            out.extend(section.conclusions.iter().map(|sentence| bullet(sentence, width)));
+        }
     }
     if is_short {
         out.extend(report.points.iter().flat_map(|point| point_lines(point, width, color)));

@@ -30,10 +30,10 @@ fn reached(full: &[&Saturation], free: &[&Saturation], limit: &DataLimit, full_s
         // What was asked of it and does not count might have filled the limit.
         let is_whole = saturation.counted_at.len() == limit.closed.len();
         let numbers: Vec<String> = saturation.counted_at.iter().map(u32::to_string).collect();
-        let with = if is_whole {
-            String::new()
-        } else {
-            format!(" with {} connections, which count", join(&numbers))
+        let with = match saturation.counted_at.as_slice() {
+            _ if is_whole => String::new(),
+            [one] => format!(" with {}, which count", connections(*one)),
+            _ => format!(" with {} connections, which count", join(&numbers)),
         };
         (with, saturation.gateway.clone())
     };
