@@ -21,6 +21,7 @@ mod remote;
 mod rootless;
 mod run;
 mod sweeps;
+mod tables;
 mod two_runs;
 mod verdicts;
 mod wrong_use;
