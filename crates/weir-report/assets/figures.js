@@ -74,7 +74,16 @@ const figures = (() => {
     ...extra,
   });
   const config = { displayModeBar: false, responsive: true };
-  const draw = (element, traces, extra) => Plotly.react(element, traces, layout(extra), config);
+  // The library is text until a chart is drawn: reading a page does not wait for the second that it takes.
+  const library = () => {
+    if (!window.Plotly) {
+      const script = document.createElement("script");
+      script.textContent = document.getElementById("library").textContent;
+      document.head.append(script);
+    }
+    return window.Plotly;
+  };
+  const draw = (element, traces, extra) => library().react(element, traces, layout(extra), config);
 
   // Text out of the data for a hover, in which the library reads a few tags.
   const said = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");

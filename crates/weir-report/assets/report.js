@@ -116,7 +116,7 @@
     draw(element, traces, {
       height: 240, margin: { l: 64, r: 10, t: 8, b: 26 }, hovermode: "closest",
       shapes: warmup > 0 ? [{ type: "rect", xref: "x", yref: "paper", x0: 0, x1: warmup, y0: 0, y1: 1, fillcolor: css("plain-bg"), line: { width: 0 }, layer: "below" }] : [],
-      xaxis: { ...plain(), showgrid: false, ticksuffix: " s" },
+      xaxis: { ...plain(), showgrid: false, ticksuffix: " s", range: [0, Math.max(0, ...chosen.map((line) => line.end_s)) || 1] },
       yaxis: linearAxis(name, greatest, 4, 1.08),
     });
   };

@@ -33,7 +33,7 @@ pub(crate) struct Drawn<'a> {
     pub(crate) pictures: &'a [Picture],
 }
 
-/// Draws the page with `chart_library` as the text of its first script.
+/// Draws the page with `chart_library` as text that its script runs once a chart is drawn.
 pub(crate) fn draw(
     report: &Report,
     run: &Run,

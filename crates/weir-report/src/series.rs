@@ -164,7 +164,7 @@ pub(crate) fn of_cell(of: &CellTimeline<'_>, gateway_color: &'static str) -> Vec
     let rate = vec![line("throughput", gateway_color, false, &timeline.t_s, timeline.rate_per_s.clone())];
     let latency = [
         ("p50", "blue", &timeline.p50_ns),
-        ("p90", "teal", &timeline.p90_ns),
+        ("p90", "amber", &timeline.p90_ns),
         ("p99", "vermilion", &timeline.p99_ns),
         ("max", "grey", &timeline.max_ns),
     ];

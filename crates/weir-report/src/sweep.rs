@@ -229,7 +229,9 @@ fn scaling_plots(summary: &Summary, sweep: &Sweep<'_>) -> Vec<Plot> {
                 spot(*at, row, &row.throughput_per_s, Unit::PerSecond, &sweep.said(*at))
             });
             let measured = Line { spots: spots.collect(), ..line_of(summary, gateway) };
-            let base = measured.spots.first().and_then(|first| Some((first.x, first.y?)));
+            // Nothing is in proportion to what does not count.
+            let first = measured.spots.first().filter(|first| first.counts);
+            let base = first.and_then(|first| Some((first.x, first.y?)));
             let ideal = base.map(|(cpus, per_s)| Line {
                 name: format!("{gateway}, in proportion"),
                 dashed: true,

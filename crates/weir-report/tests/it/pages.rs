@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use weir_analysis::summarize;
-use weir_results::{Cell, CellOutcome, Run};
+use weir_results::{Cell, CellOutcome, Reason, Run};
 
 use crate::fixture::{self, Scene};
 
@@ -257,4 +257,19 @@ fn a_long_load_is_drawn_in_no_more_steps_than_two_minutes() {
         let heat = &line["heat"];
         assert!(heat["rows"].as_u64().unwrap() <= 40 && heat["columns"].as_array().unwrap().len() <= 122);
     }
+}
+
+#[test]
+fn nothing_is_in_proportion_to_what_does_not_count() {
+    let (run, mut cells) = fixture::run(Scene::Good, &[0.25, 0.5]);
+    let least = |cell: &&mut Cell| cell.key.gateway == "weir" && cell.key.axes["limits.data.cpus"] == 0.25;
+    for cell in cells.iter_mut().filter(least) {
+        let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+        measurements[0].judgement.verdicts.throughput = vec![Reason::HostDisturbed];
+    }
+    let page = weir_report::html(&run, &cells, &summarize(&run, &cells)).unwrap();
+    assert!(page.contains("\"nginx, in proportion\"") && !page.contains("\"weir, in proportion\""));
+    // The efficiency at the other limit rests on it too.
+    let void = page.matches("0 of 3 repeats count: host-disturbed").count();
+    assert_eq!(void, 4, "throughput over the limit, scaling, and both efficiencies");
 }
