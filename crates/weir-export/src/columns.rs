@@ -256,6 +256,13 @@ fn host() -> Vec<Column> {
         Column::float("host_steal_share", |entry| Some(entry.whole()?.host.steal)),
         Column::float("host_others_share", |entry| Some(entry.whole()?.host.others)),
         Column::float("host_idle_share", |entry| Some(entry.whole()?.host.idle)),
+        Column::float("host_busiest_core_share", |entry| {
+            let shares = &entry.whole()?.host_usage.as_ref()?.core_busy_shares;
+            shares.iter().copied().reduce(f64::max)
+        }),
+        Column::integer("host_retransmitted_segments", |entry| {
+            entry.whole()?.host_usage.as_ref()?.retransmitted_segments
+        }),
     ]
 }
 

@@ -298,6 +298,7 @@ impl Bed<'_> {
             usage,
             counters,
             host,
+            host_usage: samples.host_usage(from, to),
             judgement,
             cpu_us_per_request,
         })

@@ -157,6 +157,9 @@ pub struct Measurement {
     pub counters: Counters,
     /// What others did to the host over the sustained phase.
     pub host: HostShare,
+    /// What each core and TCP did over the sustained phase; `None` where that was not sampled.
+    #[serde(default)]
+    pub host_usage: Option<HostUsage>,
     /// What bounds it and what the figures are worth.
     pub judgement: Judgement,
     /// CPU time of all data parts per completed request, microseconds; `None` for direct cells or without samples.
@@ -267,6 +270,16 @@ pub struct HostShare {
     pub others: f64,
     /// Idle.
     pub idle: f64,
+}
+
+/// What the host did over a phase, beyond [`HostShare`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostUsage {
+    /// Of each core, in their order: the share of the time in which it was neither idle nor stolen, 0..=1.
+    pub core_busy_shares: Vec<f64>,
+    /// TCP segments sent again by whoever is in the host's network namespace; parts in a namespace of their own have
+    /// theirs in [`NetworkUsage`].
+    pub retransmitted_segments: Option<u64>,
 }
 
 /// One second of samples.

@@ -122,6 +122,7 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
         usage: parts_usage,
         counters,
         host,
+        host_usage: None,
         judgement,
         series: Vec::new(),
         record,

@@ -48,6 +48,11 @@ fn of_role(name: &str, role: Role) -> Vec<Column> {
         integer("threads_max", |usage| usage.threads_max),
         integer("pids_max", |usage| usage.pids_max),
         integer("open_files_max", |usage| usage.open_files_max),
+        integer("sockets_max", |usage| usage.sockets_max),
+        integer("block_read_bytes", |usage| usage.block_read_bytes),
+        integer("block_written_bytes", |usage| usage.block_written_bytes),
+        integer("switches_voluntary", |usage| usage.switches_voluntary),
+        integer("switches_involuntary", |usage| usage.switches_involuntary),
     ]
 }
 

@@ -348,6 +348,7 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         usage,
         counters,
         host: shape.host,
+        host_usage: None,
         judgement,
         record,
     }

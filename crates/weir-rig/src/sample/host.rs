@@ -26,23 +26,27 @@ pub(crate) struct HostReader {
     /// Exact CPU time of every process on the host. Only the true root of cgroup v1's hierarchy has it: in a
     /// container the same file tells of the container, and the root of v2 is sampled at the clock's tick.
     every_process: Option<Kept>,
+    /// What TCP counts in the host's network namespace.
+    snmp: Kept,
     /// Where there is none, what is neither idle nor stolen since this first look: the time and the account.
     first: Option<(u64, Stat)>,
     buffer: Vec<u8>,
 }
 
 /// /proc/stat's account of all cores since the boot.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Stat {
-    cores: u32,
     idle_ns: u64,
     steal_ns: u64,
+    /// Idle and stolen time of each core.
+    core_rest_ns: Vec<u64>,
 }
 
 impl HostReader {
     pub(crate) fn open() -> Self {
         let stat = Kept::at(Path::new("/proc/stat"));
-        Self { stat, every_process: true_root(), first: None, buffer: Vec::new() }
+        let snmp = Kept::at(Path::new("/proc/net/snmp"));
+        Self { stat, every_process: true_root(), snmp, first: None, buffer: Vec::new() }
     }
 
     pub(crate) fn sample(&mut self) -> Option<HostSample> {
@@ -52,14 +56,15 @@ impl HostReader {
             Some(kept) => kept.number(&mut self.buffer)?,
             None => {
                 let now_ns = mono_ns();
-                let (first_ns, first) = self.first.get_or_insert((now_ns, stat));
+                let (first_ns, first) = self.first.get_or_insert_with(|| (now_ns, stat.clone()));
                 stat.busy_ns(first, now_ns - *first_ns)
             }
         };
         let lab = clock_gettime(ClockId::ProcessCPUTime);
         let lab_ns = lab.tv_sec as u64 * 1_000_000_000 + lab.tv_nsec as u64;
-        let Stat { cores, idle_ns, steal_ns } = stat;
-        Some(HostSample { cores, busy_ns, idle_ns, steal_ns, lab_ns })
+        let retransmitted_segments = self.snmp.read(&mut self.buffer).and_then(retransmitted_segments);
+        let Stat { idle_ns, steal_ns, core_rest_ns } = stat;
+        Some(HostSample { busy_ns, idle_ns, steal_ns, lab_ns, core_rest_ns, retransmitted_segments })
     }
 }
 
@@ -68,7 +73,7 @@ impl Stat {
     fn busy_ns(&self, first: &Self, wall_ns: u64) -> u64 {
         let rest = (self.idle_ns - first.idle_ns.min(self.idle_ns))
             + (self.steal_ns - first.steal_ns.min(self.steal_ns));
-        (wall_ns * u64::from(self.cores)).saturating_sub(rest)
+        (wall_ns * self.core_rest_ns.len() as u64).saturating_sub(rest)
     }
 }
 
@@ -86,16 +91,24 @@ fn true_root() -> Option<Kept> {
 
 /// Reads /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`, then a line per core.
 fn parse(text: &str, tick_ns: u64) -> Option<Stat> {
-    let mut lines = text.lines();
-    let all = lines.next()?.strip_prefix("cpu ")?;
-    let cores = lines.take_while(|line| line.starts_with("cpu")).count();
-    let ticks: Vec<u64> = all.split_whitespace().map_while(|field| field.parse().ok()).collect();
-    let [_user, _nice, _system, idle, iowait, _irq, _softirq, steal] = *ticks.first_chunk()?;
-    Some(Stat {
-        cores: u32::try_from(cores).ok()?,
-        idle_ns: (idle + iowait) * tick_ns,
-        steal_ns: steal * tick_ns,
-    })
+    let mut lines = text.lines().take_while(|line| line.starts_with("cpu"));
+    // Idle and stolen.
+    let rest = |line: &str| {
+        let fields = line.split_whitespace().skip(1).map_while(|field| field.parse().ok());
+        let ticks: Vec<u64> = fields.collect();
+        let [_user, _nice, _system, idle, iowait, _irq, _softirq, steal] = *ticks.first_chunk()?;
+        Some(((idle + iowait) * tick_ns, steal * tick_ns))
+    };
+    let (idle_ns, steal_ns) = rest(lines.next().filter(|line| line.starts_with("cpu "))?)?;
+    let core_rest_ns = lines.map(|line| rest(line).map(|(idle_ns, steal_ns)| idle_ns + steal_ns));
+    Some(Stat { idle_ns, steal_ns, core_rest_ns: core_rest_ns.collect::<Option<_>>()? })
+}
+
+/// Reads /proc/net/snmp: for each protocol a line of names, then one of numbers.
+pub(super) fn retransmitted_segments(text: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp:"));
+    let place = lines.next()?.split_whitespace().position(|name| name == "RetransSegs")?;
+    lines.next()?.split_whitespace().nth(place)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -105,19 +118,29 @@ mod tests {
     #[test]
     fn the_first_line_is_the_host_and_the_next_are_its_cores() {
         let text = "cpu  10 1 20 300 5 2 3 7 4 0\ncpu0 5 0 10 150 2 1 1 3 2 0\ncpu1 5 1 10 150 3 1 2 4 2 0\nintr 5\n";
-        assert_eq!(parse(text, 10), Some(Stat { cores: 2, idle_ns: 3050, steal_ns: 70 }));
+        let expected = Stat { idle_ns: 3050, steal_ns: 70, core_rest_ns: vec![1550, 1570] };
+        assert_eq!(parse(text, 10), Some(expected));
         assert_eq!(parse("cpu  1 2 3\n", 10), None);
         assert_eq!(parse("", 10), None);
     }
 
     #[test]
     fn without_an_exact_account_busy_is_what_is_neither_idle_nor_stolen() {
-        let first = Stat { cores: 2, idle_ns: 100, steal_ns: 10 };
-        let later = Stat { cores: 2, idle_ns: 160, steal_ns: 15 };
+        let first = Stat { idle_ns: 100, steal_ns: 10, core_rest_ns: vec![50, 60] };
+        let later = Stat { idle_ns: 160, steal_ns: 15, core_rest_ns: vec![80, 95] };
         assert_eq!(later.busy_ns(&first, 100), 135);
         // The account of idle time may run ahead of the clock, or back by a tick.
         assert_eq!(later.busy_ns(&first, 10), 0);
         assert_eq!(first.busy_ns(&later, 10), 20);
+    }
+
+    #[test]
+    fn segments_sent_again_are_found_by_their_name() {
+        let text = "Ip: Forwarding DefaultTTL\nIp: 1 64\nTcp: RtoMin OutSegs RetransSegs InErrs\n\
+                    Tcp: 200 9 7 0\nUdp: InDatagrams\nUdp: 3\n";
+        assert_eq!(retransmitted_segments(text), Some(7));
+        assert_eq!(retransmitted_segments("Tcp: RetransSegs\n"), None);
+        assert_eq!(retransmitted_segments("Tcp: OutSegs\nTcp: 1\n"), None);
     }
 
     #[test]
@@ -134,7 +157,7 @@ mod tests {
     fn this_host_is_read_by(reader: &mut HostReader) {
         let first = reader.sample().unwrap();
         let second = reader.sample().unwrap();
-        assert!(first.cores > 0);
+        assert!(!first.core_rest_ns.is_empty() && first.retransmitted_segments.is_some());
         assert!(second.busy_ns >= first.busy_ns && second.lab_ns >= first.lab_ns);
     }
 }

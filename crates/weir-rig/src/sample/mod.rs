@@ -2,6 +2,7 @@
 
 mod group;
 mod host;
+mod processes;
 mod sampler;
 mod series;
 mod tree;
@@ -28,6 +29,12 @@ pub(crate) struct PartSample {
     pub(crate) threads: Option<u64>,
     pub(crate) pids: Option<u64>,
     pub(crate) open_files: Option<u64>,
+    pub(crate) sockets: Option<u64>,
+    pub(crate) block_read_bytes: Option<u64>,
+    pub(crate) block_written_bytes: Option<u64>,
+    /// Context switches of all threads that ever were.
+    pub(crate) switches_voluntary: Option<u64>,
+    pub(crate) switches_involuntary: Option<u64>,
 }
 
 impl PartSample {
@@ -41,19 +48,26 @@ impl PartSample {
             throttled_ns: counted,
             periods: counted,
             periods_throttled: counted,
+            block_read_bytes: Some(0),
+            block_written_bytes: Some(0),
+            switches_voluntary: Some(0),
+            switches_involuntary: Some(0),
             ..Self::default()
         }
     }
 }
 
 /// One look at the host: CPU time of all cores since the boot.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct HostSample {
-    pub(crate) cores: u32,
     /// What processes used.
     pub(crate) busy_ns: u64,
     pub(crate) idle_ns: u64,
     pub(crate) steal_ns: u64,
+    /// Of each core: neither used by anything nor there to be used.
+    pub(crate) core_rest_ns: Vec<u64>,
+    /// TCP segments sent again by whoever is in the host's network namespace.
+    pub(crate) retransmitted_segments: Option<u64>,
     /// CPU time of the sampling process itself, which is the rig's and no disturbance.
     pub(crate) lab_ns: u64,
 }

@@ -36,10 +36,10 @@ enum Source {
 }
 
 impl Source {
-    fn sample(&mut self) -> PartSample {
+    fn sample(&mut self, is_last: bool) -> PartSample {
         match self {
-            Self::Group(reader) => reader.sample(),
-            Self::Tree(reader) => reader.sample(),
+            Self::Group(reader) => reader.sample(is_last),
+            Self::Tree(reader) => reader.sample(is_last),
         }
     }
 }
@@ -55,7 +55,7 @@ impl Sampler {
         let mut samples = Samples::new(series);
         // The first sample is taken before the caller goes on, the last before `finish` returns: every moment
         // in between lies within the samples, however late the thread gets to run.
-        samples.push(take(&mut sources, &mut host));
+        samples.push(take(&mut sources, &mut host, false));
         let thread = thread::spawn(move || {
             let mut due = Instant::now();
             loop {
@@ -64,7 +64,7 @@ impl Sampler {
                     due += INTERVAL;
                 }
                 match inbox.recv_timeout(due.saturating_duration_since(Instant::now())) {
-                    Err(RecvTimeoutError::Timeout) => samples.push(take(&mut sources, &mut host)),
+                    Err(RecvTimeoutError::Timeout) => samples.push(take(&mut sources, &mut host, false)),
                     Ok(Joining { series, source, launched_ns }) => {
                         samples.join(series, launched_ns);
                         sources.push(source);
@@ -72,7 +72,7 @@ impl Sampler {
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
-            samples.push(take(&mut sources, &mut host));
+            samples.push(take(&mut sources, &mut host, true));
             samples
         });
         Self { joining, thread }
@@ -104,10 +104,10 @@ fn source(part: &Running) -> Source {
     }
 }
 
-fn take(sources: &mut [Source], host: &mut HostReader) -> Tick {
+fn take(sources: &mut [Source], host: &mut HostReader, is_last: bool) -> Tick {
     // One time for all would be off by what reading takes; the middle of the reading is off by half of it.
     let before = mono_ns();
     let host = host.sample();
-    let parts = sources.iter_mut().map(Source::sample).collect();
+    let parts = sources.iter_mut().map(|source| source.sample(is_last)).collect();
     Tick { at_ns: before + (mono_ns() - before) / 2, parts, host }
 }

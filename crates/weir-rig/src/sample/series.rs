@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_results::{CpuSeconds, HostShare, Usage, UsageSecond};
+use weir_results::{CpuSeconds, HostShare, HostUsage, Usage, UsageSecond};
 
 use super::{HostSample, PartSample};
 
@@ -64,20 +64,27 @@ impl Samples {
         let user_share = if user + system > 0.0 { user / (user + system) } else { 0.0 };
         let within = self.within(index, from_ns, to_ns);
         let greatest = |field: fn(&PartSample) -> Option<u64>| within.iter().copied().filter_map(field).max();
+        let counted = |field: fn(&PartSample) -> Option<u64>| grown(field).map(|count| count.round() as u64);
         let cpu_cores = cpu_s / wall_s;
         Some(Usage {
             cpu_s: CpuSeconds { user: cpu_s * user_share, system: cpu_s * (1.0 - user_share) },
+            cpu_is_unsplit: false,
             cpu_cores,
             cpu_share_of_limit: self.parts[index].limit_cpus.map(|limit| cpu_cores / limit),
             throttled_s: grown(|sample| sample.throttled_ns).map(|ns| ns / SECOND_NS as f64),
-            periods: grown(|sample| sample.periods).map(|periods| periods.round() as u64),
-            periods_throttled: grown(|sample| sample.periods_throttled).map(|periods| periods.round() as u64),
+            periods: counted(|sample| sample.periods),
+            periods_throttled: counted(|sample| sample.periods_throttled),
             memory_bytes_mean: mean(within.iter().filter_map(|sample| sample.memory_bytes)),
             memory_bytes_peak: greatest(|sample| sample.memory_bytes),
             threads_max: greatest(|sample| sample.threads),
             pids_max: greatest(|sample| sample.pids),
             open_files_max: greatest(|sample| sample.open_files),
-            ..Usage::default()
+            sockets_max: greatest(|sample| sample.sockets),
+            network: None,
+            block_read_bytes: counted(|sample| sample.block_read_bytes),
+            block_written_bytes: counted(|sample| sample.block_written_bytes),
+            switches_voluntary: counted(|sample| sample.switches_voluntary),
+            switches_involuntary: counted(|sample| sample.switches_involuntary),
         })
     }
 
@@ -85,7 +92,8 @@ impl Samples {
     pub fn host(&self, from_ns: u64, to_ns: u64) -> Option<HostShare> {
         let grown =
             |field: fn(&HostSample) -> u64| self.grown(from_ns, to_ns, |tick| tick.host.as_ref().map(field));
-        let total = to_ns.checked_sub(from_ns).filter(|span| *span > 0)? as f64 * grown_cores(&self.ticks)?;
+        let cores = self.cores()?;
+        let total = to_ns.checked_sub(from_ns).filter(|span| *span > 0)? as f64 * cores as f64;
         let mut rig = grown(|host| host.lab_ns)?;
         for index in 0..self.parts.len() {
             rig += self.grown(from_ns, to_ns, |tick| tick.parts.get(index)?.cpu_ns)?;
@@ -95,6 +103,21 @@ impl Samples {
             steal: share(grown(|host| host.steal_ns)?),
             others: share(grown(|host| host.busy_ns)? - rig),
             idle: share(grown(|host| host.idle_ns)?),
+        })
+    }
+
+    /// What each core and TCP did from one moment to another; `None` where the samples do not span it.
+    pub fn host_usage(&self, from_ns: u64, to_ns: u64) -> Option<HostUsage> {
+        let wall_ns = to_ns.checked_sub(from_ns).filter(|span| *span > 0)? as f64;
+        let rest_ns = |core: usize| {
+            self.grown(from_ns, to_ns, |tick| tick.host.as_ref()?.core_rest_ns.get(core).copied())
+        };
+        // The kernel tells idle time in ticks, so that a core may seem to rest a little longer than there was time.
+        let busy = |core| Some((1.0 - rest_ns(core)? / wall_ns).clamp(0.0, 1.0));
+        let sent_again = self.grown(from_ns, to_ns, |tick| tick.host.as_ref()?.retransmitted_segments);
+        Some(HostUsage {
+            core_busy_shares: (0..self.cores()?).map(busy).collect::<Option<_>>()?,
+            retransmitted_segments: sent_again.map(|segments| segments.round() as u64),
         })
     }
 
@@ -121,6 +144,10 @@ impl Samples {
             from = to;
         }
         seconds
+    }
+
+    fn cores(&self) -> Option<usize> {
+        self.ticks.iter().find_map(|tick| tick.host.as_ref()).map(|host| host.core_rest_ns.len())
     }
 
     fn within(&self, index: usize, from_ns: u64, to_ns: u64) -> Vec<&PartSample> {
@@ -151,10 +178,6 @@ impl Samples {
     }
 }
 
-fn grown_cores(ticks: &[Tick]) -> Option<f64> {
-    ticks.iter().find_map(|tick| tick.host.as_ref()).map(|host| f64::from(host.cores))
-}
-
 fn mean(values: impl Iterator<Item = u64>) -> Option<u64> {
     let (sum, count) =
         values.fold((0u128, 0u128), |(sum, count), value| (sum + u128::from(value), count + 1));
@@ -183,13 +206,19 @@ mod tests {
                 threads: Some(2),
                 pids: Some(1),
                 open_files: Some(step),
+                sockets: (step % 10 == 0).then_some(step / 10),
+                block_read_bytes: Some(0),
+                block_written_bytes: Some(step * 4_096),
+                switches_voluntary: (step % 10 == 0).then_some(step * 7),
+                switches_involuntary: Some(step),
             };
             let host = HostSample {
-                cores: 2,
                 busy_ns: step * 60_000_000,
                 idle_ns: step * 136_000_000,
                 steal_ns: step * 4_000_000,
                 lab_ns: step * 2_000_000,
+                core_rest_ns: vec![step * 100_000_000, step * 40_000_000],
+                retransmitted_segments: Some(step * 3),
             };
             let parts = if missing == Some(step as usize) { PartSample::default() } else { sample };
             samples.push(Tick { at_ns, parts: vec![parts], host: Some(host) });
@@ -214,7 +243,17 @@ mod tests {
             assert_eq!(usage.memory_bytes_peak, Some(1_017));
             assert_eq!(usage.open_files_max, Some(17));
             assert_eq!((usage.threads_max, usage.pids_max), (Some(2), Some(1)));
+            assert_eq!((usage.block_read_bytes, usage.block_written_bytes), (Some(0), Some(15 * 4_096)));
+            assert_eq!(usage.switches_involuntary, Some(15));
         }
+    }
+
+    #[test]
+    fn what_is_looked_at_rarely_is_interpolated_all_the_same() {
+        let usage = half_a_core(None).usage("gateway", 1_250_000_000, 3_750_000_000).unwrap();
+        assert_eq!((usage.switches_voluntary, usage.sockets_max), (Some(25 * 7), Some(2)));
+        let between = half_a_core(None).usage("gateway", 1_250_000_000, 1_750_000_000).unwrap();
+        assert_eq!((between.switches_voluntary, between.sockets_max), (Some(5 * 7), None));
     }
 
     #[test]
@@ -225,6 +264,7 @@ mod tests {
         assert_eq!(samples.usage("gateway", 2_000_000_000, 2_000_000_000), None);
         assert_eq!(samples.usage("other", 1_500_000_000, 2_000_000_000), None);
         assert_eq!(samples.host(900_000_000, 2_000_000_000), None);
+        assert_eq!(samples.host_usage(900_000_000, 2_000_000_000), None);
         let nothing = Samples::new(vec![PartSeries { name: "gateway".into(), limit_cpus: None }]);
         assert_eq!(nothing.usage("gateway", 1, 2), None);
     }
@@ -261,6 +301,11 @@ mod tests {
         near(share.idle, 0.68);
         // 60 ms busy of 200 in every step, of which 50 are the part's and 2 the lab's.
         near(share.others, 0.04);
+        let usage = half_a_core(None).host_usage(1_050_000_000, 3_950_000_000).unwrap();
+        near(usage.core_busy_shares[0], 0.0);
+        near(usage.core_busy_shares[1], 0.6);
+        assert_eq!(usage.core_busy_shares.len(), 2);
+        assert_eq!(usage.retransmitted_segments, Some(87));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use procfs::process::Process;
 
+use super::processes::ProcessReader;
 use super::{PartSample, open_files};
 use crate::cleanup::{self, ProcessId};
 
@@ -14,14 +15,15 @@ pub(crate) struct TreeReader {
     /// User and system time last seen of every process that ever was in the session: what a process used does
     /// not vanish when it ends.
     seen_ticks: BTreeMap<(i32, u64), (u64, u64)>,
+    processes: ProcessReader,
 }
 
 impl TreeReader {
     pub(crate) fn new(leader: ProcessId) -> Self {
-        Self { leader, seen_ticks: BTreeMap::new() }
+        Self { leader, seen_ticks: BTreeMap::new(), processes: ProcessReader::default() }
     }
 
-    pub(crate) fn sample(&mut self) -> PartSample {
+    pub(crate) fn sample(&mut self, is_last: bool) -> PartSample {
         let living: Vec<Process> =
             cleanup::members(&self.leader).into_iter().filter_map(|pid| Process::new(pid).ok()).collect();
         let (mut memory, mut threads, mut files) = (0, 0, 0);
@@ -51,13 +53,16 @@ impl TreeReader {
             // A part that has ended holds nothing any more; what it had used stays used.
             return used;
         }
-        PartSample {
+        let mut sample = PartSample {
             memory_bytes: Some(memory),
             threads: Some(threads),
             pids: Some(living.len() as u64),
             open_files: Some(files),
             ..used
-        }
+        };
+        let pids: Vec<i32> = living.iter().map(Process::pid).collect();
+        self.processes.sample(&pids, is_last, &mut sample);
+        sample
     }
 }
 
@@ -72,19 +77,19 @@ mod tests {
         let mut child = Command::new("setsid").args(["sleep", "60"]).spawn().unwrap();
         let leader = ProcessId::of(child.id() as i32).unwrap();
         let mut reader = TreeReader::new(leader);
-        assert!(cleanup::wait_until(|| reader.sample().pids == Some(1)), "it begins a session");
-        let before = reader.sample();
+        assert!(cleanup::wait_until(|| reader.sample(false).pids == Some(1)), "it begins a session");
+        let before = reader.sample(false);
         assert!(before.memory_bytes.is_some() && before.open_files.is_some(), "{before:?}");
         assert!(cleanup::kill_sessions(&[leader]));
         child.wait().unwrap();
-        let after = reader.sample();
+        let after = reader.sample(false);
         assert!(after.cpu_ns.unwrap() >= before.cpu_ns.unwrap(), "{before:?} {after:?}");
         assert_eq!(
             (after.memory_bytes, after.threads, after.pids, after.open_files),
             (None, None, None, None)
         );
         assert_eq!(
-            TreeReader::new(leader).sample(),
+            TreeReader::new(leader).sample(false),
             PartSample::default(),
             "of what was never seen nothing is known"
         );

@@ -9,6 +9,7 @@ mod launching;
 mod limiting;
 mod origin;
 mod rootless;
+mod sampling;
 mod upstreams;
 
 use std::net::{SocketAddr, TcpListener};

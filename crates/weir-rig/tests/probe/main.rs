@@ -1,6 +1,6 @@
 //! What the integration tests launch: a guard, a lab to be killed, and processes that behave badly on demand.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         ["lab", state_dir, temp_dir, cgroups] => lab(state_dir, temp_dir, cgroups == "cgroups"),
         ["limited", state_dir, temp_dir, ref asked @ ..] => limited(state_dir, temp_dir, asked),
         ["listen", address] => listen(address),
+        ["work", address] => work(address),
         ["tree"] => tree(),
         ["away"] => away(),
         ["shout", bytes] => shout(bytes.parse().expect("a number of bytes")),
@@ -48,6 +49,22 @@ fn listen(address: &str) {
     let listener =
         TcpListener::bind(address.parse::<SocketAddr>().expect("an address")).expect("a free address");
     for stream in listener.incoming() {
+        drop(stream);
+    }
+}
+
+/// Works for each connection, then closes it: waits in threads that end, and writes to the disk.
+fn work(address: &str) {
+    let listener =
+        TcpListener::bind(address.parse::<SocketAddr>().expect("an address")).expect("a free address");
+    let mut file = File::create("work").expect("a file");
+    for stream in listener.incoming() {
+        for _ in 0..16 {
+            let waiting = thread::spawn(|| thread::sleep(Duration::from_millis(1)));
+            waiting.join().expect("a thread that ends");
+            file.write_all(&[1; 4096]).expect("a page");
+            file.sync_all().expect("a disk");
+        }
         drop(stream);
     }
 }

@@ -1,0 +1,73 @@
+//! What the samples say of single processes: context switches, bytes of block devices, sockets.
+
+use std::fs;
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
+
+use weir_results::Usage;
+use weir_rig::{Ready, Running, Sampler};
+
+use crate::{Bench, free_address, mono_ns};
+
+/// The sum of the numbers in lines that begin with `name`, over files of a process.
+fn told(files: impl Iterator<Item = String>, name: &str) -> u64 {
+    let numbers = files.map(|path| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap_or(0)
+    });
+    numbers.sum()
+}
+
+/// Bytes that the process has written, by the kernel's account.
+fn written(running: &Running) -> u64 {
+    told([format!("/proc/{}/io", running.pid())].into_iter(), "write_bytes:")
+}
+
+/// Context switches of the process's first thread, which outlives the others.
+fn switches(running: &Running) -> u64 {
+    told([format!("/proc/{}/status", running.pid())].into_iter(), "voluntary_ctxt_switches:")
+}
+
+/// Has the process work, and waits until it has.
+fn work(address: SocketAddr) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn work_is_in_the_samples_of_its_span_and_in_no_other() {
+    for cgroups in [true, false] {
+        let bench = Bench::with("sampling", cgroups);
+        let address = free_address();
+        let mut spec = bench.probe("worker", &["work", &address.to_string()]);
+        spec.listens = vec![address];
+        spec.ready = Ready::Tcp(address);
+        let worker = bench.rig().launch(&spec).unwrap();
+        // Readiness was connections too; their work is over when another's is.
+        work(address);
+        let sampler = Sampler::start(&[&worker]);
+        let before = (written(&worker), switches(&worker));
+        let from = mono_ns();
+        for _ in 0..8 {
+            work(address);
+        }
+        let to = mono_ns();
+        let (pages, waits) = (written(&worker) - before.0, switches(&worker) - before.1);
+        let samples = sampler.finish();
+        let end = mono_ns();
+        let Usage { block_written_bytes, switches_voluntary, sockets_max, .. } =
+            samples.usage("worker", from, to).unwrap();
+        // Nothing was written outside of the span; at its borders the straight line between two samples may take off.
+        let block = block_written_bytes.unwrap();
+        assert!(block <= pages && (block > 0 || pages == 0), "{block} of {pages}");
+        let voluntary = switches_voluntary.unwrap();
+        assert!(voluntary > 0, "threads waited, and the first waited {waits} times for them");
+        assert!(sockets_max.is_none_or(|sockets| (1..=2).contains(&sockets)), "{sockets_max:?}");
+        let usage = samples.host_usage(from, to).unwrap();
+        assert!(usage.core_busy_shares.iter().all(|share| (0.0..=1.0).contains(share)), "{usage:?}");
+        assert!(usage.retransmitted_segments.is_some());
+        assert_eq!(samples.host_usage(from, end), None, "after the last sample");
+        drop(worker);
+        bench.close();
+    }
+}
