@@ -9,9 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::program::{json, scenario, text, the_host, until, wait};
 use crate::yard::{Yard, integrity};
 
-/// Starts a run, and waits until at least two of its cells are in the store.
-fn started(yard: &Yard) -> (Child, String, u64) {
-    let path = scenario(yard.path(), "[weir]", "");
+/// Starts a run of a scenario with `more` in it, and waits until at least two of its cells are in the store.
+pub fn started(yard: &Yard, more: &str) -> (Child, String, u64) {
+    let path = scenario(yard.path(), "[weir]", more);
     let arguments = ["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--repeats", "4"];
     let child = yard.start(yard.weir(&arguments));
     let mut found = (String::new(), 0);
@@ -27,7 +27,7 @@ fn started(yard: &Yard) -> (Child, String, u64) {
 fn a_killed_run_is_resumed_without_repeating_a_cell_and_leaves_nothing() {
     let _host = the_host();
     let yard = Yard::new();
-    let (mut child, id, _) = started(&yard);
+    let (mut child, id, _) = started(&yard, "");
     child.kill().unwrap();
     child.wait().unwrap();
     yard.await_nothing_left();
@@ -48,7 +48,7 @@ fn a_killed_run_is_resumed_without_repeating_a_cell_and_leaves_nothing() {
 fn ctrl_c_keeps_what_is_finished_and_leaves_nothing() {
     let _host = the_host();
     let yard = Yard::new();
-    let (child, _, done) = started(&yard);
+    let (child, _, done) = started(&yard, "");
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = wait(child);
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));

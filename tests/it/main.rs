@@ -11,6 +11,7 @@ mod exchange;
 mod extend;
 mod load;
 mod misbehaving;
+mod network;
 mod origins;
 mod pages;
 mod peers;

@@ -114,7 +114,7 @@ impl Yard {
     }
 
     /// Processes with this folder in their command line or their environment; every descendant inherits that.
-    fn processes(&self) -> Vec<(i32, String)> {
+    pub fn processes(&self) -> Vec<(i32, String)> {
         let folder = self.path().as_os_str().as_encoded_bytes();
         let speaks_of = |path: &Path| {
             let bytes = fs::read(path).unwrap_or_default();

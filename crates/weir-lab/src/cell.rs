@@ -10,7 +10,7 @@ use weir_engine::RequestSpec;
 use weir_results::{
     Cell, CellKey, CellOutcome, Configuration, DIRECT, HostBounds, Measurement, Part, Role, Run,
 };
-use weir_rig::{Binary, Binding, Drivers, Limits, Rendered, Rig, RigError, Running};
+use weir_rig::{Binary, Binding, Drivers, Limits, Namespace, Rendered, Rig, RigError, Running};
 
 use crate::load::{Bed, Task, failed_file};
 use crate::origin::Upstream;
@@ -19,6 +19,7 @@ use crate::progress::Observer;
 use crate::remote::{Site, Watched};
 use crate::scenario::{Gateway, Request, Scenario};
 use crate::spec::Setting;
+use crate::wiring::{Seat, Wiring};
 use crate::{LabError, clock, kept, own, plan};
 
 /// How long a process may take to end by itself once it was asked to.
@@ -84,6 +85,8 @@ struct Processes {
     /// The gateway's, which are stopped before the upstream's.
     gateway: Vec<Running>,
     upstream: Upstream,
+    /// The generator's network; the host's where there is none.
+    generator: Option<Namespace>,
     rendered: Option<Rendered>,
     /// Where load goes; connections take them in turn.
     connect: Vec<SocketAddr>,
@@ -97,6 +100,7 @@ struct Target<'a> {
     key: &'a CellKey,
     rendered: Option<&'a Rendered>,
     upstream: &'a Upstream,
+    generator: Option<&'a Namespace>,
     connect: &'a [SocketAddr],
     site: Option<&'a Site>,
 }
@@ -147,7 +151,7 @@ impl Lab<'_> {
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, Setback> {
         std::fs::create_dir_all(dir).map_err(|error| failed_file("make", dir, &error))?;
-        let Processes { gateway, mut upstream, rendered, connect, site } =
+        let Processes { gateway, mut upstream, generator, rendered, connect, site } =
             self.start(dir, scenario, &key.gateway, cell)?;
         let mut running = gateway;
         running.append(&mut upstream.running);
@@ -155,6 +159,7 @@ impl Lab<'_> {
             key,
             rendered: rendered.as_ref(),
             upstream: &upstream,
+            generator: generator.as_ref(),
             connect: &connect,
             site: site.as_ref(),
         };
@@ -199,22 +204,32 @@ impl Lab<'_> {
         if scenario.is_elsewhere() {
             return self.reach(scenario, gateway, cell);
         }
-        let upstream = self.start_upstream(dir, scenario, cell)?;
+        let wiring = Wiring::new(scenario.network, self.rig, self.ports, gateway != DIRECT)?;
+        let upstream = self.start_upstream(dir, scenario, &wiring, cell)?;
+        let generator = wiring.generator();
         if gateway == DIRECT {
             let connect = upstream.addresses.clone();
-            return Ok(Processes { gateway: vec![], upstream, rendered: None, connect, site: None });
+            return Ok(Processes {
+                gateway: vec![],
+                upstream,
+                generator,
+                rendered: None,
+                connect,
+                site: None,
+            });
         }
         let entry = scenario.gateways.iter().find(|entry| entry.name == gateway).ok_or_else(|| {
             failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
         })?;
-        let (rendered, connect) = self.render(dir, scenario, entry, &upstream.addresses)?;
+        let seat = wiring.gateway(entry.listen)?;
+        let rendered = self.render(dir, scenario, entry, &seat, &upstream.addresses)?;
         cell.files.extend(kept::configuration(dir, &rendered.files));
         cell.unequal.clone_from(&rendered.unequal);
         let configuration = self.configurations.get(gateway);
         let mut running = Vec::new();
         for process in &rendered.processes {
             let started = self.rig.launch(process).map_err(|error| match configuration {
-                Some(configuration) => own::not_started(&error, configuration, connect),
+                Some(configuration) => own::not_started(&error, configuration, seat.listen),
                 None => error.into(),
             })?;
             cell.parts.push(started.part());
@@ -224,10 +239,10 @@ impl Lab<'_> {
             }
         }
         if let Some(configuration) = configuration {
-            own::probe(configuration, scenario, connect, &rendered.counters, &upstream.counters)?;
+            own::probe(configuration, scenario, &seat, &rendered.counters, &upstream.counters)?;
         }
-        let connect = vec![connect];
-        Ok(Processes { gateway: running, upstream, rendered: Some(rendered), connect, site: None })
+        let (rendered, connect) = (Some(rendered), vec![seat.asked]);
+        Ok(Processes { gateway: running, upstream, generator, rendered, connect, site: None })
     }
 
     /// Sees that what runs elsewhere answers; nothing is started for it.
@@ -245,7 +260,8 @@ impl Lab<'_> {
         })?;
         site.require(scenario, gateway == DIRECT)?;
         let (upstream, connect) = (Upstream::unknown(), vec![]);
-        Ok(Processes { gateway: vec![], upstream, rendered: None, connect, site: Some(site) })
+        let site = Some(site);
+        Ok(Processes { gateway: vec![], upstream, generator: None, rendered: None, connect, site })
     }
 
     fn render(
@@ -253,8 +269,9 @@ impl Lab<'_> {
         dir: &Path,
         scenario: &Scenario,
         gateway: &Gateway,
+        seat: &Seat,
         origins: &[SocketAddr],
-    ) -> Result<(Rendered, SocketAddr), Setback> {
+    ) -> Result<Rendered, Setback> {
         let binary = match self.binaries.get(&gateway.name) {
             Some(Ok(binary)) => binary.clone(),
             Some(Err(outcome)) => return Err(Setback::Failed(outcome.clone())),
@@ -267,18 +284,14 @@ impl Lab<'_> {
                 ));
             }
         };
-        let listen = match gateway.listen {
-            Some(listen) => listen,
-            None => self.ports.free()?,
-        };
-        let admin = self.ports.free()?;
         let binding = Binding {
             config: self.configurations.get(&gateway.name).cloned(),
-            ..binding(scenario, gateway, binary, [listen, admin], origins)
+            ..binding(scenario, gateway, binary, [seat.listen, seat.admin], origins)
         };
         let dir = dir.join("gateway");
         std::fs::create_dir_all(&dir).map_err(|error| failed_file("make", &dir, &error))?;
-        Ok((self.drivers.driver(&gateway.driver)?.render(&binding, &dir)?, listen))
+        let rendered = self.drivers.driver(&gateway.driver)?.render(&binding, &dir)?;
+        Ok(rendered.within(seat.namespace.as_ref()))
     }
 
     fn measure_loads(
@@ -289,7 +302,7 @@ impl Lab<'_> {
         running: &mut Vec<Running>,
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, Setback> {
-        let Target { key, rendered, upstream, connect, site } = target;
+        let Target { key, rendered, upstream, generator, connect, site } = target;
         let direct = key.gateway == DIRECT;
         let mut bed = Bed {
             rig: self.rig,
@@ -301,12 +314,13 @@ impl Lab<'_> {
             bounds: self.bounds.as_ref(),
             running,
             remote: self.remotes.get(&key.gateway),
+            generator,
             gateway_counter: rendered.map(|rendered| &rendered.counters),
             origin_counters: &upstream.counters,
             origin_delay: upstream.delay.as_ref(),
         };
         let mut measurements = Vec::new();
-        let mut generator: Option<Part> = None;
+        let mut generator_part: Option<Part> = None;
         for (place, (name, load)) in scenario.loads.iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Setback::Stopped);
@@ -324,9 +338,9 @@ impl Lab<'_> {
             let (measurement, part) = bed.measure(&task)?;
             self.observer.load_measured(key, &measurement);
             measurements.push(measurement);
-            generator.get_or_insert(part);
+            generator_part.get_or_insert(part);
         }
-        cell.parts.extend(generator);
+        cell.parts.extend(generator_part);
         Ok(measurements)
     }
 }

@@ -14,7 +14,7 @@ use weir_results::DIRECT;
 use self::origin::check_origin;
 use self::remote::check_remote;
 use crate::overlay::Fault;
-use crate::scenario::{Gateway, Limit, Load, Model, Paths, Protocol, Scenario, Topology};
+use crate::scenario::{Gateway, Limit, Load, Model, Network, Paths, Protocol, Scenario, Topology};
 use crate::{cell, not_served};
 
 /// Least memory limit that lets any process start at all.
@@ -39,6 +39,8 @@ pub struct Known {
     pub origins: Vec<String>,
     /// Logical CPUs of this host that the run may use.
     pub cpus: usize,
+    /// Says why this host or user cannot make network namespaces; asked only where a scenario wants them.
+    pub namespaces: fn() -> Result<(), String>,
 }
 
 /// Something impossible, with the path of the value that says it.
@@ -67,6 +69,7 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Checked {
     check_limits(scenario, known)?;
     check_topology(&scenario.topology)?;
     check_origin(scenario, known)?;
+    check_network(scenario, known)?;
     check_times(scenario)?;
     check_loads(scenario)?;
     check_objective(scenario)?;
@@ -180,6 +183,25 @@ fn check_topology(topology: &Topology) -> Checked {
         }
     }
     topology.rewrite.as_deref().map_or(Ok(()), |path| check_path(&["topology", "rewrite"], path))
+}
+
+fn check_network(scenario: &Scenario, known: &Known) -> Checked {
+    if scenario.network == Network::Loopback {
+        return Ok(());
+    }
+    for (place, gateway) in scenario.gateways.iter().enumerate() {
+        if let Some(listen) = gateway.listen.filter(|listen| !listen.ip().is_unspecified()) {
+            let message = format!("nobody can ask {listen} from another network namespace");
+            let remedy =
+                format!("listen on every address, 0.0.0.0:{}, or take `network: loopback`", listen.port());
+            return Err(problem(&["gateways", &place.to_string(), "listen"], message, remedy));
+        }
+    }
+    (known.namespaces)().map_err(|why| {
+        let message = format!("no network namespaces can be made: {why}");
+        let remedy = "run weir as root, or leave it out: `network: loopback` needs no rights";
+        Problem { of_host: true, ..problem(&["network"], message, remedy) }
+    })
 }
 
 fn check_path(at: &[&str], path: &str) -> Checked {

@@ -24,6 +24,7 @@ mod run;
 pub mod scenario;
 mod source;
 mod spec;
+mod wiring;
 
 pub use cell::binding;
 pub use cells::Ended;

@@ -10,7 +10,7 @@ use weir_analysis::{Evidence, data_usage, judge, origin_usage};
 use weir_engine::LoadSpec;
 use weir_results::{Counters, HostBounds, LoadRecord, Measurement, Part, Role, Thresholds, Usage};
 use weir_rig::prometheus::{Span, WallClock};
-use weir_rig::{Binary, CounterSource, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
+use weir_rig::{Binary, CounterSource, Namespace, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
 
 use crate::cell::{Setback, failed};
 use crate::own::total;
@@ -51,6 +51,8 @@ pub(crate) struct Bed<'a> {
     pub(crate) running: &'a mut Vec<Running>,
     /// The gateway, where it runs elsewhere.
     pub(crate) remote: Option<&'a Watched<'a>>,
+    /// The generator's network; the host's where there is none.
+    pub(crate) generator: Option<&'a Namespace>,
     pub(crate) gateway_counter: Option<&'a CounterSource>,
     /// One for each server of the upstream.
     pub(crate) origin_counters: &'a [CounterSource],
@@ -162,6 +164,7 @@ impl Bed<'_> {
             ready: Ready::None,
             ready_timeout: Duration::ZERO,
             listens: vec![],
+            namespace: self.generator.cloned(),
         }
     }
 

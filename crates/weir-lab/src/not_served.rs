@@ -7,7 +7,7 @@ use crate::overlay::Fault;
 /// Paths of such fields; `*` stands for any one name or place.
 const FIELDS: &[&str] = &[
     "services",
-    "network",
+    "network.*",
     "mixes",
     "search",
     "curve",

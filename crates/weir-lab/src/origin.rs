@@ -11,6 +11,7 @@ use crate::cell::{Lab, Setback, failed, limits_of};
 use crate::kept;
 use crate::load::failed_file;
 use crate::scenario::Scenario;
+use crate::wiring::{Seat, Wiring};
 
 /// How long weir's own origin may take to listen.
 const ORIGIN_READY: Duration = Duration::from_secs(10);
@@ -40,11 +41,12 @@ impl Lab<'_> {
         &self,
         dir: &Path,
         scenario: &Scenario,
+        wiring: &Wiring<'_>,
         cell: &mut Cell,
     ) -> Result<Upstream, Setback> {
         match &scenario.origin.driver {
-            None => self.start_own_origin(dir, scenario, cell),
-            Some(driver) => self.start_replicas(dir, scenario, driver, cell),
+            None => self.start_own_origin(dir, scenario, wiring, cell),
+            Some(driver) => self.start_replicas(dir, scenario, driver, wiring, cell),
         }
     }
 
@@ -52,21 +54,26 @@ impl Lab<'_> {
         &self,
         dir: &Path,
         scenario: &Scenario,
+        wiring: &Wiring<'_>,
         cell: &mut Cell,
     ) -> Result<Upstream, Setback> {
-        let address = self.ports.free()?;
-        let running = self.rig.launch(&self.own_origin(dir, scenario, address))?;
+        let seat = wiring.origin()?;
+        let running = self.rig.launch(&self.own_origin(dir, scenario, &seat))?;
         cell.parts.push(running.part());
-        let stats = |pointer| CounterSource::json(address, "/__weir/stats", pointer);
+        let stats = |pointer| {
+            let counters = CounterSource::json(seat.asked, "/__weir/stats", pointer);
+            counters.within(seat.namespace.as_ref())
+        };
         Ok(Upstream {
             running: vec![running],
-            addresses: vec![address],
+            addresses: vec![seat.asked],
             counters: vec![stats("/requests")],
             delay: scenario.origin.is_timed().then(|| stats("/delays/mean_ns")),
         })
     }
 
-    fn own_origin(&self, dir: &Path, scenario: &Scenario, listen: SocketAddr) -> ProcessSpec {
+    fn own_origin(&self, dir: &Path, scenario: &Scenario, seat: &Seat) -> ProcessSpec {
+        let listen = seat.listen;
         let mut command = vec![self.weir.path.display().to_string(), "origin".into()];
         command.extend(["--listen".into(), listen.to_string()]);
         command.extend(["--workers".into(), scenario.origin_workers().to_string()]);
@@ -85,6 +92,7 @@ impl Lab<'_> {
             ready: Ready::Tcp(listen),
             ready_timeout: ORIGIN_READY,
             listens: vec![listen],
+            namespace: seat.namespace.clone(),
         }
     }
 
@@ -94,6 +102,7 @@ impl Lab<'_> {
         dir: &Path,
         scenario: &Scenario,
         name: &str,
+        wiring: &Wiring<'_>,
         cell: &mut Cell,
     ) -> Result<Upstream, Setback> {
         let driver = self.drivers.driver(name)?;
@@ -102,9 +111,10 @@ impl Lab<'_> {
         })?;
         let mut upstream = Upstream::unknown();
         for name in replica_names(scenario.origin.replica_count()) {
+            let seat = wiring.origin()?;
             let binding = OriginBinding {
-                listen: self.ports.free()?,
-                admin: self.ports.free()?,
+                listen: seat.listen,
+                admin: seat.admin,
                 workers: scenario.origin_workers(),
                 limits: limits_of(scenario, Role::Origin),
                 body_bytes: scenario.origin.body.0,
@@ -113,14 +123,14 @@ impl Lab<'_> {
             };
             let home = dir.join(&binding.name);
             std::fs::create_dir_all(&home).map_err(|error| failed_file("make", &home, &error))?;
-            let rendered = driver.render_origin(&binding, &home)?;
+            let rendered = driver.render_origin(&binding, &home)?.within(seat.namespace.as_ref());
             cell.files.extend(kept::configuration(dir, &rendered.files));
             for process in &rendered.processes {
                 let running = self.rig.launch(process)?;
                 cell.parts.push(running.part());
                 upstream.running.push(running);
             }
-            upstream.addresses.push(binding.listen);
+            upstream.addresses.push(seat.asked);
             upstream.counters.push(rendered.counters);
         }
         Ok(upstream)

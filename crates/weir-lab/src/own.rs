@@ -10,6 +10,7 @@ use weir_rig::{CounterSource, RigError};
 
 use crate::cell::{Setback, failed};
 use crate::scenario::Scenario;
+use crate::wiring::Seat;
 
 /// How often counters are read before a request counts as not counted: some count it a little later.
 const LOOKS: u32 = 20;
@@ -31,7 +32,7 @@ pub(crate) fn not_started(error: &RigError, own: &Configuration, listen: SocketA
 pub(crate) fn probe(
     own: &Configuration,
     scenario: &Scenario,
-    listen: SocketAddr,
+    seat: &Seat,
     gateway: &CounterSource,
     upstream: &[CounterSource],
 ) -> Result<(), Setback> {
@@ -44,7 +45,8 @@ pub(crate) fn probe(
         })
     };
     let (before, upstream_before) = (count()?, total(upstream)?);
-    let answer = weir_rig::status_of(listen, host, path, scenario.timeout.0);
+    let (network, listen) = (seat.namespace.as_ref(), seat.asked);
+    let answer = weir_rig::status_of(network, listen, host, path, scenario.timeout.0);
     let is_asked = match upstream_before {
         Some(_) => has_moved(upstream_before, || Ok(total(upstream)?))?,
         // An upstream that does not count says only by the answer that it was asked.

@@ -1,6 +1,6 @@
 //! A run from its beginning, or from where it stopped, to its end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -105,6 +105,8 @@ pub fn new_run(prepared: &Prepared, command_line: Vec<String>) -> Run {
     let started_unix_ms = clock::unix_ms();
     let mut manifest = Rig::host_facts();
     manifest.command_line = command_line;
+    let networks: BTreeSet<_> = prepared.checked.points.iter().map(|point| point.scenario.network).collect();
+    manifest.network = networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     manifest.configurations = prepared.checked.configurations.clone();
     Run {
         schema_version: SCHEMA_VERSION,

@@ -6,6 +6,7 @@ mod axis;
 mod gateway;
 mod loads;
 mod named;
+mod network;
 mod objective;
 mod origin;
 mod remote;
@@ -27,6 +28,7 @@ pub(crate) use axis::{FITTED_PATH, fitted_cpus};
 pub use gateway::Gateway;
 pub use loads::{Load, Loads, Model, Protocol, Spacing, Step};
 pub use named::Named;
+pub use network::Network;
 pub use objective::ObjectiveSpec;
 pub use origin::{Origin, OriginFaults, OriginHttp2, OriginTls};
 pub use remote::{PrometheusSource, Remote};
@@ -56,6 +58,9 @@ pub struct Scenario {
     /// The upstream.
     #[serde(default)]
     pub origin: Origin,
+    /// How the parts reach each other: `loopback`, or `namespaces` of the run's own with links between them.
+    #[serde(default)]
+    pub network: Network,
     /// The loads by name, run one after the other against the same processes.
     #[serde(default)]
     pub loads: Loads,

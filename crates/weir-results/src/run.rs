@@ -131,7 +131,7 @@ pub struct Manifest {
     pub cgroup: Option<String>,
     /// Greatest number of open files a process may have.
     pub open_files_max: Option<u64>,
-    /// How parts talk: `loopback`.
+    /// How parts talk: `loopback`, `namespaces`, or both where a sweep varies it.
     pub network: String,
     /// TLS version and cipher; `None` for plain text.
     pub tls: Option<String>,

@@ -1,6 +1,7 @@
 //! Ending exactly the processes that a run started, and removing what it made.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -116,6 +117,38 @@ pub(crate) fn kill_group(directories: &[PathBuf]) -> bool {
 /// Ends every process in the control group with these folders, then removes them; whether nothing is left.
 pub(crate) fn kill_and_remove(directories: &[PathBuf]) -> bool {
     kill_group(directories) && remove_groups(directories)
+}
+
+/// Ends every process in network namespaces with interfaces whose names begin with `prefix`. With the last of them,
+/// and the lab that made them, the kernel removes the namespaces. Whether none is left.
+pub(crate) fn kill_inhabitants(prefix: &str) -> bool {
+    kill_until_none(|| inhabitants(prefix))
+}
+
+fn inhabitants(prefix: &str) -> Vec<i32> {
+    let network = |pid: &dyn Display| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let has_interface = |pid: i32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/net/dev")).ok()?;
+        Some(text.lines().any(|line| line.trim_start().starts_with(prefix)))
+    };
+    let Ok(processes) = all_processes() else { return Vec::new() };
+    // This process's own is the host's, or a container's: never one of a run's.
+    let mut known: BTreeMap<PathBuf, bool> = network(&"self").into_iter().map(|own| (own, false)).collect();
+    let mut found = Vec::new();
+    for pid in processes.flatten().map(|process| process.pid()) {
+        // Neither a zombie nor a process of another user's tells.
+        let Some(network) = network(&pid) else { continue };
+        let is_ours = match known.get(&network) {
+            Some(known) => *known,
+            None => {
+                let Some(is_ours) = has_interface(pid) else { continue };
+                known.insert(network, is_ours);
+                is_ours
+            }
+        };
+        found.extend(is_ours.then_some(pid));
+    }
+    found
 }
 
 /// The processes in a control group's folder.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{CountersFile, Parser, RigError, http};
+use crate::{CountersFile, Namespace, Parser, RigError, http};
 
 /// An Envoy with a hundred thousand routes takes seconds to tell its statistics.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -21,6 +21,8 @@ pub struct CounterSource {
 #[derive(Clone, Debug)]
 struct Source {
     address: SocketAddr,
+    /// Where the address is; on the host where there is none.
+    namespace: Option<Namespace>,
     path: String,
     parser: Parser,
     /// Answered polls, where the gateway counts them among the requests.
@@ -37,13 +39,23 @@ impl CounterSource {
     /// that request itself.
     pub fn json(address: SocketAddr, path: &str, pointer: &str) -> Self {
         let parser = Parser::Json { pointer: pointer.into() };
-        Self { source: Some(Source { address, path: path.into(), parser, own_polls: None }) }
+        Self { source: Some(Source { address, namespace: None, path: path.into(), parser, own_polls: None }) }
     }
 
     pub(crate) fn new(address: SocketAddr, file: &CountersFile) -> Self {
         let own_polls = file.counts_own_polls.then(Arc::default);
-        let source = Source { address, path: file.path.clone(), parser: file.parser.clone(), own_polls };
+        let (path, parser) = (file.path.clone(), file.parser.clone());
+        let source = Source { address, namespace: None, path, parser, own_polls };
         Self { source: Some(source) }
+    }
+
+    /// The same counters of a part in `namespace`; `None` is the host.
+    #[must_use]
+    pub fn within(mut self, namespace: Option<&Namespace>) -> Self {
+        if let Some(source) = &mut self.source {
+            source.namespace = namespace.cloned();
+        }
+        self
     }
 
     /// Requests that the gateway received since its start; its counters' own polls are not among them. `None`
@@ -55,7 +67,8 @@ impl CounterSource {
         let Some(source) = &self.source else { return Ok(None) };
         let place = format!("http://{}{}", source.address, source.path);
         let failed = |message: String| RigError::Counters { place: place.clone(), message };
-        let answer = http::get(source.address, &source.address.to_string(), &source.path, READ_TIMEOUT)
+        let (namespace, host) = (source.namespace.as_ref(), source.address.to_string());
+        let answer = http::get(namespace, source.address, &host, &source.path, READ_TIMEOUT)
             .map_err(|error| failed(error.to_string()))?;
         let polls = source.own_polls.as_ref().map_or(0, |polls| polls.fetch_add(1, Ordering::Relaxed) + 1);
         if answer.status != 200 {

@@ -173,6 +173,12 @@ pub enum RigError {
         /// Whether what was asked is wrong, rather than the Prometheus unable.
         is_wrong_use: bool,
     },
+    /// A network namespace, or a link between two, could not be made or entered.
+    #[error("network namespaces: {message}")]
+    Network {
+        /// What was to be done, and why it could not.
+        message: String,
+    },
     /// A file or folder of the rig's own could not be used.
     #[error("{path}: {source}")]
     File {
@@ -211,6 +217,7 @@ impl RigError {
             | Self::HostBusy { .. }
             | Self::Counters { .. }
             | Self::Prometheus { .. }
+            | Self::Network { .. }
             | Self::File { .. } => "launch",
         }
     }
@@ -257,6 +264,10 @@ impl RigError {
             Self::Launch { .. } => "`weir doctor` says what this host allows".into(),
             Self::HostBusy { .. } => {
                 "wait for it to end, or interrupt it and resume it later; two runs on one host would disturb each other"
+                    .into()
+            }
+            Self::Network { .. } => {
+                "run weir as root, or with `network: loopback`; `weir doctor` says what this host allows"
                     .into()
             }
             Self::Counters { .. } => "see the driver's `counters`".into(),

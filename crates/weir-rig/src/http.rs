@@ -1,8 +1,10 @@
 //! A tiny blocking HTTP client for readiness and counters: one GET, one connection, bounded in time and size.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+
+use crate::{Namespace, namespace};
 
 /// The greatest answer that is read; a Prometheus page of a large Envoy has a few MiB.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -14,13 +16,19 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// Asks `address` for `path`, and waits for the answer no longer than `timeout` in all.
+/// Asks `address`, in `namespace` or on the host, for `path`, and waits for the answer no longer than `timeout` in all.
 ///
 /// # Errors
 /// Of the connection; `InvalidData` where the answer is not HTTP or too large.
-pub(crate) fn get(address: SocketAddr, host: &str, path: &str, timeout: Duration) -> io::Result<Answer> {
+pub(crate) fn get(
+    namespace: Option<&Namespace>,
+    address: SocketAddr,
+    host: &str,
+    path: &str,
+    timeout: Duration,
+) -> io::Result<Answer> {
     let deadline = Instant::now() + timeout;
-    let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+    let mut stream = namespace::connect(namespace, address, timeout)?;
     stream.set_write_timeout(Some(timeout))?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
@@ -48,12 +56,20 @@ pub(crate) fn get(address: SocketAddr, host: &str, path: &str, timeout: Duration
     parse(&bytes)
 }
 
-/// The status with which `address` answers a GET of `path` at `host`, no later than after `timeout`.
+/// The status with which `address`, in `namespace` or on the host, answers a GET of `path` at `host`, no later than
+/// after `timeout`.
 ///
 /// # Errors
 /// Of the connection, or where the answer is not HTTP, in words.
-pub fn status_of(address: SocketAddr, host: &str, path: &str, timeout: Duration) -> Result<u16, String> {
-    get(address, host, path, timeout).map(|answer| answer.status).map_err(|error| error.to_string())
+pub fn status_of(
+    namespace: Option<&Namespace>,
+    address: SocketAddr,
+    host: &str,
+    path: &str,
+    timeout: Duration,
+) -> Result<u16, String> {
+    let answer = get(namespace, address, host, path, timeout);
+    answer.map(|answer| answer.status).map_err(|error| error.to_string())
 }
 
 fn invalid(message: &str) -> io::Error {

@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::cleanup::{self, ProcessId};
+use crate::namespace::is_interface_prefix;
 
 /// The folder for ledgers and the host's lock, where no environment variable names another.
 pub(crate) const STATE_DIR_VARIABLE: &str = "WEIR_STATE_DIR";
@@ -30,6 +31,8 @@ pub(crate) enum Entry {
     Groups(Vec<PathBuf>),
     /// The work folder.
     WorkDir(PathBuf),
+    /// The beginning of the names of the interfaces in the run's network namespaces. No other network has such.
+    Interfaces(String),
 }
 
 /// A ledger that is written.
@@ -75,6 +78,8 @@ pub(crate) fn clean(path: &Path) -> bool {
         cleaned &= match entry {
             Entry::Groups(directories) => cleanup::kill_group(directories),
             Entry::Mark(mark) => cleanup::kill_marked(mark),
+            // What is in no group and bears no mark is in its namespace still, and keeps that.
+            Entry::Interfaces(prefix) if is_interface_prefix(prefix) => cleanup::kill_inhabitants(prefix),
             _ => true,
         }
     }

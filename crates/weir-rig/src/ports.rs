@@ -7,17 +7,28 @@ use std::net::{SocketAddr, TcpListener};
 use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{FDTarget, Process, all_processes};
 
-use crate::{Holder, RigError};
+use crate::{Holder, Namespace, RigError};
 
-/// Refuses an address that somebody listens on.
+/// Refuses an address, in `namespace` or on the host, that somebody listens on.
 ///
 /// The answer can be out of date by the time the part binds; the part's own error then stands in its log.
-pub(crate) fn require_free(part: &str, address: SocketAddr) -> Result<(), RigError> {
-    match TcpListener::bind(address) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            Err(RigError::PortTaken { part: part.into(), address, holder: holder(address) })
-        }
+pub(crate) fn require_free(
+    part: &str,
+    namespace: Option<&Namespace>,
+    address: SocketAddr,
+) -> Result<(), RigError> {
+    let bind = move || TcpListener::bind(address).map(drop);
+    let bound = match namespace {
+        Some(namespace) => namespace.within(bind).flatten(),
+        None => bind(),
+    };
+    match bound {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(RigError::PortTaken {
+            part: part.into(),
+            address,
+            holder: namespace.is_none().then(|| holder(address)).flatten(),
+        }),
         Err(error) => Err(RigError::Launch {
             part: part.into(),
             message: format!("cannot listen on {address}: {error}"),
@@ -41,17 +52,24 @@ pub(crate) fn holder(address: SocketAddr) -> Option<Holder> {
 
 /// The addresses that processes listen on, as far as this user may know.
 pub(crate) fn listened_on(pids: &[i32]) -> Vec<SocketAddr> {
-    let processes = pids.iter().filter_map(|pid| Process::new(*pid).ok());
-    let descriptors =
-        processes.filter_map(|process| process.fd().ok()).flat_map(|descriptors| descriptors.flatten());
+    let processes: Vec<Process> = pids.iter().filter_map(|pid| Process::new(*pid).ok()).collect();
+    let descriptors = processes
+        .iter()
+        .filter_map(|process| process.fd().ok())
+        .flat_map(|descriptors| descriptors.flatten());
     let sockets: HashSet<u64> = descriptors
         .filter_map(|descriptor| match descriptor.target {
             FDTarget::Socket(inode) => Some(inode),
             _ => None,
         })
         .collect();
-    let mut addresses: Vec<SocketAddr> = sockets_of_tcp()
-        .into_iter()
+    // Each is asked for what is in its own network.
+    let entries = processes.iter().flat_map(|process| {
+        let mut entries = process.tcp().unwrap_or_default();
+        entries.extend(process.tcp6().unwrap_or_default());
+        entries
+    });
+    let mut addresses: Vec<SocketAddr> = entries
         .filter(|entry| entry.state == TcpState::Listen && sockets.contains(&entry.inode))
         .map(|entry| entry.local_address)
         .collect();
@@ -84,13 +102,13 @@ mod tests {
     fn a_taken_port_names_who_holds_it() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let error = require_free("gateway", address).unwrap_err();
+        let error = require_free("gateway", None, address).unwrap_err();
         assert_eq!(error.cause(), "port-taken");
         let RigError::PortTaken { holder: Some(holder), .. } = &error else { panic!("{error:?}") };
         assert_eq!(holder.pid, std::process::id());
         assert!(error.to_string().contains(&address.to_string()), "{error}");
         assert!(error.remedy().contains(&std::process::id().to_string()), "{}", error.remedy());
         drop(listener);
-        require_free("gateway", address).unwrap();
+        require_free("gateway", None, address).unwrap();
     }
 }

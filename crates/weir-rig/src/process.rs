@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_results::Role;
 
-use crate::{Binary, Limits};
+use crate::{Binary, Limits, Namespace};
 
 /// When a process counts as ready. Whatever it says, every address of [`ProcessSpec::listens`] must accept too.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,4 +57,6 @@ pub struct ProcessSpec {
     pub ready_timeout: Duration,
     /// Addresses that it will listen on; they must be free before it starts.
     pub listens: Vec<SocketAddr>,
+    /// The network that it is in, where its addresses are; `None` is the host's.
+    pub namespace: Option<Namespace>,
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
@@ -13,8 +14,9 @@ use crate::ledger::{self, Entry, Ledger};
 use crate::limits::GroupParent;
 use crate::lock::{HOST_NAME, HostLock};
 use crate::logs::Logs;
+use crate::namespace::{Label, interface_prefix};
 use crate::spawn::Launcher;
-use crate::{CgroupVersion, ProcessSpec, RigError, Running};
+use crate::{CgroupVersion, Namespace, ProcessSpec, RigError, Running};
 
 /// What the files of a small cell take.
 const ROOM_BYTES: usize = 1 << 20;
@@ -51,12 +53,24 @@ pub struct Rig {
     launched: AtomicU32,
     /// The CPUs of parts that get whole ones instead of a group.
     pub(crate) pins: Pins,
+    networks: Networks,
     work_dir: PathBuf,
     guard: Guard,
     /// Set from outside when nobody waits for the run any more.
     stop: Option<Arc<AtomicBool>>,
     /// Held as long as the rig lives; the kernel lets go of it with the process.
     _lock: HostLock,
+}
+
+/// The network namespaces of a run.
+#[derive(Debug)]
+struct Networks {
+    /// The beginning of the names of its interfaces.
+    prefix: String,
+    /// Whose they are, in words.
+    alias: String,
+    /// Links laid so far.
+    links: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -115,6 +129,12 @@ impl Rig {
         } else {
             Err("control groups are not wanted".into())
         };
+        let networks = Networks {
+            prefix: interface_prefix(&unique),
+            alias: format!("weir {unique}"),
+            links: AtomicU32::new(0),
+        };
+        noted(&Entry::Interfaces(networks.prefix.clone()))?;
         if let Ok(groups) = &groups {
             noted(&Entry::Groups(groups.directories(None)))?;
         }
@@ -124,6 +144,7 @@ impl Rig {
             launcher,
             ledger,
             groups,
+            networks,
             logs,
             mark: unique,
             launched: AtomicU32::new(0),
@@ -178,6 +199,26 @@ impl Rig {
     pub(crate) fn next_mark(&self) -> String {
         let number = self.launched.fetch_add(1, Ordering::Relaxed);
         format!("{}/{number}", self.mark)
+    }
+
+    /// Makes a network namespace. What listens in it is reached over [`Rig::link`], and by the rig itself.
+    ///
+    /// # Errors
+    /// [`RigError::Network`], where this user or kernel cannot.
+    pub fn namespace(&self) -> Result<Namespace, RigError> {
+        Namespace::make(&self.networks.prefix)
+            .map_err(|error| RigError::Network { message: format!("cannot make one: {error}") })
+    }
+
+    /// Lays a link between two network namespaces; gives the address of either at its end.
+    ///
+    /// # Errors
+    /// [`RigError::Network`].
+    pub fn link(&self, one: &Namespace, other: &Namespace) -> Result<[Ipv4Addr; 2], RigError> {
+        let Networks { prefix, alias, links } = &self.networks;
+        let number = links.fetch_add(1, Ordering::Relaxed);
+        one.link(other, number, Label { prefix, alias })
+            .map_err(|error| RigError::Network { message: format!("cannot link two: {error}") })
     }
 
     /// Starts a process under its limits and waits until it is ready.

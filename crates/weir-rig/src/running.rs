@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::ledger::Entry;
 use crate::limits::{CgroupVersion, Group};
 use crate::sample::mono_ns;
 use crate::spawn::Birth;
-use crate::{ProcessSpec, Ready, Rig, RigError, http, ports};
+use crate::{Namespace, ProcessSpec, Ready, Rig, RigError, http, namespace, ports};
 
 /// How much of a log's end an error carries.
 const LOG_TAIL_BYTES: u64 = 4096;
@@ -61,12 +61,12 @@ pub struct Running {
 impl Running {
     pub(crate) fn launch(rig: &Rig, spec: &ProcessSpec) -> Result<Self, RigError> {
         for address in &spec.listens {
-            ports::require_free(&spec.name, *address)?;
+            ports::require_free(&spec.name, spec.namespace.as_ref(), *address)?;
         }
         let log = rig.logs.open(&spec.log).map_err(|error| RigError::file(&spec.log, error))?;
         let mark = rig.next_mark();
         let group = enter_group(rig, spec)?;
-        let mut birth = Birth::default();
+        let mut birth = Birth { namespace: spec.namespace.clone(), ..Birth::default() };
         let Placement { cpus, pinned, limited_by } = placement(rig, spec, group.as_ref());
         if let Some(cpus) = &cpus {
             birth.cpus = Some(cpu_set(cpus));
@@ -201,6 +201,10 @@ impl Running {
     /// Its processes and their children.
     pub(crate) fn group(&self) -> Option<&Group> {
         self.group.as_ref()
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&Namespace> {
+        self.spec.namespace.as_ref()
     }
 
     pub(crate) fn leader(&self) -> ProcessId {
@@ -390,7 +394,8 @@ fn launch_error(spec: &ProcessSpec, error: &io::Error) -> RigError {
 
 /// One look at readiness; the error says what was seen instead.
 fn look(spec: &ProcessSpec) -> Result<(), String> {
-    let accepts = |address: &_| match TcpStream::connect_timeout(address, READY_LOOK_TIMEOUT) {
+    let network = spec.namespace.as_ref();
+    let accepts = |address: &SocketAddr| match namespace::connect(network, *address, READY_LOOK_TIMEOUT) {
         Ok(_) => Ok(()),
         Err(error) => Err(format!("{address}: {error}")),
     };
@@ -398,7 +403,7 @@ fn look(spec: &ProcessSpec) -> Result<(), String> {
         Ready::None => {}
         Ready::Tcp(address) => accepts(address)?,
         Ready::Http { address, host, path, status } => {
-            match http::get(*address, host, path, READY_LOOK_TIMEOUT) {
+            match http::get(network, *address, host, path, READY_LOOK_TIMEOUT) {
                 Ok(answer) if answer.status == *status => {}
                 Ok(answer) => {
                     return Err(format!("{address}{path} answered {}, not {status}", answer.status));

@@ -10,6 +10,8 @@ use std::thread::{self, JoinHandle};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use rustix::thread::CpuSet;
 
+use crate::Namespace;
+
 /// What a process gets between fork and exec.
 #[derive(Debug, Default)]
 pub(crate) struct Birth {
@@ -17,6 +19,8 @@ pub(crate) struct Birth {
     pub(crate) groups: Vec<File>,
     /// The CPUs that it may use.
     pub(crate) cpus: Option<CpuSet>,
+    /// The network that it is in; the host's where there is none.
+    pub(crate) namespace: Option<Namespace>,
 }
 
 type Request = (Command, Sender<io::Result<Child>>);
@@ -84,11 +88,14 @@ fn prepare(command: &mut Command, birth: Birth) {
         if let Some(cpus) = &birth.cpus {
             rustix::thread::sched_setaffinity(None, cpus)?;
         }
+        if let Some(namespace) = &birth.namespace {
+            namespace.enter()?;
+        }
         Ok(())
     };
     // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes plain system calls
-    // (prctl, getppid, setsid, setrlimit, write, sched_setaffinity) on values that were prepared before the fork; it
-    // allocates nothing and takes no lock. Entering the control group here, and not from outside after the
+    // (prctl, getppid, setsid, setrlimit, write, sched_setaffinity, setns) on values that were prepared before the
+    // fork; it allocates nothing and takes no lock. Entering the control group here, and not from outside after the
     // start, is what puts a process's first threads and pages under its limits.
     unsafe {
         command.pre_exec(at_birth);

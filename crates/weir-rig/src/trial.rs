@@ -1,6 +1,8 @@
 //! Short looks at what this host allows and how quiet it is, for `weir doctor` and the manifest.
 
 use std::fs;
+use std::io;
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,13 +12,19 @@ use weir_results::HostShare;
 use crate::cleanup::{self, ProcessId};
 use crate::ledger::Entry;
 use crate::limits::GroupParent;
+use crate::namespace::{self, Label};
 use crate::sample::mono_ns;
-use crate::{CgroupVersion, Limits, Rig, Sampler};
+use crate::{CgroupVersion, Limits, Namespace, Rig, Sampler};
 
 /// Limits that any host can hold.
 const TRIAL: Limits = Limits { cpus: Some(0.5), memory_bytes: Some(64 << 20) };
 /// The name with which the groups of trials outside a run begin; the process id of whoever tries follows.
 const TRIAL_PREFIX: &str = "weir-trial-";
+
+/// The name of the interfaces at the ends of a link that is tried.
+const TRIAL_INTERFACE: &str = "wtrial-";
+/// What a connection over it may take.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Rig {
     /// Makes a control group with limits and removes it again; as all that the rig makes, it outlives no crash.
@@ -71,6 +79,24 @@ fn remove_stale_trials(folder: &Path) {
     }
 }
 
+/// Makes two network namespaces with a link between them, and sends something over it.
+///
+/// # Errors
+/// Why this host or user cannot, in words.
+pub fn try_namespaces() -> Result<(), String> {
+    let tried = || {
+        let (one, other) = (Namespace::make(TRIAL_INTERFACE)?, Namespace::make(TRIAL_INTERFACE)?);
+        let alias = format!("weir trial {}", std::process::id());
+        let [_, address] = one.link(&other, 0, Label { prefix: TRIAL_INTERFACE, alias: &alias })?;
+        let listener = other.within(|| TcpListener::bind((address, 0)))??;
+        namespace::connect(Some(&one), listener.local_addr()?, TRIAL_TIMEOUT)
+    };
+    tried().map(drop).map_err(|error: io::Error| match error.kind() {
+        io::ErrorKind::PermissionDenied => "this user may not make network namespaces".to_owned(),
+        _ => error.to_string(),
+    })
+}
+
 /// Watches the host for `span`: what others use of it while weir does nothing.
 pub fn disturbance(span: Duration) -> Option<HostShare> {
     let sampler = Sampler::start(&[]);
@@ -108,6 +134,14 @@ mod tests {
             fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, [&*format!("{TRIAL_PREFIX}{}", std::process::id()), "weir-trial-of-somebody-else"]);
+    }
+
+    #[test]
+    fn root_can_make_network_namespaces_and_others_are_told() {
+        match rustix::process::geteuid().is_root() {
+            true => assert_eq!(try_namespaces(), Ok(())),
+            false => assert!(try_namespaces().unwrap_err().contains("may not"), "another user"),
+        }
     }
 
     #[test]

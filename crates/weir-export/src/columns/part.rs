@@ -1,7 +1,7 @@
 //! Limits and use of the parts of the rig, summed by role.
 
 use weir_analysis::role_usage;
-use weir_results::{Part, Role, Usage};
+use weir_results::{NetworkUsage, Part, Role, Usage};
 
 use super::Column;
 use crate::entry::Entry;
@@ -24,6 +24,11 @@ fn of_role(name: &str, role: Role) -> Vec<Column> {
     };
     let integer = |what: &str, of: fn(&Usage) -> Option<u64>| {
         Column::integer(format!("{name}_{what}"), move |entry| usage(entry, role).as_ref().and_then(of))
+    };
+    let network = |what: &str, of: fn(&NetworkUsage) -> u64| {
+        Column::integer(format!("{name}_network_{what}"), move |entry| {
+            usage(entry, role)?.network.as_ref().map(of)
+        })
     };
     vec![
         Column::text(format!("{name}_version"), move |entry| {
@@ -53,6 +58,11 @@ fn of_role(name: &str, role: Role) -> Vec<Column> {
         integer("block_written_bytes", |usage| usage.block_written_bytes),
         integer("switches_voluntary", |usage| usage.switches_voluntary),
         integer("switches_involuntary", |usage| usage.switches_involuntary),
+        network("received_bytes", |network| network.received_bytes),
+        network("sent_bytes", |network| network.sent_bytes),
+        network("received_packets", |network| network.received_packets),
+        network("sent_packets", |network| network.sent_packets),
+        network("retransmitted_segments", |network| network.retransmitted_segments),
     ]
 }
 

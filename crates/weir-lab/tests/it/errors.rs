@@ -75,7 +75,10 @@ fn values_of_the_wrong_kind_have_the_right_form() {
 fn what_is_not_served_yet_is_refused_by_name() {
     let remedy = "leave it out; a later version serves it";
     check("services: [etcd]\n", &format!("side.yaml:3:11: `services` is not yet served | {remedy}"));
-    check("network: { delay: 1ms }\n", &format!("side.yaml:3:10: `network` is not yet served | {remedy}"));
+    check(
+        "network: { delay: 1ms }\n",
+        &format!("side.yaml:3:19: `network.delay` is not yet served | {remedy}"),
+    );
     check("mixes: {}\n", &format!("side.yaml:3:8: `mixes` is not yet served | {remedy}"));
     check(
         "topology: { tls: true }\n",
@@ -85,6 +88,24 @@ fn what_is_not_served_yet_is_refused_by_name() {
         set("limits.services={}"),
         &format!("--set limits.services={{}}: `limits.services` is not yet served | {remedy}"),
     );
+}
+
+#[test]
+fn networks_that_this_host_cannot_make_are_its_fault() {
+    let said = "no network namespaces can be made: this user may not make network namespaces | \
+                run weir as root, or leave it out: `network: loopback` needs no rights";
+    let by_set = set("network=namespaces");
+    for (place, result) in [
+        ("side.yaml:3:10", read(&format!("{HEAD}network: namespaces\n{LOADS}"))),
+        ("--set network=namespaces", read_with(EXAMPLE, &by_set)),
+        ("side.yaml:3:18", read(&format!("{HEAD}vary: {{ network: [loopback, namespaces] }}\n{LOADS}"))),
+    ] {
+        let error = result.unwrap_err();
+        assert!(format!("{error} | {}", error.remedy()).ends_with(said), "{error}");
+        assert!(error.to_string().starts_with(place), "{error}");
+        assert!(!error.is_wrong_use(), "{error:?}");
+    }
+    check("network: namespace\n", "side.yaml:3:10: unknown value `namespace` | did you mean `namespaces`?");
 }
 
 #[test]

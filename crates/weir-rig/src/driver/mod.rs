@@ -19,6 +19,7 @@ pub use form::{
     ReadyFile, Step, VersionFile,
 };
 pub use locate::Binary;
+pub(crate) use locate::hex;
 pub use own::read_configuration;
 pub use render::{Binding, OriginBinding, Rendered};
 

@@ -13,7 +13,7 @@ use weir_results::{Configuration, Role};
 use super::locate::hex;
 use super::templates::Templates;
 use super::{Binary, CountersFile, Driver, Place, ProcessFile, ReadyFile, Step};
-use crate::{CounterSource, Limits, ProcessSpec, Ready, RigError};
+use crate::{CounterSource, Limits, Namespace, ProcessSpec, Ready, RigError};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -197,6 +197,7 @@ impl Driver {
             ready: seat.ready(process.ready.as_ref()),
             ready_timeout: process.ready_timeout.map_or(READY_TIMEOUT, |time| time.0),
             listens: process.listens.iter().filter_map(|place| seat.place(*place)).collect(),
+            namespace: None,
             name,
         })
     }
@@ -234,6 +235,17 @@ impl Driver {
             );
         }
         Ok(dir.join(to))
+    }
+}
+
+impl Rendered {
+    /// The same in `namespace`, where the addresses of its binding are; `None` is the host.
+    #[must_use]
+    pub fn within(mut self, namespace: Option<&Namespace>) -> Self {
+        for process in &mut self.processes {
+            process.namespace = namespace.cloned();
+        }
+        Self { counters: self.counters.within(namespace), ..self }
     }
 }
 

@@ -22,21 +22,25 @@ impl Kept {
     }
 
     pub(super) fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
-        let file = self.0.as_ref()?;
-        buffer.resize(64 << 10, 0);
-        let mut length = 0;
-        while length < buffer.len() {
-            match file.read_at(&mut buffer[length..], length as u64).ok()? {
-                0 => break,
-                read => length += read,
-            }
-        }
-        std::str::from_utf8(&buffer[..length]).ok()
+        read_whole(self.0.as_ref()?, buffer)
     }
 
     pub(super) fn number(&self, buffer: &mut Vec<u8>) -> Option<u64> {
         self.read(buffer)?.trim().parse().ok()
     }
+}
+
+/// Reads `file` from its beginning.
+pub(super) fn read_whole<'a>(file: &File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
+    buffer.resize(64 << 10, 0);
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read_at(&mut buffer[length..], length as u64).ok()? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    std::str::from_utf8(&buffer[..length]).ok()
 }
 
 /// Reads one control group.

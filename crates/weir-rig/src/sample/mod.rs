@@ -2,6 +2,7 @@
 
 mod group;
 mod host;
+mod network;
 mod processes;
 mod sampler;
 mod series;
@@ -11,6 +12,7 @@ pub use sampler::Sampler;
 pub use series::Samples;
 
 use rustix::time::{ClockId, clock_gettime};
+use weir_results::NetworkUsage;
 
 /// One look at a part. Times are since the part's start; what could not be read is `None`, never zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -35,6 +37,8 @@ pub(crate) struct PartSample {
     /// Context switches of all threads that ever were.
     pub(crate) switches_voluntary: Option<u64>,
     pub(crate) switches_involuntary: Option<u64>,
+    /// What crossed the interfaces of its network namespace.
+    pub(crate) network: Option<NetworkUsage>,
 }
 
 impl PartSample {

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::group::GroupReader;
 use super::host::HostReader;
+use super::network::NetworkReader;
 use super::series::{PartSeries, Samples, Tick};
 use super::tree::TreeReader;
 use super::{PartSample, mono_ns};
-use crate::Running;
+use crate::{Namespace, Running};
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -25,8 +26,17 @@ pub struct Sampler {
 #[derive(Debug)]
 struct Joining {
     series: PartSeries,
-    source: Source,
+    reader: PartReader,
     launched_ns: u64,
+}
+
+/// What reads one part.
+#[derive(Debug)]
+struct PartReader {
+    source: Source,
+    /// Of the parts in one namespace only the first has it: what crossed is nobody's in particular, and not to be
+    /// counted twice.
+    network: Option<NetworkReader>,
 }
 
 #[derive(Debug)]
@@ -35,27 +45,27 @@ enum Source {
     Tree(TreeReader),
 }
 
-impl Source {
+impl PartReader {
     fn sample(&mut self, is_last: bool) -> PartSample {
-        match self {
-            Self::Group(reader) => reader.sample(is_last),
-            Self::Tree(reader) => reader.sample(is_last),
-        }
+        let sample = match &mut self.source {
+            Source::Group(reader) => reader.sample(is_last),
+            Source::Tree(reader) => reader.sample(is_last),
+        };
+        PartSample { network: self.network.as_mut().and_then(NetworkReader::sample), ..sample }
     }
 }
 
 impl Sampler {
     /// Begins to sample `parts`. What runs on the host and is none of them is a disturbance.
     pub fn start(parts: &[&Running]) -> Self {
-        let (series, sources): (Vec<PartSeries>, Vec<Source>) =
-            parts.iter().map(|part| (series(part), source(part))).unzip();
+        let series = parts.iter().map(|part| series(part)).collect();
+        let mut readers: Vec<PartReader> = parts.iter().zip(networks(parts)).map(reader).collect();
         let (joining, inbox) = channel::<Joining>();
-        let mut sources = sources;
         let mut host = HostReader::open();
         let mut samples = Samples::new(series);
         // The first sample is taken before the caller goes on, the last before `finish` returns: every moment
         // in between lies within the samples, however late the thread gets to run.
-        samples.push(take(&mut sources, &mut host, false));
+        samples.push(take(&mut readers, &mut host, false));
         let thread = thread::spawn(move || {
             let mut due = Instant::now();
             loop {
@@ -64,15 +74,17 @@ impl Sampler {
                     due += INTERVAL;
                 }
                 match inbox.recv_timeout(due.saturating_duration_since(Instant::now())) {
-                    Err(RecvTimeoutError::Timeout) => samples.push(take(&mut sources, &mut host, false)),
-                    Ok(Joining { series, source, launched_ns }) => {
+                    Err(RecvTimeoutError::Timeout) => samples.push(take(&mut readers, &mut host, false)),
+                    Ok(Joining { series, reader, launched_ns }) => {
                         samples.join(series, launched_ns);
-                        sources.push(source);
+                        readers.push(reader);
+                        // Its interfaces have counted since before it was there.
+                        samples.push(take(&mut readers, &mut host, false));
                     }
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
-            samples.push(take(&mut sources, &mut host, true));
+            samples.push(take(&mut readers, &mut host, true));
             samples
         });
         Self { joining, thread }
@@ -81,7 +93,8 @@ impl Sampler {
     /// Samples `part` too, which was launched after the sampler was started: up to its launch it had used nothing,
     /// so that its samples span all that it does, however soon it begins.
     pub fn join(&self, part: &Running) {
-        let joining = Joining { series: series(part), source: source(part), launched_ns: part.launched_ns() };
+        let reader = reader((&part, part.namespace().map(NetworkReader::new)));
+        let joining = Joining { series: series(part), reader, launched_ns: part.launched_ns() };
         // A thread that is gone has no samples of anybody, which `finish` tells.
         let _ = self.joining.send(joining);
     }
@@ -97,17 +110,30 @@ fn series(part: &Running) -> PartSeries {
     PartSeries { name: part.name().into(), limit_cpus: part.limit_cpus() }
 }
 
-fn source(part: &Running) -> Source {
-    match part.group() {
+fn reader((part, network): (&&Running, Option<NetworkReader>)) -> PartReader {
+    let source = match part.group() {
         Some(group) => Source::Group(Box::new(GroupReader::open(group, part.limit_cpus().is_some()))),
         None => Source::Tree(TreeReader::new(part.leader())),
-    }
+    };
+    PartReader { source, network }
 }
 
-fn take(sources: &mut [Source], host: &mut HostReader, is_last: bool) -> Tick {
+/// For each part what reads its network, where it has one that no part before it has.
+fn networks(parts: &[&Running]) -> Vec<Option<NetworkReader>> {
+    let mut seen: Vec<&Namespace> = Vec::new();
+    let mut readers = Vec::new();
+    for part in parts {
+        let namespace = part.namespace().filter(|namespace| !seen.contains(namespace));
+        seen.extend(namespace);
+        readers.push(namespace.map(NetworkReader::new));
+    }
+    readers
+}
+
+fn take(readers: &mut [PartReader], host: &mut HostReader, is_last: bool) -> Tick {
     // One time for all would be off by what reading takes; the middle of the reading is off by half of it.
     let before = mono_ns();
     let host = host.sample();
-    let parts = sources.iter_mut().map(|source| source.sample(is_last)).collect();
+    let parts = readers.iter_mut().map(|reader| reader.sample(is_last)).collect();
     Tick { at_ns: before + (mono_ns() - before) / 2, parts, host }
 }

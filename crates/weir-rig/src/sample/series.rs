@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_results::{CpuSeconds, HostShare, HostUsage, Usage, UsageSecond};
+use weir_results::{CpuSeconds, HostShare, HostUsage, NetworkUsage, Usage, UsageSecond};
 
 use super::{HostSample, PartSample};
 
@@ -80,11 +80,26 @@ impl Samples {
             pids_max: greatest(|sample| sample.pids),
             open_files_max: greatest(|sample| sample.open_files),
             sockets_max: greatest(|sample| sample.sockets),
-            network: None,
+            network: self.network(index, from_ns, to_ns),
             block_read_bytes: counted(|sample| sample.block_read_bytes),
             block_written_bytes: counted(|sample| sample.block_written_bytes),
             switches_voluntary: counted(|sample| sample.switches_voluntary),
             switches_involuntary: counted(|sample| sample.switches_involuntary),
+        })
+    }
+
+    /// What crossed the interfaces of the part at `index`; `None` where it has none of its own.
+    fn network(&self, index: usize, from_ns: u64, to_ns: u64) -> Option<NetworkUsage> {
+        let crossed = |of: fn(&NetworkUsage) -> u64| {
+            let grown = self.grown(from_ns, to_ns, |tick| tick.parts.get(index)?.network.as_ref().map(of));
+            grown.map(|crossed| crossed.round() as u64)
+        };
+        Some(NetworkUsage {
+            received_bytes: crossed(|network| network.received_bytes)?,
+            sent_bytes: crossed(|network| network.sent_bytes)?,
+            received_packets: crossed(|network| network.received_packets)?,
+            sent_packets: crossed(|network| network.sent_packets)?,
+            retransmitted_segments: crossed(|network| network.retransmitted_segments)?,
         })
     }
 
@@ -211,6 +226,13 @@ mod tests {
                 block_written_bytes: Some(step * 4_096),
                 switches_voluntary: (step % 10 == 0).then_some(step * 7),
                 switches_involuntary: Some(step),
+                network: Some(NetworkUsage {
+                    received_bytes: step * 1_000,
+                    sent_bytes: step * 3_000,
+                    received_packets: step * 10,
+                    sent_packets: step * 20,
+                    retransmitted_segments: step,
+                }),
             };
             let host = HostSample {
                 busy_ns: step * 60_000_000,
@@ -245,6 +267,10 @@ mod tests {
             assert_eq!((usage.threads_max, usage.pids_max), (Some(2), Some(1)));
             assert_eq!((usage.block_read_bytes, usage.block_written_bytes), (Some(0), Some(15 * 4_096)));
             assert_eq!(usage.switches_involuntary, Some(15));
+            let network = usage.network.unwrap();
+            assert_eq!((network.received_bytes, network.sent_bytes), (15_000, 45_000));
+            assert_eq!((network.received_packets, network.sent_packets), (150, 300));
+            assert_eq!(network.retransmitted_segments, 15);
         }
     }
 

@@ -19,10 +19,10 @@ struct Lab {
 }
 
 impl Lab {
-    fn start(folder: &Path, cgroups: bool) -> Self {
+    fn start(folder: &Path, how: &str, members: usize) -> Self {
         let folder = folder.to_str().unwrap();
         let mut child = Command::new(PROBE)
-            .args(["lab", folder, folder, if cgroups { "cgroups" } else { "none" }])
+            .args(["lab", folder, folder, how])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -31,8 +31,10 @@ impl Lab {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let (tree, work_dir) = line.trim().split_once(' ').unwrap();
         let lab = Self { tree: tree.parse().unwrap(), work_dir: work_dir.into(), child };
-        eventually("the tree has children", || descendants(lab.tree).len() == 3);
-        eventually("one has left it", || lab.processes().len() == 4);
+        eventually("the tree has children", || descendants(lab.tree).len() == members);
+        eventually("one of a tree has left it", || {
+            how == "namespaces" || lab.processes().len() == members + 1
+        });
         lab
     }
 
@@ -101,7 +103,7 @@ fn none_is_left(folder: &Path, lab: &Lab, processes: &[i32]) {
 #[test]
 fn a_lab_killed_by_sigkill_leaves_no_process_group_or_folder() {
     let folder = TempDir::new().unwrap();
-    let mut lab = Lab::start(folder.path(), true);
+    let mut lab = Lab::start(folder.path(), "cgroups", 3);
     let processes = lab.processes();
     assert!(lab.work_dir.exists() && lab.ledger(folder.path()).exists());
     lab.kill();
@@ -111,16 +113,51 @@ fn a_lab_killed_by_sigkill_leaves_no_process_group_or_folder() {
 #[test]
 fn without_control_groups_the_whole_session_and_what_left_it_are_ended() {
     let folder = TempDir::new().unwrap();
-    let mut lab = Lab::start(folder.path(), false);
+    let mut lab = Lab::start(folder.path(), "none", 3);
     let processes = lab.processes();
     lab.kill();
     none_is_left(folder.path(), &lab, &processes);
 }
 
+/// Whoever is in the network `network`, or holds it.
+fn holders(network: &Path) -> Vec<PathBuf> {
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let links = processes.flat_map(|process| {
+        let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        files.map(|entry| entry.path()).chain([process.join("ns/net")]).collect::<Vec<_>>()
+    });
+    links.filter(|link| fs::read_link(link).is_ok_and(|target| target == network)).collect()
+}
+
+#[test]
+fn what_escaped_its_session_is_ended_by_its_network_and_that_is_gone_with_it() {
+    if weir_rig::try_namespaces().is_err() {
+        // Another user than root: the unit tests see that they are told why.
+        assert!(!rustix::process::geteuid().is_root());
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let mut lab = Lab::start(folder.path(), "namespaces", 2);
+    let processes = descendants(lab.tree);
+    let network = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/net")).unwrap();
+    let session = |pid: i32| rustix::process::getsid(Pid::from_raw(pid)).unwrap();
+    let [first, escaped] = processes[..] else { panic!("{processes:?}") };
+    eventually("it has left the session", || session(first) != session(escaped));
+    let theirs = network(first);
+    // The namespace at the other end of its link is gone already, and the link with it.
+    let interfaces = || fs::read_to_string(format!("/proc/{first}/net/dev")).unwrap().lines().count();
+    eventually("but two lines of heads there are the loopback and its mark", || interfaces() == 5);
+    assert_eq!(theirs, network(escaped));
+    assert_ne!(theirs, network(std::process::id() as i32));
+    lab.kill();
+    none_is_left(folder.path(), &lab, &processes);
+    eventually("nobody holds the network", || holders(&theirs).is_empty());
+}
+
 #[test]
 fn the_next_run_cleans_up_where_the_guard_was_killed_too() {
     let folder = TempDir::new().unwrap();
-    let mut lab = Lab::start(folder.path(), true);
+    let mut lab = Lab::start(folder.path(), "cgroups", 3);
     let processes = lab.processes();
     let guard = descendants(lab.child.id() as i32)
         .into_iter()
@@ -141,7 +178,7 @@ fn command_of(pid: i32) -> String {
 #[test]
 fn a_lab_that_ends_by_itself_leaves_nothing() {
     let folder = TempDir::new().unwrap();
-    let mut lab = Lab::start(folder.path(), true);
+    let mut lab = Lab::start(folder.path(), "cgroups", 3);
     let processes = lab.processes();
     drop(lab.child.stdin.take());
     assert!(lab.child.wait().unwrap().success());
@@ -154,8 +191,9 @@ fn a_ledger_that_names_foreign_processes_harms_nobody() {
     let mut stranger = Command::new(PROBE).arg("wait").spawn().unwrap();
     let pid = stranger.id();
     // The number is right and the start is not, as after the number was given to somebody else.
-    let text =
-        format!("{{\"process\":{{\"pid\":{pid},\"started_ticks\":1}}}}\n{{\"work-dir\":\"/\"}}\n{{\"cut");
+    let text = format!(
+        "{{\"process\":{{\"pid\":{pid},\"started_ticks\":1}}}}\n{{\"work-dir\":\"/\"}}\n{{\"interfaces\":\"\"}}\n{{\"cut"
+    );
     fs::write(folder.path().join("old-1.ledger"), text).unwrap();
     let rig = Rig::open_with(&options("after", folder.path(), true)).unwrap();
     assert!(alive(pid as i32));

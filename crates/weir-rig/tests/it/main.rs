@@ -7,6 +7,7 @@ mod cleaning;
 mod gateways;
 mod launching;
 mod limiting;
+mod namespaces;
 mod origin;
 mod rootless;
 mod sampling;
@@ -73,6 +74,7 @@ impl Bench {
             ready: Ready::None,
             ready_timeout: PATIENCE,
             listens: Vec::new(),
+            namespace: None,
         }
     }
 }

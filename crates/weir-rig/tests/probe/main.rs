@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -18,13 +18,16 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["guard", ledger] => run_guard(Path::new(ledger)),
-        ["lab", state_dir, temp_dir, cgroups] => lab(state_dir, temp_dir, cgroups == "cgroups"),
+        ["lab", state_dir, temp_dir, how] => lab(state_dir, temp_dir, how),
         ["limited", state_dir, temp_dir, ref asked @ ..] => limited(state_dir, temp_dir, asked),
         ["listen", address] => listen(address),
         ["work", address] => work(address),
+        ["give", address, bytes] => give(address, bytes.parse().expect("a number of bytes")),
+        ["take", address] => take(address),
         ["tree"] => tree(),
         ["away"] => away(),
         ["shout", bytes] => shout(bytes.parse().expect("a number of bytes")),
+        ["escape"] => escape(),
         ["eat", bytes] => eat(bytes.parse().expect("a number of bytes")),
         ["burn"] => loop {
             std::hint::spin_loop();
@@ -67,6 +70,33 @@ fn work(address: &str) {
         }
         drop(stream);
     }
+}
+
+/// Sends bytes on each connection, then closes it.
+fn give(address: &str, bytes: usize) {
+    let listener =
+        TcpListener::bind(address.parse::<SocketAddr>().expect("an address")).expect("a free address");
+    for mut stream in listener.incoming().flatten() {
+        // Who only looks whether somebody listens takes nothing.
+        let _ = stream.write_all(&vec![1; bytes]);
+    }
+}
+
+/// Takes what is sent, once a file `go` is there.
+fn take(address: &str) {
+    while !Path::new("go").exists() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    println!("took {}", io::copy(&mut stream, &mut io::sink()).expect("bytes"));
+    wait();
+}
+
+/// A child in a session of its own, beyond the reach of whoever ends this one's.
+fn escape() {
+    let own = std::env::current_exe().expect("an executable");
+    let mut child = Command::new("setsid").arg(&own).arg("wait").spawn().expect("a child");
+    let _ = child.wait();
 }
 
 /// Two children: one in this process group, one in another. And a process that is nobody's child any more.
@@ -161,13 +191,22 @@ fn own_process(rig: &Rig, name: &str, part: &str, limits: Limits) -> ProcessSpec
         ready: Ready::None,
         ready_timeout: Duration::from_secs(10),
         listens: Vec::new(),
+        namespace: None,
     }
 }
 
-/// Opens a rig, launches a tree in it, prints the work folder and the tree's process id, and waits to be killed.
-fn lab(state_dir: &str, temp_dir: &str, cgroups: bool) {
-    let rig = open("killed", state_dir, temp_dir, cgroups);
-    let tree = rig.launch(&own_process(&rig, "tree", "tree", Limits::default())).expect("a tree");
+/// Opens a rig, launches a tree in it, or in a network namespace a process with one that escapes, prints the process
+/// id and the work folder, and waits to be killed.
+fn lab(state_dir: &str, temp_dir: &str, how: &str) {
+    let rig = open("killed", state_dir, temp_dir, how == "cgroups");
+    let namespace = (how == "namespaces").then(|| {
+        let (one, other) = (rig.namespace().expect("a namespace"), rig.namespace().expect("another"));
+        rig.link(&one, &other).expect("a link");
+        one
+    });
+    let kind = if namespace.is_some() { "escape" } else { "tree" };
+    let spec = ProcessSpec { namespace, ..own_process(&rig, "tree", kind, Limits::default()) };
+    let tree = rig.launch(&spec).expect("a tree");
     println!("{} {}", tree.pid(), rig.work_dir().display());
     io::stdout().flush().expect("standard output");
     let _ = io::stdin().read(&mut [0]);

@@ -1,5 +1,7 @@
 //! What scenarios are checked against: the drivers, and what this host has.
 
+use std::sync::OnceLock;
+
 use weir_lab::Known;
 use weir_rig::Drivers;
 
@@ -12,5 +14,12 @@ pub(crate) fn known(drivers: &Drivers) -> Known {
         drivers: owned(names),
         origins: owned(drivers.origins()),
         cpus: weir_rig::usable_cpus().len().max(1),
+        namespaces,
     }
+}
+
+/// Why no network namespace can be made here. Every point of a sweep asks, and the answer stays the same.
+fn namespaces() -> Result<(), String> {
+    static TRIED: OnceLock<Result<(), String>> = OnceLock::new();
+    TRIED.get_or_init(weir_rig::try_namespaces).clone()
 }

@@ -19,6 +19,7 @@ pub(super) struct Examination {
     pub(super) gateways: Vec<Gateway>,
     pub(super) host: Manifest,
     pub(super) limits: Limits,
+    pub(super) namespaces: Namespaces,
     /// Timer slack of this process, nanoseconds; weir's workers set their own to 1.
     pub(super) timer_slack_ns: Option<u64>,
     /// Where the host's CPU went while weir watched.
@@ -60,6 +61,15 @@ pub(super) struct Limits {
     pub(super) why_not: Option<String>,
 }
 
+/// Whether parts can have network namespaces of their own.
+#[derive(Debug, Serialize)]
+pub(super) struct Namespaces {
+    /// Whether two of them were made and something went from one to the other.
+    pub(super) usable: bool,
+    /// Why not.
+    pub(super) why_not: Option<String>,
+}
+
 impl Examination {
     pub(super) fn of_this_host(drivers: &Drivers) -> Self {
         let gateways =
@@ -71,6 +81,7 @@ impl Examination {
         Self {
             gateways,
             limits,
+            namespaces: namespaces(weir_rig::try_namespaces()),
             timer_slack_ns: fs::read_to_string("/proc/self/timerslack_ns")
                 .ok()
                 .and_then(|ns| ns.trim().parse().ok()),
@@ -123,10 +134,18 @@ impl Examination {
             ("timer slack", self.timer_slack_ns.map_or_else(unknown, |ns| format!("{ns} ns"))),
             ("open files", host.open_files_max.map_or_else(|| "unlimited".into(), |files| files.to_string())),
             ("limits", limits),
+            ("network", self.network()),
             ("last second", quiet.unwrap_or_else(unknown)),
             ("open rate up to", self.ceiling()),
             ("least latency", self.floor()),
         ]
+    }
+
+    fn network(&self) -> String {
+        match &self.namespaces.why_not {
+            None => "loopback, or namespaces of a run's own".into(),
+            Some(why) => format!("loopback only: {why}"),
+        }
     }
 
     fn ceiling(&self) -> String {
@@ -167,6 +186,10 @@ fn gateway(driver: &Driver) -> Gateway {
         binary: binary.map(|binary| binary.path),
         problem,
     }
+}
+
+fn namespaces(tried: Result<(), String>) -> Namespaces {
+    Namespaces { usable: tried.is_ok(), why_not: tried.err() }
 }
 
 fn limits(tried: Result<CgroupVersion, String>) -> Limits {
