@@ -41,7 +41,7 @@ const plots = (() => {
     const plot = plotOf(element);
     draw(element, plot.panels[Number(element.dataset.panel)].lines.flatMap((line) => traces(plot, line)), {
       height: plot.panels.length > 1 ? 230 : 290, margin: { l: 66, r: 12, t: 6, b: 44 }, hovermode: "closest",
-      xaxis: { ...axis(plot.x), title: { text: said(plot.x.title), font: { size: 11, color: css("soft") }, standoff: 6 }, showgrid: false },
+      xaxis: { ...axis(plot.x), title: { text: said(plot.x.title), font: { size: 11, color: css("soft") }, standoff: 6 }, showgrid: false, tickangle: 0 },
       yaxis: axis(plot.y),
     });
   };

@@ -112,11 +112,12 @@
     }));
     const greatest = Math.max(0, ...chosen.flatMap((line) => line[name].filter((value) => value !== null)));
     const warmup = Math.max(0, ...chosen.map((line) => line.sustained_from_s || 0));
+    const end = Math.max(0, ...chosen.map((line) => line.end_s)) || 1;
     legend(element, chosen.map((line) => gatewayEntry(line.gateway, line.counts ? "" : "does not count")));
     draw(element, traces, {
       height: 240, margin: { l: 64, r: 10, t: 8, b: 26 }, hovermode: "closest",
       shapes: warmup > 0 ? [{ type: "rect", xref: "x", yref: "paper", x0: 0, x1: warmup, y0: 0, y1: 1, fillcolor: css("plain-bg"), line: { width: 0 }, layer: "below" }] : [],
-      xaxis: { ...plain(), showgrid: false, ticksuffix: " s", range: [0, Math.max(0, ...chosen.map((line) => line.end_s)) || 1] },
+      xaxis: { ...plain(), showgrid: false, ticksuffix: " s", range: [-0.015 * end, end] },
       yaxis: linearAxis(name, greatest, 4, 1.08),
     });
   };

@@ -127,7 +127,8 @@ impl Scale {
     pub(crate) fn of_values(title: &str, unit: Unit, values: &[(f64, String)]) -> Self {
         let least = values.iter().map(|(at, _)| *at).fold(f64::INFINITY, f64::min);
         let greatest = values.iter().map(|(at, _)| *at).fold(f64::NEG_INFINITY, f64::max);
-        let log = least > 0.0 && greatest >= least * LOG_VALUES_FROM;
+        // Growth in proportion to cores is a straight line.
+        let log = unit != Unit::Cores && least > 0.0 && greatest >= least * LOG_VALUES_FROM;
         let (low, high) = if log {
             let room = (greatest / least).powf(0.08);
             (least / room, greatest * room)
@@ -137,7 +138,7 @@ impl Scale {
         };
         let ticks = values.iter().map(|(at, label)| Tick { at: *at, label: label.clone() }).collect();
         let mut scale = Self { title: title.to_owned(), unit, log, low, high, ticks };
-        scale.thin(0.055);
+        scale.thin(0.075);
         scale
     }
 
@@ -228,6 +229,7 @@ mod tests {
         let values = |values: &[f64]| values.iter().map(|at| (*at, at.to_string())).collect::<Vec<_>>();
         let cpus = Scale::of_values("", Unit::Cores, &values(&[0.25, 0.5, 1.0]));
         labels(&cpus, &["0.25", "0.5", "1"]);
+        assert!(!Scale::of_values("", Unit::Cores, &values(&[0.25, 8.0])).log);
         assert!(!cpus.log && cpus.place(0.25) > 0.0 && cpus.place(1.0) < 1.0);
         let connections = Scale::of_values("", Unit::Plain, &values(&[1.0, 10.0, 100.0]));
         assert!(connections.log && (connections.place(10.0) - 0.5).abs() < 1e-9);
