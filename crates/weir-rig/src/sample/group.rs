@@ -4,7 +4,6 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::processes::ProcessReader;
 use super::{PartSample, open_files};
 use crate::limits::{CgroupVersion, Group, keyed};
 
@@ -57,7 +56,6 @@ pub(crate) struct GroupReader {
     memory_stat: Kept,
     threads: Kept,
     procs: Kept,
-    processes: ProcessReader,
     buffer: Vec<u8>,
 }
 
@@ -80,12 +78,12 @@ impl GroupReader {
             // In both versions this counts tasks, which are threads.
             threads: open("pids.current"),
             procs: open("cgroup.procs"),
-            processes: ProcessReader::default(),
             buffer: Vec::new(),
         }
     }
 
-    pub(crate) fn sample(&mut self, is_last: bool) -> PartSample {
+    /// A sample, and the processes in the group.
+    pub(crate) fn sample(&mut self) -> (PartSample, Vec<i32>) {
         let mut sample = match self.version {
             CgroupVersion::V1 => self.cpu_v1(),
             CgroupVersion::V2 => self.cpu_v2(),
@@ -104,12 +102,9 @@ impl GroupReader {
             .read(buffer)
             .map(|text| text.lines().filter_map(|line| line.trim().parse().ok()).collect());
         sample.pids = pids.as_ref().map(|pids| pids.len() as u64);
-        if let Some(pids) = pids {
-            // A process that has just ended has no files; it does not make the others' unknown.
-            sample.open_files = Some(pids.iter().copied().filter_map(open_files).sum());
-            self.processes.sample(&pids, is_last, &mut sample);
-        }
-        sample
+        // A process that has just ended has no files; it does not make the others' unknown.
+        sample.open_files = pids.as_ref().map(|pids| pids.iter().copied().filter_map(open_files).sum());
+        (sample, pids.unwrap_or_default())
     }
 
     fn cpu_v1(&mut self) -> PartSample {

@@ -31,7 +31,7 @@ pub(super) struct ProcessReader {
 }
 
 impl ProcessReader {
-    /// Adds to `sample` what there is to tell of the processes `pids` now.
+    /// Adds to `sample` what there is to tell of the processes `pids`, which were the part's at its moment.
     ///
     /// What is counted is told by the last sample of all in any case: it is what a span is measured by that ends
     /// shortly before.

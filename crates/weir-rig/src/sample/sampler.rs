@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::group::GroupReader;
 use super::host::HostReader;
 use super::network::NetworkReader;
+use super::processes::ProcessReader;
 use super::series::{PartSeries, Samples, Tick};
 use super::tree::TreeReader;
 use super::{PartSample, mono_ns};
@@ -34,6 +35,7 @@ struct Joining {
 #[derive(Debug)]
 struct PartReader {
     source: Source,
+    processes: ProcessReader,
     /// Of the parts in one namespace only the first has it: what crossed is nobody's in particular, and not to be
     /// counted twice.
     network: Option<NetworkReader>,
@@ -46,12 +48,13 @@ enum Source {
 }
 
 impl PartReader {
-    fn sample(&mut self, is_last: bool) -> PartSample {
-        let sample = match &mut self.source {
-            Source::Group(reader) => reader.sample(is_last),
-            Source::Tree(reader) => reader.sample(is_last),
+    /// What is read at once, and the processes of the part.
+    fn sample(&mut self) -> (PartSample, Vec<i32>) {
+        let (sample, pids) = match &mut self.source {
+            Source::Group(reader) => reader.sample(),
+            Source::Tree(reader) => reader.sample(),
         };
-        PartSample { network: self.network.as_mut().and_then(NetworkReader::sample), ..sample }
+        (PartSample { network: self.network.as_mut().and_then(NetworkReader::sample), ..sample }, pids)
     }
 }
 
@@ -115,7 +118,7 @@ fn reader((part, network): (&&Running, Option<NetworkReader>)) -> PartReader {
         Some(group) => Source::Group(Box::new(GroupReader::open(group, part.limit_cpus().is_some()))),
         None => Source::Tree(TreeReader::new(part.leader())),
     };
-    PartReader { source, network }
+    PartReader { source, processes: ProcessReader::default(), network }
 }
 
 /// For each part what reads its network, where it has one that no part before it has.
@@ -134,6 +137,15 @@ fn take(readers: &mut [PartReader], host: &mut HostReader, is_last: bool) -> Tic
     // One time for all would be off by what reading takes; the middle of the reading is off by half of it.
     let before = mono_ns();
     let host = host.sample();
-    let parts = readers.iter_mut().map(|reader| reader.sample(is_last)).collect();
-    Tick { at_ns: before + (mono_ns() - before) / 2, parts, host }
+    let read: Vec<(PartSample, Vec<i32>)> = readers.iter_mut().map(PartReader::sample).collect();
+    let at_ns = before + (mono_ns() - before) / 2;
+    // Threads and sockets take longest, and come last: the parts' accounts are of nearly one moment.
+    let parts = readers.iter_mut().zip(read).map(|(reader, (mut sample, pids))| {
+        // Of a part that has ended there is nothing to look at.
+        if !pids.is_empty() {
+            reader.processes.sample(&pids, is_last, &mut sample);
+        }
+        sample
+    });
+    Tick { at_ns, parts: parts.collect(), host }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use procfs::process::Process;
 
-use super::processes::ProcessReader;
 use super::{PartSample, open_files};
 use crate::cleanup::{self, ProcessId};
 
@@ -15,15 +14,15 @@ pub(crate) struct TreeReader {
     /// User and system time last seen of every process that ever was in the session: what a process used does
     /// not vanish when it ends.
     seen_ticks: BTreeMap<(i32, u64), (u64, u64)>,
-    processes: ProcessReader,
 }
 
 impl TreeReader {
     pub(crate) fn new(leader: ProcessId) -> Self {
-        Self { leader, seen_ticks: BTreeMap::new(), processes: ProcessReader::default() }
+        Self { leader, seen_ticks: BTreeMap::new() }
     }
 
-    pub(crate) fn sample(&mut self, is_last: bool) -> PartSample {
+    /// A sample, and the part's living processes.
+    pub(crate) fn sample(&mut self) -> (PartSample, Vec<i32>) {
         let living: Vec<Process> =
             cleanup::members(&self.leader).into_iter().filter_map(|pid| Process::new(pid).ok()).collect();
         let (mut memory, mut threads, mut files) = (0, 0, 0);
@@ -38,7 +37,7 @@ impl TreeReader {
                 .map_or(0, |status| (status.rssanon.unwrap_or(0) + status.rssshmem.unwrap_or(0)) * 1024);
         }
         if self.seen_ticks.is_empty() {
-            return PartSample::default();
+            return (PartSample::default(), Vec::new());
         }
         let tick_ns = 1_000_000_000 / procfs::ticks_per_second();
         let sum = |part: fn(&(u64, u64)) -> u64| self.seen_ticks.values().map(part).sum::<u64>() * tick_ns;
@@ -51,9 +50,9 @@ impl TreeReader {
         };
         if living.is_empty() {
             // A part that has ended holds nothing any more; what it had used stays used.
-            return used;
+            return (used, Vec::new());
         }
-        let mut sample = PartSample {
+        let sample = PartSample {
             memory_bytes: Some(memory),
             threads: Some(threads),
             pids: Some(living.len() as u64),
@@ -61,8 +60,7 @@ impl TreeReader {
             ..used
         };
         let pids: Vec<i32> = living.iter().map(Process::pid).collect();
-        self.processes.sample(&pids, is_last, &mut sample);
-        sample
+        (sample, pids)
     }
 }
 
@@ -77,19 +75,19 @@ mod tests {
         let mut child = Command::new("setsid").args(["sleep", "60"]).spawn().unwrap();
         let leader = ProcessId::of(child.id() as i32).unwrap();
         let mut reader = TreeReader::new(leader);
-        assert!(cleanup::wait_until(|| reader.sample(false).pids == Some(1)), "it begins a session");
-        let before = reader.sample(false);
+        assert!(cleanup::wait_until(|| reader.sample().0.pids == Some(1)), "it begins a session");
+        let before = reader.sample().0;
         assert!(before.memory_bytes.is_some() && before.open_files.is_some(), "{before:?}");
         assert!(cleanup::kill_sessions(&[leader]));
         child.wait().unwrap();
-        let after = reader.sample(false);
+        let after = reader.sample().0;
         assert!(after.cpu_ns.unwrap() >= before.cpu_ns.unwrap(), "{before:?} {after:?}");
         assert_eq!(
             (after.memory_bytes, after.threads, after.pids, after.open_files),
             (None, None, None, None)
         );
         assert_eq!(
-            TreeReader::new(leader).sample(false),
+            TreeReader::new(leader).sample().0,
             PartSample::default(),
             "of what was never seen nothing is known"
         );
