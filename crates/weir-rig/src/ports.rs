@@ -11,7 +11,7 @@ use crate::{Holder, Namespace, RigError};
 
 /// Refuses an address, in `namespace` or on the host, that somebody listens on.
 ///
-/// The answer can be out of date by the time the part binds; the part's own error then stands in its log.
+/// The answer can be out of date by the time the part binds: a part that dies then is looked at once more.
 pub(crate) fn require_free(
     part: &str,
     namespace: Option<&Namespace>,

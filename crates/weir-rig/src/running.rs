@@ -257,7 +257,8 @@ impl Running {
                 return Ok(());
             }
             if let Some(failure) = self.failure() {
-                return Err(failure);
+                let taken = if failure.cause() == "died" { self.port_taken() } else { None };
+                return Err(taken.unwrap_or(failure));
             }
             let last = match look(&self.spec) {
                 Ok(()) => return Ok(()),
@@ -273,6 +274,17 @@ impl Running {
             thread::sleep(pause);
             pause = (pause * 2).min(READY_POLL_MAX);
         }
+    }
+
+    /// Where it died at its start while somebody else listens where it was to: the port was taken between the look at
+    /// it and the part's own bind.
+    fn port_taken(&self) -> Option<RigError> {
+        if !self.living().is_empty() {
+            return None;
+        }
+        let (name, namespace) = (&self.spec.name, self.spec.namespace.as_ref());
+        let taken = |address: &SocketAddr| ports::require_free(name, namespace, *address).err();
+        self.spec.listens.iter().find_map(taken).filter(|error| error.cause() == "port-taken")
     }
 
     /// Where it listens, in words, since that is not where it was to.

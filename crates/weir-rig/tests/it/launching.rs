@@ -44,6 +44,30 @@ fn a_taken_port_is_refused_before_the_start() {
 }
 
 #[test]
+fn a_port_that_was_taken_after_the_look_is_told_too() {
+    let bench = Bench::new("late");
+    let address = free_address();
+    let sign = bench.rig().work_dir().join("taken");
+    let mut spec = bench.probe("gateway", &["die-after", sign.to_str().unwrap()]);
+    spec.listens = vec![address];
+    // Whoever is faster accepts, and answers nothing.
+    spec.ready = Ready::Http { address, host: "x".into(), path: "/ready".into(), status: 200 };
+    let log = spec.log.clone();
+    let faster = std::thread::spawn(move || {
+        // The log is made when the look is over.
+        eventually("the part starts", || log.exists());
+        let listener = TcpListener::bind(address).unwrap();
+        std::fs::write(sign, "").unwrap();
+        listener
+    });
+    let error = bench.rig().launch(&spec).unwrap_err();
+    assert_eq!(error.cause(), "port-taken", "{error}");
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+    drop(faster.join().unwrap());
+    bench.close();
+}
+
+#[test]
 fn a_missing_binary_says_how_to_get_it() {
     let bench = Bench::new("missing");
     let mut spec = bench.probe("gateway", &[]);

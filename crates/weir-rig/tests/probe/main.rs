@@ -36,6 +36,12 @@ fn main() -> ExitCode {
             println!("{text}");
             return ExitCode::from(code.parse::<u8>().expect("an exit code"));
         }
+        ["die-after", sign] => {
+            while !Path::new(sign).exists() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            return ExitCode::FAILURE;
+        }
         ["wait"] => wait(),
         _ => panic!("unknown arguments {words:?}"),
     }

@@ -101,12 +101,12 @@ def main():
         line = b"I am about to listen, and will say so until everybody knows\n" * 1024
         for _ in range(SHOUTED_BYTES // len(line)):
             sys.stderr.buffer.write(line)
-    servers = [listener(listen)]
-    if way.startswith(ALSO):
-        servers.append(listener(way.removeprefix(ALSO)))
+    # The address that nobody asked for comes first: who is ready by the other has both.
+    servers = [listener(way.removeprefix(ALSO))] if way.startswith(ALSO) else []
+    servers.append(listener(listen))
     gateway = Gateway(way, parse(origin))
     while True:
-        client, _ = servers[0].accept()
+        client, _ = servers[-1].accept()
         threading.Thread(target=gateway.serve, args=[client], daemon=True).start()
 
 
