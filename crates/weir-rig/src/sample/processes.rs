@@ -10,8 +10,8 @@ use std::io;
 
 use super::{PartSample, mono_ns};
 
-/// After a look the next comes this many times as much later as the look took, so that it costs 0.2 % of a core.
-const REST: u64 = 500;
+/// After a look the next comes this many times as much later as the look took, so that it costs 0.1 % of a core.
+const REST: u64 = 1_000;
 
 /// Two counters of one thing: read and written, voluntary and involuntary.
 type Pair = (u64, u64);
