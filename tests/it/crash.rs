@@ -118,9 +118,16 @@ fn a_run_killed_at_every_turn_ends_with_the_cells_of_an_unbroken_one() {
             ended = child.try_wait().unwrap().is_some();
             ended || moment.has_come(&yard)
         });
-        assert!(!ended, "it ended before it was killed: {}", text(&wait(child).stderr));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        if ended {
+            // Between the first file of the report and the end there is next to nothing.
+            let output = wait(child);
+            let said = text(&output.stderr);
+            assert!(std::ptr::eq(moment, &moments[moments.len() - 1]), "ended before it was killed: {said}");
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+        } else {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
         if yard.latest().is_some() {
             let now = yard.cells("weir.db");
             assert!(kept.iter().all(|cell| now.contains(cell)), "{kept:?} are not among {now:?}");
