@@ -368,7 +368,6 @@ impl Flow {
     /// What is done once in a while: samples, time-outs. Connections in `expired` are down and must be closed.
     pub(crate) fn tick(&mut self, now_ns: u64, expired: &mut Vec<usize>) {
         self.tick_ns = now_ns + TICK_NS;
-        self.observe(now_ns);
         self.recorder.advance(now_ns, &self.timeline);
         self.drop_expired(now_ns);
         self.time_out(now_ns, expired);

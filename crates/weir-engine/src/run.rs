@@ -296,9 +296,12 @@ impl Growth {
 
     /// Puts the sustained phase off where the warm-up nears its end and has not settled; gives when to look again.
     fn look(&mut self, now_ns: u64, timeline: &mut Timeline) -> u64 {
+        if self.is_over {
+            return u64::MAX;
+        }
         let look_ns = timeline.sustain_ns.saturating_sub(WARM_UP_LEAD_NS);
-        if self.is_over || now_ns < look_ns {
-            return if self.is_over { u64::MAX } else { look_ns };
+        if now_ns < look_ns {
+            return look_ns;
         }
         self.has_settled = self.warm_up.has_settled(now_ns);
         match self.warm_up.later_ns(timeline.sustain_ns).filter(|_| !self.has_settled) {

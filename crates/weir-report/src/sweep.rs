@@ -61,10 +61,8 @@ struct Sweep<'a> {
 /// The charts over the axes; none for a run without.
 pub(crate) fn plots(run: &Run, summary: &Summary) -> Vec<Plot> {
     let mut plots = Vec::new();
-    let mut loads: Vec<&str> = summary.points.iter().map(|point| point.load.as_str()).collect();
-    loads.dedup();
     let mut known: Vec<&str> = Vec::new();
-    for load in loads {
+    for load in summary.points.iter().map(|point| point.load.as_str()) {
         if known.contains(&load) {
             continue;
         }

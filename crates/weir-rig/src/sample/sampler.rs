@@ -62,7 +62,8 @@ impl Sampler {
     /// Begins to sample `parts`. What runs on the host and is none of them is a disturbance.
     pub fn start(parts: &[&Running]) -> Self {
         let series = parts.iter().map(|part| series(part)).collect();
-        let mut readers: Vec<PartReader> = parts.iter().zip(networks(parts)).map(reader).collect();
+        let mut readers: Vec<PartReader> =
+            parts.iter().zip(networks(parts)).map(|(part, network)| reader(part, network)).collect();
         let (joining, inbox) = channel::<Joining>();
         let mut host = HostReader::open();
         let mut samples = Samples::new(series);
@@ -96,7 +97,7 @@ impl Sampler {
     /// Samples `part` too, which was launched after the sampler was started: up to its launch it had used nothing,
     /// so that its samples span all that it does, however soon it begins.
     pub fn join(&self, part: &Running) {
-        let reader = reader((&part, part.namespace().map(NetworkReader::new)));
+        let reader = reader(part, part.namespace().map(NetworkReader::new));
         let joining = Joining { series: series(part), reader, launched_ns: part.launched_ns() };
         // A thread that is gone has no samples of anybody, which `finish` tells.
         let _ = self.joining.send(joining);
@@ -113,7 +114,7 @@ fn series(part: &Running) -> PartSeries {
     PartSeries { name: part.name().into(), limit_cpus: part.limit_cpus() }
 }
 
-fn reader((part, network): (&&Running, Option<NetworkReader>)) -> PartReader {
+fn reader(part: &Running, network: Option<NetworkReader>) -> PartReader {
     let source = match part.group() {
         Some(group) => Source::Group(Box::new(GroupReader::open(group, part.limit_cpus().is_some()))),
         None => Source::Tree(TreeReader::new(part.leader())),
