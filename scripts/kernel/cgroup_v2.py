@@ -37,7 +37,7 @@ END = "== end:"
 RESULT = re.compile(r"^result (\w+) \d+$", re.MULTILINE)
 
 
-def make_image(path, programs):
+def make_image(path, modules, programs):
     """The guest's files: a shell, some tools, a service manager, weir's programs and tests."""
     image = Image()
     for folder in ("/proc", "/sys", "/dev", "/tmp", "/run", "/bin"):
@@ -48,6 +48,8 @@ def make_image(path, programs):
     image.text("/etc/machine-id", f"{0:032x}\n")
     image.text("/init", (HERE / "init.sh").read_text(), 0o755)
     image.program("/bin/busybox", parts.package_root("busybox") / "bin/busybox")
+    for module in modules:
+        image.file(f"/lib/modules/{module.name}", module)
     for name in parts.TOOLS:
         image.program(f"/usr/bin/{name}", shutil.which(name))
     for name in ("weir", "weir-gateway", "rig-it", "rig-unit"):
@@ -157,12 +159,12 @@ def main():
     try:
         parts.require_machine()
         parts.fetch()
-        kernel = parts.kernel()
+        kernel, modules = parts.kernel()
         programs = parts.build()
     except parts.Missing as why:
         print(f"cgroup-v2: {why}", file=sys.stderr)
         return 3
-    make_image(image, programs)
+    make_image(image, modules, programs)
     results.unlink(missing_ok=True)
     lines, waited = boot(kernel, image, results)
     is_quiet = waited <= WAITED_MAX

@@ -2,7 +2,8 @@
 # The guest's first process: prepares the machine, runs weir's tests and runs in it, says what failed, and ends the
 # machine. Results of runs go to the second serial port, everything else to the first.
 /bin/busybox --install -s /bin
-export PATH=/weir:/bin:/usr/bin HOME=/tmp
+# The shell's own tools come last: they are the smaller ones.
+export PATH=/weir:/usr/bin:/bin HOME=/tmp
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
@@ -10,6 +11,9 @@ mount -t tmpfs -o mode=1777 tmp /tmp
 mount -t tmpfs -o mode=755 run /run
 mount -t cgroup2 cgroup /sys/fs/cgroup
 ip link set lo up
+for module in /lib/modules/*.ko; do
+    insmod "$module"
+done
 # The second port carries results byte by byte.
 stty -F /dev/ttyS1 raw
 

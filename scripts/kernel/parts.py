@@ -16,8 +16,10 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import peers  # noqa: E402
 
 KERNEL = "linux-image-cloud-amd64"
+# What is not built into it, and the guest loads: pairs of interfaces between network namespaces.
+MODULES = ["veth.ko"]
 # Of this machine's own.
-TOOLS = ["setpriv", "unshare"]
+TOOLS = ["setpriv", "setsid", "unshare"]
 
 
 class Missing(Exception):
@@ -39,9 +41,9 @@ def fetch():
 
 
 def kernel():
-    """The kernel's image; only that of its package is kept, since everything that the guest needs is built in."""
+    """The kernel's image and the modules that the guest loads; of its package only these are kept."""
     folder = peers.PEERS / "linux"
-    if not (folder / "packages.txt").exists():
+    if not all((folder / name).exists() for name in ["packages.txt", *MODULES]):
         print("peers: fetching linux", flush=True)
         work = peers.PEERS / ".linux.partial"
         shutil.rmtree(work, ignore_errors=True)
@@ -55,10 +57,13 @@ def kernel():
         except peers.Failed as why:
             raise Missing(str(why)) from why
         shutil.move(work / "whole/boot", work / "boot")
+        for name in MODULES:
+            (module,) = (work / "whole").rglob(name)
+            shutil.move(module, work / name)
         shutil.rmtree(work / "whole")
         peers.settle(work, "linux")
     (image,) = (folder / "boot").glob("vmlinuz-*")
-    return image
+    return image, [folder / name for name in MODULES]
 
 
 def emulator():

@@ -156,6 +156,8 @@ def busy_loop(rig):
     """A busy loop outside the rig disturbs the host, and the verdict says so."""
     loop = [sys.executable, "-c", "import time\nend = time.time() + 200\nwhile time.time() < end: pass"]
     code, result = run(rig, scenario("{ model: closed, connections: 10 }"), beside=loop)
+    again = [cell["attempts"] for cell in result["cells"]]
+    expect(all(attempts == 2 for attempts in again), f"each cell was measured once more: {again}")
     for measurement in measurements(result):
         judgement = measurement["judgement"]
         expect("host-disturbed" in judgement["verdicts"]["throughput"], f"others used {measurement['host']['others']:.0%}: {judgement['verdicts']['throughput']}")

@@ -153,7 +153,7 @@ pub fn scenario(folder: &Path, gateways: &str, more: &str) -> PathBuf {
          limits: {{ data: {{ cpus: 0.5, memory: 256MiB }} }}\n\
          topology: {{ domains: 1, paths: [/ping] }}\norigin: {{ body: 64B }}\n\
          loads:\n  full: {{ model: closed, connections: 4 }}\n  tail: {{ model: open, rate: 300/s }}\n\
-         warmup: 100ms\nduration: 400ms\nrepeats: 2\n{more}"
+         warmup: 100ms\nduration: 400ms\nrepeats: 2\nretries: 0\n{more}"
     );
     std::fs::write(&path, scenario).unwrap();
     path

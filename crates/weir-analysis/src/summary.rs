@@ -30,6 +30,8 @@ pub struct Summary {
     pub cells_planned: usize,
     /// Cells that were measured.
     pub cells_measured: usize,
+    /// Of these, cells that were measured more than once, because the host disturbed them.
+    pub cells_measured_again: usize,
     /// Load points, in the order of axes and then of the scenario's loads.
     pub points: Vec<Point>,
     /// What points say together: more users, more cores, and the share of direct.
@@ -152,6 +154,7 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
     let mut summary = Summary {
         cells_planned: run.plan.len(),
         cells_measured: cells.len() - failed.len(),
+        cells_measured_again: cells.iter().filter(|cell| cell.attempts > 1).count(),
         gateways: gateways(run, cells),
         experiments: experiments::find(run, &points),
         points,

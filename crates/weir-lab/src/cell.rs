@@ -122,6 +122,7 @@ impl Lab<'_> {
             parts: vec![],
             unequal: vec![],
             files: vec![],
+            attempts: 1,
         };
         let result = self.measure_in(&dir, scenario, key, &mut cell);
         cell.files.extend(kept::logs(&dir));

@@ -128,6 +128,7 @@ mod tests {
             parts: vec![],
             unequal: vec![],
             files: vec![],
+            attempts: 1,
         }
     }
 

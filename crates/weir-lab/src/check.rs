@@ -25,6 +25,8 @@ const CPUS_MIN: f64 = 0.01;
 
 /// Greatest number of repeats, domains, paths and workers that anybody can mean.
 const REPEATS_MAX: u32 = 1_000;
+/// Greatest number of times that a cell may be measured again.
+const RETRIES_MAX: u32 = 100;
 const WARMUP_GROWTH_MAX: f64 = 10.0;
 const DOMAINS_MAX: u32 = 100_000;
 const REQUESTS_MAX: u64 = 1_000_000;
@@ -326,6 +328,10 @@ fn check_times(scenario: &Scenario) -> Checked {
     if !(1..=REPEATS_MAX).contains(&scenario.repeats) {
         let message = format!("{} repeats", scenario.repeats);
         return Err(problem(&["repeats"], message, format!("give 1 to {REPEATS_MAX}; a headline needs 3")));
+    }
+    if scenario.retries > RETRIES_MAX {
+        let message = format!("{} retries", scenario.retries);
+        return Err(problem(&["retries"], message, format!("give 0 to {RETRIES_MAX}")));
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! A scenario is read ([`read`]), planned ([`plan`](plan::plan)) and run cell by cell; each finished
 //! cell is in the store before the next begins.
 
+mod again;
 mod cell;
 mod cells;
 mod check;

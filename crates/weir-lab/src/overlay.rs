@@ -17,8 +17,18 @@ impl Fault {
 }
 
 /// Fields that hold for the run as a whole, so that no axis can vary them.
-const WHOLE_RUN: [&str; 9] =
-    ["name", "question", "gateways", "vary", "cases", "repeats", "seed", "objective", "thresholds"];
+const WHOLE_RUN: [&str; 10] = [
+    "name",
+    "question",
+    "gateways",
+    "vary",
+    "cases",
+    "repeats",
+    "retries",
+    "seed",
+    "objective",
+    "thresholds",
+];
 
 /// The names of a path like `limits.data.cpus`.
 pub(crate) fn segments(path: &str) -> Vec<String> {

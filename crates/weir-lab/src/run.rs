@@ -16,7 +16,7 @@ use crate::ports::Ports;
 use crate::progress::Observer;
 use crate::read::Checked;
 use crate::scenario::Gateway;
-use crate::{LabError, clock, remote};
+use crate::{LabError, again, clock, remote};
 
 /// What a run needs beside its scenario.
 pub struct Bench<'a> {
@@ -185,7 +185,7 @@ pub fn execute(
             run: run.id.clone(),
             why: format!("its scenario has no point for cell {}", key.index),
         })?;
-        lab.measure(scenario, key)
+        again::until_undisturbed(key, scenario.retries, bench.observer, || lab.measure(scenario, key))
     });
     let closed = rig.close();
     let ended = ended?;

@@ -86,6 +86,9 @@ pub struct Scenario {
     /// Repeats of every cell, each with fresh processes.
     #[serde(default = "default_repeats")]
     pub repeats: u32,
+    /// How often a cell is measured again because the host disturbed it; its least disturbed attempt counts.
+    #[serde(default = "default_retries")]
+    pub retries: u32,
     /// Seed of order and arrivals; drawn and recorded where none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -171,4 +174,8 @@ fn default_workers() -> u32 {
 
 fn default_repeats() -> u32 {
     3
+}
+
+fn default_retries() -> u32 {
+    1
 }

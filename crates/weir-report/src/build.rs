@@ -79,7 +79,12 @@ fn banner(summary: &Summary) -> Banner {
     } else {
         (Tone::Plain, format!("{counting} of {expected} headline figures count"))
     };
-    Banner { tone, headline, details: problems.to_vec() }
+    let again = match summary.cells_measured_again {
+        0 => None,
+        1 => Some("one cell was measured again, because the host disturbed it".to_owned()),
+        n => Some(format!("{n} cells were measured again, because the host disturbed them")),
+    };
+    Banner { tone, headline, details: problems.iter().cloned().chain(again).collect() }
 }
 
 fn glances(summary: &Summary) -> Vec<crate::model::Table> {

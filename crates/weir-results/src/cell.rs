@@ -44,6 +44,17 @@ pub struct Cell {
     /// What its processes were given to read and what they wrote, as far as it is kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<KeptFile>,
+    /// How often it was measured, because the host disturbed it; this is the least disturbed attempt.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub attempts: u32,
+}
+
+fn once() -> u32 {
+    1
+}
+
+fn is_once(attempts: &u32) -> bool {
+    *attempts == once()
 }
 
 /// A file of a cell, or a part of it: cells are kept by the hundred.

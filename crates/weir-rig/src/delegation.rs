@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cgroups_rs::fs::{Hierarchy, hierarchies};
+use procfs::process::Process;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
@@ -50,10 +51,7 @@ pub(crate) fn base(controllers: &[&str]) -> Result<PathBuf, String> {
     let refused =
         |error: io::Error| format!("{}: {error}; {}", place.directory.display(), way_out(DELEGATION));
     if place.must_be_left() {
-        let leaf = place.directory.join(LEAF);
-        fs::create_dir_all(&leaf)
-            .and_then(|()| fs::write(leaf.join("cgroup.procs"), std::process::id().to_string()))
-            .map_err(refused)?;
+        place.leave().map_err(refused)?;
     }
     enable(&place.directory, controllers).map_err(refused)?;
     Ok(place.path)
@@ -135,15 +133,28 @@ impl Place {
         if self.may_hold_processes() {
             return None;
         }
-        let own = std::process::id() as i32;
         // A process of another pid namespace counts too: it shows as 0.
-        match pids_in(&self.directory).into_iter().filter(|pid| *pid != own).count() {
+        match pids_in(&self.directory).into_iter().filter(|pid| !is_ours(*pid)).count() {
             0 => None,
             others => hindered(
                 format!("holds {others} other processes, so the kernel lets it have no groups"),
                 DELEGATION,
             ),
         }
+    }
+
+    /// Moves this process and its children, of which the guard is one, into the leaf.
+    fn leave(&self) -> io::Result<()> {
+        let leaf = self.directory.join(LEAF);
+        fs::create_dir_all(&leaf)?;
+        for pid in pids_in(&self.directory).into_iter().filter(|pid| is_ours(*pid)) {
+            match fs::write(leaf.join("cgroup.procs"), pid.to_string()) {
+                // A child that ended meanwhile.
+                Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
+                other => other?,
+            }
+        }
+        Ok(())
     }
 
     fn must_be_left(&self) -> bool {
@@ -155,6 +166,12 @@ impl Place {
     fn may_hold_processes(&self) -> bool {
         !self.directory.join("cgroup.type").exists()
     }
+}
+
+/// Whether that process is this one or a child of it.
+fn is_ours(pid: i32) -> bool {
+    let own = std::process::id() as i32;
+    pid == own || Process::new(pid).and_then(|process| process.stat()).is_ok_and(|stat| stat.ppid == own)
 }
 
 /// `users` for a user, and what helps in a container for root.
@@ -229,7 +246,11 @@ mod tests {
             }
         };
         let all = "cpuset cpu io memory pids\n";
+        let mut guard = Command::new("sleep").arg("60").spawn().unwrap();
         check("domain\n", all, &format!("{own}\n"), None);
+        check("domain\n", all, &format!("{own}\n{}\n", guard.id()), None);
+        guard.kill().unwrap();
+        guard.wait().unwrap();
         check("domain\n", all, &format!("{own}\n1\n0\n"), Some("2 other processes"));
         check("", all, &format!("{own}\n1\n"), None);
         check("domain\n", "memory pids\n", &format!("{own}\n"), Some("not the controllers cpu"));

@@ -71,6 +71,7 @@ pub(crate) fn cell(gateway: &str, repeat: u32, loads: Vec<Load>) -> Cell {
         parts,
         unequal: Vec::new(),
         files: Vec::new(),
+        attempts: 1,
     }
 }
 

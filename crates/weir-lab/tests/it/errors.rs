@@ -113,6 +113,7 @@ fn what_cannot_be_has_its_place() {
     check("duration: 0s\n", "side.yaml:3:11: a duration of zero | give more, like 10s");
     check("timeout: 0s\n", "side.yaml:3:10: a timeout of zero | give more, like 10s");
     check("repeats: 0\n", "side.yaml:3:10: 0 repeats | give 1 to 1000; a headline needs 3");
+    check("retries: 101\n", "side.yaml:3:10: 101 retries | give 0 to 100");
     check("workers: 0\n", "side.yaml:3:10: a load generator with 0 workers | give 1 to 1024");
     check(
         "topology: { paths: [ping] }\n",

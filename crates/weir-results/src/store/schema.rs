@@ -10,7 +10,7 @@ use super::StoreError;
 pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
 
 /// One step per version: step `i` leads from version `i` to `i + 1`. Never edit a step that was released.
-pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 const VERSION_1: &str = "
 CREATE TABLE runs (
@@ -145,6 +145,11 @@ ALTER TABLE cells ADD COLUMN files TEXT NOT NULL DEFAULT '[]';
 /// What each core and TCP did.
 const VERSION_4: &str = "
 ALTER TABLE measurements ADD COLUMN host_usage TEXT NOT NULL DEFAULT 'null';
+";
+
+/// How often cells were measured.
+const VERSION_5: &str = "
+ALTER TABLE cells ADD COLUMN attempts INTEGER NOT NULL DEFAULT 1;
 ";
 
 /// Refuses what this program must not touch: another program's database, a newer one, what is no database. Whether

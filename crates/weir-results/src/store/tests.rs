@@ -161,6 +161,7 @@ fn cell(run: &Run, index: u32) -> Cell {
             bytes: 40_000,
             text: "listeners:\n".into(),
         }],
+        attempts: 2,
     }
 }
 
@@ -259,7 +260,7 @@ fn a_crash_in_mid_transaction_loses_the_running_cell_only() {
     // A process that dies within a transaction leaves it uncommitted, on disk as in memory.
     store.connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     let insert = "INSERT INTO cells SELECT run_id, 1, 0, 0, outcome, cause, message, remedy, log_tail, parts, \
-         unequal, files FROM cells";
+         unequal, files, attempts FROM cells";
     assert_eq!(store.connection.execute(insert, []).unwrap(), 1);
     let copy = Folder::new();
     for file in std::fs::read_dir(folder.0.path()).unwrap() {

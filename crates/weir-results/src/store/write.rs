@@ -113,7 +113,7 @@ pub(super) fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rus
         }
     };
     t.execute(
-        "INSERT INTO cells VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        "INSERT INTO cells VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         params![
             run_id,
             cell.key.index,
@@ -126,7 +126,8 @@ pub(super) fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rus
             failure[3],
             json(&cell.parts)?,
             json(&cell.unequal)?,
-            json(&cell.files)?
+            json(&cell.files)?,
+            cell.attempts
         ],
     )?;
     if let CellOutcome::Measured { measurements } = &cell.outcome {
