@@ -132,6 +132,24 @@ impl<T: Level> Levels<T> {
         }
     }
 
+    /// The same with `of` each level.
+    pub fn map<U: Level>(&self, of: impl Fn(T) -> U) -> Levels<U> {
+        match self {
+            Self::Constant(level) => Levels::Constant(of(*level)),
+            Self::Ramp(from, to) => Levels::Ramp(of(*from), of(*to)),
+            Self::Steps(steps) => Levels::Steps(steps.iter().copied().map(of).collect()),
+        }
+    }
+
+    /// Whether `holds` for a level, or for an end of a ramp.
+    pub fn any(&self, holds: impl Fn(T) -> bool) -> bool {
+        match self {
+            Self::Constant(level) => holds(*level),
+            Self::Ramp(from, to) => holds(*from) || holds(*to),
+            Self::Steps(steps) => steps.iter().copied().any(holds),
+        }
+    }
+
     /// The greatest level.
     pub fn greatest(&self) -> T {
         match self {
@@ -179,7 +197,7 @@ impl<T: Level> FromStr for Levels<T> {
             [from, to, by] => {
                 let (from, to, by) = (T::read(from)?, T::read(to)?, T::read(by)?);
                 if from.stride(to, by, 0).is_none() {
-                    return Err(wrong::<T>(text, "going nowhere by strides of nothing"));
+                    return Err(wrong::<T>(text, "going nowhere by such strides"));
                 }
                 let steps = (0..=STEPS_MAX).map_while(|n| from.stride(to, by, n)).collect();
                 Self::of_steps(steps, text)

@@ -10,6 +10,7 @@
 //! assert_eq!(error.remedy, "did you mean `duration`?");
 //! ```
 
+mod asked_rate;
 mod delay;
 mod drift;
 mod error;
@@ -29,6 +30,7 @@ mod yaml;
 
 use serde::de::DeserializeOwned;
 
+pub use asked_rate::{AskedRate, AskedRates};
 pub use delay::{DELAY_MAX, Delay};
 pub use drift::Drift;
 pub use error::DocumentError;

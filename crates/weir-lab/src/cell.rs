@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use weir_engine::RequestSpec;
 use weir_results::{
-    Cell, CellKey, CellOutcome, Configuration, DIRECT, HostBounds, Measurement, Part, Role, Run,
+    Cell, CellKey, CellOutcome, Configuration, HostBounds, Measurement, Part, Role, Run, is_baseline,
 };
 use weir_rig::{Binary, Binding, Drivers, Limits, Namespace, Rendered, Rig, RigError, Running};
 
@@ -205,10 +205,10 @@ impl Lab<'_> {
         if scenario.is_elsewhere() {
             return self.reach(scenario, gateway, cell);
         }
-        let wiring = Wiring::new(scenario.network, self.rig, self.ports, gateway != DIRECT)?;
+        let wiring = Wiring::new(scenario.network, self.rig, self.ports, !is_baseline(gateway))?;
         let upstream = self.start_upstream(dir, scenario, &wiring, cell)?;
         let generator = wiring.generator();
-        if gateway == DIRECT {
+        if is_baseline(gateway) {
             let connect = upstream.addresses.clone();
             return Ok(Processes {
                 gateway: vec![],
@@ -259,7 +259,7 @@ impl Lab<'_> {
         let site = site.ok_or_else(|| {
             failed("render", &format!("the scenario has no URL for `{gateway}`"), "start a new run", "")
         })?;
-        site.require(scenario, gateway == DIRECT)?;
+        site.require(scenario, is_baseline(gateway))?;
         let (upstream, connect) = (Upstream::unknown(), vec![]);
         let site = Some(site);
         Ok(Processes { gateway: vec![], upstream, generator: None, rendered: None, connect, site })
@@ -304,7 +304,7 @@ impl Lab<'_> {
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, Setback> {
         let Target { key, rendered, upstream, generator, connect, site } = target;
-        let direct = key.gateway == DIRECT;
+        let direct = is_baseline(&key.gateway);
         let mut bed = Bed {
             rig: self.rig,
             weir: self.weir,

@@ -2,6 +2,7 @@
 
 mod origin;
 mod remote;
+mod shares;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -9,10 +10,11 @@ use std::time::Duration;
 use weir_document::nearest;
 use weir_engine::RequestSpec;
 use weir_engine::request_file::{self, Base};
-use weir_results::DIRECT;
+use weir_results::{DIRECT, is_baseline};
 
 use self::origin::check_origin;
 use self::remote::check_remote;
+use self::shares::{check_share, check_twin};
 use crate::overlay::Fault;
 use crate::scenario::{Gateway, Limit, Load, Model, Network, Paths, Protocol, Scenario, Topology};
 use crate::{cell, not_served};
@@ -31,6 +33,9 @@ const WARMUP_GROWTH_MAX: f64 = 10.0;
 const DOMAINS_MAX: u32 = 100_000;
 const REQUESTS_MAX: u64 = 1_000_000;
 const WORKERS_MAX: u32 = 1_024;
+
+/// What gateways carry, while nobody knows: what is wrong with a share is not its rate.
+const PLACEHOLDER_PER_S: f64 = 10_000.0;
 
 /// What the scenario is checked against.
 #[derive(Clone, Debug)]
@@ -73,6 +78,7 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Checked {
     check_origin(scenario, known)?;
     check_network(scenario, known)?;
     check_times(scenario)?;
+    check_twin(scenario)?;
     check_loads(scenario)?;
     check_objective(scenario)?;
     check_thresholds(scenario)
@@ -90,9 +96,12 @@ fn check_gateways(gateways: &[Gateway], known: &Known) -> Checked {
     for (place, gateway) in gateways.iter().enumerate() {
         let path = ["gateways", &place.to_string()];
         let name = &gateway.name;
-        if name == DIRECT {
-            let remedy = "choose another name: this is the baseline's, which is always measured";
-            return Err(problem(&path, format!("a gateway named `{DIRECT}`"), remedy));
+        if is_baseline(name) {
+            let remedy = match name == DIRECT {
+                true => "choose another name: this is the baseline's, which is always measured",
+                false => "choose another name: this is that of the baseline's twin",
+            };
+            return Err(problem(&path, format!("a gateway named `{name}`"), remedy));
         }
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
             let remedy = "use letters, digits, `-`, `_` and `.`";
@@ -265,12 +274,13 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {
     if load.duration.is_some_and(|duration| duration.0 == Duration::ZERO) {
         return Err(problem(&at("duration"), "a duration of zero", "give more, like 10s"));
     }
+    check_share(scenario, name, load)?;
     check_listener(scenario, name, load)?;
     check_mix(scenario, name, load)?;
     // Whatever else cannot be, the engine knows; where it goes makes no difference to that, and one request of the
     // topology is as good as all.
     let setting = cell::setting(scenario, &[], vec![RequestSpec::default()], false, 0);
-    let spec = load.spec(setting).map_err(|fault| {
+    let spec = load.of_carried(PLACEHOLDER_PER_S).spec(setting).map_err(|fault| {
         let path: Vec<&str> = ["loads", name].into_iter().chain(fault.field.split('.')).collect();
         problem(&path, format!("the load `{name}`: {}", fault.message), fault.remedy)
     })?;

@@ -17,7 +17,7 @@ impl Fault {
 }
 
 /// Fields that hold for the run as a whole, so that no axis can vary them.
-const WHOLE_RUN: [&str; 10] = [
+const WHOLE_RUN: [&str; 11] = [
     "name",
     "question",
     "gateways",
@@ -25,6 +25,7 @@ const WHOLE_RUN: [&str; 10] = [
     "cases",
     "repeats",
     "retries",
+    "twin",
     "seed",
     "objective",
     "thresholds",
@@ -63,6 +64,12 @@ pub(crate) fn may_vary(path: &str) -> Result<(), Fault> {
     let names: Vec<&str> = path.split('.').collect();
     let first = names.first().copied().unwrap_or_default();
     let is_setting = matches!(names[..], ["gateways", _, "set", _, ..]);
+    if matches!(names[..], ["loads", _, "of"]) {
+        return Err(Fault::new(
+            format!("`{path}` says what a share is of, which holds for the whole run"),
+            "make two loads of it, one with `of: least` and one with `of: greatest`",
+        ));
+    }
     match WHOLE_RUN.contains(&first) && !is_setting {
         true => Err(Fault::new(
             format!("`{first}` holds for the whole run and cannot vary within it"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_results::{CellKey, DIRECT};
+use weir_results::{CellKey, DIRECT, DIRECT_TWIN};
 
 use crate::read::{Checked, Point};
 use crate::scenario::{Load, Scenario};
@@ -26,7 +26,7 @@ pub struct Plan {
 /// Orders the cells of `checked` by `seed`.
 ///
 /// Repeats follow each other, so that a slow drift touches every cell alike; within a repeat the points come
-/// in a shuffled order, and within the block of one point and repeat the gateways and the direct cell do.
+/// in a shuffled order, and within the block of one point and repeat the gateways and the direct cells do.
 pub fn plan(checked: &Checked, seed: u64) -> Plan {
     let mut random = SplitMix64(seed);
     let mut cells = Vec::new();
@@ -36,6 +36,7 @@ pub fn plan(checked: &Checked, seed: u64) -> Plan {
         for point in points {
             let mut block: Vec<&str> = point.scenario.gateways.iter().map(|g| g.name.as_str()).collect();
             block.extend(point.scenario.has_direct().then_some(DIRECT));
+            block.extend(point.scenario.twin.then_some(DIRECT_TWIN));
             random.shuffle(&mut block);
             cells.extend(block.into_iter().map(|gateway| CellKey {
                 index: 0,

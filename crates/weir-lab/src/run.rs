@@ -16,7 +16,7 @@ use crate::ports::Ports;
 use crate::progress::Observer;
 use crate::read::Checked;
 use crate::scenario::Gateway;
-use crate::{LabError, again, clock, remote};
+use crate::{LabError, again, clock, pilot, remote, shares};
 
 /// What a run needs beside its scenario.
 pub struct Bench<'a> {
@@ -95,6 +95,13 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
     for point in &mut checked.points {
         point.scenario.gateways.retain(is_kept);
     }
+    let relative = pilot::relative_loads(&checked);
+    if !relative.is_empty() {
+        notes.push(format!(
+            "rates of {} are shares of what the gateways carry here, which a pilot measures at the start",
+            relative.join(", ")
+        ));
+    }
     Ok(Prepared { checked, notes, binaries, origins, prometheus })
 }
 
@@ -153,12 +160,6 @@ pub fn execute(
         ));
     }
     let remotes = remote::meet(prepared, bench.observer)?;
-    // Not before the host is ours: a run that could not begin leaves no trace.
-    match store.runs()?.iter().find(|kept| kept.id == run.id) {
-        None => store.begin_run(&with_limits(run, &rig))?,
-        Some(kept) if (kept.cells_planned as usize) < run.plan.len() => store.extend_run(run)?,
-        Some(_) => {}
-    }
     let ports = Ports::new();
     let bounds = match HostBounds::fingerprint(&Rig::host_facts()) {
         Some(host) => store.bounds(&host)?,
@@ -178,9 +179,20 @@ pub fn execute(
         ports: &ports,
         bounds,
     };
-    let scenario_of = |key: &CellKey| plan::point_of(&prepared.checked, key).map(|point| &point.scenario);
+    let Some((run, checked)) = with_rates(&lab, &prepared.checked)? else {
+        rig.close()?;
+        return Ok(Ended::Interrupted);
+    };
+    // Not before the host is ours: a run that could not begin leaves no trace.
+    match store.runs()?.iter().find(|kept| kept.id == run.id) {
+        None => store.begin_run(&with_limits(&run, &rig))?,
+        Some(kept) if (kept.cells_planned as usize) < run.plan.len() => store.extend_run(&run)?,
+        Some(_) => {}
+    }
+    let lab = Lab { run: &run, ..lab };
+    let scenario_of = |key: &CellKey| plan::point_of(&checked, key).map(|point| &point.scenario);
     let takes = |key: &CellKey| scenario_of(key).map(plan::cell_time).unwrap_or_default();
-    let ended = measure_all(run, store, bench.stop, bench.observer, takes, |key| {
+    let ended = measure_all(&run, store, bench.stop, bench.observer, takes, |key| {
         let scenario = scenario_of(key).ok_or_else(|| LabError::Resume {
             run: run.id.clone(),
             why: format!("its scenario has no point for cell {}", key.index),
@@ -191,6 +203,23 @@ pub fn execute(
     let ended = ended?;
     closed?;
     Ok(ended)
+}
+
+/// The lab's run and its scenario with rates in the place of shares; `None` when it was stopped meanwhile.
+fn with_rates(lab: &Lab<'_>, checked: &Checked) -> Result<Option<(Run, Checked)>, LabError> {
+    let mut run = lab.run.clone();
+    if pilot::relative_loads(checked).is_empty() {
+        return Ok(Some((run, checked.clone())));
+    }
+    let Some(carried) = lab.pilot(checked)? else { return Ok(None) };
+    let (checked, pilot) = shares::resolved(checked, carried)?;
+    for rate in &pilot.rates {
+        lab.observer.note(&rate.words());
+    }
+    run.plan = plan::plan(&checked, run.seed).cells;
+    run.scenario = serde_json::to_value(&checked.scenario).expect("a scenario is a tree of plain values");
+    run.manifest.pilot = Some(pilot);
+    Ok(Some((run, checked)))
 }
 
 /// `run` with what only a rig can try: the control groups that this host and user have.

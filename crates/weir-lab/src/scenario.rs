@@ -26,7 +26,7 @@ use weir_results::Thresholds;
 pub use axis::Axis;
 pub(crate) use axis::{FITTED_PATH, fitted_cpus};
 pub use gateway::Gateway;
-pub use loads::{Load, Loads, Model, Protocol, Spacing, Step};
+pub use loads::{Load, Loads, Model, Protocol, ShareOf, Spacing, Step};
 pub use named::Named;
 pub use network::Network;
 pub use objective::ObjectiveSpec;
@@ -89,6 +89,10 @@ pub struct Scenario {
     /// How often a cell is measured again because the host disturbed it; its least disturbed attempt counts.
     #[serde(default = "default_retries")]
     pub retries: u32,
+    /// Whether each block has a second direct cell, a twin of the first: how far the two are apart is the rig's own
+    /// doing, and nothing smaller is claimed of a gateway.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub twin: bool,
     /// Seed of order and arrivals; drawn and recorded where none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,

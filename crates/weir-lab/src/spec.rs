@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use weir_document::{Levels, Pause, Rate};
+use weir_document::{AskedRate, Levels, Pause, Rate};
 use weir_engine::{
     Body, BurstSpec, ChecksSpec, ClientCertificate, EngineError, LoadSpec, ModelSpec, ProtocolSpec,
     RequestFileSpec, RequestSpec, ResolveSpec, StepSpec, ThinkSpec, TlsSpec,
@@ -173,26 +173,26 @@ impl Load {
         (!rates.is_empty()).then(|| self.burst.map_or(mean_per_s, burst))
     }
 
-    /// Every rate that it goes through, or both ends of a ramp.
+    /// Every rate that it goes through, or both ends of a ramp; none while they are shares.
     fn rates(&self) -> Vec<f64> {
-        match &self.rate {
-            None => self.steps.iter().filter_map(|step| step.rate).map(|rate| rate.0).collect(),
-            Some(Levels::Steps(steps)) => steps.iter().map(|rate| rate.0).collect(),
-            Some(Levels::Ramp(from, to)) => vec![from.0, to.0],
-            Some(Levels::Constant(rate)) if self.steps.is_empty() => vec![rate.0],
+        let rates: Vec<AskedRate> = match &self.rate {
+            None => self.steps.iter().filter_map(|step| step.rate).map(AskedRate::Rate).collect(),
+            Some(Levels::Steps(steps)) => steps.clone(),
+            Some(Levels::Ramp(from, to)) => vec![*from, *to],
+            Some(Levels::Constant(rate)) if self.steps.is_empty() => vec![*rate],
             Some(Levels::Constant(rate)) => {
-                self.steps.iter().map(|step| step.rate.unwrap_or(*rate).0).collect()
+                self.steps.iter().map(|step| step.rate.map_or(*rate, AskedRate::Rate)).collect()
             }
-        }
+        };
+        rates.into_iter().filter_map(AskedRate::per_s).collect()
     }
 
     fn shape(&self) -> Result<Shape, LoadFault> {
-        let rate = self.rate.as_ref();
-        let (rate_per_s, rate_to_per_s) = match rate {
-            None => (self.steps.iter().find_map(|step| step.rate).map(|rate| rate.0), None),
-            Some(Levels::Constant(Rate(rate))) => (Some(*rate), None),
-            Some(Levels::Ramp(Rate(from), Rate(to))) => (Some(*from), Some(*to)),
-            Some(Levels::Steps(steps)) => (Some(steps[0].0), None),
+        let (rate_per_s, rate_to_per_s) = match &self.rate {
+            None => (self.steps.iter().find_map(|step| step.rate).map(|Rate(per_s)| per_s), None),
+            Some(Levels::Constant(rate)) => (Some(per_s(*rate)?), None),
+            Some(Levels::Ramp(from, to)) => (Some(per_s(*from)?), Some(per_s(*to)?)),
+            Some(Levels::Steps(steps)) => (Some(per_s(steps[0])?), None),
         };
         let connections_from = match &self.connections {
             Levels::Ramp(from, _) => Some(*from),
@@ -209,6 +209,7 @@ impl Load {
     fn step_specs(&self) -> Result<Vec<StepSpec>, LoadFault> {
         let connections = self.connections.steps();
         let rates = self.rate.as_ref().map_or(&[][..], Levels::steps);
+        let rates: Vec<f64> = rates.iter().map(|rate| per_s(*rate)).collect::<Result<_, _>>()?;
         if !self.steps.is_empty() {
             if !connections.is_empty() || !rates.is_empty() {
                 let remedy = "give the steps in `steps` alone, with connections and rate of each";
@@ -230,7 +231,7 @@ impl Load {
         }
         let spec = |at: usize| StepSpec {
             connections: connections.get(at).copied(),
-            rate_per_s: rates.get(at).map(|rate| rate.0),
+            rate_per_s: rates.get(at).copied(),
         };
         Ok((0..connections.len().max(rates.len())).map(spec).collect())
     }
@@ -323,6 +324,14 @@ impl Load {
         });
         Ok((requests, file.transpose()?, domains.clone()))
     }
+}
+
+/// A rate that is known; one that is still a share cannot be asked for.
+fn per_s(rate: AskedRate) -> Result<f64, LoadFault> {
+    rate.per_s().ok_or_else(|| {
+        let message = format!("a rate of {rate}, and no gateway was tried for what that is");
+        LoadFault::new("rate", message, "give a rate like 5000/s")
+    })
 }
 
 /// Requests, the file of them, and domains.

@@ -10,6 +10,14 @@ use crate::{CpuSeconds, Judgement, LoadRecord};
 /// Name of the direct baseline where a gateway's name stands.
 pub const DIRECT: &str = "direct";
 
+/// Name of a second direct cell, alike in all: how far it is apart from the first is the rig's own doing.
+pub const DIRECT_TWIN: &str = "direct-twin";
+
+/// Whether `gateway` is no gateway, but the direct baseline or its twin.
+pub fn is_baseline(gateway: &str) -> bool {
+    gateway == DIRECT || gateway == DIRECT_TWIN
+}
+
 /// What stands in [`Part::limited_by`] for a gateway that weir does not run.
 pub const ELSEWHERE: &str = "elsewhere";
 
@@ -18,7 +26,7 @@ pub const ELSEWHERE: &str = "elsewhere";
 pub struct CellKey {
     /// Place in the shuffled order, from 0.
     pub index: u32,
-    /// The gateway's name in the scenario, or [`DIRECT`].
+    /// The gateway's name in the scenario, or [`DIRECT`] or [`DIRECT_TWIN`].
     pub gateway: String,
     /// Values of the axes by their path in the scenario (`limits.data.cpus` -> `0.5`); empty without `vary` and `cases`.
     pub axes: BTreeMap<String, serde_json::Value>,

@@ -10,6 +10,7 @@ mod cell;
 mod hist;
 mod host;
 mod load;
+mod pilot;
 mod run;
 #[cfg(feature = "store")]
 mod store;
@@ -21,6 +22,7 @@ pub use cell::*;
 pub use hist::*;
 pub use host::*;
 pub use load::*;
+pub use pilot::*;
 pub use run::*;
 #[cfg(feature = "store")]
 pub use store::*;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::CellKey;
+use crate::{CellKey, Pilot};
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -138,6 +138,9 @@ pub struct Manifest {
     /// Configuration files of the user's own, by the gateway's name.
     #[serde(default)]
     pub configurations: BTreeMap<String, Configuration>,
+    /// What was tried before the first cell, where rates are shares of what the gateways carry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pilot: Option<Pilot>,
 }
 
 /// A configuration file that a gateway got in place of its driver's.

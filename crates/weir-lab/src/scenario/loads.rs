@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::{Burst, Counts, Levels, Pause, Rate, Rates, Time};
+use weir_document::{AskedRates, Burst, Counts, Levels, Pause, Rate, Time};
 
 use super::Named;
 use super::request::Request;
@@ -24,9 +24,13 @@ pub struct Load {
     #[serde(default = "default_connections")]
     pub connections: Counts,
     /// Rate of arrivals (open model only): `5000/s`, a ramp `1000/s..5000/s` over the duration, or steps
-    /// `1000/s..5000/s..1000/s` or `[100/s, 1000/s]`.
+    /// `1000/s..5000/s..1000/s` or `[100/s, 1000/s]`. A share like `30%` is of what the gateways carry here, which is
+    /// measured at the start of the run; the run keeps the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rates>,
+    pub rate: Option<AskedRates>,
+    /// Of what which gateway carries a rate is a share: that of the `least` (by default) or the `greatest`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<ShareOf>,
     /// How arrivals are spaced (open model only); Poisson by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spacing: Option<Spacing>,
@@ -86,6 +90,17 @@ pub enum Model {
     Open,
 }
 
+/// The gateway of whose throughput a rate is a share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ShareOf {
+    /// That which carries the least, so that all of them carry the rate.
+    #[default]
+    Least,
+    /// That which carries the most.
+    Greatest,
+}
+
 /// How the arrivals of an open load are spaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -125,6 +140,7 @@ impl Default for Load {
             model: Model::Closed,
             connections: default_connections(),
             rate: None,
+            of: None,
             spacing: None,
             burst: None,
             think: None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use weir_document::{Levels, Rate};
+use weir_document::{AskedRate, Levels, Rate};
 use weir_engine::{BurstSpec, ModelSpec, RequestSpec, StepSpec, ThinkSpec};
 use weir_lab::scenario::{Model, Scenario};
 use weir_lab::{Checked, Overrides, Source, built_in_names};
@@ -35,7 +35,7 @@ fn the_example_of_the_design_is_read_as_it_stands() {
 
 #[test]
 fn built_in_scenarios_are_in_order() {
-    assert_eq!(built_in_names(), ["ingress-sizing", "quickstart", "side-by-side"]);
+    assert_eq!(built_in_names(), ["added-latency", "ingress-sizing", "quickstart", "side-by-side"]);
     for name in built_in_names() {
         weir_lab::read(&Source::find(name).unwrap(), &Overrides::default(), &known()).unwrap();
     }
@@ -156,7 +156,10 @@ fn set_reaches_every_field_before_axes_do() {
     assert_eq!(scenario.limits.data.unwrap().memory.unwrap().0, 1 << 30);
     assert_eq!(scenario.limits.data.unwrap().cpus, Some(0.5));
     assert_eq!(scenario.topology.paths(), ["/a", "/b"]);
-    assert_eq!(scenario.loads.named("tail").unwrap().rate, Some(Levels::Constant(Rate(100.0))));
+    assert_eq!(
+        scenario.loads.named("tail").unwrap().rate,
+        Some(Levels::Constant(AskedRate::Rate(Rate(100.0))))
+    );
     assert_eq!(scenario.gateways[2].set.named("worker_connections"), Some(&json!(7)));
     assert_eq!(scenario.seed, Some(9));
     assert_eq!(points.len(), 1);

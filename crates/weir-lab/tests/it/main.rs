@@ -8,6 +8,7 @@ mod language;
 mod order;
 mod origins;
 mod remotes;
+mod shares;
 
 use weir_lab::{Checked, Known, LabError, Overrides, Source, plan};
 use weir_results::{Manifest, Run, SCHEMA_VERSION};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use weir_analysis::{Evidence, judge};
-use weir_document::Levels;
+use weir_document::{AskedRate, Levels};
 use weir_engine::{EngineError, LoadSpec};
 use weir_lab::scenario::{Checks, Load, Model, Named, Protocol, Request, Spacing, Tls};
 use weir_lab::{LoadFault, Setting};
@@ -119,7 +119,8 @@ fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
     Ok(Load {
         model: if shape.rate.is_some() { Model::Open } else { Model::Closed },
         connections: shape.connections.clone().unwrap_or(Levels::Constant(32)),
-        rate: shape.rate.clone(),
+        rate: shape.rate.as_ref().map(|rates| rates.map(AskedRate::Rate)),
+        of: None,
         spacing: shape.even.then_some(Spacing::Even),
         burst: shape.burst,
         think: shape.think,

@@ -22,7 +22,7 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A built-in scenario (quickstart, side-by-side, ingress-sizing) or a file
+    /// A built-in scenario (quickstart, side-by-side, ingress-sizing, added-latency) or a file
     #[arg(required_unless_present = "resume", conflicts_with = "resume")]
     scenario: Option<String>,
     /// Only this gateway: one of the scenario's, or any driver; may be given again
@@ -136,7 +136,7 @@ fn go(
     let stop = interruptible()?;
     // Not after hours of measuring.
     report::check_folder(args.out.as_deref(), &run.id)?;
-    let takes = weir_lab::plan::time(&prepared.checked, &run.plan);
+    let takes = weir_lab::plan::time(&prepared.checked, &run.plan) + weir_lab::pilot_time(&prepared.checked);
     let watcher = progress::watcher(&prepared.checked.scenario, run.plan.len());
     watcher.note(&format!(
         "run {}: {}, {} cells, about {}",
@@ -161,6 +161,10 @@ fn go(
                 failure.remedy = format!("{}; then {}", failure.remedy, how_to_resume());
             }
             Err(failure)
+        }
+        Ok(Ended::Interrupted) if store.run(&run.id).is_err() => {
+            eprintln!("interrupted before the first cell: nothing is kept");
+            Ok(Exit::Interrupted)
         }
         Ok(Ended::Interrupted) => {
             let kept = store.finished(&run.id)?.len();

@@ -12,7 +12,8 @@ use super::progress::{axes_words, minutes};
 /// Tells `plan`, as a table or as JSON.
 pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: bool) {
     let checked = &prepared.checked;
-    let total = time(checked, &plan.cells);
+    let pilot = weir_lab::pilot_time(checked);
+    let total = time(checked, &plan.cells) + pilot;
     let seconds =
         |key: &CellKey| point_of(checked, key).map_or(0.0, |point| cell_time(&point.scenario).as_secs_f64());
     if json {
@@ -25,6 +26,7 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
             "name": checked.scenario.name,
             "seed": plan.seed,
             "cells": cells,
+            "pilot_s": pilot.as_secs_f64(),
             "duration_s": total.as_secs_f64(),
             "notes": prepared.notes,
         });
@@ -48,7 +50,9 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
         }
     }
     print(table.trim_fmt());
-    print(format_args!("\n{} cells, about {}", plan.cells.len(), minutes(total)));
+    let before =
+        if pilot.is_zero() { String::new() } else { format!(", {} of it the pilot", minutes(pilot)) };
+    print(format_args!("\n{} cells, about {}{before}", plan.cells.len(), minutes(total)));
     if !seed_is_given {
         print(format_args!("each run draws its own order; `--seed {}` gives this one", plan.seed));
     }

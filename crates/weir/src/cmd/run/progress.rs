@@ -12,7 +12,8 @@ use weir_results::{Cell, CellKey, CellOutcome, Measurement};
 /// The watcher that fits where standard error goes.
 pub(super) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Observer> {
     let width = scenario.gateways.iter().map(|gateway| gateway.name.len()).max().unwrap_or(0);
-    let lines = Lines { width: width.max(weir_results::DIRECT.len()) };
+    let baseline = if scenario.twin { weir_results::DIRECT_TWIN } else { weir_results::DIRECT };
+    let lines = Lines { width: width.max(baseline.len()) };
     if !std::io::stderr().is_terminal() {
         return Box::new(lines);
     }

@@ -1,0 +1,243 @@
+//! The pilot: what each gateway carries here, tried shortly before the first cell, where rates are shares of it.
+//!
+//! A trial is a cell like any other, with fresh processes and the limits and topology of its point, but for its loads,
+//! which are closed; nothing of it is kept but the rate.
+
+use std::time::Duration;
+
+use weir_analysis::{Axes, axes_words, bound_name, quantity};
+use weir_document::{Levels, Time};
+use weir_results::{BoundBy, Carried, CellKey, CellOutcome, Measurement, Reason};
+
+use crate::LabError;
+use crate::cell::Lab;
+use crate::plan::cell_time;
+use crate::read::Checked;
+use crate::scenario::{Load, Model, Named, Scenario};
+use crate::shares::are_in;
+
+/// Length of a trial's warm-up and of its phase, where the scenario's own are not shorter.
+const WARMUP: Duration = Duration::from_millis(500);
+const PHASE: Duration = Duration::from_secs(2);
+
+/// What is tried of every gateway: one for the points of the axes that are alike in what is carried.
+struct Trial {
+    axes: Axes,
+    /// With closed loads.
+    scenario: Scenario,
+    /// For each of these the open loads that ask for the same.
+    stands_for: Vec<Vec<String>>,
+}
+
+/// How long the pilot of `checked` takes; nothing where no rate is a share.
+pub fn pilot_time(checked: &Checked) -> Duration {
+    let of = |trial: &Trial| cell_time(&trial.scenario) * trial.scenario.gateways.len() as u32;
+    trials(checked).iter().map(of).sum()
+}
+
+/// The loads of `checked` whose rates are shares, in their order.
+pub(crate) fn relative_loads(checked: &Checked) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (name, load) in checked.points.iter().flat_map(|point| point.scenario.loads.iter()) {
+        if load.is_relative() && !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+impl Lab<'_> {
+    /// Tries every gateway of `checked`; `None` when the run was stopped meanwhile.
+    ///
+    /// # Errors
+    /// As [`Lab::measure`]. A gateway that cannot be tried is noted, and will fail in its cells.
+    pub(crate) fn pilot(&self, checked: &Checked) -> Result<Option<Vec<Carried>>, LabError> {
+        let mut carried = Vec::new();
+        let mut index = 0;
+        for trial in trials(checked) {
+            for gateway in &trial.scenario.gateways {
+                let (gateway, axes) = (gateway.name.clone(), trial.axes.clone());
+                let key = CellKey { index, gateway, axes, repeat: 0 };
+                index += 1;
+                let Some(cell) = self.measure(&trial.scenario, &key)? else { return Ok(None) };
+                match &cell.outcome {
+                    CellOutcome::Failed { cause, message, .. } => {
+                        self.observer.note(&format!("pilot: {} failed: {cause}: {message}", key.gateway));
+                    }
+                    CellOutcome::Measured { measurements } => {
+                        for (measurement, loads) in measurements.iter().zip(&trial.stands_for) {
+                            carried.extend(self.carried(&key, loads, measurement));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(Some(carried))
+    }
+
+    /// What a trial says of a gateway; `None` where its answers were errors, which cost it nothing like the rest.
+    fn carried(&self, key: &CellKey, loads: &[String], measurement: &Measurement) -> Option<Carried> {
+        let (rate_per_s, bound_by) = (measurement.record.result.rate_per_s, measurement.judgement.bound_by);
+        let told = |what: String| {
+            let axes = axes_words(&key.axes);
+            let at = if axes.is_empty() { axes } else { format!(" ({axes})") };
+            self.observer.note(&format!("pilot: {}{at}, {}: {what}", key.gateway, loads.join(", ")));
+        };
+        if rate_per_s <= 0.0 || measurement.judgement.verdicts.throughput.contains(&Reason::Errors) {
+            told("its answers were errors, so nothing is known of what it carries".into());
+            return None;
+        }
+        let rate = quantity::rate(rate_per_s);
+        told(match bound_by {
+            BoundBy::Generator => format!("at least {rate}: the load generator was the limit"),
+            _ => format!("{rate}, bound by {}", bound_name(bound_by)),
+        });
+        Some(Carried {
+            gateway: key.gateway.clone(),
+            axes: key.axes.clone(),
+            loads: loads.to_vec(),
+            connections: measurement.connections,
+            rate_per_s,
+            bound_by,
+        })
+    }
+}
+
+fn trials(checked: &Checked) -> Vec<Trial> {
+    let mut trials: Vec<Trial> = Vec::new();
+    for point in checked.points.iter().filter(|point| are_in(&point.scenario)) {
+        let trial = Trial::of(point.axes.clone(), &point.scenario);
+        match trials.iter_mut().find(|known| known.scenario == trial.scenario) {
+            Some(known) => known.join(trial),
+            None => trials.push(trial),
+        }
+    }
+    trials
+}
+
+impl Trial {
+    fn of(axes: Axes, scenario: &Scenario) -> Self {
+        let mut loads: Vec<(Load, Vec<String>)> = Vec::new();
+        for (name, load) in scenario.loads.iter().filter(|(_, load)| load.is_relative()) {
+            let closed = closed(load);
+            match loads.iter_mut().find(|(known, _)| *known == closed) {
+                Some((_, names)) => names.push(name.to_owned()),
+                None => loads.push((closed, vec![name.to_owned()])),
+            }
+        }
+        let shorter = |time: Time, most: Duration| Time(time.0.min(most));
+        let mut tried = Scenario {
+            warmup: shorter(scenario.warmup, WARMUP),
+            duration: shorter(scenario.duration, PHASE),
+            vary: Named::default(),
+            cases: Vec::new(),
+            objective: None,
+            ..scenario.clone()
+        };
+        // A pilot need not know what it does not print.
+        tried.thresholds.warmup_growth = 1.0;
+        let (closed, stands_for): (Vec<Load>, Vec<Vec<String>>) = loads.into_iter().unzip();
+        let named = |(load, names): (Load, &Vec<String>)| (names[0].clone(), load);
+        tried.loads = Named(closed.into_iter().zip(&stands_for).map(named).collect());
+        Self { axes, scenario: tried, stands_for }
+    }
+
+    /// Takes over the loads of `other`, whose scenario is the same.
+    fn join(&mut self, other: Self) {
+        for (names, others) in self.stands_for.iter_mut().zip(other.stands_for) {
+            for other in others {
+                if !names.contains(&other) {
+                    names.push(other);
+                }
+            }
+        }
+    }
+}
+
+/// The closed load that asks for the same as `load` over as many connections.
+fn closed(load: &Load) -> Load {
+    Load {
+        model: Model::Closed,
+        connections: Levels::Constant(load.connections.greatest()),
+        rate: None,
+        of: None,
+        spacing: None,
+        burst: None,
+        steps: Vec::new(),
+        duration: None,
+        requests: None,
+        ..load.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::Known;
+    use crate::read::{Overrides, read};
+    use crate::source::Source;
+
+    use super::*;
+
+    fn checked(text: &str) -> Checked {
+        let known = Known {
+            drivers: ["weir", "nginx"].map(str::to_owned).to_vec(),
+            origins: vec![],
+            cpus: 2,
+            namespaces: || Ok(()),
+        };
+        let source = Source { name: "x.yaml".into(), text: text.into() };
+        read(&source, &Overrides::default(), &known).unwrap()
+    }
+
+    fn tried(text: &str) -> Vec<(String, Vec<Vec<String>>)> {
+        let words = |trial: Trial| (axes_words(&trial.axes), trial.stands_for);
+        trials(&checked(text)).into_iter().map(words).collect()
+    }
+
+    const LOADS: &str = "\
+name: x
+gateways: [weir, nginx]
+topology: { paths: [/, /create] }
+loads:
+  full: { model: closed }
+  low: { model: open, rate: 10% }
+  high: { model: open, rate: 50%, of: greatest }
+  create: { model: open, rate: 10%, mix: [{ path: /create, method: POST, body: '{seq}' }] }
+  fixed: { model: open, rate: 100/s }
+";
+
+    #[test]
+    fn loads_that_ask_for_the_same_are_tried_once() {
+        let loads = vec![vec!["low".to_owned(), "high".to_owned()], vec!["create".to_owned()]];
+        assert_eq!(tried(LOADS), [(String::new(), loads)]);
+        assert!(tried("name: x\ngateways: [weir]\nloads: { a: { model: open, rate: 5/s } }\n").is_empty());
+    }
+
+    #[test]
+    fn points_that_differ_in_rates_alone_are_tried_once() {
+        let axes = "vary: { loads.low.rate: [10%, 30%, 700/s], limits.data.cpus: [0.25, 0.5] }\n";
+        let words: Vec<String> = tried(&format!("{LOADS}{axes}")).into_iter().map(|(axes, _)| axes).collect();
+        // At 700/s the load needs no trial, and the others are tried without it.
+        assert_eq!(
+            words,
+            [
+                "limits.data.cpus = 0.25, loads.low.rate = 10%",
+                "limits.data.cpus = 0.5, loads.low.rate = 10%",
+                "limits.data.cpus = 0.25, loads.low.rate = 700/s",
+                "limits.data.cpus = 0.5, loads.low.rate = 700/s"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_trial_is_short_and_closed() {
+        let checked = checked(LOADS);
+        let trial = &trials(&checked)[0];
+        let loads: Vec<(&str, &Load)> = trial.scenario.loads.iter().collect();
+        assert_eq!(loads.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["low", "create"]);
+        assert!(loads.iter().all(|(_, load)| load.model == Model::Closed && load.rate.is_none()));
+        assert_eq!(loads[1].1.mix.len(), 1);
+        assert_eq!((trial.scenario.warmup.0, trial.scenario.duration.0), (WARMUP, PHASE));
+        assert!(pilot_time(&checked) > 4 * (WARMUP + PHASE), "two loads through two gateways");
+    }
+}

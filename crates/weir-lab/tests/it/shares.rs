@@ -1,0 +1,75 @@
+//! Rates that are shares, and the direct baseline's twin: what is read, planned and refused.
+
+use weir_lab::{LabError, pilot_time, plan};
+
+use crate::read;
+
+const HEAD: &str = "name: x\ngateways: [weir]\n";
+const LOADS: &str = "loads: { full: { model: closed } }\n";
+
+#[track_caller]
+fn said(text: &str, expected: &str) {
+    let error: LabError = read(text).expect_err(expected);
+    assert_eq!(format!("{error} | {}", error.remedy()), expected);
+    assert!(error.is_wrong_use(), "{error:?}");
+}
+
+#[test]
+fn shares_that_cannot_be_have_their_place() {
+    let load = |rate: &str, expected: &str| {
+        said(&format!("{HEAD}loads: {{ x: {{ model: open, rate: {rate} }} }}\n"), expected);
+    };
+    load("0%", "side.yaml:3:34: `0%` is not above zero | write a rate like 5000/s, 300/m, 30%");
+    load(
+        "1001%",
+        "side.yaml:3:34: `1001%` is more than ten times the whole | write a rate like 5000/s, 300/m, 30%",
+    );
+    load(
+        "5/s, of: least",
+        "side.yaml:3:43: the load `x` says of which gateway its rate is a share, and it is none | \
+         leave `of` out, or give a rate like 30%",
+    );
+    said(
+        "name: x\ngateways: [{ name: prod, driver: remote, url: 'http://127.0.0.1:1' }]\n\
+         loads: { x: { model: open, rate: 5% } }\n",
+        "side.yaml:3:34: the load `x` asks for a share of what a gateway elsewhere carries | \
+         give a rate like 500/s: such a gateway is not loaded with all it carries to find out",
+    );
+    said(
+        &format!("{HEAD}vary: {{ loads.full.of: [least] }}\n{LOADS}"),
+        "side.yaml:3:24: `loads.full.of: \"least\"`: `loads.full.of` says what a share is of, which holds for the whole \
+         run | make two loads of it, one with `of: least` and one with `of: greatest`",
+    );
+}
+
+#[test]
+fn a_closed_load_has_no_share_either() {
+    said(
+        &format!("{HEAD}loads: {{ x: {{ model: closed, rate: 5% }} }}\n"),
+        "side.yaml:3:36: the closed load `x` has a rate | \
+         leave the rate out, or make it an open load: `model: open`",
+    );
+}
+
+#[test]
+fn every_block_has_a_twin_where_one_is_asked_for() {
+    let text = format!("{HEAD}twin: true\nrepeats: 2\nvary: {{ limits.data.cpus: [0.25, 0.5] }}\n{LOADS}");
+    let checked = read(&text).unwrap();
+    let cells = plan::plan(&checked, 7).cells;
+    let mut blocks: Vec<Vec<&str>> =
+        cells.chunks(3).map(|block| block.iter().map(|key| key.gateway.as_str()).collect()).collect();
+    blocks.iter_mut().for_each(|block| block.sort_unstable());
+    assert_eq!(blocks, vec![["direct", "direct-twin", "weir"]; 4]);
+    assert!(pilot_time(&checked).is_zero());
+    said(
+        &format!("name: x\ngateways: [direct-twin]\n{LOADS}"),
+        "side.yaml:2:12: a gateway named `direct-twin` | choose another name: this is that of the baseline's twin",
+    );
+    said(
+        &format!(
+            "name: x\ngateways: [{{ name: prod, driver: remote, url: 'http://127.0.0.1:1' }}]\ntwin: true\n{LOADS}"
+        ),
+        "side.yaml:3:7: a twin of a direct baseline that there is not | \
+         give a gateway its `direct`, or leave `twin` out",
+    );
+}
