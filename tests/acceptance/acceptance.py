@@ -12,6 +12,7 @@ import tempfile
 
 from checks import Rig, passes  # First: it says where the measuring modules are.
 
+import added_latency
 import arrivals
 import matrix
 import other_tools
@@ -41,7 +42,7 @@ def main():
     def wanted(name):
         return not arguments.only or any(word.lower() in name.lower() for word in arguments.only)
 
-    named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *robustness.CHECKS, *remote.CHECKS)]
+    named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *robustness.CHECKS, *remote.CHECKS, *added_latency.CHECKS)]
     checks = [(name, check) for name, check in named if wanted(name)]
     rows = [row for row in matrix.rows() if wanted(row.name)]
     if arguments.list:

@@ -4,6 +4,7 @@
 // In tests an unwrap is an assertion, and `pub` says what a module offers to the others.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+mod added_latency;
 mod configurations;
 mod crash;
 mod drivers;

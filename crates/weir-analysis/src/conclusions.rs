@@ -5,6 +5,7 @@
 
 use weir_results::{ArrivalModel, BoundBy};
 
+use crate::added::claims;
 use crate::figure::Figure;
 use crate::objective::Met;
 use crate::quantity::{bytes, number, percent, range, rate, time_ns};
@@ -55,7 +56,10 @@ pub(crate) fn conclude(point: &Point) -> Vec<String> {
         comparisons.iter().filter_map(|comparison| compare(point, comparison)).collect();
     sentences.extend(not_at_limit(point));
     sentences.extend(against_direct(point));
-    sentences.extend(added(point));
+    sentences.extend(match &point.bias {
+        Some(bias) => claims(point, bias),
+        None => added(point),
+    });
     sentences.extend(objectives(point));
     sentences.extend(left_out(point));
     sentences.extend(too_wide(point));

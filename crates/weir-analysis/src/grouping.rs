@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use serde_json::Value;
-use weir_results::{ArrivalModel, Cell, CellOutcome, DIRECT, Run};
+use weir_results::{ArrivalModel, Cell, CellOutcome, DIRECT, DIRECT_TWIN, Run};
 
 use crate::measured::{Repeat, Repeats};
 use crate::summary::Axes;
@@ -15,8 +15,15 @@ pub(crate) struct Group<'a> {
     pub(crate) model: ArrivalModel,
     pub(crate) connections: u32,
     pub(crate) rate_per_s: Option<f64>,
-    /// Gateways in the scenario's order, the direct baseline last.
+    /// Gateways in the scenario's order, the direct baseline and its twin last.
     pub(crate) rows: Vec<(&'a str, Repeats<'a>)>,
+}
+
+impl<'a> Group<'a> {
+    /// The repeats of that gateway, or of the direct baseline or its twin.
+    pub(crate) fn repeats(&self, gateway: &str) -> Option<&Repeats<'a>> {
+        self.rows.iter().find(|(name, _)| *name == gateway).map(|(_, repeats)| repeats)
+    }
 }
 
 /// Groups what was measured.
@@ -53,7 +60,7 @@ pub(crate) fn group<'a>(run: &Run, cells: &'a [Cell]) -> Vec<Group<'a>> {
     groups
 }
 
-/// Names of the gateways: the scenario's order, then any other by name, the direct baseline last.
+/// Names of the gateways: the scenario's order, then any other by name, the direct baseline last. Its twin is none.
 pub(crate) fn gateway_names(run: &Run, cells: &[Cell]) -> Vec<String> {
     let listed = run.scenario.get("gateways").and_then(Value::as_array).into_iter().flatten();
     let name = |gateway: &'_ Value| match gateway {
@@ -64,6 +71,7 @@ pub(crate) fn gateway_names(run: &Run, cells: &[Cell]) -> Vec<String> {
     seen.extend(cells.iter().map(|cell| cell.key.gateway.clone()));
     seen.sort();
     seen.dedup();
+    seen.retain(|name| name != DIRECT_TWIN);
     let mut names: Vec<String> = listed.filter_map(name).filter(|name| seen.contains(name)).collect();
     let others: Vec<String> = seen.into_iter().filter(|name| !names.contains(name)).collect();
     names.extend(others);

@@ -4,6 +4,7 @@
 //! whether its figures count; [`summarize`] turns the cells of a run into figures with intervals,
 //! objective results and conclusions, each computed from the numbers.
 
+mod added;
 mod baseline;
 mod conclusions;
 mod counts;
@@ -27,6 +28,7 @@ mod stationary;
 mod summary;
 mod timeline;
 
+pub use added::{AddedCurve, AddedLatency, AuthenticationCost, Claim, CostRow, RepeatRow, RigBias};
 pub use baseline::{ADDED, Added, RatioToDirect};
 pub use counts::RequestCounts;
 pub use cpu_range::CpuRange;

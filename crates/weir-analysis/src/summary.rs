@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weir_results::{ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, DIRECT, Reason, Run};
+use weir_results::{ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, DIRECT, DIRECT_TWIN, Reason, Run};
 
-use crate::baseline::{Added, RatioToDirect};
+use crate::added::{self, AddedLatency, RigBias};
+use crate::baseline::{Added, RatioToDirect, added_latency};
 use crate::conclusions::conclude;
 use crate::counts::RequestCounts;
 use crate::cpu_range::CpuRange;
@@ -36,6 +37,9 @@ pub struct Summary {
     pub points: Vec<Point>,
     /// What points say together: more users, more cores, and the share of direct.
     pub experiments: Vec<Experiment>,
+    /// What gateways add at each rate, where direct cells have a twin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub added: Option<AddedLatency>,
     /// The systems under test, in the scenario's order, the direct baseline last.
     pub gateways: Vec<Gateway>,
     /// Cells that could not be measured.
@@ -60,6 +64,9 @@ pub struct Point {
     pub rate_per_s: Option<f64>,
     /// One row per gateway, in the scenario's order, the direct baseline last.
     pub rows: Vec<Row>,
+    /// How far the direct baseline and its twin are apart; `None` without a twin, and in closed loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bias: Option<RigBias>,
     /// Sentences that the figures imply.
     pub conclusions: Vec<String>,
 }
@@ -157,6 +164,7 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
         cells_measured_again: cells.iter().filter(|cell| cell.attempts > 1).count(),
         gateways: gateways(run, cells),
         experiments: experiments::find(run, &points),
+        added: added::find(run, &groups, &points),
         points,
         failed,
         not_run,
@@ -266,9 +274,10 @@ pub fn bound_name(bound: BoundBy) -> &'static str {
 }
 
 fn point(run: &Run, group: &Group<'_>) -> Point {
-    let direct = group.rows.iter().find(|(name, _)| *name == DIRECT).map(|(_, repeats)| repeats);
     let none = Repeats::default();
-    let direct = direct.unwrap_or(&none);
+    let direct = group.repeats(DIRECT).unwrap_or(&none);
+    let open = group.model == ArrivalModel::Open;
+    let twin = group.repeats(DIRECT_TWIN).filter(|_| open);
     let planned = |gateway: &str| {
         let same = |key: &&CellKey| key.gateway == gateway && key.axes == *group.axes;
         run.plan.iter().filter(same).count()
@@ -276,6 +285,7 @@ fn point(run: &Run, group: &Group<'_>) -> Point {
     let rows = group
         .rows
         .iter()
+        .filter(|(gateway, _)| *gateway != DIRECT_TWIN)
         .map(|(gateway, repeats)| repeats.row(gateway, planned(gateway), group.model, direct))
         .collect();
     Point {
@@ -285,6 +295,7 @@ fn point(run: &Run, group: &Group<'_>) -> Point {
         connections: group.connections,
         rate_per_s: group.rate_per_s,
         rows,
+        bias: twin.map(|twin| RigBias { difference_ns: added_latency(twin, direct, open) }),
         conclusions: Vec::new(),
     }
 }

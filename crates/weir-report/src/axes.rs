@@ -148,6 +148,7 @@ mod tests {
             model: weir_results::ArrivalModel::Closed,
             connections: 10,
             rate_per_s: None,
+            bias: None,
             rows: Vec::new(),
             conclusions: Vec::new(),
         };

@@ -6,8 +6,8 @@ use weir_results::{ArrivalModel, Cell, DIRECT, Part, Run};
 use crate::cells::{cell_name, cells};
 use crate::environment::{manifest, when};
 use crate::inventory::inventory;
-use crate::model::{Banner, Fact, FailedReport, PointReport, Report, Tone};
-use crate::{experiments, glance, requests, resources, tables};
+use crate::model::{Banner, Fact, FailedReport, PointReport, Report, Section, Tone};
+use crate::{added, experiments, glance, requests, resources, tables};
 
 /// Builds the model.
 pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report {
@@ -18,7 +18,7 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
         facts: facts(run, summary),
         verdict: banner(summary),
         glances: glances(summary),
-        sections: experiments::sections(summary, run.thresholds.full_load_share),
+        sections: sections(run, summary),
         points: summary.points.iter().enumerate().map(|(index, point)| point_report(index, point)).collect(),
         objective: tables::objective(&summary.points),
         cells: cells(cells_run),
@@ -28,6 +28,11 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
         manifest: manifest(run),
         reading: reading(run, summary),
     }
+}
+
+fn sections(run: &Run, summary: &Summary) -> Vec<Section> {
+    let over_limits = experiments::sections(summary, run.thresholds.full_load_share);
+    added::section(summary).into_iter().chain(over_limits).collect()
 }
 
 fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {

@@ -148,7 +148,7 @@ fn page(run: &Run, cell: &Cell, summary: &Summary, timelines: &[CellTimeline<'_>
 }
 
 fn load_page(place: usize, cell: &Cell, measurement: &Measurement, charts: Vec<ChartPage>) -> LoadPage {
-    let chips = chips(measurement, cell.key.gateway == weir_results::DIRECT);
+    let chips = chips(measurement, weir_results::is_baseline(&cell.key.gateway));
     let worst = [Tone::Bad, Tone::Plain].into_iter().find(|tone| chips.iter().any(|chip| chip.tone == *tone));
     let connections = quantity::count(u64::from(measurement.connections));
     let setting = match (measurement.record.result.model, measurement.rate_per_s) {

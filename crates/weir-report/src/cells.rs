@@ -1,7 +1,7 @@
 //! Every load of every cell, with its verdicts and the evidence for them.
 
 use weir_analysis::{axes_words, bound_name, quantity, reason_name, voids};
-use weir_results::{Cell, CellKey, CellOutcome, DIRECT, Measurement, Reason};
+use weir_results::{Cell, CellKey, CellOutcome, Measurement, Reason, is_baseline};
 
 use crate::cell_page;
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
@@ -69,7 +69,7 @@ fn rows(cell: &Cell) -> Vec<Vec<Entry>> {
             .iter()
             .map(|measurement| {
                 let mut row = named(&measurement.load);
-                row.extend(figures(measurement, cell.key.gateway == DIRECT));
+                row.extend(figures(measurement, is_baseline(&cell.key.gateway)));
                 row
             })
             .collect(),

@@ -1,7 +1,7 @@
 //! Where and with what it ran: the manifest (METHOD 16).
 
 use weir_analysis::quantity;
-use weir_results::{Manifest, Run};
+use weir_results::{Manifest, Pilot, Run};
 
 use crate::model::Fact;
 
@@ -24,6 +24,7 @@ pub(crate) fn manifest(run: &Run) -> Vec<Fact> {
         network,
         tls,
         configurations,
+        pilot,
     } = &run.manifest;
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "n/a".into());
     let mitigated: Vec<String> = mitigations.iter().map(|(name, state)| format!("{name}: {state}")).collect();
@@ -47,6 +48,7 @@ pub(crate) fn manifest(run: &Run) -> Vec<Fact> {
         Fact::new("TLS", tls.clone().unwrap_or_else(|| "none: plain text".into())),
         Fact::new("Mitigations", if mitigated.is_empty() { "n/a".into() } else { mitigated.join("; ") }),
     ];
+    facts.extend(pilot.iter().flat_map(pilot_facts));
     facts.extend(configurations.iter().map(|(name, file)| {
         let hash = short(&file.sha256);
         Fact::new(format!("Configuration of {name}"), format!("{}, SHA-256 {hash}", file.path))
@@ -63,4 +65,9 @@ pub(crate) fn when(unix_ms: u64) -> String {
 /// As much of a hash as tells it from every other.
 pub(crate) fn short(hash: &str) -> String {
     hash.chars().take(12).collect()
+}
+
+/// What rates that were shares are of.
+fn pilot_facts(pilot: &Pilot) -> Vec<Fact> {
+    pilot.rates.iter().map(|rate| Fact::new("Pilot", rate.words())).collect()
 }

@@ -12,7 +12,7 @@ use crate::model::Report;
 use crate::pictures::{Picture, pictures};
 use crate::plot::Plot;
 use crate::timelines::{CellTimeline, timelines};
-use crate::{build, cell_page, folder, html, markdown, pictures as picture_files, sweep};
+use crate::{added, build, cell_page, folder, html, markdown, pictures as picture_files, sweep};
 
 /// A format that is a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum FileFormat {
     Html,
     /// `report.md`, with `comparison.svg` and the pictures in `charts/` where something was measured
     Markdown,
-    /// `cells.csv`, the table of `weir export --format csv`
+    /// `cells.csv`, the table of `weir export --format csv`; beside it `added-latency.csv`, where there is that section
     Csv,
 }
 
@@ -82,6 +82,9 @@ impl<'a> Writer<'a> {
             FileFormat::Markdown => self.markdown(),
             FileFormat::Csv => {
                 let table = weir_export::csv(self.run, self.cells).map_err(io::Error::other)?;
+                if let Some(added) = &self.summary.added {
+                    self.file("added-latency.csv", &added::csv(added))?;
+                }
                 self.file("cells.csv", &table)
             }
         }

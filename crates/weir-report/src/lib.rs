@@ -3,6 +3,7 @@
 //! Nothing here measures or computes statistics: figures, verdicts and conclusions come from
 //! `weir-analysis`, and every format says the same.
 
+mod added;
 mod axes;
 mod build;
 mod cell_page;

@@ -123,6 +123,15 @@ impl Scale {
         }
     }
 
+    /// For differences, which may be negative: from zero, or from a little below the least.
+    pub(crate) fn of_differences(title: &str, unit: Unit, differences: impl Iterator<Item = f64>) -> Self {
+        let differences: Vec<f64> = differences.filter(|value| value.is_finite()).collect();
+        let least = differences.iter().copied().fold(0.0, f64::min);
+        let greatest = differences.iter().copied().fold(0.0, f64::max).max(-least);
+        let scale = Self::from_zero(title, unit, greatest);
+        Self { low: least * ROOM, ..scale }
+    }
+
     /// Marks at the `values` themselves, ascending, with a little room at either end.
     pub(crate) fn of_values(title: &str, unit: Unit, values: &[(f64, String)]) -> Self {
         let least = values.iter().map(|(at, _)| *at).fold(f64::INFINITY, f64::min);

@@ -1,8 +1,11 @@
 //! Charts over the axes of a run: what figures do as one value changes, with a panel for each of the others.
 
+use std::collections::BTreeSet;
+
 use weir_analysis::{Figure, Point, Row, Summary, bound_name, scaling};
 use weir_results::{ArrivalModel, Run};
 
+use crate::added;
 use crate::axes::{Axis, concerns, paths, rest};
 use crate::charts::color_of;
 use crate::plot::{Line, Marks, Panel, Plot, Spot, reach};
@@ -72,7 +75,7 @@ pub(crate) fn plots(run: &Run, summary: &Summary) -> Vec<Plot> {
     }
     for model in [ArrivalModel::Closed, ArrivalModel::Open] {
         let points: Vec<&Point> = summary.points.iter().filter(|point| point.model == model).collect();
-        let sweep = over_loads(model, &points);
+        let sweep = over_loads(run, model, &points);
         plots.extend(sweep.iter().flat_map(|sweep| {
             [THROUGHPUT, P50, P99, CPU]
                 .iter()
@@ -80,6 +83,7 @@ pub(crate) fn plots(run: &Run, summary: &Summary) -> Vec<Plot> {
                 .collect::<Vec<_>>()
         }));
     }
+    plots.extend(added::plots(summary));
     name_apart(&mut plots);
     plots
 }
@@ -136,9 +140,14 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// The loads of one model over their sizes, where they have several at the same point of the axes.
-fn over_loads<'a>(model: ArrivalModel, points: &[&'a Point]) -> Option<Sweep<'a>> {
-    let loads: std::collections::BTreeSet<&str> = points.iter().map(|point| point.load.as_str()).collect();
+/// The loads of one model over their sizes, where they have several at the same point of the axes and differ in nothing
+/// else.
+fn over_loads<'a>(run: &Run, model: ArrivalModel, points: &[&'a Point]) -> Option<Sweep<'a>> {
+    let loads: BTreeSet<&str> = points.iter().map(|point| point.load.as_str()).collect();
+    let kinds: BTreeSet<String> = loads.iter().map(|load| without_size(run, load)).collect();
+    if kinds.len() > 1 {
+        return None;
+    }
     let place = |point: &Point| match model {
         ArrivalModel::Closed => Some(f64::from(point.connections)),
         ArrivalModel::Open => point.rate_per_s,
@@ -168,6 +177,15 @@ fn over_loads<'a>(model: ArrivalModel, points: &[&'a Point]) -> Option<Sweep<'a>
         setting: words.into(),
         panels,
     })
+}
+
+/// A load as it is written, but for its size and its length.
+fn without_size(run: &Run, load: &str) -> String {
+    let mut written = run.scenario["loads"][load].clone();
+    if let Some(fields) = written.as_object_mut() {
+        fields.retain(|field, _| !["connections", "rate", "duration"].contains(&field.as_str()));
+    }
+    written.to_string()
 }
 
 /// Points by panel, each panel's in the order of the scale.

@@ -1,5 +1,6 @@
 //! Verdicts, intervals and conclusions at their boundaries.
 
+mod added;
 mod columns;
 mod experiments;
 mod fuzzed;

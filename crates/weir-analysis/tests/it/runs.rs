@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use weir_analysis::{Evidence, data_usage, judge};
 use weir_results::{
     ArrivalModel::{self, Closed, Open},
-    Cell, CellKey, CellOutcome, DIRECT, HostShare, LoadRecord, Manifest, Measurement, Objective, Part, Role,
-    Run, SCHEMA_VERSION, Thresholds, Usage,
+    Cell, CellKey, CellOutcome, HostShare, LoadRecord, Manifest, Measurement, Objective, Part, Role, Run,
+    SCHEMA_VERSION, Thresholds, Usage, is_baseline,
 };
 
 use crate::records::{agreeing, quiet, record, usage};
@@ -60,7 +60,7 @@ pub(crate) fn tail(p50_ns: u64) -> Load {
 
 /// A measured cell, judged.
 pub(crate) fn cell(gateway: &str, repeat: u32, loads: Vec<Load>) -> Cell {
-    let direct = gateway == DIRECT;
+    let direct = is_baseline(gateway);
     let parts = if direct { Vec::new() } else { vec![part(gateway)] };
     let measurements = loads.into_iter().map(|load| measurement(gateway, load, &parts)).collect();
     Cell {
@@ -92,7 +92,7 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
     let Load { name, record, data, host } = load;
     let mut counters = agreeing(&record);
     let mut parts_usage = BTreeMap::new();
-    if gateway == DIRECT {
+    if is_baseline(gateway) {
         counters.gateway_requests = None;
     } else {
         parts_usage.insert(gateway.to_owned(), data);

@@ -162,6 +162,7 @@ fn described(plan: Vec<CellKey>, cells: &[Cell]) -> Run {
             network: "loopback".into(),
             tls: None,
             configurations: BTreeMap::new(),
+            pilot: None,
         },
     }
 }

@@ -1,5 +1,6 @@
 //! Every format of a report, from a run that never happened.
 
+mod added;
 mod fixture;
 mod formats;
 mod odd;

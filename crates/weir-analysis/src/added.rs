@@ -1,0 +1,65 @@
+//! What gateways add to the latency of their upstream at fixed rates, and what authentication costs (report R2).
+//!
+//! A run that measures two direct cells in each block knows how far two cells are apart that differ in nothing. That is
+//! the rig's bias: nothing smaller is claimed of a gateway (METHOD 20).
+
+mod authentication;
+mod bias;
+mod curves;
+mod repeats;
+
+use serde::Serialize;
+use weir_results::{ArrivalModel, Run};
+
+use crate::grouping::Group;
+use crate::quantity::rate;
+use crate::summary::{Axes, Point, axes_words};
+
+pub use authentication::{AuthenticationCost, CostRow};
+pub use bias::{Claim, RigBias};
+pub use curves::AddedCurve;
+pub use repeats::RepeatRow;
+
+pub(crate) use bias::claims;
+
+/// What gateways add, over all open loads of a run whose direct cells have a twin.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AddedLatency {
+    /// Open loads that differ in their rate alone.
+    pub curves: Vec<AddedCurve>,
+    /// What each way of authentication costs; empty where there is only one.
+    pub costs: Vec<AuthenticationCost>,
+    /// Every repeat of every open load, in the order of loads, gateways and repeats.
+    pub repeats: Vec<RepeatRow>,
+    /// Sentences that the figures imply.
+    pub conclusions: Vec<String>,
+}
+
+/// Collects them; `None` where no direct cell has a twin.
+pub(crate) fn find(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Option<AddedLatency> {
+    if points.iter().all(|point| point.bias.is_none()) {
+        return None;
+    }
+    let curves = curves::find(run, points);
+    let costs = authentication::costs(run, groups, points);
+    let mut conclusions: Vec<String> = bias::conclude(points).into_iter().collect();
+    for point in points {
+        let said = point.bias.as_ref().and_then(|bias| claims(point, bias));
+        conclusions.extend(said.map(|said| format!("{}: {said}", place(point))));
+    }
+    conclusions.extend(costs.iter().filter_map(|cost| cost.conclusion.clone()));
+    let open = groups.iter().filter(|group| group.model == ArrivalModel::Open);
+    let repeats = open.flat_map(|group| repeats::rows(run, group)).collect();
+    Some(AddedLatency { curves, costs, repeats, conclusions })
+}
+
+/// A load point in a few words: `get-low at 890/s, limits.data.cpus = 0.5`.
+fn place(point: &Point) -> String {
+    at(&point.load, point.rate_per_s, &point.axes)
+}
+
+fn at(load: &str, rate_per_s: Option<f64>, axes: &Axes) -> String {
+    let rate = rate_per_s.map(|per_s| format!(" at {}", rate(per_s))).unwrap_or_default();
+    let axes = if axes.is_empty() { String::new() } else { format!(", {}", axes_words(axes)) };
+    format!("{load}{rate}{axes}")
+}

@@ -1,0 +1,182 @@
+//! How clients are authenticated, and what that costs: the same load with and without, in the same repeat.
+
+use serde::Serialize;
+use serde_json::Value;
+use weir_results::{DIRECT_TWIN, Measurement, Run, is_baseline};
+
+use crate::baseline::added_latency;
+use crate::conclusions::{join, with_interval};
+use crate::figure::Figure;
+use crate::grouping::Group;
+use crate::quantity::time_ns;
+use crate::summary::{Axes, Point};
+
+use super::at;
+use super::bias::{Claim, claim};
+
+/// Fields of the scenario that say how clients are authenticated.
+const TLS: &str = "topology.tls";
+const CLIENT_CERTIFICATE: &str = "topology.client_certificate";
+const BEARER: &str = "topology.bearer";
+
+/// What a client shows, in words, where it shows nothing.
+const NONE: &str = "none";
+
+/// What a way of authentication costs at a load: latency with it minus latency without.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AuthenticationCost {
+    /// The load.
+    pub load: String,
+    /// Rate that was asked for.
+    pub rate_per_s: Option<f64>,
+    /// The other axes.
+    pub axes: Axes,
+    /// The way, in words: `TLS client certificate`.
+    pub authentication: String,
+    /// Gateways in the scenario's order, the direct baseline last.
+    pub rows: Vec<CostRow>,
+    /// What follows, where something does.
+    pub conclusion: Option<String>,
+}
+
+/// What it costs a gateway.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CostRow {
+    /// The gateway's name, or that of the direct baseline.
+    pub gateway: String,
+    /// Latency with it minus that without in the same repeat, nanoseconds, by quantile in the order of [`crate::ADDED`].
+    pub more_ns: Vec<(String, Figure)>,
+}
+
+/// How the clients of `gateway` were authenticated in a load. The upstream that stands in a direct cell asks for nothing:
+/// there it is what was spoken.
+pub(super) fn spoken(run: &Run, axes: &Axes, gateway: &str, measurement: &Measurement) -> String {
+    if !is_baseline(gateway) {
+        return asked(run, axes);
+    }
+    let tls = measurement.record.result.tls.is_some();
+    if tls { "TLS".into() } else { NONE.into() }
+}
+
+/// How the gateways of a point authenticate clients, in words.
+fn asked(run: &Run, axes: &Axes) -> String {
+    let is_on = |path: &str| {
+        let pointer = format!("/{}", path.replace('.', "/"));
+        let value = axes.get(path).or_else(|| run.scenario.pointer(&pointer));
+        match value {
+            None | Some(Value::Null | Value::Bool(false)) => false,
+            Some(Value::String(word)) => !["none", "off"].contains(&word.as_str()),
+            Some(Value::Number(number)) => number.as_f64() != Some(0.0),
+            Some(_) => true,
+        }
+    };
+    let transport = match (is_on(TLS), is_on(CLIENT_CERTIFICATE)) {
+        (true, true) => Some("TLS client certificate"),
+        (true, false) => Some("TLS"),
+        (false, _) => None,
+    };
+    let shown: Vec<&str> = transport.into_iter().chain(is_on(BEARER).then_some("bearer token")).collect();
+    if shown.is_empty() { NONE.into() } else { shown.join(", ") }
+}
+
+/// What each way costs beside none, at each load that was measured with both.
+pub(super) fn costs(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<AuthenticationCost> {
+    let mut costs = Vec::new();
+    // Groups and points stand in the same order.
+    for (with, point) in groups.iter().zip(points).filter(|(_, point)| point.bias.is_some()) {
+        let authentication = asked(run, with.axes);
+        if authentication == NONE {
+            continue;
+        }
+        let others = without_authentication(with.axes);
+        let plain = groups.iter().zip(points).find(|(group, _)| {
+            group.load == with.load
+                && without_authentication(group.axes) == others
+                && asked(run, group.axes) == NONE
+        });
+        let Some((without, plain)) = plain else { continue };
+        let rows: Vec<CostRow> = with
+            .rows
+            .iter()
+            .filter(|(gateway, _)| *gateway != DIRECT_TWIN)
+            .filter_map(|(gateway, repeats)| {
+                let more_ns = added_latency(repeats, without.repeats(gateway)?, true);
+                Some(CostRow { gateway: (*gateway).to_owned(), more_ns })
+            })
+            .collect();
+        let said = conclude(&authentication, &rows, point, plain);
+        let conclusion =
+            said.map(|said| format!("{}, p50: {said}.", at(with.load, with.rate_per_s, &others)));
+        costs.push(AuthenticationCost {
+            load: with.load.to_owned(),
+            rate_per_s: with.rate_per_s,
+            axes: others,
+            authentication,
+            rows,
+            conclusion,
+        });
+    }
+    costs
+}
+
+fn without_authentication(axes: &Axes) -> Axes {
+    let is_other = |path: &str| ![TLS, CLIENT_CERTIFICATE, BEARER].contains(&path);
+    axes.iter()
+        .filter(|(path, _)| is_other(path))
+        .map(|(path, value)| (path.clone(), value.clone()))
+        .collect()
+}
+
+/// What a way costs each gateway at the median, where that is beyond what the rig makes of nothing at either point.
+fn conclude(authentication: &str, rows: &[CostRow], with: &Point, without: &Point) -> Option<String> {
+    let least = |point: &Point| point.bias.as_ref().and_then(|bias| bias.least_ns("p50"));
+    let least_ns = least(with).zip(least(without)).map(|(one, other)| one.max(other));
+    let (mut told, mut untold) = (Vec::new(), Vec::new());
+    for row in rows.iter().filter(|row| !is_baseline(&row.gateway)) {
+        let Some((_, more)) = row.more_ns.iter().find(|(name, _)| name == "p50") else { continue };
+        match claim(more, least_ns) {
+            Claim::Told => told.push(format!("{} {}", row.gateway, with_interval(more, time_ns))),
+            Claim::HoldsZero | Claim::WithinBias => untold.push(row.gateway.clone()),
+            Claim::Unknown => {}
+        }
+    }
+    let mut words = Vec::new();
+    if !told.is_empty() {
+        words.push(format!("{authentication} costs {} more", join(&told)));
+    }
+    if !untold.is_empty() {
+        words.push(format!("what {authentication} costs {} is not told apart from nothing", join(&untold)));
+    }
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn authentication_is_said_in_words() {
+        let check = |topology: Value, axes: &[(&str, Value)], expected: &str| {
+            let run: Run = serde_json::from_value(json!({
+                "schema_version": 1, "id": "x", "name": "x", "question": "", "scenario": { "topology": topology },
+                "seed": 1, "started_unix_ms": 0, "ended_unix_ms": null, "plan": [], "objective": null,
+                "thresholds": {}, "manifest": weir_results::Manifest::default(),
+            }))
+            .unwrap();
+            let axes = axes.iter().map(|(path, value)| ((*path).to_owned(), value.clone())).collect();
+            assert_eq!(asked(&run, &axes), expected);
+        };
+        check(json!({}), &[], "none");
+        check(json!({ "tls": true }), &[], "TLS");
+        check(json!({ "tls": true }), &[(TLS, json!(false))], "none");
+        check(
+            json!({}),
+            &[(TLS, json!(true)), (CLIENT_CERTIFICATE, json!("required"))],
+            "TLS client certificate",
+        );
+        check(json!({ "tls": true, "bearer": 100 }), &[], "TLS, bearer token");
+        check(json!({ "bearer": 0 }), &[], "none");
+    }
+}

@@ -1,0 +1,85 @@
+//! Open loads that differ in their rate alone.
+
+use serde::Serialize;
+use serde_json::Value;
+use weir_results::{ArrivalModel, Run};
+
+use crate::summary::{Axes, Point, axes_words};
+
+/// Load points that differ in their rate alone, by that.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AddedCurve {
+    /// What they have in common: the beginning of the loads' names, and the axes.
+    pub title: String,
+    /// Their places among the summary's points, from the lowest rate.
+    pub points: Vec<usize>,
+}
+
+/// Finds them, each open load point in one.
+pub(super) fn find(run: &Run, points: &[Point]) -> Vec<AddedCurve> {
+    let mut found: Vec<(Value, Axes, Vec<usize>)> = Vec::new();
+    for (place, point) in points.iter().enumerate() {
+        if point.model != ArrivalModel::Open || point.rate_per_s.is_none() {
+            continue;
+        }
+        let (kind, axes) = (kind(run, &point.load), without_rates(&point.axes));
+        match found.iter_mut().find(|(known, of, _)| *known == kind && *of == axes) {
+            Some((_, _, places)) => places.push(place),
+            None => found.push((kind, axes, vec![place])),
+        }
+    }
+    found
+        .into_iter()
+        .map(|(_, axes, mut places)| {
+            let rate = |place: &usize| points[*place].rate_per_s.unwrap_or_default();
+            places.sort_by(|one, other| rate(one).total_cmp(&rate(other)));
+            let names: Vec<&str> = places.iter().map(|place| points[*place].load.as_str()).collect();
+            let words = [common_name(&names), axes_words(&axes)];
+            let words: Vec<String> = words.into_iter().filter(|words| !words.is_empty()).collect();
+            AddedCurve { title: words.join("; "), points: places }
+        })
+        .collect()
+}
+
+/// What a load is apart from its rate and its length; a load of which nothing is known is alone.
+fn kind(run: &Run, load: &str) -> Value {
+    match run.scenario.get("loads").and_then(|loads| loads.get(load)) {
+        Some(Value::Object(written)) => {
+            let mut kind = written.clone();
+            kind.remove("rate");
+            kind.remove("duration");
+            Value::Object(kind)
+        }
+        _ => load.into(),
+    }
+}
+
+fn without_rates(axes: &Axes) -> Axes {
+    let is_rate = |path: &str| path.starts_with("loads.") && path.ends_with(".rate");
+    axes.iter()
+        .filter(|(path, _)| !is_rate(path))
+        .map(|(path, value)| (path.clone(), value.clone()))
+        .collect()
+}
+
+/// What the names begin with alike, without what joins words.
+fn common_name(names: &[&str]) -> String {
+    let Some((first, others)) = names.split_first() else { return String::new() };
+    let alike = |other: &&str| first.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    // Names of loads are ASCII, so that every place is one between characters.
+    let length = others.iter().map(alike).min().unwrap_or(first.len());
+    first.get(..length).unwrap_or_default().trim_end_matches(['-', '_']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_called_what_their_names_begin_with() {
+        assert_eq!(common_name(&["get-10", "get-30", "get-50"]), "get");
+        assert_eq!(common_name(&["get-10"]), "get-10");
+        assert_eq!(common_name(&["low", "high"]), "");
+        assert_eq!(common_name(&[]), "");
+    }
+}

@@ -1,0 +1,72 @@
+//! Every repeat of an open load as a row: what the client saw, and what gateway and upstream were asked.
+
+use serde::Serialize;
+use weir_results::{Reason, Run, is_baseline};
+
+use crate::figure::Sample;
+use crate::grouping::Group;
+use crate::measured::Repeat;
+use crate::reasons::Metric;
+use crate::summary::Axes;
+
+use super::authentication::spoken;
+
+/// Latencies of a row, in the columns of the report that it is after.
+const LATENCIES: [&str; 7] = ["min", "mean", "p50", "p90", "p95", "p99", "max"];
+
+/// One load of one cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RepeatRow {
+    /// The gateway's name, or that of the direct baseline or its twin.
+    pub gateway: String,
+    /// Values of the axes.
+    pub axes: Axes,
+    /// The load.
+    pub load: String,
+    /// Repeat, from 0.
+    pub repeat: u32,
+    /// Rate that was asked for.
+    pub asked_per_s: Option<f64>,
+    /// How clients were authenticated, in words.
+    pub authentication: String,
+    /// Latency in nanoseconds by name: min, mean, p50, p90, p95, p99, max.
+    pub latency_ns: Vec<(String, Sample)>,
+    /// Requests that the gateway was asked per second of the phase; `None` for direct cells, and where it does not count.
+    pub gateway_per_s: Option<f64>,
+    /// Requests that the upstream was asked per second of the phase.
+    pub upstream_per_s: Option<f64>,
+    /// Why the latency does not count; empty is valid.
+    pub reasons: Vec<Reason>,
+}
+
+/// The rows of a load point: gateways in the scenario's order, direct and its twin last.
+pub(super) fn rows(run: &Run, group: &Group<'_>) -> Vec<RepeatRow> {
+    let row = |gateway: &str, repeat: &Repeat<'_>| {
+        let measurement = repeat.measurement;
+        RepeatRow {
+            gateway: gateway.to_owned(),
+            axes: group.axes.clone(),
+            load: group.load.to_owned(),
+            repeat: repeat.cell.key.repeat,
+            asked_per_s: measurement.rate_per_s,
+            authentication: spoken(run, group.axes, gateway, measurement),
+            latency_ns: LATENCIES.map(|name| (name.to_owned(), repeat.latency(name))).to_vec(),
+            gateway_per_s: counted(repeat, measurement.counters.gateway_requests)
+                .filter(|_| !is_baseline(gateway)),
+            upstream_per_s: counted(repeat, measurement.counters.origin_requests),
+            reasons: repeat.reasons(Metric::Latency).to_vec(),
+        }
+    };
+    let of_gateway = |(gateway, repeats): &(&str, crate::measured::Repeats<'_>)| {
+        repeats.iter().map(|repeat| row(gateway, repeat)).collect::<Vec<_>>()
+    };
+    group.rows.iter().flat_map(of_gateway).collect()
+}
+
+/// The rate within the phase of what somebody counted over the whole load: as many for each answer as there were for
+/// each request that was sent.
+fn counted(repeat: &Repeat<'_>, requests: Option<u64>) -> Option<f64> {
+    let counters = &repeat.measurement.counters;
+    let each = requests? as f64 / counters.generator_sent as f64;
+    Some(each * repeat.measurement.record.result.rate_per_s).filter(|per_s| per_s.is_finite())
+}

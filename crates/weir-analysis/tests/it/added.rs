@@ -1,0 +1,134 @@
+//! The direct baseline's twin, what may be claimed beside it, and what authentication costs.
+
+use serde_json::Value;
+use weir_analysis::{AddedLatency, Claim, Sample, Summary, summarize};
+use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN};
+
+use crate::runs::{cell, plan, run, tail};
+
+const GATEWAYS: [&str; 2] = ["weir", "nginx"];
+
+/// Three repeats with these medians over 100 µs of direct, nanoseconds; `tls` is an axis.
+fn block(tls: bool, more: u64, twin: [u64; 3]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    let medians = [
+        ("weir", [50_000, 51_000, 52_000]),
+        ("nginx", [2_200, 2_250, 2_300]),
+        (DIRECT, [0; 3]),
+        (DIRECT_TWIN, twin),
+    ];
+    for (gateway, over) in medians {
+        let more = if gateway == "weir" { more } else { 0 };
+        for (repeat, over) in over.into_iter().enumerate() {
+            let mut cell = cell(gateway, repeat as u32, vec![tail(100_000 + over + more)]);
+            cell.key.axes.insert("topology.tls".into(), Value::Bool(tls));
+            cells.push(cell);
+        }
+    }
+    cells
+}
+
+fn summary(cells: &[Cell]) -> Summary {
+    summarize(&plan(run(&GATEWAYS, None), cells), cells)
+}
+
+fn added(summary: &Summary) -> &AddedLatency {
+    summary.added.as_ref().unwrap()
+}
+
+/// Two direct cells 2.1 µs apart, certainly.
+const APART: [u64; 3] = [2_000, 2_100, 2_200];
+/// Two that are not told apart.
+const ALIKE: [u64; 3] = [1_000, 2_000, 3_000];
+
+#[test]
+fn the_twin_is_no_gateway_and_has_no_row() {
+    let summary = summary(&block(false, 0, ALIKE));
+    let names: Vec<&str> = summary.points[0].rows.iter().map(|row| row.gateway.as_str()).collect();
+    assert_eq!(names, ["weir", "nginx", DIRECT]);
+    let names: Vec<&str> = summary.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
+    assert_eq!(names, ["weir", "nginx", DIRECT]);
+    assert_eq!(summary.problems(), [] as [String; 0]);
+    assert_eq!(summary.cells_measured, 12, "its cells are cells");
+}
+
+#[test]
+fn a_difference_is_claimed_where_it_is_beyond_zero_and_the_rigs_bias() {
+    let apart = summary(&block(false, 0, APART));
+    let point = &apart.points[0];
+    let bias = point.bias.as_ref().unwrap();
+    let [low, high] = bias.difference("p50").unwrap().interval.unwrap();
+    // Mean 2.1 µs, standard deviation 0.1 µs, t(2) 4.3027.
+    assert!((low - 1_851.6).abs() < 0.1 && (high - 2_348.4).abs() < 0.1, "{low} {high}");
+    assert_eq!(bias.least_ns("p50"), Some(high));
+    let claim = |row: usize| {
+        let (_, figure) = point.rows[row].added_latency_ns.iter().find(|(name, _)| name == "p50").unwrap();
+        bias.claim("p50", figure)
+    };
+    assert_eq!((claim(0), claim(1)), (Claim::Told, Claim::WithinBias));
+    let said = point.conclusions.join("\n");
+    assert!(said.contains("weir adds 51.0 µs [48.5 .. 53.5] at p50"), "{said}");
+    assert!(
+        said.contains("nginx adds at p50 nothing that is told apart from the rig's bias (2.25 µs"),
+        "{said}"
+    );
+    assert!(!said.contains("Added to direct latency"), "{said}");
+    assert!(added(&apart).conclusions[0].starts_with("The rig's bias: "), "{:?}", added(&apart).conclusions);
+
+    let alike = summary(&block(false, 0, ALIKE));
+    let said = alike.points[0].conclusions.join("\n");
+    assert!(said.contains("nginx adds 2.25 µs [2.13 .. 2.37] at p50"), "{said}");
+    assert!(added(&alike).conclusions[0].contains("are not told apart"), "{:?}", added(&alike).conclusions);
+}
+
+#[test]
+fn without_a_twin_nothing_is_different() {
+    let mut cells = block(false, 0, ALIKE);
+    cells.retain(|cell| cell.key.gateway != DIRECT_TWIN);
+    let summary = summary(&cells);
+    assert!(summary.added.is_none() && summary.points[0].bias.is_none());
+    let said = summary.points[0].conclusions.join("\n");
+    assert!(said.contains("Added to direct latency: weir 51.0 µs"), "{said}");
+}
+
+#[test]
+fn authentication_costs_what_it_adds_in_the_same_repeat() {
+    let cells = [block(false, 0, ALIKE), block(true, 8_000, ALIKE)].concat();
+    let summary = summary(&cells);
+    let [cost] = &added(&summary).costs[..] else { panic!("{:?}", added(&summary).costs) };
+    assert_eq!((cost.authentication.as_str(), cost.load.as_str()), ("TLS", "tail"));
+    assert!(cost.axes.is_empty());
+    let names: Vec<&str> = cost.rows.iter().map(|row| row.gateway.as_str()).collect();
+    assert_eq!(names, ["weir", "nginx", DIRECT]);
+    let more = |row: usize| {
+        let (_, figure) = cost.rows[row].more_ns.iter().find(|(name, _)| name == "p50").unwrap();
+        figure.mean.unwrap()
+    };
+    assert!((more(0) - 8_000.0).abs() < 1e-6 && more(1).abs() < 1e-6);
+    let said = cost.conclusion.as_deref().unwrap();
+    assert_eq!(
+        said,
+        "tail at 5,000/s, p50: TLS costs weir 8.00 µs [8.00 .. 8.00] more; \
+         what TLS costs nginx is not told apart from nothing."
+    );
+}
+
+#[test]
+fn every_repeat_is_a_row_with_what_gateway_and_upstream_were_asked() {
+    let mut cells = block(false, 0, ALIKE);
+    let CellOutcome::Measured { measurements } = &mut cells[0].outcome else { panic!("it was measured") };
+    // An upstream that is asked twice for each request, and a client that never got an answer to the last ones.
+    measurements[0].counters.origin_requests = Some(measurements[0].counters.generator_sent * 2);
+    measurements[0].record.result.latency_ns.max = None;
+    let summary = summary(&cells);
+    let rows = &added(&summary).repeats;
+    let who: Vec<(&str, u32)> = rows.iter().map(|row| (row.gateway.as_str(), row.repeat)).collect();
+    let all = ["weir", "nginx", DIRECT, DIRECT_TWIN].iter().flat_map(|name| (0..3).map(move |n| (*name, n)));
+    assert_eq!(who, all.collect::<Vec<_>>());
+    assert_eq!((rows[0].gateway_per_s, rows[0].upstream_per_s), (Some(5_000.0), Some(10_000.0)));
+    assert_eq!((rows[6].gateway_per_s, rows[6].upstream_per_s), (None, Some(5_000.0)));
+    let names: Vec<&str> = rows[0].latency_ns.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["min", "mean", "p50", "p90", "p95", "p99", "max"]);
+    assert_eq!(rows[0].latency_ns[6].1, Sample::BeyondTimeout);
+    assert_eq!(rows[0].latency_ns[2].1, Sample::Value(150_000.0));
+}

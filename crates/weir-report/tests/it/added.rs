@@ -1,0 +1,115 @@
+//! The section of added latency: the rig beside the gateways, what authentication costs, and every repeat.
+
+use serde_json::{Value, json};
+use weir_analysis::summarize;
+use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN, Run};
+
+use crate::fixture::{Scene, run};
+
+/// A run whose direct cells have a twin, with an open load more at twice the rate, without TLS and with it.
+fn added() -> (Run, Vec<Cell>) {
+    let (mut run, base) = run(Scene::Good, &[0.5]);
+    let mut cells: Vec<Cell> = Vec::new();
+    for tls in [false, true] {
+        for cell in &base {
+            let twin = (cell.key.gateway == DIRECT).then(|| {
+                let mut twin = cell.clone();
+                twin.key.gateway = DIRECT_TWIN.into();
+                later(&mut twin, 300 + 100 * u64::from(cell.key.repeat));
+                twin
+            });
+            for mut cell in [Some(cell.clone()), twin].into_iter().flatten() {
+                cell.key.index = cells.len() as u32;
+                cell.key.axes.insert("topology.tls".into(), Value::Bool(tls));
+                if tls && cell.key.gateway == "nginx" {
+                    later(&mut cell, 12_000);
+                }
+                twice(&mut cell);
+                cells.push(cell);
+            }
+        }
+    }
+    run.scenario["twin"] = true.into();
+    run.scenario["vary"] = json!({ "topology.tls": [false, true] });
+    run.scenario["loads"]["tail-high"] = json!({ "model": "open", "rate": "10000/s" });
+    run.plan = cells.iter().map(|cell| cell.key.clone()).collect();
+    (run, cells)
+}
+
+/// Every latency of the open load by so much later.
+fn later(cell: &mut Cell, more_ns: u64) {
+    let CellOutcome::Measured { measurements } = &mut cell.outcome else { return };
+    let times = &mut measurements[1].record.result.latency_ns;
+    for time in [
+        &mut times.min,
+        &mut times.p50,
+        &mut times.p90,
+        &mut times.p95,
+        &mut times.p99,
+        &mut times.p999,
+        &mut times.max,
+    ] {
+        *time = time.map(|ns| ns + more_ns);
+    }
+    times.mean = times.mean.map(|ns| ns + more_ns as f64);
+}
+
+/// The open load once more, at twice the rate.
+fn twice(cell: &mut Cell) {
+    let CellOutcome::Measured { measurements } = &mut cell.outcome else { return };
+    let mut more = measurements[1].clone();
+    more.load = "tail-high".into();
+    more.rate_per_s = Some(10_000.0);
+    measurements.push(more);
+}
+
+fn section(text: &str) -> &str {
+    let start = text.find("## Added latency").unwrap();
+    let end = text[start..].find("\n## Over the axes").or_else(|| text[start..].find("\n## full: "));
+    text[start..start + end.unwrap()].trim_end()
+}
+
+#[test]
+fn added_latency_as_markdown() {
+    let (run, cells) = added();
+    let text = weir_report::markdown(&run, &cells, &summarize(&run, &cells));
+    insta::assert_snapshot!(section(&text));
+}
+
+#[test]
+fn no_line_of_added_latency_is_wider_than_the_terminal() {
+    let (run, cells) = added();
+    let summary = summarize(&run, &cells);
+    for width in [80, 120, 200] {
+        for line in weir_report::terminal(&run, &cells, &summary, width, false).lines() {
+            assert!(line.chars().count() <= width, "{} > {width}: {line}", line.chars().count());
+        }
+    }
+}
+
+#[test]
+fn files_have_the_charts_and_every_repeat() {
+    let (run, cells) = added();
+    let folder = tempfile::tempdir().unwrap();
+    weir_report::write(&run, &cells, &summarize(&run, &cells), folder.path()).unwrap();
+    for name in ["p50", "p99"] {
+        let path = folder.path().join(format!("charts/added-{name}-over-asked-rate.svg"));
+        let svg = std::fs::read_to_string(path).unwrap();
+        assert!(svg.contains("the rig (A/A)") && svg.contains("haproxy at 10,000/s"), "{name}");
+    }
+    let table = std::fs::read_to_string(folder.path().join("added-latency.csv")).unwrap();
+    let mut lines = table.lines();
+    let columns = lines.next().unwrap().split(',').count();
+    let rows: Vec<&str> = lines.collect();
+    // Two loads at two points of six systems in three repeats.
+    assert_eq!(rows.len(), 72);
+    let first = rows[0];
+    assert!(
+        first.starts_with("\"weir, tail, repeat 1\",weir,tail,0,topology.tls = false,5000,none,"),
+        "{first}"
+    );
+    // The case has two commas of its own.
+    assert!(rows.iter().all(|row| row.split(',').count() == columns + 2), "{first}");
+    let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(page.contains("id=\"added-latency\"") && page.contains("the rig (A/A)"));
+}

@@ -1,0 +1,101 @@
+"""Added latency: a millisecond that is put into the path through a gateway is found, beside what the rig makes of nothing."""
+
+import math
+import re
+import statistics
+
+from checks import ROOT, Disagreement, expect
+from whole_runs import measurements, run
+
+DRIVER = ROOT / "tests" / "acceptance" / "drivers" / "relay"
+MILLISECOND_NS = 1_000_000
+REPEATS = 6
+# Two-sided 95 % quantile of Student's t with five degrees of freedom.
+T_OF_SIX = 2.570_58
+
+SCENARIO = """
+name: one-millisecond
+question: Is a millisecond that is put into the path found?
+gateways:
+  - {{ name: plain, driver: relay, binary: {relay} }}
+  - {{ name: delayed, driver: relay, binary: {relay}, set: {{ hold_ns: {hold_ns} }} }}
+topology: {{ domains: 1, paths: [/ping] }}
+origin: {{ body: 64B }}
+loads:
+  steady: {{ model: open, rate: 200/s, connections: 8 }}
+warmup: 500ms
+duration: {duration}
+twin: true
+repeats: {repeats}
+"""
+
+
+def interval(differences):
+    """The mean with its 95 % t interval."""
+    reach = T_OF_SIX * statistics.stdev(differences) / math.sqrt(len(differences))
+    mean = statistics.mean(differences)
+    return mean, mean - reach, mean + reach
+
+
+def told(values_ns):
+    return "{:.4f} ms [{:.4f} .. {:.4f}]".format(*(value / 1e6 for value in values_ns))
+
+
+def held_ns(result, gateway):
+    """How long the relay itself says it held requests, in the mean over its cells."""
+    texts = [
+        file["text"]
+        for cell in result["cells"]
+        if cell["key"]["gateway"] == gateway
+        for file in cell["files"]
+        if file["kind"] == "log"
+    ]
+    said = [int(found) for text in texts for found in re.findall(r"requests for (\d+) ns", text)]
+    if not said:
+        raise Disagreement(f"{gateway} did not say how long it held: {texts}")
+    return statistics.mean(said)
+
+
+def one_millisecond(rig):
+    """1 ms put into the through path is found as 1 ms inside its interval, and the A/A interval is shown."""
+    duration = "1s" if rig.quick else "5s"
+    text = SCENARIO.format(relay=DRIVER / "relay.py", hold_ns=MILLISECOND_NS, duration=duration, repeats=REPEATS)
+    _, result = run(rig, text, "--drivers", DRIVER)
+    of = {name: measurements(result, name) for name in ("plain", "delayed", "direct", "direct-twin")}
+    for name, loads in of.items():
+        expect(len(loads) == REPEATS, f"{name} was measured {len(loads)} times")
+        for load in loads:
+            counters = load["counters"]
+            expect(
+                counters["origin_requests"] == counters["generator_sent"],
+                f"{name}: sent {counters['generator_sent']}, origin {counters['origin_requests']}",
+            )
+    point = result["summary"]["points"][0]
+    names = [row["gateway"] for row in point["rows"]]
+    expect(names == ["plain", "delayed", "direct"], f"the twin is no gateway: {names}")
+    bias = dict(point["bias"]["difference_ns"])
+    put_in_ns = held_ns(result, "delayed") - held_ns(result, "plain")
+    print(f"    the relays held {put_in_ns / 1e6:.4f} ms apart", flush=True)
+    # The host's doing shows in every figure from here on.
+    yield
+    medians = {
+        name: {
+            cell["key"]["repeat"]: cell["outcome"]["measurements"][0]["record"]["result"]["latency_ns"]["p50"]
+            for cell in result["cells"]
+            if cell["key"]["gateway"] == name
+        }
+        for name in of
+    }
+    for name in ("p50", "p99"):
+        figure = bias[name]
+        expect(figure["interval"] is not None, f"A/A at {name}: {told((figure['mean'], *figure['interval']))}")
+    rows = {row["gateway"]: dict(row["added_latency_ns"]) for row in point["rows"]}
+    for name in ("plain", "delayed"):
+        added = rows[name]["p50"]
+        print(f"    {name} adds {told((added['mean'], *added['interval']))} at p50", flush=True)
+    apart = [medians["delayed"][repeat] - medians["plain"][repeat] for repeat in sorted(medians["plain"])]
+    found = interval(apart)
+    expect(found[1] <= MILLISECOND_NS <= found[2], f"1 ms lies in what delayed adds beyond plain, {told(found)}")
+
+
+CHECKS = [one_millisecond]
