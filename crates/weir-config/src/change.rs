@@ -1,5 +1,6 @@
 //! Keyed changes: how every source speaks of configuration.
 
+use crate::files::Content;
 use crate::model::{Backend, Configuration, Listener, Route, Settings};
 
 /// Which resource. A file knows its listeners and routes by their positions, as in `routes[3]`.
@@ -13,6 +14,8 @@ pub enum Key {
     Backend(String),
     /// A route.
     Route(String),
+    /// A file by the name that listeners and routes use.
+    File(String),
 }
 
 /// The content of a resource.
@@ -26,6 +29,8 @@ pub enum Resource {
     Backend(Backend),
     /// A route.
     Route(Route),
+    /// What a file holds.
+    File(Content),
 }
 
 /// One thing that changes.
@@ -62,7 +67,7 @@ impl Key {
     pub fn name(&self) -> &str {
         match self {
             Key::Settings => "settings",
-            Key::Listener(name) | Key::Backend(name) | Key::Route(name) => name,
+            Key::Listener(name) | Key::Backend(name) | Key::Route(name) | Key::File(name) => name,
         }
     }
 }
@@ -77,7 +82,7 @@ impl Change {
 }
 
 impl Configuration {
-    /// The resources of a file, each under its key.
+    /// The resources of a file, each under its key; the contents of [`Configuration::files`] are not among them.
     pub fn into_resources(self) -> Vec<(Key, Resource)> {
         let settings = Settings { workers: self.workers, limits: self.limits, timeouts: self.timeouts };
         let mut resources = vec![(Key::Settings, Resource::Settings(settings))];

@@ -9,24 +9,35 @@
 //!   known by its [`Key`]. It gets an outcome for each resource.
 //! - [`State`] is the sum of all batches. It refuses a bad batch whole, or only the bad resources in it, as the batch
 //!   asks ([`Policy`]).
+//! - Files that listeners and routes name (certificates, keys, tokens) come as resources of their own, read by the
+//!   source. What TLS makes of them is made here, once for each change, and is part of the table.
 //! - [`Table`] is compiled from a state, immutable, and shared by all workers. The most specific route wins, and the
 //!   cost of finding it depends on the request's labels and segments, never on the number of routes.
 //!
 //! This crate does no I/O, and knows of no source and no data plane.
 
 mod change;
+mod files;
 mod host;
 mod model;
 mod path;
 mod paths;
 mod problem;
+mod sealed;
 mod state;
 mod table;
+mod tokens;
+mod transport;
 mod validate;
 
 pub use change::{Batch, Change, Key, Policy, Resource};
-pub use model::{Backend, Configuration, Limits, Listener, OneOrMany, Route, Settings, Timeouts};
+pub use files::Content;
+pub use model::{
+    Backend, CertificateFiles, Configuration, Limits, Listener, OneOrMany, Route, Settings, Timeouts, Tls,
+};
 pub use path::{PathProblem, check_path, rewritten};
 pub use problem::Problem;
 pub use state::{Applied, State};
 pub use table::{BackendEntry, Match, Table, Target};
+pub use tokens::TokenSet;
+pub use transport::Transport;

@@ -44,6 +44,35 @@ pub struct Listener {
     /// The name in counters; the address when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// TLS with clients; plain text when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+}
+
+/// TLS with the clients of a listener. Its files are PEM, relative to the configuration's folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The certificate with its chain, for clients that ask for no name, or for one that no other certificate is for.
+    pub certificate: String,
+    /// Its private key.
+    pub key: String,
+    /// Further ones, each for the names that it carries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub certificates: Vec<CertificateFiles>,
+    /// Authorities: a client must show a certificate that one of them has signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_ca: Option<String>,
+}
+
+/// A certificate and its key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateFiles {
+    /// The certificate with its chain.
+    pub certificate: String,
+    /// Its private key.
+    pub key: String,
 }
 
 /// Requests that match go to one backend.
@@ -67,6 +96,10 @@ pub struct Route {
     /// Replaces the matched prefix, or the whole path of an exact match; the query is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<String>,
+    /// A file of bearer tokens, one a line, relative to the configuration's folder: a request with none of them is
+    /// answered 401.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<String>,
 }
 
 /// One string or a list of them.

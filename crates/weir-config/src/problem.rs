@@ -14,11 +14,14 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(place: impl Into<String>, message: impl Into<String>) -> Problem {
+    /// A problem at `place` without a remedy.
+    pub fn new(place: impl Into<String>, message: impl Into<String>) -> Problem {
         Problem { place: place.into(), message: message.into(), remedy: None }
     }
 
-    pub(crate) fn help(mut self, remedy: impl Into<String>) -> Problem {
+    /// The same with a remedy.
+    #[must_use]
+    pub fn help(mut self, remedy: impl Into<String>) -> Problem {
         self.remedy = Some(remedy.into());
         self
     }

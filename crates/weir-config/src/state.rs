@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::change::{Batch, Change, Key, Policy, Resource};
+use crate::files::Content;
 use crate::model::{Backend, Listener, Route, Settings};
 use crate::problem::Problem;
+use crate::sealed::Sealed;
 use crate::table::{Conflict, Table};
 use crate::validate;
 
@@ -20,6 +22,9 @@ pub struct State {
     pub(crate) listeners: BTreeMap<String, Listener>,
     pub(crate) backends: BTreeMap<String, Arc<Backend>>,
     pub(crate) routes: BTreeMap<String, Arc<Route>>,
+    pub(crate) files: BTreeMap<String, Content>,
+    /// What was made of the files.
+    pub(crate) sealed: Sealed,
 }
 
 /// What became of a batch.
@@ -44,9 +49,12 @@ impl State {
         loop {
             let found = match next.contradictions(self, &touched, &refused, batch.policy) {
                 found if !found.is_empty() => found,
-                _ => match Table::compile(self.version + 1, &next) {
-                    Ok(table) => return self.conclude(batch.policy, next, table, refused),
-                    Err(conflicts) => blame(conflicts, &touched, &refused),
+                _ => match next.seal(&touched, &refused) {
+                    found if !found.is_empty() => found,
+                    _ => match Table::compile(self.version + 1, &next) {
+                        Ok(table) => return self.conclude(batch.policy, next, table, refused),
+                        Err(conflicts) => blame(conflicts, &touched, &refused),
+                    },
                 },
             };
             for (key, problem) in found {
@@ -96,6 +104,7 @@ impl State {
                 _ => drop(self.backends.insert(name, Arc::new(backend))),
             },
             Resource::Route(route) => drop(self.routes.insert(name, Arc::new(route))),
+            Resource::File(content) => drop(self.files.insert(name, content)),
         }
     }
 
@@ -105,6 +114,7 @@ impl State {
             Key::Listener(name) => drop(self.listeners.remove(name)),
             Key::Backend(name) => drop(self.backends.remove(name)),
             Key::Route(name) => drop(self.routes.remove(name)),
+            Key::File(name) => drop(self.files.remove(name)),
         }
     }
 
@@ -116,6 +126,7 @@ impl State {
             Key::Listener(_) => put_back(&mut self.listeners, &before.listeners, name),
             Key::Backend(_) => put_back(&mut self.backends, &before.backends, name),
             Key::Route(_) => put_back(&mut self.routes, &before.routes, name),
+            Key::File(_) => put_back(&mut self.files, &before.files, name),
         }
     }
 
@@ -159,7 +170,10 @@ impl State {
             let problem = Problem::new(format!("{name}.address"), message);
             found.push((key, problem.help("give each listener an address of its own")));
         }
-        if self.listeners.is_empty() && !refused.contains_key(&Key::Settings) {
+        // A batch that is refused for its listener has one.
+        let is_refused = refused.keys().any(|key| matches!(key, Key::Listener(_)));
+        let is_told = is_refused && policy == Policy::AllOrNothing;
+        if self.listeners.is_empty() && !is_told && !refused.contains_key(&Key::Settings) {
             let problem = Problem::new("listeners", "there is none, so nobody could connect")
                 .help("`listeners: [{ address: 127.0.0.1:8080 }]`");
             found.push((Key::Settings, problem));

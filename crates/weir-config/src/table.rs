@@ -5,6 +5,7 @@
 //! Where a more specific host has no route for the path, less specific hosts are asked.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::host::{HostPattern, LowerHost};
@@ -12,6 +13,8 @@ use crate::model::{Backend, Limits, Listener, Route, Timeouts};
 use crate::paths::{FastMap, PathTable};
 use crate::problem::Problem;
 use crate::state::State;
+use crate::tokens::TokenSet;
+use crate::transport::Transport;
 
 /// One version of the whole configuration, compiled.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub struct Table {
     pub workers: Option<u32>,
     /// Where clients connect.
     pub listeners: Vec<Listener>,
+    /// One for each of the listeners.
+    transports: Vec<Transport>,
     backends: Vec<BackendEntry>,
     targets: Vec<Target>,
     exact_hosts: FastMap<Box<str>, u32>,
@@ -50,6 +55,8 @@ pub struct Target {
     pub backend: usize,
     /// Replaces what matched.
     pub rewrite: Option<Box<str>>,
+    /// A request must carry one of these bearer tokens.
+    pub tokens: Option<Arc<TokenSet>>,
 }
 
 /// Two routes that want the same requests.
@@ -91,6 +98,12 @@ impl Table {
         &self.backends
     }
 
+    /// How clients of the listener at `address` are spoken with; `None` where there is no such listener.
+    pub fn transport(&self, address: SocketAddr) -> Option<&Transport> {
+        let position = self.listeners.iter().position(|listener| listener.address == address)?;
+        self.transports.get(position)
+    }
+
     fn find_by_suffix(&self, host: &str, path: &str) -> Option<(u32, usize)> {
         if self.suffixes.is_empty() {
             return None;
@@ -122,6 +135,7 @@ impl Table {
                 // Validation has made sure that the backend is there.
                 backend: backends.binary_search_by(|b| b.name.cmp(&route.backend)).unwrap_or(usize::MAX),
                 rewrite: route.rewrite.as_deref().map(Into::into),
+                tokens: route.tokens.as_ref().map(|file| state.sealed.tokens(file)),
             })
             .collect();
         let mut table = Table {
@@ -130,6 +144,7 @@ impl Table {
             timeouts: state.settings.timeouts.clone(),
             workers: state.settings.workers,
             listeners: state.listeners.values().cloned().collect(),
+            transports: state.listeners.iter().map(|(name, l)| state.sealed.transport(name, l)).collect(),
             backends,
             targets,
             exact_hosts: FastMap::default(),

@@ -6,7 +6,7 @@ use weir_document::nearest;
 
 use crate::change::Resource;
 use crate::host::HostPattern;
-use crate::model::{Backend, Limits, Listener, OneOrMany, Route, Settings, Timeouts};
+use crate::model::{Backend, Limits, Listener, OneOrMany, Route, Settings, Timeouts, Tls};
 use crate::path::{PathProblem, check_path};
 use crate::problem::Problem;
 
@@ -21,9 +21,11 @@ pub(crate) fn check(key: &str, resource: &Resource) -> Result<(), Problem> {
     match resource {
         Resource::Settings(settings) => check_settings(settings),
         Resource::Route(route) => check_route(key, route),
-        // An address that parses is a right one, and an empty list of endpoints is one that is empty for now.
-        Resource::Listener(Listener { .. }) => Ok(()),
+        // An empty list of endpoints is one that is empty for now.
+        Resource::Listener(listener) => check_listener(key, listener),
         Resource::Backend(backend) => check_backend(key, backend),
+        // What is in it is known by who names it.
+        Resource::File(_) => Ok(()),
     }
 }
 
@@ -36,6 +38,20 @@ pub(crate) fn no_such_backend<'n>(key: &str, route: &Route, names: impl Iterator
         None if names.is_empty() => problem.help("add it under `backends`, or name one that is there"),
         None => problem.help(format!("there are: {}", names[..names.len().min(8)].join(", "))),
     }
+}
+
+/// An address that parses is a right one.
+fn check_listener(key: &str, listener: &Listener) -> Result<(), Problem> {
+    let mut files = listener.tls.iter().flat_map(Tls::files);
+    match files.find(|(_, file)| file.is_empty()) {
+        Some((field, _)) => Err(no_file(format!("{key}.tls.{field}"))),
+        None => Ok(()),
+    }
+}
+
+fn no_file(place: String) -> Problem {
+    Problem::new(place, "it names no file")
+        .help("write the file's name; it is relative to the configuration's folder")
 }
 
 fn check_backend(name: &str, backend: &Backend) -> Result<(), Problem> {
@@ -88,7 +104,10 @@ fn check_route(key: &str, route: &Route) -> Result<(), Problem> {
     if let Some(rewrite) = &route.rewrite {
         check_path_of(&format!("{key}.rewrite"), rewrite)?;
     }
-    Ok(())
+    match route.tokens.as_deref() {
+        Some("") => Err(no_file(format!("{key}.tokens"))),
+        _ => Ok(()),
+    }
 }
 
 fn check_path_of(place: &str, path: &str) -> Result<(), Problem> {

@@ -1,16 +1,19 @@
-//! A file as a source: read whole, validated whole, in force whole or not at all.
+//! A file as a source: read whole, validated whole, in force whole or not at all. So are the files that it names.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_config::{Batch, Change, Configuration, Key, Policy, Problem, Resource, State, Table};
+use weir_config::{Batch, Change, Configuration, Content, Key, Policy, Problem, Resource, State, Table};
 use weir_document::DocumentError;
 
 /// How many problems are told at once. The others may go with these, and to find each one's line takes a look through
 /// the whole file.
 const PROBLEMS_MAX: usize = 10;
+
+/// The greatest file of certificates or tokens that is read.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// A configuration file, and what of it is in force.
 #[derive(Debug)]
@@ -90,7 +93,9 @@ impl FileSource {
             .map_err(|error| SourceError::Unreadable { path: name.clone(), error })?;
         let configuration: Configuration =
             weir_document::read(&name, &text).map_err(SourceError::Document)?;
-        let resources: BTreeMap<Key, Resource> = configuration.into_resources().into_iter().collect();
+        let files = self.read_files(&configuration).map_err(|problems| told(&name, &text, problems))?;
+        let mut resources: BTreeMap<Key, Resource> = configuration.into_resources().into_iter().collect();
+        resources.extend(files);
         let batch = self.changes_to(&resources);
         let applied = self.state.apply(batch);
         match applied.table {
@@ -100,17 +105,31 @@ impl FileSource {
                 Ok(table)
             }
             None => {
-                let more = applied.refused.len().saturating_sub(PROBLEMS_MAX);
-                let told = applied.refused.into_iter().take(PROBLEMS_MAX);
-                let mut problems: Vec<PlacedProblem> =
-                    told.map(|(_, problem)| place(&name, &text, problem)).collect();
-                if more > 0 {
-                    let message = format!("{name}: and {more} more problems like these");
-                    problems.push(PlacedProblem { message, remedy: None });
-                }
-                Err(SourceError::Problems(problems))
+                let problems = applied.refused.into_iter().map(|(_, problem)| problem).collect();
+                Err(told(&name, &text, problems))
             }
         }
+    }
+
+    /// What the files hold that the configuration names; they are relative to its folder.
+    fn read_files(&self, configuration: &Configuration) -> Result<Vec<(Key, Resource)>, Vec<Problem>> {
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let (mut read, mut problems) = (Vec::new(), Vec::new());
+        for (file, place) in configuration.files() {
+            // That it is empty is told by its own field.
+            if file.is_empty() {
+                continue;
+            }
+            match read_file(&folder.join(&file)) {
+                Ok(content) => read.push((Key::File(file), Resource::File(content))),
+                Err(error) => {
+                    let message = format!("`{file}` cannot be read: {error}");
+                    let remedy = "name a file that exists and may be read; it is relative to the configuration's folder";
+                    problems.push(Problem::new(place, message).help(remedy));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(read) } else { Err(problems) }
     }
 
     /// What has to change for `resources` to be what there is.
@@ -124,6 +143,26 @@ impl FileSource {
             .collect();
         Batch { version: self.version + 1, policy: Policy::AllOrNothing, changes }
     }
+}
+
+/// The first problems, each with its line.
+fn told(name: &str, text: &str, problems: Vec<Problem>) -> SourceError {
+    let more = problems.len().saturating_sub(PROBLEMS_MAX);
+    let first = problems.into_iter().take(PROBLEMS_MAX);
+    let mut told: Vec<PlacedProblem> = first.map(|problem| place(name, text, problem)).collect();
+    if more > 0 {
+        let message = format!("{name}: and {more} more problems like these");
+        told.push(PlacedProblem { message, remedy: None });
+    }
+    SourceError::Problems(told)
+}
+
+fn read_file(path: &Path) -> io::Result<Content> {
+    let bytes = std::fs::metadata(path)?.len();
+    if bytes > FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("{bytes} bytes are more than {FILE_BYTES_MAX}")));
+    }
+    std::fs::read(path).map(Content::from)
 }
 
 fn place(name: &str, text: &str, problem: Problem) -> PlacedProblem {
@@ -240,6 +279,43 @@ mod tests {
         let again = source.load().unwrap();
         assert!(again.version > first.version);
         assert!(again.find("any", "/x").is_some());
+    }
+
+    #[test]
+    fn files_that_it_names_are_read_with_it() {
+        let text = GOOD.replace("backend: api\n", "backend: api\n    tokens: tokens.lst\n");
+        let (dir, mut source) = file(&text);
+        let lines = source.load().unwrap_err().lines();
+        assert!(
+            lines[0].ends_with("gateway.yaml:5:13: routes[0].tokens: `tokens.lst` cannot be read: No such file or directory (os error 2)"),
+            "{lines:?}"
+        );
+        let tokens = |text: &str| std::fs::write(dir.path().join("tokens.lst"), text).unwrap();
+        let known = |table: &Table, token: &str| {
+            table.find("h", "/").unwrap().target.tokens.as_ref().unwrap().has(token.as_bytes())
+        };
+        tokens("one\n");
+        assert!(known(&source.load().unwrap(), "one"));
+        tokens("two\n");
+        let table = source.load().unwrap();
+        assert!(known(&table, "two") && !known(&table, "one"), "a reload reads it again");
+        tokens("no token\n");
+        let lines = source.load().unwrap_err().lines();
+        assert!(
+            lines[0].ends_with("routes[0].tokens: `tokens.lst`, line 1: it is no bearer token"),
+            "{lines:?}"
+        );
+        let (_dir, mut missing) =
+            file(&GOOD.replace(
+                "8080 }",
+                "8080, tls: { certificate: cert.pem, key: cert.key, client_ca: ca.pem } }",
+            ));
+        let lines = missing.load().unwrap_err().lines();
+        assert_eq!(lines.len(), 6, "every file that is missing is told: {lines:?}");
+        assert!(
+            lines.iter().any(|l| l.contains("listeners[0].tls.client_ca: `ca.pem` cannot be read")),
+            "{lines:?}"
+        );
     }
 
     #[test]

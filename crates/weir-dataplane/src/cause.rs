@@ -36,6 +36,9 @@ causes! {
     MalformedRequest "malformed_request" 400 "the request's head is not HTTP/1.1";
     MalformedBody "malformed_body" 400 "the request's body breaks its framing";
     BadPath "bad_path" 400 "the path has dot segments, plain or encoded";
+    NotTls "not_tls" 400 "this listener speaks TLS (https), and the client plain text";
+    NoToken "no_token" 401 "the request carries no bearer token";
+    UnknownToken "unknown_token" 401 "the request's bearer token is not known here";
     NoRoute "no_route" 404 "no route takes this host and path";
     HeadTimeout "head_timeout" 408 "the request's head did not come in time";
     BodyTimeout "body_timeout" 408 "the request's body stopped coming";
@@ -59,6 +62,10 @@ causes! {
     UnsupportedVersion "unsupported_version" 505 "the versions known are HTTP/1.0 and HTTP/1.1";
     UpstreamTruncated "upstream_truncated" 502 "the upstream's answer broke off";
     UpstreamStalled "upstream_stalled" 504 "the upstream stopped in the middle of its answer";
+    ClientCertificate "client_certificate" 400 "the client showed no certificate, or one that is not trusted";
+    HandshakeFailed "handshake_failed" 400 "the TLS handshake broke off: malformed, or nothing in common";
+    HandshakeRefused "handshake_refused" 400 "the client broke the TLS handshake off";
+    HandshakeTimeout "handshake_timeout" 408 "the TLS handshake did not end in time";
     ClientClosed "client_closed" 400 "the client closed in the middle of the exchange";
     ClientStalled "client_stalled" 408 "the client stopped reading the answer";
 }
@@ -104,6 +111,7 @@ impl Cause {
             self,
             Cause::HeadTimeout
                 | Cause::BodyTimeout
+                | Cause::HandshakeTimeout
                 | Cause::ConnectTimeout
                 | Cause::ResponseTimeout
                 | Cause::UpstreamWriteTimeout

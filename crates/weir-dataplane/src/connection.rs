@@ -10,8 +10,8 @@
 
 use std::rc::Rc;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
 
 use crate::buffer::Buffer;
 use crate::cause::Cause;
@@ -23,12 +23,12 @@ use crate::snapshot::Snapshot;
 use crate::wheel::Timer;
 use crate::worker::Worker;
 
-/// A client's connection during its exchanges.
-pub(crate) struct Client<'a> {
+/// A client's connection during its exchanges, over the halves of a socket or of TLS.
+pub(crate) struct Client<'a, R, W> {
     pub(crate) io: Io<'a>,
     pub(crate) listening: &'a Listening,
-    pub(crate) reader: ReadHalf<'a>,
-    pub(crate) writer: WriteHalf<'a>,
+    pub(crate) reader: R,
+    pub(crate) writer: W,
     /// Read and not yet used: the rest of a body, or requests sent ahead.
     pub(crate) inbound: Buffer,
 }
@@ -46,10 +46,24 @@ pub(crate) enum After {
     Cut,
 }
 
-/// Serves a client to its end.
+/// Serves a client that speaks plain text to its end.
 pub(crate) async fn serve(seat: Seat, mut stream: TcpStream) {
     let (reader, writer) = stream.split();
-    let io = Io { worker: &seat.worker, timer: &seat.timer };
+    let after = converse(&seat, reader, writer).await;
+    if after == After::Cut {
+        // A reset, not an orderly end. Where it can't be had, the missing end of the body still tells.
+        let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(std::time::Duration::ZERO));
+    }
+}
+
+/// Exchanges until one of them ends the connection; how, the caller sees to, but for a client that is given time to read.
+#[inline]
+pub(crate) async fn converse<R, W>(seat: &Seat, reader: R, writer: W) -> After
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let io = seat.io();
     let mut client = Client { io, listening: &seat.listening, reader, writer, inbound: Buffer::default() };
     let after = loop {
         match client.serve_one().await {
@@ -60,11 +74,7 @@ pub(crate) async fn serve(seat: Seat, mut stream: TcpStream) {
     if after == After::Linger {
         io.linger(&mut client.reader, &mut client.writer, &mut client.inbound).await;
     }
-    drop(client);
-    if after == After::Cut {
-        // A reset, not an orderly end. Where it can't be had, the missing end of the body still tells.
-        let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(std::time::Duration::ZERO));
-    }
+    after
 }
 
 /// Tells a client that there is no place for it.
@@ -82,7 +92,7 @@ pub(crate) async fn refuse_connection(worker: Rc<Worker>, listening: Rc<Listenin
     listening.told.set(listening.told.get() - 1);
 }
 
-impl Client<'_> {
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     /// Waits for a request and answers it.
     async fn serve_one(&mut self) -> After {
         let buffers = &self.io.worker.buffers;
@@ -205,6 +215,16 @@ impl Seat {
         worker.open_connections.set(worker.open_connections.get() + 1);
         listening.counters.open.add(1);
         Seat { worker, listening, timer }
+    }
+
+    /// The means of its connection's task.
+    pub(crate) fn io(&self) -> Io<'_> {
+        Io { worker: &self.worker, timer: &self.timer }
+    }
+
+    /// Where it was accepted.
+    pub(crate) fn listening(&self) -> &Listening {
+        &self.listening
     }
 }
 

@@ -44,6 +44,12 @@ pub(crate) struct ListenerCounters {
     pub(crate) open: Counter,
     /// Connections that left HTTP for another protocol.
     pub(crate) upgraded: Counter,
+    /// TLS handshakes that were finished.
+    pub(crate) handshakes: Counter,
+    /// Of these, those that resumed a session.
+    pub(crate) handshakes_resumed: Counter,
+    /// TLS handshakes that were not finished.
+    pub(crate) handshakes_failed: Counter,
 }
 
 impl Default for ListenerCounters {
@@ -55,6 +61,9 @@ impl Default for ListenerCounters {
             accepted: Counter::default(),
             open: Counter::default(),
             upgraded: Counter::default(),
+            handshakes: Counter::default(),
+            handshakes_resumed: Counter::default(),
+            handshakes_failed: Counter::default(),
         }
     }
 }

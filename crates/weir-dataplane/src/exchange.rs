@@ -9,7 +9,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::tcp::WriteHalf;
 use weir_http::Framing;
 
 use crate::body::{BodyFault, BodyPump};
@@ -53,7 +54,7 @@ enum SendFault {
     Stalled,
 }
 
-impl Client<'_> {
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     /// Passes a planned request on, and its response back. `out` has the head for the upstream.
     #[inline]
     pub(crate) async fn exchange(&mut self, plan: &Plan, snapshot: &Snapshot, out: &mut Vec<u8>) -> After {
@@ -208,9 +209,9 @@ impl<'a> Exchange<'a> {
 }
 
 /// Passes the head in `out` on, then the body as it comes.
-async fn send(
+async fn send<R: AsyncRead + Unpin>(
     x: &Exchange<'_>,
-    from: &mut ReadHalf<'_>,
+    from: &mut R,
     inbound: &mut Buffer,
     to: &mut WriteHalf<'_>,
     out: &mut Vec<u8>,

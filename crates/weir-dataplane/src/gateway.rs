@@ -109,7 +109,7 @@ impl Gateway {
     }
 
     /// Brings a new version into force. No connection and no request is lost by it; listeners that are gone end once
-    /// their clients are idle.
+    /// their clients are idle. Clients that connect from then on meet the new certificates.
     ///
     /// # Errors
     /// When it can't be; then nothing has changed.
@@ -216,7 +216,8 @@ impl Gateway {
             let counters = listeners.counters.entry(name).or_insert_with(fresh).clone();
             self.tell(|worker| {
                 let socket = sockets.remove(0);
-                Command::Listen { id, socket, counters: Arc::clone(&counters[worker]) }
+                let address = listener.address;
+                Command::Listen { id, address, socket, counters: Arc::clone(&counters[worker]) }
             });
         }
     }
@@ -262,7 +263,10 @@ mod tests {
         let settings = weir_config::Settings { workers: Some(2), ..Default::default() };
         let changes = vec![
             Change::Put(Key::Settings, Resource::Settings(settings)),
-            Change::Put(Key::Listener("l".to_owned()), Resource::Listener(Listener { address, name: None })),
+            Change::Put(
+                Key::Listener("l".to_owned()),
+                Resource::Listener(Listener { address, name: None, tls: None }),
+            ),
         ];
         let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes };
         let gateway = Gateway::start(State::default().apply(batch).table.unwrap()).unwrap();

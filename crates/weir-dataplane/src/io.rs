@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
 
 use crate::buffer::Buffer;
 use crate::wheel::Timer;
@@ -24,6 +23,7 @@ pub(crate) enum Fault {
 }
 
 /// The means of one connection's task. Every operation sets the deadline anew, so it bounds the time without progress.
+/// What is read from and written to is known when this is compiled: plain sockets pay nothing for TLS.
 #[derive(Clone, Copy)]
 pub(crate) struct Io<'a> {
     pub(crate) worker: &'a Worker,
@@ -33,9 +33,9 @@ pub(crate) struct Io<'a> {
 impl Io<'_> {
     /// Reads what is there; 0 is the end. The buffer holds no memory while it waits empty.
     #[inline]
-    pub(crate) async fn read(
+    pub(crate) async fn read<R: AsyncRead + Unpin>(
         self,
-        from: &mut ReadHalf<'_>,
+        from: &mut R,
         buffer: &mut Buffer,
         ticks: u32,
     ) -> Result<usize, Fault> {
@@ -45,9 +45,9 @@ impl Io<'_> {
 
     /// The same under the deadline that is set already.
     #[inline]
-    pub(crate) async fn read_armed(
+    pub(crate) async fn read_armed<R: AsyncRead + Unpin>(
         self,
-        from: &mut ReadHalf<'_>,
+        from: &mut R,
         buffer: &mut Buffer,
     ) -> Result<usize, Fault> {
         poll_fn(|cx| {
@@ -70,9 +70,9 @@ impl Io<'_> {
 
     /// Writes all of `bytes`. On a fault, `written` says how many left before it.
     #[inline]
-    pub(crate) async fn write_all(
+    pub(crate) async fn write_all<W: AsyncWrite + Unpin>(
         self,
-        to: &mut WriteHalf<'_>,
+        to: &mut W,
         bytes: &[u8],
         written: &mut usize,
         ticks: u32,
@@ -92,7 +92,21 @@ impl Io<'_> {
                     Poll::Pending => return self.poll_timeout(cx),
                 }
             }
-            Poll::Ready(Ok(()))
+            // What TLS has sealed and the socket did not take waits in its own buffer; a plain socket has none.
+            match Pin::new(&mut *to).poll_flush(cx) {
+                Poll::Ready(flushed) => Poll::Ready(flushed.map_err(Fault::System)),
+                Poll::Pending => self.poll_timeout(cx),
+            }
+        })
+        .await
+    }
+
+    /// Ends the writing side; over TLS with its goodbye.
+    pub(crate) async fn shut_down<W: AsyncWrite + Unpin>(self, to: &mut W, ticks: u32) -> Result<(), Fault> {
+        self.timer.arm(&self.worker.wheel, ticks);
+        poll_fn(|cx| match Pin::new(&mut *to).poll_shutdown(cx) {
+            Poll::Ready(ended) => Poll::Ready(ended.map_err(Fault::System)),
+            Poll::Pending => self.poll_timeout(cx),
         })
         .await
     }
@@ -112,16 +126,16 @@ impl Io<'_> {
 
     /// Says goodbye: no more is written, and what still comes is thrown away for a while, so that the last answer is
     /// not lost to a reset.
-    pub(crate) async fn linger(
+    pub(crate) async fn linger<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         self,
-        reader: &mut ReadHalf<'_>,
-        writer: &mut WriteHalf<'_>,
+        reader: &mut R,
+        writer: &mut W,
         buffer: &mut Buffer,
     ) {
         // A client that is at a long body may read the answer only behind it, so bytes are not counted.
         const QUIET_TICKS: u32 = 20;
         const ALL_TICKS: u32 = 100;
-        if poll_fn(|cx| Pin::new(&mut *writer).poll_shutdown(cx)).await.is_err() {
+        if self.shut_down(writer, QUIET_TICKS).await.is_err() {
             return;
         }
         let wheel = &self.worker.wheel;
@@ -136,7 +150,7 @@ impl Io<'_> {
     }
 
     #[inline]
-    fn poll_timeout<T>(self, cx: &Context<'_>) -> Poll<Result<T, Fault>> {
+    pub(crate) fn poll_timeout<T>(self, cx: &Context<'_>) -> Poll<Result<T, Fault>> {
         if self.timer.poll_over(cx) { Poll::Ready(Err(Fault::Timeout)) } else { Poll::Pending }
     }
 }

@@ -9,6 +9,7 @@
 //!    |- Stats (stats.rs) <-- counters with one writer each ------- |- Snapshot (snapshot.rs): table and pools (pool.rs)
 //!    |- serve_admin (admin.rs): a thread of its own                |- Listening (listener.rs), a socket of its own
 //!                                                                  |- Client (connection.rs), a task each
+//!                                                                       secure.rs: the handshake first, where TLS is spoken
 //!                                                                       plan (request.rs): parse, route, new head
 //!                                                                       exchange (exchange.rs): upstream.rs, body.rs
 //!                                                                       relay (response.rs), tunnel.rs after a 101
@@ -22,6 +23,7 @@
 //! - deadlines are numbers on the worker's wheel, not timers;
 //! - a read that did not fill its buffer has emptied the socket, so it is not followed by another;
 //! - head and body leave in one write where both are there;
+//! - code for plain text and for TLS is compiled apart, so that neither asks for each byte which it is;
 //! - counters are plain stores, summed by who asks; the table is compared by pointer.
 //!
 //! # What it does to messages
@@ -59,6 +61,7 @@ mod request;
 mod respond;
 mod response;
 mod retire;
+mod secure;
 mod snapshot;
 mod stats;
 mod tunnel;
@@ -69,4 +72,4 @@ mod worker;
 pub use admin::serve_admin;
 pub use cause::Cause;
 pub use gateway::{Gateway, GatewayError, Phase};
-pub use stats::{ByStatus, Connections, ListenerStats, Stats, UpstreamStats};
+pub use stats::{ByStatus, Connections, ListenerStats, Stats, TlsStats, UpstreamStats};

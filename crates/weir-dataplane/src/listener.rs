@@ -3,16 +3,19 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
+use weir_config::{Table, Transport};
 
 use crate::cause::Cause;
 use crate::connection::{Seat, refuse_connection, serve};
 use crate::counters::ListenerCounters;
+use crate::secure::serve_secure;
 use crate::worker::Worker;
 
 /// Clients beyond the limit that are told so at one time; the others are closed without a word.
@@ -22,6 +25,10 @@ const TOLD_MAX: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Listening {
     pub(crate) id: u64,
+    /// As it is configured, maybe with port 0.
+    address: SocketAddr,
+    /// How its clients were spoken with last.
+    transport: RefCell<Transport>,
     pub(crate) counters: Arc<ListenerCounters>,
     pub(crate) told: Cell<usize>,
     retired: Cell<bool>,
@@ -31,9 +38,16 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    pub(crate) fn new(id: u64, counters: Arc<ListenerCounters>) -> Listening {
+    pub(crate) fn new(
+        id: u64,
+        address: SocketAddr,
+        transport: Transport,
+        counters: Arc<ListenerCounters>,
+    ) -> Listening {
         Listening {
             id,
+            address,
+            transport: RefCell::new(transport),
             counters,
             told: Cell::new(0),
             retired: Cell::new(false),
@@ -56,6 +70,14 @@ impl Listening {
 
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.get()
+    }
+
+    /// How the next client is spoken with. The table has a retired listener no more, and it ends as it was.
+    fn transport(&self, table: &Table) -> Transport {
+        if let Some(transport) = table.transport(self.address) {
+            self.transport.replace(transport.clone());
+        }
+        self.transport.borrow().clone()
     }
 }
 
@@ -101,12 +123,19 @@ fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, stream: TcpStream) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    if worker.shared.enter(worker.snapshot().table.limits.connections) {
-        spawn_local(serve(Seat::take(Rc::clone(worker), Rc::clone(listening)), stream));
+    let snapshot = worker.snapshot();
+    let transport = listening.transport(&snapshot.table);
+    if worker.shared.enter(snapshot.table.limits.connections) {
+        let seat = Seat::take(Rc::clone(worker), Rc::clone(listening));
+        match transport {
+            Transport::Plain => spawn_local(serve(seat, stream)),
+            Transport::Tls(config) => spawn_local(serve_secure(seat, stream, config)),
+        };
         return;
     }
     listening.counters.failure(Cause::ConnectionLimit);
-    if listening.told.get() < TOLD_MAX {
+    // A handshake is dearer than an exchange: there is none only to say no.
+    if listening.told.get() < TOLD_MAX && matches!(transport, Transport::Plain) {
         spawn_local(refuse_connection(Rc::clone(worker), Rc::clone(listening), stream));
     }
 }
@@ -135,13 +164,13 @@ mod tests {
     #[test]
     fn a_client_counts_before_its_task_runs() {
         let address = "127.0.0.1:0".parse().unwrap();
-        let listener = Resource::Listener(Listener { address, name: None });
+        let listener = Resource::Listener(Listener { address, name: None, tls: None });
         let changes = vec![Change::Put(Key::Listener("l".to_owned()), listener)];
         let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes };
         let table = State::default().apply(batch).table.unwrap();
         let main = move || async move {
             let worker = Rc::new(Worker::new(0, Arc::new(Shared::new(table)), Arc::default()));
-            let listening = Rc::new(Listening::new(0, Arc::default()));
+            let listening = Rc::new(Listening::new(0, address, Transport::Plain, Arc::default()));
             let socket = TcpListener::bind(address).await.unwrap();
             let client = TcpStream::connect(socket.local_addr().unwrap()).await.unwrap();
             let (stream, _) = socket.accept().await.unwrap();

@@ -1,6 +1,6 @@
 //! From the bytes of a request to where it goes and what is sent there.
 
-use weir_config::{check_path, rewritten};
+use weir_config::{Match, Target, TokenSet, check_path, rewritten};
 use weir_http::{
     Field, FieldSlots, Framing, HeadError, RequestHead, ResponseTo, Version, append_field, append_framing,
     list_contains, parse_request,
@@ -51,6 +51,13 @@ pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, out: &mut Vec<u8>) -> Inco
         _ if head.method == "CONNECT" => Cause::ConnectUnsupported,
         _ if path != "*" && check_path(path).is_err() => Cause::BadPath,
         None => Cause::NoRoute,
+        Some(Match { target: Target { tokens: Some(tokens), .. }, .. }) if !is_let_in(tokens, &head) => {
+            if bearer_token(&head).is_some() {
+                Cause::UnknownToken
+            } else {
+                Cause::NoToken
+            }
+        }
         _ if matches!(head.framing, Framing::Length(l) if l > snapshot.table.limits.body.0) => {
             Cause::BodyTooLarge
         }
@@ -138,6 +145,21 @@ fn append_fields(head: &RequestHead<'_>, upgrade: bool, out: &mut Vec<u8>) {
 fn offers_h2c(head: &RequestHead<'_>) -> bool {
     let is_upgrade = |f: &&Field<'_>| f.name.eq_ignore_ascii_case("upgrade");
     head.fields.iter().filter(is_upgrade).any(|f| list_contains(f.value, "h2c"))
+}
+
+fn is_let_in(tokens: &TokenSet, head: &RequestHead<'_>) -> bool {
+    bearer_token(head).is_some_and(|token| tokens.has(token))
+}
+
+/// The bearer token that a request carries (RFC 6750, 2.1). Two `Authorization` fields are none: which of them counts is
+/// for each reader to guess.
+fn bearer_token<'h>(head: &RequestHead<'h>) -> Option<&'h [u8]> {
+    const SCHEME: &[u8] = b"bearer ";
+    let is_credential = |f: &&Field<'_>| f.name.eq_ignore_ascii_case("authorization");
+    let mut credentials = head.fields.iter().filter(is_credential);
+    let (Some(credential), None) = (credentials.next(), credentials.next()) else { return None };
+    let (scheme, token) = credential.value.split_at_checked(SCHEME.len())?;
+    scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
 }
 
 fn without_query(path_and_query: &str) -> &str {

@@ -32,6 +32,9 @@ impl Refusal {
         let body = format!("{status} {name}: {text}\n");
         append_status_line(out, status);
         append_field(out, "X-Weir-Error", name.as_bytes());
+        if status == 401 {
+            append_field(out, "WWW-Authenticate", challenge(self.cause));
+        }
         append_field(out, "Date", date);
         append_field(out, "Content-Type", b"text/plain; charset=utf-8");
         append_content_length(out, body.len() as u64);
@@ -42,6 +45,14 @@ impl Refusal {
         if !self.head_only {
             out.extend_from_slice(body.as_bytes());
         }
+    }
+}
+
+/// What a client is asked for (RFC 6750, 3): nothing more is said to one that brought no token.
+fn challenge(cause: Cause) -> &'static [u8] {
+    match cause {
+        Cause::UnknownToken => b"Bearer error=\"invalid_token\"",
+        _ => b"Bearer",
     }
 }
 

@@ -1,6 +1,7 @@
 //! A response on its way back to the client.
 
-use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::io::AsyncWrite;
+use tokio::net::tcp::ReadHalf;
 use weir_http::{
     FieldSlots, Framing, ResponseHead, Version, append_field, append_framing, append_status_line_with_reason,
     parse_response,
@@ -42,11 +43,11 @@ enum Head {
 
 /// Waits for the response and passes it on. An error before `begun` can still be answered.
 #[inline]
-pub(crate) async fn relay(
+pub(crate) async fn relay<W: AsyncWrite + Unpin>(
     x: &Exchange<'_>,
     from: &mut ReadHalf<'_>,
     inbound: &mut Buffer,
-    to: &mut WriteHalf<'_>,
+    to: &mut W,
 ) -> Result<Relayed, Cause> {
     let mut out = Vec::new();
     let relayed = relay_with(x, from, inbound, to, &mut out).await;
@@ -54,11 +55,11 @@ pub(crate) async fn relay(
     relayed
 }
 
-async fn relay_with(
+async fn relay_with<W: AsyncWrite + Unpin>(
     x: &Exchange<'_>,
     from: &mut ReadHalf<'_>,
     inbound: &mut Buffer,
-    to: &mut WriteHalf<'_>,
+    to: &mut W,
     out: &mut Vec<u8>,
 ) -> Result<Relayed, Cause> {
     let ticks = &x.snapshot.ticks;
@@ -125,7 +126,11 @@ async fn relay_with(
 
 /// Sends what was put together to the client.
 #[inline]
-async fn write_out(x: &Exchange<'_>, to: &mut WriteHalf<'_>, out: &mut Vec<u8>) -> Result<(), Cause> {
+async fn write_out<W: AsyncWrite + Unpin>(
+    x: &Exchange<'_>,
+    to: &mut W,
+    out: &mut Vec<u8>,
+) -> Result<(), Cause> {
     if out.is_empty() {
         return Ok(());
     }

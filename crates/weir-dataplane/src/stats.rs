@@ -25,6 +25,8 @@ pub struct Stats {
     pub timeouts: u64,
     /// Client connections.
     pub connections: Connections,
+    /// TLS with clients.
+    pub tls: TlsStats,
     /// Towards the upstreams.
     pub upstream: UpstreamStats,
     /// The same by listener.
@@ -44,6 +46,8 @@ pub struct ListenerStats {
     pub errors: BTreeMap<&'static str, u64>,
     /// Client connections.
     pub connections: Connections,
+    /// TLS with clients.
+    pub tls: TlsStats,
 }
 
 /// Responses by the class of their status.
@@ -77,6 +81,17 @@ pub struct Connections {
     pub upgraded: u64,
 }
 
+/// Handshakes of clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TlsStats {
+    /// Those that were finished.
+    pub handshakes: u64,
+    /// Of these, those that resumed a session.
+    pub resumed: u64,
+    /// Those that were not finished; why stands among the errors.
+    pub failed: u64,
+}
+
 /// What happened towards the upstreams.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UpstreamStats {
@@ -107,6 +122,7 @@ impl Stats {
             stats.responses += listener.responses;
             stats.by_status.add(listener.by_status);
             stats.connections.add(listener.connections);
+            stats.tls.add(listener.tls);
             for (cause, count) in &listener.errors {
                 *stats.errors.entry(cause).or_default() += count;
             }
@@ -163,8 +179,25 @@ impl Stats {
             let upgraded = listener.connections.upgraded;
             text.sample("weir_connections_upgraded_total", &[("listener", name)], upgraded);
         }
+        self.append_tls(&mut text);
         self.append_upstream(&mut text);
         text.0
+    }
+
+    fn append_tls(&self, text: &mut Exposition) {
+        let families: [(&str, &str, fn(&TlsStats) -> u64); 3] = [
+            ("weir_tls_handshakes_total", "TLS handshakes finished.", |tls| tls.handshakes),
+            ("weir_tls_handshakes_resumed_total", "Of these, those that resumed a session.", |tls| {
+                tls.resumed
+            }),
+            ("weir_tls_handshakes_failed_total", "TLS handshakes not finished.", |tls| tls.failed),
+        ];
+        for (name, help, value) in families {
+            text.family(name, "counter", help);
+            for (listener, stats) in &self.listeners {
+                text.sample(name, &[("listener", listener)], value(&stats.tls));
+            }
+        }
     }
 
     fn append_upstream(&self, text: &mut Exposition) {
@@ -214,6 +247,11 @@ impl ListenerStats {
                 open: total(&|w| &w.open),
                 upgraded,
             },
+            tls: TlsStats {
+                handshakes: total(&|w| &w.handshakes),
+                resumed: total(&|w| &w.handshakes_resumed),
+                failed: total(&|w| &w.handshakes_failed),
+            },
         }
     }
 }
@@ -243,6 +281,14 @@ impl Connections {
         self.accepted += other.accepted;
         self.open += other.open;
         self.upgraded += other.upgraded;
+    }
+}
+
+impl TlsStats {
+    fn add(&mut self, other: TlsStats) {
+        self.handshakes += other.handshakes;
+        self.resumed += other.resumed;
+        self.failed += other.failed;
     }
 }
 

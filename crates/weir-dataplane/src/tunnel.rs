@@ -4,8 +4,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
-use tokio::io::AsyncWrite;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::buffer::Buffer;
 use crate::connection::Client;
@@ -14,7 +13,11 @@ use crate::pool::Upstream;
 use crate::snapshot::Snapshot;
 
 /// Passes bytes until both sides have ended, one of them failed, or nothing moved for long.
-pub(crate) async fn tunnel(client: &mut Client<'_>, snapshot: &Snapshot, mut upstream: Upstream) {
+pub(crate) async fn tunnel<R, W>(client: &mut Client<'_, R, W>, snapshot: &Snapshot, mut upstream: Upstream)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
     client.listening.counters.upgraded.add(1);
     let ticks = snapshot.ticks.upgraded;
     let (mut from_upstream, mut to_upstream) = upstream.stream.split();
@@ -39,11 +42,11 @@ pub(crate) async fn tunnel(client: &mut Client<'_>, snapshot: &Snapshot, mut ups
 }
 
 /// Passes one direction to its end, and passes the end on too.
-async fn pass(
+async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     io: Io<'_>,
-    from: &mut ReadHalf<'_>,
+    from: &mut R,
     buffer: &mut Buffer,
-    to: &mut WriteHalf<'_>,
+    to: &mut W,
     ticks: u32,
 ) -> Result<(), Fault> {
     loop {
@@ -52,7 +55,7 @@ async fn pass(
             buffer.consume(buffer.data().len());
         }
         if io.read(from, buffer, ticks).await? == 0 {
-            return poll_fn(|cx| Pin::new(&mut *to).poll_shutdown(cx)).await.map_err(Fault::System);
+            return io.shut_down(to, ticks).await;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -55,7 +55,7 @@ impl std::ops::Deref for TableOf {
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Serve the clients of this socket.
-    Listen { id: u64, socket: TcpListener, counters: Arc<ListenerCounters> },
+    Listen { id: u64, address: SocketAddr, socket: TcpListener, counters: Arc<ListenerCounters> },
     /// Take what is queued in this listener's socket, then close it; end its connections once they are idle.
     Retire { id: u64 },
     /// Retire all, then end.
@@ -168,7 +168,9 @@ impl Worker {
 
     fn obey(self: &Rc<Self>, command: Command) {
         match command {
-            Command::Listen { id, socket, counters } => self.listen(id, socket, counters),
+            Command::Listen { id, address, socket, counters } => {
+                self.listen(id, address, socket, counters);
+            }
             Command::Retire { id } => {
                 for listening in self.listenings.borrow().iter().filter(|l| l.id == id) {
                     listening.retire();
@@ -179,10 +181,17 @@ impl Worker {
         }
     }
 
-    fn listen(self: &Rc<Self>, id: u64, socket: TcpListener, counters: Arc<ListenerCounters>) {
+    fn listen(
+        self: &Rc<Self>,
+        id: u64,
+        address: SocketAddr,
+        socket: TcpListener,
+        counters: Arc<ListenerCounters>,
+    ) {
         // It fails only where the kernel has no memory left to watch one more socket.
         let Ok(socket) = tokio::net::TcpListener::from_std(socket) else { return };
-        let listening = Rc::new(Listening::new(id, counters));
+        let transport = self.snapshot().table.transport(address).cloned().unwrap_or_default();
+        let listening = Rc::new(Listening::new(id, address, transport, counters));
         self.listenings.borrow_mut().push(Rc::clone(&listening));
         spawn_local(accept(Rc::clone(self), listening, socket));
     }

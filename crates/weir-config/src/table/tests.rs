@@ -38,7 +38,7 @@ impl Numbers {
 
 fn table_of(routes: Vec<Route>) -> Option<Arc<Table>> {
     let configuration = Configuration {
-        listeners: vec![Listener { address: "127.0.0.1:80".parse().unwrap(), name: None }],
+        listeners: vec![Listener { address: "127.0.0.1:80".parse().unwrap(), name: None, tls: None }],
         workers: None,
         routes,
         backends: BTreeMap::from([("b".to_owned(), Backend { endpoints: vec![] })]),
@@ -51,7 +51,15 @@ fn table_of(routes: Vec<Route>) -> Option<Arc<Table>> {
 
 fn route(hosts: Vec<String>, path: String, exact: bool, tag: usize) -> Route {
     let (path, exact) = if exact { (None, Some(OneOrMany::One(path))) } else { (Some(path), None) };
-    Route { name: None, hosts, path, exact, backend: "b".to_owned(), rewrite: Some(format!("/{tag}")) }
+    Route {
+        name: None,
+        hosts,
+        path,
+        exact,
+        backend: "b".to_owned(),
+        rewrite: Some(format!("/{tag}")),
+        tokens: None,
+    }
 }
 
 /// How specific the route is for the request, largest wins; and how many bytes of the path matched.

@@ -11,4 +11,6 @@ mod responses;
 mod setup;
 mod storm;
 mod streams;
+mod tls;
+mod tokens;
 mod upgrade;

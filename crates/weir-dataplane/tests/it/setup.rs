@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use weir_config::{Batch, Change, Configuration, Policy, State, Table};
+use weir_config::{Batch, Change, Configuration, Key, Policy, Resource, State, Table};
 use weir_dataplane::{Gateway, Stats};
 
 /// As long as a read waits before the test fails.
@@ -135,8 +135,13 @@ impl Proxy {
     }
 
     pub(crate) fn with(text: &str) -> Proxy {
+        Proxy::with_files(text, &[])
+    }
+
+    /// With the contents of the files that the configuration names.
+    pub(crate) fn with_files(text: &str, files: &[(&str, &str)]) -> Proxy {
         let mut state = State::default();
-        let gateway = Gateway::start(compile(&mut state, text)).unwrap();
+        let gateway = Gateway::start(compile_with(&mut state, text, files)).unwrap();
         Proxy { gateway, state }
     }
 
@@ -175,19 +180,28 @@ impl Drop for Proxy {
 
 /// The table of this configuration.
 pub(crate) fn compile(state: &mut State, text: &str) -> Arc<Table> {
+    compile_with(state, text, &[])
+}
+
+/// The same with the contents of the files that it names.
+pub(crate) fn compile_with(state: &mut State, text: &str, files: &[(&str, &str)]) -> Arc<Table> {
     let configuration: Configuration = weir_document::read("test.yaml", text).unwrap();
-    let changes = configuration.into_resources().into_iter().map(|(k, r)| Change::Put(k, r)).collect();
+    let files = files.iter().map(|(name, content)| {
+        (Key::File((*name).to_owned()), Resource::File(content.as_bytes().to_vec().into()))
+    });
+    let resources = configuration.into_resources().into_iter().chain(files);
+    let changes = resources.map(|(k, r)| Change::Put(k, r)).collect();
     *state = State::default();
     let applied = state.apply(Batch { version: 1, policy: Policy::AllOrNothing, changes });
     applied.table.unwrap_or_else(|| panic!("{:?}", applied.refused))
 }
 
 /// A client's connection.
-pub(crate) struct Client {
-    pub(crate) stream: TcpStream,
+pub(crate) struct Client<S = TcpStream> {
+    pub(crate) stream: S,
     bytes: Vec<u8>,
-    /// The gateway ended the connection by a reset.
-    was_reset: bool,
+    /// The gateway ended the connection by a reset, or without the goodbye of TLS.
+    was_cut: bool,
 }
 
 /// A response as it came.
@@ -206,7 +220,14 @@ impl Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Client { stream, bytes: Vec::new(), was_reset: false }
+        Client::over(stream)
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// A client over a stream whose reads end in time.
+    pub(crate) fn over(stream: S) -> Client<S> {
+        Client { stream, bytes: Vec::new(), was_cut: false }
     }
 
     /// Sends; a gateway that has closed is no matter, its answer is.
@@ -233,7 +254,7 @@ impl Client {
         } else if has_body {
             while self.fill(self.bytes.len() + 1) {}
             answer.body = String::from_utf8(std::mem::take(&mut self.bytes)).unwrap();
-            answer.whole = !self.was_reset;
+            answer.whole = !self.was_cut;
         }
         answer
     }
@@ -250,6 +271,11 @@ impl Client {
     /// Whether the gateway ended the connection without another byte.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.bytes.is_empty() && !self.fill(1)
+    }
+
+    /// Whether it did so in order.
+    pub(crate) fn is_ended(&mut self) -> bool {
+        self.is_closed() && !self.was_cut
     }
 
     pub(crate) fn read_exact(&mut self, length: usize) -> String {
@@ -299,7 +325,8 @@ impl Client {
                     panic!("the gateway says nothing and does not close");
                 }
                 Err(error) => {
-                    self.was_reset |= error.kind() == ErrorKind::ConnectionReset;
+                    self.was_cut |=
+                        matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof);
                     return false;
                 }
                 Ok(_) => return false,

@@ -1,5 +1,6 @@
 //! Tests of the gateway's process.
 
+mod files;
 mod malformed;
 mod manual;
 mod process;

@@ -13,21 +13,33 @@ use rustix::process::{Pid, Signal, kill_process};
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
 /// A running gateway with the addresses that it printed. Killed when dropped.
-struct Gateway {
+pub(crate) struct Gateway {
     child: Child,
     out: BufReader<ChildStdout>,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     admin: SocketAddr,
     dir: tempfile::TempDir,
 }
 
 impl Gateway {
     fn start(config: &str) -> Gateway {
-        Gateway::spawn(config, Command::new(env!("CARGO_BIN_EXE_weir-gateway")))
+        Gateway::start_with(config, &[])
     }
 
-    fn spawn(config: &str, mut command: Command) -> Gateway {
+    /// With other files beside the configuration.
+    pub(crate) fn start_with(config: &str, files: &[(&str, &str)]) -> Gateway {
         let dir = tempfile::tempdir().expect("a temporary folder");
+        for (name, text) in files {
+            std::fs::write(dir.path().join(name), text).expect("a file");
+        }
+        Gateway::spawn_in(dir, config, Command::new(env!("CARGO_BIN_EXE_weir-gateway")))
+    }
+
+    fn spawn(config: &str, command: Command) -> Gateway {
+        Gateway::spawn_in(tempfile::tempdir().expect("a temporary folder"), config, command)
+    }
+
+    fn spawn_in(dir: tempfile::TempDir, config: &str, mut command: Command) -> Gateway {
         std::fs::write(dir.path().join("gateway.yaml"), config).expect("a configuration file");
         let mut child = command
             .arg("--config")
@@ -45,7 +57,11 @@ impl Gateway {
     }
 
     fn configure(&self, config: &str) {
-        std::fs::write(self.dir.path().join("gateway.yaml"), config).expect("a configuration file");
+        self.write("gateway.yaml", config);
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.dir.path().join(name), text).expect("a file");
     }
 
     fn signal(&self, signal: Signal) {
@@ -53,7 +69,7 @@ impl Gateway {
         kill_process(pid, signal).expect("it runs");
     }
 
-    fn reload(&mut self) {
+    pub(crate) fn reload(&mut self) {
         self.signal(Signal::HUP);
         line(&mut self.out, "reloaded ");
     }
@@ -111,14 +127,14 @@ fn line(out: &mut BufReader<ChildStdout>, start: &str) -> String {
     rest.trim().to_owned()
 }
 
-fn connect(address: SocketAddr) -> TcpStream {
+pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
     stream
 }
 
-/// Reads one response with a body of two bytes; its head, or `None` when the connection ended before it.
-fn response(stream: &mut TcpStream) -> Option<String> {
+/// Reads one response with a body of two bytes or more; its head, or `None` when the connection ended before it.
+pub(crate) fn response(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     let mut byte = [0; 1];
     while !bytes.ends_with(b"\r\n\r\n") {
@@ -138,7 +154,7 @@ fn ask(stream: &mut TcpStream) -> Option<String> {
 }
 
 /// An origin that answers `ok` for ever; counts what it answered.
-fn origin() -> (SocketAddr, Arc<AtomicU64>) {
+pub(crate) fn origin() -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
     let answered = Arc::new(AtomicU64::new(0));
@@ -160,7 +176,7 @@ fn origin() -> (SocketAddr, Arc<AtomicU64>) {
     (address, answered)
 }
 
-fn config(origin: SocketAddr) -> String {
+pub(crate) fn config(origin: SocketAddr) -> String {
     format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 2\nroutes: [{{ path: /, backend: api }}]\n\
          backends: {{ api: {{ endpoints: ['{origin}'] }} }}\n"
@@ -168,7 +184,7 @@ fn config(origin: SocketAddr) -> String {
 }
 
 /// Runs it with this file until it ends by itself: exit code and messages, without the folder.
-fn run(file: &str, more: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn run(file: &str, more: &[&str]) -> (Option<i32>, String) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(dir.path().join("gateway.yaml"), file).expect("a configuration file");
     run_in(dir.path(), "gateway.yaml", more)

@@ -1,0 +1,152 @@
+//! A client that speaks TLS: the handshake, and the two halves of its stream.
+//!
+//! ```text
+//! accepted -> first byte -> handshake -> exchanges, as in plain text -> close_notify
+//!                |              +- broken: counted by cause; the alert has told the client
+//!                +- not of TLS: 400 in plain text
+//! ```
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustls::{Error, HandshakeKind, ServerConfig};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::buffer::Buffer;
+use crate::cause::Cause;
+use crate::connection::{After, Seat, converse};
+use crate::io::{Fault, Io};
+use crate::respond::Refusal;
+
+/// The type of a record of the handshake, which is a client's first byte (RFC 8446, 5.1).
+const HANDSHAKE: u8 = 22;
+
+/// Serves a client to its end.
+pub(crate) async fn serve_secure(seat: Seat, stream: TcpStream, config: Arc<ServerConfig>) {
+    let stream = match shake_hands(&seat, stream, config).await {
+        Ok(stream) => RefCell::new(stream),
+        Err(None) => return,
+        Err(Some(cause)) => {
+            seat.listening().counters.handshakes_failed.add(1);
+            seat.listening().counters.failure(cause);
+            return;
+        }
+    };
+    let after = converse(&seat, SecureHalf(&stream), SecureHalf(&stream)).await;
+    let mut stream = stream.into_inner();
+    match after {
+        After::Close => {
+            // Whoever has gone already does not hear it.
+            let ticks = seat.io().worker.snapshot().ticks.write;
+            let _ = seat.io().shut_down(&mut stream, ticks).await;
+        }
+        After::Cut => {
+            // A reset without the goodbye of TLS, else what broke off would look whole.
+            let _ = rustix::net::sockopt::set_socket_linger(stream.get_ref().0, Some(Duration::ZERO));
+        }
+        After::Linger | After::Next => {}
+    }
+}
+
+/// The handshake under the time limit of a request's head, whatever comes of it meanwhile. Who closes before a byte has
+/// only looked whether somebody listens, which is no failure.
+async fn shake_hands(
+    seat: &Seat,
+    stream: TcpStream,
+    config: Arc<ServerConfig>,
+) -> Result<TlsStream<TcpStream>, Option<Cause>> {
+    let io = seat.io();
+    io.timer.arm(&io.worker.wheel, io.worker.snapshot().ticks.head);
+    match first_byte(io, &stream).await {
+        Ok(Some(HANDSHAKE)) => {}
+        Ok(Some(_)) => {
+            refuse_plain_text(io, stream).await;
+            return Err(Some(Cause::NotTls));
+        }
+        Ok(None) | Err(Fault::System(_)) => return Err(None),
+        Err(Fault::Timeout) => return Err(Some(Cause::HandshakeTimeout)),
+    }
+    let mut accepting = pin!(TlsAcceptor::from(config).accept(stream));
+    let outcome = poll_fn(|cx| match accepting.as_mut().poll(cx) {
+        Poll::Ready(outcome) => Poll::Ready(outcome.map_err(Fault::System)),
+        Poll::Pending => io.poll_timeout(cx),
+    })
+    .await;
+    let stream = outcome.map_err(|fault| Some(cause_of(&fault)))?;
+    let counters = &seat.listening().counters;
+    counters.handshakes.add(1);
+    if stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed) {
+        counters.handshakes_resumed.add(1);
+    }
+    Ok(stream)
+}
+
+/// The first byte that comes, left where it is; `None` when the client closes without one.
+async fn first_byte(io: Io<'_>, stream: &TcpStream) -> Result<Option<u8>, Fault> {
+    poll_fn(|cx| {
+        let mut byte = [0];
+        let mut room = ReadBuf::new(&mut byte);
+        match stream.poll_peek(cx, &mut room) {
+            Poll::Ready(Ok(_)) => Poll::Ready(Ok(room.filled().first().copied())),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::System(error))),
+            Poll::Pending => io.poll_timeout(cx),
+        }
+    })
+    .await
+}
+
+/// Tells a client that speaks plain text what it has met.
+async fn refuse_plain_text(io: Io<'_>, mut stream: TcpStream) {
+    let ticks = io.worker.snapshot().ticks.write;
+    let (mut reader, mut writer) = stream.split();
+    let mut answer = Vec::new();
+    Refusal::new(Cause::NotTls).append(&mut answer, io.worker.date.text().as_bytes());
+    if io.write_all(&mut writer, &answer, &mut 0, ticks).await.is_ok() {
+        io.linger(&mut reader, &mut writer, &mut Buffer::default()).await;
+    }
+}
+
+fn cause_of(fault: &Fault) -> Cause {
+    let error = match fault {
+        Fault::Timeout => return Cause::HandshakeTimeout,
+        Fault::System(error) => error,
+    };
+    match error.get_ref().and_then(|cause| cause.downcast_ref::<Error>()) {
+        Some(Error::NoCertificatesPresented | Error::InvalidCertificate(_)) => Cause::ClientCertificate,
+        Some(Error::AlertReceived(_)) => Cause::HandshakeRefused,
+        Some(_) => Cause::HandshakeFailed,
+        None => Cause::ClientClosed,
+    }
+}
+
+/// One of the two halves of a stream that one task reads and writes in turn: neither is borrowed beyond a poll.
+#[derive(Clone, Copy)]
+pub(crate) struct SecureHalf<'a>(&'a RefCell<TlsStream<TcpStream>>);
+
+impl AsyncRead for SecureHalf<'_> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.borrow_mut()).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for SecureHalf<'_> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.0.borrow_mut()).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.borrow_mut()).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.borrow_mut()).poll_shutdown(cx)
+    }
+}

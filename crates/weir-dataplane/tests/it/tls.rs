@@ -1,0 +1,291 @@
+//! Clients that speak TLS: certificates, handshakes that break, and exchanges as in plain text.
+
+mod authority;
+
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, SystemTime};
+
+use weir_dataplane::TlsStats;
+
+use self::authority::{Authority, Leaf, TLS12, TLS13, connect};
+use crate::setup::{Client, Origin, Proxy, compile_with};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+fn text(tls: &str, origin: SocketAddr, more: &str) -> String {
+    format!(
+        "listeners: [{{ address: 127.0.0.1:0, name: main, tls: {{ {tls} }} }}]\nworkers: 1\n\
+         routes: [{{ path: /, backend: b }}]\nbackends: {{ b: {{ endpoints: ['{origin}'] }} }}\n{more}"
+    )
+}
+
+/// A gateway with one certificate.
+fn gateway(leaf: &Leaf, origin: SocketAddr, more: &str) -> Proxy {
+    let files = [("a.pem", leaf.certificate.as_str()), ("a.key", leaf.key.as_str())];
+    Proxy::with_files(&text("certificate: a.pem, key: a.key", origin, more), &files)
+}
+
+fn address(proxy: &Proxy) -> SocketAddr {
+    proxy.gateway.addresses()[0]
+}
+
+/// Waits until a handshake has failed by this cause so often, and sees that none has for another.
+fn check_failed(proxy: &Proxy, cause: &str, count: u64) {
+    proxy.wait_for(cause, |stats| stats.errors[cause] == count);
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.errors.values().sum::<u64>(), stats.tls.failed), (count, count), "{:?}", stats.errors);
+}
+
+#[test]
+fn exchanges_go_through_tls() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "");
+    for (versions, suite) in
+        [(TLS13, "TLS13_AES_128_GCM_SHA256"), (TLS12, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")]
+    {
+        let mut client = ca.trust().only(versions).connect(address(&proxy), "a.test").unwrap();
+        for _ in 0..3 {
+            assert_eq!(client.ask(GET).body, "ok");
+        }
+        let connection = &client.stream.conn;
+        let negotiated = connection.negotiated_cipher_suite().unwrap().suite().as_str();
+        assert_eq!((negotiated, connection.alpn_protocol()), (Some(suite), Some(&b"http/1.1"[..])));
+        let last = client.ask("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
+        assert_eq!(last.body, "ok");
+        assert!(client.is_ended(), "the goodbye of TLS comes before the end");
+    }
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.requests, stats.by_status.success), (8, 8));
+    assert_eq!(stats.tls, TlsStats { handshakes: 2, resumed: 0, failed: 0 });
+    assert_eq!(stats.tls, stats.listeners["main"].tls);
+    assert!(stats.prometheus().contains("\nweir_tls_handshakes_total{listener=\"main\"} 2\n"));
+}
+
+#[test]
+fn a_certificate_is_chosen_by_its_names() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let leaves = [ca.signs(&["a.test"]), ca.signs(&["b.test", "*.c.test"])];
+    let files = [
+        ("a.pem", leaves[0].certificate.as_str()),
+        ("a.key", leaves[0].key.as_str()),
+        ("b.pem", leaves[1].certificate.as_str()),
+        ("b.key", leaves[1].key.as_str()),
+    ];
+    let tls = "certificate: a.pem, key: a.key, certificates: [{ certificate: b.pem, key: b.key }]";
+    let proxy = Proxy::with_files(&text(tls, origin.address, ""), &files);
+    for name in ["a.test", "A.Test", "b.test", "x.c.test"] {
+        assert_eq!(ca.trust().connect(address(&proxy), name).unwrap().ask(GET).body, "ok", "{name}");
+    }
+    // The first certificate is for whoever asks for something else, and the client does not take it.
+    for (count, name) in [(1, "c.test"), (2, "x.x.c.test"), (3, "127.0.0.1")] {
+        let said = ca.trust().connect(address(&proxy), name).err().unwrap();
+        assert!(said.contains("not valid for name"), "{name}: {said}");
+        check_failed(&proxy, "handshake_refused", count);
+    }
+}
+
+#[test]
+fn clients_show_a_certificate_where_it_is_asked_for() {
+    let (ca, clients, origin) = (Authority::new("ca"), Authority::new("clients"), Origin::answering(OK));
+    let leaf = ca.signs(&["a.test"]);
+    let authority = clients.pem();
+    let files =
+        [("a.pem", leaf.certificate.as_str()), ("a.key", leaf.key.as_str()), ("ca.pem", authority.as_str())];
+    let tls = "certificate: a.pem, key: a.key, client_ca: ca.pem";
+    let proxy = Proxy::with_files(&text(tls, origin.address, ""), &files);
+    let good = ca.trust().showing(&clients.signs(&["me"]));
+    assert_eq!(good.connect(address(&proxy), "a.test").unwrap().ask(GET).body, "ok");
+    let expired = clients.signs_until(&["me"], SystemTime::now() - Duration::from_secs(3600));
+    let strange = Authority::new("others").signs(&["me"]);
+    let bad = [ca.trust(), ca.trust().showing(&expired), ca.trust().showing(&strange)];
+    let mut count = 0;
+    for trust in bad {
+        for versions in [TLS13, TLS12] {
+            // A client of TLS 1.3 has done its part before the gateway has seen the certificate.
+            if let Ok(mut client) = trust.clone().only(versions).connect(address(&proxy), "a.test") {
+                client.send(GET);
+                assert!(client.is_closed());
+            }
+            count += 1;
+            check_failed(&proxy, "client_certificate", count);
+        }
+    }
+    assert_eq!(origin.requests().len(), 1);
+}
+
+#[test]
+fn plain_text_is_told_that_it_is_wrong_here() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "");
+    for (count, request) in [(1, GET), (2, "SSH-2.0-OpenSSH_9.2\r\n"), (3, "\0")] {
+        let answer = proxy.ask(request);
+        assert_eq!(answer.error(), (400, "not_tls"), "{}", answer.head);
+        assert!(answer.body.contains("https"), "{}", answer.body);
+        check_failed(&proxy, "not_tls", count);
+    }
+    assert_eq!(proxy.gateway.stats().requests, 0);
+}
+
+#[test]
+fn handshakes_that_make_no_sense_are_broken_off() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "");
+    let mut count = 0;
+    for seed in 0_u8..40 {
+        // A record of the handshake whose content is nonsense of some length.
+        let content: Vec<u8> =
+            (0..usize::from(seed) * 7 + 1).map(|n| (n as u8).wrapping_mul(seed) ^ seed).collect();
+        let mut bytes = vec![22, 3, 1];
+        bytes.extend((content.len() as u16).to_be_bytes());
+        bytes.extend(content);
+        let mut client = Client::connect(address(&proxy));
+        client.stream.write_all(&bytes).unwrap();
+        client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        while !client.is_closed() {
+            client.read_exact(1);
+        }
+        count += 1;
+        proxy.wait_for("the end", |stats| stats.tls.failed == count);
+    }
+    let nothing_in_common = ca.trust().offering(&[&b"h2"[..]]);
+    assert!(nothing_in_common.connect(address(&proxy), "a.test").is_err());
+    proxy.wait_for("the end", |stats| stats.tls.failed == count + 1);
+    let errors = proxy.gateway.stats().errors;
+    assert_eq!(errors["handshake_failed"] + errors["client_closed"], count + 1, "{errors:?}");
+    assert_eq!(ca.trust().connect(address(&proxy), "a.test").unwrap().ask(GET).body, "ok");
+    assert!(proxy.gateway.is_healthy());
+}
+
+#[test]
+fn slow_handshakes_end_in_time_and_looks_are_no_failures() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "timeouts: { head: 100ms }");
+    for (count, start) in [(1, &[][..]), (2, &[22][..]), (3, &[22, 3, 1, 2, 0, 1][..])] {
+        let mut client = Client::connect(address(&proxy));
+        client.stream.write_all(start).unwrap();
+        assert!(client.is_closed());
+        check_failed(&proxy, "handshake_timeout", count);
+    }
+    assert_eq!(proxy.gateway.stats().timeouts, 3);
+    drop(TcpStream::connect(address(&proxy)).unwrap());
+    proxy.wait_for("the end", |stats| stats.connections.accepted == 4 && stats.connections.open == 0);
+    check_failed(&proxy, "handshake_timeout", 3);
+}
+
+#[test]
+fn large_bodies_pass_both_ways() {
+    const LENGTH: usize = 3_000_000;
+    let origin = Origin::start(|served| {
+        while let Some(request) = served.request() {
+            let body = request.split_once("\r\n\r\n").unwrap().1;
+            served.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+        }
+    });
+    let ca = Authority::new("ca");
+    let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "");
+    let mut client = ca.trust().connect(address(&proxy), "a.test").unwrap();
+    let body: String = (0..LENGTH).map(|n| char::from(b'a' + (n % 23) as u8)).collect();
+    let head = format!("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {LENGTH}\r\n\r\n");
+    for _ in 0..2 {
+        client.send(&head);
+        client.send(&body);
+        let answer = client.response();
+        assert!(answer.whole && answer.body == body);
+    }
+}
+
+#[test]
+fn a_response_that_breaks_off_does_not_look_whole() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n");
+    });
+    let ca = Authority::new("ca");
+    let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "");
+    let mut client = ca.trust().connect(address(&proxy), "a.test").unwrap();
+    assert!(!client.ask("GET / HTTP/1.0\r\n\r\n").whole, "there is no goodbye");
+    assert_eq!(proxy.errors("upstream_truncated"), 1);
+}
+
+#[test]
+fn an_upgraded_connection_stays_sealed() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n");
+        let said = served.read_exact(4).unwrap();
+        served.send(&said.to_uppercase());
+    });
+    let ca = Authority::new("ca");
+    let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "");
+    let mut client = ca.trust().connect(address(&proxy), "a.test").unwrap();
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n");
+    assert_eq!(client.head().status, 101);
+    client.send("ping");
+    assert_eq!(client.read_exact(4), "PING");
+    assert!(client.is_ended());
+}
+
+#[test]
+fn sessions_are_resumed_until_the_certificate_changes() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let leaf = ca.signs(&["a.test"]);
+    let mut proxy = gateway(&leaf, origin.address, "");
+    let config = ca.trust().config();
+    let ask = |proxy: &Proxy| connect(&config, address(proxy), "a.test").unwrap().ask(GET).body;
+    for _ in 0..3 {
+        assert_eq!(ask(&proxy), "ok");
+    }
+    assert_eq!(proxy.gateway.stats().tls, TlsStats { handshakes: 3, resumed: 2, failed: 0 });
+
+    let mut kept = ca.trust().connect(address(&proxy), "a.test").unwrap();
+    let other = Authority::new("other");
+    let leaf = other.signs(&["a.test"]);
+    let files = [("a.pem", leaf.certificate.as_str()), ("a.key", leaf.key.as_str())];
+    let changed = text("certificate: a.pem, key: a.key", origin.address, "");
+    let table = compile_with(&mut proxy.state, &changed, &files);
+    proxy.gateway.apply(table).unwrap();
+    assert_eq!(kept.ask(GET).body, "ok", "who is connected stays so");
+    assert_eq!(other.trust().connect(address(&proxy), "a.test").unwrap().ask(GET).body, "ok");
+    let said = ca.trust().connect(address(&proxy), "a.test").err().unwrap();
+    assert!(said.contains("UnknownIssuer"), "{said}");
+    check_failed(&proxy, "handshake_refused", 1);
+    assert_eq!(proxy.gateway.stats().tls.resumed, 2);
+}
+
+#[test]
+fn a_drain_says_goodbye() {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let origin = Origin::start(move |served| {
+        served.request();
+        released.lock().unwrap().recv().unwrap();
+        served.send(OK);
+        served.stall();
+    });
+    let ca = Authority::new("ca");
+    let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "");
+    let mut idle = ca.trust().connect(address(&proxy), "a.test").unwrap();
+    let mut busy = ca.trust().connect(address(&proxy), "a.test").unwrap();
+    busy.send(GET);
+    proxy.wait_for("the exchange", |stats| stats.upstream.connects == 1 && stats.tls.handshakes == 2);
+    proxy.gateway.drain();
+    assert!(idle.is_ended());
+    release.send(()).unwrap();
+    let answer = busy.response();
+    assert_eq!((answer.body.as_str(), answer.field("connection")), ("ok", Some("close")));
+    assert!(busy.is_ended());
+    assert!(proxy.gateway.join());
+    assert_eq!(proxy.gateway.cut_by_drain(), 0);
+}
+
+#[test]
+fn beyond_the_limit_there_is_no_handshake() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "limits: { connections: 1 }");
+    let mut first = ca.trust().connect(address(&proxy), "a.test").unwrap();
+    assert!(ca.trust().connect(address(&proxy), "a.test").is_err());
+    assert_eq!(first.ask(GET).body, "ok");
+    assert_eq!((proxy.errors("connection_limit"), proxy.gateway.stats().tls.handshakes), (1, 1));
+}

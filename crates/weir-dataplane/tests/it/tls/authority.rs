@@ -1,0 +1,130 @@
+//! Certificates for tests, and clients that speak TLS with them.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
+
+use crate::setup::Client;
+
+/// Versions of TLS that a client may be held to.
+pub(super) type Versions = &'static [&'static SupportedProtocolVersion];
+pub(super) static TLS12: Versions = &[&rustls::version::TLS12];
+pub(super) static TLS13: Versions = &[&rustls::version::TLS13];
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// An authority.
+pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate and its key, PEM.
+#[derive(Clone)]
+pub(super) struct Leaf {
+    pub(super) certificate: String,
+    pub(super) key: String,
+}
+
+/// How a client speaks.
+#[derive(Clone)]
+pub(super) struct Trust {
+    ca: String,
+    own: Option<Leaf>,
+    versions: Versions,
+    alpn: Vec<&'static [u8]>,
+}
+
+/// A client through TLS.
+pub(super) type SecureClient = Client<StreamOwned<ClientConnection, TcpStream>>;
+
+impl Authority {
+    pub(super) fn new(name: &str) -> Authority {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.distinguished_name.push(DnType::CommonName, name);
+        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    pub(super) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    pub(super) fn signs(&self, names: &[&str]) -> Leaf {
+        self.signs_until(names, SystemTime::now() + DAY)
+    }
+
+    /// For a certificate that is valid until then.
+    pub(super) fn signs_until(&self, names: &[&str], end: SystemTime) -> Leaf {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.not_before = (SystemTime::now() - 9 * DAY).into();
+        params.not_after = end.into();
+        let key = KeyPair::generate().unwrap();
+        Leaf { certificate: params.signed_by(&key, &self.0).unwrap().pem(), key: key.serialize_pem() }
+    }
+
+    /// A client that trusts this authority and shows nothing of its own.
+    pub(super) fn trust(&self) -> Trust {
+        Trust { ca: self.pem(), own: None, versions: rustls::ALL_VERSIONS, alpn: vec![&b"http/1.1"[..]] }
+    }
+}
+
+impl Trust {
+    pub(super) fn showing(mut self, own: &Leaf) -> Trust {
+        self.own = Some(own.clone());
+        self
+    }
+
+    pub(super) fn only(mut self, versions: Versions) -> Trust {
+        self.versions = versions;
+        self
+    }
+
+    pub(super) fn offering(mut self, alpn: &[&'static [u8]]) -> Trust {
+        self.alpn = alpn.to_vec();
+        self
+    }
+
+    pub(super) fn config(&self) -> Arc<ClientConfig> {
+        let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(der(&self.ca)).unwrap();
+        let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(self.versions)
+            .unwrap()
+            .with_root_certificates(roots);
+        let mut config = match &self.own {
+            None => builder.with_no_client_auth(),
+            Some(own) => {
+                let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
+                builder.with_client_auth_cert(vec![der(&own.certificate)], key).unwrap()
+            }
+        };
+        config.alpn_protocols = self.alpn.iter().map(|name| name.to_vec()).collect();
+        Arc::new(config)
+    }
+
+    /// Connects and shakes hands; what breaks it, in words.
+    pub(super) fn connect(&self, address: SocketAddr, name: &str) -> Result<SecureClient, String> {
+        connect(&self.config(), address, name)
+    }
+}
+
+/// With a configuration that may resume sessions of its own.
+pub(super) fn connect(
+    config: &Arc<ClientConfig>,
+    address: SocketAddr,
+    name: &str,
+) -> Result<SecureClient, String> {
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut connection = ClientConnection::new(Arc::clone(config), name).unwrap();
+    let mut socket = Client::connect(address).stream;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut socket).map_err(|error| error.to_string())?;
+    }
+    Ok(Client::over(StreamOwned::new(connection, socket)))
+}

@@ -1,0 +1,40 @@
+//! Files beside the configuration: read with it, on start and by SIGHUP.
+
+use std::io::Write as _;
+
+use crate::process::{Gateway, config, connect, origin, response, run};
+
+/// The status of an answer to a request with this token.
+fn status(gateway: &Gateway, token: &str) -> String {
+    let mut stream = connect(gateway.address);
+    let request = format!("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("the gateway reads");
+    let head = response(&mut stream).expect("an answer");
+    head.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_reload_reads_them_again() {
+    let (address, _) = origin();
+    let text = config(address).replace("path: /,", "path: /, tokens: tokens.lst,");
+    let mut gateway = Gateway::start_with(&text, &[("tokens.lst", "first\n")]);
+    assert_eq!((status(&gateway, "first"), status(&gateway, "second")), ("200".to_owned(), "401".to_owned()));
+    gateway.write("tokens.lst", "second\n");
+    assert_eq!(status(&gateway, "first"), "200", "nobody has asked for it yet");
+    gateway.reload();
+    assert_eq!((status(&gateway, "first"), status(&gateway, "second")), ("401".to_owned(), "200".to_owned()));
+}
+
+#[test]
+fn what_is_wrong_with_them_is_told_with_its_place() {
+    let (address, _) = origin();
+    let good = config(address);
+    let tls =
+        good.replace("127.0.0.1:0 }", "127.0.0.1:0, tls: { certificate: gateway.yaml, key: gateway.yaml } }");
+    let expected = "gateway.yaml:1:57: listeners[0].tls.certificate: `gateway.yaml` holds no certificate in PEM\n  \
+                    help: name a file of certificates in PEM, which begin with -----BEGIN CERTIFICATE-----\n";
+    assert_eq!(run(&tls, &["--check"]), (Some(2), expected.to_owned()));
+    let (code, messages) = run(&tls.replace("key: gateway.yaml", "key: none.key"), &[]);
+    assert_eq!(code, Some(2));
+    assert!(messages.contains("listeners[0].tls.key: `none.key` cannot be read: No such file"), "{messages}");
+}
