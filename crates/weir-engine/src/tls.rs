@@ -11,7 +11,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, HandshakeKind, RootCertStore,
+    CipherSuite, ClientConfig, ClientConnection, DigitallySignedStruct, Error, HandshakeKind, RootCertStore,
     SignatureScheme, SupportedProtocolVersion,
 };
 
@@ -241,7 +241,7 @@ fn config(spec: &TlsSpec) -> Result<ClientConfig, EngineError> {
         Some(TlsVersion::V12) => &[&rustls::version::TLS12],
         Some(TlsVersion::V13) => &[&rustls::version::TLS13],
     };
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = Arc::new(provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions)
         .map_err(|error| invalid("tls", error.to_string()))?;
@@ -257,6 +257,22 @@ fn config(spec: &TlsSpec) -> Result<ClientConfig, EngineError> {
     builder
         .with_client_auth_cert(chain, key)
         .map_err(|error| invalid("key", format!("{}: {error}", client.key.display())))
+}
+
+/// AES-128 first, as browsers offer it: servers that go by the client's order and those that have their own then agree on
+/// one suite, and compare.
+fn provider() -> CryptoProvider {
+    let mut provider = aws_lc_rs::default_provider();
+    let is_first = |suite: CipherSuite| {
+        matches!(
+            suite,
+            CipherSuite::TLS13_AES_128_GCM_SHA256
+                | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+                | CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
+        )
+    };
+    provider.cipher_suites.sort_by_key(|suite| !is_first(suite.suite()));
+    provider
 }
 
 fn roots(ca: Option<&Path>) -> Result<RootCertStore, EngineError> {

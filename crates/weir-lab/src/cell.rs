@@ -20,7 +20,7 @@ use crate::remote::{Site, Watched};
 use crate::scenario::{Gateway, Request, Scenario};
 use crate::spec::Setting;
 use crate::wiring::{Seat, Wiring};
-use crate::{LabError, clock, kept, own, plan};
+use crate::{LabError, clock, kept, own, plan, secured};
 
 /// How long a process may take to end by itself once it was asked to.
 const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -240,7 +240,7 @@ impl Lab<'_> {
             }
         }
         if let Some(configuration) = configuration {
-            own::probe(configuration, scenario, &seat, &rendered.counters, &upstream.counters)?;
+            own::probe(configuration, scenario, &seat, &rendered, &upstream.counters)?;
         }
         let (rendered, connect) = (Some(rendered), vec![seat.asked]);
         Ok(Processes { gateway: running, upstream, generator, rendered, connect, site: None })
@@ -287,7 +287,7 @@ impl Lab<'_> {
         };
         let binding = Binding {
             config: self.configurations.get(&gateway.name).cloned(),
-            ..binding(scenario, gateway, binary, [seat.listen, seat.admin], origins)
+            ..binding(scenario, gateway, binary, [seat.listen, seat.admin], origins, self.run.seed)
         };
         let dir = dir.join("gateway");
         std::fs::create_dir_all(&dir).map_err(|error| failed_file("make", &dir, &error))?;
@@ -331,12 +331,15 @@ impl Lab<'_> {
             let (load, setting) = match site {
                 None => {
                     let requests = requests(scenario, &scenario.topology.hosts(), direct);
-                    (load.clone(), setting(scenario, connect, requests, direct, seed))
+                    let setting = setting(scenario, connect, requests, direct, seed);
+                    let credentials = rendered.map(|rendered| &rendered.credentials);
+                    secured::secured(scenario, load, setting, credentials, self.run.seed)
                 }
                 Some(site) => (site.load(load), site.setting(scenario, direct, seed)),
             };
             let task = Task { name, load: &load, setting };
             let (measurement, part) = bed.measure(&task)?;
+            secured::note(scenario, &load, &measurement, &mut cell.unequal);
             self.observer.load_measured(key, &measurement);
             measurements.push(measurement);
             generator_part.get_or_insert(part);
@@ -346,13 +349,14 @@ impl Lab<'_> {
     }
 }
 
-/// What a gateway is rendered for.
+/// What a gateway is rendered for; bearer tokens are those of `seed`.
 pub fn binding(
     scenario: &Scenario,
     gateway: &Gateway,
     binary: Binary,
     [listen, admin]: [SocketAddr; 2],
     origins: &[SocketAddr],
+    seed: u64,
 ) -> Binding {
     let roles = [Role::Data, Role::Control, Role::Origin, Role::Generator];
     Binding {
@@ -362,6 +366,8 @@ pub fn binding(
         hosts: scenario.topology.hosts(),
         paths: scenario.topology.paths(),
         rewrite: scenario.topology.rewrite.clone(),
+        tls: scenario.topology.tls_binding(),
+        tokens: weir_rig::tokens(seed, scenario.topology.bearer),
         workers: scenario.data_workers(),
         limits: roles.into_iter().map(|role| (role, limits_of(scenario, role))).collect(),
         set: gateway.set.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect(),
@@ -401,6 +407,7 @@ pub(crate) fn setting(
         requests,
         base: Request { path: "/".into(), ..Request::default() },
         domains: if hosts.len() > 1 { hosts } else { Vec::new() },
+        tokens: Vec::new(),
         rewrite: scenario.topology.rewrite.clone().filter(|_| direct),
         workers: scenario.workers,
         warmup: scenario.warmup.0,

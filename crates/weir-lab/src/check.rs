@@ -2,6 +2,7 @@
 
 mod origin;
 mod remote;
+mod secure;
 mod shares;
 
 use std::collections::HashSet;
@@ -14,10 +15,11 @@ use weir_results::{DIRECT, is_baseline};
 
 use self::origin::check_origin;
 use self::remote::check_remote;
+use self::secure::{check_secure, check_secure_load};
 use self::shares::{check_share, check_twin};
 use crate::overlay::Fault;
 use crate::scenario::{Gateway, Limit, Load, Model, Network, Paths, Protocol, Scenario, Topology};
-use crate::{cell, not_served};
+use crate::{cell, secured};
 
 /// Least memory limit that lets any process start at all.
 const MEMORY_MIN_BYTES: u64 = 4 << 20;
@@ -75,6 +77,7 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Checked {
     check_remote(scenario)?;
     check_limits(scenario, known)?;
     check_topology(&scenario.topology)?;
+    check_secure(scenario)?;
     check_origin(scenario, known)?;
     check_network(scenario, known)?;
     check_times(scenario)?;
@@ -159,10 +162,6 @@ fn check_limits(scenario: &Scenario, known: &Known) -> Checked {
 }
 
 fn check_topology(topology: &Topology) -> Checked {
-    if topology.tls {
-        let path = ["topology", "tls"];
-        return Err(Problem { fault: not_served::fault(&path), ..problem(&path, "", "") });
-    }
     if !(1..=DOMAINS_MAX).contains(&topology.domains) {
         let message = format!("{} domains", topology.domains);
         return Err(problem(&["topology", "domains"], message, format!("give 1 to {DOMAINS_MAX}")));
@@ -280,6 +279,7 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {
     // Whatever else cannot be, the engine knows; where it goes makes no difference to that, and one request of the
     // topology is as good as all.
     let setting = cell::setting(scenario, &[], vec![RequestSpec::default()], false, 0);
+    let (load, setting) = secured::supposed(scenario, load, setting);
     let spec = load.of_carried(PLACEHOLDER_PER_S).spec(setting).map_err(|fault| {
         let path: Vec<&str> = ["loads", name].into_iter().chain(fault.field.split('.')).collect();
         problem(&path, format!("the load `{name}`: {}", fault.message), fault.remedy)
@@ -301,10 +301,7 @@ fn check_listener(scenario: &Scenario, name: &str, load: &Load) -> Checked {
         let remedy = "give `tls` to the gateway, whose URL says whether it is spoken";
         return if load.tls.is_some() { Err(problem(&at("tls"), message, remedy)) } else { Ok(()) };
     }
-    if load.tls.is_some() && !scenario.topology.tls {
-        let message = format!("the load `{name}` speaks TLS, and no gateway listens for it (`topology.tls`)");
-        return Err(problem(&at("tls"), message, remedy));
-    }
+    check_secure_load(scenario, name, load)?;
     if load.protocol == Some(Protocol::Http2) {
         let message = format!("the load `{name}` speaks HTTP/2, and the gateways listen for HTTP/1.1");
         return Err(problem(&at("protocol"), message, remedy));

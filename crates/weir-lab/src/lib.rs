@@ -24,6 +24,7 @@ mod read;
 mod remote;
 mod run;
 pub mod scenario;
+mod secured;
 mod shares;
 mod source;
 mod spec;

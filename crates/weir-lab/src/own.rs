@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use weir_results::Configuration;
-use weir_rig::{CounterSource, RigError};
+use weir_rig::{CounterSource, Rendered, RigError};
 
 use crate::cell::{Setback, failed};
 use crate::scenario::Scenario;
@@ -33,20 +33,21 @@ pub(crate) fn probe(
     own: &Configuration,
     scenario: &Scenario,
     seat: &Seat,
-    gateway: &CounterSource,
+    rendered: &Rendered,
     upstream: &[CounterSource],
 ) -> Result<(), Setback> {
     let (hosts, paths) = (scenario.topology.hosts(), scenario.topology.paths());
     let (Some(host), Some(path)) = (hosts.first(), paths.first()) else { return Ok(()) };
     let count = || {
-        gateway.read().map_err(|error| {
+        rendered.counters.read().map_err(|error| {
             let remedy = format!("let {} serve its counters there, or leave out {{{{ admin }}}}", own.path);
             failed(error.cause(), &error.to_string(), &remedy, error.log_tail())
         })
     };
     let (before, upstream_before) = (count()?, total(upstream)?);
     let (network, listen) = (seat.namespace.as_ref(), seat.asked);
-    let answer = weir_rig::status_of(network, listen, host, path, scenario.timeout.0);
+    let credentials = &rendered.credentials;
+    let answer = weir_rig::status_of(credentials, network, listen, (host, path), scenario.timeout.0);
     let is_asked = match upstream_before {
         Some(_) => has_moved(upstream_before, || Ok(total(upstream)?))?,
         // An upstream that does not count says only by the answer that it was asked.

@@ -16,7 +16,7 @@ use crate::ports::Ports;
 use crate::progress::Observer;
 use crate::read::Checked;
 use crate::scenario::Gateway;
-use crate::{LabError, again, clock, pilot, remote, shares};
+use crate::{LabError, again, clock, pilot, remote, secured, shares};
 
 /// What a run needs beside its scenario.
 pub struct Bench<'a> {
@@ -66,6 +66,12 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
         controlled |= driver.file().processes.iter().any(|process| process.role == Role::Control);
         if let Some(configuration) = checked.configurations.get(&gateway.name) {
             driver.check_configuration(configuration, gateway.listen.is_some())?;
+            if checked.points.iter().any(|point| point.scenario.topology.tls) {
+                driver.check_own_tls(configuration)?;
+            }
+        }
+        for point in &checked.points {
+            driver.require(&point.scenario.topology.wants())?;
         }
         let found = match driver.locate(gateway.binary.as_deref()) {
             Err(error) if gateway.optional && error.cause() == "binary-missing" => {
@@ -114,6 +120,8 @@ pub fn new_run(prepared: &Prepared, command_line: Vec<String>) -> Run {
     manifest.command_line = command_line;
     let networks: BTreeSet<_> = prepared.checked.points.iter().map(|point| point.scenario.network).collect();
     manifest.network = networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut topologies = prepared.checked.points.iter().map(|point| &point.scenario.topology);
+    manifest.tls = topologies.any(|topology| topology.tls).then(|| secured::NEGOTIATED.to_owned());
     manifest.configurations = prepared.checked.configurations.clone();
     Run {
         schema_version: SCHEMA_VERSION,

@@ -34,7 +34,7 @@ pub use origin::{Origin, OriginFaults, OriginHttp2, OriginTls};
 pub use remote::{PrometheusSource, Remote};
 pub use request::{Check, Checks, Request, StatusPattern};
 pub use tls::{Resumption, Tls, TlsVersion};
-pub use topology::{Paths, Topology};
+pub use topology::{ClientCertificate, Paths, Topology};
 pub use url::Url;
 
 /// A scenario: a question, the gateways it is put to, and the loads that answer it.

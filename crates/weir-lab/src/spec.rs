@@ -39,6 +39,8 @@ pub struct Setting {
     pub base: Request,
     /// Names of the topology's domains, where there are several.
     pub domains: Vec<String>,
+    /// Bearer tokens, where the load has no file of its own.
+    pub tokens: Vec<String>,
     /// The path that is asked for in place of every other.
     pub rewrite: Option<String>,
     /// Worker threads.
@@ -122,7 +124,7 @@ impl Load {
             requests,
             request_file,
             domains,
-            tokens: self.tokens.as_deref().map(tokens).transpose()?.unwrap_or_default(),
+            tokens: self.tokens.as_deref().map(tokens).transpose()?.unwrap_or(setting.tokens),
             model: self.model_spec(&shape)?,
             connections: shape.connections,
             connections_from: shape.connections_from,

@@ -25,7 +25,7 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
         failed: failed(summary),
         unequal: unequal(summary),
         inventory: inventory(run, cells_run, summary),
-        manifest: manifest(run),
+        manifest: manifest(run, cells_run),
         reading: reading(run, summary),
     }
 }

@@ -1,12 +1,14 @@
 //! Where and with what it ran: the manifest (METHOD 16).
 
+use std::collections::BTreeSet;
+
 use weir_analysis::quantity;
-use weir_results::{Manifest, Pilot, Run};
+use weir_results::{Cell, CellOutcome, Manifest, Pilot, Run};
 
 use crate::model::Fact;
 
 /// The environment, line by line; what could not be read is `n/a`.
-pub(crate) fn manifest(run: &Run) -> Vec<Fact> {
+pub(crate) fn manifest(run: &Run, cells: &[Cell]) -> Vec<Fact> {
     let Manifest {
         weir_version,
         command_line,
@@ -45,7 +47,10 @@ pub(crate) fn manifest(run: &Run) -> Vec<Fact> {
         Fact::new("Cgroups", text(cgroup)),
         Fact::new("Open files", open_files_max.map_or("n/a".into(), quantity::count)),
         Fact::new("Network", network.clone()),
-        Fact::new("TLS", tls.clone().unwrap_or_else(|| "none: plain text".into())),
+        Fact::new(
+            "TLS",
+            negotiated(cells).or_else(|| tls.clone()).unwrap_or_else(|| "none: plain text".into()),
+        ),
         Fact::new("Mitigations", if mitigated.is_empty() { "n/a".into() } else { mitigated.join("; ") }),
     ];
     facts.extend(pilot.iter().flat_map(pilot_facts));
@@ -60,6 +65,17 @@ pub(crate) fn manifest(run: &Run) -> Vec<Fact> {
 pub(crate) fn when(unix_ms: u64) -> String {
     let moment = i64::try_from(unix_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     moment.map_or_else(|| "n/a".into(), |moment| moment.strftime("%Y-%m-%d %H:%M UTC").to_string())
+}
+
+/// What connections of the cells have really agreed on; `None` where none spoke TLS.
+fn negotiated(cells: &[Cell]) -> Option<String> {
+    let measured = cells.iter().filter_map(|cell| match &cell.outcome {
+        CellOutcome::Measured { measurements } => Some(measurements),
+        CellOutcome::Failed { .. } => None,
+    });
+    let all = measured.flatten().filter_map(|measurement| measurement.record.result.tls.as_ref());
+    let suites: BTreeSet<&str> = all.flat_map(|tls| tls.negotiated.keys().map(String::as_str)).collect();
+    (!suites.is_empty()).then(|| suites.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 /// As much of a hash as tells it from every other.

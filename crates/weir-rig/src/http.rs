@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use crate::secured::Credentials;
 use crate::{Namespace, namespace};
 
 /// The greatest answer that is read; a Prometheus page of a large Envoy has a few MiB.
@@ -27,10 +28,24 @@ pub(crate) fn get(
     path: &str,
     timeout: Duration,
 ) -> io::Result<Answer> {
+    get_with(&Credentials::default(), namespace, address, (host, path), timeout)
+}
+
+/// [`get`] with `credentials`.
+fn get_with(
+    credentials: &Credentials,
+    namespace: Option<&Namespace>,
+    address: SocketAddr,
+    (host, path): (&str, &str),
+    timeout: Duration,
+) -> io::Result<Answer> {
     let deadline = Instant::now() + timeout;
-    let mut stream = namespace::connect(namespace, address, timeout)?;
-    stream.set_write_timeout(Some(timeout))?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let socket = namespace::connect(namespace, address, timeout)?;
+    socket.set_write_timeout(Some(timeout))?;
+    socket.set_read_timeout(Some(timeout))?;
+    let mut stream = credentials.speak(socket, host)?;
+    let token = credentials.field();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{token}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut bytes = Vec::new();
     let mut chunk = [0; 16 << 10];
@@ -39,7 +54,7 @@ pub(crate) fn get(
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        stream.set_read_timeout(Some(left))?;
+        stream.socket().set_read_timeout(Some(left))?;
         match stream.read(&mut chunk) {
             Ok(0) => break,
             Ok(read) => bytes.extend_from_slice(&chunk[..read]),
@@ -56,19 +71,19 @@ pub(crate) fn get(
     parse(&bytes)
 }
 
-/// The status with which `address`, in `namespace` or on the host, answers a GET of `path` at `host`, no later than
-/// after `timeout`.
+/// The status with which `address`, in `namespace` or on the host, answers a GET of `path` at `host` that has
+/// `credentials`, no later than after `timeout`.
 ///
 /// # Errors
 /// Of the connection, or where the answer is not HTTP, in words.
 pub fn status_of(
+    credentials: &Credentials,
     namespace: Option<&Namespace>,
     address: SocketAddr,
-    host: &str,
-    path: &str,
+    (host, path): (&str, &str),
     timeout: Duration,
 ) -> Result<u16, String> {
-    let answer = get(namespace, address, host, path, timeout);
+    let answer = get_with(credentials, namespace, address, (host, path), timeout);
     answer.map(|answer| answer.status).map_err(|error| error.to_string())
 }
 

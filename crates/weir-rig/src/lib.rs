@@ -6,6 +6,7 @@
 //! elsewhere. Whatever happens to the lab, nothing that the rig started or made outlives it.
 
 mod affinity;
+mod certificates;
 mod cleanup;
 mod counters;
 mod delegation;
@@ -26,9 +27,11 @@ pub mod prometheus;
 mod rig;
 mod running;
 mod sample;
+mod secured;
 mod spawn;
 mod trial;
 
+pub use certificates::{Certificates, tokens};
 pub use counters::CounterSource;
 pub use delegation::start_again_in_scope;
 pub use driver::*;
@@ -43,5 +46,6 @@ pub use process::{ProcessSpec, Ready};
 pub use rig::{Rig, RigOptions};
 pub use running::Running;
 pub use sample::{Sampler, Samples};
+pub use secured::Credentials;
 pub use spawn::in_own_session;
 pub use trial::{disturbance, try_limits, try_namespaces};

@@ -1,4 +1,4 @@
-//! What a gateway is configured for: hosts, paths, a rewrite.
+//! What a gateway is configured for: hosts, paths, a rewrite, who may ask.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use weir_rig::{Serves, TlsBinding};
 
 /// The hosts and paths that a gateway routes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,17 +19,49 @@ pub struct Topology {
     /// The paths of each domain: a list, or a number N for `/get/1` to `/get/N`.
     #[serde(default)]
     pub paths: Paths,
-    /// Whether clients speak TLS; `true` is not yet served.
+    /// Whether clients speak TLS to the gateway, by certificates that the rig makes for every cell. What the gateway asks
+    /// of the upstream, and direct, stays plain.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
+    /// Whether a client must show a certificate: `none` or `required`, which needs `tls`.
+    #[serde(default, skip_serializing_if = "ClientCertificate::is_none")]
+    pub client_certificate: ClientCertificate,
+    /// How many bearer tokens the gateway knows: requests carry them in turn, and one without any is answered 401. 0 asks
+    /// for none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bearer: u32,
     /// The path that the upstream is asked for instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<String>,
 }
 
+/// What a client must show of itself in the handshake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientCertificate {
+    /// Nothing.
+    #[default]
+    None,
+    /// A certificate that the cell's authority has signed.
+    Required,
+}
+
+impl ClientCertificate {
+    fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
 impl Default for Topology {
     fn default() -> Self {
-        Self { domains: default_domains(), paths: Paths::default(), tls: false, rewrite: None }
+        Self {
+            domains: default_domains(),
+            paths: Paths::default(),
+            tls: false,
+            client_certificate: ClientCertificate::None,
+            bearer: 0,
+            rewrite: None,
+        }
     }
 }
 
@@ -39,6 +72,22 @@ impl Topology {
             1 => vec!["gateway.test".to_owned()],
             domains => (1..=domains).map(|number| format!("d{number:04}.gateway.test")).collect(),
         }
+    }
+
+    /// TLS as a driver renders it.
+    pub(crate) fn tls_binding(&self) -> Option<TlsBinding> {
+        let client_certificate = self.client_certificate == ClientCertificate::Required;
+        self.tls.then_some(TlsBinding { client_certificate })
+    }
+
+    /// What not every driver renders.
+    pub(crate) fn wants(&self) -> Vec<Serves> {
+        let wants = [
+            (Serves::Tls, self.tls),
+            (Serves::ClientCertificate, self.client_certificate == ClientCertificate::Required),
+            (Serves::Bearer, self.bearer > 0),
+        ];
+        wants.into_iter().filter_map(|(what, is_wanted)| is_wanted.then_some(what)).collect()
     }
 
     /// The paths.
@@ -113,4 +162,8 @@ impl JsonSchema for Paths {
 
 fn default_domains() -> u32 {
     1
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }

@@ -80,13 +80,36 @@ fn what_is_not_served_yet_is_refused_by_name() {
         &format!("side.yaml:3:19: `network.delay` is not yet served | {remedy}"),
     );
     check("mixes: {}\n", &format!("side.yaml:3:8: `mixes` is not yet served | {remedy}"));
-    check(
-        "topology: { tls: true }\n",
-        &format!("side.yaml:3:18: `topology.tls` is not yet served | {remedy}"),
-    );
     check_overrides(
         set("limits.services={}"),
         &format!("--set limits.services={{}}: `limits.services` is not yet served | {remedy}"),
+    );
+}
+
+#[test]
+fn tls_and_tokens_that_cannot_be_are_refused() {
+    check(
+        "topology: { client_certificate: required }\n",
+        "side.yaml:3:33: client certificates without TLS | add `tls: true`, or leave it out",
+    );
+    check("topology: { bearer: 100001 }\n", "side.yaml:3:21: 100001 bearer tokens | give at most 100000");
+    let of_load = |topology: &str, load: &str| {
+        format!("topology: {{ {topology} }}\nloads: {{ x: {{ model: closed, {load} }} }}\n")
+    };
+    for (field, column) in [("ca: x.pem", 41), ("insecure: true", 47), ("sni: a.test", 42)] {
+        let name = field.split(':').next().unwrap();
+        check_loads(
+            &of_load("tls: true", &format!("tls: {{ {field} }}")),
+            &format!(
+                "side.yaml:4:{column}: the load `x` has `{name}`, and the rig makes the certificates of every cell | \
+                 leave it out; `version` and `resumption` may be given"
+            ),
+        );
+    }
+    check_loads(
+        &of_load("bearer: 2", "tokens: mine.txt"),
+        "side.yaml:4:38: the load `x` has tokens of its own, and the gateways know those that the rig makes \
+         (`topology.bearer`) | keep one of the two",
     );
 }
 
@@ -249,7 +272,7 @@ fn shapes_and_mixes_that_cannot_be_have_their_place() {
     load(
         "closed, tls: { insecure: true }",
         "side.yaml:3:35: the load `x` speaks TLS, and no gateway listens for it (`topology.tls`) | \
-         leave it out; `weir load` speaks it to a server that does",
+         add `tls: true` to the topology, or leave it out",
     );
     load(
         "closed, protocol: http2",

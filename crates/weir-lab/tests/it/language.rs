@@ -228,6 +228,7 @@ fn a_load_says_everything_that_flags_say() {
             requests: vec![RequestSpec::default()],
             base: weir_lab::scenario::Request::default(),
             domains: vec![],
+            tokens: Vec::new(),
             rewrite: None,
             workers: 1,
             warmup: Duration::ZERO,

@@ -133,6 +133,13 @@ fn what_cannot_be_has_its_place() {
     check(&remote("").replace("prod", "generator"), "", "2", "choose another name");
     check(&remote(""), "origin: { body: 64KiB }\n", "3", "an origin beside gateways that run elsewhere");
     check(&remote(""), "limits: { data: { cpus: 1 } }\n", "3", "a limit of the role `data`");
+    for (topology, said) in [
+        ("tls: true", "write https:// in its `url`"),
+        ("tls: true, client_certificate: required", "write https:// in its `url`"),
+        ("bearer: 3", "give the loads a file of `tokens`"),
+    ] {
+        check(&remote(""), &format!("topology: {{ {topology} }}\n"), "3", said);
+    }
     let loads = "loads: { full: { model: closed, tls: {} } }\n";
     let error = read(&format!("name: x\ngateways: [{}]\n{loads}", remote(""))).unwrap_err();
     assert!(error.remedy().starts_with("give `tls` to the gateway"), "{error} | {}", error.remedy());

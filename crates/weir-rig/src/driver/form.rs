@@ -18,6 +18,9 @@ pub struct DriverFile {
     /// Settings that a scenario may change (`set:`), with their defaults.
     #[serde(default)]
     pub settings: BTreeMap<String, serde_json::Value>,
+    /// What of a topology it can render beyond hosts, paths and a rewrite; what is not here is refused by name.
+    #[serde(default)]
+    pub serves: Vec<Serves>,
     /// Services that must run first; not yet served.
     #[serde(default)]
     pub needs: Vec<String>,
@@ -42,6 +45,18 @@ pub struct DriverFile {
     pub unequal: Vec<String>,
     /// How it plays the upstream, where it can.
     pub origin: Option<OriginFile>,
+}
+
+/// What a topology may ask of a gateway, and not every driver renders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Serves {
+    /// `topology.tls`.
+    Tls,
+    /// `topology.client_certificate`.
+    ClientCertificate,
+    /// `topology.bearer`.
+    Bearer,
 }
 
 /// A binary.
@@ -156,9 +171,10 @@ pub enum Step {
     Start(String),
     /// Waits until a process is ready, by its name.
     Wait(String),
-    /// Makes a certificate for every domain; not yet served.
+    /// Makes an authority, a certificate of it for all hosts, and one for clients, where the topology has TLS. Templates
+    /// find the files in `tls`.
     Certificate {
-        /// Where the certificates go.
+        /// The folder for them, relative to the gateway's.
         to: String,
     },
     /// Sends a request; not yet served.
@@ -186,6 +202,26 @@ pub enum Step {
         /// The template of the message.
         template: String,
     },
+}
+
+impl Serves {
+    /// The field of a scenario that asks for it.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Tls => "topology.tls",
+            Self::ClientCertificate => "topology.client_certificate",
+            Self::Bearer => "topology.bearer",
+        }
+    }
+
+    /// Its name in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tls => "tls",
+            Self::ClientCertificate => "client_certificate",
+            Self::Bearer => "bearer",
+        }
+    }
 }
 
 impl Step {

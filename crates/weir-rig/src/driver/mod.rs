@@ -16,12 +16,12 @@ use weir_results::Role;
 
 pub use form::{
     Apply, BinaryFile, CountersFile, DriverFile, EqualFile, OriginFile, Parser, Place, ProcessFile,
-    ReadyFile, Step, VersionFile,
+    ReadyFile, Serves, Step, VersionFile,
 };
 pub use locate::Binary;
 pub(crate) use locate::hex;
 pub use own::read_configuration;
-pub use render::{Binding, OriginBinding, Rendered};
+pub use render::{Binding, OriginBinding, Rendered, TlsBinding};
 
 use crate::RigError;
 
@@ -145,9 +145,13 @@ impl Driver {
         }
         self.check_roles(&file.processes, &[Role::Data, Role::Control])?;
         if let Some(origin) = &file.origin {
+            if origin.steps.iter().any(|step| matches!(step, Step::Certificate { .. })) {
+                return Err(self.unserved("the step `certificate` under `origin`".into()));
+            }
             self.check_steps(&origin.steps, &origin.processes)?;
             self.check_roles(&origin.processes, &[Role::Origin])?;
         }
+        self.check_serves()?;
         let rendered = || {
             file.steps.iter().filter_map(|step| match step {
                 Step::Render { template, .. } => Some(template.as_str()),
@@ -170,7 +174,7 @@ impl Driver {
                     let known = self.templates.keys().map(String::as_str);
                     return Err(self.contradiction(&format!("no template `{template}`"), template, known));
                 }
-                Step::Render { .. } => {}
+                Step::Render { .. } | Step::Certificate { .. } => {}
                 Step::Start(process) | Step::Wait(process) => {
                     let known = || processes.iter().map(|process| process.name.as_str());
                     if !known().any(|name| name == process) {
@@ -200,6 +204,25 @@ impl Driver {
                     .wrong(&format!("no step starts `{}`", idle.name), "add `start` and `wait` to the steps"))
             }
             None => Ok(()),
+        }
+    }
+
+    /// Whether TLS is promised where certificates are made, and nowhere else.
+    fn check_serves(&self) -> Result<(), RigError> {
+        let serves = |what| self.file.serves.contains(&what);
+        let made = self.file.steps.iter().filter(|step| matches!(step, Step::Certificate { .. })).count();
+        match (serves(Serves::Tls), made) {
+            (true, 0) => {
+                Err(self.wrong("it serves TLS and makes no certificate", "add the step `certificate`"))
+            }
+            (false, 1..) => {
+                Err(self.wrong("it makes a certificate that nothing is served with", "add `serves: [tls]`"))
+            }
+            (_, 2..) => Err(self.wrong("it makes certificates twice", "keep one step `certificate`")),
+            (false, 0) if serves(Serves::ClientCertificate) => {
+                Err(self.wrong("it asks for client certificates without TLS", "add `tls` to `serves`"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -308,9 +331,29 @@ mod tests {
     }
 
     #[test]
+    fn certificates_and_what_is_served_fit_together() {
+        let of = |serves: &str, steps: &str| {
+            format!("{PROCESS}serves: [{serves}]\nsteps: [{steps}{{ start: p }}]\n")
+        };
+        let made = "{ certificate: { to: tls } }, ";
+        check(&of("tls, client_certificate, bearer", made), Ok(()));
+        check(&of("bearer", ""), Ok(()));
+        check(&of("tls", ""), Err("add the step `certificate`"));
+        check(&of("", made), Err("add `serves: [tls]`"));
+        check(&of("tls", &made.repeat(2)), Err("keep one step `certificate`"));
+        check(&of("client_certificate", ""), Err("add `tls` to `serves`"));
+        check(&of("tsl", ""), Err("tls"));
+        let origin = "origin: { processes: [{ name: o, role: origin, command: [x] }], \
+                      steps: [{ certificate: { to: x } }, { start: o }] }\n";
+        check(
+            &format!("{}{origin}", of("", "")),
+            Err("the step `certificate` under `origin` is not yet served"),
+        );
+    }
+
+    #[test]
     fn what_no_code_serves_yet_is_refused_by_name() {
         let steps = |steps: &str| format!("{PROCESS}steps: [{steps}]\n");
-        check(&steps("{ certificate: { to: x } }"), Err("the step `certificate` is not yet served"));
         check(
             &steps("{ http: { on: admin, method: GET, path: /, status: 200 } }"),
             Err("the step `http` is not"),

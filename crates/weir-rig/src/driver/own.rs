@@ -20,6 +20,7 @@ const HASH_LETTERS: usize = 12;
 const LISTEN: [&str; 2] = ["listen", "listen_port"];
 const ADMIN: [&str; 2] = ["admin", "admin_port"];
 const ORIGINS: [&str; 2] = ["origins", "origin_addresses"];
+const TLS: [&str; 1] = ["tls"];
 
 /// Reads a configuration file of the user's own.
 ///
@@ -86,6 +87,22 @@ impl Driver {
             ));
         }
         Ok(())
+    }
+
+    /// Refuses a file that cannot speak TLS as the cell's certificates want it.
+    ///
+    /// # Errors
+    /// As [`Driver::check_configuration`].
+    pub fn check_own_tls(&self, own: &Configuration) -> Result<(), RigError> {
+        match has(&names(own)?, &TLS) {
+            true => Ok(()),
+            false => Err(RigError::Driver {
+                place: own.path.clone(),
+                message: "it speaks no TLS, which `topology.tls` asks for".into(),
+                remedy: "write {{ tls.certificate }} and {{ tls.key }} where it listens, or leave `topology.tls` out"
+                    .into(),
+            }),
+        }
     }
 
     /// Whether the gateway's administration will listen where it is told: by its command line, or by the file.
@@ -171,6 +188,8 @@ mod tests {
             hosts: vec!["one.test".into()],
             paths: vec!["/ping".into()],
             rewrite: None,
+            tls: None,
+            tokens: Vec::new(),
             workers: 3,
             limits: BTreeMap::new(),
             set: BTreeMap::new(),
@@ -183,13 +202,14 @@ mod tests {
         driver: &str,
         config: Option<Configuration>,
     ) -> Result<(Rendered, BTreeMap<String, String>), String> {
+        rendered_for(driver, &binding(config))
+    }
+
+    fn rendered_for(driver: &str, binding: &Binding) -> Result<(Rendered, BTreeMap<String, String>), String> {
         let drivers = Drivers::load(&[]).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let rendered = drivers
-            .driver(driver)
-            .unwrap()
-            .render(&binding(config), folder.path())
-            .map_err(|e| e.to_string())?;
+        let rendered =
+            drivers.driver(driver).unwrap().render(binding, folder.path()).map_err(|e| e.to_string())?;
         let file = |path: &std::path::PathBuf| {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             (name, std::fs::read_to_string(path).unwrap())

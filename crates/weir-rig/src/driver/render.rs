@@ -12,8 +12,8 @@ use weir_results::{Configuration, Role};
 
 use super::locate::hex;
 use super::templates::Templates;
-use super::{Binary, CountersFile, Driver, Place, ProcessFile, ReadyFile, Step};
-use crate::{CounterSource, Limits, Namespace, ProcessSpec, Ready, RigError};
+use super::{Binary, CountersFile, Driver, Place, ProcessFile, ReadyFile, Serves, Step};
+use crate::{Certificates, CounterSource, Credentials, Limits, Namespace, ProcessSpec, Ready, RigError};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -32,6 +32,11 @@ pub struct Binding {
     pub paths: Vec<String>,
     /// What replaces the path.
     pub rewrite: Option<String>,
+    /// TLS towards clients; `None` is plain text.
+    pub tls: Option<TlsBinding>,
+    /// Bearer tokens: a request for a path that is served and that carries none of them is answered 401. Empty asks for
+    /// none.
+    pub tokens: Vec<String>,
     /// Worker threads: the CPU limit of the data plane rounded up.
     pub workers: u32,
     /// Limits by role.
@@ -42,6 +47,13 @@ pub struct Binding {
     pub binary: Binary,
     /// A configuration file of the user's own, in place of the driver's main one.
     pub config: Option<Configuration>,
+}
+
+/// TLS towards clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TlsBinding {
+    /// Whether a client must show a certificate of the cell's authority.
+    pub client_certificate: bool,
 }
 
 /// What an upstream is to be.
@@ -74,6 +86,8 @@ pub struct Rendered {
     pub processes: Vec<ProcessSpec>,
     /// The gateway's own counters.
     pub counters: CounterSource,
+    /// What a client needs to be served.
+    pub credentials: Credentials,
     /// What could not be made equal.
     pub unequal: Vec<String>,
 }
@@ -97,8 +111,10 @@ impl Driver {
     /// [`RigError::DiskFull`] or [`RigError::File`] where a file cannot be written.
     pub fn render(&self, binding: &Binding, dir: &Path) -> Result<Rendered, RigError> {
         self.check_topology(binding)?;
+        self.require(&binding.wants())?;
         let dir = &made(dir)?;
-        let templates = Templates::of_gateway(self, binding, dir)?;
+        let certificates = self.certificates(binding, dir)?;
+        let templates = Templates::of_gateway(self, binding, certificates.as_ref(), dir)?;
         let (files, config_sha256) = self.write(&self.file.steps, dir, &templates)?;
         let mut unequal = Vec::new();
         for text in &self.file.unequal {
@@ -124,7 +140,43 @@ impl Driver {
             .map(|process| self.process(process, process.name.clone(), &seat, &templates))
             .collect::<Result<_, _>>()?;
         let counters = seat.counters(self.file.counters.as_ref());
-        Ok(Rendered { files, config_sha256, processes, counters, unequal })
+        let credentials = Credentials {
+            certificates,
+            shows_certificate: binding.tls.is_some_and(|tls| tls.client_certificate),
+            token: binding.tokens.first().cloned(),
+        };
+        Ok(Rendered { files, config_sha256, processes, counters, credentials, unequal })
+    }
+
+    /// Refuses a topology that asks for what the driver does not render.
+    ///
+    /// # Errors
+    /// [`RigError::Driver`], which names the field.
+    pub fn require(&self, wants: &[Serves]) -> Result<(), RigError> {
+        match wants.iter().find(|want| !self.file.serves.contains(want)) {
+            None => Ok(()),
+            Some(want) => Err(RigError::Driver {
+                place: format!("gateway `{}`", self.name),
+                message: format!("its driver does not serve `{}`", want.field()),
+                remedy: format!(
+                    "leave the gateway or `{}` out, or teach the driver and add `serves: [{}]` (docs/drivers.md)",
+                    want.field(),
+                    want.name()
+                ),
+            }),
+        }
+    }
+
+    /// The certificates of a topology with TLS, made where the driver wants them.
+    fn certificates(&self, binding: &Binding, dir: &Path) -> Result<Option<Certificates>, RigError> {
+        let to = self.file.steps.iter().find_map(|step| match step {
+            Step::Certificate { to } => Some(to),
+            _ => None,
+        });
+        match (to, binding.tls) {
+            (Some(to), Some(_)) => Certificates::make(&self.inside(dir, to)?, &binding.hosts).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Writes the files of an upstream into `dir`, and says how to launch it.
@@ -150,7 +202,8 @@ impl Driver {
             .map(|process| self.process(process, name(process), &seat, &templates))
             .collect::<Result<_, _>>()?;
         let counters = seat.counters(origin.counters.as_ref());
-        Ok(Rendered { files, config_sha256, processes, counters, unequal: Vec::new() })
+        let credentials = Credentials::default();
+        Ok(Rendered { files, config_sha256, processes, counters, credentials, unequal: Vec::new() })
     }
 
     /// Renders the files of `steps` into `dir`; gives their paths, and the hash over their names and contents.
@@ -163,7 +216,8 @@ impl Driver {
         let mut files = Vec::new();
         let mut hash = Sha256::new();
         for step in steps {
-            // Other steps have no file; those that no code serves were refused when the driver was loaded.
+            // Certificates are others in each cell, and none of the configuration's. Other steps have no file; those that
+            // no code serves were refused when the driver was loaded.
             let Step::Render { template, to } = step else { continue };
             let path = self.inside(dir, to)?;
             let text = templates.file(template)?;
@@ -235,6 +289,18 @@ impl Driver {
             );
         }
         Ok(dir.join(to))
+    }
+}
+
+impl Binding {
+    /// What it asks of a driver beyond hosts, paths and a rewrite.
+    fn wants(&self) -> Vec<Serves> {
+        let wants = [
+            (Serves::Tls, self.tls.is_some()),
+            (Serves::ClientCertificate, self.tls.is_some_and(|tls| tls.client_certificate)),
+            (Serves::Bearer, !self.tokens.is_empty()),
+        ];
+        wants.into_iter().filter_map(|(what, is_wanted)| is_wanted.then_some(what)).collect()
     }
 }
 

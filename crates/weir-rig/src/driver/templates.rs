@@ -11,7 +11,7 @@ use serde_json::Value;
 use weir_results::Configuration;
 
 use super::{Binding, Driver, OriginBinding};
-use crate::{Binary, RigError};
+use crate::{Binary, Certificates, RigError};
 
 /// Descriptors that a gateway needs beside those of proxied connections.
 const SPARE_FILES: u64 = 512;
@@ -39,7 +39,12 @@ pub(super) fn environment<'a>() -> Environment<'a> {
 }
 
 impl<'a> Templates<'a> {
-    pub(super) fn of_gateway(driver: &'a Driver, binding: &'a Binding, dir: &Path) -> Result<Self, RigError> {
+    pub(super) fn of_gateway(
+        driver: &'a Driver,
+        binding: &'a Binding,
+        certificates: Option<&Certificates>,
+        dir: &Path,
+    ) -> Result<Self, RigError> {
         let address = |address: &SocketAddr| {
             BTreeMap::from([("ip", address.ip().to_string()), ("port", address.port().to_string())])
         };
@@ -49,6 +54,8 @@ impl<'a> Templates<'a> {
             hosts => binding.hosts,
             paths => binding.paths,
             rewrite => binding.rewrite,
+            tls => certificates.map(|certificates| tls(certificates, binding)),
+            tokens => binding.tokens,
             set => driver.settings(&binding.set)?,
             ..of_process(&binding.binary, dir, [binding.listen, binding.admin], binding.workers)
         };
@@ -113,6 +120,16 @@ impl<'a> Templates<'a> {
                 template_error(&format!("{folder}{name}"), error)
             }
         }
+    }
+}
+
+/// What templates know of TLS.
+fn tls(certificates: &Certificates, binding: &Binding) -> minijinja::Value {
+    context! {
+        ca => certificates.ca.display().to_string(),
+        certificate => certificates.server.display().to_string(),
+        key => certificates.server_key.display().to_string(),
+        client_certificate => binding.tls.is_some_and(|tls| tls.client_certificate),
     }
 }
 

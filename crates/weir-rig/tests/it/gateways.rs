@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub(crate) fn binding() -> Binding {
         hosts: vec!["one.test".into(), "two.test".into()],
         paths: vec!["/ping".into(), "/get/1".into()],
         rewrite: None,
+        tls: None,
+        tokens: Vec::new(),
         workers: 1,
         limits: BTreeMap::new(),
         set: BTreeMap::new(),
@@ -45,16 +48,17 @@ fn ask(address: SocketAddr, host: &str, path: &str) -> (u16, String) {
     (status, answer.lines().last().unwrap_or_default().to_owned())
 }
 
-struct Gateway {
+/// A gateway that runs, and its upstream.
+pub(crate) struct Gateway {
     bench: Bench,
-    binding: Binding,
-    rendered: Rendered,
+    pub(crate) binding: Binding,
+    pub(crate) rendered: Rendered,
     running: Vec<Running>,
-    origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 impl Gateway {
-    fn start(driver: &str, change: impl FnOnce(&mut Binding)) -> Self {
+    pub(crate) fn start(driver: &str, change: impl FnOnce(&mut Binding)) -> Self {
         let bench = Bench::new(driver);
         let drivers = Drivers::load(&[]).unwrap();
         let driver = drivers.driver(driver).unwrap();
@@ -77,11 +81,16 @@ impl Gateway {
         ask(self.binding.listen, host, path)
     }
 
-    fn counted(&self) -> u64 {
+    pub(crate) fn counted(&self) -> u64 {
         self.rendered.counters.read().unwrap().unwrap()
     }
 
-    fn stop(self) {
+    /// The folder of its files.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.bench.rig().work_dir().join("gateway")
+    }
+
+    pub(crate) fn stop(self) {
         for running in self.running {
             running.stop(Duration::from_secs(10));
         }
@@ -154,7 +163,7 @@ fn rewrites_for_every_host(driver: &str) {
 }
 
 /// Builds weir's own gateway, so that its test runs what the sources say.
-fn build_own_gateway() {
+pub(crate) fn build_own_gateway() {
     let built =
         Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "weir-gateway"]).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));

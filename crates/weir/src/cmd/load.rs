@@ -100,6 +100,7 @@ fn spec(args: &Args) -> Result<LoadSpec, Failure> {
         requests: Vec::new(),
         base: request(args, "/")?,
         domains: Vec::new(),
+        tokens: Vec::new(),
         rewrite: None,
         workers: args.running.workers.unwrap_or_else(|| (cpus / 2).clamp(1, connections.max(1))),
         warmup: args.shape.warmup.0,

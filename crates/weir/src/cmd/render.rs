@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use weir_lab::{Overrides, Source, binding};
-use weir_rig::{Apply, Binary, Binding, Driver, Drivers, ProcessSpec, Ready, Rendered, RigError};
+use weir_rig::{
+    Apply, Binary, Binding, Certificates, Driver, Drivers, ProcessSpec, Ready, Rendered, RigError,
+};
 
 use crate::cmd::known::known;
 use crate::cmd::output::print;
@@ -65,9 +67,13 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         driver.check_configuration(config, true)?;
     }
     let origins = origins(args.origin, point.scenario.origin.replica_count())?;
-    let bound =
-        Binding { config, ..binding(&point.scenario, gateway, binary, [listen, args.admin], &origins) };
+    // A run without a seed of its own draws one, and with it the tokens.
+    let seed = point.scenario.seed.unwrap_or_default();
+    let addresses = [listen, args.admin];
+    let bound = Binding { config, ..binding(&point.scenario, gateway, binary, addresses, &origins, seed) };
     let rendered = driver.render(&bound, &args.out)?;
+    let certificates = rendered.credentials.certificates.as_ref().map(Certificates::paths);
+    let certificates = certificates.iter().flatten().collect::<Vec<_>>();
     let manifest = json!({
         "scenario": point.scenario.name,
         "axes": point.axes,
@@ -79,6 +85,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         "config": bound.config,
         "config_sha256": rendered.config_sha256,
         "files": rendered.files,
+        "certificates": certificates,
         "processes": rendered.processes.iter().map(process).collect::<Vec<_>>(),
         "apply": driver.file().apply.as_ref().map(apply),
         "unequal": rendered.unequal,
@@ -93,6 +100,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
             print(args.out.join(name).display());
         }
         rendered.files.iter().for_each(|file| print(file.display()));
+        certificates.iter().for_each(|file| print(file.display()));
     }
     Ok(Exit::Good)
 }

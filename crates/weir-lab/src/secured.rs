@@ -1,0 +1,130 @@
+//! A load as gateways want it that speak TLS or ask for bearer tokens.
+
+use weir_results::Measurement;
+use weir_rig::{Credentials, tokens};
+
+use crate::cell::requests;
+use crate::scenario::{Load, Scenario, Tls, TlsVersion};
+use crate::spec::Setting;
+
+/// What every driver renders its gateway to agree on with a client that speaks both versions, and with one that speaks
+/// only TLS 1.2; in the words of a load's record.
+pub(crate) const NEGOTIATED: &str = "TLS 1.3 TLS13_AES_128_GCM_SHA256 http/1.1";
+const NEGOTIATED_12: &str = "TLS 1.2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 http/1.1";
+
+/// `load` and its setting as a gateway with these credentials wants them; without any it goes to the upstream, which is
+/// plain. The tokens of `seed` go there too: a direct cell sends what the gateway would.
+pub(crate) fn secured(
+    scenario: &Scenario,
+    load: &Load,
+    setting: Setting,
+    credentials: Option<&Credentials>,
+    seed: u64,
+) -> (Load, Setting) {
+    let mut setting = Setting { tokens: tokens(seed, scenario.topology.bearer), ..setting };
+    let mut load = load.clone();
+    let Some((credentials, files)) = credentials.and_then(|c| Some((c, c.certificates.as_ref()?))) else {
+        return (Load { tls: None, ..load }, setting);
+    };
+    let shows = credentials.shows_certificate;
+    load.tls = Some(Tls {
+        ca: Some(files.ca.clone()),
+        cert: shows.then(|| files.client.clone()),
+        key: shows.then(|| files.client_key.clone()),
+        ..load.tls.unwrap_or_default()
+    });
+    let hosts = scenario.topology.hosts();
+    let is_plain = load.mix.is_empty() && load.file.is_none() && load.domains.is_empty();
+    if hosts.len() > 1 && is_plain {
+        // The name of the handshake holds for the connection, and servers may refuse requests for another.
+        setting.requests = requests(scenario, &["{domain}".to_owned()], false);
+        load.domains = hosts;
+    }
+    (load, setting)
+}
+
+/// The same before there is a gateway, to see what cannot be.
+pub(crate) fn supposed(scenario: &Scenario, load: &Load, setting: Setting) -> (Load, Setting) {
+    let topology = &scenario.topology;
+    let tls = topology.tls.then(|| load.tls.clone().unwrap_or_default());
+    // One token is as good as all.
+    let setting = Setting { tokens: tokens(0, topology.bearer.min(1)), ..setting };
+    (Load { tls, ..load.clone() }, setting)
+}
+
+/// Says what was negotiated in a cell, where that is not what the drivers make equal.
+pub(crate) fn note(scenario: &Scenario, load: &Load, measurement: &Measurement, unequal: &mut Vec<String>) {
+    let Some(tls) = measurement.record.result.tls.as_ref().filter(|_| scenario.topology.tls) else { return };
+    let version = load.tls.as_ref().and_then(|tls| tls.version);
+    let wanted = if version == Some(TlsVersion::V12) { NEGOTIATED_12 } else { NEGOTIATED };
+    for other in tls.negotiated.keys().filter(|negotiated| *negotiated != wanted) {
+        let said = format!("it negotiated {other}, where {wanted} was to be had of every gateway");
+        if !unequal.contains(&said) {
+            unequal.push(said);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use weir_rig::Certificates;
+
+    use super::*;
+    use crate::cell::setting;
+
+    fn credentials(shows_certificate: bool) -> Credentials {
+        let file = |name: &str| PathBuf::from(name);
+        let certificates = Certificates {
+            ca: file("ca"),
+            server: file("server"),
+            server_key: file("server.key"),
+            client: file("client"),
+            client_key: file("client.key"),
+        };
+        Credentials { certificates: Some(certificates), shows_certificate, token: None }
+    }
+
+    /// What the engine is asked of a scenario with this topology and load.
+    fn asked(topology: &str, load: &str, credentials: Option<&Credentials>) -> weir_engine::LoadSpec {
+        let text = format!(
+            "name: x\ngateways: [weir]\ntopology: {{ paths: [/a], {topology} }}\nloads: {{ l: {{ model: closed{load} }} }}\n"
+        );
+        let scenario: Scenario = weir_document::read("x.yaml", &text).unwrap();
+        let hosts = scenario.topology.hosts();
+        let requests = requests(&scenario, &hosts, false);
+        let setting = setting(&scenario, &["127.0.0.1:1".parse().unwrap()], requests, false, 7);
+        let load = scenario.loads.named("l").unwrap();
+        let (load, setting) = secured(&scenario, load, setting, credentials, 7);
+        load.spec(setting).unwrap()
+    }
+
+    #[test]
+    fn the_load_has_what_the_rig_made() {
+        let spec = asked("tls: true, bearer: 2", ", tls: { resumption: off }", Some(&credentials(false)));
+        let tls = spec.tls.unwrap();
+        assert_eq!((tls.ca, tls.client, tls.server_name.as_str()), (Some("ca".into()), None, "gateway.test"));
+        assert_eq!((tls.resumption, tls.insecure), (0.0, false));
+        assert_eq!(spec.tokens, tokens(7, 2));
+        let client = asked("tls: true", "", Some(&credentials(true))).tls.unwrap().client.unwrap();
+        assert_eq!((client.certificate, client.key), (PathBuf::from("client"), PathBuf::from("client.key")));
+    }
+
+    #[test]
+    fn direct_is_plain_and_sends_the_same() {
+        let spec = asked("tls: true, bearer: 2", ", tls: { version: 1.2 }", None);
+        assert!(spec.tls.is_none());
+        assert_eq!(spec.tokens, tokens(7, 2));
+    }
+
+    #[test]
+    fn each_connection_asks_for_one_of_several_domains() {
+        let spec = asked("tls: true, domains: 3", "", Some(&credentials(false)));
+        assert_eq!(spec.domains.len(), 3);
+        assert_eq!(spec.requests.len(), 1);
+        assert_eq!(spec.requests[0].headers, [("Host".to_owned(), "{domain}".to_owned())]);
+        let plain = asked("domains: 3", "", None);
+        assert_eq!((plain.domains.len(), plain.requests.len()), (0, 3));
+    }
+}

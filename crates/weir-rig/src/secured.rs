@@ -1,0 +1,109 @@
+//! What a gateway wants of who asks it, beyond plain HTTP: TLS by a cell's certificates, a bearer token.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::Certificates;
+
+/// How a client shows that it may ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// TLS by the authority of these certificates; `None` is plain text.
+    pub certificates: Option<Certificates>,
+    /// Whether the client shows its own certificate.
+    pub shows_certificate: bool,
+    /// The bearer token that it carries.
+    pub token: Option<String>,
+}
+
+/// A connection, plain or through TLS.
+pub(crate) enum Connection {
+    Plain(TcpStream),
+    Secure(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Credentials {
+    /// Speaks over `socket` to a server that has a certificate for `host`.
+    pub(crate) fn speak(&self, socket: TcpStream, host: &str) -> io::Result<Connection> {
+        let Some(certificates) = &self.certificates else { return Ok(Connection::Plain(socket)) };
+        let host = host.split(':').next().unwrap_or_default().to_owned();
+        let name = ServerName::try_from(host).map_err(io::Error::other)?;
+        let connection = ClientConnection::new(self.config(certificates)?, name).map_err(io::Error::other)?;
+        Ok(Connection::Secure(Box::new(StreamOwned::new(connection, socket))))
+    }
+
+    /// The field that carries the token, with its line's end; nothing without one.
+    pub(crate) fn field(&self) -> String {
+        self.token.as_ref().map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"))
+    }
+
+    fn config(&self, certificates: &Certificates) -> io::Result<Arc<ClientConfig>> {
+        let mut roots = RootCertStore::empty();
+        for authority in chain(&certificates.ca)? {
+            roots.add(authority).map_err(io::Error::other)?;
+        }
+        let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_root_certificates(roots);
+        let mut config = match self.shows_certificate {
+            false => builder.with_no_client_auth(),
+            true => {
+                let key = PrivateKeyDer::from_pem_file(&certificates.client_key).map_err(io::Error::other)?;
+                builder.with_client_auth_cert(chain(&certificates.client)?, key).map_err(io::Error::other)?
+            }
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+impl Connection {
+    /// The socket below.
+    pub(crate) fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Secure(stream) => &stream.sock,
+        }
+    }
+}
+
+impl Read for Connection {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.read(buffer),
+            // Some close without the goodbye of TLS; whether an answer is whole its length says.
+            Self::Secure(stream) => match stream.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+                read => read,
+            },
+        }
+    }
+}
+
+impl Write for Connection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.write(bytes),
+            Self::Secure(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(socket) => socket.flush(),
+            Self::Secure(stream) => stream.flush(),
+        }
+    }
+}
+
+fn chain(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<_, _>>).map_err(io::Error::other)
+}
