@@ -173,7 +173,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::{Binary, Binding, Drivers, Rendered};
+    use crate::{Binary, Binding, Drivers, Rendered, TlsBinding};
 
     fn own(text: &str) -> Configuration {
         Configuration { path: "conf/my.conf".into(), sha256: hex(&Sha256::digest(text)), text: text.into() }
@@ -233,6 +233,27 @@ mod tests {
             assert_eq!(said.len(), plain.len() + 1, "{said:#?}");
             assert!(said.iter().any(|said| said.contains("my.conf")), "{said:#?}");
         }
+    }
+
+    #[test]
+    fn so_does_what_it_makes_equal_of_tls() {
+        for driver in ["nginx", "haproxy", "envoy", "weir"] {
+            let with = |config| {
+                let tls = Some(TlsBinding { client_certificate: true });
+                let binding = Binding { tls, tokens: vec!["t0".into()], ..binding(config) };
+                rendered_for(driver, &binding).unwrap().0
+            };
+            let (said, plain) = (with(Some(shipped(driver))), with(None));
+            assert_eq!(said.unequal.len(), plain.unequal.len() + 1, "{:#?}", said.unequal);
+            assert!(
+                plain.unequal.len() > rendered(driver, None).unwrap().0.unequal.len() || driver == "haproxy"
+            );
+            assert!(plain.credentials.shows_certificate && plain.credentials.certificates.is_some());
+            assert_eq!(plain.credentials.token.as_deref(), Some("t0"));
+        }
+        let drivers = Drivers::load(&[]).unwrap();
+        let error = drivers.driver("nginx").unwrap().check_own_tls(&own("{{ listen }}")).unwrap_err();
+        assert!(error.to_string().contains("it speaks no TLS"), "{error}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod namespaces;
 mod origin;
 mod rootless;
 mod sampling;
+mod secured;
 mod upstreams;
 
 use std::net::{SocketAddr, TcpListener};

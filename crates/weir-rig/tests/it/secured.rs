@@ -1,0 +1,139 @@
+//! The real gateways with TLS, client certificates and bearer tokens, as their drivers render them.
+
+use weir_rig::{Certificates, Credentials, Drivers, Serves, TlsBinding, status_of, tokens};
+
+use crate::gateways::{Gateway, binding, build_own_gateway};
+use crate::{Bench, PATIENCE, eventually};
+
+/// The status of an answer, or why there is none.
+fn ask(gateway: &Gateway, credentials: &Credentials, host: &str, path: &str) -> Result<u16, String> {
+    status_of(credentials, None, gateway.binding.listen, (host, path), PATIENCE)
+}
+
+/// Everything at once: TLS for both hosts, a certificate of the client's, tokens; and whoever has less is refused.
+fn lets_in_whom_it_should(driver: &str) {
+    let known = tokens(7, 3);
+    let gateway = Gateway::start(driver, |binding| {
+        binding.tls = Some(TlsBinding { client_certificate: true });
+        binding.tokens = known.clone();
+    });
+    let good = &gateway.rendered.credentials;
+    assert_eq!((good.token.as_ref(), good.shows_certificate), (Some(&known[0]), true));
+    for host in ["one.test", "two.test"] {
+        for token in &known {
+            let good = Credentials { token: Some(token.clone()), ..good.clone() };
+            assert_eq!(ask(&gateway, &good, host, "/ping"), Ok(200), "{host} {token}");
+        }
+    }
+    assert_eq!(ask(&gateway, good, "one.test", "/other"), Ok(404));
+    for token in [None, Some("0".repeat(32)), Some(format!("{}0", known[0]))] {
+        let unknown = Credentials { token, ..good.clone() };
+        assert_eq!(ask(&gateway, &unknown, "one.test", "/ping"), Ok(401), "{unknown:?}");
+    }
+    let files = good.certificates.clone().unwrap();
+    let other = Certificates::make(&gateway.dir().join("other"), &gateway.binding.hosts).unwrap();
+    let (client, client_key) = (other.client.clone(), other.client_key.clone());
+    for (what, credentials) in [
+        ("no certificate", Credentials { shows_certificate: false, ..good.clone() }),
+        (
+            "a certificate of another authority",
+            Credentials {
+                certificates: Some(Certificates { client, client_key, ..files.clone() }),
+                ..good.clone()
+            },
+        ),
+        ("plain text", Credentials { certificates: None, ..good.clone() }),
+    ] {
+        // Some break the handshake off, some answer 400.
+        let answer = ask(&gateway, &credentials, "one.test", "/ping");
+        assert!(answer.is_err() || answer == Ok(400), "{what}: {answer:?}");
+    }
+    let mistrusting =
+        Credentials { certificates: Some(Certificates { ca: other.ca.clone(), ..files }), ..good.clone() };
+    let said = ask(&gateway, &mistrusting, "one.test", "/ping").unwrap_err();
+    assert!(said.contains("UnknownIssuer") || said.contains("BadSignature"), "{said}");
+    assert_eq!(gateway.origin.asked().len(), 6, "nothing else reached the upstream");
+    gateway.stop();
+}
+
+/// TLS alone, without hosts of its own and with more than one worker.
+fn speaks_tls_to_everybody(driver: &str) {
+    let gateway = Gateway::start(driver, |binding| {
+        binding.hosts.clear();
+        binding.tls = Some(TlsBinding::default());
+        binding.workers = 2;
+    });
+    let good = &gateway.rendered.credentials;
+    let before = gateway.counted();
+    for _ in 0..4 {
+        assert_eq!(ask(&gateway, good, "localhost", "/ping"), Ok(200));
+    }
+    let said = ask(&gateway, good, "elsewhere.test", "/ping").unwrap_err();
+    assert!(said.contains("not valid for name"), "{said}");
+    eventually("the counters count every request", || gateway.counted() - before >= 4);
+    assert_eq!(gateway.counted() - before, 4, "a handshake is no request");
+    gateway.stop();
+}
+
+#[test]
+fn weir_lets_in_whom_it_should() {
+    build_own_gateway();
+    lets_in_whom_it_should("weir");
+}
+
+#[test]
+fn nginx_lets_in_whom_it_should() {
+    lets_in_whom_it_should("nginx");
+}
+
+#[test]
+fn haproxy_lets_in_whom_it_should() {
+    lets_in_whom_it_should("haproxy");
+}
+
+#[test]
+fn envoy_lets_in_whom_it_should() {
+    lets_in_whom_it_should("envoy");
+}
+
+#[test]
+fn weir_speaks_tls_to_everybody() {
+    build_own_gateway();
+    speaks_tls_to_everybody("weir");
+}
+
+#[test]
+fn nginx_speaks_tls_to_everybody() {
+    speaks_tls_to_everybody("nginx");
+}
+
+#[test]
+fn haproxy_speaks_tls_to_everybody() {
+    speaks_tls_to_everybody("haproxy");
+}
+
+#[test]
+fn envoy_speaks_tls_to_everybody() {
+    speaks_tls_to_everybody("envoy");
+}
+
+#[test]
+fn what_a_driver_does_not_serve_is_refused_by_name() {
+    let bench = Bench::new("unserved");
+    let folder = bench.rig().work_dir().join("drivers/plain");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = "about: x\nbinary: { name: x, version: { args: [], after: x }, get: x }\n\
+                processes: [{ name: p, role: data, command: [x] }]\nsteps: [{ start: p }]\n";
+    std::fs::write(folder.join("driver.yaml"), file).unwrap();
+    let drivers = Drivers::load(&[folder]).unwrap();
+    let driver = drivers.driver("plain").unwrap();
+    driver.require(&[]).unwrap();
+    let error = driver.require(&[Serves::Tls, Serves::Bearer]).unwrap_err();
+    assert_eq!(error.to_string(), "gateway `plain`: its driver does not serve `topology.tls`");
+    assert!(error.remedy().contains("`serves: [tls]`") && error.is_wrong_use(), "{}", error.remedy());
+    let mut binding = binding();
+    binding.tokens = tokens(1, 1);
+    let error = driver.render(&binding, &bench.rig().work_dir().join("gateway")).unwrap_err();
+    assert!(error.to_string().contains("`topology.bearer`"), "{error}");
+    bench.close();
+}
