@@ -24,6 +24,7 @@ mod rootless;
 mod run;
 mod sweeps;
 mod tables;
+mod tls;
 mod two_runs;
 mod verdicts;
 mod wrong_use;
