@@ -49,8 +49,8 @@ pub(crate) fn section(summary: &Summary) -> Option<Section> {
         title: "Added latency".into(),
         intro: format!(
             "Latency through the gateway minus latency of the direct cell of the same repeat, by quantile: a difference of \
-             quantiles, which is not the quantile of differences. {RIG} is the same between two direct cells that differ in \
-             nothing. Told apart are the quantiles whose whole interval lies beyond zero and beyond what the rig makes of \
+             quantiles, which is not the quantile of differences. In the row of {RIG} it is that of two direct cells which differ \
+             in nothing. Told apart are the quantiles whose whole interval lies beyond zero and beyond what the rig makes of \
              nothing; nothing else is claimed. In the table of every repeat, the throughput of gateway and upstream is what \
              they counted over the whole load for each request that was sent, times the rate of answers in the phase."
         ),
@@ -148,7 +148,7 @@ fn costs(costs: &[AuthenticationCost]) -> Option<Table> {
         })
         .collect();
     (!groups.is_empty()).then(|| Table {
-        caption: "What authentication costs: latency with it minus latency without, in the same repeat"
+        caption: "What authentication costs: latency with it minus without"
             .into(),
         columns,
         rows: Table::merged(groups, &[0, 1]),

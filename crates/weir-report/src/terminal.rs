@@ -32,7 +32,7 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
         out.push(paint.bold(&section.title));
         for table in &section.tables {
             out.push(String::new());
-            out.extend((section.tables.len() > 1).then(|| paint.dim(&table.caption)));
+            out.extend((section.tables.len() > 1).then(|| paint.dim(&wrap(&table.caption, width, ""))));
             out.push(draw_table(table, width, color));
         }
         if !section.conclusions.is_empty() {

@@ -12,6 +12,9 @@ use super::place;
 /// Quantiles that sentences name.
 const CLAIMED: [&str; 2] = ["p50", "p99"];
 
+/// Intervals of the rig's that a sentence names; the tables have all.
+const NAMED_MAX: usize = 4;
+
 /// What two direct cells of a block are apart by: the rig's own doing (A/A).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RigBias {
@@ -102,7 +105,8 @@ pub(super) fn conclude(points: &[Point]) -> Option<String> {
             let Some([low, high]) = figure.interval else { continue };
             intervals += 1;
             if low > 0.0 || high < 0.0 {
-                apart.push(format!("{} {name} {}", place(point), with_interval(figure, time_ns)));
+                let name = if name == "p999" { "p99.9" } else { name };
+                apart.push(format!("{}, {name}: {}", place(point), with_interval(figure, time_ns)));
             }
         }
     }
@@ -115,11 +119,16 @@ pub(super) fn conclude(points: &[Point]) -> Option<String> {
             "The two direct cells of a block are not told apart: all {intervals} of their intervals hold zero."
         )),
         // Intervals of 95 % leave zero out once in twenty by chance.
-        (_, found) => Some(format!(
-            "The rig's bias: {found} of {intervals} intervals between the two direct cells of a block leave out zero \
-             (chance alone makes about one in twenty), and smaller differences are not claimed there: {}.",
-            apart.join("; ")
-        )),
+        (_, found) => {
+            let more = found.saturating_sub(NAMED_MAX);
+            apart.truncate(NAMED_MAX);
+            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+            Some(format!(
+                "The rig's bias: {found} of {intervals} intervals between the two direct cells of a block leave out zero \
+                 (chance alone makes about one in twenty), and smaller differences are not claimed there: {}{more}.",
+                apart.join("; ")
+            ))
+        }
     }
 }
 
