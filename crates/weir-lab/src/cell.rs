@@ -12,6 +12,7 @@ use weir_results::{
 };
 use weir_rig::{Binary, Binding, Drivers, Limits, Namespace, Rendered, Rig, RigError, Running};
 
+use crate::changer::Changer;
 use crate::load::{Bed, Task, failed_file};
 use crate::origin::Upstream;
 use crate::ports::Ports;
@@ -88,6 +89,7 @@ struct Processes {
     /// The generator's network; the host's where there is none.
     generator: Option<Namespace>,
     rendered: Option<Rendered>,
+    changer: Option<Changer>,
     /// Where load goes; connections take them in turn.
     connect: Vec<SocketAddr>,
     /// Where it goes in place of that, to what weir does not run.
@@ -99,6 +101,7 @@ struct Processes {
 struct Target<'a> {
     key: &'a CellKey,
     rendered: Option<&'a Rendered>,
+    changer: Option<&'a Changer>,
     upstream: &'a Upstream,
     generator: Option<&'a Namespace>,
     connect: &'a [SocketAddr],
@@ -152,13 +155,14 @@ impl Lab<'_> {
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, Setback> {
         std::fs::create_dir_all(dir).map_err(|error| failed_file("make", dir, &error))?;
-        let Processes { gateway, mut upstream, generator, rendered, connect, site } =
+        let Processes { gateway, mut upstream, generator, rendered, changer, connect, site } =
             self.start(dir, scenario, &key.gateway, cell)?;
         let mut running = gateway;
         running.append(&mut upstream.running);
         let target = Target {
             key,
             rendered: rendered.as_ref(),
+            changer: changer.as_ref(),
             upstream: &upstream,
             generator: generator.as_ref(),
             connect: &connect,
@@ -215,6 +219,7 @@ impl Lab<'_> {
                 upstream,
                 generator,
                 rendered: None,
+                changer: None,
                 connect,
                 site: None,
             });
@@ -223,7 +228,8 @@ impl Lab<'_> {
             failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
         })?;
         let seat = wiring.gateway(entry.listen)?;
-        let rendered = self.render(dir, scenario, entry, &seat, &upstream.addresses)?;
+        let home = dir.join("gateway");
+        let (binding, rendered) = self.render(&home, scenario, entry, &seat, &upstream.addresses)?;
         cell.files.extend(kept::configuration(dir, &rendered.files));
         cell.unequal.clone_from(&rendered.unequal);
         let configuration = self.configurations.get(gateway);
@@ -242,8 +248,10 @@ impl Lab<'_> {
         if let Some(configuration) = configuration {
             own::probe(configuration, scenario, &seat, &rendered, &upstream.counters)?;
         }
+        let driver = self.drivers.driver(&entry.driver)?;
+        let changer = Changer::prepare(scenario, driver, &binding, &home, &running, &seat)?;
         let (rendered, connect) = (Some(rendered), vec![seat.asked]);
-        Ok(Processes { gateway: running, upstream, generator, rendered, connect, site: None })
+        Ok(Processes { gateway: running, upstream, generator, rendered, changer, connect, site: None })
     }
 
     /// Sees that what runs elsewhere answers; nothing is started for it.
@@ -260,9 +268,9 @@ impl Lab<'_> {
             failed("render", &format!("the scenario has no URL for `{gateway}`"), "start a new run", "")
         })?;
         site.require(scenario, is_baseline(gateway))?;
-        let (upstream, connect) = (Upstream::unknown(), vec![]);
-        let site = Some(site);
-        Ok(Processes { gateway: vec![], upstream, generator: None, rendered: None, connect, site })
+        let (upstream, connect, site) = (Upstream::unknown(), vec![], Some(site));
+        let (generator, rendered, changer) = (None, None, None);
+        Ok(Processes { gateway: vec![], upstream, generator, rendered, changer, connect, site })
     }
 
     fn render(
@@ -272,7 +280,7 @@ impl Lab<'_> {
         gateway: &Gateway,
         seat: &Seat,
         origins: &[SocketAddr],
-    ) -> Result<Rendered, Setback> {
+    ) -> Result<(Binding, Rendered), Setback> {
         let binary = match self.binaries.get(&gateway.name) {
             Some(Ok(binary)) => binary.clone(),
             Some(Err(outcome)) => return Err(Setback::Failed(outcome.clone())),
@@ -289,10 +297,9 @@ impl Lab<'_> {
             config: self.configurations.get(&gateway.name).cloned(),
             ..binding(scenario, gateway, binary, [seat.listen, seat.admin], origins, self.run.seed)
         };
-        let dir = dir.join("gateway");
-        std::fs::create_dir_all(&dir).map_err(|error| failed_file("make", &dir, &error))?;
-        let rendered = self.drivers.driver(&gateway.driver)?.render(&binding, &dir)?;
-        Ok(rendered.within(seat.namespace.as_ref()))
+        std::fs::create_dir_all(dir).map_err(|error| failed_file("make", dir, &error))?;
+        let rendered = self.drivers.driver(&gateway.driver)?.render(&binding, dir)?;
+        Ok((binding, rendered.within(seat.namespace.as_ref())))
     }
 
     fn measure_loads(
@@ -303,7 +310,7 @@ impl Lab<'_> {
         running: &mut Vec<Running>,
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, Setback> {
-        let Target { key, rendered, upstream, generator, connect, site } = target;
+        let Target { key, rendered, changer, upstream, generator, connect, site } = target;
         let direct = is_baseline(&key.gateway);
         let mut bed = Bed {
             rig: self.rig,
@@ -319,6 +326,7 @@ impl Lab<'_> {
             gateway_counter: rendered.map(|rendered| &rendered.counters),
             origin_counters: &upstream.counters,
             origin_delay: upstream.delay.as_ref(),
+            changer,
         };
         let mut measurements = Vec::new();
         let mut generator_part: Option<Part> = None;
@@ -373,6 +381,7 @@ pub fn binding(
         set: gateway.set.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect(),
         binary,
         config: None,
+        changes: scenario.changes.is_some(),
     }
 }
 

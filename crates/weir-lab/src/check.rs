@@ -1,5 +1,6 @@
 //! What a scenario says that cannot be, beyond what its types refuse.
 
+mod changes;
 mod origin;
 mod remote;
 mod secure;
@@ -13,6 +14,7 @@ use weir_engine::RequestSpec;
 use weir_engine::request_file::{self, Base};
 use weir_results::{DIRECT, is_baseline};
 
+use self::changes::{check_changes, check_rates};
 use self::origin::check_origin;
 use self::remote::check_remote;
 use self::secure::{check_secure, check_secure_load};
@@ -83,6 +85,7 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Checked {
     check_times(scenario)?;
     check_twin(scenario)?;
     check_loads(scenario)?;
+    check_changes(scenario)?;
     check_objective(scenario)?;
     check_thresholds(scenario)
 }
@@ -238,7 +241,10 @@ fn check_loads(scenario: &Scenario) -> Checked {
         let message = format!("a load generator with {} workers", scenario.workers);
         return Err(problem(&["workers"], message, format!("give 1 to {WORKERS_MAX}")));
     }
-    scenario.loads.iter().try_for_each(|(name, load)| check_load(scenario, name, load))
+    scenario.loads.iter().try_for_each(|(name, load)| {
+        check_rates(scenario, name, load)?;
+        load.at_each_rate(name).iter().try_for_each(|(_, load)| check_load(scenario, name, load))
+    })
 }
 
 fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {

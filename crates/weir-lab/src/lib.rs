@@ -6,6 +6,7 @@
 mod again;
 mod cell;
 mod cells;
+mod changer;
 mod check;
 mod clock;
 mod error;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use weir_rig::prometheus::{Span, WallClock};
 use weir_rig::{Binary, CounterSource, Namespace, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
 
 use crate::cell::{Setback, failed};
+use crate::changer::{Changer, IsGivenUp, Made};
 use crate::own::total;
 use crate::remote::{Observed, Watched};
 use crate::scenario::{Load, Scenario};
@@ -58,6 +60,8 @@ pub(crate) struct Bed<'a> {
     pub(crate) origin_counters: &'a [CounterSource],
     /// The delay that the origin gave in the mean; absent where it was told to give none.
     pub(crate) origin_delay: Option<&'a CounterSource>,
+    /// What changes the gateway's routes; absent where nothing does.
+    pub(crate) changer: Option<&'a Changer>,
 }
 
 /// What was seen of a load beside its record.
@@ -65,8 +69,17 @@ struct Seen<'a> {
     samples: &'a Samples,
     counters: Counters,
     generator: &'a Part,
+    made: Made,
     /// What a Prometheus says, where somebody asked one.
     observed: Option<Observed>,
+}
+
+/// What comes of the generator's process, and of what was changed meanwhile.
+struct Generated {
+    record: LoadRecord,
+    samples: Samples,
+    generator: Part,
+    made: Made,
 }
 
 /// What one load is.
@@ -109,20 +122,27 @@ impl Bed<'_> {
 
     fn try_measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), Setback> {
         let spec = task.spec()?;
-        let before = self.count()?;
+        let changer =
+            self.changer.filter(|_| self.scenario.changes.as_ref().is_some_and(|of| of.concerns(task.name)));
+        let before = self.count(changer)?;
         let clock_before = WallClock::now();
-        let (record, samples, generator) = self.generate(task, &spec)?;
-        let counters = self.settle(before, &record)?;
+        let Generated { record, samples, generator, made } = self.generate(task, &spec, changer)?;
+        let counters = self.settle(before, &record, changer, &made)?;
         self.look_at_processes()?;
         let (from_ns, to_ns) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let span = Span { from_ns, to_ns, clock_before };
         let observed = self.remote.map(|remote| remote.observe(&span, self.stop)).transpose()?.flatten();
-        let seen = Seen { samples: &samples, counters, generator: &generator, observed };
+        let seen = Seen { samples: &samples, counters, generator: &generator, made, observed };
         Ok((self.judged(task, &spec, record, seen)?, generator))
     }
 
     /// Starts the generator as a process of its own, samples everything while it runs, and reads its record.
-    fn generate(&mut self, task: &Task<'_>, spec: &LoadSpec) -> Result<(LoadRecord, Samples, Part), Setback> {
+    fn generate(
+        &mut self,
+        task: &Task<'_>,
+        spec: &LoadSpec,
+        changer: Option<&Changer>,
+    ) -> Result<Generated, Setback> {
         let spec_path = self.dir.join(format!("{}.spec.json", task.name));
         let record_path = self.dir.join(format!("{}.record.json", task.name));
         let text = serde_json::to_vec(spec).expect("a load is a tree of plain values");
@@ -133,11 +153,25 @@ impl Bed<'_> {
         let sampler = Sampler::start(&self.running.iter().collect::<Vec<_>>());
         let mut generator = self.rig.launch(&process)?;
         sampler.join(&generator);
-        let ended = self.await_generator(&mut generator, spec, task.load.sustained(task.setting.duration));
+        let sustained = task.load.sustained(task.setting.duration);
+        let (stop, has_failed) = (self.stop, AtomicBool::new(false));
+        let is_given_up: IsGivenUp<'_> =
+            &|| has_failed.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed);
+        let (ended, made) = thread::scope(|scope| {
+            let (running, ended) = channel();
+            let changing =
+                changer.map(|changer| scope.spawn(move || changer.change_until(&ended, is_given_up)));
+            let waited = self.await_generator(&mut generator, spec, sustained);
+            has_failed.store(waited.is_err(), Ordering::Relaxed);
+            drop(running);
+            let made = changing.map(|changing| changing.join().expect("a changer does not panic"));
+            (waited, made)
+        });
         let samples = sampler.finish();
         ended?;
+        let made = made.transpose()?.unwrap_or_default();
         let record = read_record(&record_path)?;
-        Ok((record, samples, generator.part()))
+        Ok(Generated { record, samples, generator: generator.part(), made })
     }
 
     fn generator_process(&self, load: &str, spec: &Path, record: &Path) -> ProcessSpec {
@@ -207,20 +241,29 @@ impl Bed<'_> {
     }
 
     /// What gateway and origin have counted so far.
-    fn count(&self) -> Result<(Option<u64>, Option<u64>), Setback> {
-        let gateway = self.gateway_counter.map(CounterSource::read).transpose()?.flatten();
+    fn count(&self, changer: Option<&Changer>) -> Result<(Option<u64>, Option<u64>), Setback> {
+        let is_lost = |counter: &&CounterSource| changer.is_some() && counter.restarts_on_apply();
+        let counter = self.gateway_counter.filter(|counter| !is_lost(counter));
+        let gateway = counter.map(CounterSource::read).transpose()?.flatten();
         Ok((gateway, total(self.origin_counters)?))
     }
 
     /// Reads the counters until they say what the generator sent, or no longer move.
-    fn settle(&self, before: (Option<u64>, Option<u64>), record: &LoadRecord) -> Result<Counters, Setback> {
+    fn settle(
+        &self,
+        before: (Option<u64>, Option<u64>),
+        record: &LoadRecord,
+        changer: Option<&Changer>,
+        made: &Made,
+    ) -> Result<Counters, Setback> {
         let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         let deadline = Instant::now() + SETTLE_MAX;
         let sent = record.whole.sent;
         let (mut last, mut equal) = (None, 0);
         loop {
-            let now = self.count()?;
-            let (gateway, origin) = (since(now.0, before.0), since(now.1, before.1));
+            let now = self.count(changer)?;
+            let gateway = since(now.0, before.0).map(|count| made.looks.off_gateway(count, sent));
+            let origin = since(now.1, before.1).map(|count| made.looks.off_origin(count, sent));
             let agree = [gateway, origin].into_iter().flatten().all(|count| count == sent);
             equal = if last == Some(now) { equal + 1 } else { 0 };
             last = Some(now);
@@ -244,7 +287,7 @@ impl Bed<'_> {
         mut record: LoadRecord,
         seen: Seen<'_>,
     ) -> Result<Measurement, Setback> {
-        let Seen { samples, counters, generator, observed } = seen;
+        let Seen { samples, counters, generator, made, observed } = seen;
         let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let remote = self.remote.map(|remote| remote.part.clone());
         let running = self.running.iter().map(Running::part);
@@ -297,6 +340,7 @@ impl Bed<'_> {
             connections: task.load.connections.greatest(),
             rate_per_s: task.load.mean_rate_per_s(),
             series,
+            route_changes: made.on_the_clock_of(&record, start_of(&record)),
             record,
             usage,
             counters,

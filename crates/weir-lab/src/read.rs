@@ -260,7 +260,9 @@ impl Reader<'_> {
             check(&point.scenario, known).map_err(|problem| self.at_point(problem, point))?;
         }
         self.all_different(&points)?;
-        Ok(points)
+        // Not before values are laid over it: they name loads as they are written.
+        let expanded = |point: Point| Point { scenario: point.scenario.expanded(), ..point };
+        Ok(points.into_iter().map(expanded).collect())
     }
 
     /// The point that `leaves`, written at `path`, make of `from`.

@@ -177,7 +177,7 @@ pub(crate) fn meet<'a>(
     prepared: &'a Prepared,
     observer: &dyn Observer,
 ) -> Result<BTreeMap<String, Watched<'a>>, LabError> {
-    let scenario = &prepared.checked.scenario;
+    let scenario = &prepared.checked.scenario.clone().expanded();
     let mut met = BTreeMap::new();
     for gateway in scenario.gateways.iter().filter(|gateway| gateway.is_remote()) {
         let Some(site) = Site::of(gateway) else { continue };

@@ -63,6 +63,9 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
             continue;
         }
         let driver = drivers.driver(&gateway.driver)?;
+        if checked.points.iter().any(|point| point.scenario.changes.is_some()) {
+            driver.check_apply()?;
+        }
         controlled |= driver.file().processes.iter().any(|process| process.role == Role::Control);
         if let Some(configuration) = checked.configurations.get(&gateway.name) {
             driver.check_configuration(configuration, gateway.listen.is_some())?;

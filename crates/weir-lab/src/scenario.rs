@@ -3,12 +3,15 @@
 //! Every field has a default or is required here; what only the whole can tell is in [`crate::check`].
 
 mod axis;
+mod changes;
+mod expanded;
 mod gateway;
 mod loads;
 mod named;
 mod network;
 mod objective;
 mod origin;
+mod rate_list;
 mod remote;
 mod request;
 mod tls;
@@ -25,12 +28,15 @@ use weir_results::Thresholds;
 
 pub use axis::Axis;
 pub(crate) use axis::{FITTED_PATH, fitted_cpus};
+pub(crate) use changes::CHANGED;
+pub use changes::Changes;
 pub use gateway::Gateway;
 pub use loads::{Load, Loads, Model, Protocol, ShareOf, Spacing, Step};
 pub use named::Named;
 pub use network::Network;
 pub use objective::ObjectiveSpec;
 pub use origin::{Origin, OriginFaults, OriginHttp2, OriginTls};
+pub use rate_list::RateList;
 pub use remote::{PrometheusSource, Remote};
 pub use request::{Check, Checks, Request, StatusPattern};
 pub use tls::{Resumption, Tls, TlsVersion};
@@ -64,6 +70,9 @@ pub struct Scenario {
     /// The loads by name, run one after the other against the same processes.
     #[serde(default)]
     pub loads: Loads,
+    /// Routes that come and go while load runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
     /// Warm-up of every load, the least.
     #[serde(default = "default_warmup")]
     pub warmup: Time,

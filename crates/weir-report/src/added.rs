@@ -148,8 +148,7 @@ fn costs(costs: &[AuthenticationCost]) -> Option<Table> {
         })
         .collect();
     (!groups.is_empty()).then(|| Table {
-        caption: "What authentication costs: latency with it minus without"
-            .into(),
+        caption: "What authentication costs: latency with it minus without".into(),
         columns,
         rows: Table::merged(groups, &[0, 1]),
     })

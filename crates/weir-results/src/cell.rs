@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuSeconds, Judgement, LoadRecord};
+use crate::{CpuSeconds, Judgement, LoadRecord, RouteChange};
 
 /// Name of the direct baseline where a gateway's name stands.
 pub const DIRECT: &str = "direct";
@@ -185,6 +185,9 @@ pub struct Measurement {
     pub cpu_us_per_request: Option<f64>,
     /// Samples of every part, averaged per second; `t_s` as in the record's seconds.
     pub series: Vec<UsageSecond>,
+    /// Changes of the gateway's routes while the load ran, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub route_changes: Vec<RouteChange>,
 }
 
 /// Resources of a part over a phase, from the kernel's accounting.

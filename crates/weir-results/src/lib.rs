@@ -11,6 +11,7 @@ mod hist;
 mod host;
 mod load;
 mod pilot;
+mod route_change;
 mod run;
 #[cfg(feature = "store")]
 mod store;
@@ -23,6 +24,7 @@ pub use hist::*;
 pub use host::*;
 pub use load::*;
 pub use pilot::*;
+pub use route_change::*;
 pub use run::*;
 #[cfg(feature = "store")]
 pub use store::*;

@@ -8,6 +8,7 @@ mod find;
 mod hosts;
 mod import;
 mod read;
+mod route_changes;
 mod schema;
 mod write;
 

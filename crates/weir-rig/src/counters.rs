@@ -27,6 +27,7 @@ struct Source {
     parser: Parser,
     /// Answered polls, where the gateway counts them among the requests.
     own_polls: Option<Arc<AtomicU64>>,
+    restarts_on_apply: bool,
 }
 
 impl CounterSource {
@@ -38,14 +39,16 @@ impl CounterSource {
     /// A part that answers JSON on `path` with its number of requests at `pointer` (RFC 6901), and does not count
     /// that request itself.
     pub fn json(address: SocketAddr, path: &str, pointer: &str) -> Self {
-        let parser = Parser::Json { pointer: pointer.into() };
-        Self { source: Some(Source { address, namespace: None, path: path.into(), parser, own_polls: None }) }
+        let (path, parser) = (path.into(), Parser::Json { pointer: pointer.into() });
+        let (own_polls, restarts_on_apply) = (None, false);
+        Self { source: Some(Source { address, namespace: None, path, parser, own_polls, restarts_on_apply }) }
     }
 
     pub(crate) fn new(address: SocketAddr, file: &CountersFile) -> Self {
         let own_polls = file.counts_own_polls.then(Arc::default);
         let (path, parser) = (file.path.clone(), file.parser.clone());
-        let source = Source { address, namespace: None, path, parser, own_polls };
+        let restarts_on_apply = file.restarts_on_apply;
+        let source = Source { address, namespace: None, path, parser, own_polls, restarts_on_apply };
         Self { source: Some(source) }
     }
 
@@ -56,6 +59,11 @@ impl CounterSource {
             source.namespace = namespace.cloned();
         }
         self
+    }
+
+    /// Whether it counts from zero again once a change of the topology was applied.
+    pub fn restarts_on_apply(&self) -> bool {
+        self.source.as_ref().is_some_and(|source| source.restarts_on_apply)
     }
 
     /// Requests that the gateway received since its start; its counters' own polls are not among them. `None`

@@ -45,7 +45,7 @@ pub use namespace::Namespace;
 pub use process::{ProcessSpec, Ready};
 pub use rig::{Rig, RigOptions};
 pub use running::Running;
-pub use sample::{Sampler, Samples};
+pub use sample::{Sampler, Samples, mono_ns};
 pub use secured::Credentials;
 pub use spawn::in_own_session;
 pub use trial::{disturbance, try_limits, try_namespaces};

@@ -126,6 +126,7 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
         host_usage: None,
         judgement,
         series: Vec::new(),
+        route_changes: Vec::new(),
         record,
     }
 }

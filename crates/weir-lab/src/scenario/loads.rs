@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_document::{AskedRates, Burst, Counts, Levels, Pause, Rate, Time};
 
 use super::Named;
+use super::rate_list::RateList;
 use super::request::Request;
 use super::tls::Tls;
 
@@ -31,6 +32,10 @@ pub struct Load {
     /// Of what which gateway carries a rate is a share: that of the `least` (by default) or the `greatest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<ShareOf>,
+    /// Rates that the load is put to one after the other (open model only), in place of `rate`: `[500/s, 1000/s]`, or
+    /// `500/s..8000/s..8` for eight of them. Each is a load of its own, NAME-500 and on, against the same processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<RateList>,
     /// How arrivals are spaced (open model only); Poisson by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spacing: Option<Spacing>,
@@ -141,6 +146,7 @@ impl Default for Load {
             connections: default_connections(),
             rate: None,
             of: None,
+            rates: None,
             spacing: None,
             burst: None,
             think: None,

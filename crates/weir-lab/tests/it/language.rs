@@ -35,7 +35,10 @@ fn the_example_of_the_design_is_read_as_it_stands() {
 
 #[test]
 fn built_in_scenarios_are_in_order() {
-    assert_eq!(built_in_names(), ["added-latency", "ingress-sizing", "quickstart", "side-by-side"]);
+    assert_eq!(
+        built_in_names(),
+        ["added-latency", "headroom", "headroom-ramp", "ingress-sizing", "quickstart", "side-by-side"]
+    );
     for name in built_in_names() {
         weir_lab::read(&Source::find(name).unwrap(), &Overrides::default(), &known()).unwrap();
     }

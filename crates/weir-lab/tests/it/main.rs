@@ -7,6 +7,7 @@ mod errors;
 mod language;
 mod order;
 mod origins;
+mod rates;
 mod remotes;
 mod shares;
 

@@ -348,6 +348,7 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         rate_per_s: open.then_some(shape.scheduled_per_s),
         cpu_us_per_request: data.map(|usage| usage.cpu_cores * 1e6 / shape.rate_per_s),
         series: series(parts, &usage),
+        route_changes: Vec::new(),
         usage,
         counters,
         host: shape.host,

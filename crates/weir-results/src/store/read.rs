@@ -138,6 +138,7 @@ impl Store {
                 host: json(row, 15)?,
                 host_usage: json(row, 18)?,
                 series: self.samples(run_id, cell, place)?,
+                route_changes: self.route_changes(run_id, cell, place)?,
             })
         })?;
         rows.collect()

@@ -10,7 +10,7 @@ use super::StoreError;
 pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
 
 /// One step per version: step `i` leads from version `i` to `i + 1`. Never edit a step that was released.
-pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
+pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
 
 const VERSION_1: &str = "
 CREATE TABLE runs (
@@ -150,6 +150,19 @@ ALTER TABLE measurements ADD COLUMN host_usage TEXT NOT NULL DEFAULT 'null';
 /// How often cells were measured.
 const VERSION_5: &str = "
 ALTER TABLE cells ADD COLUMN attempts INTEGER NOT NULL DEFAULT 1;
+";
+
+/// Routes that changed while a load ran.
+const VERSION_6: &str = "
+CREATE TABLE route_changes (
+    run_id           TEXT NOT NULL,
+    cell             INTEGER NOT NULL,
+    place            INTEGER NOT NULL,
+    position         INTEGER NOT NULL,
+    change           TEXT NOT NULL,
+    PRIMARY KEY (run_id, cell, place, position),
+    FOREIGN KEY (run_id, cell, place) REFERENCES measurements(run_id, cell, place) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
 ";
 
 /// Refuses what this program must not touch: another program's database, a newer one, what is no database. Whether

@@ -130,6 +130,7 @@ fn measurement(load: &str, open: bool) -> Measurement {
             cpu_cores: BTreeMap::from([("weir".into(), 0.5)]),
             memory_bytes: BTreeMap::from([("weir".into(), 14_000_000)]),
         }],
+        route_changes: Vec::new(),
     }
 }
 

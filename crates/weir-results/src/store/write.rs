@@ -3,6 +3,7 @@
 use rusqlite::{Transaction, TransactionBehavior, params};
 use serde::Serialize;
 
+use super::route_changes::insert_route_changes;
 use super::{Store, StoreError};
 use crate::{Cell, CellKey, CellOutcome, Histogram, Measurement, Reason, Run};
 
@@ -140,10 +141,10 @@ pub(super) fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rus
 
 /// Where a measurement stands.
 #[derive(Clone, Copy)]
-struct At<'a> {
-    run_id: &'a str,
-    cell: u32,
-    place: usize,
+pub(super) struct At<'a> {
+    pub(super) run_id: &'a str,
+    pub(super) cell: u32,
+    pub(super) place: usize,
 }
 
 fn insert_measurement(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusqlite::Result<()> {
@@ -188,7 +189,8 @@ fn insert_measurement(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusql
     if let Some(lateness) = &record.lateness {
         insert_histogram(t, at, "lateness", lateness)?;
     }
-    insert_series(t, at, m)
+    insert_series(t, at, m)?;
+    insert_route_changes(t, at, &m.route_changes)
 }
 
 fn insert_verdicts(
@@ -242,7 +244,7 @@ fn insert_series(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusqlite::
     Ok(())
 }
 
-fn json(value: &impl Serialize) -> rusqlite::Result<String> {
+pub(super) fn json(value: &impl Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 

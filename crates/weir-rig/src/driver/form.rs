@@ -247,8 +247,11 @@ pub enum Apply {
     Files {
         /// The templates.
         templates: Vec<String>,
-        /// The signal's name without SIG.
-        signal: String,
+        /// The signal's name without SIG, for the first process; none for a gateway that watches its files itself.
+        signal: Option<String>,
+        /// When a change that is not in force by then is signalled again, where the gateway may lose a signal.
+        #[schemars(with = "Option<String>")]
+        again_after: Option<Time>,
     },
     /// Through a Kubernetes API.
     Kubernetes {},
@@ -256,6 +259,18 @@ pub enum Apply {
     Nats {},
     /// Through an xDS server.
     Xds {},
+}
+
+impl Apply {
+    /// Its name in the file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Files { .. } => "files",
+            Self::Kubernetes {} => "kubernetes",
+            Self::Nats {} => "nats",
+            Self::Xds {} => "xds",
+        }
+    }
 }
 
 /// Where a gateway counts the requests that it received.
@@ -271,6 +286,10 @@ pub struct CountersFile {
     /// Whether the requests for the counters are among those counted.
     #[serde(default)]
     pub counts_own_polls: bool,
+    /// Whether it counts from zero again once a change of the topology was applied; then it is not asked during loads
+    /// with changes.
+    #[serde(default)]
+    pub restarts_on_apply: bool,
 }
 
 /// How counters are read.

@@ -1,5 +1,6 @@
 //! Drivers: a folder per gateway that says how to find, configure, start and count it. No Rust in it, no shell.
 
+mod apply;
 mod form;
 mod locate;
 mod own;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use include_dir::{Dir, include_dir};
 use weir_results::Role;
 
+pub use apply::Change;
 pub use form::{
     Apply, BinaryFile, CountersFile, DriverFile, EqualFile, OriginFile, Parser, Place, ProcessFile,
     ReadyFile, Serves, Step, VersionFile,
@@ -144,6 +146,7 @@ impl Driver {
             return Err(self.wrong("it has no binary", "add `binary`"));
         }
         self.check_roles(&file.processes, &[Role::Data, Role::Control])?;
+        self.check_applied()?;
         if let Some(origin) = &file.origin {
             if origin.steps.iter().any(|step| matches!(step, Step::Certificate { .. })) {
                 return Err(self.unserved("the step `certificate` under `origin`".into()));

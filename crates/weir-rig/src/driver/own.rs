@@ -195,6 +195,7 @@ mod tests {
             set: BTreeMap::new(),
             binary: Binary { path: "/nowhere".into(), version: String::new(), sha256: String::new() },
             config,
+            changes: false,
         }
     }
 

@@ -47,6 +47,8 @@ pub struct Binding {
     pub binary: Binary,
     /// A configuration file of the user's own, in place of the driver's main one.
     pub config: Option<Configuration>,
+    /// Whether its routes will change while it runs.
+    pub changes: bool,
 }
 
 /// TLS towards clients.
@@ -257,7 +259,7 @@ impl Driver {
     }
 
     /// Refuses what would mean something else in one of the configuration languages, for every gateway alike.
-    fn check_topology(&self, binding: &Binding) -> Result<(), RigError> {
+    pub(super) fn check_topology(&self, binding: &Binding) -> Result<(), RigError> {
         let wrong = |what: &str, value: &str, remedy: &str| RigError::Driver {
             place: format!("gateway `{}`", self.name),
             message: format!("{what} `{value}` cannot be rendered the same for every gateway"),
@@ -281,7 +283,7 @@ impl Driver {
     }
 
     /// `to` in `dir`; a driver writes nowhere else.
-    fn inside(&self, dir: &Path, to: &str) -> Result<PathBuf, RigError> {
+    pub(super) fn inside(&self, dir: &Path, to: &str) -> Result<PathBuf, RigError> {
         let plain = Path::new(to).components().all(|component| matches!(component, Component::Normal(_)));
         if !plain || to.is_empty() {
             return Err(

@@ -56,6 +56,7 @@ impl<'a> Templates<'a> {
             rewrite => binding.rewrite,
             tls => certificates.map(|certificates| tls(certificates, binding)),
             tokens => binding.tokens,
+            changes => binding.changes,
             set => driver.settings(&binding.set)?,
             ..of_process(&binding.binary, dir, [binding.listen, binding.admin], binding.workers)
         };

@@ -77,7 +77,7 @@ pub(crate) struct HostSample {
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
-pub(crate) fn mono_ns() -> u64 {
+pub fn mono_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -33,6 +33,7 @@ pub(crate) fn binding() -> Binding {
         set: BTreeMap::new(),
         binary: Binary { path: "/nowhere".into(), version: String::new(), sha256: String::new() },
         config: None,
+        changes: false,
     }
 }
 
@@ -50,10 +51,10 @@ fn ask(address: SocketAddr, host: &str, path: &str) -> (u16, String) {
 
 /// A gateway that runs, and its upstream.
 pub(crate) struct Gateway {
-    bench: Bench,
+    pub(crate) bench: Bench,
     pub(crate) binding: Binding,
     pub(crate) rendered: Rendered,
-    running: Vec<Running>,
+    pub(crate) running: Vec<Running>,
     pub(crate) origin: Origin,
 }
 

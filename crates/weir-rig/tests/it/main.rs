@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod changes;
 mod cleaning;
 mod gateways;
 mod launching;

@@ -122,6 +122,7 @@ fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
         connections: shape.connections.clone().unwrap_or(Levels::Constant(32)),
         rate: shape.rate.as_ref().map(|rates| rates.map(AskedRate::Rate)),
         of: None,
+        rates: None,
         spacing: shape.even.then_some(Spacing::Even),
         burst: shape.burst,
         think: shape.think,

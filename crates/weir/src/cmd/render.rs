@@ -158,7 +158,12 @@ fn ready(ready: &Ready) -> String {
 
 fn apply(apply: &Apply) -> String {
     match apply {
-        Apply::Files { templates, signal } => format!("{} and SIG{signal}", templates.join(", ")),
+        Apply::Files { templates, signal: Some(signal), .. } => {
+            format!("{} and SIG{signal}", templates.join(", "))
+        }
+        Apply::Files { templates, signal: None, .. } => {
+            format!("{}, which it watches", templates.join(", "))
+        }
         Apply::Kubernetes {} => "Kubernetes (not yet served)".into(),
         Apply::Nats {} => "NATS (not yet served)".into(),
         Apply::Xds {} => "xDS (not yet served)".into(),

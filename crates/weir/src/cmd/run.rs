@@ -22,7 +22,7 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A built-in scenario (quickstart, side-by-side, ingress-sizing, added-latency) or a file
+    /// A built-in scenario (quickstart, side-by-side, ingress-sizing, added-latency, headroom, headroom-ramp) or a file
     #[arg(required_unless_present = "resume", conflicts_with = "resume")]
     scenario: Option<String>,
     /// Only this gateway: one of the scenario's, or any driver; may be given again

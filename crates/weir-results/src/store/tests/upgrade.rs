@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::*;
-use crate::{Ceiling, HostBounds, RouteResult, RouteTimes, StepRecord};
+use crate::{Ceiling, HostBounds, RouteChange, RouteResult, RouteTimes, StepRecord};
 
 fn bounds(rate_per_s: f64) -> HostBounds {
     HostBounds {
@@ -103,4 +103,25 @@ fn version_1_of(now: &std::path::Path, then: &std::path::Path) {
     let sql =
         "SELECT count(*) FROM pragma_table_info('measurements', 'main') WHERE name IN ('routes', 'steps')";
     assert_eq!(old.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap(), 0, "it is of version 1");
+}
+
+#[test]
+fn changes_of_routes_come_back_in_their_order() {
+    let folder = Folder::new();
+    let run = run("20261121-0210-aaaa", 10);
+    let mut store = Store::open(&folder.db()).unwrap();
+    store.begin_run(&run).unwrap();
+    let mut cell = cell(&run, 0);
+    let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
+    let change = |t_s, routes_added| RouteChange {
+        t_s,
+        sustained: t_s > 1.0,
+        routes_added,
+        routes: 100_000,
+        seen_after_ns: u64::from(u32::MAX),
+    };
+    // Of the first load none.
+    measurements[1].route_changes = vec![change(0.1 + 0.2, 1), change(1.5, -1)];
+    store.add_cell(&run.id, &cell).unwrap();
+    assert_eq!(store.cells(&run.id).unwrap(), [cell]);
 }

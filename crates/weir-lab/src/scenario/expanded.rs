@@ -1,0 +1,40 @@
+//! From loads with several rates to one load for each of them.
+
+use weir_document::{AskedRate, Levels, Rate};
+
+use super::{Load, Named, Scenario};
+
+impl Load {
+    /// Itself; where it has several rates, a load for each, from the least.
+    pub(crate) fn at_each_rate(&self, name: &str) -> Vec<(String, Self)> {
+        let Some(list) = &self.rates else { return vec![(name.to_owned(), self.clone())] };
+        let one = |rate: &Rate| {
+            let load =
+                Self { rate: Some(Levels::Constant(AskedRate::Rate(*rate))), rates: None, ..self.clone() };
+            (name_at(name, *rate), load)
+        };
+        list.rates().iter().map(one).collect()
+    }
+}
+
+impl Scenario {
+    /// The scenario with a load for each rate, which is how it runs.
+    #[must_use]
+    pub(crate) fn expanded(mut self) -> Self {
+        if let Some(changes) = &mut self.changes {
+            let loads = &self.loads;
+            let names = |name: &String| match loads.named(name) {
+                Some(load) => load.at_each_rate(name).into_iter().map(|(name, _)| name).collect(),
+                None => vec![name.clone()],
+            };
+            changes.loads = changes.loads.iter().flat_map(names).collect();
+        }
+        self.loads = Named(self.loads.iter().flat_map(|(name, load)| load.at_each_rate(name)).collect());
+        self
+    }
+}
+
+/// `curve-500`: the name of the load `name` at `rate`, of the letters that may name one.
+fn name_at(name: &str, rate: Rate) -> String {
+    format!("{name}-{}", rate.0.to_string().replace('.', "_"))
+}

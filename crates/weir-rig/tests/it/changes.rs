@@ -1,0 +1,137 @@
+//! Routes of the real gateways, changed while they run: each comes and goes by its driver's `apply`.
+
+use std::time::Instant;
+
+use weir_results::Role;
+use weir_rig::{Binding, Drivers, Limits, status_of};
+
+use crate::gateways::{Gateway, build_own_gateway};
+use crate::{PATIENCE, eventually};
+
+const HOST: &str = "one.test";
+
+fn status(gateway: &Gateway, path: &str) -> Option<u16> {
+    status_of(None, gateway.binding.listen, HOST, path, PATIENCE).ok()
+}
+
+/// A route comes, goes, and comes again, and what was routed before stays so.
+fn changes_its_routes(driver: &str) {
+    let mut gateway = Gateway::start(driver, |binding| binding.changes = true);
+    let drivers = Drivers::load(&[]).unwrap();
+    let driver = drivers.driver(driver).unwrap();
+    let dir = gateway.bench.rig().work_dir().join("gateway");
+    let paths = [gateway.binding.paths.clone(), vec!["/changed/1".into()]].concat();
+    let with_more = Binding { paths, ..gateway.binding.clone() };
+    let more = driver.prepare_change(&with_more, &dir, "more", &gateway.running).unwrap();
+    let fewer = driver.prepare_change(&gateway.binding, &dir, "fewer", &gateway.running).unwrap();
+    assert_eq!(status(&gateway, "/changed/1"), Some(404), "nothing reaches it before it is applied");
+    for _ in 0..2 {
+        for (change, expected) in [(&more, 200), (&fewer, 404)] {
+            change.apply().unwrap();
+            let mut signalled = Instant::now();
+            eventually("the change is in force", || {
+                if change.again_after().is_some_and(|after| signalled.elapsed() >= after) {
+                    change.signal();
+                    signalled = Instant::now();
+                }
+                status(&gateway, "/changed/1") == Some(expected)
+            });
+            // A gateway that starts a new process may answer by either for a moment.
+            eventually("what was routed stays so", || status(&gateway, "/ping") == Some(200));
+        }
+    }
+    for running in &mut gateway.running {
+        let failure = running.failure();
+        assert!(failure.is_none(), "{failure:?}");
+    }
+    gateway.stop();
+}
+
+#[test]
+fn weir_changes_its_routes() {
+    build_own_gateway();
+    changes_its_routes("weir");
+}
+
+#[test]
+fn nginx_changes_its_routes() {
+    changes_its_routes("nginx");
+}
+
+#[test]
+fn haproxy_changes_its_routes() {
+    changes_its_routes("haproxy");
+}
+
+#[test]
+fn envoy_changes_its_routes() {
+    changes_its_routes("envoy");
+}
+
+/// A hundred thousand routes: started within its time and 2 GiB, and the last of them is served.
+fn takes_many_routes(driver: &str) {
+    const ROUTES: usize = 100_000;
+    let gateway = Gateway::start(driver, |binding| {
+        binding.hosts = vec![HOST.into()];
+        binding.paths = (1..=ROUTES).map(|number| format!("/get/{number}")).collect();
+        binding.limits = [(Role::Data, Limits { cpus: Some(1.0), memory_bytes: Some(2 << 30) })].into();
+    });
+    for (path, expected) in [("/get/1", 200), ("/get/100000", 200), ("/get/100001", 404)] {
+        assert_eq!(status(&gateway, path), Some(expected), "{path}");
+    }
+    gateway.stop();
+}
+
+#[test]
+fn weir_takes_a_hundred_thousand_routes() {
+    build_own_gateway();
+    takes_many_routes("weir");
+}
+
+#[test]
+fn nginx_takes_a_hundred_thousand_routes() {
+    takes_many_routes("nginx");
+}
+
+#[test]
+fn haproxy_takes_a_hundred_thousand_routes() {
+    takes_many_routes("haproxy");
+}
+
+#[test]
+fn envoy_takes_a_hundred_thousand_routes() {
+    takes_many_routes("envoy");
+}
+
+#[test]
+fn drivers_that_cannot_change_their_routes_are_refused_with_the_reason() {
+    let check = |apply: &str, expected: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let driver = folder.path().join("own");
+        std::fs::create_dir(&driver).unwrap();
+        let text = format!(
+            "about: x\nbinary: {{ name: x, version: {{ args: [], after: x }}, get: x }}\n\
+             processes: [{{ name: p, role: data, command: [x] }}]\n\
+             steps: [{{ render: {{ template: page, to: t }} }}, {{ start: p }}]\n{apply}"
+        );
+        std::fs::write(driver.join("driver.yaml"), text).unwrap();
+        std::fs::write(driver.join("page"), "").unwrap();
+        let loaded = Drivers::load(&[driver]);
+        let refused = loaded.and_then(|drivers| drivers.driver("own").and_then(|own| own.check_apply()));
+        let said = match refused {
+            Ok(()) => String::new(),
+            Err(error) => format!("{error} | {}", error.remedy()),
+        };
+        assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{apply}: {said}");
+    };
+    check("apply: { files: { templates: [page], signal: HUP } }\n", "");
+    check("apply: { files: { templates: [page] } }\n", "");
+    check("", "does not say how a change of the topology reaches the running gateway | add `apply`");
+    check("apply: { xds: {} }\n", "`apply: xds` is not yet served");
+    check("apply: { kubernetes: {} }\n", "`apply: kubernetes` is not yet served");
+    check(
+        "apply: { files: { templates: [paeg] } }\n",
+        "`apply`: no step renders `paeg` | did you mean `page`?",
+    );
+    check("apply: { files: { templates: [page], signal: HPU } }\n", "no signal `HPU` | did you mean `HUP`?");
+}
