@@ -13,6 +13,7 @@ mod curve;
 mod experiments;
 mod figure;
 mod grouping;
+pub mod headroom;
 mod heat;
 pub mod interval;
 mod judge;

@@ -206,7 +206,7 @@ impl<'a> Repeats<'a> {
     }
 }
 
-fn latency_ns(times: &TimesNs, name: &str) -> Option<f64> {
+pub(crate) fn latency_ns(times: &TimesNs, name: &str) -> Option<f64> {
     let quantile = match name {
         "mean" => return times.mean,
         "stddev" => return times.stddev,

@@ -1,6 +1,6 @@
 //! Why a run's result is bad: what `weir run` exits with 1 for.
 
-use weir_results::ArrivalModel;
+use weir_results::{ArrivalModel, Reason};
 
 use crate::conclusions::{by_reason, join};
 use crate::figure::{Figure, HEADLINE_REPEATS};
@@ -33,7 +33,9 @@ pub(crate) fn find(summary: &Summary) -> Vec<String> {
     }
     let mut short: Vec<(String, String)> = Vec::new();
     for point in &summary.points {
-        let rows = point.gateways().filter_map(|row| Some((headlines(point, row)?, row.gateway.clone())));
+        let is_on_curve = summary.headroom.has_point(point);
+        let rows = point.gateways().filter(|row| !(is_on_curve && is_past_the_limit(row)));
+        let rows = rows.filter_map(|row| Some((headlines(point, row)?, row.gateway.clone())));
         for (why, names) in by_reason(rows.collect()) {
             short.push((format!("{}: {why}", join(&names)), point.words()));
         }
@@ -75,6 +77,12 @@ fn headlines(point: &Point, row: &Row) -> Option<String> {
     let (_, why) = short.first()?;
     let names: Vec<&str> = short.iter().map(|(name, _)| *name).collect();
     Some(format!("no headline on {}: {why}", names.join(" and ")))
+}
+
+/// Whether nothing but too high a rate voids its figures. A curve is measured beyond where it breaks.
+fn is_past_the_limit(row: &Row) -> bool {
+    let too_high = [Reason::Overloaded, Reason::Throttled, Reason::Errors, Reason::GeneratorLimited];
+    row.reasons().iter().all(|(reason, _)| too_high.contains(reason))
 }
 
 /// Why too few repeats are valid; `None` where enough are.

@@ -14,6 +14,7 @@ use crate::curve::CurvePoint;
 use crate::experiments::{self, Experiment};
 use crate::figure::Figure;
 use crate::grouping::{Group, group};
+use crate::headroom::{self, Headroom};
 use crate::measured::Repeats;
 use crate::noise;
 use crate::objective::{ObjectiveResult, evaluate};
@@ -40,6 +41,8 @@ pub struct Summary {
     /// What gateways add at each rate, where direct cells have a twin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added: Option<AddedLatency>,
+    /// Curves of latency over throughput, and what connections, routes and changes of routes cost.
+    pub headroom: Headroom,
     /// The systems under test, in the scenario's order, the direct baseline last.
     pub gateways: Vec<Gateway>,
     /// Cells that could not be measured.
@@ -148,14 +151,17 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
     let has_open = points.iter().any(|point| point.model == ArrivalModel::Open);
     for point in &mut points {
         let judges_latency = point.model == ArrivalModel::Open || !has_open;
+        let is_one_of_several = headroom::is_one_of_several_rates(run, &point.load);
         for row in &mut point.rows {
             if let Some(allowed) = run.thresholds.interval_share {
                 noise::void(row, allowed);
             }
-            row.objective = evaluate(run.objective.as_ref(), row, judges_latency);
+            let objective = run.objective.as_ref().filter(|_| !is_one_of_several);
+            row.objective = evaluate(objective, row, judges_latency);
         }
         point.conclusions = conclude(point);
     }
+    let experiments = experiments::find(run, &points);
     let failed: Vec<FailedCell> = cells.iter().filter_map(failed_cell).collect();
     let not_run: Vec<CellKey> = run.plan.iter().filter(|key| !ran(key, cells)).cloned().collect();
     let mut summary = Summary {
@@ -163,8 +169,9 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
         cells_measured: cells.len() - failed.len(),
         cells_measured_again: cells.iter().filter(|cell| cell.attempts > 1).count(),
         gateways: gateways(run, cells),
-        experiments: experiments::find(run, &points),
         added: added::find(run, &groups, &points),
+        headroom: headroom::find(run, &groups, &points, &experiments),
+        experiments,
         points,
         failed,
         not_run,

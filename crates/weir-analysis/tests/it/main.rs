@@ -4,6 +4,7 @@ mod added;
 mod columns;
 mod experiments;
 mod fuzzed;
+mod headroom;
 mod judged;
 mod noisy;
 mod records;

@@ -1,0 +1,177 @@
+//! Sentences about headroom, each implied by its figures (METHOD 21).
+
+use super::{ChangeCost, Curve, Headroom, Over, RouteCost, Scalability};
+use crate::conclusions::{by_reason, join, with_interval};
+use crate::figure::Figure;
+use crate::quantity::{count, number, percent, rate, time_ns};
+use crate::summary::{Axes, axes_words};
+
+pub(super) fn conclude(headroom: &Headroom) -> Vec<String> {
+    let mut sentences: Vec<String> = headroom.curves.iter().filter_map(bend).collect();
+    sentences.extend(no_bend(&headroom.curves));
+    sentences.extend(headroom.scalability.iter().map(scales));
+    sentences.extend(greatest_shared(&headroom.route_costs).into_iter().filter_map(routes));
+    sentences.extend(headroom.change_costs.iter().map(changes));
+    sentences
+}
+
+/// `weir (topology.paths = 1)`.
+fn name(gateway: &str, axes: &Axes) -> String {
+    match axes_words(axes) {
+        words if words.is_empty() => gateway.to_owned(),
+        words => format!("{gateway} ({words})"),
+    }
+}
+
+/// Where a curve bends, and how well it is fitted.
+fn bend(curve: &Curve) -> Option<String> {
+    let knee = curve.knee.filter(|_| !curve.is_direct())?;
+    let fitted = match curve.fitted("p99")?.fit() {
+        Some(fit) => {
+            format!("; the fitted curve lies {} off the {} points", percent(fit.deviation), fit.points)
+        }
+        None => "; no curve is fitted through its points".to_owned(),
+    };
+    Some(format!(
+        "{}: p99 bends at {} ({} there), the knee by Kneedle, which is for the eye and sizes nothing{fitted}.",
+        name(&curve.gateway, &curve.axes),
+        rate(knee.throughput_per_s),
+        time_ns(knee.p99_ns)
+    ))
+}
+
+/// Who has no knee.
+fn no_bend(curves: &[Curve]) -> Option<String> {
+    let straight = curves.iter().filter(|curve| curve.knee.is_none() && !curve.is_direct());
+    let said: Vec<(String, String)> = straight
+        .map(|curve| {
+            let of = |name| curve.fitted(name).and_then(|fitted| fitted.refused());
+            let why = of("p99").unwrap_or("its points rise without one");
+            (why.to_owned(), name(&curve.gateway, &curve.axes))
+        })
+        .collect();
+    let said: Vec<String> =
+        by_reason(said).iter().map(|(why, names)| format!("{} ({why})", join(names))).collect();
+    (!said.is_empty()).then(|| format!("No knee of p99 among the rates that count: {}.", said.join("; ")))
+}
+
+fn scales(found: &Scalability) -> String {
+    let over = match found.over {
+        Over::Connections => "connections",
+        Over::Cores => "cores",
+    };
+    let who = name(&found.gateway, &found.axes);
+    let law = match (found.usl.fit(), found.usl.refused()) {
+        (Some(law), _) => law,
+        (None, why) => {
+            let why = why.unwrap_or_default();
+            return format!("{who}: no Universal Scalability Law over {over} ({}): {why}.", found.load);
+        }
+    };
+    let parameter = |of: super::Parameter| match of.interval {
+        Some([low, high]) => {
+            format!("{} [{} .. {}]", short(of.value), short(low), short(high))
+        }
+        None => short(of.value),
+    };
+    let peak = match law.peak {
+        Some((at, per_s)) => format!("; throughput is greatest at {} {over}, {}", number(at), rate(per_s)),
+        None => String::new(),
+    };
+    format!(
+        "{who}: over {over} ({}) the Universal Scalability Law has contention {} and coherence {}, R² {:.3}{peak}.",
+        found.load,
+        parameter(law.sigma),
+        parameter(law.kappa),
+        law.r_squared
+    )
+}
+
+/// A small number to two digits.
+fn short(value: f64) -> String {
+    if value == 0.0 { "0".to_owned() } else { format!("{value:.1e}") }
+}
+
+/// Of each gateway and number of routes the greatest rate that was carried with both.
+fn greatest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
+    let mut greatest: Vec<&RouteCost> = Vec::new();
+    for cost in costs.iter().filter(|cost| cost.ratio.interval.is_some()) {
+        let same = |other: &&mut &RouteCost| {
+            (&other.gateway, &other.axes, &other.path, other.many)
+                == (&cost.gateway, &cost.axes, &cost.path, cost.many)
+        };
+        match greatest.iter_mut().find(same) {
+            Some(known) if known.rate_per_s < cost.rate_per_s => *known = cost,
+            Some(_) => {}
+            None => greatest.push(cost),
+        }
+    }
+    greatest
+}
+
+/// What many routes cost over few, as far as the interval tells.
+fn routes(cost: &RouteCost) -> Option<String> {
+    let [low, high] = cost.ratio.interval?;
+    let what = cost.path.rsplit('.').next().unwrap_or(&cost.path);
+    let (few, many) = (count(cost.few), count(cost.many));
+    let ratio = with_interval(&cost.ratio, number);
+    let who = name(&cost.gateway, &cost.axes);
+    let at = rate(cost.rate_per_s);
+    Some(if low > 1.0 || high < 1.0 {
+        format!(
+            "{who}: a request costs {ratio} times the CPU time with {many} {what} as with {few}, at {at}."
+        )
+    } else {
+        format!(
+            "{who}: {many} {what} cost no CPU time per request that the interval tells from {few} ({ratio} times, at {at})."
+        )
+    })
+}
+
+fn changes(cost: &ChangeCost) -> String {
+    let who = name(&cost.gateway, &cost.axes);
+    let in_force = match cost.seen_after_ns.mean {
+        Some(_) => format!(
+            "in force after {}, {} at most",
+            with_interval(&cost.seen_after_ns, time_ns),
+            time_ns(cost.seen_after_ns_max as f64)
+        ),
+        None => "none within the phase".to_owned(),
+    };
+    let errors = format!(
+        "{} of {} requests near them went wrong, {} of {} in the rest",
+        count(cost.errors_near),
+        count(cost.sent_near),
+        count(cost.errors_rest),
+        count(cost.sent_rest)
+    );
+    format!(
+        "{who}: {} changes of routes during {}, {in_force}; {errors}; {}.",
+        cost.changes,
+        cost.load,
+        p99(cost)
+    )
+}
+
+/// p99 near changes against the rest, as far as the interval tells.
+fn p99(cost: &ChangeCost) -> String {
+    let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
+    if !counts(&cost.p99_near_ns) || !counts(&cost.p99_rest_ns) {
+        return "its latency does not count, or leaves nothing to compare with".to_owned();
+    }
+    let figures = format!(
+        "p99 near them is {}, in the rest {}",
+        with_interval(&cost.p99_near_ns, time_ns),
+        with_interval(&cost.p99_rest_ns, time_ns)
+    );
+    match cost.p99_ratio.interval {
+        Some([low, _]) if low > 1.0 => {
+            format!("{figures}: {} times", with_interval(&cost.p99_ratio, number))
+        }
+        Some([_, high]) if high < 1.0 => {
+            format!("{figures}: {} times", with_interval(&cost.p99_ratio, number))
+        }
+        Some(_) => format!("{figures}, which the interval does not tell apart"),
+        None => figures,
+    }
+}

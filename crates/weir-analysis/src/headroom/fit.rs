@@ -1,0 +1,177 @@
+//! A curve through latencies over throughput: `latency = base + work / (limit - rate)`.
+//!
+//! That is how long a request takes in a queue with one server and random arrivals (M/M/1, with `work` 1 and `limit` the
+//! rate that the server carries), on top of what it takes anyway. Quantiles of such a queue have the same form with
+//! another `work`. Latencies differ by orders of magnitude, so the squares that are made least are those of logarithms.
+
+use serde::Serialize;
+
+use super::Fitted;
+use super::least_squares::solve;
+use crate::quantity::{percent, rate};
+
+/// Points that a fit of three parameters needs.
+const POINTS_MIN: usize = 5;
+/// How far points may lie off the curve, typically.
+const DEVIATION_MAX: f64 = 0.25;
+/// Where the limit comes out at this many times the greatest rate, nothing that was measured shows where it is.
+const LIMIT_MAX: f64 = 4.0;
+/// What the curve has to rise by between the least rate and the greatest.
+const RISE_MIN: f64 = 1.2;
+/// How far beyond the greatest rate the limit is looked for, as share of it.
+const STARTS: [f64; 6] = [0.003, 0.02, 0.1, 0.4, 1.5, 5.0];
+
+/// A fitted curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Fit {
+    /// What a request takes far below the limit, nanoseconds.
+    pub base_ns: f64,
+    /// What grows as the limit comes near: nanoseconds times requests per second.
+    pub work: f64,
+    /// Where the curve has no end, requests per second. It lies beyond what was measured, and is no capacity.
+    pub limit_per_s: f64,
+    /// How far points lie off the curve, typically: the root of the mean square of logarithms, with the parameters taken
+    /// off the number of points, as share.
+    pub deviation: f64,
+    /// Points that it rests on.
+    pub points: usize,
+    /// The least and greatest rate among them, requests per second: it says nothing beyond.
+    pub within_per_s: [f64; 2],
+}
+
+impl Fit {
+    /// The latency at a rate, nanoseconds; `None` at the limit and beyond.
+    pub fn latency_ns(&self, rate_per_s: f64) -> Option<f64> {
+        (rate_per_s < self.limit_per_s).then(|| self.base_ns + self.work / (self.limit_per_s - rate_per_s))
+    }
+}
+
+/// Fits the curve to `points`, rates per second with latencies in nanoseconds, both above zero.
+pub fn fit(points: &[(f64, f64)]) -> Fitted<Fit> {
+    let greatest = points.iter().map(|(rate, _)| *rate).fold(0.0, f64::max);
+    let least = points.iter().map(|(rate, _)| *rate).fold(f64::INFINITY, f64::min);
+    let lowest_ns = points.iter().map(|(_, ns)| *ns).fold(f64::INFINITY, f64::min);
+    if points.len() < POINTS_MIN {
+        let count = points.len();
+        let are = if count == 1 { "rate counts" } else { "rates count" };
+        return Fitted::Refused(format!("{count} {are}, and a curve needs {POINTS_MIN}"));
+    }
+    if !(lowest_ns > 0.0 && least > 0.0 && greatest > least) {
+        return Fitted::Refused("the rates are all the same, or nothing was carried".into());
+    }
+    // In shares of the greatest rate and of the lowest latency all parameters are of one size.
+    let scaled: Vec<(f64, f64)> =
+        points.iter().map(|(rate, ns)| (rate / greatest, (ns / lowest_ns).ln())).collect();
+    let found = STARTS.iter().filter_map(|beyond| {
+        let start = [(0.8_f64).ln(), (0.2 * beyond).ln(), beyond.ln()];
+        solve(&scaled, start, |at, (rate, log_ns)| model(at, rate).ln() - log_ns)
+    });
+    let Some(best) = found.min_by(|a, b| a.squares.total_cmp(&b.squares)) else {
+        return Fitted::Refused("no curve of the form comes near the points".into());
+    };
+    let [base, work, beyond] = best.parameters.map(bounded);
+    let deviation = (best.squares / (points.len() - 3) as f64).sqrt().exp_m1();
+    if deviation > DEVIATION_MAX {
+        return Fitted::Refused(format!(
+            "the points lie {} off it, typically (at most {})",
+            percent(deviation),
+            percent(DEVIATION_MAX)
+        ));
+    }
+    let rise = model(&best.parameters, 1.0) / model(&best.parameters, least / greatest);
+    if 1.0 + beyond > LIMIT_MAX || rise < RISE_MIN {
+        return Fitted::Refused(format!("up to {} the latency shows no bend", rate(greatest)));
+    }
+    Fitted::Fit(Fit {
+        base_ns: base * lowest_ns,
+        work: work * lowest_ns * greatest,
+        limit_per_s: (1.0 + beyond) * greatest,
+        deviation,
+        points: points.len(),
+        within_per_s: [least, greatest],
+    })
+}
+
+/// The latency at `rate`, a share of the greatest: the parameters are logarithms, so that none is below zero.
+fn model(parameters: &[f64; 3], rate: f64) -> f64 {
+    let [base, work, beyond] = parameters.map(bounded);
+    base + work / (1.0 + beyond - rate)
+}
+
+/// The number of which this is the logarithm, as far as it can matter.
+fn bounded(logarithm: f64) -> f64 {
+    logarithm.clamp(-30.0, 30.0).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATES: [f64; 10] = [50.0, 150.0, 250.0, 350.0, 450.0, 550.0, 650.0, 750.0, 850.0, 950.0];
+
+    fn points(latency_ns: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
+        RATES.iter().map(|rate| (*rate, latency_ns(*rate))).collect()
+    }
+
+    fn fitted(points: &[(f64, f64)]) -> Fit {
+        match fit(points) {
+            Fitted::Fit(fit) => fit,
+            Fitted::Refused(why) => panic!("{why}"),
+        }
+    }
+
+    #[track_caller]
+    fn near(value: f64, expected: f64) {
+        assert!((value / expected - 1.0).abs() < 1e-5, "{value} is not {expected}");
+    }
+
+    #[test]
+    fn a_curve_of_the_form_is_found_to_the_digit() {
+        let found = fitted(&points(|rate| 200_000.0 + 3e8 / (1_000.0 - rate)));
+        near(found.base_ns, 200_000.0);
+        near(found.work, 3e8);
+        near(found.limit_per_s, 1_000.0);
+        assert!(found.deviation < 1e-6, "{found:?}");
+        assert_eq!((found.points, found.within_per_s), (10, [50.0, 950.0]));
+        near(found.latency_ns(900.0).unwrap(), 3_200_000.0);
+        assert_eq!(found.latency_ns(1_000.1), None);
+    }
+
+    #[test]
+    fn the_median_of_a_queue_with_one_server_has_that_form_without_a_base() {
+        // ln 2 / (mu - lambda), in nanoseconds.
+        let found = fitted(&points(|rate| 2_f64.ln() * 1e9 / (1_000.0 - rate)));
+        near(found.limit_per_s, 1_000.0);
+        near(found.work, 2_f64.ln() * 1e9);
+        assert!(found.base_ns < 1.0, "{found:?}");
+    }
+
+    #[test]
+    fn noise_is_told_as_how_far_points_lie_off() {
+        let noisy: Vec<(f64, f64)> = points(|rate| 200_000.0 + 3e8 / (1_000.0 - rate))
+            .into_iter()
+            .enumerate()
+            .map(|(place, (rate, ns))| (rate, ns * if place % 2 == 0 { 1.05 } else { 1.0 / 1.05 }))
+            .collect();
+        let found = fitted(&noisy);
+        assert!((0.03..0.08).contains(&found.deviation), "{found:?}");
+        assert!((found.limit_per_s / 1_000.0 - 1.0).abs() < 0.05, "{found:?}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_reason() {
+        let refused = |points: &[(f64, f64)]| match fit(points) {
+            Fitted::Refused(why) => why,
+            Fitted::Fit(fit) => panic!("{fit:?}"),
+        };
+        let curve = points(|rate| 200_000.0 + 3e8 / (1_000.0 - rate));
+        assert_eq!(refused(&curve[..4]), "4 rates count, and a curve needs 5");
+        assert_eq!(refused(&[]), "0 rates count, and a curve needs 5");
+        assert_eq!(refused(&points(|_| 200_000.0)), "up to 950/s the latency shows no bend");
+        let falling = points(|rate| 1e9 / rate.powi(2));
+        assert!(refused(&falling).contains("off it, typically (at most 25.0 %)"));
+        let wild = points(|rate| if (rate / 100.0) as u32 % 2 == 0 { 1e6 } else { 9e6 });
+        assert!(refused(&wild).contains("off it"));
+        assert!(refused(&[(5.0, 1.0); 6]).contains("all the same"));
+    }
+}

@@ -1,0 +1,99 @@
+//! What more routes cost: CPU time per request at one load point with many routes over that with few.
+
+use serde::Serialize;
+use serde_json::Value;
+use weir_results::{ArrivalModel, Reason};
+
+use crate::figure::{Figure, Repeated, Sample};
+use crate::summary::{Axes, Point, Row};
+
+/// Axes that say how many routes there are.
+const ROUTE_PATHS: [&str; 2] = ["topology.paths", "topology.domains"];
+
+/// A gateway with many routes beside the same with few, at the same asked rate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RouteCost {
+    /// The gateway's name.
+    pub gateway: String,
+    /// Values of the other axes.
+    pub axes: Axes,
+    /// The axis: `topology.paths` or `topology.domains`.
+    pub path: String,
+    /// How many there are of it at least.
+    pub few: u64,
+    /// How many there are of it here.
+    pub many: u64,
+    /// The load.
+    pub load: String,
+    /// Its asked rate.
+    pub rate_per_s: f64,
+    /// CPU time per request with few, microseconds.
+    pub few_cpu_us: Figure,
+    /// CPU time per request with many, microseconds.
+    pub many_cpu_us: Figure,
+    /// The second over the first, in the same repeat.
+    pub ratio: Figure,
+}
+
+/// The costs, of every gateway at every rate that it carries with few routes and with many.
+pub(super) fn route_costs(points: &[Point]) -> Vec<RouteCost> {
+    ROUTE_PATHS.iter().flat_map(|path| over(points, path)).collect()
+}
+
+fn over(points: &[Point], path: &str) -> Vec<RouteCost> {
+    let open = || points.iter().filter(|point| point.model == ArrivalModel::Open);
+    let counted = |point: &&Point| point.axes.get(path).and_then(Value::as_u64);
+    let mut costs = Vec::new();
+    for point in open() {
+        let Some(many) = counted(&point) else { continue };
+        let others = rest(&point.axes, path);
+        let alike = open().filter(|other| other.load == point.load && rest(&other.axes, path) == others);
+        let Some(base) = alike.filter(|other| counted(other).is_some()).min_by_key(counted) else { continue };
+        let Some((few, rate_per_s)) = counted(&base).zip(point.rate_per_s) else { continue };
+        // Shares of what a gateway carries may be other rates with other routes, and then nothing is at one load point.
+        if few == many || base.rate_per_s != point.rate_per_s {
+            continue;
+        }
+        for row in point.gateways().filter(|row| is_carried(row)) {
+            let same = base.gateways().find(|other| other.gateway == row.gateway);
+            let Some(with_few) = same.filter(|row| is_carried(row)) else { continue };
+            costs.push(RouteCost {
+                gateway: row.gateway.clone(),
+                axes: others.clone(),
+                path: path.to_owned(),
+                few,
+                many,
+                load: point.load.clone(),
+                rate_per_s,
+                few_cpu_us: with_few.cpu_us_per_request.clone(),
+                many_cpu_us: row.cpu_us_per_request.clone(),
+                ratio: ratio(&row.cpu_us_per_request, &with_few.cpu_us_per_request),
+            });
+        }
+    }
+    costs
+}
+
+fn rest(axes: &Axes, path: &str) -> Axes {
+    let others = axes.iter().filter(|(known, _)| *known != path);
+    others.map(|(path, value)| (path.clone(), value.clone())).collect()
+}
+
+/// Whether the load point is the one that was asked for: an overloaded gateway is at another.
+fn is_carried(row: &Row) -> bool {
+    !row.reasons().iter().any(|(reason, _)| *reason == Reason::Overloaded)
+}
+
+/// `figure` over `base` in the same repeat; what does not count of either does not count.
+pub(super) fn ratio(figure: &Figure, base: &Figure) -> Figure {
+    let pairs = figure.repeats.iter().filter_map(|repeated| {
+        let of_base = base.repeats.iter().find(|other| other.repeat == repeated.repeat)?;
+        let value = repeated.value().zip(of_base.value()).map(|(value, base)| value / base);
+        let mut reasons: Vec<Reason> = repeated.reasons.iter().chain(&of_base.reasons).copied().collect();
+        reasons.sort();
+        reasons.dedup();
+        let sample = Sample::from(value.filter(|value| value.is_finite()));
+        Some(Repeated { repeat: repeated.repeat, sample, reasons })
+    });
+    Figure::of(pairs.collect())
+}

@@ -1,0 +1,268 @@
+//! Gunther's Universal Scalability Law: `X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1))` (Gunther 2007, "Guerrilla
+//! Capacity Planning"). Contention (sigma) makes throughput level off, coherence (kappa) makes it fall again.
+
+use serde::Serialize;
+
+use super::Fitted;
+use super::least_squares::{Solution, solve};
+use crate::interval::{CONFIDENCE, t_quantile};
+use crate::quantity::number;
+use crate::summary::Axes;
+
+/// Points that a fit needs (METHOD 18).
+pub const USL_POINTS_MIN: usize = 6;
+/// Whole cores from which there is one over CPUs (METHOD 18).
+pub const USL_CORES_MIN: f64 = 4.0;
+/// The share of the variance that it has to explain.
+const R_SQUARED_MIN: f64 = 0.9;
+/// How far beyond the greatest number that was measured a peak is told, as factor.
+const PEAK_WITHIN: f64 = 4.0;
+
+/// What throughput grows with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Over {
+    /// Connections of a closed load.
+    Connections,
+    /// Cores of the data plane's limit.
+    Cores,
+}
+
+/// A gateway's throughput over connections or cores, and the law fitted to it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Scalability {
+    /// The gateway's name.
+    pub gateway: String,
+    /// Values of the axes that all its points share.
+    pub axes: Axes,
+    /// The load, or the loads.
+    pub load: String,
+    /// What it grows with.
+    pub over: Over,
+    /// Connections or cores with throughput per second, those that count, ascending.
+    pub points: Vec<(f64, f64)>,
+    /// The law.
+    pub usl: Fitted<Usl>,
+}
+
+/// The law with its error.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Usl {
+    /// Throughput of one connection or core alone, per second.
+    pub lambda_per_s: Parameter,
+    /// Contention.
+    pub sigma: Parameter,
+    /// Coherence.
+    pub kappa: Parameter,
+    /// The share of the variance of throughput that it explains.
+    pub r_squared: f64,
+    /// Where throughput is greatest, and what it is there; `None` where coherence is not told from none, or that would be
+    /// far beyond what was measured.
+    pub peak: Option<(f64, f64)>,
+}
+
+/// A parameter with its 95 % interval; none for one that would be below zero, and is held at it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Parameter {
+    pub value: f64,
+    pub interval: Option<[f64; 2]>,
+}
+
+impl Usl {
+    /// Throughput with `n` connections or cores, per second.
+    pub fn throughput_per_s(&self, n: f64) -> f64 {
+        self.lambda_per_s.value * n / divisor(self.sigma.value, self.kappa.value, n)
+    }
+}
+
+/// Fits the law to `points`, each a number of connections or cores with a throughput above zero.
+pub fn usl(points: &[(f64, f64)], over: Over) -> Fitted<Usl> {
+    let mut places: Vec<f64> = points.iter().map(|(n, _)| *n).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    let greatest = places.last().copied().unwrap_or(0.0);
+    if over == Over::Cores && greatest < USL_CORES_MIN {
+        return Fitted::Refused(format!(
+            "the greatest limit that counts is {} cores, and the law over cores needs {} whole ones",
+            number(greatest),
+            USL_CORES_MIN
+        ));
+    }
+    if places.len() < USL_POINTS_MIN {
+        let what = match over {
+            Over::Connections => "numbers of connections count",
+            Over::Cores => "limits in whole cores count",
+        };
+        return Fitted::Refused(format!("{} {what}, and the law needs {USL_POINTS_MIN}", places.len()));
+    }
+    // Neither parameter is below zero: where the best one would be, it is held at zero and the others are found again.
+    let found = [[true, true], [true, false], [false, true], [false, false]];
+    let found = found.into_iter().filter_map(|free| fitted(points, free));
+    let best = found.min_by(|(a, _), (b, _)| a.squares.total_cmp(&b.squares));
+    let Some((best, free)) = best else {
+        return Fitted::Refused("no curve of the law comes near the points".into());
+    };
+    let law = law(points, &best, free);
+    match law.r_squared >= R_SQUARED_MIN {
+        true => Fitted::Fit(law),
+        false => Fitted::Refused(format!(
+            "it explains {} of the variance of throughput (R²), and less than {R_SQUARED_MIN} is no fit",
+            number(law.r_squared)
+        )),
+    }
+}
+
+/// Whether sigma and kappa are free.
+type Free = [bool; 2];
+
+/// The least squares of logarithms, since errors of throughput are in proportion to it; `None` where a parameter that is
+/// free comes out below zero.
+fn fitted(points: &[(f64, f64)], free: Free) -> Option<(Solution<3>, Free)> {
+    let first = points.iter().map(|(n, per_s)| per_s / n).fold(0.0, f64::max);
+    let held = |at: &[f64; 3]| [at[1] * f64::from(u8::from(free[0])), at[2] * f64::from(u8::from(free[1]))];
+    let residual = |at: &[f64; 3], (n, per_s): (f64, f64)| {
+        let [sigma, kappa] = held(at);
+        // A divisor that is not above zero has no logarithm, and such a step is not taken.
+        at[0] + n.ln() - divisor(sigma, kappa, n).ln() - per_s.ln()
+    };
+    let mut solution = solve(points, [first.ln(), 0.02, 1e-4], residual)?;
+    let [sigma, kappa] = held(&solution.parameters);
+    (solution.parameters[1], solution.parameters[2]) = (sigma, kappa);
+    (sigma >= 0.0 && kappa >= 0.0).then_some((solution, free))
+}
+
+fn law(points: &[(f64, f64)], solution: &Solution<3>, free: Free) -> Usl {
+    let [log_lambda, sigma, kappa] = solution.parameters;
+    let freedom = points.len() - 1 - free.iter().filter(|free| **free).count();
+    let variance = solution.squares / freedom as f64;
+    let reach = |place: usize| {
+        let of_parameter = solution.variances?[place];
+        Some(t_quantile(CONFIDENCE, freedom) * (variance * of_parameter).sqrt())
+    };
+    let share = |value: f64, place: usize| Parameter {
+        value,
+        interval: reach(place)
+            .filter(|_| free[place - 1])
+            .map(|reach| [(value - reach).max(0.0), value + reach]),
+    };
+    let lambda_per_s = Parameter {
+        value: log_lambda.exp(),
+        interval: reach(0).map(|reach| [(log_lambda - reach).exp(), (log_lambda + reach).exp()]),
+    };
+    let mut law =
+        Usl { lambda_per_s, sigma: share(sigma, 1), kappa: share(kappa, 2), r_squared: 0.0, peak: None };
+    let mean = points.iter().map(|(_, per_s)| per_s).sum::<f64>() / points.len() as f64;
+    let sum =
+        |of: &dyn Fn(f64, f64) -> f64| points.iter().map(|(n, per_s)| of(*n, *per_s).powi(2)).sum::<f64>();
+    let all = sum(&|_, per_s| per_s - mean);
+    let left = sum(&|n, per_s| per_s - law.throughput_per_s(n));
+    law.r_squared = if all > 0.0 { 1.0 - left / all } else { 0.0 };
+    let is_told = law.kappa.interval.is_some_and(|[low, _]| low > 0.0);
+    let at = ((1.0 - sigma) / kappa).sqrt();
+    let greatest = points.iter().map(|(n, _)| *n).fold(0.0, f64::max);
+    law.peak = (is_told && at <= PEAK_WITHIN * greatest).then(|| (at, law.throughput_per_s(at)));
+    law
+}
+
+fn divisor(sigma: f64, kappa: f64, n: f64) -> f64 {
+    1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONNECTIONS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 32.0, 60.0];
+
+    fn points(lambda: f64, sigma: f64, kappa: f64) -> Vec<(f64, f64)> {
+        CONNECTIONS.iter().map(|n| (*n, lambda * n / divisor(sigma, kappa, *n))).collect()
+    }
+
+    fn fits(points: &[(f64, f64)]) -> Usl {
+        match usl(points, Over::Connections) {
+            Fitted::Fit(usl) => usl,
+            Fitted::Refused(why) => panic!("{why}"),
+        }
+    }
+
+    fn refused(points: &[(f64, f64)], over: Over) -> String {
+        match usl(points, over) {
+            Fitted::Refused(why) => why,
+            Fitted::Fit(usl) => panic!("{usl:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-6 * expected.abs().max(1e-3), "{value} is not {expected}");
+    }
+
+    #[test]
+    fn the_parameters_of_a_law_are_found_to_the_digit() {
+        let found = fits(&points(995.6, 0.026_71, 0.000_769));
+        near(found.lambda_per_s.value, 995.6);
+        near(found.sigma.value, 0.026_71);
+        near(found.kappa.value, 0.000_769);
+        near(found.r_squared, 1.0);
+        let (at, per_s) = found.peak.unwrap();
+        near(at, ((1.0 - 0.026_71_f64) / 0.000_769).sqrt());
+        near(per_s, found.throughput_per_s(at));
+    }
+
+    #[test]
+    fn the_error_comes_with_the_parameters_and_covers_the_truth() {
+        let noisy: Vec<(f64, f64)> = points(1_000.0, 0.05, 0.002)
+            .into_iter()
+            .zip([1.02, 0.99, 0.98, 1.01, 1.02, 0.98, 1.0, 1.0])
+            .map(|((n, per_s), noise)| (n, per_s * noise))
+            .collect();
+        let found = fits(&noisy);
+        assert!(found.r_squared > 0.99, "{found:?}");
+        for (parameter, truth) in [(found.lambda_per_s, 1_000.0), (found.sigma, 0.05), (found.kappa, 0.002)] {
+            let [low, high] = parameter.interval.unwrap();
+            assert!(low <= truth && truth <= high && low < high, "{parameter:?} does not cover {truth}");
+        }
+    }
+
+    #[test]
+    fn what_would_be_below_zero_is_held_there() {
+        let linear = fits(&points(1_000.0, 0.0, 0.0));
+        near(linear.lambda_per_s.value, 1_000.0);
+        assert!(
+            linear.sigma.value < 1e-9 && linear.kappa.value < 1e-9 && linear.peak.is_none(),
+            "{linear:?}"
+        );
+        // Throughput per connection that grows has no contention.
+        let growing: Vec<(f64, f64)> = CONNECTIONS.iter().map(|n| (*n, 1_000.0 * n.powf(1.05))).collect();
+        let found = fits(&growing);
+        assert_eq!((found.sigma.value, found.kappa.value), (0.0, 0.0));
+        assert_eq!((found.sigma.interval, found.kappa.interval), (None, None));
+        let levels = fits(&points(1_000.0, 0.2, 0.0));
+        near(levels.sigma.value, 0.2);
+        assert_eq!(levels.peak, None, "nothing falls again");
+    }
+
+    #[test]
+    fn too_few_points_few_cores_and_chaos_are_refused_with_the_reason() {
+        let all = points(1_000.0, 0.05, 0.001);
+        assert_eq!(
+            refused(&all[..5], Over::Connections),
+            "5 numbers of connections count, and the law needs 6"
+        );
+        let twice: Vec<(f64, f64)> = all[..5].iter().chain(&all[..5]).copied().collect();
+        assert!(refused(&twice, Over::Connections).starts_with("5 numbers"));
+        assert_eq!(
+            refused(&[(1.0, 10.0), (2.0, 19.0)], Over::Cores),
+            "the greatest limit that counts is 2.00 cores, and the law over cores needs 4 whole ones"
+        );
+        let four: Vec<(f64, f64)> = (1..=4).map(|n| (f64::from(n), 10.0 * f64::from(n))).collect();
+        assert_eq!(refused(&four, Over::Cores), "4 limits in whole cores count, and the law needs 6");
+        let chaos: Vec<(f64, f64)> = CONNECTIONS
+            .iter()
+            .enumerate()
+            .map(|(place, n)| (*n, if place % 2 == 0 { 9_000.0 } else { 100.0 }))
+            .collect();
+        assert!(refused(&chaos, Over::Connections).contains("of the variance"), "it is no law");
+    }
+}

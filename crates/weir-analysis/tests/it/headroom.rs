@@ -1,0 +1,259 @@
+//! Headroom of runs that never happened: curves, what routes cost, what changes of routes cost.
+
+use serde_json::json;
+use weir_analysis::headroom::{Curve, Headroom};
+use weir_analysis::{Summary, summarize};
+use weir_results::ArrivalModel::{Closed, Open};
+use weir_results::{
+    Cell, CellOutcome, Histogram, LoadSecond, Measurement, Objective, RouteChange, StepRecord, new_histogram,
+};
+
+use crate::records::{quiet, record, usage};
+use crate::runs::{Load, cell, plan, run};
+
+const RATES: [(u64, &str); 10] = [
+    (500, "curve-500"),
+    (1_500, "curve-1500"),
+    (2_500, "curve-2500"),
+    (3_500, "curve-3500"),
+    (4_500, "curve-4500"),
+    (5_500, "curve-5500"),
+    (6_500, "curve-6500"),
+    (7_500, "curve-7500"),
+    (8_500, "curve-8500"),
+    (9_500, "curve-9500"),
+];
+
+/// What the gateway carries.
+const LIMIT_PER_S: f64 = 10_000.0;
+
+fn measurements(cell: &mut Cell) -> &mut Vec<Measurement> {
+    match &mut cell.outcome {
+        CellOutcome::Measured { measurements } => measurements,
+        CellOutcome::Failed { .. } => panic!("it was measured"),
+    }
+}
+
+/// A cell at every rate: p50 is 0.2 ms + 3 s / (limit - rate), p99 2.5 times of it; `cpu_us` of CPU time a request.
+fn climbing(gateway: &str, repeat: u32, paths: u64, cpu_us: f64) -> Cell {
+    let noise = 1.0 + 0.01 * (f64::from(repeat) - 1.0);
+    let load = |(rate_per_s, name): &(u64, &'static str)| {
+        let p50_ns = (200_000.0 + 3e9 / (LIMIT_PER_S - *rate_per_s as f64)) * noise;
+        let record = record(Open, *rate_per_s, p50_ns as u64);
+        Load { name, record, data: usage(0.5), host: quiet() }
+    };
+    let mut cell = cell(gateway, repeat, RATES.iter().map(load).collect());
+    cell.key.axes = [("topology.paths".to_owned(), json!(paths))].into();
+    for (measurement, (rate_per_s, _)) in measurements(&mut cell).iter_mut().zip(RATES) {
+        measurement.rate_per_s = Some(rate_per_s as f64);
+        measurement.cpu_us_per_request = Some(cpu_us * noise);
+    }
+    cell
+}
+
+fn summary(cells: &[Cell]) -> Summary {
+    let objective = Objective { latency_ns: [("p99".to_owned(), 1_000_000)].into(), errors: None };
+    let mut run = run(&["weir"], Some(objective));
+    run.scenario["loads"] = json!({ "curve": { "model": "open", "rates": ["500/s", "1500/s"] } });
+    summarize(&plan(run, cells), cells)
+}
+
+#[track_caller]
+fn near(value: f64, expected: f64) {
+    assert!((value / expected - 1.0).abs() < 1e-3, "{value} is not {expected}");
+}
+
+fn only(headroom: &Headroom) -> &Curve {
+    let [curve] = headroom.curves.as_slice() else { panic!("one curve: {:?}", headroom.curves) };
+    curve
+}
+
+#[test]
+fn rates_of_one_load_are_a_curve_with_its_fit_and_its_knee() {
+    let cells: Vec<Cell> = (0..3).map(|repeat| climbing("weir", repeat, 1, 50.0)).collect();
+    let summary = summary(&cells);
+    let curve = only(&summary.headroom);
+    assert_eq!((curve.gateway.as_str(), curve.load.as_str(), curve.spots.len()), ("weir", "curve", 10));
+    let fit = curve.fitted("p50").unwrap().fit().unwrap();
+    near(fit.base_ns, 200_000.0);
+    near(fit.limit_per_s, LIMIT_PER_S);
+    near(fit.work, 3e9);
+    near(fit.within_per_s[0], 500.0);
+    near(fit.within_per_s[1], 9_500.0);
+    near(curve.fitted("p99").unwrap().fit().unwrap().base_ns, 500_000.0);
+    let knee = curve.knee.unwrap();
+    near(knee.throughput_per_s, 7_500.0);
+    let said = summary.headroom.conclusions.join("\n");
+    assert!(said.contains("weir (topology.paths = 1): p99 bends at 7,500/s"), "{said}");
+    assert!(said.contains("sizes nothing") && said.contains("off the 10 points"), "{said}");
+    // An objective is not asked of rates that are there to break it.
+    assert!(summary.points.iter().all(|point| point.rows.iter().all(|row| row.objective.is_empty())));
+    assert!(summary.problems().is_empty(), "{:?}", summary.problems());
+}
+
+#[test]
+fn rates_beyond_the_limit_are_no_problem_and_enter_no_fit() {
+    let mut cells: Vec<Cell> = (0..3).map(|repeat| climbing("weir", repeat, 1, 50.0)).collect();
+    for cell in &mut cells {
+        let overloaded = Load { name: "curve-9500", record: overloaded(), data: usage(0.99), host: quiet() };
+        let mut beyond = crate::runs::cell("weir", cell.key.repeat, vec![overloaded]);
+        let mut beyond = measurements(&mut beyond).remove(0);
+        beyond.rate_per_s = Some(9_500.0);
+        *measurements(cell).last_mut().unwrap() = beyond;
+    }
+    let summary = summary(&cells);
+    let curve = only(&summary.headroom);
+    assert_eq!(curve.spots.len(), 10, "it stays in the table");
+    assert!(!curve.spots[9].latency("p99").unwrap().is_valid());
+    assert_eq!(curve.fitted("p99").unwrap().fit().unwrap().points, 9);
+    assert!(summary.problems().is_empty(), "{:?}", summary.problems());
+
+    // A disturbed host is one at any rate.
+    for cell in &mut cells {
+        let mut disturbed = record(Open, 500, 400_000);
+        disturbed.result.rate_per_s = 500.0;
+        let host = weir_results::HostShare { steal: 0.2, others: 0.0, idle: 0.3 };
+        let load = Load { name: "curve-500", record: disturbed, data: usage(0.5), host };
+        let mut measured = crate::runs::cell("weir", cell.key.repeat, vec![load]);
+        let mut measured = measurements(&mut measured).remove(0);
+        measured.rate_per_s = Some(500.0);
+        measurements(cell)[0] = measured;
+    }
+    let problems = self::summary(&cells).problems().join("\n");
+    assert!(problems.contains("host-disturbed") && !problems.contains("overloaded"), "{problems}");
+}
+
+/// An open load of which a third was not carried.
+fn overloaded() -> weir_results::LoadRecord {
+    let mut record = record(Open, 9_500, 1_000_000_000);
+    record.result.requests.completed = 63_000;
+    record.result.requests.timed_out = 32_000;
+    record.result.rate_per_s = 6_300.0;
+    record
+}
+
+#[test]
+fn routes_cost_the_ratio_of_cpu_per_request_in_the_same_repeat() {
+    let mut cells: Vec<Cell> = (0..3).map(|repeat| climbing("weir", repeat, 1, 50.0)).collect();
+    cells.extend((0..3).map(|repeat| climbing("weir", repeat, 100_000, 65.0)));
+    let headroom = summary(&cells).headroom;
+    assert_eq!(headroom.curves.len(), 2);
+    assert_eq!(headroom.route_costs.len(), 10, "one at each rate");
+    let cost = &headroom.route_costs[0];
+    assert_eq!((cost.few, cost.many, cost.rate_per_s), (1, 100_000, 500.0));
+    near(cost.ratio.mean.unwrap(), 1.3);
+    let [low, high] = cost.ratio.interval.unwrap();
+    assert!(low > 1.29 && high < 1.31, "noise that both share falls out: {low} .. {high}");
+    let said = headroom.conclusions.join("\n");
+    let expected = "weir: a request costs 1.30 [1.30 .. 1.30] times the CPU time with 100,000 paths as with 1, at 9,500/s.";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
+fn routes_that_cost_nothing_are_not_said_to_cost_something() {
+    let mut cells: Vec<Cell> = (0..3).map(|repeat| climbing("weir", repeat, 1, 50.0)).collect();
+    cells.extend((0..3).map(|repeat| climbing("weir", repeat, 100_000, [49.0, 51.0, 50.5][repeat as usize])));
+    let said = summary(&cells).headroom.conclusions.join("\n");
+    assert!(
+        said.contains("100,000 paths cost no CPU time per request that the interval tells from 1"),
+        "{said}"
+    );
+}
+
+/// Ten seconds at 100/s, in which requests take 1 ms; from 4 s to 6 s they take 5 ms, and three go wrong.
+fn changed(gateway: &str, repeat: u32) -> Cell {
+    let mut of = record(Open, 100, 1_000_000);
+    of.seconds = (0..12)
+        .map(|second| {
+            let is_near = (4..6).contains(&second);
+            let mut latency = new_histogram();
+            latency.record_n(if is_near { 5_000_000 } else { 1_000_000 }, 100).unwrap();
+            LoadSecond {
+                t_s: f64::from(second),
+                length_s: 1.0,
+                sustained: second >= 2,
+                sent: 100,
+                completed: 100,
+                unexpected: u64::from(second == 4),
+                lost: 2 * u64::from(second == 5),
+                latency: Histogram::encode(&latency),
+            }
+        })
+        .collect();
+    let load = Load { name: "changing", record: of, data: usage(0.5), host: quiet() };
+    let mut cell = cell(gateway, repeat, vec![load]);
+    let change = |t_s, sustained, routes_added| RouteChange {
+        t_s,
+        sustained,
+        routes_added,
+        routes: 2,
+        seen_after_ns: 100_000_000 + 20_000_000 * u64::from(repeat),
+    };
+    // One in the warm-up, which is over long before the phase, and one that reaches from 4.5 s to 5.6 s and later.
+    measurements(&mut cell)[0].route_changes = vec![change(0.5, false, 1), change(4.5, true, -1)];
+    cell
+}
+
+#[test]
+fn changes_cost_what_the_seconds_near_them_have_over_the_rest() {
+    let cells: Vec<Cell> = (0..3).map(|repeat| changed("weir", repeat)).collect();
+    let headroom = summary(&cells).headroom;
+    let [cost] = headroom.change_costs.as_slice() else { panic!("{:?}", headroom.change_costs) };
+    assert_eq!((cost.gateway.as_str(), cost.load.as_str(), cost.changes), ("weir", "changing", 3));
+    assert_eq!((cost.errors_near, cost.sent_near), (9, 600));
+    assert_eq!((cost.errors_rest, cost.sent_rest), (0, 2_400));
+    assert_eq!(cost.seen_after_ns_max, 140_000_000);
+    near(cost.p99_rest_ns.mean.unwrap(), 1_000_000.0);
+    near(cost.p99_near_ns.mean.unwrap(), 5_000_000.0);
+    near(cost.p99_ratio.mean.unwrap(), 5.0);
+    let said = headroom.conclusions.join("\n");
+    for words in [
+        "weir: 3 changes of routes during changing",
+        "140 ms at most",
+        "9 of 600 requests near them went wrong, 0 of 2,400 in the rest",
+        "5.00 [5.00 .. 5.00] times",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn a_load_that_climbs_in_steps_has_the_law_of_its_throughput() {
+    const CONNECTIONS: [u32; 7] = [1, 2, 4, 8, 16, 32, 60];
+    let climb = |repeat: u32| {
+        let mut of = record(Closed, 5_000, 1_000_000);
+        of.steps = CONNECTIONS
+            .iter()
+            .map(|connections| {
+                let n = f64::from(*connections);
+                let per_s = 1_000.0 * n / (1.0 + 0.1 * (n - 1.0) + 0.001 * n * (n - 1.0));
+                let step = record(Closed, per_s as u64, 1_000_000);
+                StepRecord {
+                    connections: *connections,
+                    rate_per_s: None,
+                    latency: step.latency.clone(),
+                    phase_start_mono_ns: 0,
+                    phase_end_mono_ns: 1,
+                    result: step.result,
+                }
+            })
+            .collect();
+        cell("weir", repeat, vec![Load { name: "ramp", record: of, data: usage(0.99), host: quiet() }])
+    };
+    let cells: Vec<Cell> = (0..3).map(climb).collect();
+    let headroom = summary(&cells).headroom;
+    assert_eq!(only(&headroom).spots.len(), 7);
+    let [law] = headroom.scalability.as_slice() else { panic!("{:?}", headroom.scalability) };
+    let usl = law.usl.fit().unwrap();
+    // Rates are whole numbers here.
+    assert!((usl.sigma.value - 0.1).abs() < 1e-3 && (usl.kappa.value - 0.001).abs() < 1e-4, "{usl:?}");
+    assert!(usl.r_squared > 0.999, "{usl:?}");
+    assert!(headroom.conclusions.join("\n").contains("the Universal Scalability Law has contention 1.0e-1"));
+}
+
+#[test]
+fn a_run_without_rates_or_changes_says_nothing_of_headroom() {
+    let cells: Vec<Cell> =
+        (0..3).map(|repeat| cell("weir", repeat, vec![crate::runs::full(9_000)])).collect();
+    assert!(summary(&cells).headroom.is_empty());
+}
