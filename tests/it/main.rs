@@ -10,6 +10,7 @@ mod crash;
 mod drivers;
 mod exchange;
 mod extend;
+mod headroom;
 mod load;
 mod misbehaving;
 mod network;

@@ -15,7 +15,9 @@ const plots = (() => {
     const beyond = (spot) => spot.y === null || spot.y > plot.y.high;
     const top = plot.y.log ? 10 ** (Math.log10(plot.y.high) - 0.02 * Math.log10(plot.y.high / plot.y.low)) : plot.y.high * 0.98;
     const shade = css(line.color);
-    const counting = line.spots.filter((spot) => spot.counts && spot.y !== null);
+    // Over a gap in time, or between marks, leads no line.
+    const isOpen = plot.marks === "lines" || !line.marked;
+    const counting = isOpen ? line.spots : line.spots.filter((spot) => spot.counts && spot.y !== null);
     const clipped = (value) => Math.max(plot.y.low, Math.min(plot.y.high, value));
     const lead = {
       type: "scatter", mode: "lines", x: counting.map((spot) => spot.x), y: counting.map((spot) => spot.y), hoverinfo: "skip",
@@ -34,7 +36,7 @@ const plots = (() => {
       },
       text: line.spots.map((spot) => wrapped(spot.words)), hovertemplate: "%{text}<extra></extra>",
     };
-    return line.marked ? [lead, dots] : [lead];
+    return isOpen ? [lead] : [lead, dots];
   };
 
   const drawPanel = (element) => {

@@ -114,9 +114,14 @@
     const warmup = Math.max(0, ...chosen.map((line) => line.sustained_from_s || 0));
     const end = Math.max(0, ...chosen.map((line) => line.end_s)) || 1;
     legend(element, chosen.map((line) => gatewayEntry(line.gateway, line.counts ? "" : "does not count")));
+    const changes = chosen.flatMap((line) => line.changes_t_s.map((at) => ({
+      type: "line", xref: "x", yref: "paper", x0: at, x1: at, y0: 0, y1: 1, layer: "below",
+      line: { color: color(line.gateway), width: 1, dash: "dot" },
+    })));
+    const shade = warmup > 0 ? [{ type: "rect", xref: "x", yref: "paper", x0: 0, x1: warmup, y0: 0, y1: 1, fillcolor: css("plain-bg"), line: { width: 0 }, layer: "below" }] : [];
     draw(element, traces, {
       height: 240, margin: { l: 64, r: 10, t: 8, b: 26 }, hovermode: "closest",
-      shapes: warmup > 0 ? [{ type: "rect", xref: "x", yref: "paper", x0: 0, x1: warmup, y0: 0, y1: 1, fillcolor: css("plain-bg"), line: { width: 0 }, layer: "below" }] : [],
+      shapes: [...shade, ...changes],
       xaxis: { ...plain(), showgrid: false, ticksuffix: " s", range: [-0.015 * end, end] },
       yaxis: linearAxis(name, greatest, 4, 1.08),
     });

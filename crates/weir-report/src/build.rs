@@ -7,7 +7,7 @@ use crate::cells::{cell_name, cells};
 use crate::environment::{manifest, when};
 use crate::inventory::inventory;
 use crate::model::{Banner, Fact, FailedReport, PointReport, Report, Section, Tone};
-use crate::{added, experiments, glance, requests, resources, tables};
+use crate::{added, experiments, glance, headroom, requests, resources, tables};
 
 /// Builds the model.
 pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report {
@@ -32,7 +32,8 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
 
 fn sections(run: &Run, summary: &Summary) -> Vec<Section> {
     let over_limits = experiments::sections(summary, run.thresholds.full_load_share);
-    added::section(summary).into_iter().chain(over_limits).collect()
+    let first = [added::section(summary), headroom::section(summary)];
+    first.into_iter().flatten().chain(over_limits).collect()
 }
 
 fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {

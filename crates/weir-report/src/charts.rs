@@ -78,6 +78,8 @@ struct CellChart<'a> {
     t_s: Vec<f64>,
     rate_per_s: Vec<Option<f64>>,
     p99_ns: &'a [Option<u64>],
+    /// When routes changed.
+    changes_t_s: Vec<f64>,
     sampled_t_s: Vec<f64>,
     data_cores: Vec<Option<f64>>,
     data_memory_bytes: &'a [Option<u64>],
@@ -181,6 +183,7 @@ fn cell_chart<'a>(of: &'a CellTimeline<'a>) -> CellChart<'a> {
         t_s: timeline.t_s.iter().copied().map(rounded).collect(),
         rate_per_s: all_rounded(&timeline.rate_per_s),
         p99_ns: &timeline.p99_ns,
+        changes_t_s: of.measurement.route_changes.iter().map(|change| rounded(change.t_s)).collect(),
         sampled_t_s: timeline.sampled_t_s.iter().copied().map(rounded).collect(),
         data_cores: all_rounded(&timeline.data_cores),
         data_memory_bytes: &timeline.data_memory_bytes,

@@ -66,7 +66,7 @@ impl<'a> Writer<'a> {
     /// A writer into `dir`, which is made where it is missing once something is written.
     pub fn new(run: &'a Run, cells: &'a [Cell], summary: &'a Summary, dir: &'a Path) -> Self {
         let report = build::build(run, cells, summary);
-        let plots = sweep::plots(run, summary);
+        let plots = sweep::plots(run, summary, cells);
         let (timelines, pictures) = (OnceCell::new(), OnceCell::new());
         Self { run, cells, summary, dir, report, plots, timelines, pictures }
     }

@@ -7,6 +7,7 @@ use weir_analysis::Summary;
 use weir_results::Run;
 
 use crate::charts::{charts, colors};
+use crate::headroom_chart;
 use crate::model::Report;
 use crate::pictures::Picture;
 use crate::plot::Plot;
@@ -44,11 +45,14 @@ pub(crate) fn draw(
     let mut environment = Environment::new();
     prepare(&mut environment, "report.html", TEMPLATE)?;
     let scenario = serde_json::to_string_pretty(&run.scenario).unwrap_or_default();
+    let (headroom_plots, plots): (Vec<&Plot>, Vec<&Plot>) =
+        drawn.plots.iter().partition(|plot| plot.id.starts_with(headroom_chart::PREFIX));
     let pictures: BTreeMap<&str, &str> =
         drawn.pictures.iter().map(|picture| (picture.id.as_str(), picture.path.as_str())).collect();
     environment.get_template("report.html")?.render(context! {
         report => Value::from_serialize(report),
-        plots => Value::from_serialize(drawn.plots),
+        plots => Value::from_serialize(plots),
+        headroom_plots => Value::from_serialize(headroom_plots),
         pictures,
         colors => known_colors(summary),
         scenario,

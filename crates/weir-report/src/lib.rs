@@ -8,12 +8,15 @@ mod axes;
 mod build;
 mod cell_page;
 mod cells;
+mod change_marks;
 mod charts;
 mod environment;
 mod experiments;
 mod files;
 mod folder;
 mod glance;
+mod headroom;
+mod headroom_chart;
 mod heat;
 mod html;
 mod inventory;
@@ -55,7 +58,7 @@ pub fn markdown(run: &Run, cells: &[Cell], summary: &Summary) -> String {
 /// When the page's template does not render, which is a defect of weir.
 pub fn html(run: &Run, cells: &[Cell], summary: &Summary) -> io::Result<String> {
     let report = build::build(run, cells, summary);
-    let (plots, timelines) = (sweep::plots(run, summary), timelines::timelines(summary, cells));
+    let (plots, timelines) = (sweep::plots(run, summary, cells), timelines::timelines(summary, cells));
     let drawn = html::Drawn { plots: &plots, timelines: &timelines, pictures: &[] };
     html::draw(&report, run, summary, &drawn, &html::plotly_js()).map_err(io::Error::other)
 }

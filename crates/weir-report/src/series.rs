@@ -3,6 +3,7 @@
 use weir_analysis::{Heat, Point, Summary, Timeline};
 use weir_results::{Histogram, Role};
 
+use crate::change_marks::marks;
 use crate::charts::{color_of, point_id};
 use crate::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::scale::{Scale, Tick, Unit};
@@ -80,7 +81,7 @@ pub(crate) fn of_point(summary: &Summary, at: usize, timelines: &[CellTimeline<'
     let plot = |series: &Series| {
         let panels =
             here.chunk_by(|one, next| one.cell.key.repeat == next.cell.key.repeat).map(|cells| Panel {
-                title: format!("repeat {}", cells[0].cell.key.repeat.saturating_add(1)),
+                title: repeat_title(cells[0]),
                 lines: cells
                     .iter()
                     .map(|of| {
@@ -93,14 +94,20 @@ pub(crate) fn of_point(summary: &Summary, at: usize, timelines: &[CellTimeline<'
             });
         let panels: Vec<Panel> = panels.filter(|panel| !panel.lines.is_empty()).collect();
         let timelines = here.iter().map(|of| &of.timeline);
-        over_time(
+        let mut plot = over_time(
             series_id(at, series.name),
             series.title,
             summary.points[at].words(),
             series.unit,
             timelines,
             panels,
-        )
+        )?;
+        for panel in &mut plot.panels {
+            let drawn = here.iter().filter(|of| repeat_title(of) == panel.title);
+            let colored = drawn.map(|of| (*of, color_of(summary, &of.cell.key.gateway)));
+            panel.lines.extend(colored.filter_map(|(of, color)| changes(of, color, &plot.y)));
+        }
+        Some(plot)
     };
     SERIES.iter().filter_map(plot).collect()
 }
@@ -159,7 +166,11 @@ pub(crate) fn of_cell(of: &CellTimeline<'_>, gateway_color: &'static str) -> Vec
         let lines: Vec<Line> =
             lines.into_iter().filter(|line| line.spots.iter().any(|spot| spot.y.is_some())).collect();
         let panels = if lines.is_empty() { Vec::new() } else { vec![Panel { title: String::new(), lines }] };
-        over_time(String::new(), title, String::new(), unit, std::iter::once(timeline), panels)
+        let plot = over_time(String::new(), title, String::new(), unit, std::iter::once(timeline), panels);
+        plot.map(|mut plot| {
+            plot.panels[0].lines.extend(changes(of, "grey", &plot.y));
+            plot
+        })
     };
     let rate = vec![line("throughput", gateway_color, false, &timeline.t_s, timeline.rate_per_s.clone())];
     let latency = [
@@ -186,6 +197,17 @@ pub(crate) fn of_cell(of: &CellTimeline<'_>, gateway_color: &'static str) -> Vec
     .collect();
     plots.extend(histogram(&of.measurement.record.latency, gateway_color));
     plots
+}
+
+fn repeat_title(of: &CellTimeline<'_>) -> String {
+    format!("repeat {}", of.cell.key.repeat.saturating_add(1))
+}
+
+/// Where routes of the gateway changed; `None` where none did.
+fn changes(of: &CellTimeline<'_>, color: &'static str, y: &Scale) -> Option<Line> {
+    let at: Vec<f64> = of.measurement.route_changes.iter().map(|change| change.t_s).collect();
+    let name = format!("{}, routes change", of.cell.key.gateway);
+    (!at.is_empty()).then(|| marks(&name, color, &at, y))
 }
 
 fn over_time<'a>(

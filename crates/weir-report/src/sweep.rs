@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use weir_analysis::{Figure, Point, Row, Summary, bound_name, scaling};
-use weir_results::{ArrivalModel, Run};
+use weir_results::{ArrivalModel, Cell, Run};
 
 use crate::added;
 use crate::axes::{Axis, concerns, paths, rest};
 use crate::charts::color_of;
+use crate::headroom_chart;
 use crate::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::scale::{Scale, Unit};
 
@@ -61,9 +62,9 @@ struct Sweep<'a> {
     panels: Vec<(String, Vec<(f64, &'a Point)>)>,
 }
 
-/// The charts over the axes; none for a run without.
-pub(crate) fn plots(run: &Run, summary: &Summary) -> Vec<Plot> {
-    let mut plots = Vec::new();
+/// The charts of headroom, and those over the axes; none for a run without either.
+pub(crate) fn plots(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
+    let mut plots = headroom_chart::plots(summary, cells);
     let mut known: Vec<&str> = Vec::new();
     for load in summary.points.iter().map(|point| point.load.as_str()) {
         if known.contains(&load) {
@@ -71,6 +72,10 @@ pub(crate) fn plots(run: &Run, summary: &Summary) -> Vec<Plot> {
         }
         known.push(load);
         let points: Vec<&Point> = summary.points.iter().filter(|point| point.load == load).collect();
+        // A curve has its rates side by side, and a chart for each of them would be a dozen.
+        if points.iter().any(|point| summary.headroom.has_point(point)) {
+            continue;
+        }
         plots.extend(of_load(run, summary, load, &points));
     }
     for model in [ArrivalModel::Closed, ArrivalModel::Open] {

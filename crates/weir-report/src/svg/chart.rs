@@ -215,6 +215,7 @@ impl Field<'_> {
             let said: Vec<String> = panel
                 .lines
                 .iter()
+                .filter(|line| line.marked)
                 .filter_map(|line| {
                     let spot = line.spots.iter().find(|spot| spot.x == *at)?;
                     Some(format!("{}: {}", line.name, unit(&self.plot.y, spot.y?)))

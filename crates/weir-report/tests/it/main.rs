@@ -3,6 +3,7 @@
 mod added;
 mod fixture;
 mod formats;
+mod headroom;
 mod odd;
 mod offline;
 mod pages;
