@@ -41,6 +41,11 @@ def told(values_ns):
     return "{:.4f} ms [{:.4f} .. {:.4f}]".format(*(value / 1e6 for value in values_ns))
 
 
+def figure_told(figure):
+    """A figure of weir's with its interval; a disturbed host leaves none."""
+    return told((figure["mean"], *figure["interval"])) if figure["interval"] else "no interval: too few repeats count"
+
+
 def held_ns(result, gateway):
     """How long the relay itself says it held requests, in the mean over its cells."""
     texts = [
@@ -87,12 +92,10 @@ def one_millisecond(rig):
         for name in of
     }
     for name in ("p50", "p99"):
-        figure = bias[name]
-        expect(figure["interval"] is not None, f"A/A at {name}: {told((figure['mean'], *figure['interval']))}")
+        expect(bias[name]["interval"] is not None, f"A/A at {name}: {figure_told(bias[name])}")
     rows = {row["gateway"]: dict(row["added_latency_ns"]) for row in point["rows"]}
     for name in ("plain", "delayed"):
-        added = rows[name]["p50"]
-        print(f"    {name} adds {told((added['mean'], *added['interval']))} at p50", flush=True)
+        print(f"    {name} adds {figure_told(rows[name]['p50'])} at p50", flush=True)
     apart = [medians["delayed"][repeat] - medians["plain"][repeat] for repeat in sorted(medians["plain"])]
     found = interval(apart)
     expect(found[1] <= MILLISECOND_NS <= found[2], f"1 ms lies in what delayed adds beyond plain, {told(found)}")
