@@ -68,39 +68,43 @@ pub(crate) fn conclude(point: &Point) -> Vec<String> {
 
 /// Ranks the headlines of two gateways or more.
 fn compare(point: &Point, comparison: &Comparison) -> Option<String> {
-    let mut ranked: Vec<(&Row, &Figure, f64)> = point
+    let figures = point
         .gateways()
-        .filter_map(|row| {
-            let figure = (comparison.figure)(row).filter(|figure| figure.headline)?;
-            Some((row, figure, figure.mean?))
-        })
-        .collect();
+        .filter_map(|row| Some((row.gateway.as_str(), (comparison.figure)(row)?)))
+        .filter(|(_, figure)| figure.headline);
+    ranked(figures.collect(), comparison.verb, comparison.most, comparison.format)
+}
+
+/// Ranks two figures or more by their names; `most` where the greatest is the first.
+pub(crate) fn ranked(
+    figures: Vec<(&str, &Figure)>,
+    verb: &str,
+    most: bool,
+    format: fn(f64) -> String,
+) -> Option<String> {
+    let mut ranked: Vec<(&str, &Figure, f64)> =
+        figures.into_iter().filter_map(|(name, figure)| Some((name, figure, figure.mean?))).collect();
     if ranked.len() < 2 {
         return None;
     }
-    ranked.sort_by(|a, b| if comparison.most { b.2.total_cmp(&a.2) } else { a.2.total_cmp(&b.2) });
+    ranked.sort_by(|a, b| if most { b.2.total_cmp(&a.2) } else { a.2.total_cmp(&b.2) });
     let (first, rest) = ranked.split_first()?;
-    let said = |(row, figure, _): &(&Row, &Figure, f64)| {
-        format!("{} ({})", row.gateway, with_interval(figure, comparison.format))
-    };
-    let overlapping = |other: &&(&Row, &Figure, f64)| first.1.overlaps(other.1) != Some(false);
+    let said =
+        |(name, figure, _): &(&str, &Figure, f64)| format!("{name} ({})", with_interval(figure, format));
+    let overlapping = |other: &&(&str, &Figure, f64)| first.1.overlaps(other.1) != Some(false);
     let (alike, apart): (Vec<_>, Vec<_>) = rest.iter().partition(overlapping);
     let mut sentence = if alike.is_empty() {
-        format!("{} {}: {}", first.0.gateway, comparison.verb, with_interval(first.1, comparison.format))
+        format!("{} {verb}: {}", first.0, with_interval(first.1, format))
     } else {
         let names: Vec<String> =
             std::iter::once(said(first)).chain(alike.iter().copied().map(said)).collect();
-        format!(
-            "{} {}; their intervals overlap, so this run does not tell them apart",
-            join(&names),
-            comparison.verb
-        )
+        format!("{} {verb}; their intervals overlap, so this run does not tell them apart", join(&names))
     };
     if !apart.is_empty() {
         let others: Vec<String> =
-            apart.iter().map(|other| format!("{} {}", other.0.gateway, ratio(other.2, first.2))).collect();
+            apart.iter().map(|other| format!("{} {}", other.0, ratio(other.2, first.2))).collect();
         let whose = if apart.len() == 1 { "whose interval does" } else { "whose intervals do" };
-        let of = if alike.is_empty() { "that".to_owned() } else { format!("{}'s", first.0.gateway) };
+        let of = if alike.is_empty() { "that".to_owned() } else { format!("{}'s", first.0) };
         sentence.push_str(&format!(". Of {of}: {}, {whose} not overlap with it", others.join(", ")));
     }
     sentence.push('.');

@@ -33,7 +33,8 @@ pub(crate) fn group<'a>(run: &Run, cells: &'a [Cell]) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for cell in cells {
         let CellOutcome::Measured { measurements } = &cell.outcome else { continue };
-        for measurement in measurements {
+        // A trial of a search stands for no load point.
+        for measurement in measurements.iter().filter(|measurement| measurement.trial.is_none()) {
             let found = groups
                 .iter()
                 .position(|group| *group.axes == cell.key.axes && group.load == measurement.load);
@@ -86,7 +87,7 @@ fn add<'a>(rows: &mut Vec<(&'a str, Repeats<'a>)>, gateway: &'a str, repeat: Rep
     }
 }
 
-fn compare_axes(a: &Axes, b: &Axes) -> Ordering {
+pub(crate) fn compare_axes(a: &Axes, b: &Axes) -> Ordering {
     let pairs = a.iter().zip(b.iter());
     let by_value = pairs.map(|((path, value), (other_path, other))| {
         path.cmp(other_path).then_with(|| compare_values(value, other))

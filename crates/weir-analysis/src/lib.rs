@@ -6,6 +6,7 @@
 
 mod added;
 mod baseline;
+pub mod capacity;
 mod conclusions;
 mod counts;
 mod cpu_range;

@@ -2,6 +2,7 @@
 
 use weir_results::{ArrivalModel, Reason};
 
+use crate::capacity;
 use crate::conclusions::{by_reason, join};
 use crate::figure::{Figure, HEADLINE_REPEATS};
 use crate::objective::Met;
@@ -28,7 +29,8 @@ pub(crate) fn find(summary: &Summary) -> Vec<String> {
     if !summary.not_run.is_empty() {
         problems.push(format!("{} of {} cells have not run", summary.not_run.len(), summary.cells_planned));
     }
-    if summary.points.iter().all(|point| point.gateways().next().is_none()) {
+    let searched = summary.capacities.iter().any(|capacity| capacity.gateways().next().is_some());
+    if !searched && summary.points.iter().all(|point| point.gateways().next().is_none()) {
         problems.push("no gateway was measured".into());
     }
     let mut short: Vec<(String, String)> = Vec::new();
@@ -52,6 +54,7 @@ pub(crate) fn find(summary: &Summary) -> Vec<String> {
             }));
         }
     }
+    problems.extend(summary.capacities.iter().flat_map(capacity::problems));
     problems
 }
 

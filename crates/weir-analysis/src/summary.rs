@@ -7,6 +7,7 @@ use weir_results::{ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, DIRECT, DI
 
 use crate::added::{self, AddedLatency, RigBias};
 use crate::baseline::{Added, RatioToDirect, added_latency};
+use crate::capacity::{Capacity, capacities};
 use crate::conclusions::conclude;
 use crate::counts::RequestCounts;
 use crate::cpu_range::CpuRange;
@@ -36,6 +37,8 @@ pub struct Summary {
     pub cells_measured_again: usize,
     /// Load points, in the order of axes and then of the scenario's loads.
     pub points: Vec<Point>,
+    /// What searches for the capacity at an objective found, in the order of axes and then of the scenario's loads.
+    pub capacities: Vec<Capacity>,
     /// What points say together: more users, more cores, and the share of direct.
     pub experiments: Vec<Experiment>,
     /// What gateways add at each rate, where direct cells have a twin.
@@ -173,6 +176,7 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
         headroom: headroom::find(run, &groups, &points, &experiments),
         experiments,
         points,
+        capacities: capacities(run, cells),
         failed,
         not_run,
         problems: Vec::new(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuSeconds, Judgement, LoadRecord, RouteChange};
+use crate::{CpuSeconds, Judgement, LoadRecord, RouteChange, Trial};
 
 /// Name of the direct baseline where a gateway's name stands.
 pub const DIRECT: &str = "direct";
@@ -94,7 +94,7 @@ pub enum FileKind {
 pub enum CellOutcome {
     /// Every load of the scenario ran.
     Measured {
-        /// One per load, in the scenario's order.
+        /// One per load, in the scenario's order; of a load that is a search, one per trial.
         measurements: Vec<Measurement>,
     },
     /// The cell could not be measured; the run went on.
@@ -188,6 +188,9 @@ pub struct Measurement {
     /// Changes of the gateway's routes while the load ran, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route_changes: Vec<RouteChange>,
+    /// Where the load is a search, which of its trials this is; a trial is no load point of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
 }
 
 /// Resources of a part over a phase, from the kernel's accounting.

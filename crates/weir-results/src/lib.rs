@@ -13,6 +13,7 @@ mod load;
 mod pilot;
 mod route_change;
 mod run;
+mod search;
 #[cfg(feature = "store")]
 mod store;
 mod verdict;
@@ -26,6 +27,7 @@ pub use load::*;
 pub use pilot::*;
 pub use route_change::*;
 pub use run::*;
+pub use search::*;
 #[cfg(feature = "store")]
 pub use store::*;
 pub use verdict::*;

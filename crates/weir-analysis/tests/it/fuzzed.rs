@@ -1,9 +1,11 @@
 //! Odd data is summarized without a panic: seeded changes to a run, field by field.
 
 use serde_json::Value;
+use weir_analysis::capacity::{Bound, TrialSeen};
 use weir_analysis::{Evidence, data_usage, judge, summarize};
 use weir_results::{Cell, CellOutcome, DIRECT, Run, Thresholds};
 
+use crate::capacity::{found, searched};
 use crate::runs::{cell, failed, full, plan, run, tail};
 
 /// A small generator of numbers, so that a failure names its seed.
@@ -58,6 +60,7 @@ fn base() -> (Run, Vec<Cell>) {
         cells.push(cell("weir", repeat, vec![full(50_000), tail(200_000)]));
         cells.push(cell(DIRECT, repeat, vec![full(90_000), tail(100_000)]));
     }
+    cells.push(searched("weir", 3, found(800.0)));
     cells.push(failed("nginx", 0));
     (plan(run(&["weir", "nginx"], None), &cells), cells)
 }
@@ -102,5 +105,7 @@ fn judge_again(cell: &Cell) {
         };
         let judgement = judge(&evidence, &Thresholds::default());
         assert!(!judgement.evidence.is_empty());
+        let bounds = Bound::all(&found(800.0).objective);
+        TrialSeen::of(&bounds, 800.0, &measurement.record, &judgement, 1, false).says();
     }
 }

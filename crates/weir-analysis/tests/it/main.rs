@@ -1,12 +1,14 @@
 //! Verdicts, intervals and conclusions at their boundaries.
 
 mod added;
+mod capacity;
 mod columns;
 mod experiments;
 mod fuzzed;
 mod headroom;
 mod judged;
 mod noisy;
+mod queues;
 mod records;
 mod runs;
 mod stationary;

@@ -127,6 +127,7 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
         judgement,
         series: Vec::new(),
         route_changes: Vec::new(),
+        trial: None,
         record,
     }
 }

@@ -103,7 +103,8 @@ impl Store {
     fn measurements(&self, run_id: &str, cell: u32) -> rusqlite::Result<Vec<Measurement>> {
         let sql = "SELECT place, load, connections, asked_rate_per_s, cpu_us_per_request, bound_by, evidence, \
              result, whole, whole_uncertain, phase_start_mono_ns, phase_end_mono_ns, generator, usage, \
-             counters, host, routes, steps, host_usage FROM measurements WHERE run_id = ?1 AND cell = ?2 ORDER BY place";
+             counters, host, routes, steps, host_usage, trial FROM measurements \
+             WHERE run_id = ?1 AND cell = ?2 ORDER BY place";
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map(params![run_id, cell], |row| {
             let place: u32 = row.get(0)?;
@@ -139,6 +140,7 @@ impl Store {
                 host_usage: json(row, 18)?,
                 series: self.samples(run_id, cell, place)?,
                 route_changes: self.route_changes(run_id, cell, place)?,
+                trial: json(row, 19)?,
             })
         })?;
         rows.collect()

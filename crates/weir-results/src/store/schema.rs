@@ -152,7 +152,7 @@ const VERSION_5: &str = "
 ALTER TABLE cells ADD COLUMN attempts INTEGER NOT NULL DEFAULT 1;
 ";
 
-/// Routes that changed while a load ran.
+/// Routes that changed while a load ran, and trials of searches.
 const VERSION_6: &str = "
 CREATE TABLE route_changes (
     run_id           TEXT NOT NULL,
@@ -163,6 +163,7 @@ CREATE TABLE route_changes (
     PRIMARY KEY (run_id, cell, place, position),
     FOREIGN KEY (run_id, cell, place) REFERENCES measurements(run_id, cell, place) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
+ALTER TABLE measurements ADD COLUMN trial TEXT NOT NULL DEFAULT 'null';
 ";
 
 /// Refuses what this program must not touch: another program's database, a newer one, what is no database. Whether

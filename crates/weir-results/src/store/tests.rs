@@ -131,6 +131,7 @@ fn measurement(load: &str, open: bool) -> Measurement {
             memory_bytes: BTreeMap::from([("weir".into(), 14_000_000)]),
         }],
         route_changes: Vec::new(),
+        trial: None,
     }
 }
 

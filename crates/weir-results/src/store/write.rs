@@ -151,7 +151,7 @@ fn insert_measurement(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusql
     let (record, judgement) = (&m.record, &m.judgement);
     t.execute(
         "INSERT INTO measurements VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, \
-         ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
+         ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
         params![
             at.run_id,
             at.cell,
@@ -177,7 +177,8 @@ fn insert_measurement(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusql
             json(&m.host)?,
             json(&record.routes)?,
             json(&record.steps)?,
-            json(&m.host_usage)?
+            json(&m.host_usage)?,
+            json(&m.trial)?
         ],
     )?;
     let verdicts = &judgement.verdicts;

@@ -3,7 +3,10 @@
 use rusqlite::Connection;
 
 use super::*;
-use crate::{Ceiling, HostBounds, RouteChange, RouteResult, RouteTimes, StepRecord};
+use crate::{
+    Ceiling, Found, HostBounds, Objective, RouteChange, RouteResult, RouteTimes, StepRecord, Stopped, Trial,
+    TrialSays,
+};
 
 fn bounds(rate_per_s: f64) -> HostBounds {
     HostBounds {
@@ -17,11 +20,32 @@ fn bounds(rate_per_s: f64) -> HostBounds {
     }
 }
 
-/// A cell whose load went in steps and had routes.
+/// A trial of a search, the last one.
+fn trial() -> Trial {
+    Trial {
+        number: 12,
+        says: TrialSays::CannotTell,
+        why: "p99 is 19.0 ms".into(),
+        found: Some(Found {
+            objective: Objective { latency_ns: [("p99".to_owned(), 20_000_000)].into(), errors: Some(0.001) },
+            capacity_per_s: Some(1_000.0 / 3.0),
+            interval_per_s: Some([0.1 + 0.2, 340.0]),
+            at_least_per_s: None,
+            below_per_s: None,
+            limited_by: Some("p99".into()),
+            trials: 12,
+            void: 1,
+            stopped: Stopped::Precise,
+        }),
+    }
+}
+
+/// A cell whose load went in steps, had routes and was a trial.
 pub(super) fn rich(run: &Run) -> Cell {
     let mut cell = cell(run, 0);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
     for measurement in measurements {
+        measurement.trial = Some(trial());
         let record = &mut measurement.record;
         let times = RouteTimes { latency_ns: record.result.latency_ns, latency: record.latency.clone() };
         record.routes = vec![RouteResult {
@@ -42,7 +66,7 @@ pub(super) fn rich(run: &Run) -> Cell {
 }
 
 #[test]
-fn routes_and_steps_come_back_as_they_went_in() {
+fn routes_steps_and_trials_come_back_as_they_went_in() {
     let folder = Folder::new();
     let run = run("20261121-0210-aaaa", 10);
     let mut store = Store::open(&folder.db()).unwrap();

@@ -1,0 +1,242 @@
+//! What the searches of a run found, over its repeats.
+
+use serde::Serialize;
+use weir_results::{Cell, CellOutcome, DIRECT, Found, Objective, Reason, Run, Stopped, Trial};
+
+use super::bounds::objective_words;
+use super::conclusions::conclude;
+use crate::conclusions::join;
+use crate::figure::{Figure, HEADLINE_REPEATS, Repeated};
+use crate::grouping::{compare_axes, gateway_names};
+use crate::quantity::rate;
+use crate::summary::{Axes, axes_words};
+
+/// A search at one point of the axes, with every gateway that was put through it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Capacity {
+    /// Values of the axes.
+    pub axes: Axes,
+    /// The load's name.
+    pub load: String,
+    /// Connections of the generator.
+    pub connections: u32,
+    /// What was searched for.
+    pub objective: Objective,
+    /// One row per gateway, in the scenario's order, the direct baseline last.
+    pub rows: Vec<CapacityRow>,
+    /// Sentences that the figures imply.
+    pub conclusions: Vec<String>,
+}
+
+/// What one gateway, or the direct baseline, carries at the objective.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CapacityRow {
+    /// The gateway's name, or [`DIRECT`].
+    pub gateway: String,
+    /// Repeats that the plan holds.
+    pub planned: usize,
+    /// The capacity, requests per second: each repeat's own, and over them their mean with a t interval on logarithms.
+    /// Where the rig was the limit, the repeat's value is the highest rate that met the objective, and does not count.
+    pub per_s: Figure,
+    /// The search of each repeat, in order.
+    pub searches: Vec<Searched>,
+}
+
+/// The search of one repeat.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Searched {
+    /// Repeat, from 0.
+    pub repeat: u32,
+    /// What it found.
+    pub found: Found,
+    /// Why its answer does not count; empty means *valid*.
+    pub reasons: Vec<Reason>,
+}
+
+/// The searches of a run.
+pub fn capacities(run: &Run, cells: &[Cell]) -> Vec<Capacity> {
+    let mut capacities: Vec<Capacity> = Vec::new();
+    for cell in cells {
+        for (load, connections, searched) in searches(cell) {
+            let known = capacities
+                .iter()
+                .position(|capacity| capacity.axes == cell.key.axes && capacity.load == load);
+            let at = known.unwrap_or_else(|| {
+                capacities.push(Capacity {
+                    axes: cell.key.axes.clone(),
+                    load: load.to_owned(),
+                    connections,
+                    objective: searched.found.objective.clone(),
+                    rows: Vec::new(),
+                    conclusions: Vec::new(),
+                });
+                capacities.len() - 1
+            });
+            row_of(&mut capacities[at].rows, &cell.key.gateway).searches.push(searched);
+        }
+    }
+    let names = gateway_names(run, cells);
+    for capacity in &mut capacities {
+        capacity.rows.sort_by_key(|row| names.iter().position(|name| *name == row.gateway));
+        for row in &mut capacity.rows {
+            let same = |key: &&weir_results::CellKey| key.gateway == row.gateway && key.axes == capacity.axes;
+            row.searches.sort_by_key(|searched| searched.repeat);
+            row.planned = run.plan.iter().filter(same).count().max(row.searches.len());
+            row.per_s = figure(&row.searches).headline_if(row.gateway != DIRECT);
+            if let (Some(mean), Some(allowed)) = (row.per_s.mean, run.thresholds.interval_share) {
+                row.per_s.judge_noise(mean, allowed);
+            }
+        }
+        capacity.conclusions = conclude(capacity);
+    }
+    capacities.sort_by(|a, b| compare_axes(&a.axes, &b.axes));
+    capacities
+}
+
+impl Capacity {
+    /// The load, the objective and the axes in words: `capacity (p99 at most 20.0 ms; limits.data.cpus = 0.5)`.
+    pub fn words(&self) -> String {
+        let axes = axes_words(&self.axes);
+        let axes = if axes.is_empty() { axes } else { format!("; {axes}") };
+        format!("{} ({}{axes})", self.load, self.objective_words())
+    }
+
+    /// The objective in words: `p99 at most 20.0 ms and errors at most 0.100 %`.
+    pub fn objective_words(&self) -> String {
+        objective_words(&self.objective)
+    }
+
+    /// The gateways, without the direct baseline.
+    pub fn gateways(&self) -> impl Iterator<Item = &CapacityRow> {
+        self.rows.iter().filter(|row| row.gateway != DIRECT)
+    }
+}
+
+impl CapacityRow {
+    /// Trials over all repeats.
+    pub fn trials(&self) -> u64 {
+        self.searches.iter().map(|searched| u64::from(searched.found.trials)).sum()
+    }
+
+    /// Why the searches stopped, with the number of repeats each, the most frequent first.
+    pub fn stopped(&self) -> Vec<(Stopped, usize)> {
+        let mut counted: Vec<(Stopped, usize)> = Vec::new();
+        for searched in &self.searches {
+            match counted.iter_mut().find(|(known, _)| *known == searched.found.stopped) {
+                Some((_, n)) => *n += 1,
+                None => counted.push((searched.found.stopped, 1)),
+            }
+        }
+        counted.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        counted
+    }
+
+    /// A rate that was carried in every repeat where nothing higher could be tried: the least of them.
+    pub fn at_least_per_s(&self) -> Option<f64> {
+        let each = self.searches.iter().map(|searched| searched.found.at_least_per_s);
+        each.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::min)
+    }
+}
+
+/// Why a search stopped, in words.
+pub fn stopped_words(stopped: Stopped) -> &'static str {
+    match stopped {
+        Stopped::Precise => "the interval was narrow enough",
+        Stopped::MostTrials => "the most trials were made",
+        Stopped::GeneratorLimited => "the load generator keeps no more",
+        Stopped::UpstreamLimited => "the upstream carries no more",
+        Stopped::NeverMet => "the objective was missed at the lowest rate that a trial can tell of",
+        Stopped::VoidTrials => "too many trials were void",
+    }
+}
+
+/// Gateways without a headline on their capacity, and why.
+pub(crate) fn problems(capacity: &Capacity) -> Vec<String> {
+    let missing = |row: &&CapacityRow| {
+        let answered = row.per_s.valid;
+        row.per_s.noise.is_some() || answered < row.searches.len().min(HEADLINE_REPEATS)
+    };
+    let told = |row: &CapacityRow| {
+        if row.per_s.noise.is_some() {
+            return format!(
+                "{}: {}: noisy: its interval is wider than is allowed",
+                capacity.words(),
+                row.gateway
+            );
+        }
+        let measured = row.searches.len();
+        let stopped = row.stopped().into_iter();
+        let why: Vec<String> = stopped
+            .map(|(stopped, n)| format!("{} in {n} of {measured} repeats", stopped_words(stopped)))
+            .collect();
+        format!("{}: {}: no headline on its capacity: {}", capacity.words(), row.gateway, join(&why))
+    };
+    capacity.gateways().filter(missing).map(told).collect()
+}
+
+/// What is known where no capacity is: `at least 20,000/s`, `below 10.0/s`.
+pub fn border_words(found: &Found) -> Option<String> {
+    match (found.at_least_per_s, found.below_per_s) {
+        (Some(least), Some(below)) => Some(format!("{} to {}", rate(least), rate(below))),
+        (Some(least), None) => Some(format!("at least {}", rate(least))),
+        (None, Some(below)) => Some(format!("below {}", rate(below))),
+        (None, None) => None,
+    }
+}
+
+/// The searches of a cell: the load's name, its connections, and what was found.
+fn searches(cell: &Cell) -> Vec<(&str, u32, Searched)> {
+    let CellOutcome::Measured { measurements } = &cell.outcome else { return Vec::new() };
+    let ended = measurements.iter().filter_map(|measurement| {
+        let Some(Trial { found: Some(found), .. }) = &measurement.trial else { return None };
+        let of_load = measurements
+            .iter()
+            .filter(|other| other.load == measurement.load)
+            .flat_map(|other| &other.judgement.verdicts.latency);
+        let reasons = reasons(found, of_load.copied().collect());
+        let searched = Searched { repeat: cell.key.repeat, found: found.clone(), reasons };
+        Some((measurement.load.as_str(), measurement.connections, searched))
+    });
+    ended.collect()
+}
+
+/// Why the answer of a search does not count, by what its trials were said to be.
+fn reasons(found: &Found, mut of_trials: Vec<Reason>) -> Vec<Reason> {
+    of_trials.sort();
+    of_trials.dedup();
+    let is_cause = |reason: &Reason| match (found.stopped, reason) {
+        // A limit that is not in force falsifies every trial alike, so that none is repeated for it.
+        (_, Reason::LimitNotApplied) => true,
+        (Stopped::GeneratorLimited, Reason::GeneratorLimited)
+        | (Stopped::UpstreamLimited, Reason::UpstreamLimited) => true,
+        (Stopped::VoidTrials, Reason::HostDisturbed | Reason::Implausible) => found.capacity_per_s.is_none(),
+        _ => false,
+    };
+    of_trials.into_iter().filter(is_cause).collect()
+}
+
+fn figure(searches: &[Searched]) -> Figure {
+    let repeated = |searched: &Searched| Repeated {
+        repeat: searched.repeat,
+        sample: searched
+            .found
+            .capacity_per_s
+            .or(searched.found.at_least_per_s.filter(|_| !searched.reasons.is_empty()))
+            .into(),
+        reasons: searched.reasons.clone(),
+    };
+    Figure::of(searches.iter().map(repeated).collect())
+}
+
+fn row_of<'a>(rows: &'a mut Vec<CapacityRow>, gateway: &str) -> &'a mut CapacityRow {
+    let at = rows.iter().position(|row| row.gateway == gateway).unwrap_or_else(|| {
+        rows.push(CapacityRow {
+            gateway: gateway.to_owned(),
+            planned: 0,
+            per_s: Figure::default(),
+            searches: Vec::new(),
+        });
+        rows.len() - 1
+    });
+    &mut rows[at]
+}

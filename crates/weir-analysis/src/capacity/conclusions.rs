@@ -1,0 +1,52 @@
+//! Sentences about the capacity at an objective, each implied by its figures (METHOD 21).
+
+use weir_results::Stopped;
+
+use super::answer::{Capacity, CapacityRow, border_words, stopped_words};
+use crate::conclusions::{join, ranked, with_interval};
+use crate::quantity::rate;
+
+/// Draws the conclusions of a search.
+pub(crate) fn conclude(capacity: &Capacity) -> Vec<String> {
+    let objective = capacity.objective_words();
+    let mut sentences = Vec::new();
+    let counting: Vec<&CapacityRow> = capacity.gateways().filter(|row| row.per_s.headline).collect();
+    if !counting.is_empty() {
+        let said: Vec<String> = counting
+            .iter()
+            .map(|row| format!("{} {}", row.gateway, with_interval(&row.per_s, rate)))
+            .collect();
+        sentences.push(format!("Carried at {objective}: {}.", said.join(", ")));
+    }
+    let figures = counting.iter().map(|row| (row.gateway.as_str(), &row.per_s)).collect();
+    sentences.extend(ranked(figures, "carried the most at that objective", true, rate));
+    for row in capacity.gateways().filter(|row| !row.per_s.headline) {
+        sentences.extend(of_a_border(row));
+    }
+    let without: Vec<String> = capacity
+        .gateways()
+        .filter(|row| !row.per_s.headline && of_a_border(row).is_none())
+        .map(|row| format!("{} ({} of {} repeats)", row.gateway, row.per_s.valid, row.planned))
+        .collect();
+    if !without.is_empty() {
+        sentences.push(format!(
+            "Nothing is concluded about the capacity of {}: three repeats with an answer that counts are needed.",
+            join(&without)
+        ));
+    }
+    sentences
+}
+
+/// A border in place of a capacity, where every repeat ended at it for the same reason.
+fn of_a_border(row: &CapacityRow) -> Option<String> {
+    let [(stopped, _)] = row.stopped()[..] else { return None };
+    let borders = matches!(stopped, Stopped::GeneratorLimited | Stopped::UpstreamLimited | Stopped::NeverMet);
+    let first = row.searches.iter().filter(|_| borders).min_by(|a, b| {
+        let border =
+            |found: &weir_results::Found| found.at_least_per_s.or(found.below_per_s).unwrap_or(f64::MAX);
+        border(&a.found).total_cmp(&border(&b.found))
+    })?;
+    let border = border_words(&first.found)?;
+    let repeats = if row.searches.len() == 1 { "its repeat" } else { "every repeat" };
+    Some(format!("{} carried {border} in {repeats}: {}.", row.gateway, stopped_words(stopped)))
+}

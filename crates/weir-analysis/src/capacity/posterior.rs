@@ -1,0 +1,413 @@
+//! Where the border lies, by all trials together.
+//!
+//! Near the border, the odds of a request beyond a bound grow as a power of the rate, and so does a mean over its
+//! bound: `ln odds = ln odds(allowed) + slope * (ln rate - ln capacity)`. Capacity, slope and the spread of trials are
+//! not known; each combination on a grid is weighed by how likely it makes what the trials gave, and what it says of
+//! the capacity is read off with the others summed out (the grid method of adaptive psychometric testing: Kontsevich
+//! and Tyler, *Bayesian adaptive estimation of psychometric slope and threshold*, 1999). Every capacity starts
+//! alike, and so does every spread; slopes have been seen from 5 to 50.
+//!
+//! **Spread.** Requests in a queue are late together: each time that it grows beyond the bound makes a cluster of them.
+//! A count is then a Poisson number of clusters of exponential size (D. Aldous, *Probability Approximations via the
+//! Poisson Clumping Heuristic*, 1989), and the mean size is one of the unknowns. Many trials without any late request
+//! and a few with dozens are what such a count looks like. A mean has its logarithm spread by Student's t.
+//!
+//! **Far beyond the border** the power law ends: an overloaded system answers hardly anything in time, whatever its slope
+//! was before. Such a trial says that the border was passed, and no more.
+//!
+//! **Garbage.** Each trial may, with a small chance, have nothing to do with the rate: a pause of the host, a neighbour.
+//! What the model finds impossible is then taken for that, and its say in the border ends (a mixture in the sense of
+//! Huber's contaminated distributions). So no single trial moves the answer by much, whatever it gave.
+
+use statrs::function::gamma::ln_gamma;
+
+use super::bounds::Seen;
+
+/// How far the grid goes from its centre, to both sides: by a factor of 1.7, in steps of 1.25 %.
+const REACH: f64 = 0.53;
+const STEP: f64 = 0.0125;
+/// Powers of the rate: from hardly any to a step.
+const SLOPES: [f64; 12] = [1.2, 2.0, 3.3, 5.5, 9.0, 15.0, 25.0, 42.0, 70.0, 120.0, 200.0, 330.0];
+/// What is thought of a slope before: about this one, and how far from it by its logarithm.
+const SLOPE_USUAL: f64 = 12.0;
+const SLOPE_SPREAD: f64 = 1.1;
+/// Requests that are late together; one is independent of the others.
+const CLUSTERS: [f64; 7] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
+/// Spreads of the logarithm of a mean.
+const DEVIATIONS: [f64; 7] = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64];
+/// Degrees of freedom of that spread.
+const DEGREES: f64 = 4.0;
+/// The chance that a trial says nothing about its rate.
+const GARBAGE: f64 = 0.05;
+/// Of such trials, the share without any late request.
+const GARBAGE_CLEAN: f64 = 0.1;
+/// Over which range of its logarithm such a trial's mean may lie.
+const GARBAGE_RANGE: f64 = 10.0;
+/// Beyond these odds, by their logarithm and over the allowed ones, a share says only that the border was passed.
+const PASSED_LOGIT: f64 = 2.5;
+/// A mean this far from its bound, in logarithms, says only on which side.
+const PASSED_MEAN: f64 = 1.0;
+/// How sharply it is known that the border was passed.
+const PASSED_BY: f64 = 0.4;
+/// Odds are tabulated up to this logarithm, in these steps; between them logarithms are as good as straight.
+const LOGIT_MOST: f64 = 16.0;
+const LOGIT_STEP: f64 = 0.1;
+/// Share of the grid next to its ends where a median is not trusted: the border may lie beyond.
+const EDGE: f64 = 0.1;
+
+/// What is known about the border after some trials.
+#[derive(Clone, Debug)]
+pub(crate) struct Posterior {
+    /// Logarithms of the rates of the grid.
+    rates: Vec<f64>,
+    /// By bound: the logarithm of each combination's weight; rate, then slope, then spread.
+    weights: Vec<Vec<f64>>,
+    /// By rate: the chance that the border lies there or below.
+    below: Vec<f64>,
+    /// Trials within the grid.
+    trials: u32,
+}
+
+impl Posterior {
+    /// Nothing is known but that the border may lie about `centre_per_s`.
+    pub(crate) fn about(centre_per_s: f64, bounds: usize) -> Self {
+        let steps = (REACH / STEP).ceil() as i32;
+        let rates: Vec<f64> =
+            (-steps..=steps).map(|step| centre_per_s.ln() + f64::from(step) * STEP).collect();
+        let combinations = rates.len() * SLOPES.len() * CLUSTERS.len();
+        let before = SLOPES.map(|slope| -0.5 * ((slope / SLOPE_USUAL).ln() / SLOPE_SPREAD).powi(2));
+        let of_rate = before.iter().flat_map(|log| [*log; CLUSTERS.len()]);
+        let weights = vec![of_rate.cycle().take(combinations).collect::<Vec<f64>>(); bounds];
+        let mut posterior = Self { rates, weights, below: Vec::new(), trials: 0 };
+        posterior.below = posterior.together();
+        posterior
+    }
+
+    /// Trials that lay within the grid.
+    pub(crate) fn trials(&self) -> u32 {
+        self.trials
+    }
+
+    /// Weighs a trial at `rate_per_s` that gave `seen`, one for each bound. Trials off the grid are left aside: there
+    /// the model need not hold.
+    pub(crate) fn add(&mut self, rate_per_s: f64, seen: &[Seen]) {
+        let rate = rate_per_s.ln();
+        let (first, last) = (self.rates[0], self.rates[self.rates.len() - 1]);
+        if !(first..=last).contains(&rate) {
+            return;
+        }
+        self.trials += 1;
+        for (weights, seen) in self.weights.iter_mut().zip(seen) {
+            let mut weights = weights.iter_mut();
+            let likelihood = Likelihood::of(seen);
+            for capacity in &self.rates {
+                for slope in SLOPES {
+                    // The logs stand first: they end first, and nothing of the weights is skipped.
+                    let logs = likelihood.logs(slope * (rate - capacity));
+                    for (log, weight) in logs.into_iter().zip(weights.by_ref()) {
+                        *weight += log;
+                    }
+                }
+            }
+        }
+        self.below = self.together();
+    }
+
+    /// The rate below which the border lies with the chance `share`, requests per second.
+    pub(crate) fn quantile_per_s(&self, share: f64) -> f64 {
+        self.read(&self.below, share).exp()
+    }
+
+    /// The bound whose border is the lowest.
+    pub(crate) fn limiting(&self) -> usize {
+        let median = |bound: &usize| self.read(&self.cumulated(*bound), 0.5);
+        (0..self.weights.len()).min_by(|a, b| median(a).total_cmp(&median(b))).unwrap_or(0)
+    }
+
+    /// Whether the border may as well lie beyond the grid.
+    pub(crate) fn is_at_an_edge(&self) -> bool {
+        let share = (self.quantile_per_s(0.5).ln() - self.rates[0]) / (2.0 * REACH);
+        !(EDGE..=1.0 - EDGE).contains(&share)
+    }
+
+    /// By rate of the grid: the chance that the border lies there or below. The first bound that gives way is the
+    /// border, so it lies above only where those of all bounds do.
+    fn together(&self) -> Vec<f64> {
+        let mut above = vec![1.0; self.rates.len()];
+        for bound in 0..self.weights.len() {
+            for (above, below) in above.iter_mut().zip(self.cumulated(bound)) {
+                *above *= 1.0 - below;
+            }
+        }
+        above.into_iter().map(|above| 1.0 - above).collect()
+    }
+
+    /// The same for one bound, with slope and spread summed out.
+    fn cumulated(&self, bound: usize) -> Vec<f64> {
+        let weights = &self.weights[bound];
+        let greatest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let each = weights.chunks(SLOPES.len() * CLUSTERS.len());
+        let mut sum = 0.0;
+        let sums: Vec<f64> = each
+            .map(|combinations| {
+                sum += combinations.iter().map(|weight| (weight - greatest).exp()).sum::<f64>();
+                sum
+            })
+            .collect();
+        sums.into_iter().map(|below| below / sum).collect()
+    }
+
+    /// The rate's logarithm at which `cumulated` reaches `share`, between the grid's own.
+    fn read(&self, cumulated: &[f64], share: f64) -> f64 {
+        let at = cumulated.partition_point(|below| *below < share).min(self.rates.len() - 1);
+        let before = if at == 0 { 0.0 } else { cumulated[at - 1] };
+        let within = ((share - before) / (cumulated[at] - before).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+        // Each rate of the grid stands for the step about it.
+        self.rates[at] + (within - 0.5) * STEP
+    }
+}
+
+/// How likely combinations make what a trial gave.
+enum Likelihood {
+    /// Logarithms by spread, for the odds of the table's steps.
+    Share { allowed_logit: f64, table: Vec<[f64; CLUSTERS.len()]> },
+    /// A mean over its bound.
+    Mean { log_ratio: f64 },
+}
+
+impl Likelihood {
+    fn of(seen: &Seen) -> Self {
+        match *seen {
+            Seen::Share { over, of, allowed } => {
+                let count = Count::new(over.min(of), of);
+                let allowed_logit = (allowed / (1.0 - allowed)).ln();
+                let passed = allowed_logit + PASSED_LOGIT;
+                let is_beyond = over as f64 > of as f64 / (1.0 + (-passed).exp());
+                let steps = (2.0 * LOGIT_MOST / LOGIT_STEP) as u32;
+                let log = |step: u32| {
+                    let logit = f64::from(step) * LOGIT_STEP - LOGIT_MOST;
+                    if is_beyond { [beyond_log(logit - passed); CLUSTERS.len()] } else { count.logs(logit) }
+                };
+                Self::Share { allowed_logit, table: (0..=steps).map(log).collect() }
+            }
+            Seen::Mean { ratio, .. } => Self::Mean { log_ratio: ratio.max(f64::MIN_POSITIVE).ln() },
+        }
+    }
+
+    /// By spread: the logarithm of the likelihood where the rate is beyond the border by `beyond`, in logarithms and
+    /// times the slope.
+    fn logs(&self, beyond: f64) -> [f64; CLUSTERS.len()] {
+        match self {
+            Self::Share { allowed_logit, table } => {
+                let place =
+                    ((allowed_logit + beyond + LOGIT_MOST) / LOGIT_STEP).clamp(0.0, (table.len() - 1) as f64);
+                let (before, part) = (place.floor() as usize, place.fract());
+                let (low, high) = (&table[before], &table[(before + 1).min(table.len() - 1)]);
+                std::array::from_fn(|at| low[at] + (high[at] - low[at]) * part)
+            }
+            Self::Mean { log_ratio } if *log_ratio > PASSED_MEAN => {
+                [beyond_log(beyond - PASSED_MEAN); CLUSTERS.len()]
+            }
+            Self::Mean { log_ratio } if *log_ratio < -PASSED_MEAN => {
+                [beyond_log(-PASSED_MEAN - beyond); CLUSTERS.len()]
+            }
+            Self::Mean { log_ratio } => DEVIATIONS.map(|deviation| {
+                // The mean of what the logarithm spreads about is higher than its middle.
+                let middle = beyond - deviation * deviation / 2.0;
+                let t = (log_ratio - middle) / deviation;
+                let density =
+                    T_DENSITY.ln() - deviation.ln() - (DEGREES + 1.0) / 2.0 * (t * t / DEGREES).ln_1p();
+                sum_of_logs((1.0 - GARBAGE).ln() + density, (GARBAGE / GARBAGE_RANGE).ln())
+            }),
+        }
+    }
+}
+
+/// The logarithm of the likelihood of a trial that says only that something was passed, where that is `by` so much.
+fn beyond_log(by: f64) -> f64 {
+    ((1.0 - GARBAGE) / (1.0 + (-by / PASSED_BY).exp()) + GARBAGE).ln()
+}
+
+/// A count of requests beyond a bound.
+struct Count {
+    over: f64,
+    within: f64,
+    /// The number of ways, its logarithm.
+    ways: f64,
+    garbage: f64,
+}
+
+impl Count {
+    fn new(over: u64, of: u64) -> Self {
+        let (over, of) = (over as f64, of as f64);
+        let within = of - over;
+        let ways = ln_gamma(of + 1.0) - ln_gamma(over + 1.0) - ln_gamma(within + 1.0);
+        let garbage = if over == 0.0 { GARBAGE_CLEAN } else { (1.0 - GARBAGE_CLEAN) / of };
+        Self { over, within, ways, garbage: (GARBAGE * garbage).ln() }
+    }
+
+    /// By spread: the logarithm of the likelihood at these odds.
+    fn logs(&self, logit: f64) -> [f64; CLUSTERS.len()] {
+        let share = 1.0 / (1.0 + (-logit).exp());
+        let rest = 1.0 / (1.0 + logit.exp());
+        CLUSTERS.map(|cluster| {
+            let log = match cluster {
+                1.0 => self.ways + self.over * share.ln() + self.within * rest.ln(),
+                cluster => in_clusters(self.over, (self.over + self.within) * share, cluster),
+            };
+            sum_of_logs((1.0 - GARBAGE).ln() + log, self.garbage)
+        })
+    }
+}
+
+/// The logarithm of the density of a sum whose mean is `mean`: a Poisson number of clusters, each exponential with mean
+/// `cluster`; at zero, of no cluster.
+fn in_clusters(sum: f64, mean: f64, cluster: f64) -> f64 {
+    let clusters = mean / cluster;
+    if sum == 0.0 {
+        return -clusters;
+    }
+    let size = sum / cluster;
+    -clusters - size + 0.5 * (clusters / size).ln() - cluster.ln()
+        + ln_bessel_i1(2.0 * (clusters * size).sqrt())
+}
+
+/// The logarithm of the modified Bessel function of the first kind and order one (Abramowitz and Stegun, *Handbook of
+/// Mathematical Functions*, 9.8.3 and 9.8.4: to seven digits).
+fn ln_bessel_i1(x: f64) -> f64 {
+    let polynomial = |t: f64, factors: &[f64]| factors.iter().rev().fold(0.0, |sum, factor| sum * t + factor);
+    if x < 3.75 {
+        const SMALL: [f64; 7] =
+            [0.5, 0.878_905_94, 0.514_988_69, 0.150_849_34, 0.026_587_33, 0.003_015_32, 0.000_324_11];
+        return x.ln() + polynomial((x / 3.75).powi(2), &SMALL).ln();
+    }
+    const LARGE: [f64; 9] = [
+        0.398_942_28,
+        -0.039_880_24,
+        -0.003_620_18,
+        0.001_638_01,
+        -0.010_315_55,
+        0.022_829_67,
+        -0.028_953_12,
+        0.017_876_54,
+        -0.004_200_59,
+    ];
+    x - 0.5 * x.ln() + polynomial(3.75 / x, &LARGE).ln()
+}
+
+/// Student's t density at zero for four degrees of freedom.
+const T_DENSITY: f64 = 0.375;
+
+/// `ln(e^a + e^b)`.
+fn sum_of_logs(a: f64, b: f64) -> f64 {
+    a.max(b) + (-(a - b).abs()).exp().ln_1p()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_are_a_distribution_with_their_mean_and_spread() {
+        for (mean, cluster) in [(15.0, 8.0), (40.0, 4.0), (10.0, 16.0)] {
+            // Sizes are continuous: the midpoint rule over the part beyond zero.
+            let (step, mut whole, mut first, mut second) =
+                (0.01, in_clusters(0.0, mean, cluster).exp(), 0.0, 0.0);
+            for place in 0..100_000 {
+                let sum = (f64::from(place) + 0.5) * step;
+                let weight = in_clusters(sum, mean, cluster).exp() * step;
+                whole += weight;
+                first += weight * sum;
+                second += weight * sum * sum;
+            }
+            near(whole, 1.0, 1e-4);
+            near(first, mean, 1e-4);
+            near(second - first * first, 2.0 * cluster * mean, 1e-3);
+        }
+    }
+
+    /// What a trial of 2,000 requests gives exactly at its expectation, where the capacity is 1,000/s.
+    fn expected(rate_per_s: f64) -> Seen {
+        let odds = 0.01 / 0.99 * (rate_per_s / 1_000.0).powf(13.0);
+        Seen::Share { over: (2_000.0 * odds / (1.0 + odds)).round() as u64, of: 2_000, allowed: 0.01 }
+    }
+
+    fn after(trials: &[(f64, Seen)], bounds: usize) -> Posterior {
+        let mut posterior = Posterior::about(1_200.0, bounds);
+        for (rate_per_s, seen) in trials {
+            posterior.add(*rate_per_s, &vec![*seen; bounds]);
+        }
+        posterior
+    }
+
+    fn about_the_border() -> Vec<(f64, Seen)> {
+        [900.0, 950.0, 1_000.0, 1_050.0, 1_100.0, 970.0, 1_030.0].map(|rate| (rate, expected(rate))).to_vec()
+    }
+
+    #[track_caller]
+    fn near(value: f64, expected: f64, share: f64) {
+        assert!((value / expected - 1.0).abs() <= share, "{value} is not {expected}");
+    }
+
+    #[test]
+    fn trials_that_agree_find_the_border_and_narrow_the_interval() {
+        let few = after(&about_the_border()[..3], 1);
+        let all = after(&about_the_border(), 1);
+        let width = |p: &Posterior| p.quantile_per_s(0.975) / p.quantile_per_s(0.025);
+        near(all.quantile_per_s(0.5), 1_000.0, 0.01);
+        assert!(width(&all) < width(&few) && width(&all) < 1.1, "{} {}", width(&few), width(&all));
+        assert!(!all.is_at_an_edge());
+        assert_eq!((all.trials(), all.limiting()), (7, 0));
+    }
+
+    #[test]
+    fn no_single_trial_moves_the_border_by_much() {
+        let good = after(&about_the_border(), 1).quantile_per_s(0.5);
+        for place in 0..7 {
+            for over in [0, 400, 2_000] {
+                let mut trials = about_the_border();
+                trials[place].1 = Seen::Share { over, of: 2_000, allowed: 0.01 };
+                near(after(&trials, 1).quantile_per_s(0.5), good, 0.04);
+            }
+        }
+    }
+
+    #[test]
+    fn trials_that_disagree_widen_the_interval() {
+        let mut apart = about_the_border();
+        for (place, (_, seen)) in apart.iter_mut().enumerate() {
+            let Seen::Share { over, .. } = seen else { unreachable!() };
+            *over = if place % 2 == 0 { *over * 2 } else { *over / 3 };
+        }
+        let width = |trials: &[(f64, Seen)]| {
+            let posterior = after(trials, 1);
+            posterior.quantile_per_s(0.975) / posterior.quantile_per_s(0.025)
+        };
+        assert!(width(&apart) > width(&about_the_border()) * 1.02);
+    }
+
+    #[test]
+    fn a_border_off_the_grid_is_seen_at_its_edge() {
+        let fine = |rate: f64| (rate, Seen::Share { over: 0, of: 2_000, allowed: 0.01 });
+        assert!(after(&[fine(1_300.0), fine(1_700.0), fine(2_300.0)], 1).is_at_an_edge());
+        assert_eq!(after(&[fine(5_000.0)], 1).trials(), 0);
+    }
+
+    #[test]
+    fn the_bound_that_gives_way_first_is_the_border() {
+        let mut posterior = Posterior::about(1_200.0, 2);
+        let never = Seen::Share { over: 0, of: 2_000, allowed: 0.001 };
+        for (rate, seen) in about_the_border() {
+            posterior.add(rate, &[never, seen]);
+        }
+        assert_eq!(posterior.limiting(), 1);
+        near(posterior.quantile_per_s(0.5), 1_000.0, 0.02);
+    }
+
+    #[test]
+    fn a_mean_has_its_border_where_it_reaches_its_bound() {
+        let mean = |rate: f64| (rate, Seen::Mean { ratio: (rate / 1_000.0).powi(5), standard_error: 0.02 });
+        let posterior = after(&[900.0, 950.0, 1_000.0, 1_050.0, 1_100.0].map(mean), 1);
+        near(posterior.quantile_per_s(0.5), 1_000.0, 0.005);
+    }
+}

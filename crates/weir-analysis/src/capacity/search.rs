@@ -1,0 +1,401 @@
+//! The search itself: which rate to try next, and when to stop.
+//!
+//! ```text
+//! first rate -> bracket: x 4 while met, / 4 while missed, then the middle of both    -> about the border
+//!               (a rate is missed when two of its trials say so)
+//! about the border: the rate where the posterior has its median, its upper, its lower part, and again
+//!               -> the interval is narrow enough, the most trials, or a limit of the rig
+//! ```
+//! The bracket only has to find the neighbourhood. A bracket that is wrong, for whatever a trial gave, costs trials
+//! and not the answer: where the posterior piles up at an end of its grid, it is laid out anew about that end.
+
+use weir_results::{Found, Judgement, LoadRecord, Objective, Reason, Stopped, TrialSays};
+
+use super::bounds::{Bound, Seen, together};
+use super::posterior::Posterior;
+
+/// By how much the rate grows or falls while only one side of the border is known.
+const STRIDE: f64 = 4.0;
+/// Rates as near as this hold the border between them.
+const BRACKETED: f64 = 2.1;
+/// Nearer than this to a rate that the rig does not keep there is nothing to try.
+const LIMIT_NEAR: f64 = 1.25;
+/// Trials about the border before the interval is believed.
+const TRIALS_MIN: u32 = 6;
+/// How far from the border, as share of its rate, trials are on its sides.
+const SIDES: [f64; 2] = [0.5, 2.0];
+/// Parts of the posterior at which trials are placed, in turn: the middle, and both sides for the slope.
+const PLACES: [f64; 3] = [0.5, 0.8, 0.2];
+/// Both ends of the interval.
+const ENDS: [f64; 2] = [0.025, 0.975];
+/// Void trials that are borne, as share of the most trials, and at least.
+const VOID_SHARE: f64 = 1.0 / 3.0;
+const VOID_MIN: u32 = 4;
+
+/// What is asked of a search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// The objective.
+    pub objective: Objective,
+    /// The rate to begin with, requests per second.
+    pub first_per_s: f64,
+    /// The lowest rate about which a trial can tell anything.
+    pub least_per_s: f64,
+    /// Width of the interval at which it ends, as share of the capacity.
+    pub width: f64,
+    /// The most trials, void ones included.
+    pub trials_max: u32,
+}
+
+/// A trial as the search takes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialSeen {
+    /// The rate that was asked for, requests per second.
+    pub rate_per_s: f64,
+    /// What it gave for each bound, or why it says nothing.
+    pub seen: Result<Vec<Seen>, Voided>,
+}
+
+/// Why a trial says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voided {
+    /// The load generator was the limit.
+    Generator,
+    /// The upstream was the limit.
+    Upstream,
+    /// The host was disturbed, figures contradict each other, or nothing was sent.
+    Otherwise,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// A trial at this rate.
+    Try {
+        /// Requests per second.
+        rate_per_s: f64,
+    },
+    /// Nothing more.
+    Stop(Box<Found>),
+}
+
+/// A search while it goes on.
+#[derive(Clone, Debug)]
+pub struct Search {
+    asked: Asked,
+    bounds: Vec<Bound>,
+    trials: Vec<TrialSeen>,
+    /// What is known about the border, once its neighbourhood is.
+    posterior: Option<Posterior>,
+}
+
+/// What the bracket says.
+enum Bracket {
+    Try(f64),
+    About(f64),
+    Stop(Stopped, Border),
+}
+
+/// What is known where no capacity is.
+#[derive(Clone, Copy, Default)]
+struct Border {
+    at_least_per_s: Option<f64>,
+    below_per_s: Option<f64>,
+}
+
+impl TrialSeen {
+    /// What a measured trial at `rate_per_s` says of `bounds`. Straight at the upstream, the upstream is what is measured,
+    /// and may be the limit.
+    pub fn of(
+        bounds: &[Bound],
+        rate_per_s: f64,
+        record: &LoadRecord,
+        judgement: &Judgement,
+        timeout_ns: u64,
+        is_direct: bool,
+    ) -> Self {
+        let reasons = &judgement.verdicts.latency;
+        let voided = if reasons.contains(&Reason::HostDisturbed) || reasons.contains(&Reason::Implausible) {
+            Some(Voided::Otherwise)
+        } else if reasons.contains(&Reason::GeneratorLimited) {
+            Some(Voided::Generator)
+        } else if reasons.contains(&Reason::UpstreamLimited) && !is_direct {
+            Some(Voided::Upstream)
+        } else {
+            None
+        };
+        // What else voids a latency is the system's own doing, and the answer here: a queue, a quota, errors.
+        let seen = match voided {
+            Some(voided) => Err(voided),
+            None => bounds
+                .iter()
+                .map(|bound| bound.seen(record, timeout_ns))
+                .collect::<Option<Vec<_>>>()
+                .ok_or(Voided::Otherwise),
+        };
+        Self { rate_per_s, seen }
+    }
+
+    /// What it says of the objective.
+    pub fn says(&self) -> TrialSays {
+        self.seen.as_deref().map_or(TrialSays::Void, together)
+    }
+
+    fn is_at(&self, rate_per_s: f64) -> bool {
+        (self.rate_per_s / rate_per_s - 1.0).abs() < 1e-9
+    }
+
+    fn limit(&self) -> Option<Voided> {
+        self.seen.as_ref().err().copied().filter(|voided| *voided != Voided::Otherwise)
+    }
+}
+
+impl Search {
+    /// A search that has tried nothing yet.
+    pub fn new(asked: Asked) -> Self {
+        let bounds = Bound::all(&asked.objective);
+        Self { asked, bounds, trials: Vec::new(), posterior: None }
+    }
+
+    /// The bounds of its objective.
+    pub fn bounds(&self) -> &[Bound] {
+        &self.bounds
+    }
+
+    /// Trials so far.
+    pub fn trials(&self) -> &[TrialSeen] {
+        &self.trials
+    }
+
+    /// Takes what the next trial gave.
+    pub fn add(&mut self, trial: TrialSeen) {
+        if let (Some(posterior), Ok(seen)) = (&mut self.posterior, &trial.seen) {
+            posterior.add(trial.rate_per_s, seen);
+        }
+        self.trials.push(trial);
+    }
+
+    /// What to do now.
+    pub fn step(&mut self) -> Step {
+        let posterior = match self.posterior.take() {
+            Some(posterior) if !posterior.is_at_an_edge() => posterior,
+            Some(posterior) => {
+                let median_per_s = posterior.quantile_per_s(0.5);
+                if median_per_s <= self.asked.least_per_s && self.missed_at_least() {
+                    let below_per_s = Some(self.asked.least_per_s);
+                    return self.stop(Stopped::NeverMet, None, Border { below_per_s, ..Border::default() });
+                }
+                self.laid_out(median_per_s.max(self.asked.least_per_s))
+            }
+            None => match self.bracket() {
+                Bracket::About(centre_per_s) => self.laid_out(centre_per_s),
+                Bracket::Stop(stopped, border) => return self.stop(stopped, None, border),
+                Bracket::Try(rate_per_s) => {
+                    return match self.spent() {
+                        Some(stopped) => self.stop(stopped, None, self.known()),
+                        None => Step::Try { rate_per_s },
+                    };
+                }
+            },
+        };
+        let step = self.about_the_border(&posterior);
+        self.posterior = Some(posterior);
+        step
+    }
+
+    /// Asks for trials about the border until the interval is narrow enough.
+    fn about_the_border(&self, posterior: &Posterior) -> Step {
+        let [low, high] = ENDS.map(|end| posterior.quantile_per_s(end));
+        let is_narrow = (high - low) / posterior.quantile_per_s(0.5) <= self.asked.width;
+        if is_narrow && self.is_known(posterior) {
+            return self.stop(Stopped::Precise, Some(posterior), Border::default());
+        }
+        if let Some(stopped) = self.spent() {
+            return self.stop(stopped, Some(posterior), self.known());
+        }
+        let place = PLACES[posterior.trials() as usize % PLACES.len()];
+        let wanted = posterior.quantile_per_s(place).max(self.asked.least_per_s);
+        match self.limit_of_the_rig() {
+            Some((limit_per_s, stopped)) if wanted >= limit_per_s / LIMIT_NEAR => {
+                // Where a rate below the rig's limit missed the objective, the border can still be found.
+                if self.least_missed().is_some() {
+                    return Step::Try { rate_per_s: limit_per_s / LIMIT_NEAR };
+                }
+                let at_least_per_s = self.greatest_met();
+                self.stop(stopped, None, Border { at_least_per_s, below_per_s: None })
+            }
+            _ => Step::Try { rate_per_s: wanted },
+        }
+    }
+
+    /// Goes through what is known by rate, from the first one on, to where a trial is missing.
+    fn bracket(&self) -> Bracket {
+        let limit = self.limit_of_the_rig();
+        let mut rate = self.asked.first_per_s.max(self.asked.least_per_s);
+        let (mut met, mut missed): (Option<f64>, Option<f64>) = (None, None);
+        // Every turn settles a rate that trials have settled, or ends.
+        loop {
+            if let Some((limit_per_s, stopped)) = limit
+                && rate >= limit_per_s
+            {
+                match met {
+                    Some(met) if limit_per_s / met <= LIMIT_NEAR => {
+                        let at_least_per_s = Some(met);
+                        return Bracket::Stop(stopped, Border { at_least_per_s, below_per_s: None });
+                    }
+                    Some(met) => rate = (met * limit_per_s).sqrt(),
+                    None if rate <= self.asked.least_per_s => {
+                        return Bracket::Stop(stopped, Border::default());
+                    }
+                    None => rate = (limit_per_s / STRIDE).max(self.asked.least_per_s),
+                }
+                if rate < limit_per_s {
+                    continue;
+                }
+                return Bracket::Stop(stopped, Border::default());
+            }
+            match self.settled(rate) {
+                None => return Bracket::Try(rate),
+                Some(TrialSays::Met) => met = Some(rate),
+                Some(TrialSays::Missed) => missed = Some(rate),
+                Some(_) => return Bracket::About(rate),
+            }
+            rate = match (met, missed) {
+                (Some(met), Some(missed)) if missed / met <= BRACKETED => {
+                    return Bracket::About((met * missed).sqrt());
+                }
+                (Some(met), Some(missed)) => (met * missed).sqrt(),
+                (Some(met), None) => met * STRIDE,
+                (None, _) if rate <= self.asked.least_per_s => {
+                    let below_per_s = Some(rate);
+                    return Bracket::Stop(Stopped::NeverMet, Border { at_least_per_s: None, below_per_s });
+                }
+                (None, _) => (rate / STRIDE).max(self.asked.least_per_s),
+            };
+        }
+    }
+
+    /// What the trials at a rate say together; `None` where another one is needed. One that meets the objective is
+    /// believed, since a wrong one shows at the next rate; a miss may be a pause of the host, and two of three decide.
+    fn settled(&self, rate_per_s: f64) -> Option<TrialSays> {
+        let says: Vec<TrialSays> = self
+            .trials
+            .iter()
+            .filter(|trial| trial.is_at(rate_per_s))
+            .map(TrialSeen::says)
+            .filter(|says| *says != TrialSays::Void)
+            .collect();
+        let rank = |says: &TrialSays| match says {
+            TrialSays::Met => 0,
+            TrialSays::CannotTell | TrialSays::Void => 1,
+            TrialSays::Missed => 2,
+        };
+        match says.as_slice() {
+            [] => None,
+            [TrialSays::Met] => Some(TrialSays::Met),
+            [_] => None,
+            [first, second] => (first == second).then_some(*first),
+            [first, second, third, ..] => {
+                let mut three = [*first, *second, *third];
+                three.sort_by_key(rank);
+                Some(three[1])
+            }
+        }
+    }
+
+    /// A posterior about a rate, with every trial that was made.
+    fn laid_out(&self, centre_per_s: f64) -> Posterior {
+        let mut posterior = Posterior::about(centre_per_s, self.bounds.len());
+        for trial in &self.trials {
+            if let Ok(seen) = &trial.seen {
+                posterior.add(trial.rate_per_s, seen);
+            }
+        }
+        posterior
+    }
+
+    /// The least rate that generator or upstream did not keep, twice, where no trial at that rate or above counts.
+    fn limit_of_the_rig(&self) -> Option<(f64, Stopped)> {
+        let counting = self.trials.iter().filter(|trial| trial.seen.is_ok());
+        let greatest = counting.map(|trial| trial.rate_per_s).fold(0.0, f64::max);
+        let limited: Vec<(f64, Voided)> = self
+            .trials
+            .iter()
+            .filter(|trial| trial.rate_per_s > greatest)
+            .filter_map(|trial| Some((trial.rate_per_s, trial.limit()?)))
+            .collect();
+        let least = limited.iter().map(|(rate, _)| *rate).fold(f64::INFINITY, f64::min);
+        let by_upstream = limited.iter().filter(|(_, voided)| *voided == Voided::Upstream).count();
+        let stopped = match by_upstream * 2 > limited.len() {
+            true => Stopped::UpstreamLimited,
+            false => Stopped::GeneratorLimited,
+        };
+        (limited.len() >= 2).then_some((least, stopped))
+    }
+
+    /// Whether there is nothing left to spend.
+    fn spent(&self) -> Option<Stopped> {
+        let void = self.trials.iter().filter(|trial| trial.seen == Err(Voided::Otherwise)).count();
+        let borne = ((f64::from(self.asked.trials_max) * VOID_SHARE) as u32).max(VOID_MIN) as usize;
+        if void > borne {
+            return Some(Stopped::VoidTrials);
+        }
+        (self.trials.len() >= self.asked.trials_max as usize).then_some(Stopped::MostTrials)
+    }
+
+    /// Whether enough was tried about the border, with something on both sides of it.
+    fn is_known(&self, posterior: &Posterior) -> bool {
+        let middle = posterior.quantile_per_s(0.5);
+        let near =
+            self.trials.iter().filter(|trial| (SIDES[0]..=SIDES[1]).contains(&(trial.rate_per_s / middle)));
+        let says: Vec<TrialSays> =
+            near.map(TrialSeen::says).filter(|says| *says != TrialSays::Void).collect();
+        let others = |than: TrialSays| says.iter().filter(|says| **says != than).count();
+        posterior.trials() >= TRIALS_MIN
+            && !posterior.is_at_an_edge()
+            && others(TrialSays::Missed) >= 2
+            && others(TrialSays::Met) >= 2
+    }
+
+    fn missed_at_least(&self) -> bool {
+        self.settled(self.asked.least_per_s) == Some(TrialSays::Missed)
+    }
+
+    /// The border as far as trials alone say it.
+    fn known(&self) -> Border {
+        Border { at_least_per_s: self.greatest_met(), below_per_s: self.least_missed() }
+    }
+
+    /// The greatest rate that met the objective, below any that missed it.
+    fn greatest_met(&self) -> Option<f64> {
+        let missed = self.least_missed().unwrap_or(f64::INFINITY);
+        let met = self.trials.iter().filter(|trial| trial.says() == TrialSays::Met);
+        met.map(|trial| trial.rate_per_s).filter(|rate| *rate < missed).reduce(f64::max)
+    }
+
+    /// The least rate that missed it and at which no trial met it.
+    fn least_missed(&self) -> Option<f64> {
+        let missed = self.trials.iter().filter(|trial| trial.says() == TrialSays::Missed);
+        let is_contradicted =
+            |rate: f64| self.trials.iter().any(|trial| trial.is_at(rate) && trial.says() == TrialSays::Met);
+        missed.map(|trial| trial.rate_per_s).filter(|rate| !is_contradicted(*rate)).reduce(f64::min)
+    }
+
+    fn stop(&self, stopped: Stopped, posterior: Option<&Posterior>, border: Border) -> Step {
+        // Few trials, or a border off the grid, are no answer.
+        let posterior = posterior.filter(|posterior| self.is_known(posterior));
+        let border = if posterior.is_some() { Border::default() } else { border };
+        let void = self.trials.iter().filter(|trial| trial.seen.is_err()).count();
+        Step::Stop(Box::new(Found {
+            objective: self.asked.objective.clone(),
+            capacity_per_s: posterior.map(|posterior| posterior.quantile_per_s(0.5)),
+            interval_per_s: posterior.map(|posterior| ENDS.map(|end| posterior.quantile_per_s(end))),
+            at_least_per_s: border.at_least_per_s,
+            below_per_s: border.below_per_s,
+            limited_by: posterior.map(|posterior| self.bounds[posterior.limiting()].name.clone()),
+            trials: self.trials.len() as u32,
+            void: void as u32,
+            stopped,
+        }))
+    }
+}

@@ -1,0 +1,335 @@
+//! Searches over queues in virtual time whose capacity theory knows, and what is made of their answers.
+
+use weir_analysis::capacity::{Asked, Bound, Search, Seen, Step, TrialSeen, Voided};
+use weir_analysis::summarize;
+use weir_results::{Cell, CellOutcome, DIRECT, Found, Objective, Reason, Stopped, Trial, TrialSays};
+
+use crate::fuzzed::Random;
+use crate::queues::Queue;
+use crate::runs::{cell, plan, run, tail};
+
+/// Length of a trial, seconds, and of its warm-up.
+const TRIAL_S: f64 = 2.0;
+const WARMUP_S: f64 = 0.5;
+
+fn p99(limit_ns: u64) -> Objective {
+    Objective { latency_ns: [("p99".to_owned(), limit_ns)].into(), errors: Some(0.001) }
+}
+
+fn asked(objective: Objective) -> Asked {
+    Asked { objective, first_per_s: 100.0, least_per_s: 10.0, width: 0.15, trials_max: 60 }
+}
+
+/// Searches, with `give` for each trial: its number, its rate.
+fn search(asked: &Asked, mut give: impl FnMut(u32, f64) -> Result<Vec<Seen>, Voided>) -> Found {
+    let mut search = Search::new(asked.clone());
+    loop {
+        match search.step() {
+            Step::Try { rate_per_s } => {
+                let number = search.trials().len() as u32 + 1;
+                assert!(number <= asked.trials_max, "more trials than are allowed");
+                assert!(rate_per_s >= asked.least_per_s && rate_per_s.is_finite(), "{rate_per_s}");
+                search.add(TrialSeen { rate_per_s, seen: give(number, rate_per_s) });
+            }
+            Step::Stop(found) => return *found,
+        }
+    }
+}
+
+/// What a trial of `queue` gives for p99 and errors; `pause_s` is a stop of everything in the middle of it.
+fn shares(queue: &Queue, random: &mut Random, rate_per_s: f64, limit_s: f64, pause_s: f64) -> Vec<Seen> {
+    let times_s = queue.responses_s(random, rate_per_s, WARMUP_S, TRIAL_S, pause_s);
+    let over = times_s.iter().filter(|time_s| **time_s > limit_s).count() as u64;
+    let of = times_s.len() as u64;
+    vec![Seen::Share { over, of, allowed: 0.01 }, Seen::Share { over: 0, of, allowed: 0.001 }]
+}
+
+/// How 200 searches came out against the truth.
+struct Record {
+    truth: f64,
+    answers: Vec<Found>,
+}
+
+impl Record {
+    fn of(truth: f64, mut one: impl FnMut(&mut Random) -> Found) -> Self {
+        let answers = (0..200).map(|seed| one(&mut Random(seed))).collect();
+        Self { truth, answers }
+    }
+
+    #[track_caller]
+    fn check(&self, bias_share: f64, precise_share: f64) {
+        let all = self.answers.len() as f64;
+        let share = |holds: &dyn Fn(&Found) -> bool| {
+            self.answers.iter().filter(|found| holds(found)).count() as f64 / all
+        };
+        let capacity = |found: &Found| found.capacity_per_s.unwrap();
+        let covered = share(&|found| {
+            let [low, high] = found.interval_per_s.unwrap();
+            low <= self.truth && self.truth <= high
+        });
+        let within = share(&|found| (capacity(found) / self.truth - 1.0).abs() <= 0.1);
+        let precise = share(&|found| found.stopped == Stopped::Precise);
+        let mean = self.answers.iter().map(capacity).sum::<f64>() / all;
+        let trials = self.answers.iter().map(|found| f64::from(found.trials)).sum::<f64>() / all;
+        let said = format!(
+            "truth {:.0}, mean {mean:.0}, covered {covered}, within 10 % {within}, precise {precise}, {trials} trials",
+            self.truth
+        );
+        assert!((mean / self.truth - 1.0).abs() <= bias_share, "biased: {said}");
+        assert!(covered >= 0.8 && within >= 0.9 && precise >= precise_share, "{said}");
+    }
+}
+
+#[test]
+fn the_capacity_of_single_queues_is_found_and_covered() {
+    let queue = Queue::exponential(0.001, 1);
+    Record::of(1_000.0 - 100.0_f64.ln() / 0.02, |random| {
+        search(&asked(p99(20_000_000)), |_, rate| Ok(shares(&queue, random, rate, 0.02, 0.0)))
+    })
+    .check(0.03, 0.8);
+}
+
+#[test]
+fn pauses_of_the_host_that_nobody_noticed_do_not_decide() {
+    let queue = Queue::exponential(0.001, 1);
+    Record::of(1_000.0 - 100.0_f64.ln() / 0.02, |random| {
+        search(&asked(p99(20_000_000)), |_, rate| {
+            // Of a trial of two seconds, that is a tenth and more of its requests.
+            let pause_s = if random.unit() < 0.08 { 0.1 + 0.2 * random.unit() } else { 0.0 };
+            Ok(shares(&queue, random, rate, 0.02, pause_s))
+        })
+    })
+    .check(0.05, 0.5);
+}
+
+#[test]
+fn one_trial_of_garbage_changes_little_wherever_it_comes() {
+    let queue = Queue::exponential(0.001, 1);
+    let truth = 1_000.0 - 100.0_f64.ln() / 0.02;
+    let mut off = Vec::new();
+    for garbage in 1..=12 {
+        for share in [0.0, 0.2, 1.0] {
+            let mut random = Random(garbage.into());
+            let found = search(&asked(p99(20_000_000)), |number, rate| {
+                let mut seen = shares(&queue, &mut random, rate, 0.02, 0.0);
+                if let (true, Seen::Share { over, of, .. }) = (number == garbage, &mut seen[0]) {
+                    *over = (*of as f64 * share) as u64;
+                }
+                Ok(seen)
+            });
+            let by = found.capacity_per_s.unwrap() / truth - 1.0;
+            assert!(by.abs() < 0.2, "trial {garbage}, share {share}: {found:?}");
+            off.push(by);
+        }
+    }
+    let mean = off.iter().sum::<f64>() / off.len() as f64;
+    let within = off.iter().filter(|by| by.abs() <= 0.1).count();
+    assert!(mean.abs() < 0.03 && within * 10 >= off.len() * 9, "off by {mean} in the mean: {off:?}");
+}
+
+#[test]
+fn a_mean_is_searched_for_as_a_quantile_is() {
+    let queue = Queue::exponential(0.001, 1);
+    let objective = Objective { latency_ns: [("mean".to_owned(), 5_000_000)].into(), errors: None };
+    // The mean response of M/M/1 is 1 / (service rate - arrival rate).
+    Record::of(1_000.0 - 200.0, |random| {
+        search(&asked(objective.clone()), |_, rate| {
+            let times_s = queue.responses_s(random, rate, WARMUP_S, TRIAL_S, 0.0);
+            let n = times_s.len() as f64;
+            let mean_s = times_s.iter().sum::<f64>() / n;
+            Ok(vec![Seen::Mean { ratio: mean_s / 0.005, standard_error: mean_s / n.sqrt() / 0.005 }])
+        })
+    })
+    .check(0.03, 0.9);
+}
+
+#[test]
+fn a_step_is_found_from_any_first_rate() {
+    for first_per_s in [10.0, 100.0, 999.0, 1_001.0, 50_000.0] {
+        let asked = Asked { first_per_s, ..asked(p99(20_000_000)) };
+        let found = search(&asked, |_, rate| {
+            let of = (rate * TRIAL_S) as u64;
+            let over = if rate > 1_000.0 { of / 2 } else { 0 };
+            Ok(vec![Seen::Share { over, of, allowed: 0.01 }, Seen::Share { over: 0, of, allowed: 0.001 }])
+        });
+        let [low, high] = found.interval_per_s.unwrap();
+        assert!(low <= 1_000.0 && 1_000.0 <= high, "from {first_per_s}: {found:?}");
+        assert_eq!((found.stopped, found.limited_by.as_deref()), (Stopped::Precise, Some("p99")));
+    }
+}
+
+#[test]
+fn errors_may_be_what_gives_way_first() {
+    let found = search(&asked(p99(20_000_000)), |_, rate| {
+        let of = (rate * TRIAL_S) as u64;
+        let over = if rate > 700.0 { of / 20 } else { 0 };
+        Ok(vec![Seen::Share { over: 0, of, allowed: 0.01 }, Seen::Share { over, of, allowed: 0.001 }])
+    });
+    let capacity = found.capacity_per_s.unwrap();
+    assert!(
+        (capacity / 700.0 - 1.0).abs() < 0.1 && found.limited_by.as_deref() == Some("errors"),
+        "{found:?}"
+    );
+}
+
+/// Always so many of a hundred requests are late.
+fn always(percent: u64) -> Result<Vec<Seen>, Voided> {
+    let share = |over| Seen::Share { over, of: 1_000, allowed: 0.01 };
+    Ok(vec![share(percent * 10), share(0)])
+}
+
+#[test]
+fn the_limits_of_the_rig_end_a_search_honestly() {
+    for (voided, stopped) in
+        [(Voided::Generator, Stopped::GeneratorLimited), (Voided::Upstream, Stopped::UpstreamLimited)]
+    {
+        let found =
+            search(&asked(p99(20_000_000)), |_, rate| if rate > 5_000.0 { Err(voided) } else { always(0) });
+        let least = found.at_least_per_s.unwrap();
+        assert_eq!((found.stopped, found.capacity_per_s), (stopped, None));
+        assert!((4_000.0..=5_000.0).contains(&least), "{found:?}");
+        assert!(found.void >= 2 && found.trials < 20, "{found:?}");
+    }
+}
+
+#[test]
+fn an_objective_that_is_never_met_ends_at_the_lowest_rate() {
+    let found = search(&asked(p99(20_000_000)), |_, _| always(50));
+    assert_eq!(
+        (found.stopped, found.below_per_s, found.capacity_per_s),
+        (Stopped::NeverMet, Some(10.0), None)
+    );
+}
+
+#[test]
+fn trials_that_say_nothing_end_it() {
+    let found = search(&asked(p99(20_000_000)), |_, _| Err(Voided::Otherwise));
+    assert_eq!((found.stopped, found.void, found.trials), (Stopped::VoidTrials, found.trials, 21));
+    let endless = search(&asked(p99(20_000_000)), |_, _| always(0));
+    assert_eq!((endless.stopped, endless.trials, endless.below_per_s), (Stopped::MostTrials, 60, None));
+    assert!(endless.at_least_per_s.is_some());
+}
+
+#[test]
+fn a_void_trial_is_made_again_and_says_nothing() {
+    let queue = Queue::exponential(0.001, 1);
+    let mut random = Random(7);
+    let found = search(&asked(p99(20_000_000)), |number, rate| match number % 4 {
+        0 => Err(Voided::Otherwise),
+        _ => Ok(shares(&queue, &mut random, rate, 0.02, 0.0)),
+    });
+    assert!((found.capacity_per_s.unwrap() / 769.7 - 1.0).abs() < 0.1, "{found:?}");
+    assert_eq!(found.void, found.trials / 4);
+}
+
+/// What a record of 50,000 requests gives, one of them unanswered.
+#[test]
+fn bounds_are_read_from_books_and_histogram() {
+    let mut record = tail(1_000_000).record;
+    let mut latency = weir_results::new_histogram();
+    latency.record_n(1_000_000, 49_899).unwrap();
+    latency.record_n(30_000_000, 100).unwrap();
+    record.latency = weir_results::Histogram::encode(&latency);
+    record.result.requests.completed -= 1;
+    record.result.requests.timed_out = 1;
+    let objective = Objective {
+        latency_ns: [("p99".to_owned(), 20_000_000), ("mean".to_owned(), 2_000_000)].into(),
+        errors: Some(0.001),
+    };
+    let seen: Vec<Seen> =
+        Bound::all(&objective).iter().map(|bound| bound.seen(&record, 1_000_000_000).unwrap()).collect();
+    assert!(
+        matches!(seen[0], Seen::Mean { ratio, .. } if (ratio - (1.1 * 49_999.0 + 1_000.0) / 50_000.0 / 2.0).abs() < 1e-9),
+        "{seen:?}"
+    );
+    assert!(matches!(seen[1], Seen::Share { over: 101, of: 50_000, .. }), "{seen:?}");
+    assert!(matches!(seen[2], Seen::Share { over: 1, of: 50_000, .. }), "{seen:?}");
+}
+
+pub(crate) fn found(capacity_per_s: f64) -> Found {
+    Found {
+        objective: p99(20_000_000),
+        capacity_per_s: Some(capacity_per_s),
+        interval_per_s: Some([capacity_per_s * 0.96, capacity_per_s * 1.04]),
+        at_least_per_s: None,
+        below_per_s: None,
+        limited_by: Some("p99".into()),
+        trials: 2,
+        void: 0,
+        stopped: Stopped::Precise,
+    }
+}
+
+/// A cell with a search of two trials, the last of which tells what was found.
+pub(crate) fn searched(gateway: &str, repeat: u32, found: Found) -> Cell {
+    let mut cell = cell(gateway, repeat, vec![tail(1_000_000), tail(1_000_000)]);
+    let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
+    for (place, measurement) in measurements.iter_mut().enumerate() {
+        measurement.load = "capacity".into();
+        let number = place as u32 + 1;
+        let found = (place == 1).then(|| found.clone());
+        measurement.trial = Some(Trial { number, says: TrialSays::Met, why: String::new(), found });
+    }
+    cell
+}
+
+#[test]
+fn capacities_are_compared_over_repeats_and_trials_are_no_load_points() {
+    let mut cells = Vec::new();
+    for (repeat, (weir, nginx, direct)) in
+        [(800.0, 600.0, 900.0), (808.0, 606.0, 909.0), (792.0, 594.0, 891.0)].into_iter().enumerate()
+    {
+        let repeat = repeat as u32;
+        cells.push(searched("nginx", repeat, found(nginx)));
+        cells.push(searched(DIRECT, repeat, found(direct)));
+        cells.push(searched("weir", repeat, found(weir)));
+    }
+    let summary = summarize(&plan(run(&["weir", "nginx"], None), &cells), &cells);
+    assert_eq!((summary.points.len(), summary.capacities.len()), (0, 1));
+    assert_eq!(summary.problems(), [] as [String; 0]);
+    let capacity = &summary.capacities[0];
+    let names: Vec<&str> = capacity.rows.iter().map(|row| row.gateway.as_str()).collect();
+    assert_eq!(names, ["weir", "nginx", DIRECT]);
+    let weir = &capacity.rows[0];
+    assert!(weir.per_s.headline && !capacity.rows[2].per_s.headline);
+    assert_eq!((weir.trials(), weir.stopped()), (6, vec![(Stopped::Precise, 3)]));
+    assert_eq!(
+        capacity.conclusions,
+        [
+            "Carried at p99 at most 20.0 ms and errors at most 0.100 %: weir 800/s [780 .. 820], nginx 600/s [585 .. 615].",
+            "weir carried the most at that objective: 800/s [780 .. 820]. Of that: nginx 75.0 %, whose interval does \
+             not overlap with it.",
+        ]
+    );
+}
+
+#[test]
+fn a_limit_of_the_rig_is_no_capacity() {
+    let limited = |at_least_per_s| Found {
+        capacity_per_s: None,
+        interval_per_s: None,
+        at_least_per_s: Some(at_least_per_s),
+        stopped: Stopped::GeneratorLimited,
+        ..found(1.0)
+    };
+    let mut cells: Vec<Cell> =
+        (0..3).map(|repeat| searched("weir", repeat, limited(5_000.0 + f64::from(repeat)))).collect();
+    for cell in &mut cells {
+        let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
+        measurements[0].judgement.verdicts.latency = vec![Reason::GeneratorLimited];
+    }
+    let summary = summarize(&plan(run(&["weir"], None), &cells), &cells);
+    let row = &summary.capacities[0].rows[0];
+    assert_eq!((row.per_s.valid, row.at_least_per_s()), (0, Some(5_000.0)));
+    assert_eq!(
+        summary.capacities[0].conclusions,
+        ["weir carried at least 5,000/s in every repeat: the load generator keeps no more."]
+    );
+    assert_eq!(
+        summary.problems(),
+        [
+            "capacity (p99 at most 20.0 ms and errors at most 0.100 %): weir: no headline on its capacity: the load \
+          generator keeps no more in 3 of 3 repeats"
+        ]
+    );
+}
