@@ -88,6 +88,7 @@ fn failure<'a>(entry: &Entry<'a>) -> Option<[&'a String; 3]> {
 fn load() -> Vec<Column> {
     vec![
         Column::text("load", |entry| Some(entry.measurement()?.load.clone())),
+        Column::integer("trial", |entry| Some(entry.measurement()?.trial.as_ref()?.number.into())),
         Column::text("set", |entry| {
             let set = match entry.set()? {
                 Set::Load => "load",

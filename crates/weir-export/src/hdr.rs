@@ -89,6 +89,9 @@ fn tag(interval: &Interval<'_>) -> String {
         key.repeat,
         plain(&interval.measurement.load)
     );
+    if let Some(trial) = &interval.measurement.trial {
+        tag.push_str(&format!(";trial={}", trial.number));
+    }
     for (path, value) in &key.axes {
         let value = value.as_str().map_or_else(|| plain(value), |text| plain(&text));
         tag.push_str(&format!(";axis.{}={value}", plain(path)));

@@ -15,7 +15,7 @@ pub(crate) fn draw(run: &Run, cells: &[Cell]) -> String {
 
 fn summary(run: &Run, cell: &Cell, measurement: &Measurement) -> Value {
     let judgement = &measurement.judgement;
-    json!({
+    let mut summary = json!({
         "root_group": { "name": "", "path": "", "id": ROOT_GROUP_ID, "groups": {}, "checks": {} },
         "metrics": metrics(measurement),
         "weir": {
@@ -31,7 +31,11 @@ fn summary(run: &Run, cell: &Cell, measurement: &Measurement) -> Value {
             "bound_by": judgement.bound_by,
             "verdicts": judgement.verdicts,
         },
-    })
+    });
+    if let Some(trial) = &measurement.trial {
+        summary["weir"]["trial"] = trial.number.into();
+    }
+    summary
 }
 
 fn metrics(measurement: &Measurement) -> Value {

@@ -66,7 +66,11 @@ fn which(run: &Run, cell: &Cell, measurement: &Measurement) -> [String; 6] {
     let key = &cell.key;
     let (index, repeat) = (key.index.to_string(), key.repeat.to_string());
     let axes = weir_analysis::axes_words(&key.axes);
-    [run.id.clone(), index, key.gateway.clone(), axes, repeat, measurement.load.clone()]
+    let load = match &measurement.trial {
+        Some(trial) => format!("{}, trial {}", measurement.load, trial.number),
+        None => measurement.load.clone(),
+    };
+    [run.id.clone(), index, key.gateway.clone(), axes, repeat, load]
 }
 
 /// `GET` and `/get/:id` of `GET /get/:id`; a name that was given has no method.

@@ -49,7 +49,9 @@ fn least_disturbed<T, E>(
 /// Loads of a cell from which others took a processor. A cell that failed was not disturbed: it failed.
 fn disturbed_loads(cell: &Cell) -> usize {
     let CellOutcome::Measured { measurements } = &cell.outcome else { return 0 };
-    let verdicts = measurements.iter().map(|measurement| &measurement.judgement.verdicts);
+    // A search makes its disturbed trials again by itself.
+    let loads = measurements.iter().filter(|measurement| measurement.trial.is_none());
+    let verdicts = loads.map(|measurement| &measurement.judgement.verdicts);
     verdicts
         .filter(|of| {
             [&of.throughput, &of.latency, &of.cpu].iter().any(|of| of.contains(&Reason::HostDisturbed))

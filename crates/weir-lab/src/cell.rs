@@ -18,7 +18,8 @@ use crate::origin::Upstream;
 use crate::ports::Ports;
 use crate::progress::Observer;
 use crate::remote::{Site, Watched};
-use crate::scenario::{Gateway, Request, Scenario};
+use crate::scenario::{Gateway, Load, Request, Scenario};
+use crate::search::Searching;
 use crate::spec::Setting;
 use crate::wiring::{Seat, Wiring};
 use crate::{LabError, clock, kept, own, plan, secured};
@@ -328,23 +329,34 @@ impl Lab<'_> {
             origin_delay: upstream.delay.as_ref(),
             changer,
         };
+        let put = |load: &Load, seed: u64| match site {
+            None => {
+                let requests = requests(scenario, &scenario.topology.hosts(), direct);
+                let setting = setting(scenario, connect, requests, direct, seed);
+                let credentials = rendered.map(|rendered| &rendered.credentials);
+                secured::secured(scenario, load, setting, credentials, self.run.seed)
+            }
+            Some(site) => (site.load(load), site.setting(scenario, direct, seed)),
+        };
         let mut measurements = Vec::new();
         let mut generator_part: Option<Part> = None;
         for (place, (name, load)) in scenario.loads.iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Setback::Stopped);
             }
-            self.observer.load_started(key, name, plan::load_time(scenario, load));
             let seed = plan::arrivals_seed(self.run.seed, key, place);
-            let (load, setting) = match site {
-                None => {
-                    let requests = requests(scenario, &scenario.topology.hosts(), direct);
-                    let setting = setting(scenario, connect, requests, direct, seed);
-                    let credentials = rendered.map(|rendered| &rendered.credentials);
-                    secured::secured(scenario, load, setting, credentials, self.run.seed)
-                }
-                Some(site) => (site.load(load), site.setting(scenario, direct, seed)),
-            };
+            if let Some(search) = &load.search {
+                let asked = search.asked(load, scenario.objective.as_ref());
+                let (trials, part) =
+                    self.search(&mut bed, asked, &Searching { key, name, load, seed, put: &put })?;
+                let (secured, _) = put(load, seed);
+                trials.iter().for_each(|trial| secured::note(scenario, &secured, trial, &mut cell.unequal));
+                measurements.extend(trials);
+                generator_part = generator_part.or(part);
+                continue;
+            }
+            self.observer.load_started(key, name, plan::load_time(scenario, load));
+            let (load, setting) = put(load, seed);
             let task = Task { name, load: &load, setting };
             let (measurement, part) = bed.measure(&task)?;
             secured::note(scenario, &load, &measurement, &mut cell.unequal);

@@ -3,6 +3,7 @@
 mod changes;
 mod origin;
 mod remote;
+mod search;
 mod secure;
 mod shares;
 
@@ -17,6 +18,7 @@ use weir_results::{DIRECT, is_baseline};
 use self::changes::{check_changes, check_rates};
 use self::origin::check_origin;
 use self::remote::check_remote;
+use self::search::check_search;
 use self::secure::{check_secure, check_secure_load};
 use self::shares::{check_share, check_twin};
 use crate::overlay::Fault;
@@ -253,6 +255,14 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {
         let remedy = "use letters, digits, `-` and `_`";
         return Err(problem(&["loads", name], format!("`{name}` cannot name a load"), remedy));
     }
+    let trial = match &load.search {
+        Some(search) => {
+            check_search(scenario, name, load, search)?;
+            Some(load.trial(load.first_per_s()))
+        }
+        None => None,
+    };
+    let load = trial.as_ref().unwrap_or(load);
     if load.connections.greatest() == 0 {
         return Err(problem(&at("connections"), "a load without connections", "give 1 or more"));
     }

@@ -25,6 +25,7 @@ mod read;
 mod remote;
 mod run;
 pub mod scenario;
+mod search;
 mod secured;
 mod shares;
 mod source;

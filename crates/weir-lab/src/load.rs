@@ -348,6 +348,7 @@ impl Bed<'_> {
             host_usage: samples.host_usage(from, to),
             judgement,
             cpu_us_per_request,
+            trial: None,
         })
     }
 }

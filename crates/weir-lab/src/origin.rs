@@ -10,7 +10,8 @@ use weir_rig::{CounterSource, OriginBinding, ProcessSpec, Ready, Running};
 use crate::cell::{Lab, Setback, failed, limits_of};
 use crate::kept;
 use crate::load::failed_file;
-use crate::scenario::Scenario;
+use crate::plan;
+use crate::scenario::{Origin, Scenario};
 use crate::wiring::{Seat, Wiring};
 
 /// How long weir's own origin may take to listen.
@@ -58,7 +59,7 @@ impl Lab<'_> {
         cell: &mut Cell,
     ) -> Result<Upstream, Setback> {
         let seat = wiring.origin()?;
-        let running = self.rig.launch(&self.own_origin(dir, scenario, &seat))?;
+        let running = self.rig.launch(&self.own_origin(dir, scenario, &seat, cell.key.repeat))?;
         cell.parts.push(running.part());
         let stats = |pointer| {
             let counters = CounterSource::json(seat.asked, "/__weir/stats", pointer);
@@ -72,12 +73,12 @@ impl Lab<'_> {
         })
     }
 
-    fn own_origin(&self, dir: &Path, scenario: &Scenario, seat: &Seat) -> ProcessSpec {
+    fn own_origin(&self, dir: &Path, scenario: &Scenario, seat: &Seat, repeat: u32) -> ProcessSpec {
         let listen = seat.listen;
         let mut command = vec![self.weir.path.display().to_string(), "origin".into()];
         command.extend(["--listen".into(), listen.to_string()]);
         command.extend(["--workers".into(), scenario.origin_workers().to_string()]);
-        command.extend(scenario.origin.arguments());
+        command.extend(self.origin_of(scenario, repeat).arguments());
         ProcessSpec {
             name: "origin".into(),
             role: Role::Origin,
@@ -94,6 +95,17 @@ impl Lab<'_> {
             listens: vec![listen],
             namespace: seat.namespace.clone(),
         }
+    }
+
+    /// The origin of a cell. Searches of several repeats that met the same service times would err alike, and their
+    /// interval would promise too much; so each repeat has a seed of its own where the scenario gives none.
+    fn origin_of(&self, scenario: &Scenario, repeat: u32) -> Origin {
+        let mut origin = scenario.origin.clone();
+        let searches = scenario.loads.iter().any(|(_, load)| load.search.is_some());
+        if searches && origin.is_timed() {
+            origin.seed = origin.seed.or(Some(plan::numbered_seed(self.run.seed, repeat)));
+        }
+        origin
     }
 
     /// Each replica has its own folder, ports, workers and limits, as a pod of its own would.

@@ -159,6 +159,7 @@ fn closed(load: &Load) -> Load {
     Load {
         model: Model::Closed,
         connections: Levels::Constant(load.connections.greatest()),
+        search: None,
         rate: None,
         of: None,
         spacing: None,

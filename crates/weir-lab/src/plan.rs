@@ -14,6 +14,9 @@ const CELL_OVERHEAD: Duration = Duration::from_millis(250);
 /// What a load takes beyond its phases: starting the generator, draining, settling of counters.
 const LOAD_OVERHEAD: Duration = Duration::from_millis(100);
 
+/// Trials that a search usually takes: in virtual time a step takes 12, one queue 10 to 45 (decision 0014).
+const TRIALS_USUAL: u32 = 30;
+
 /// The cells of a run in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -59,9 +62,17 @@ pub fn cell_time(scenario: &Scenario) -> Duration {
 
 /// The time that one load of a cell takes.
 pub(crate) fn load_time(scenario: &Scenario, load: &Load) -> Duration {
+    if let Some(search) = &load.search {
+        return scenario.warmup.0 + trial_time(load) * search.trials_max().min(TRIALS_USUAL);
+    }
     // A count of a closed load takes what it takes; the scenario's duration is as good a guess as any.
     let sustained = load.sustained(scenario.duration.0).unwrap_or(scenario.duration.0);
     scenario.warmup.0 + sustained + LOAD_OVERHEAD
+}
+
+/// The time that one trial of a search takes.
+pub(crate) fn trial_time(load: &Load) -> Duration {
+    load.trial_warmup() + load.trial_length() + LOAD_OVERHEAD
 }
 
 /// The time that `cells` take, each at its point of `checked`.
@@ -85,6 +96,11 @@ pub(crate) fn arrivals_seed(seed: u64, key: &CellKey, load: usize) -> u64 {
     }
     // Fits any JSON reader's integers.
     state.next() >> 11
+}
+
+/// One seed of many that come from `seed`: of a trial of a search, or of a repeat's upstream.
+pub(crate) fn numbered_seed(seed: u64, number: u32) -> u64 {
+    SplitMix64(SplitMix64(seed).next() ^ u64::from(number)).next() >> 11
 }
 
 /// Steele, Lea and Flood's generator: a few lines, well mixed from any seed, the same on every machine.

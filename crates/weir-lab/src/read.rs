@@ -366,10 +366,16 @@ fn quick(mut scenario: Scenario) -> Scenario {
     const PHASE_MIN: Duration = Duration::from_secs(1);
     const WARMUP_MIN: Duration = Duration::from_millis(250);
     const REPEATS_MAX: u32 = 3;
+    const TRIALS_MAX: u32 = 12;
     let shortened = |time: Time, by: u32, least: Duration| Time(time.0.min(least.max(time.0 / by)));
     scenario.duration = shortened(scenario.duration, 20, PHASE_MIN);
     for (_, load) in &mut scenario.loads.0 {
         load.duration = load.duration.map(|duration| shortened(duration, 20, PHASE_MIN));
+        let trial = Time(load.trial_length());
+        if let Some(search) = &mut load.search {
+            search.trials = Some(search.trials_max().min(TRIALS_MAX));
+            load.duration = Some(shortened(trial, 20, PHASE_MIN));
+        }
     }
     scenario.warmup = shortened(scenario.warmup, 10, WARMUP_MIN);
     scenario.repeats = scenario.repeats.min(REPEATS_MAX);

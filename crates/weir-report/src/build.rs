@@ -1,5 +1,6 @@
 //! From a run and its summary to the report model.
 
+use weir_analysis::capacity::Capacity;
 use weir_analysis::{Point, Summary, axes_words, quantity};
 use weir_results::{ArrivalModel, Cell, DIRECT, Part, Run};
 
@@ -7,7 +8,7 @@ use crate::cells::{cell_name, cells};
 use crate::environment::{manifest, when};
 use crate::inventory::inventory;
 use crate::model::{Banner, Fact, FailedReport, PointReport, Report, Section, Tone};
-use crate::{added, experiments, glance, headroom, requests, resources, tables};
+use crate::{added, capacity, experiments, glance, headroom, requests, resources, tables};
 
 /// Builds the model.
 pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report {
@@ -33,7 +34,7 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
 fn sections(run: &Run, summary: &Summary) -> Vec<Section> {
     let over_limits = experiments::sections(summary, run.thresholds.full_load_share);
     let first = [added::section(summary), headroom::section(summary)];
-    first.into_iter().flatten().chain(over_limits).collect()
+    capacity::sections(summary).into_iter().chain(first.into_iter().flatten()).chain(over_limits).collect()
 }
 
 fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {
@@ -57,6 +58,7 @@ fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {
 /// Headlines that the loads are for, and how many of them count.
 fn banner(summary: &Summary) -> Banner {
     let rows = || summary.points.iter().flat_map(|point| point.gateways().map(move |row| (point, row)));
+    let searched = || summary.capacities.iter().flat_map(Capacity::gateways);
     let headlines: Vec<bool> = rows()
         .flat_map(|(point, row)| {
             let main = match point.model {
@@ -65,11 +67,13 @@ fn banner(summary: &Summary) -> Banner {
             };
             [main.is_some_and(|figure| figure.headline), row.cpu_us_per_request.headline]
         })
+        .chain(searched().map(|row| row.per_s.headline))
         .collect();
     let expected = headlines.len();
     let counting = headlines.iter().filter(|headline| **headline).count();
     let problems = summary.problems();
-    let most_repeats = rows().map(|(_, row)| row.planned).max().unwrap_or(0);
+    let planned = rows().map(|(_, row)| row.planned).chain(searched().map(|row| row.planned));
+    let most_repeats = planned.max().unwrap_or(0);
     let (tone, headline) = if !problems.is_empty() {
         let counted = if counting == expected && expected > 0 {
             format!("All {expected} headline figures count, and there are problems")
@@ -192,6 +196,14 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
              namespace of the part's own.",
         ),
     ];
+    if !summary.capacities.is_empty() {
+        facts.push(Fact::new(
+            "Capacity",
+            "At an objective, never at saturation: every trial of a search counts as evidence about where the border lies, \
+             weighed by how many independent requests it is worth; void ones are repeated. The interval over repeats is the \
+             answer; each search has one of its own trials, too.",
+        ));
+    }
     if let Some(share) = thresholds.interval_share {
         facts.push(Fact::new(
             "Noisy",

@@ -8,6 +8,7 @@ use weir_results::{
     Usage,
 };
 
+use crate::capacity;
 use crate::cells::{cell_name, chips};
 use crate::charts::color_of;
 use crate::environment::when;
@@ -37,6 +38,7 @@ struct CellPage {
     name: String,
     facts: Vec<Fact>,
     failed: Option<FailedReport>,
+    searches: Vec<Table>,
     loads: Vec<LoadPage>,
     unequal: Vec<String>,
     parts: Vec<PartPage>,
@@ -140,6 +142,7 @@ fn page(run: &Run, cell: &Cell, summary: &Summary, timelines: &[CellTimeline<'_>
             Fact::new("Took", format!("{} s", quantity::number(seconds))),
         ],
         failed,
+        searches: capacity::trials(cell),
         loads: measurements(cell).iter().enumerate().map(load).collect(),
         unequal: cell.unequal.clone(),
         parts: cell.parts.iter().map(part_page).collect(),
@@ -160,7 +163,7 @@ fn load_page(place: usize, cell: &Cell, measurement: &Measurement, charts: Vec<C
     };
     LoadPage {
         id: format!("load-{}", place + 1),
-        name: measurement.load.clone(),
+        name: capacity::load_name(measurement),
         setting,
         tone: worst.unwrap_or(Tone::Good),
         chips,

@@ -3,6 +3,7 @@
 use weir_analysis::{axes_words, bound_name, quantity, reason_name, voids};
 use weir_results::{Cell, CellKey, CellOutcome, Measurement, Reason, is_baseline};
 
+use crate::capacity::load_name;
 use crate::cell_page;
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 use crate::tables::microseconds;
@@ -68,7 +69,7 @@ fn rows(cell: &Cell) -> Vec<Vec<Entry>> {
         CellOutcome::Measured { measurements } => measurements
             .iter()
             .map(|measurement| {
-                let mut row = named(&measurement.load);
+                let mut row = named(&load_name(measurement));
                 row.extend(figures(measurement, is_baseline(&cell.key.gateway)));
                 row
             })

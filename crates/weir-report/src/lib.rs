@@ -6,6 +6,7 @@
 mod added;
 mod axes;
 mod build;
+mod capacity;
 mod cell_page;
 mod cells;
 mod change_marks;

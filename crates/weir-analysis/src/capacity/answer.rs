@@ -1,7 +1,7 @@
 //! What the searches of a run found, over its repeats.
 
 use serde::Serialize;
-use weir_results::{Cell, CellOutcome, DIRECT, Found, Objective, Reason, Run, Stopped, Trial};
+use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN, Found, Objective, Reason, Run, Stopped, Trial};
 
 use super::bounds::objective_words;
 use super::conclusions::conclude;
@@ -56,7 +56,8 @@ pub struct Searched {
 /// The searches of a run.
 pub fn capacities(run: &Run, cells: &[Cell]) -> Vec<Capacity> {
     let mut capacities: Vec<Capacity> = Vec::new();
-    for cell in cells {
+    // A twin tells the rig's bias, and is no gateway.
+    for cell in cells.iter().filter(|cell| cell.key.gateway != DIRECT_TWIN) {
         for (load, connections, searched) in searches(cell) {
             let known = capacities
                 .iter()

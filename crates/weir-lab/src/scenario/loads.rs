@@ -9,6 +9,7 @@ use weir_document::{AskedRates, Burst, Counts, Levels, Pause, Rate, Time};
 use super::Named;
 use super::rate_list::RateList;
 use super::request::Request;
+use super::search::Search;
 use super::tls::Tls;
 
 /// The loads by name, in the order in which they run.
@@ -36,6 +37,9 @@ pub struct Load {
     /// `500/s..8000/s..8` for eight of them. Each is a load of its own, NAME-500 and on, against the same processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<RateList>,
+    /// The load is a search for the capacity at these bounds (open model only); its rate is where it begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
     /// How arrivals are spaced (open model only); Poisson by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spacing: Option<Spacing>,
@@ -145,6 +149,7 @@ impl Default for Load {
             model: Model::Closed,
             connections: default_connections(),
             rate: None,
+            search: None,
             of: None,
             rates: None,
             spacing: None,

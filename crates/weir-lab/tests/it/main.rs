@@ -9,6 +9,7 @@ mod order;
 mod origins;
 mod rates;
 mod remotes;
+mod searches;
 mod shares;
 
 use weir_lab::{Checked, Known, LabError, Overrides, Source, plan};

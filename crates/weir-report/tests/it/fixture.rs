@@ -353,6 +353,7 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         counters,
         host: shape.host,
         host_usage: None,
+        trial: None,
         judgement,
         record,
     }

@@ -1,6 +1,7 @@
 //! Every format of a report, from a run that never happened.
 
 mod added;
+mod capacity;
 mod fixture;
 mod formats;
 mod headroom;

@@ -4,10 +4,11 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use weir_analysis::capacity::{border_words, stopped_words};
 use weir_analysis::{bound_name, quantity, reason_name};
 use weir_lab::scenario::Scenario;
 use weir_lab::{Observer, Standing};
-use weir_results::{Cell, CellKey, CellOutcome, Measurement};
+use weir_results::{Cell, CellKey, CellOutcome, Found, Measurement};
 
 /// The watcher that fits where standard error goes.
 pub(super) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Observer> {
@@ -122,12 +123,16 @@ fn figures(cell: &Cell) -> String {
             format!("FAILED, {cause}: {message}{last}")
         }
         CellOutcome::Measured { measurements } => {
-            measurements.iter().map(load_figures).collect::<Vec<_>>().join(" | ")
+            measurements.iter().filter_map(load_figures).collect::<Vec<_>>().join(" | ")
         }
     }
 }
 
-fn load_figures(m: &Measurement) -> String {
+/// The figures of a load; of a search, what it found, told with its last trial.
+fn load_figures(m: &Measurement) -> Option<String> {
+    if let Some(trial) = &m.trial {
+        return trial.found.as_ref().map(|found| format!("{} {}", m.load, found_words(found)));
+    }
     let result = &m.record.result;
     let time = |ns: Option<u64>| ns.map_or("> timeout".to_owned(), |ns| quantity::time_ns(ns as f64));
     let mut figures = vec![
@@ -142,5 +147,19 @@ fn load_figures(m: &Measurement) -> String {
     reasons.sort_unstable();
     reasons.dedup();
     figures.extend(reasons.into_iter().map(|reason| reason_name(reason).to_owned()));
-    format!("{} {}", m.load, figures.join(", "))
+    Some(format!("{} {}", m.load, figures.join(", ")))
+}
+
+/// `771/s [742 .. 796] in 14 trials: the interval was narrow enough`.
+fn found_words(found: &Found) -> String {
+    let ends = |per_s: f64, [low, high]: [f64; 2]| {
+        let text = quantity::rate(per_s);
+        let range = quantity::range(&text, &quantity::rate(low), &quantity::rate(high));
+        format!("{text} [{range}]")
+    };
+    let answer = match (found.capacity_per_s, found.interval_per_s) {
+        (Some(per_s), Some(interval)) => ends(per_s, interval),
+        _ => border_words(found).unwrap_or_else(|| "no capacity".to_owned()),
+    };
+    format!("{answer} in {} trials: {}", found.trials, stopped_words(found.stopped))
 }

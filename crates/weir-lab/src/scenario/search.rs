@@ -1,0 +1,135 @@
+//! A load that is a search for the capacity at an objective.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_analysis::capacity::Asked;
+use weir_document::{AskedRate, Levels, Rate, Share, Time};
+
+use super::{Load, ObjectiveSpec};
+
+/// Length of a trial where the load has no duration.
+pub(crate) const TRIAL: Duration = Duration::from_secs(2);
+/// The rate to begin with where the load has none.
+const FIRST_PER_S: f64 = 100.0;
+/// Requests that a trial has to have for its rate to be worth trying.
+const REQUESTS_MIN: f64 = 20.0;
+/// Width of the interval at which a search ends.
+const WIDTH: f64 = 0.1;
+/// The most trials.
+const TRIALS_MAX: u32 = 60;
+/// Of its length, what a trial takes to warm up; the first one has the scenario's warm-up.
+const WARMUP_SHARE: f64 = 0.25;
+
+/// Searches for the highest rate at which the objective is met, by trials of the load's duration (2s by default) that
+/// begin at the load's rate (100/s by default). Without bounds of its own it is the scenario's objective.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs)]
+pub struct Search {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p66: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p75: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p80: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p90: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p98: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p999: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p9999: Option<Time>,
+    /// Greatest allowed share of errors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Share>,
+    /// Width of the 95 % interval at which it ends, as share of the capacity; 10 % by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<Share>,
+    /// The most trials, those included that do not count; 60 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trials: Option<u32>,
+}
+
+impl Search {
+    /// Its bounds; those of the scenario's objective where it has none.
+    pub(crate) fn objective(&self, of_scenario: Option<&ObjectiveSpec>) -> ObjectiveSpec {
+        let own = ObjectiveSpec {
+            mean: self.mean,
+            p50: self.p50,
+            p66: self.p66,
+            p75: self.p75,
+            p80: self.p80,
+            p90: self.p90,
+            p95: self.p95,
+            p98: self.p98,
+            p99: self.p99,
+            p999: self.p999,
+            p9999: self.p9999,
+            max: None,
+            errors: self.errors,
+        };
+        match of_scenario {
+            Some(objective) if own == ObjectiveSpec::default() => objective.clone(),
+            _ => own,
+        }
+    }
+
+    /// The most trials.
+    pub(crate) fn trials_max(&self) -> u32 {
+        self.trials.unwrap_or(TRIALS_MAX)
+    }
+
+    /// What is asked of the search that `load` is.
+    pub(crate) fn asked(&self, load: &Load, of_scenario: Option<&ObjectiveSpec>) -> Asked {
+        let least_per_s = REQUESTS_MIN / load.trial_length().as_secs_f64();
+        Asked {
+            objective: self.objective(of_scenario).objective(),
+            first_per_s: load.first_per_s().max(least_per_s),
+            least_per_s,
+            width: self.width.map_or(WIDTH, |width| width.0),
+            trials_max: self.trials_max(),
+        }
+    }
+}
+
+impl Load {
+    /// Length of a trial's sustained phase.
+    pub(crate) fn trial_length(&self) -> Duration {
+        self.duration.map_or(TRIAL, |duration| duration.0)
+    }
+
+    /// Warm-up of every trial but the first.
+    pub(crate) fn trial_warmup(&self) -> Duration {
+        self.trial_length().mul_f64(WARMUP_SHARE)
+    }
+
+    /// The rate of the first trial.
+    pub(crate) fn first_per_s(&self) -> f64 {
+        match &self.rate {
+            Some(Levels::Constant(rate)) => rate.per_s().unwrap_or(FIRST_PER_S),
+            _ => FIRST_PER_S,
+        }
+    }
+
+    /// One trial of the search that it is.
+    pub(crate) fn trial(&self, rate_per_s: f64) -> Self {
+        Self {
+            rate: Some(Levels::Constant(AskedRate::Rate(Rate(rate_per_s)))),
+            of: None,
+            duration: Some(Time(self.trial_length())),
+            search: None,
+            ..self.clone()
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A load that is a search: trials one after the other against the same processes, each a measurement of its own.
+
+use std::sync::atomic::Ordering;
+
+use weir_analysis::capacity::{Asked, Search, Step, TrialSeen};
+use weir_analysis::quantity::rate;
+use weir_results::{CellKey, Measurement, Part, Trial, is_baseline};
+
+use crate::cell::{Lab, Setback};
+use crate::clock::whole_ns;
+use crate::load::{Bed, Task};
+use crate::plan;
+use crate::scenario::Load;
+use crate::spec::Setting;
+
+/// A search of a cell.
+pub(crate) struct Searching<'a> {
+    pub(crate) key: &'a CellKey,
+    /// The load's name.
+    pub(crate) name: &'a str,
+    pub(crate) load: &'a Load,
+    /// Seed of its arrivals, of which each trial gets its own.
+    pub(crate) seed: u64,
+    /// What a load with that seed is put to.
+    pub(crate) put: &'a dyn Fn(&Load, u64) -> (Load, Setting),
+}
+
+impl Lab<'_> {
+    /// Makes trials until the search stops; gives them with the generator's part. What was found stands in the last.
+    pub(crate) fn search(
+        &self,
+        bed: &mut Bed<'_>,
+        asked: Asked,
+        of: &Searching<'_>,
+    ) -> Result<(Vec<Measurement>, Option<Part>), Setback> {
+        let mut search = Search::new(asked);
+        let (mut trials, mut generator): (Vec<Measurement>, Option<Part>) = (Vec::new(), None);
+        loop {
+            let rate_per_s = match search.step() {
+                Step::Try { rate_per_s } => rate_per_s,
+                Step::Stop(found) => {
+                    if let Some(trial) = trials.last_mut().and_then(|last| last.trial.as_mut()) {
+                        trial.found = Some(*found);
+                    }
+                    return Ok((trials, generator));
+                }
+            };
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Setback::Stopped);
+            }
+            let number = trials.len() as u32 + 1;
+            let (measurement, part, seen) = self.trial(bed, of, &search, number, rate_per_s)?;
+            self.observer.load_measured(of.key, &measurement);
+            trials.push(measurement);
+            generator.get_or_insert(part);
+            search.add(seen);
+        }
+    }
+
+    fn trial(
+        &self,
+        bed: &mut Bed<'_>,
+        of: &Searching<'_>,
+        search: &Search,
+        number: u32,
+        rate_per_s: f64,
+    ) -> Result<(Measurement, Part, TrialSeen), Setback> {
+        let (load, mut setting) = (of.put)(&of.load.trial(rate_per_s), plan::numbered_seed(of.seed, number));
+        // Fresh processes have the scenario's warm-up; those that carried trials need what a queue takes to settle.
+        if number > 1 {
+            setting.warmup = of.load.trial_warmup();
+            setting.warmup_most = setting.warmup;
+        }
+        let told = format!("{}, trial {number} at {}", of.name, rate(rate_per_s));
+        self.observer.load_started(of.key, &told, plan::trial_time(of.load));
+        let timeout_ns = whole_ns(setting.timeout);
+        let (mut measurement, part) = bed.measure(&Task { name: of.name, load: &load, setting })?;
+        let seen = TrialSeen::of(
+            search.bounds(),
+            rate_per_s,
+            &measurement.record,
+            &measurement.judgement,
+            timeout_ns,
+            is_baseline(&of.key.gateway),
+        );
+        let why = match &seen.seen {
+            Ok(gave) => {
+                let bounds = search.bounds().iter().zip(gave);
+                bounds.map(|(bound, seen)| bound.seen_words(seen)).collect::<Vec<_>>().join("; ")
+            }
+            Err(_) => measurement.judgement.evidence.first().cloned().unwrap_or_default(),
+        };
+        measurement.trial = Some(Trial { number, says: seen.says(), why, found: None });
+        Ok((measurement, part, seen))
+    }
+}

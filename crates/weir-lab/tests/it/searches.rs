@@ -1,0 +1,61 @@
+//! Loads that are searches: what they may say, and what is refused with its place and a way out.
+
+use weir_lab::{Overrides, plan};
+
+use crate::{read, read_with};
+
+const HEAD: &str = "name: x\ngateways: [weir]\n";
+
+fn search(load: &str) -> String {
+    format!("{HEAD}loads: {{ capacity: {{ connections: 64, {load} }} }}\n")
+}
+
+#[track_caller]
+fn refused(load: &str, expected: &str) {
+    let error = read(&search(load)).expect_err(expected);
+    let said = format!("{error} | {}", error.remedy());
+    assert!(said.contains(expected) && said.starts_with("side.yaml:3:"), "{said}");
+    assert!(error.is_wrong_use(), "{error:?}");
+}
+
+#[test]
+fn a_search_needs_no_rate_and_takes_the_scenarios_objective() {
+    for (load, more) in [
+        ("model: open, search: { p99: 20ms, errors: 0.1% }", ""),
+        ("model: open, rate: 500/s, duration: 4s, search: { mean: 5ms, width: 5%, trials: 60 }", ""),
+        ("model: open, search: {}", "objective: { p99: 20ms }\n"),
+    ] {
+        let checked = read(&format!("{}{more}", search(load))).unwrap();
+        let (_, load) = checked.scenario.loads.iter().next().unwrap();
+        assert!(load.search.is_some());
+    }
+}
+
+#[test]
+fn what_cannot_be_searched_is_refused() {
+    refused("model: closed, search: { p99: 20ms }", "the closed load `capacity` is a search");
+    refused("model: open, search: {}", "an objective that asks for nothing");
+    refused("model: open, search: { p97: 20ms }", "unknown field `p97`");
+    refused("model: open, search: { p99: 0s }", "a latency of zero");
+    refused("model: open, search: { errors: 0% }", "a share of errors that no number of requests");
+    refused("model: open, search: { p99: 20ms, width: 0% }", "give 1% to 100%");
+    refused("model: open, search: { p99: 20ms, trials: 3 }", "give 10 to 1000");
+    refused("model: open, rate: 100/s..500/s, search: { p99: 20ms }", "rates of its own");
+    refused("model: open, requests: 500, search: { p99: 20ms }", "the search `capacity` has requests");
+    refused("model: open, duration: 0s, search: { p99: 20ms }", "a duration of zero");
+    refused("model: open, steps: [{ rate: 5/s }], search: { p99: 20ms }", "the search `capacity` has steps");
+    let objective = format!("{}objective: {{ max: 1s }}\n", search("model: open, search: {}"));
+    let error = read(&objective).unwrap_err();
+    assert!(error.to_string().contains("a search for `max`"), "{error}");
+}
+
+#[test]
+fn the_plan_knows_what_trials_take_and_quick_makes_fewer() {
+    let text = search("model: open, duration: 4s, search: { p99: 20ms }");
+    let seconds = |overrides: &Overrides| {
+        plan::cell_time(&read_with(&text, overrides).unwrap().points[0].scenario).as_secs_f64()
+    };
+    let whole = seconds(&Overrides::default());
+    let quick = seconds(&Overrides { quick: true, ..Overrides::default() });
+    assert!(whole > 20.0 * 5.0 && quick < whole / 4.0, "{whole} {quick}");
+}

@@ -1,0 +1,89 @@
+"""The capacity at an objective, searched for by the lab, against what theory says of a line before some servers."""
+
+import capacities
+from checks import expect
+from whole_runs import run
+
+RUNS = 5
+COVERED_MIN = 4
+# METHOD 17 and the issue: how far the answer may be off, and how wide its interval may be.
+TOLERANCE = 0.1
+WIDTH_MAX = 0.2
+LIMIT_S = 0.01
+
+# More repeats narrow the answer more than longer searches do, so each search ends at a wide interval of its own.
+# A gateway that adds little before an upstream that is one line: the line is what is searched, so that its delay is no
+# reason against a trial.
+SCENARIO = """
+name: capacity
+question: Is the capacity that theory gives found?
+gateways: [weir]
+limits: {{ data: {{ cpus: 0.75, memory: 128MiB }}, origin: {{ cpus: 1 }} }}
+topology: {{ domains: 1, paths: [/ping] }}
+origin: {{ body: 64B, service: "{service}", servers: {servers} }}
+loads:
+  capacity: {{ model: open, connections: 128, rate: 1000/s, duration: 1s, search: {{ p99: 10ms, errors: 0.1%, width: 20% }} }}
+warmup: 500ms
+timeout: 2s
+repeats: 4
+thresholds: {{ upstream_delay_share: 1 }}
+"""
+
+
+def against_theory(rig, service, servers, line):
+    """Searches through the gateway and straight, five runs; each answer beside the recursion's."""
+    truth = line.capacity_per_s(0.99, LIMIT_S)
+    print(f"    {service}, {servers} servers: theory says {truth:.0f}/s", flush=True)
+    answers = {"weir": [], "direct": []}
+    runs = 1 if rig.quick else RUNS
+    for _ in range(runs):
+        _, result = run(rig, SCENARIO.format(service=service, servers=servers))
+        (capacity,) = result["summary"]["capacities"]
+        for row in capacity["rows"]:
+            answers[row["gateway"]].append(row)
+    yield
+    for gateway, rows in answers.items():
+        covered = 0
+        for number, row in enumerate(rows):
+            expect(row["per_s"]["valid"] == len(row["searches"]), f"{gateway}, run {number + 1}: every search has an answer")
+            mean, (low, high) = row["per_s"]["mean"], row["per_s"]["interval"] or (0, float("inf"))
+            trials = [searched["found"]["trials"] for searched in row["searches"]]
+            stopped = {searched["found"]["stopped"] for searched in row["searches"]}
+            covered += low <= truth <= high
+            said = f"{gateway}, run {number + 1}: {mean:.0f}/s [{low:.0f} .. {high:.0f}], trials {trials}, {', '.join(stopped)}"
+            expect(abs(mean / truth - 1) <= TOLERANCE, f"{said}: within 10 % of {truth:.0f}/s")
+            expect((high - low) / mean <= WIDTH_MAX, f"{said}: no wider than 20 %")
+        least = COVERED_MIN * len(rows) // RUNS
+        expect(covered >= least, f"{gateway}: {truth:.0f}/s lies in {covered} of {len(rows)} intervals")
+
+
+def capacity_of_exponential_service(rig):
+    """One server with exponential service times: the capacity at p99 is that of M/M/1."""
+    line = capacities.exponential(0.0005, 1)
+    closed = capacities.capacity_of_mm1(0.0005, 0.99, LIMIT_S)
+    found = line.capacity_per_s(0.99, LIMIT_S)
+    expect(abs(found / closed - 1) < 0.01, f"the recursion gives {found:.0f}/s, the closed form {closed:.0f}/s")
+    yield from against_theory(rig, "exp:500us", 1, line)
+
+
+def capacity_of_constant_service(rig):
+    """One server with equal service times: the capacity at p99 is that of M/D/1."""
+    yield from against_theory(rig, "const:500us", 1, capacities.constant(0.0005, 1))
+
+
+def capacity_of_two_servers(rig):
+    """Two servers with exponential service times: Kiefer and Wolfowitz's recursion."""
+    yield from against_theory(rig, "exp:1ms", 2, capacities.exponential(0.001, 2))
+
+
+def capacity_of_two_equal_servers(rig):
+    """Two servers with equal service times."""
+    yield from against_theory(rig, "const:1ms", 2, capacities.constant(0.001, 2))
+
+
+CHECKS = [
+    capacity_of_exponential_service,
+    capacity_of_constant_service,
+    capacity_of_two_servers,
+    capacity_of_two_equal_servers,
+]
