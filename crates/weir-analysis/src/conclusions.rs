@@ -7,7 +7,7 @@ use weir_results::{ArrivalModel, BoundBy};
 
 use crate::added::claims;
 use crate::figure::Figure;
-use crate::objective::Met;
+use crate::objective::{Met, ObjectiveResult};
 use crate::quantity::{bytes, number, percent, range, rate, time_ns};
 use crate::reasons::reason_name;
 use crate::summary::{Point, Row};
@@ -170,25 +170,22 @@ fn added(point: &Point) -> Option<String> {
 }
 
 fn objectives(point: &Point) -> Vec<String> {
-    let names: Vec<String> = point
-        .gateways()
-        .flat_map(|row| row.objective.iter().map(|result| result.name.clone()))
-        .fold(Vec::new(), |mut names, name| {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-            names
-        });
-    names.iter().filter_map(|name| objective(point, name)).collect()
+    // Gateways may have bounds of their own.
+    let mut bounds: Vec<&str> = Vec::new();
+    for bound in point.gateways().flat_map(|row| &row.objective).map(ObjectiveResult::bound) {
+        if !bounds.contains(&bound) {
+            bounds.push(bound);
+        }
+    }
+    bounds.iter().filter_map(|bound| objective(point, bound)).collect()
 }
 
-fn objective(point: &Point, name: &str) -> Option<String> {
+fn objective(point: &Point, bound: &str) -> Option<String> {
     let results = || {
         point
             .gateways()
-            .filter_map(|row| Some((row, row.objective.iter().find(|result| result.name == name)?)))
+            .filter_map(|row| Some((row, row.objective.iter().find(|result| result.bound() == bound)?)))
     };
-    let bound = results().next()?.1.words.split(':').next()?.to_owned();
     let who = |met: Met| {
         let names: Vec<String> =
             results().filter(|(_, result)| result.met == met).map(|(row, _)| row.gateway.clone()).collect();

@@ -26,6 +26,7 @@ mod problems;
 pub mod quantity;
 mod reasons;
 mod scaling;
+pub mod sizing;
 mod stationary;
 mod summary;
 mod timeline;

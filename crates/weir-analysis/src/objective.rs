@@ -3,6 +3,7 @@
 use serde::Serialize;
 use weir_results::{Objective, Reason};
 
+use crate::conclusions::with_interval;
 use crate::figure::{Figure, Repeated, Sample};
 use crate::quantity::{percent, time_ns};
 use crate::summary::Row;
@@ -26,10 +27,22 @@ pub struct ObjectiveResult {
     pub name: String,
     /// The bound: nanoseconds, or a share.
     pub limit: f64,
+    /// The figure over the repeats; `None` where there is none, as beyond the time-out.
+    pub value: Option<f64>,
+    /// Its 95 % interval.
+    pub interval: Option<[f64; 2]>,
     /// Whether it was met.
     pub met: Met,
-    /// The bound and the repeats in words: `p99 at most 20.0 ms: met in 3 of 3 repeats`.
+    /// The bound, the figure and the repeats in words: `p99 at most 20.0 ms: 1.24 ms [1.20 .. 1.29], met in 3 of 3
+    /// repeats`.
     pub words: String,
+}
+
+impl ObjectiveResult {
+    /// The bound alone: `p99 at most 20.0 ms`.
+    pub fn bound(&self) -> &str {
+        self.words.split(':').next().unwrap_or_default()
+    }
 }
 
 /// Evaluates the objective for a row; latency only where `judges_latency`, since in a run with open loads
@@ -45,11 +58,11 @@ pub(crate) fn evaluate(
         for (name, limit_ns) in &objective.latency_ns {
             let Some(figure) = row.latency(name) else { continue };
             let limit = *limit_ns as f64;
-            results.push(result(name, limit, &time_ns(limit), figure, overloaded_is_missed));
+            results.push(result(name, limit, figure, time_ns, overloaded_is_missed));
         }
     }
     if let Some(limit) = objective.errors {
-        results.push(result("errors", limit, &percent(limit), &row.error_share, errors_are_judged));
+        results.push(result("errors", limit, &row.error_share, percent, errors_are_judged));
     }
     results
 }
@@ -57,8 +70,8 @@ pub(crate) fn evaluate(
 fn result(
     name: &str,
     limit: f64,
-    limit_words: &str,
     figure: &Figure,
+    format: fn(f64) -> String,
     judged: fn(&Repeated, f64) -> Option<bool>,
 ) -> ObjectiveResult {
     let says: Vec<bool> = figure.repeats.iter().filter_map(|repeated| judged(repeated, limit)).collect();
@@ -79,8 +92,20 @@ fn result(
     ObjectiveResult {
         name: name.to_owned(),
         limit,
+        value: figure.mean,
+        interval: figure.interval,
         met,
-        words: format!("{name} at most {limit_words}: {outcome}"),
+        words: format!("{name} at most {}: {}{outcome}", format(limit), measured(figure, format)),
+    }
+}
+
+/// The figure with its interval, in parentheses where it does not count; nothing where nothing was measured.
+fn measured(figure: &Figure, format: fn(f64) -> String) -> String {
+    match (figure.mean, figure.is_valid()) {
+        _ if figure.beyond_timeout => "> timeout, ".to_owned(),
+        (Some(_), true) => format!("{}, ", with_interval(figure, format)),
+        (Some(_), false) => format!("({}), ", with_interval(figure, format)),
+        (None, _) => String::new(),
     }
 }
 

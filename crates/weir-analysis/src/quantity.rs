@@ -88,6 +88,20 @@ pub fn range(mean: &str, low: &str, high: &str) -> String {
     }
 }
 
+/// An amount of money to the hundredth, and below one to three digits: `1,241.00`, `0.0472`.
+pub fn money(amount: f64) -> String {
+    const PLACES_MAX: i32 = 12;
+    if !amount.is_finite() {
+        return "n/a".into();
+    }
+    let is_small = amount > 0.0 && amount < 1.0;
+    let places = if is_small { (2 - amount.log10().floor() as i32).min(PLACES_MAX) } else { 2 };
+    let scale = 10_u64.pow(places as u32);
+    // Rounded once, as a whole number: half goes up here and in the page alike.
+    let units = (amount * scale as f64).round() as u64;
+    format!("{}.{:0width$}", count(units / scale), units % scale, width = places as usize)
+}
+
 /// Cores: `0.497`.
 pub fn cores(value: f64) -> String {
     number(value)
@@ -126,6 +140,20 @@ mod tests {
         assert_eq!(percent(0.992), "99.2 %");
         assert_eq!(percent(0.99996), "99.996 %");
         assert_eq!(rate(5_000.0), "5,000/s");
+    }
+
+    #[test]
+    fn money_has_two_places_and_small_amounts_three_digits() {
+        let check = |amount: f64, expected: &str| assert_eq!(money(amount), expected);
+        check(1_241.0, "1,241.00");
+        check(45.625, "45.63");
+        check(0.0, "0.00");
+        check(1.0, "1.00");
+        check(0.9999, "1.000");
+        check(0.04723, "0.0472");
+        check(0.17, "0.170");
+        check(1e-20, "0.000000000000");
+        check(f64::NAN, "n/a");
     }
 
     #[test]

@@ -160,7 +160,8 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
                 noise::void(row, allowed);
             }
             let objective = run.objective.as_ref().filter(|_| !is_one_of_several);
-            row.objective = evaluate(objective, row, judges_latency);
+            let objective = objective.map(|all| all.of(&row.gateway, &point.axes, &point.load));
+            row.objective = evaluate(objective.as_ref(), row, judges_latency);
         }
         point.conclusions = conclude(point);
     }

@@ -357,7 +357,8 @@ impl Lab<'_> {
             }
             self.observer.load_started(key, name, plan::load_time(scenario, load));
             let (load, setting) = put(load, seed);
-            let task = Task { name, load: &load, setting };
+            let errors_max = scenario.objective_of(&key.gateway, name).errors.map(|share| share.0);
+            let task = Task { name, load: &load, setting, errors_max };
             let (measurement, part) = bed.measure(&task)?;
             secured::note(scenario, &load, &measurement, &mut cell.unequal);
             self.observer.load_measured(key, &measurement);

@@ -1,6 +1,7 @@
 //! What a scenario says that cannot be, beyond what its types refuse.
 
 mod changes;
+mod objective;
 mod origin;
 mod remote;
 mod search;
@@ -16,6 +17,7 @@ use weir_engine::request_file::{self, Base};
 use weir_results::{DIRECT, is_baseline};
 
 use self::changes::{check_changes, check_rates};
+use self::objective::check_objectives;
 use self::origin::check_origin;
 use self::remote::check_remote;
 use self::search::check_search;
@@ -88,7 +90,7 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Checked {
     check_twin(scenario)?;
     check_loads(scenario)?;
     check_changes(scenario)?;
-    check_objective(scenario)?;
+    check_objectives(scenario)?;
     check_thresholds(scenario)
 }
 
@@ -357,19 +359,6 @@ fn check_times(scenario: &Scenario) -> Checked {
         return Err(problem(&["retries"], message, format!("give 0 to {RETRIES_MAX}")));
     }
     Ok(())
-}
-
-fn check_objective(scenario: &Scenario) -> Checked {
-    let Some(objective) = &scenario.objective else { return Ok(()) };
-    let latencies = objective.latencies();
-    if latencies.is_empty() && objective.errors.is_none() {
-        let remedy = "name a latency or the errors, like { p99: 20ms, errors: 0.1% }, or leave it out";
-        return Err(problem(&["objective"], "an objective that asks for nothing", remedy));
-    }
-    match latencies.iter().find(|(_, time)| time.0 == Duration::ZERO) {
-        Some((name, _)) => Err(problem(&["objective", name], "a latency of zero", "give more, like 20ms")),
-        None => Ok(()),
-    }
 }
 
 fn check_thresholds(scenario: &Scenario) -> Checked {

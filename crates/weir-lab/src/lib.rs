@@ -4,6 +4,7 @@
 //! cell is in the store before the next begins.
 
 mod again;
+mod bounds;
 mod cell;
 mod cells;
 mod changer;
@@ -14,6 +15,7 @@ mod extend;
 mod kept;
 mod load;
 mod not_served;
+mod objectives;
 mod origin;
 mod overlay;
 mod own;
@@ -32,6 +34,7 @@ mod source;
 mod spec;
 mod wiring;
 
+pub use bounds::read_bounds;
 pub use cell::binding;
 pub use cells::Ended;
 pub use check::Known;

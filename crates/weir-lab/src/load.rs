@@ -88,6 +88,8 @@ pub(crate) struct Task<'a> {
     pub(crate) load: &'a Load,
     /// Where it goes and what for, if the load does not say it itself.
     pub(crate) setting: Setting,
+    /// Greatest share of errors that its objective allows.
+    pub(crate) errors_max: Option<f64>,
 }
 
 impl Task<'_> {
@@ -321,7 +323,7 @@ impl Bed<'_> {
                 loopback_floor_ns: self.bounds.and_then(HostBounds::loopback_floor_ns),
                 ceiling: self.bounds.and_then(|bounds| bounds.ceiling),
                 is_steady: spec.is_steady(),
-                errors_max: self.scenario.objective.as_ref().and_then(|o| o.errors).map(|share| share.0),
+                errors_max: task.errors_max,
             },
             self.thresholds,
         );

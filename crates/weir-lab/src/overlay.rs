@@ -79,6 +79,20 @@ pub(crate) fn may_vary(path: &str) -> Result<(), Fault> {
     }
 }
 
+/// Whether a path leads to what a gateway has to keep, which changes nothing that is measured.
+pub(crate) fn is_objective(path: &str) -> bool {
+    let names: Vec<&str> = path.split('.').collect();
+    matches!(names[..], ["objective", ..] | ["loads", _, "objective", ..])
+}
+
+/// The fault of an axis over objectives.
+pub(crate) fn objective_axis() -> Fault {
+    Fault::new(
+        "an objective is no axis: it changes nothing that is measured",
+        "give it in `cases`, beside what it is for, or to a gateway or a load",
+    )
+}
+
 /// The leaves of a partial scenario by path, in the order in which they are written.
 pub(crate) fn leaves(case: &Map<String, Value>) -> Vec<(String, Value)> {
     let mut found = Vec::new();

@@ -274,16 +274,25 @@ impl Reader<'_> {
                 let fault = Fault { message, ..fault };
                 self.locate(Problem { path: path.to_vec(), fault, of_host: false })
             };
-            overlay::may_vary(leaf).map_err(fault)?;
+            let is_objective = overlay::is_objective(leaf);
+            match (is_objective, path.first().is_some_and(|from| from == "cases")) {
+                (true, true) => {}
+                (true, false) => return Err(fault(overlay::objective_axis())),
+                (false, _) => overlay::may_vary(leaf).map_err(fault)?,
+            }
             point.scenario = laid(&point.scenario, leaf, value.clone()).map_err(fault)?;
-            point.axes.insert(leaf.clone(), value.clone());
+            if !is_objective {
+                point.axes.insert(leaf.clone(), value.clone());
+            }
         }
         Ok(point)
     }
 
     fn all_different(&self, points: &[Point]) -> Result<(), LabError> {
+        let measured: Vec<Scenario> =
+            points.iter().map(|point| point.scenario.without_objectives()).collect();
         for (place, point) in points.iter().enumerate() {
-            if let Some(first) = points[..place].iter().position(|other| other.scenario == point.scenario) {
+            if let Some(first) = measured[..place].iter().position(|other| *other == measured[place]) {
                 let message = format!("points {} and {} of the axes are the same", first + 1, place + 1);
                 let fault = Fault::new(message, "keep one of the equal values");
                 let name = if point.scenario.vary.is_empty() { "cases" } else { "vary" };

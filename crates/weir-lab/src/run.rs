@@ -136,7 +136,7 @@ pub fn new_run(prepared: &Prepared, command_line: Vec<String>) -> Run {
         started_unix_ms,
         ended_unix_ms: None,
         plan: cells,
-        objective: scenario.objective.as_ref().map(|objective| objective.objective()),
+        objective: prepared.checked.objective(),
         thresholds: scenario.thresholds.clone(),
         manifest,
     }

@@ -26,7 +26,8 @@ const figures = (() => {
     : value < 2 ** 30 ? `${digits(value / 2 ** 20)} MiB` : `${digits(value / 2 ** 30)} GiB`);
   const share = (value) => {
     const percent = value * 100;
-    return percent === 0 ? "0 %" : percent < 0.1 ? `${percent.toFixed(4)} %` : `${digits(percent)} %`;
+    if (percent >= 99.95 && percent < 100) return `${percent.toFixed(3)} %`;
+    return percent === 0 ? "0 %" : Math.abs(percent) < 0.1 ? `${percent.toFixed(4)} %` : `${digits(percent)} %`;
   };
   const formats = {
     throughput_per_s: (value) => `${digits(value)}/s`,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use weir_analysis::sizing::InstanceType;
 use weir_analysis::{Figure, Row, Summary};
 use weir_results::DIRECT;
 
@@ -24,6 +25,8 @@ pub(crate) struct Charts<'a> {
     points: Vec<PointChart<'a>>,
     plots: &'a [Plot],
     timelines: Vec<CellChart<'a>>,
+    /// What instances are sized from.
+    sizing: Vec<InstanceType>,
 }
 
 /// A gateway with its colour's name.
@@ -87,7 +90,7 @@ struct CellChart<'a> {
 }
 
 /// Collects what the charts draw.
-pub(crate) fn charts<'a>(summary: &'a Summary, drawn: &Drawn<'a>) -> Charts<'a> {
+pub(crate) fn charts<'a>(summary: &'a Summary, drawn: &Drawn<'a>, sizing: Vec<InstanceType>) -> Charts<'a> {
     let points = summary.points.iter().enumerate().map(|(index, point)| PointChart {
         id: point_id(index),
         title: point.words(),
@@ -100,6 +103,7 @@ pub(crate) fn charts<'a>(summary: &'a Summary, drawn: &Drawn<'a>) -> Charts<'a> 
         points: points.collect(),
         plots: drawn.plots,
         timelines: drawn.timelines.iter().map(cell_chart).collect(),
+        sizing,
     }
 }
 

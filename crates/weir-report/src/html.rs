@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use minijinja::{Environment, Value, context};
 use weir_analysis::Summary;
+use weir_analysis::sizing::instance_types;
 use weir_results::Run;
 
 use crate::charts::{charts, colors};
@@ -22,6 +23,8 @@ const TEMPLATE: &str = include_str!("../assets/report.html");
 const SCRIPT: &str = concat!(
     include_str!("../assets/figures.js"),
     include_str!("../assets/plots.js"),
+    include_str!("../assets/sizing.js"),
+    include_str!("../assets/sizing-controls.js"),
     include_str!("../assets/report.js")
 );
 
@@ -47,6 +50,8 @@ pub(crate) fn draw(
     let scenario = serde_json::to_string_pretty(&run.scenario).unwrap_or_default();
     let (headroom_plots, plots): (Vec<&Plot>, Vec<&Plot>) =
         drawn.plots.iter().partition(|plot| plot.id.starts_with(headroom_chart::PREFIX));
+    let sizing = instance_types(run, summary);
+    let has_sizing = sizing.iter().any(|of| !of.points.is_empty());
     let pictures: BTreeMap<&str, &str> =
         drawn.pictures.iter().map(|picture| (picture.id.as_str(), picture.path.as_str())).collect();
     environment.get_template("report.html")?.render(context! {
@@ -56,10 +61,11 @@ pub(crate) fn draw(
         pictures,
         colors => known_colors(summary),
         scenario,
+        has_sizing,
         style => Value::from_safe_string(STYLE.to_owned()),
         script => Value::from_safe_string(SCRIPT.to_owned()),
         library => Value::from_safe_string(chart_library.to_owned()),
-        data => Value::from_safe_string(island(&charts(summary, drawn))),
+        data => Value::from_safe_string(island(&charts(summary, drawn, sizing))),
     })
 }
 

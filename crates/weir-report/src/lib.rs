@@ -21,6 +21,7 @@ mod headroom_chart;
 mod heat;
 mod html;
 mod inventory;
+mod junit;
 mod markdown;
 mod model;
 mod pictures;
@@ -29,6 +30,7 @@ mod requests;
 mod resources;
 mod scale;
 mod series;
+mod sizing;
 mod svg;
 mod sweep;
 mod tables;
@@ -38,6 +40,7 @@ mod timelines;
 use std::io;
 
 use weir_analysis::Summary;
+use weir_analysis::sizing::Sizing;
 use weir_results::{Cell, Run};
 
 pub use files::{FileFormat, Writer, Written, write};
@@ -46,6 +49,19 @@ pub use folder::check_folder;
 /// The report for a terminal of `width` columns, with escape sequences only where `color`.
 pub fn terminal(run: &Run, cells: &[Cell], summary: &Summary, width: usize, color: bool) -> String {
     terminal::draw(&build::build(run, cells, summary), width, color)
+}
+
+/// How many instances, for a terminal of `width` columns.
+pub fn sizing(run: &Run, sizing: &Sizing, width: usize, color: bool) -> String {
+    sizing::draw(run, sizing, width, color)
+}
+
+/// The objective as tests in the form of JUnit: one for each gateway, load point and bound.
+///
+/// # Errors
+/// When the document cannot be written, which is a defect of weir.
+pub fn junit(run: &Run, summary: &Summary) -> io::Result<String> {
+    junit::draw(run, summary).map_err(io::Error::other)
 }
 
 /// The report as Markdown.

@@ -193,12 +193,12 @@ fn trimmed(text: &str) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-fn bullet(text: &str, width: usize) -> String {
+pub(crate) fn bullet(text: &str, width: usize) -> String {
     wrap(&format!("  • {text}"), width, "    ")
 }
 
 /// Breaks at blanks; lines after the first begin with `indent`.
-fn wrap(text: &str, width: usize, indent: &str) -> String {
+pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let leading = text.len() - text.trim_start().len();
     let mut line = text[..leading].to_owned();

@@ -43,6 +43,35 @@ pub struct Objective {
     pub latency_ns: BTreeMap<String, u64>,
     /// Greatest allowed share of errors, 0..=1.
     pub errors: Option<f64>,
+    /// What single load points have to keep, where that is something else: wholly, and not beside the rest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own: Vec<OwnObjective>,
+}
+
+/// What a gateway has to keep at one load point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnObjective {
+    /// The gateway's name in the scenario.
+    pub gateway: String,
+    /// Values of the axes, as in [`CellKey::axes`].
+    pub axes: BTreeMap<String, serde_json::Value>,
+    /// The load's name.
+    pub load: String,
+    /// As in [`Objective`].
+    pub latency_ns: BTreeMap<String, u64>,
+    /// As in [`Objective`].
+    pub errors: Option<f64>,
+}
+
+impl Objective {
+    /// What `gateway` has to keep at a load point.
+    pub fn of(&self, gateway: &str, axes: &BTreeMap<String, serde_json::Value>, load: &str) -> Self {
+        let is_meant = |own: &&OwnObjective| own.gateway == gateway && own.axes == *axes && own.load == load;
+        match self.own.iter().find(is_meant) {
+            Some(own) => Self { latency_ns: own.latency_ns.clone(), errors: own.errors, own: Vec::new() },
+            None => Self { own: Vec::new(), ..self.clone() },
+        }
+    }
 }
 
 /// Thresholds of METHOD 6 and 7; defaults are the method's.

@@ -24,6 +24,8 @@ enum Command {
     Run(cmd::run::Args),
     /// Write the reports of a finished run again
     Report(cmd::report::Args),
+    /// Say how many instances carry a rate, by what a run measured, and what they cost
+    Size(cmd::size::Args),
     /// List the runs in the store
     Runs(cmd::runs::Args),
     /// Drive load at one URL (the engine alone)
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => cmd::run::run(args),
         Command::Report(args) => cmd::report::run(args),
+        Command::Size(args) => cmd::size::run(args),
         Command::Runs(args) => cmd::runs::run(args),
         Command::Load(args) => cmd::load::run(&args),
         Command::Origin(args) => cmd::origin::run(args),

@@ -11,5 +11,6 @@ mod noisy;
 mod queues;
 mod records;
 mod runs;
+mod sizing;
 mod stationary;
 mod summarized;

@@ -80,8 +80,11 @@ fn added_latency_is_the_difference_in_the_same_repeat() {
 
 #[test]
 fn conclusions_are_what_the_figures_imply() {
-    let objective =
-        Objective { latency_ns: BTreeMap::from([("p99".to_owned(), 600_000)]), errors: Some(0.001) };
+    let objective = Objective {
+        latency_ns: BTreeMap::from([("p99".to_owned(), 600_000)]),
+        errors: Some(0.001),
+        own: vec![],
+    };
     let summary = summary(&["weir", "nginx"], Some(objective), &undisturbed());
     assert_eq!(
         summary.points[0].conclusions,
@@ -110,7 +113,7 @@ fn conclusions_are_what_the_figures_imply() {
         ]
     );
     let problems = [
-        "tail (open, 5,000/s, 10 connections): nginx misses the objective: p99 at most 600 µs: met in 0 of 3 repeats",
+        "tail (open, 5,000/s, 10 connections): nginx misses the objective: p99 at most 600 µs: 755 µs [743 .. 768], met in 0 of 3 repeats",
     ];
     assert_eq!(summary.problems(), problems);
 }
@@ -223,7 +226,8 @@ fn an_overloaded_gateway_misses_a_latency_objective() {
             cell("weir", repeat, vec![load])
         })
         .collect();
-    let objective = Objective { latency_ns: BTreeMap::from([("p99".to_owned(), 20_000_000)]), errors: None };
+    let objective =
+        Objective { latency_ns: BTreeMap::from([("p99".to_owned(), 20_000_000)]), errors: None, own: vec![] };
     let summary = summary(&["weir"], Some(objective), &cells);
     let weir = &summary.points[0].rows[0];
     assert_eq!(weir.objective[0].met, Met::Missed);

@@ -11,7 +11,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use weir_rig::REMOTE;
 
-use super::{Limit, Named, PrometheusSource, Remote, Tls, Url};
+use super::{Limit, Named, ObjectiveSpec, PrometheusSource, Remote, Tls, Url};
 
 /// A gateway under test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -36,6 +36,9 @@ pub struct Gateway {
     /// Left out with a note, rather than failed, where its binary is missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
+    /// What it has to keep, over the scenario's objective.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objective: Option<ObjectiveSpec>,
     /// Where it is, with the driver `remote`.
     #[serde(flatten)]
     pub remote: Remote,
@@ -53,6 +56,7 @@ impl Gateway {
             listen: None,
             set: Named::default(),
             optional: false,
+            objective: None,
             remote: Remote::default(),
         }
     }
@@ -93,6 +97,9 @@ struct Written {
     /// Left out with a note, rather than failed, where its binary is missing.
     #[serde(default)]
     optional: bool,
+    /// What it has to keep, over the scenario's objective.
+    #[serde(default)]
+    objective: Option<ObjectiveSpec>,
     /// Driver `remote`: where load goes.
     #[serde(default)]
     url: Option<Url>,
@@ -149,12 +156,12 @@ impl<'de> Visitor<'de> for NameOrMap {
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Gateway, A::Error> {
         let written = Written::deserialize(MapAccessDeserializer::new(map))?;
-        let Written { name, driver, binary, config, listen, set, optional, .. } = written;
+        let Written { name, driver, binary, config, listen, set, optional, objective, .. } = written;
         let Written { url, host, direct, tls, limits, prometheus, .. } = written;
         let remote = Remote { url, host, direct, tls, limits, prometheus };
         let driver = driver.unwrap_or_else(|| name.clone());
         let listen = listen.map(|address| address.0);
-        Ok(Gateway { driver, name, binary, config, listen, set, optional, remote })
+        Ok(Gateway { driver, name, binary, config, listen, set, optional, objective, remote })
     }
 }
 

@@ -11,6 +11,7 @@ use super::rate_list::RateList;
 use super::request::Request;
 use super::search::Search;
 use super::tls::Tls;
+use super::{Named, ObjectiveSpec};
 
 /// The loads by name, in the order in which they run.
 pub type Loads = Named<Load>;
@@ -84,6 +85,9 @@ pub struct Load {
     /// What `{domain}` stands for, and the host of a mix; by default the topology's domains.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub domains: Vec<String>,
+    /// What gateways have to keep at this load, over the scenario's objective.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<ObjectiveSpec>,
     /// Whether the generator waits by spinning, which needs a core for each worker: less lateness for more CPU time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spin: bool,
@@ -166,6 +170,7 @@ impl Default for Load {
             file: None,
             tokens: None,
             domains: Vec::new(),
+            objective: None,
             spin: false,
         }
     }

@@ -8,7 +8,7 @@ use weir_document::{Share, Time};
 use weir_results::Objective;
 
 /// Greatest allowed latencies and share of errors; what is not named is not asked.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)]
 pub struct ObjectiveSpec {
@@ -68,6 +68,25 @@ impl ObjectiveSpec {
             .into_iter()
             .map(|(name, time)| (name.to_owned(), crate::clock::whole_ns(time.0)))
             .collect();
-        Objective { latency_ns, errors: self.errors.map(|share| share.0) }
+        Objective { latency_ns, errors: self.errors.map(|share| share.0), own: Vec::new() }
+    }
+
+    /// Itself laid over `other`: each bound that it has, and those of `other` for the rest.
+    pub(crate) fn over(self, other: Self) -> Self {
+        Self {
+            mean: self.mean.or(other.mean),
+            p50: self.p50.or(other.p50),
+            p66: self.p66.or(other.p66),
+            p75: self.p75.or(other.p75),
+            p80: self.p80.or(other.p80),
+            p90: self.p90.or(other.p90),
+            p95: self.p95.or(other.p95),
+            p98: self.p98.or(other.p98),
+            p99: self.p99.or(other.p99),
+            p999: self.p999.or(other.p999),
+            p9999: self.p9999.or(other.p9999),
+            max: self.max.or(other.max),
+            errors: self.errors.or(other.errors),
+        }
     }
 }

@@ -5,6 +5,7 @@
 mod configurations;
 mod errors;
 mod language;
+mod objectives;
 mod order;
 mod origins;
 mod rates;

@@ -4,6 +4,7 @@ mod added;
 mod capacity;
 mod fixture;
 mod formats;
+mod gates;
 mod headroom;
 mod odd;
 mod offline;

@@ -5,8 +5,8 @@ use super::*;
 use crate::{
     ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, Counters, CpuSeconds, FileKind, GeneratorEvidence,
     Histogram, HostShare, HostUsage, Judgement, KeptFile, LoadRecord, LoadResult, LoadSecond, Manifest,
-    Measurement, Objective, Part, Reason, Requests, Role, Run, SCHEMA_VERSION, Thresholds, TimesNs, Usage,
-    UsageSecond, Verdicts, new_histogram,
+    Measurement, Objective, OwnObjective, Part, Reason, Requests, Role, Run, SCHEMA_VERSION, Thresholds,
+    TimesNs, Usage, UsageSecond, Verdicts, new_histogram,
 };
 
 mod exchange;
@@ -45,6 +45,13 @@ fn run(id: &str, started_unix_ms: u64) -> Run {
         objective: Some(Objective {
             latency_ns: BTreeMap::from([("p99".into(), 20_000_000)]),
             errors: Some(0.001),
+            own: vec![OwnObjective {
+                gateway: "weir".into(),
+                axes: BTreeMap::new(),
+                load: "tail".into(),
+                latency_ns: BTreeMap::from([("mean".into(), 5_000_000)]),
+                errors: None,
+            }],
         }),
         thresholds: Thresholds::default(),
         manifest: Manifest { weir_version: "0.1.0".into(), cpus: Some(2), ..Manifest::default() },

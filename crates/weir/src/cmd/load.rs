@@ -138,6 +138,7 @@ fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
         file: requests.file.clone(),
         tokens: requests.tokens.clone(),
         domains: requests.domains.clone(),
+        objective: None,
         spin: args.running.spin,
     })
 }

@@ -17,3 +17,4 @@ pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod schema;
 pub(crate) mod scope;
+pub(crate) mod size;

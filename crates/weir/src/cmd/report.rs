@@ -12,6 +12,9 @@ use super::database::Database;
 use crate::cmd::output::print;
 use crate::failure::{Exit, Failure};
 
+/// The file of `--format junit`.
+const JUNIT: &str = "junit.xml";
+
 /// Columns of a table where standard output is no terminal.
 const WIDTH: usize = 110;
 
@@ -45,10 +48,12 @@ pub(crate) enum Format {
     Md,
     /// cells.csv
     Csv,
+    /// junit.xml: the objective as tests, for continuous integration; only where it is asked for
+    Junit,
 }
 
 impl Format {
-    /// Every format.
+    /// Every format that is written unasked.
     pub(super) const ALL: &[Self] = &[Self::Terminal, Self::Html, Self::Md, Self::Csv];
 }
 
@@ -57,6 +62,8 @@ pub(super) struct Wanted<'a> {
     pub(super) out: Option<&'a Path>,
     pub(super) formats: &'a [Format],
     pub(super) json: bool,
+    /// Where the objective goes as tests.
+    pub(super) junit: Option<&'a Path>,
 }
 
 /// The JSON of `weir report --json` and `weir run --json`.
@@ -71,11 +78,14 @@ struct Document<'a> {
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let store = args.database.open()?;
     let id = store.find(&args.run)?;
+    if args.formats.contains(&Format::Junit) && store.run(&id)?.objective.is_none() {
+        return Err(no_objective("--format junit", &format!("run {id}")));
+    }
     let formats = match args.formats.as_slice() {
         [] => Format::ALL,
         asked => asked,
     };
-    tell(&store, &id, &Wanted { out: args.out.as_deref(), formats, json: args.json })
+    tell(&store, &id, &Wanted { out: args.out.as_deref(), formats, json: args.json, junit: None })
 }
 
 /// Prints and writes what the run `id` says; the exit code says whether its result is good.
@@ -101,6 +111,11 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
         })?;
         say(written.display().to_string());
     }
+    let beside = wanted.formats.contains(&Format::Junit).then(|| dir.join(JUNIT));
+    for path in wanted.junit.into_iter().chain(beside.as_deref()) {
+        write_junit(&run, &summary, path)?;
+        say(path.display().to_string());
+    }
     say(format!("run {id}, kept in {}", store.path().display()));
     match summary.problems() {
         [] => Ok(Exit::Good),
@@ -112,6 +127,37 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
             Ok(Exit::BadResult)
         }
     }
+}
+
+/// Tests are of an objective.
+pub(super) fn no_objective(flag: &str, what: &str) -> Failure {
+    Failure::wrong_use(
+        format!("{flag}: {what} has no objective, so there is nothing to test"),
+        "give the scenario one, like `objective: { p99: 20ms, errors: 0.1% }`",
+    )
+}
+
+/// Sees that the file for the tests can be made.
+pub(super) fn check_junit(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.is_dir() {
+        let message = format!("--junit {}: this is a folder", path.display());
+        return Err(Failure::wrong_use(message, "name a file in it"));
+    }
+    weir_report::check_folder(folder).map_err(|error| unwritable_junit(path, &error))
+}
+
+fn write_junit(run: &Run, summary: &Summary, path: &Path) -> Result<(), Failure> {
+    let written = weir_report::junit(run, summary).and_then(|tests| {
+        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        std::fs::write(path, tests)
+    });
+    written.map_err(|error| unwritable_junit(path, &error))
+}
+
+fn unwritable_junit(path: &Path, error: &std::io::Error) -> Failure {
+    let message = format!("{}: the tests cannot be written: {error}", path.display());
+    Failure::environment(message, "name another file")
 }
 
 /// Sees that the reports of the run `id` will find a place.
@@ -132,17 +178,17 @@ fn unwritable(dir: &Path, error: &std::io::Error, remedy: impl Into<String>) -> 
 
 fn file_format(format: Format) -> Option<FileFormat> {
     match format {
-        Format::Terminal => None,
+        Format::Terminal | Format::Junit => None,
         Format::Html => Some(FileFormat::Html),
         Format::Md => Some(FileFormat::Markdown),
         Format::Csv => Some(FileFormat::Csv),
     }
 }
 
-fn width() -> usize {
+pub(super) fn width() -> usize {
     terminal_size::terminal_size().map_or(WIDTH, |(width, _)| usize::from(width.0))
 }
 
-fn color() -> bool {
+pub(super) fn color() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -54,6 +54,9 @@ pub(crate) struct Args {
     /// Folder for the reports [default: weir-results/RUN]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write the objective as tests in the form of JUnit, for continuous integration
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     /// Go on with an interrupted run, or with more --repeats: its id, a prefix of it, or `last`
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
@@ -136,6 +139,12 @@ fn go(
     let stop = interruptible()?;
     // Not after hours of measuring.
     report::check_folder(args.out.as_deref(), &run.id)?;
+    if let Some(path) = &args.junit {
+        if run.objective.is_none() {
+            return Err(report::no_objective("--junit", &format!("scenario {}", run.name)));
+        }
+        report::check_junit(path)?;
+    }
     let takes = weir_lab::plan::time(&prepared.checked, &run.plan) + weir_lab::pilot_time(&prepared.checked);
     let watcher = progress::watcher(&prepared.checked.scenario, run.plan.len());
     watcher.note(&format!(
@@ -172,7 +181,12 @@ fn go(
             Ok(Exit::Interrupted)
         }
         Ok(Ended::Finished) => {
-            let wanted = Wanted { out: args.out.as_deref(), formats: Format::ALL, json: args.json };
+            let wanted = Wanted {
+                out: args.out.as_deref(),
+                formats: Format::ALL,
+                json: args.json,
+                junit: args.junit.as_deref(),
+            };
             tell(store, &run.id, &wanted)
         }
     }

@@ -1,0 +1,177 @@
+//! From the load points of an instance type to instances and what they cost.
+
+use super::extrapolation::extrapolated;
+use super::instance_type::{InstanceType, RatePoint, Shown};
+use super::standing::{Check, Standing, cpu, objective, worse};
+use super::{
+    Basis, Bound, Cost, Count, Demand, HOURS_PER_MONTH, Later, MONTHS_AHEAD, Outcome, Price, PriceOf,
+    Refused, RefusedFor, Sized, Span, words,
+};
+
+/// What floating-point division may be off by: 10,000 over 2,500 must not become five instances.
+const ROUNDING: f64 = 1e-12;
+
+/// How the points of a type stand to what is asked.
+pub(super) struct Judged<'a> {
+    pub(super) points: &'a [RatePoint],
+    /// Of each point: how it stands to the bounds, and to the CPU share.
+    pub(super) checks: Vec<(Check, Check)>,
+    /// The place of the highest rate that keeps everything, below the first that misses something.
+    pub(super) best: Option<usize>,
+}
+
+/// A rate per instance, before instances are counted.
+pub(super) struct PerInstance {
+    pub(super) rate_per_s: Span,
+    pub(super) basis: Basis,
+    pub(super) cpu_share: Option<f64>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Sizes an instance type.
+pub(super) fn answer(of: &InstanceType, bounds: &[Bound], demand: &Demand) -> Outcome {
+    let judged = judge(&of.points, bounds, demand.cpu_share_max);
+    match per_instance(&judged, demand) {
+        Ok(found) => Outcome::Sized(Box::new(count(of, found, demand))),
+        Err(refused) => Outcome::Refused(refused),
+    }
+}
+
+fn judge<'a>(points: &'a [RatePoint], bounds: &[Bound], share_max: Option<f64>) -> Judged<'a> {
+    let checks: Vec<(Check, Check)> =
+        points.iter().map(|point| (objective(point, bounds), cpu(point, share_max))).collect();
+    let worst = |(kept, used): &(Check, Check)| kept.standing.max(used.standing);
+    // What keeps a bound above a rate that misses it does so by luck.
+    let below = checks.iter().take_while(|both| worst(both) != Standing::Missed).count();
+    let best = checks[..below].iter().rposition(|both| worst(both) == Standing::Met);
+    Judged { points, checks, best }
+}
+
+/// The rate that one instance carries.
+fn per_instance(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused> {
+    let measured = measured(judged, demand);
+    match demand.cpu_share_max.filter(|_| demand.extrapolate) {
+        Some(share_max) => extrapolated(judged, share_max, measured),
+        None => measured,
+    }
+}
+
+/// The highest measured rate that keeps what is asked.
+fn measured(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused> {
+    let Some(best) = judged.best else { return Err(refused(judged, demand)) };
+    let point = &judged.points[best];
+    let Shown::Interval { mean, low, high } = point.carried_per_s else {
+        return Err(refused(judged, demand));
+    };
+    let (basis, note) = match judged.checks.get(best + 1) {
+        None => (Basis::AtLeast, words::at_least(point.asked_per_s)),
+        Some((kept, used)) => {
+            let above = judged.points[best + 1].asked_per_s;
+            let note = match (kept.standing, demand.cpu_share_max) {
+                (Standing::Met, Some(share_max)) => {
+                    words::cpu_between(above, &used.words, at_share(point, share_max))
+                }
+                _ => words::not_more(above, &worse(kept.clone(), used.clone()).words),
+            };
+            (Basis::Measured, note)
+        }
+    };
+    let rate_per_s = Span { value: mean, low, high };
+    Ok(PerInstance { rate_per_s, basis, cpu_share: share_at(point), notes: vec![note] })
+}
+
+/// Share of the CPU limit at a point.
+pub(super) fn share_at(point: &RatePoint) -> Option<f64> {
+    match point.cpu_share {
+        Shown::Interval { mean, .. } => Some(mean),
+        Shown::Failed { .. } | Shown::Void { .. } => None,
+    }
+}
+
+/// The rate at which `share` of the CPU limit would be used, were CPU time per request what it is at `point`.
+pub(super) fn at_share(point: &RatePoint, share: f64) -> Option<Span> {
+    match point.whole_limit_per_s {
+        Shown::Interval { mean, low, high } => {
+            Some(Span { value: mean * share, low: low * share, high: high * share })
+        }
+        Shown::Failed { .. } | Shown::Void { .. } => None,
+    }
+}
+
+/// Why there is no rate: what stands against the least one.
+fn refused(judged: &Judged<'_>, demand: &Demand) -> Refused {
+    let (Some(point), Some((kept, used))) = (judged.points.first(), judged.checks.first()) else {
+        return Refused {
+            why: RefusedFor::NothingMeasured,
+            words: words::nothing_measured().into(),
+            remedy: words::measure_something().into(),
+        };
+    };
+    let asked_per_s = point.asked_per_s;
+    let check = worse(kept.clone(), used.clone());
+    let (why, remedy) = match (check.standing, kept.standing, demand.cpu_share_max) {
+        (Standing::Missed, Standing::Missed, _) => {
+            (RefusedFor::NeverMet, words::measure_lower(asked_per_s / 2.0))
+        }
+        (Standing::Missed, _, Some(share_max)) => {
+            (RefusedFor::CpuAbove, words::measure_at_share(asked_per_s, at_share(point, share_max)))
+        }
+        (Standing::Borderline, ..) => (RefusedFor::Borderline, words::measure_more(asked_per_s)),
+        _ => (RefusedFor::Unknown, words::measure_again().to_owned()),
+    };
+    Refused { why, words: words::at_the_least(asked_per_s, &check.words), remedy }
+}
+
+fn count(of: &InstanceType, found: PerInstance, demand: &Demand) -> Sized {
+    let PerInstance { rate_per_s, basis, cpu_share, mut notes } = found;
+    let instances = instances(demand.rate_per_s, rate_per_s, demand.spare);
+    if demand.rate_per_s < rate_per_s.value {
+        notes.push(words::below_one(demand.rate_per_s, rate_per_s.value));
+    }
+    let per_hour = demand.price.map(|price| instance_hour(price, of.cores));
+    if per_hour == Some(None) {
+        notes.push(words::no_cores().into());
+    }
+    let later = demand.growth_per_year.map(|growth| {
+        MONTHS_AHEAD.map(|months| {
+            let rate = (1.0 + growth).powi((months / 12) as i32) * demand.rate_per_s;
+            Later { months, rate_per_s: rate, instances: self::instances(rate, rate_per_s, demand.spare) }
+        })
+    });
+    Sized {
+        rate_per_s,
+        basis,
+        cpu_share,
+        instances,
+        later: later.into_iter().flatten().collect(),
+        cost: per_hour.flatten().map(|per_hour| cost(instances, per_hour, demand.rate_per_s)),
+        notes,
+    }
+}
+
+/// `ceil(target / rate) + spare`, one at least; the low end of the rate needs the most instances.
+fn instances(target_per_s: f64, rate_per_s: Span, spare: u32) -> Count {
+    let of = |per_s: f64| {
+        let carrying = (target_per_s / per_s * (1.0 - ROUNDING)).ceil().max(1.0);
+        carrying as u64 + u64::from(spare)
+    };
+    Count { value: of(rate_per_s.value), low: of(rate_per_s.high), high: of(rate_per_s.low) }
+}
+
+/// What an instance costs in an hour; `None` where that goes by cores and it has no limit.
+fn instance_hour(price: Price, cores: Option<f64>) -> Option<f64> {
+    match price.of {
+        PriceOf::Instance => Some(price.per_hour),
+        PriceOf::Core => cores.map(|cores| price.per_hour * cores),
+    }
+}
+
+fn cost(instances: Count, per_hour: f64, rate_per_s: f64) -> Cost {
+    let month = |count: u64| count as f64 * per_hour * HOURS_PER_MONTH;
+    let millions = rate_per_s * 3600.0 * HOURS_PER_MONTH / 1e6;
+    let per_month =
+        Span { value: month(instances.value), low: month(instances.low), high: month(instances.high) };
+    let Span { value, low, high } = per_month;
+    let per_million = Span { value: value / millions, low: low / millions, high: high / millions };
+    Cost { per_month, per_million }
+}

@@ -1,0 +1,242 @@
+//! What a run knows of each instance type: its load points by their rate, with every figure that may be asked about.
+
+use serde::Serialize;
+use serde_json::Value;
+use weir_results::{ArrivalModel, DIRECT, Reason, Role, Run};
+
+use super::{Bound, bounds_of};
+use crate::conclusions::why_no_headline;
+use crate::figure::{Figure, Repeated, Sample};
+use crate::summary::{Axes, Point, Row, Summary, axes_words};
+
+/// Fields of a load that say at which rate and for how long it was measured, and not what it is.
+const LEVELS: [&str; 8] =
+    ["rate", "rates", "of", "connections", "duration", "requests", "search", "objective"];
+
+/// A gateway at a point of the axes, with the rates that it was measured at.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InstanceType {
+    /// The gateway.
+    pub gateway: String,
+    /// Its axes in words, and its load where a run has several kinds.
+    pub setting: String,
+    /// Values of the axes, but for those of the rate.
+    pub axes: Axes,
+    /// CPU limit of its data plane, cores; `None` without one.
+    pub cores: Option<f64>,
+    /// What it has to keep in its run.
+    pub bounds: Vec<Bound>,
+    /// Open loads, by their rate.
+    pub points: Vec<RatePoint>,
+}
+
+/// One rate that an instance was measured at.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RatePoint {
+    /// The rate that was asked for.
+    pub asked_per_s: f64,
+    /// The rate that was carried: the asked one where that was kept, with the interval over repeats.
+    pub carried_per_s: Shown,
+    /// Latency in nanoseconds by name.
+    pub latency_ns: Vec<(String, Shown)>,
+    /// Share of errors.
+    pub errors: Shown,
+    /// Share of its CPU limit.
+    pub cpu_share: Shown,
+    /// The rate at which all of its CPU limit would be used, were CPU time per request what it is here.
+    pub whole_limit_per_s: Shown,
+}
+
+/// What the repeats show of a figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Shown {
+    /// A mean over valid repeats with its interval.
+    Interval {
+        /// The mean.
+        mean: f64,
+        /// The low end of its 95 % interval.
+        low: f64,
+        /// The high end.
+        high: f64,
+    },
+    /// Worse than any bound, by the gateway's own fault.
+    Failed {
+        /// How.
+        why: String,
+    },
+    /// Nothing that counts.
+    Void {
+        /// Why.
+        why: String,
+    },
+}
+
+/// The instance types of a run: gateways in the scenario's order, axes from the least.
+pub fn instance_types(run: &Run, summary: &Summary) -> Vec<InstanceType> {
+    let names = summary.gateways.iter().map(|gateway| gateway.name.as_str());
+    let mut types: Vec<InstanceType> =
+        names.filter(|name| *name != DIRECT).flat_map(|name| types_of(run, summary, name)).collect();
+    drop_loads_that_tell_nothing_apart(&mut types);
+    for of in &mut types {
+        of.points.sort_by(|a, b| a.asked_per_s.total_cmp(&b.asked_per_s));
+    }
+    types
+}
+
+/// The types of one gateway; one without a load point where it has no open load there.
+fn types_of<'a>(run: &Run, summary: &'a Summary, name: &'a str) -> Vec<InstanceType> {
+    let rows = || {
+        let of_name =
+            move |point: &'a Point| Some((point, point.gateways().find(|row| row.gateway == name)?));
+        summary.points.iter().filter_map(of_name)
+    };
+    let mut found: Vec<(Value, InstanceType)> = Vec::new();
+    for (point, row) in rows() {
+        let Some(kind) = kind(run, point) else { continue };
+        let axes = axes_of(point);
+        let known = found.iter().position(|(other, of)| of.axes == axes && *other == kind);
+        let at = known.unwrap_or_else(|| {
+            found.push((kind, empty(run, point, row)));
+            found.len() - 1
+        });
+        found[at].1.points.push(rate_point(run, point, row));
+    }
+    let mut types: Vec<InstanceType> = found.into_iter().map(|(_, of)| of).collect();
+    for (point, row) in rows() {
+        let axes = axes_of(point);
+        if !types.iter().any(|of| of.axes == axes) {
+            types.push(empty(run, point, row));
+        }
+    }
+    if types.is_empty() {
+        let (gateway, setting, axes) = (name.to_owned(), String::new(), Axes::new());
+        types.push(InstanceType { gateway, setting, axes, cores: None, bounds: vec![], points: vec![] });
+    }
+    types
+}
+
+/// A type without a load point; its setting names the load.
+fn empty(run: &Run, point: &Point, row: &Row) -> InstanceType {
+    let data = row.parts.iter().filter(|part| part.role == Role::Data);
+    let cores = data.map(|part| part.limit_cpus).sum::<Option<f64>>().filter(|cores| *cores > 0.0);
+    let objective =
+        run.objective.as_ref().map(|objective| objective.of(&row.gateway, &point.axes, &point.load));
+    InstanceType {
+        gateway: row.gateway.clone(),
+        setting: point.load.clone(),
+        axes: axes_of(point),
+        cores,
+        bounds: objective.map(|objective| bounds_of(&objective)).unwrap_or_default(),
+        points: Vec::new(),
+    }
+}
+
+/// Axes in words; the load beside them only where a gateway has several kinds of it at one point of the axes.
+fn drop_loads_that_tell_nothing_apart(types: &mut [InstanceType]) {
+    let alike = |a: &InstanceType, b: &InstanceType| a.gateway == b.gateway && a.axes == b.axes;
+    let several: Vec<bool> =
+        types.iter().map(|of| types.iter().filter(|other| alike(of, other)).count() > 1).collect();
+    for (of, several) in types.iter_mut().zip(several) {
+        let axes = axes_words(&of.axes);
+        of.setting = match (several, axes.is_empty()) {
+            (false, _) => axes,
+            (true, true) => of.setting.clone(),
+            (true, false) => format!("{axes}; {}", of.setting),
+        };
+    }
+}
+
+/// The axes of a point without those that only say how hard it is loaded.
+fn axes_of(point: &Point) -> Axes {
+    let is_level = |path: &str| {
+        path.starts_with("loads.") && path.rsplit('.').next().is_some_and(|field| LEVELS.contains(&field))
+    };
+    let kept = point.axes.iter().filter(|(path, _)| !is_level(path));
+    kept.map(|(path, value)| (path.clone(), value.clone())).collect()
+}
+
+/// What an open load is apart from its rate; `None` of a closed one, and of one whose rate changes within it.
+fn kind(run: &Run, point: &Point) -> Option<Value> {
+    point.rate_per_s.filter(|_| point.model == ArrivalModel::Open)?;
+    let loads = run.scenario.get("loads").and_then(Value::as_object);
+    let of_name = |loads: &serde_json::Map<String, Value>| {
+        // A load of several rates is measured under its name with the rate behind it.
+        let begins =
+            |name: &String| point.load.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'));
+        let longest = loads.keys().filter(|name| begins(name)).max_by_key(|name| name.len());
+        loads.get(&point.load).or_else(|| loads.get(longest?)).cloned()
+    };
+    let Some(Value::Object(mut written)) = loads.and_then(of_name) else { return Some(Value::Null) };
+    let rate = point.axes.get(&format!("loads.{}.rate", point.load)).or_else(|| written.get("rate"));
+    let is_steady =
+        rate.is_none_or(|rate| rate.as_str().is_none_or(|text| !text.contains("..")) && !rate.is_array());
+    if !is_steady || written.contains_key("burst") || written.contains_key("steps") {
+        return None;
+    }
+    LEVELS.iter().for_each(|field| drop(written.remove(*field)));
+    Some(Value::Object(written))
+}
+
+fn rate_point(run: &Run, point: &Point, row: &Row) -> RatePoint {
+    let asked_per_s = point.rate_per_s.unwrap_or_default();
+    let latency = row.latency_ns.iter().filter(|(name, _)| name != "min");
+    RatePoint {
+        asked_per_s,
+        carried_per_s: carried(&row.throughput_per_s, asked_per_s, run.thresholds.completed_share),
+        latency_ns: latency.map(|(name, figure)| (name.clone(), shown(figure))).collect(),
+        errors: shown(&row.error_share),
+        cpu_share: shown(&row.cpu_share_of_limit),
+        whole_limit_per_s: shown(&whole_limit(row)),
+    }
+}
+
+/// Arrivals of an open load are drawn, so that each repeat carries a little more or less than the rate of the load
+/// point. Where the asked rate was kept, that is the rate; what the repeats carried gives the interval around it.
+fn carried(figure: &Figure, asked_per_s: f64, completed_share: f64) -> Shown {
+    match shown(figure) {
+        Shown::Interval { mean, low, high } if mean >= completed_share * asked_per_s => {
+            Shown::Interval { mean: asked_per_s, low: low.min(asked_per_s), high: high.max(asked_per_s) }
+        }
+        other => other,
+    }
+}
+
+fn shown(figure: &Figure) -> Shown {
+    let own = |reason: &Reason| matches!(reason, Reason::Overloaded | Reason::Throttled | Reason::Errors);
+    let failed = |repeated: &&Repeated| {
+        let fails = |reason: &Reason| matches!(reason, Reason::Overloaded | Reason::Errors);
+        repeated.reasons.iter().any(fails) && repeated.reasons.iter().all(own)
+    };
+    if let Some(repeated) = figure.repeats.iter().find(failed) {
+        let why = match repeated.reasons.contains(&Reason::Overloaded) {
+            true => "overloaded",
+            false => "more errors than the run allows",
+        };
+        return Shown::Failed { why: why.into() };
+    }
+    match (figure.mean, figure.interval) {
+        (Some(mean), Some([low, high])) if figure.is_valid() => Shown::Interval { mean, low, high },
+        _ if figure.valid > 0 && figure.beyond_timeout => Shown::Failed { why: "beyond the time-out".into() },
+        _ if figure.repeats.iter().all(|repeated| repeated.sample == Sample::Missing) => {
+            Shown::Void { why: "not measured".into() }
+        }
+        _ if figure.valid == 1 => Shown::Void { why: format!("no interval, {}", why_no_headline(figure)) },
+        _ => Shown::Void { why: why_no_headline(figure) },
+    }
+}
+
+/// Throughput over the share of the CPU limit, repeat by repeat.
+fn whole_limit(row: &Row) -> Figure {
+    let of_repeat = |cpu: &Repeated| {
+        let same = |carried: &&Repeated| carried.repeat == cpu.repeat;
+        let carried = row.throughput_per_s.repeats.iter().find(same);
+        let value = carried.and_then(Repeated::value).zip(cpu.value().filter(|share| *share > 0.0));
+        let mut reasons = cpu.reasons.clone();
+        reasons.extend(carried.into_iter().flat_map(|carried| &carried.reasons));
+        reasons.sort();
+        reasons.dedup();
+        Repeated { repeat: cpu.repeat, sample: value.map(|(per_s, share)| per_s / share).into(), reasons }
+    };
+    Figure::of(row.cpu_share_of_limit.repeats.iter().map(of_repeat).collect())
+}

@@ -1,0 +1,78 @@
+//! How a load point stands to what is asked.
+//!
+//! A bound is kept only where the whole interval is on its good side. Where the interval holds the limit the point is
+//! borderline: the repeats do not tell, and the point below is taken.
+
+use super::instance_type::{RatePoint, Shown};
+use super::{Bound, words};
+
+/// How a figure, or a load point, stands to a limit; from the best to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    /// The whole interval is at the limit or below.
+    Met,
+    /// The interval holds the limit.
+    Borderline,
+    /// Nothing that counts was measured.
+    Unknown,
+    /// The whole interval is above, or the gateway failed.
+    Missed,
+}
+
+/// The worst of several checks, in words.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Check {
+    pub(super) standing: Standing,
+    /// `p99 is 31.0 ms [30.1 .. 32.0], and at most 20.0 ms is asked`; empty where it is met.
+    pub(super) words: String,
+}
+
+/// How a point stands to the bounds.
+pub(super) fn objective(point: &RatePoint, bounds: &[Bound]) -> Check {
+    let carried = match &point.carried_per_s {
+        Shown::Interval { .. } => met(),
+        Shown::Failed { why } => Check { standing: Standing::Missed, words: words::failed("the rate", why) },
+        Shown::Void { why } => Check { standing: Standing::Unknown, words: words::void("the rate", why) },
+    };
+    bounds.iter().map(|bound| check_bound(point, bound)).fold(carried, worse)
+}
+
+/// How a point stands to the greatest share of its CPU limit.
+pub(super) fn cpu(point: &RatePoint, share_max: Option<f64>) -> Check {
+    share_max.map_or_else(met, |limit| against("CPU", &point.cpu_share, limit, words::percent))
+}
+
+fn check_bound(point: &RatePoint, bound: &Bound) -> Check {
+    if bound.name == "errors" {
+        return against("the share of errors", &point.errors, bound.limit, words::percent);
+    }
+    let shown = point.latency_ns.iter().find(|(name, _)| *name == bound.name);
+    match shown {
+        Some((_, shown)) => against(words::title(&bound.name), shown, bound.limit, words::time),
+        None => Check { standing: Standing::Unknown, words: words::void(&bound.name, "not measured") },
+    }
+}
+
+fn against(name: &str, shown: &Shown, limit: f64, format: fn(f64) -> String) -> Check {
+    let (standing, words) = match shown {
+        Shown::Interval { high, .. } if *high <= limit => return met(),
+        Shown::Interval { mean, low, high } if *low > limit => {
+            (Standing::Missed, words::missed(name, [*mean, *low, *high], limit, format))
+        }
+        Shown::Interval { mean, low, high } => {
+            (Standing::Borderline, words::borderline(name, [*mean, *low, *high], limit, format))
+        }
+        Shown::Failed { why } => (Standing::Missed, words::failed(name, why)),
+        Shown::Void { why } => (Standing::Unknown, words::void(name, why)),
+    };
+    Check { standing, words }
+}
+
+fn met() -> Check {
+    Check { standing: Standing::Met, words: String::new() }
+}
+
+/// The worse of two; the first of equals.
+pub(super) fn worse(first: Check, second: Check) -> Check {
+    if second.standing > first.standing { second } else { first }
+}

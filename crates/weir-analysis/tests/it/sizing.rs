@@ -1,0 +1,445 @@
+//! How many instances: the example of the Gorouter's report, and every answer that is none.
+
+use std::collections::BTreeMap;
+
+use weir_analysis::sizing::{
+    Basis, Bound, Count, Demand, Offer, Outcome, Price, PriceOf, RefusedFor, Sized, Sizing, Span, size,
+};
+use weir_analysis::summarize;
+use weir_results::ArrivalModel::Open;
+use weir_results::{Cell, CellOutcome, Objective, OwnObjective, Reason};
+
+use crate::records::{quiet, record, usage};
+use crate::runs::{Load, cell, failed, full, plan, run};
+
+/// A load point that was measured: name, rate, p99 in milliseconds, share of the CPU limit.
+type Rate = (&'static str, u64, f64, f64);
+
+/// What report R3 found: 2,500/s at less than 20 ms, and twice that breaks it.
+const GOROUTER: [Rate; 3] =
+    [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 18.0, 0.5), ("high", 5_000, 60.0, 0.9)];
+
+/// The repeats of a gateway at these rates, whose latencies are a hundredth apart.
+fn measured(gateway: &str, repeats: u32, rates: &[Rate]) -> Vec<Cell> {
+    let one = |repeat: u32| {
+        let wobble = 1.0 + 0.01 * (f64::from(repeat % 3) - 1.0);
+        let load = |(name, rate_per_s, p99_ms, share): &Rate| {
+            // All quantiles of a record are in proportion to its median.
+            let p50_ns = (p99_ms * 1e6 / 2.5 * wobble) as u64;
+            Load {
+                name: *name,
+                record: record(Open, *rate_per_s, p50_ns),
+                data: usage(*share),
+                host: quiet(),
+            }
+        };
+        let mut cell = cell(gateway, repeat, rates.iter().map(load).collect());
+        for (measurement, (_, rate_per_s, ..)) in measurements(&mut cell).iter_mut().zip(rates) {
+            measurement.rate_per_s = Some(*rate_per_s as f64);
+        }
+        cell
+    };
+    (0..repeats).map(one).collect()
+}
+
+fn measurements(cell: &mut Cell) -> &mut Vec<weir_results::Measurement> {
+    match &mut cell.outcome {
+        CellOutcome::Measured { measurements } => measurements,
+        CellOutcome::Failed { .. } => panic!("it was measured"),
+    }
+}
+
+fn p99(limit_ms: f64) -> Option<Vec<Bound>> {
+    Some(vec![Bound { name: "p99".into(), limit: limit_ms * 1e6 }])
+}
+
+fn demand(rate_per_s: f64) -> Demand {
+    Demand {
+        rate_per_s,
+        bounds: p99(20.0),
+        cpu_share_max: None,
+        spare: 0,
+        price: None,
+        growth_per_year: None,
+        extrapolate: false,
+    }
+}
+
+fn sizing(gateways: &[&str], objective: Option<Objective>, cells: &[Cell], demand: Demand) -> Sizing {
+    let run = plan(run(gateways, objective), cells);
+    size(&run, &summarize(&run, cells), demand)
+}
+
+fn offer(cells: &[Cell], demand: Demand) -> Offer {
+    let mut offers = sizing(&["weir"], None, cells, demand).offers;
+    assert_eq!(offers.len(), 1, "{offers:?}");
+    offers.remove(0)
+}
+
+#[track_caller]
+fn sized(cells: &[Cell], demand: Demand) -> Sized {
+    match offer(cells, demand).outcome {
+        Outcome::Sized(sized) => *sized,
+        Outcome::Refused(refused) => panic!("refused: {refused:?}"),
+    }
+}
+
+/// Kind, sentence and remedy of a refusal.
+#[track_caller]
+fn refused(cells: &[Cell], demand: Demand) -> (RefusedFor, String) {
+    match offer(cells, demand).outcome {
+        Outcome::Refused(refused) => (refused.why, format!("{}: {}", refused.words, refused.remedy)),
+        Outcome::Sized(sized) => panic!("sized: {sized:?}"),
+    }
+}
+
+fn count(value: u64, low: u64, high: u64) -> Count {
+    Count { value, low, high }
+}
+
+#[track_caller]
+fn near(value: f64, expected: f64) {
+    assert!((value - expected).abs() < 1e-6 * expected.abs(), "{value} is not {expected}");
+}
+
+#[test]
+fn ten_thousand_a_second_at_twenty_milliseconds_are_four_instances() {
+    let answer = sized(&measured("weir", 3, &GOROUTER), demand(10_000.0));
+    let Span { value, low, high } = answer.rate_per_s;
+    assert_eq!(value, 2_500.0);
+    [low, high].into_iter().for_each(|end| near(end, 2_500.0));
+    assert_eq!((answer.instances, answer.basis), (count(4, 4, 4), Basis::Measured));
+    assert_eq!(
+        answer.notes,
+        ["not more: at 5,000/s, p99 is 60.0 ms [58.5 .. 61.5], and at most 20.0 ms is asked"]
+    );
+    near(answer.cpu_share.unwrap(), 0.5);
+    assert_eq!((answer.cost, answer.later), (None, vec![]));
+}
+
+#[test]
+fn the_interval_of_the_rate_is_carried_through() {
+    let mut cells = measured("weir", 3, &GOROUTER[..2]);
+    for (cell, carried_per_s) in cells.iter_mut().zip([2_450.0, 2_500.0, 2_550.0]) {
+        measurements(cell)[1].record.result.rate_per_s = carried_per_s;
+    }
+    let answer = sized(&cells, demand(10_000.0));
+    // Standard deviation of the logs 0.0200, t(2) 4.3027: a factor of exp(0.0497) around 2,499.7.
+    let Span { value, low, high } = answer.rate_per_s;
+    assert!((value, low.round(), high.round()) == (2_500.0, 2_378.0, 2_627.0), "{:?}", answer.rate_per_s);
+    // 10,000 / 2,627 is 3.8, and 10,000 / 2,378 is 4.2.
+    assert_eq!(answer.instances, count(4, 4, 5));
+    let with_spare = Demand { spare: 2, ..demand(10_000.0) };
+    assert_eq!(sized(&cells, with_spare).instances, count(6, 6, 7));
+}
+
+#[test]
+fn a_rate_that_was_not_kept_is_what_was_carried() {
+    let mut cells = measured("weir", 3, &GOROUTER[..2]);
+    for cell in &mut cells {
+        measurements(cell)[1].record.result.rate_per_s = 2_400.0;
+    }
+    // 4 % below the asked rate, where 1 % is what chance and the method allow.
+    let answer = sized(&cells, demand(10_000.0));
+    assert_eq!((answer.rate_per_s.value.round(), answer.instances), (2_400.0, count(5, 5, 5)));
+}
+
+#[test]
+fn costs_are_those_of_a_month_and_growth_is_compounded() {
+    let asked = Demand {
+        spare: 1,
+        price: Some(Price { per_hour: 0.17, of: PriceOf::Instance }),
+        growth_per_year: Some(0.3),
+        ..demand(10_000.0)
+    };
+    let answer = sized(&measured("weir", 3, &GOROUTER), asked.clone());
+    assert_eq!(answer.instances, count(5, 5, 5));
+    let cost = answer.cost.unwrap();
+    near(cost.per_month.value, 5.0 * 0.17 * 730.0);
+    // 10,000/s over 730 h are 26,280 million requests.
+    near(cost.per_million.value, 5.0 * 0.17 * 730.0 / 26_280.0);
+    let later: Vec<(u32, f64, Count)> =
+        answer.later.iter().map(|later| (later.months, later.rate_per_s.round(), later.instances)).collect();
+    // 13,000 / 2,500 is 5.2, and 16,900 / 2,500 is 6.76.
+    assert_eq!(later, [(12, 13_000.0, count(7, 7, 7)), (24, 16_900.0, count(8, 8, 8))]);
+
+    // The data plane of these cells is limited to one core.
+    let per_core = Demand { price: Some(Price { per_hour: 0.17, of: PriceOf::Core }), ..asked.clone() };
+    near(sized(&measured("weir", 3, &GOROUTER), per_core.clone()).cost.unwrap().per_month.value, 620.5);
+    let mut unlimited = measured("weir", 3, &GOROUTER);
+    unlimited.iter_mut().for_each(|cell| cell.parts[0].limit_cpus = None);
+    let answer = sized(&unlimited, per_core);
+    assert_eq!(answer.cost, None);
+    assert_eq!(answer.notes[1], "no cost: the price is for a core, and there is no CPU limit");
+}
+
+#[test]
+fn a_target_below_one_instance_is_one_instance() {
+    let answer = sized(&measured("weir", 3, &GOROUTER), demand(500.0));
+    assert_eq!(answer.instances, count(1, 1, 1));
+    assert_eq!(answer.notes[1], "the target is below what one instance carries: 20.0 % of it");
+    assert_eq!(sized(&measured("weir", 3, &GOROUTER), demand(2_500.0)).instances, count(1, 1, 1));
+    assert_eq!(sized(&measured("weir", 3, &GOROUTER), demand(2_500.1)).instances, count(2, 2, 2));
+}
+
+#[test]
+fn what_is_kept_at_the_highest_rate_is_at_least_that() {
+    let answer = sized(&measured("weir", 3, &GOROUTER[..2]), demand(10_000.0));
+    assert_eq!((answer.instances, answer.basis), (count(4, 4, 4), Basis::AtLeast));
+    assert_eq!(answer.notes, ["kept at 2,500/s, the highest rate measured: an instance may carry more"]);
+}
+
+#[test]
+fn an_interval_that_holds_the_limit_is_borderline_and_the_rate_below_is_taken() {
+    let rates = [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 20.0, 0.5), ("high", 5_000, 60.0, 0.9)];
+    let answer = sized(&measured("weir", 3, &rates), demand(10_000.0));
+    assert_eq!((answer.rate_per_s.value, answer.instances.value), (1_000.0, 10));
+    assert_eq!(
+        answer.notes,
+        [
+            "not more: at 2,500/s, p99 is 20.0 ms [19.5 .. 20.5], borderline: its interval holds the limit of 20.0 ms"
+        ]
+    );
+    let (why, said) = refused(&measured("weir", 3, &rates[1..]), demand(10_000.0));
+    assert_eq!(why, RefusedFor::Borderline);
+    assert!(said.starts_with("at 2,500/s, the least rate measured, p99 is 20.0 ms"), "{said}");
+    assert!(said.contains("--repeats"), "{said}");
+}
+
+#[test]
+fn what_keeps_the_objective_above_a_rate_that_misses_it_does_so_by_luck() {
+    let rates = [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 60.0, 0.5), ("high", 5_000, 18.0, 0.9)];
+    let answer = sized(&measured("weir", 3, &rates), demand(10_000.0));
+    assert_eq!((answer.rate_per_s.value, answer.basis), (1_000.0, Basis::Measured));
+}
+
+#[test]
+fn an_objective_that_is_never_met_has_no_answer() {
+    let (why, said) =
+        refused(&measured("weir", 3, &GOROUTER[1..]), Demand { bounds: p99(5.0), ..demand(10_000.0) });
+    assert_eq!(why, RefusedFor::NeverMet);
+    assert_eq!(
+        said,
+        "at 2,500/s, the least rate measured, p99 is 18.0 ms [17.6 .. 18.5], and at most 5.00 ms is asked: measure \
+         lower rates, like 1,250/s"
+    );
+    // Latency is not extrapolated.
+    let asked = Demand { bounds: p99(5.0), cpu_share_max: Some(0.65), extrapolate: true, ..demand(10_000.0) };
+    assert_eq!(refused(&measured("weir", 3, &GOROUTER[1..]), asked).0, RefusedFor::NeverMet);
+}
+
+#[test]
+fn a_cpu_share_holds_the_rate_down_and_says_what_to_measure() {
+    let rates = [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 8.0, 0.5), ("high", 4_000, 18.0, 0.8)];
+    let cells = measured("weir", 3, &rates);
+    let asked = Demand { cpu_share_max: Some(0.65), ..demand(10_000.0) };
+    let answer = sized(&cells, asked.clone());
+    assert_eq!((answer.rate_per_s.value, answer.basis), (2_500.0, Basis::Measured));
+    assert_eq!(
+        answer.notes,
+        [
+            "not more: at 4,000/s, CPU is 80.0 % [80.0 .. 80.0], and at most 65.0 % is asked; measure about 3,250/s to \
+          know what lies between"
+        ]
+    );
+    // 2,500/s at half of the limit are 5,000/s at all of it, and 3,250/s at 65 %.
+    let answer = sized(&cells, Demand { extrapolate: true, ..asked.clone() });
+    near(answer.rate_per_s.value, 3_250.0);
+    assert_eq!(
+        (answer.basis, answer.cpu_share, answer.instances.value),
+        (Basis::Extrapolated, Some(0.65), 4)
+    );
+    assert!(answer.notes[0].starts_with("extrapolated: 2,500/s was measured, at 50.0 % of the CPU limit"));
+
+    // All of it above what is allowed.
+    let tight = Demand { cpu_share_max: Some(0.1), ..asked };
+    let (why, said) = refused(&cells, tight.clone());
+    assert_eq!(why, RefusedFor::CpuAbove);
+    assert!(
+        said.ends_with("measure lower rates, like 500/s, or let --extrapolate go by CPU time per request"),
+        "{said}"
+    );
+    let answer = sized(&cells, Demand { extrapolate: true, ..tight });
+    near(answer.rate_per_s.value, 500.0);
+    assert_eq!(answer.basis, Basis::Extrapolated);
+}
+
+#[test]
+fn nothing_is_extrapolated_past_a_rate_that_misses_the_objective() {
+    let asked = Demand { cpu_share_max: Some(1.0), extrapolate: true, ..demand(10_000.0) };
+    // 2,500/s at half of the limit would be 5,000/s at all of it, where latency broke.
+    let answer = sized(&measured("weir", 3, &GOROUTER), asked.clone());
+    assert_eq!((answer.rate_per_s.value, answer.basis), (2_500.0, Basis::Measured));
+    assert_eq!(answer.notes[1], "not extrapolated: at 5,000/s the objective is not known to be kept");
+    // Nothing is known to break above the highest rate.
+    let answer = sized(&measured("weir", 3, &GOROUTER[..2]), asked);
+    near(answer.rate_per_s.value, 5_000.0);
+    assert_eq!(answer.basis, Basis::Extrapolated);
+}
+
+#[test]
+fn without_a_cpu_limit_a_share_of_it_is_not_known() {
+    let mut cells = measured("weir", 3, &GOROUTER);
+    for cell in &mut cells {
+        for measurement in measurements(cell) {
+            measurement.usage.get_mut("weir").unwrap().cpu_share_of_limit = None;
+        }
+    }
+    let (why, said) = refused(&cells, Demand { cpu_share_max: Some(0.65), ..demand(10_000.0) });
+    assert_eq!(why, RefusedFor::Unknown);
+    assert!(
+        said.starts_with("at 1,000/s, the least rate measured, CPU does not count: not measured"),
+        "{said}"
+    );
+    assert_eq!(sized(&cells, demand(10_000.0)).cpu_share, None);
+}
+
+#[test]
+fn what_does_not_count_is_not_sized_from() {
+    let mut cells = measured("weir", 3, &GOROUTER);
+    for cell in &mut cells {
+        for measurement in measurements(cell) {
+            measurement.judgement.verdicts.latency = vec![Reason::HostDisturbed];
+        }
+    }
+    let (why, said) = refused(&cells, demand(10_000.0));
+    assert_eq!(why, RefusedFor::Unknown);
+    assert!(said.contains("p99 does not count: 0 of 3 repeats valid: host-disturbed"), "{said}");
+
+    let (why, said) = refused(&measured("weir", 1, &GOROUTER), demand(10_000.0));
+    assert_eq!(why, RefusedFor::Unknown);
+    assert!(said.contains("the rate does not count: no interval, 1 valid repeat"), "{said}");
+}
+
+#[test]
+fn an_overloaded_gateway_misses_any_objective() {
+    let mut cells = measured("weir", 3, &GOROUTER);
+    measurements(&mut cells[1])[1].judgement.verdicts.latency = vec![Reason::Overloaded];
+    let answer = sized(&cells, demand(10_000.0));
+    assert_eq!((answer.rate_per_s.value, answer.instances.value), (1_000.0, 10));
+    assert_eq!(answer.notes, ["not more: at 2,500/s, p99 is not kept: overloaded"]);
+}
+
+#[test]
+fn errors_are_bounded_beside_latency() {
+    let mut cells = measured("weir", 3, &GOROUTER);
+    for cell in &mut cells {
+        let requests = &mut measurements(cell)[1].record.result.requests;
+        requests.unexpected = requests.scheduled / 2_000;
+    }
+    let with_errors = |limit: f64| {
+        let bounds = p99(20.0).into_iter().flatten().chain([Bound { name: "errors".into(), limit }]);
+        Demand { bounds: Some(bounds.collect()), ..demand(10_000.0) }
+    };
+    assert_eq!(sized(&cells, with_errors(0.001)).rate_per_s.value, 2_500.0);
+    let answer = sized(&cells, with_errors(0.0001));
+    assert_eq!(answer.rate_per_s.value, 1_000.0);
+    assert!(answer.notes[0].contains("the share of errors is 0.0480 %"), "{:?}", answer.notes);
+}
+
+#[test]
+fn each_point_of_the_limits_is_an_instance_type_and_the_cheapest_comes_first() {
+    let mut cells = Vec::new();
+    for (cpus, scale) in [(0.5, 1), (1.0, 3), (2.0, 4)] {
+        let rates = [("low", 500 * scale, 5.0, 0.4), ("high", 1_000 * scale, 60.0, 0.9)];
+        for mut cell in measured("weir", 3, &rates) {
+            cell.key.axes = BTreeMap::from([("limits.data.cpus".to_owned(), serde_json::json!(cpus))]);
+            cell.parts[0].limit_cpus = Some(cpus);
+            cells.push(cell);
+        }
+    }
+    let settings = |demand: Demand| -> Vec<String> {
+        let offers = sizing(&["weir"], None, &cells, demand).offers;
+        offers.into_iter().map(|offer| offer.setting.replace("limits.data.cpus = ", "")).collect()
+    };
+    assert_eq!(settings(demand(6_000.0)), ["2.0", "1.0", "0.5"], "by their number: 3, 4 and 12");
+    let per_core = Some(Price { per_hour: 0.1, of: PriceOf::Core });
+    // 4 x 1, 3 x 2 and 12 x 0.5 cores: the order of the axis stays among equals.
+    assert_eq!(settings(Demand { price: per_core, ..demand(6_000.0) }), ["1.0", "0.5", "2.0"]);
+}
+
+#[test]
+fn rates_of_an_axis_are_load_points_of_one_type() {
+    let mut cells = Vec::new();
+    for (_, rate_per_s, p99_ms, share) in GOROUTER {
+        for mut cell in measured("weir", 3, &[("steady", rate_per_s, p99_ms, share)]) {
+            cell.key.axes =
+                BTreeMap::from([("loads.steady.rate".to_owned(), format!("{rate_per_s}/s").into())]);
+            cells.push(cell);
+        }
+    }
+    let answer = offer(&cells, demand(10_000.0));
+    assert_eq!(answer.setting, "");
+    let Outcome::Sized(sized) = answer.outcome else { panic!("{answer:?}") };
+    assert_eq!(sized.instances.value, 4);
+}
+
+#[test]
+fn every_gateway_has_a_row_and_those_without_an_answer_come_last() {
+    let mut cells = measured("nginx", 3, &GOROUTER[2..]);
+    cells.extend(measured("weir", 3, &GOROUTER));
+    cells.extend((0..3).map(|repeat| cell("closed", repeat, vec![full(20_000)])));
+    cells.push(failed("broken", 0));
+    let sizing = sizing(&["nginx", "broken", "closed", "weir"], None, &cells, demand(10_000.0));
+    let names: Vec<&str> = sizing.offers.iter().map(|offer| offer.gateway.as_str()).collect();
+    assert_eq!(names, ["weir", "nginx", "broken", "closed"]);
+    assert_eq!(sizing.unanswered(), ["nginx", "broken", "closed"]);
+    for offer in &sizing.offers[2..] {
+        let Outcome::Refused(refused) = &offer.outcome else { panic!("{offer:?}") };
+        assert_eq!(refused.why, RefusedFor::NothingMeasured);
+    }
+}
+
+#[test]
+fn loads_that_are_of_another_kind_are_sized_apart() {
+    let cells = measured(
+        "weir",
+        3,
+        &[("plain", 1_000, 5.0, 0.2), ("large", 900, 5.0, 0.2), ("more", 2_000, 5.0, 0.4)],
+    );
+    let mut run = plan(run(&["weir"], None), &cells);
+    run.scenario["loads"] = serde_json::json!({
+        "plain": { "model": "open", "rate": "1000/s", "connections": 8 },
+        "large": { "model": "open", "rate": "900/s", "mix": [{ "path": "/large" }] },
+        "more": { "model": "open", "rate": "2000/s", "connections": 32 },
+    });
+    let sized = |scenario: &weir_results::Run| -> Vec<(String, f64)> {
+        let offers = size(scenario, &summarize(scenario, &cells), demand(10_000.0)).offers;
+        let rate = |offer: &Offer| match &offer.outcome {
+            Outcome::Sized(sized) => sized.rate_per_s.value,
+            Outcome::Refused(refused) => panic!("{refused:?}"),
+        };
+        offers.iter().map(|offer| (offer.setting.clone(), rate(offer))).collect()
+    };
+    assert_eq!(sized(&run), [("plain".to_owned(), 2_000.0), ("large".to_owned(), 900.0)]);
+    // What changes within a load is no rate to size from.
+    run.scenario["loads"]["more"]["rate"] = "1000/s..3000/s".into();
+    run.scenario["loads"]["large"]["burst"] = "2000/s:100ms/1s".into();
+    assert_eq!(sized(&run), [(String::new(), 1_000.0)]);
+}
+
+#[test]
+fn what_a_run_asks_is_what_is_asked() {
+    let cells = [measured("weir", 3, &GOROUTER), measured("nginx", 3, &GOROUTER)].concat();
+    let bound = |limit_ms: u64| BTreeMap::from([("p99".to_owned(), limit_ms * 1_000_000)]);
+    let own = |load: &str| OwnObjective {
+        gateway: "nginx".into(),
+        axes: BTreeMap::new(),
+        load: load.into(),
+        latency_ns: bound(100),
+        errors: None,
+    };
+    let objective =
+        Objective { latency_ns: bound(20), errors: None, own: ["low", "middle", "high"].map(own).to_vec() };
+    let asked = Demand { bounds: None, ..demand(10_000.0) };
+    let sizing = sizing(&["weir", "nginx"], Some(objective), &cells, asked);
+    let said: Vec<(&str, f64, u64)> = sizing
+        .offers
+        .iter()
+        .map(|offer| match &offer.outcome {
+            Outcome::Sized(sized) => (offer.gateway.as_str(), offer.bounds[0].limit, sized.instances.value),
+            Outcome::Refused(refused) => panic!("{refused:?}"),
+        })
+        .collect();
+    assert_eq!(said, [("nginx", 1e8, 2), ("weir", 2e7, 4)]);
+}

@@ -1,0 +1,69 @@
+//! Growth: `30%/y`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Share;
+use crate::quantity::{Quantity, QuantityError, split_unit};
+
+/// What something grows by in a year, as share of itself: `30%/y`. It may be more than the whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Growth(pub f64);
+
+impl Quantity for Growth {
+    const KIND: &'static str = "a growth";
+    const EXAMPLES: &'static str = "30%/y, 150%/y";
+}
+
+impl FromStr for Growth {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let (number, unit) = split_unit(text).ok_or_else(|| Self::malformed(text))?;
+        let unit: String = unit.split_whitespace().collect();
+        match unit.as_str() {
+            "%/y" => {}
+            "" | "%" => return Err(Self::no_unit(text)),
+            _ => return Err(Self::malformed(text)),
+        }
+        // The exponent leaves the division to the reader of decimals, which rounds once.
+        let growth: f64 = format!("{number}e-2").parse().map_err(|_| Self::malformed(text))?;
+        match growth.is_finite() {
+            true => Ok(Self(growth)),
+            false => Err(Self::out_of_range(text, "not finite")),
+        }
+    }
+}
+
+impl fmt::Display for Growth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/y", Share(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_prints_exactly() {
+        for (text, growth, printed) in [
+            ("30%/y", 0.3, "30%/y"),
+            ("150 % / y", 1.5, "150%/y"),
+            ("0%/y", 0.0, "0%/y"),
+            ("2.5%/y", 0.025, "2.5%/y"),
+        ] {
+            let read: Growth = text.parse().unwrap();
+            assert_eq!((read.0, read.to_string().as_str()), (growth, printed), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_with_the_right_form() {
+        let said = |text: &str| text.parse::<Growth>().unwrap_err().to_string();
+        assert_eq!(said("30%"), "`30%` has no unit; write a growth with its unit, like 30%/y, 150%/y");
+        for text in ["", "30", "%/y", "-3%/y", "30/y", "30%/m"] {
+            assert!(text.parse::<Growth>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Bounds as a command line has them: `p99<20ms`, `errors<0.1%`.
+
+use weir_analysis::LATENCIES;
+use weir_analysis::sizing::Bound;
+use weir_document::{Share, Time, nearest};
+
+use crate::LabError;
+use crate::clock::whole_ns;
+
+/// The name of the share of errors.
+const ERRORS: &str = "errors";
+
+/// Reads bounds; a text may hold several with commas between. `flag` is where they were given, for errors.
+///
+/// # Errors
+/// When one has no known name or no value, or a name is bounded twice.
+pub fn read_bounds(flag: &str, texts: &[String]) -> Result<Vec<Bound>, LabError> {
+    let mut bounds: Vec<Bound> = Vec::new();
+    for text in texts.iter().flat_map(|texts| texts.split(',')) {
+        let text = text.trim();
+        let wrong = |message: String, remedy: String| LabError::Scenario {
+            place: format!("{flag} '{text}'"),
+            message,
+            remedy,
+        };
+        let bound = read_bound(text).map_err(|(message, remedy)| wrong(message, remedy))?;
+        if bounds.iter().any(|known| known.name == bound.name) {
+            return Err(wrong(format!("`{}` is bounded twice", bound.name), "keep one of the two".into()));
+        }
+        bounds.push(bound);
+    }
+    Ok(bounds)
+}
+
+/// What is wrong, and the way out.
+type Fault = (String, String);
+
+fn read_bound(text: &str) -> Result<Bound, Fault> {
+    let form = || "write one like 'p99<20ms', 'mean<5ms' or 'errors<0.1%'".to_owned();
+    let Some((name, value)) = text.split_once("<=").or_else(|| text.split_once('<')) else {
+        return Err(("no bound".to_owned(), form()));
+    };
+    let (name, value) = (name.trim(), value.trim());
+    let name = canonical(name).ok_or_else(|| unknown(name))?;
+    let told = |error: weir_document::QuantityError| {
+        let said = error.to_string();
+        let (message, remedy) = said.split_once("; ").unwrap_or((&said, ""));
+        (message.to_owned(), remedy.to_owned())
+    };
+    if name == ERRORS {
+        let share: Share = value.parse().map_err(told)?;
+        return Ok(Bound { name: name.to_owned(), limit: share.0 });
+    }
+    let time: Time = value.parse().map_err(told)?;
+    if time.0.is_zero() {
+        return Err(("a latency of zero".to_owned(), "give more, like 20ms".to_owned()));
+    }
+    Ok(Bound { name: name.to_owned(), limit: whole_ns(time.0) as f64 })
+}
+
+/// Names that may be bounded. The least latency is no promise that anybody makes.
+fn names() -> impl Iterator<Item = &'static str> {
+    LATENCIES.into_iter().filter(|name| *name != "min").chain([ERRORS])
+}
+
+/// The name of the result schema: `p99.9` is `p999`.
+fn canonical(name: &str) -> Option<&'static str> {
+    let plain: String = name.to_lowercase().chars().filter(|character| *character != '.').collect();
+    names().find(|known| *known == plain)
+}
+
+fn unknown(name: &str) -> Fault {
+    let near = match quantile(name) {
+        Some(asked) => nearest_quantile(asked),
+        None => nearest(name, names()),
+    };
+    let all = names().collect::<Vec<_>>().join(", ");
+    let remedy = match near {
+        Some(near) => format!("did you mean `{near}`? The names are {all}"),
+        None => format!("the names are {all}"),
+    };
+    (format!("there is no figure `{name}`"), remedy)
+}
+
+/// `p97` is 0.97, `p99.5` and `p995` are 0.995.
+fn quantile(name: &str) -> Option<f64> {
+    let digits = name.to_lowercase().strip_prefix('p')?.to_owned();
+    let quantile: f64 = match digits.contains('.') {
+        true => digits.parse::<f64>().ok()? / 100.0,
+        false if digits == "100" => 1.0,
+        false => format!("0.{digits}").parse().ok()?,
+    };
+    (0.0..=1.0).contains(&quantile).then_some(quantile)
+}
+
+/// The known quantile that leaves about as large a share above it, as a ratio.
+fn nearest_quantile(asked: f64) -> Option<&'static str> {
+    if asked >= 1.0 {
+        return Some("max");
+    }
+    let distance = |name: &str| {
+        let known = quantile(name).filter(|known| *known < 1.0)?;
+        Some(((1.0 - known) / (1.0 - asked)).ln().abs())
+    };
+    let known = names().filter_map(|name| Some((name, distance(name)?)));
+    known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(texts: &[&str]) -> Result<Vec<(String, f64)>, String> {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        let bounds = read_bounds("--objective", &texts);
+        let bounds = bounds.map_err(|error| format!("{error} | {}", error.remedy()))?;
+        Ok(bounds.into_iter().map(|bound| (bound.name, bound.limit)).collect())
+    }
+
+    #[test]
+    fn bounds_are_read_by_name_and_unit() {
+        let check = |texts: &[&str], expected: &[(&str, f64)]| {
+            let expected: Vec<(String, f64)> =
+                expected.iter().map(|(name, limit)| ((*name).to_owned(), *limit)).collect();
+            assert_eq!(read(texts).unwrap(), expected, "{texts:?}");
+        };
+        check(&["p99<20ms"], &[("p99", 2e7)]);
+        check(&["p99 <= 20ms, errors < 0.1%"], &[("p99", 2e7), ("errors", 0.001)]);
+        check(&["P99.9<1s", "mean<5ms"], &[("p999", 1e9), ("mean", 5e6)]);
+        check(&[], &[]);
+    }
+
+    #[test]
+    fn what_cannot_be_bounded_is_refused_with_the_nearest_name() {
+        let check = |text: &str, words: &[&str]| {
+            let said = read(&[text]).unwrap_err();
+            for word in words {
+                assert!(said.contains(word), "{text}: no {word:?} in {said}");
+            }
+        };
+        check("p97<20ms", &["--objective 'p97<20ms': there is no figure `p97`", "did you mean `p98`?"]);
+        check("p99.5<20ms", &["did you mean `p99`?"]);
+        check("p97.5<20ms", &["did you mean `p98`?"]);
+        check("p100<1s", &["did you mean `max`?"]);
+        check("error<1%", &["did you mean `errors`?"]);
+        check("min<1s", &["no figure `min`", "p50"]);
+        check("throughput<5/s", &["no figure `throughput`", "the names are mean"]);
+        check("p99", &["no bound", "'p99<20ms'"]);
+        check("", &["no bound"]);
+        check("p99<20", &["`20` has no unit", "20ms"]);
+        check("p99<0ms", &["a latency of zero"]);
+        check("errors<200%", &["more than the whole"]);
+        check("p99<1s,p99<2s", &["`p99` is bounded twice"]);
+    }
+}

@@ -1,0 +1,113 @@
+//! Objectives of gateways, loads and cases, over that of the scenario.
+
+use weir_lab::{Checked, LabError};
+use weir_results::OwnObjective;
+
+use crate::read;
+
+const HEAD: &str = "name: x\n";
+const LOADS: &str = "loads: { full: { model: closed }, tail: { model: open, rate: 5/s }, light: { model: open, rate: 1/s } }\n";
+
+/// A scenario with a closed load and two open ones where it has none itself.
+fn with_loads(scenario: &str) -> Result<Checked, LabError> {
+    let loads = if scenario.contains("loads:") { "" } else { LOADS };
+    read(&format!("{HEAD}{scenario}{loads}"))
+}
+
+/// Gateway, CPU limit, load, and what it has to keep there.
+fn own(scenario: &str) -> Vec<String> {
+    let objective = with_loads(scenario).unwrap().objective();
+    let words = |own: &OwnObjective| {
+        let axes: Vec<String> = own.axes.iter().map(|(path, value)| format!("{path}={value}")).collect();
+        let bounds: Vec<String> = own.latency_ns.iter().map(|(name, ns)| format!("{name}={ns}")).collect();
+        format!("{} {} {} {} {:?}", own.gateway, axes.join(","), own.load, bounds.join(","), own.errors)
+    };
+    objective.map(|objective| objective.own.iter().map(words).collect()).unwrap_or_default()
+}
+
+#[test]
+fn bounds_are_laid_over_each_other() {
+    assert_eq!(own("gateways: [weir]\nobjective: { p99: 20ms }\n"), [] as [&str; 0]);
+    assert_eq!(own("gateways: [weir]\n"), [] as [&str; 0]);
+    // A gateway's, over a load's, over the scenario's.
+    let all = own("\
+gateways: [weir, { name: slow, driver: nginx, objective: { p99: 9ns } }]
+objective: { p99: 3ns, errors: 1% }
+loads: { full: { model: closed }, light: { model: open, rate: 1/s, objective: { p99: 2ns, mean: 1ns } } }
+");
+    assert_eq!(
+        all,
+        [
+            "weir  light mean=1,p99=2 Some(0.01)",
+            "slow  full p99=9 Some(0.01)",
+            "slow  light mean=1,p99=9 Some(0.01)",
+        ]
+    );
+}
+
+#[test]
+fn a_case_may_have_one_and_it_is_no_axis() {
+    let scenario = "\
+gateways: [weir]
+objective: { p99: 3ns, errors: 1% }
+cases: [{ limits.data.cpus: 1 }, { limits.data.cpus: 2, objective: { p99: 1ns }, loads.tail.objective: { max: 7ns } }]
+";
+    let found = own(scenario);
+    assert_eq!(
+        found,
+        [
+            "weir limits.data.cpus=2 full p99=1 Some(0.01)",
+            "weir limits.data.cpus=2 tail max=7,p99=1 Some(0.01)",
+            "weir limits.data.cpus=2 light p99=1 Some(0.01)",
+        ]
+    );
+    let checked = with_loads(scenario).unwrap();
+    for point in &checked.points {
+        assert_eq!(point.axes.keys().collect::<Vec<_>>(), ["limits.data.cpus"]);
+    }
+}
+
+#[test]
+fn what_cannot_be_an_objective_has_its_place() {
+    let check = |scenario: &str, expected: &str| {
+        let error = with_loads(scenario).expect_err(expected);
+        assert_eq!(format!("{error} | {}", error.remedy()), expected);
+    };
+    check(
+        "gateways: [{ name: weir, objective: {} }]\n",
+        "side.yaml:2:37: an objective that asks for nothing | \
+         name a latency or the errors, like { p99: 20ms, errors: 0.1% }, or leave it out",
+    );
+    check(
+        "gateways: [{ name: weir, objective: { p97: 1ms } }]\n",
+        "side.yaml:2:39: unknown field `p97` | did you mean `p90`?",
+    );
+    check(
+        "gateways: [weir]\nvary: { objective.p99: [1ms, 2ms] }\n",
+        "side.yaml:3:24: `objective.p99: \"1ms\"`: an objective is no axis: it changes nothing that is measured | \
+         give it in `cases`, beside what it is for, or to a gateway or a load",
+    );
+    check(
+        "gateways: [weir]\ncases: [{ objective: { p99: 1ms } }, { objective: { p99: 2ms } }]\n",
+        "side.yaml:3:8: points 1 and 2 of the axes are the same | keep one of the equal values",
+    );
+}
+
+#[test]
+fn latency_of_a_closed_load_is_no_objective_beside_open_ones() {
+    let scenario = "\
+name: x
+gateways: [weir]
+loads:
+  full: { model: closed, objective: { errors: 1%, p99: 1ms } }
+  tail: { model: open, rate: 5/s }
+";
+    let error = read(scenario).unwrap_err();
+    assert_eq!(
+        format!("{error} | {}", error.remedy()),
+        "side.yaml:4:56: a bound on the p99 of a closed load, where latency is judged on open ones | \
+         give it to an open load, or bound its errors"
+    );
+    assert!(read(&scenario.replace("p99: 1ms", "")).is_ok());
+    assert!(read(&scenario.replace("  tail: { model: open, rate: 5/s }\n", "")).is_ok());
+}

@@ -1,0 +1,160 @@
+// How many instances: what `weir size` computes (weir-analysis, module `sizing`), with its words, over controls whose
+// state is the address of the page. An end-to-end test compares the answers of both.
+const sizing = (() => {
+  const { data, digits, time, share: percent, colorOf } = figures;
+  const HOURS_PER_MONTH = 730;
+  const MONTHS_AHEAD = [12, 24];
+  const ROUNDING = 1e-12;
+  // How a figure stands to a limit, from the best to the worst.
+  const [MET, BORDERLINE, UNKNOWN, MISSED] = [0, 1, 2, 3];
+
+  // Words.
+  const rate = (perS) => `${digits(perS)}/s`;
+  const count = (value) => Math.round(value).toLocaleString("en-US");
+  const TITLES = { p999: "p99.9", p9999: "p99.99", mean: "the mean", max: "the maximum" };
+  const title = (name) => TITLES[name] || name;
+  const money = (amount) => {
+    const places = amount > 0 && amount < 1 ? Math.min(2 - Math.floor(Math.log10(amount)), 12) : 2;
+    const scale = 10 ** places;
+    const units = Math.round(amount * scale);
+    return `${count(Math.floor(units / scale))}.${String(units % scale).padStart(places, "0")}`;
+  };
+  const range = (mean, low, high) => {
+    const split = (text) => {
+      const end = text.length - text.match(/\D*$/)[0].length;
+      return [text.slice(0, end), text.slice(end)];
+    };
+    const [[, unit], [lowNumber, lowUnit], [highNumber, highUnit]] = [mean, low, high].map(split);
+    return unit === lowUnit && unit === highUnit ? `${lowNumber} .. ${highNumber}` : `${low} .. ${high}`;
+  };
+  const withInterval = (shown, format) =>
+    `${format(shown.mean)} [${range(format(shown.mean), format(shown.low), format(shown.high))}]`;
+  const bounded = (bound) => (bound.name === "errors" ? `errors at most ${percent(bound.limit)}`
+    : `${(TITLES[bound.name] || bound.name).replace("the maximum", "max").replace("the mean", "mean")} at most ${time(bound.limit)}`);
+
+  // How a load point stands to what is asked.
+  const against = (name, shown, limit, format) => {
+    if (shown.kind === "failed") return { standing: MISSED, words: `${name} is not kept: ${shown.why}` };
+    if (shown.kind === "void") return { standing: UNKNOWN, words: `${name} does not count: ${shown.why}` };
+    if (shown.high <= limit) return { standing: MET, words: "" };
+    const is = `${name} is ${withInterval(shown, format)}`;
+    return shown.low > limit ? { standing: MISSED, words: `${is}, and at most ${format(limit)} is asked` }
+      : { standing: BORDERLINE, words: `${is}, borderline: its interval holds the limit of ${format(limit)}` };
+  };
+  const worse = (first, second) => (second.standing > first.standing ? second : first);
+  const checkBound = (point, bound) => {
+    if (bound.name === "errors") return against("the share of errors", point.errors, bound.limit, percent);
+    const found = point.latency_ns.find(([name]) => name === bound.name);
+    return against(title(bound.name), found ? found[1] : { kind: "void", why: "not measured" }, bound.limit, time);
+  };
+  const objective = (point, bounds) => bounds.map((bound) => checkBound(point, bound))
+    .reduce(worse, against("the rate", point.carried_per_s, Infinity, rate));
+  const cpu = (point, most) => (most === null ? { standing: MET, words: "" } : against("CPU", point.cpu_share, most, percent));
+
+  // The rate that one instance carries.
+  const judge = (points, bounds, most) => {
+    const checks = points.map((point) => [objective(point, bounds), cpu(point, most)]);
+    const worst = ([kept, used]) => Math.max(kept.standing, used.standing);
+    const missed = checks.findIndex((both) => worst(both) === MISSED);
+    const below = checks.slice(0, missed < 0 ? checks.length : missed);
+    return { points, checks, best: below.findLastIndex((both) => worst(both) === MET) };
+  };
+  const shareAt = (point) => (point.cpu_share.kind === "interval" ? point.cpu_share.mean : null);
+  const atShare = (point, of) => {
+    const whole = point.whole_limit_per_s;
+    return whole.kind === "interval" ? { value: whole.mean * of, low: whole.low * of, high: whole.high * of } : null;
+  };
+  const refused = ({ points, checks }, most) => {
+    if (points.length === 0) {
+      return {
+        outcome: "refused", why: "nothing-measured", words: "no open load at a steady rate was measured",
+        remedy: "add open loads at several rates, like `steady: { model: open, rate: 2500/s }`: a closed load has no rate of its own",
+      };
+    }
+    const [point, [kept, used]] = [points[0], checks[0]];
+    const asked = point.asked_per_s;
+    const check = worse(kept, used);
+    const answer = (why, remedy) => ({ outcome: "refused", why, words: `at ${rate(asked)}, the least rate measured, ${check.words}`, remedy });
+    if (kept.standing === MISSED) return answer("never-met", `measure lower rates, like ${rate(asked / 2)}`);
+    if (check.standing === MISSED) {
+      const at = atShare(point, most);
+      return answer("cpu-above", `measure lower rates, like ${rate(at ? at.low : asked / 2)}, or let --extrapolate go by CPU time per request`);
+    }
+    if (check.standing === BORDERLINE) {
+      return answer("borderline",
+        `more repeats make the interval narrower (\`weir run --resume RUN --repeats N\`); or measure below ${rate(asked)}`);
+    }
+    return answer("unknown", "measure again where the figure counts; `weir report RUN` has the evidence");
+  };
+  const measured = (judged, most) => {
+    if (judged.best < 0) return refused(judged, most);
+    const point = judged.points[judged.best];
+    const { mean, low, high } = point.carried_per_s;
+    const found = { outcome: "sized", rate_per_s: { value: mean, low, high }, cpu_share: shareAt(point) };
+    const above = judged.points[judged.best + 1];
+    if (!above) {
+      return { ...found, basis: "at-least", notes: [`kept at ${rate(point.asked_per_s)}, the highest rate measured: an instance may carry more`] };
+    }
+    const [kept, used] = judged.checks[judged.best + 1];
+    const between = kept.standing === MET && most !== null ? atShare(point, most) : null;
+    const measure = between ? `; measure about ${rate(between.value)} to know what lies between` : "";
+    return { ...found, basis: "measured", notes: [`not more: at ${rate(above.asked_per_s)}, ${worse(kept, used).words}${measure}`] };
+  };
+  const extrapolated = (judged, most, known) => {
+    const { points, checks, best } = judged;
+    const belowAll = checks.length > 0 && checks[0][0].standing === MET && [MISSED, BORDERLINE].includes(checks[0][1].standing);
+    if (best < 0 && !belowAll) return known;
+    const base = Math.max(best, 0);
+    const point = points[base];
+    const [perInstance, used] = [atShare(point, most), shareAt(point)];
+    if (!perInstance || used === null || (best >= 0 && perInstance.value <= point.asked_per_s)) return known;
+    const against = points.findIndex((other, place) =>
+      place > base && checks[place][0].standing !== MET && other.asked_per_s <= perInstance.value);
+    if (against >= 0) {
+      const note = `not extrapolated: at ${rate(points[against].asked_per_s)} the objective is not known to be kept`;
+      return known.outcome === "sized" ? { ...known, notes: [...known.notes, note] } : known;
+    }
+    return {
+      outcome: "sized", rate_per_s: perInstance, basis: "extrapolated", cpu_share: most,
+      notes: [`extrapolated: ${rate(point.asked_per_s)} was measured, at ${percent(used)} of the CPU limit; CPU time per request `
+        + `is taken to stay the same at ${percent(most)}; measure ${rate(perInstance.value)} to know`],
+    };
+  };
+
+  // Instances and what they cost.
+  const instances = (target, perInstance, spare) => {
+    const of = (perS) => Math.max(Math.ceil((target / perS) * (1 - ROUNDING)), 1) + spare;
+    return { value: of(perInstance.value), low: of(perInstance.high), high: of(perInstance.low) };
+  };
+  const counted = (of, found, demand) => {
+    if (found.outcome !== "sized") return found;
+    const notes = [...found.notes];
+    const now = instances(demand.rate, found.rate_per_s, demand.spare);
+    if (demand.rate < found.rate_per_s.value) {
+      notes.push(`the target is below what one instance carries: ${percent(demand.rate / found.rate_per_s.value)} of it`);
+    }
+    const perHour = demand.price === null ? null : demand.per === "instance" ? demand.price : of.cores && demand.price * of.cores;
+    if (demand.price !== null && perHour === null) notes.push("no cost: the price is for a core, and there is no CPU limit");
+    const later = demand.growth === null ? [] : MONTHS_AHEAD.map((months) => {
+      const then = Array(months / 12).fill(1 + demand.growth).reduce((rates, grown) => rates * grown, 1) * demand.rate;
+      return { months, rate_per_s: then, instances: instances(then, found.rate_per_s, demand.spare) };
+    });
+    const each = (span, change) => ({ value: change(span.value), low: change(span.low), high: change(span.high) });
+    const perMonth = perHour === null ? null : each(now, (number) => number * perHour * HOURS_PER_MONTH);
+    const millions = (demand.rate * 3600 * HOURS_PER_MONTH) / 1e6;
+    const cost = perMonth && { per_month: perMonth, per_million: each(perMonth, (amount) => amount / millions) };
+    return { ...found, instances: now, later, cost, notes };
+  };
+  const answer = (of, demand) => {
+    const bounds = demand.objective || of.bounds;
+    const judged = judge(of.points, bounds, demand.cpu);
+    const known = measured(judged, demand.cpu);
+    const found = demand.extrapolate && demand.cpu !== null ? extrapolated(judged, demand.cpu, known) : known;
+    return { gateway: of.gateway, setting: of.setting, bounds, ...counted(of, found, demand) };
+  };
+  const rank = (offer) => (offer.outcome !== "sized" ? Infinity : offer.cost ? offer.cost.per_month.value : offer.instances.value);
+  // Of two without an answer the difference is no number.
+  const size = (demand) => data.sizing.map((of) => answer(of, demand)).sort((a, b) => rank(a) - rank(b) || 0);
+
+  return { size, rate, count, money, range, bounded, percent, colorOf };
+})();

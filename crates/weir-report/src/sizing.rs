@@ -1,0 +1,160 @@
+//! How many instances: the table of `weir size`, and what stands below it. The page draws the same by
+//! `assets/sizing.js`.
+
+use weir_analysis::quantity::{count, money, percent, range, rate, time_ns};
+use weir_analysis::sizing::{
+    Basis, Bound, Count, HOURS_PER_MONTH, Offer, Outcome, Price, PriceOf, Sized, Sizing, Span,
+};
+use weir_results::Run;
+
+use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
+use crate::tables::latency_title;
+use crate::terminal;
+
+/// Draws a sizing for a terminal of `width` columns.
+pub(crate) fn draw(run: &Run, sizing: &Sizing, width: usize, color: bool) -> String {
+    let mut out = vec![
+        terminal::wrap(&format!("{} for {}", asked(sizing), run.name), width, ""),
+        String::new(),
+        terminal::draw_table(&table(sizing), width, color),
+        String::new(),
+    ];
+    out.extend(
+        sizing
+            .offers
+            .iter()
+            .flat_map(|offer| sentences(sizing, offer))
+            .map(|line| terminal::bullet(&line, width)),
+    );
+    out.push(String::new());
+    out.push(terminal::wrap(&legend(sizing), width, ""));
+    out.push(String::new());
+    out.join("\n")
+}
+
+/// `10,000/s, p99 at most 20.0 ms, CPU at most 65.0 % of the limit, 1 spare`.
+fn asked(sizing: &Sizing) -> String {
+    let demand = &sizing.demand;
+    let mut asked = vec![rate(demand.rate_per_s)];
+    match shared_bounds(sizing) {
+        Some(bounds) => asked.extend(bounds.iter().map(bound)),
+        None => asked.push("each with its own objective".to_owned()),
+    }
+    asked.extend(demand.cpu_share_max.map(|share| format!("CPU at most {} of the limit", percent(share))));
+    asked.extend((demand.spare > 0).then(|| format!("{} spare", demand.spare)));
+    asked.extend(demand.growth_per_year.map(|growth| format!("growing by {} a year", percent(growth))));
+    asked.join(", ")
+}
+
+/// The bounds of all offers, where they are the same.
+fn shared_bounds(sizing: &Sizing) -> Option<&[Bound]> {
+    let first = sizing.offers.first().map(|offer| offer.bounds.as_slice()).unwrap_or_default();
+    sizing.offers.iter().all(|offer| offer.bounds == first).then_some(first)
+}
+
+fn bound(bound: &Bound) -> String {
+    match bound.name.as_str() {
+        "errors" => format!("errors at most {}", percent(bound.limit)),
+        name => format!("{} at most {}", latency_title(name).to_lowercase(), time_ns(bound.limit)),
+    }
+}
+
+fn table(sizing: &Sizing) -> Table {
+    let demand = &sizing.demand;
+    let has_setting = sizing.offers.iter().any(|offer| !offer.setting.is_empty());
+    let mut columns = vec![Column::text("Gateway", KEEP)];
+    columns.extend(has_setting.then(|| Column::text("Instance type", KEEP)));
+    columns.extend([
+        Column::number("Rate per instance", KEEP),
+        Column::number("CPU % of limit", 5),
+        Column::number("Instances", KEEP),
+    ]);
+    if demand.growth_per_year.is_some() {
+        columns.extend([Column::number("In 12 months", 7), Column::number("In 24 months", 6)]);
+    }
+    if demand.price.is_some() {
+        columns.extend([Column::number("Cost a month", KEEP), Column::number("Cost a million", 8)]);
+    }
+    columns.push(Column::text("Basis", KEEP));
+    let width = columns.len();
+    let rows = sizing.offers.iter().map(|offer| {
+        let mut row = vec![Entry::gateway(&offer.gateway)];
+        row.extend(has_setting.then(|| Entry::text(offer.setting.clone())));
+        match &offer.outcome {
+            Outcome::Sized(sized) => {
+                row.extend(entries(sized, demand.growth_per_year.is_some(), demand.price.is_some()))
+            }
+            Outcome::Refused(_) => {
+                row.resize(width - 1, Entry::text("–"));
+                row.push(chip("no answer", Tone::Bad));
+            }
+        }
+        row
+    });
+    Table { caption: "Instances".into(), columns, rows: rows.collect() }
+}
+
+fn entries(sized: &Sized, has_growth: bool, has_price: bool) -> Vec<Entry> {
+    let mut row = vec![
+        span(sized.rate_per_s, rate),
+        Entry::text(sized.cpu_share.map_or_else(|| "n/a".to_owned(), percent)),
+        instances(sized.instances),
+    ];
+    if has_growth {
+        row.extend(sized.later.iter().map(|later| instances(later.instances)));
+    }
+    if has_price {
+        let costs = sized.cost.map(|cost| [cost.per_month, cost.per_million].map(|cost| span(cost, money)));
+        row.extend(costs.unwrap_or_else(|| [Entry::text("n/a"), Entry::text("n/a")]));
+    }
+    row.push(match sized.basis {
+        Basis::Measured => Entry::text("measured"),
+        Basis::AtLeast => Entry::text("measured, at least"),
+        Basis::Extrapolated => chip("extrapolated", Tone::Bad),
+    });
+    row
+}
+
+fn chip(text: &str, tone: Tone) -> Entry {
+    Entry::chips("", vec![Chip { text: text.into(), tone }])
+}
+
+fn span(of: Span, format: fn(f64) -> String) -> Entry {
+    let text = format(of.value);
+    let under = range(&text, &format(of.low), &format(of.high));
+    Entry { text, under: Some(under), headline: true, ..Entry::default() }
+}
+
+fn instances(of: Count) -> Entry {
+    let under = format!("{} .. {}", count(of.low), count(of.high));
+    Entry { text: count(of.value), under: Some(under), headline: true, ..Entry::default() }
+}
+
+/// What has to be known of an offer, each sentence with its name.
+fn sentences(sizing: &Sizing, offer: &Offer) -> Vec<String> {
+    let mut name = offer.gateway.clone();
+    if !offer.setting.is_empty() {
+        name = format!("{name} ({})", offer.setting);
+    }
+    if shared_bounds(sizing).is_none() {
+        name = format!("{name}, {}", offer.bounds.iter().map(bound).collect::<Vec<_>>().join(", "));
+    }
+    match &offer.outcome {
+        Outcome::Sized(sized) => sized.notes.iter().map(|note| format!("{name}: {note}.")).collect(),
+        Outcome::Refused(refused) => vec![format!("{name}: {}: {}.", refused.words, refused.remedy)],
+    }
+}
+
+fn legend(sizing: &Sizing) -> String {
+    let cost = match sizing.demand.price {
+        Some(Price { of, .. }) => format!(
+            " A month has {HOURS_PER_MONTH} hours; a million requests at the asked rate all month; the price is for {}.",
+            match of {
+                PriceOf::Instance => "an instance",
+                PriceOf::Core => "a core of the CPU limit",
+            }
+        ),
+        None => String::new(),
+    };
+    format!("Second lines: what the ends of the 95 % interval of the rate per instance give.{cost}")
+}

@@ -1,0 +1,68 @@
+//! Objectives as tests in the form of JUnit, and how many instances, from a run that never happened.
+
+use weir_analysis::sizing::{Bound, Demand, Price, PriceOf, size};
+use weir_analysis::summarize;
+
+use crate::fixture::{self, Scene};
+
+fn demand(rate_per_s: f64) -> Demand {
+    Demand {
+        rate_per_s,
+        bounds: None,
+        cpu_share_max: None,
+        spare: 0,
+        price: None,
+        growth_per_year: None,
+        extrapolate: false,
+    }
+}
+
+fn sizing(scene: Scene, cpus: &[f64], demand: Demand, width: usize) -> String {
+    let (run, cells) = fixture::run(scene, cpus);
+    let sizing = size(&run, &summarize(&run, &cells), demand);
+    weir_report::sizing(&run, &sizing, width, false)
+}
+
+#[test]
+fn missed_objectives_failed_cells_and_what_nobody_can_tell_as_junit() {
+    let (run, cells) = fixture::run(Scene::Mixed, &[0.5]);
+    let tests = weir_report::junit(&run, &summarize(&run, &cells)).unwrap();
+    insta::assert_snapshot!(tests);
+}
+
+#[test]
+fn markup_in_a_failure_is_no_markup() {
+    let (mut run, cells) = fixture::run(Scene::Mixed, &[0.5]);
+    run.name = "</testsuites><x y=\"\u{1b}[31m".into();
+    let tests = weir_report::junit(&run, &summarize(&run, &cells)).unwrap();
+    assert_eq!(tests.matches("</testsuites>").count(), 1, "{tests}");
+    assert!(!tests.contains("<x") && !tests.contains('\u{1b}'), "{tests}");
+}
+
+#[test]
+fn a_sizing_with_everything_on_a_terminal() {
+    let asked = Demand {
+        bounds: Some(vec![Bound { name: "p999".into(), limit: 2.6e6 }]),
+        cpu_share_max: Some(0.6),
+        spare: 1,
+        price: Some(Price { per_hour: 0.04, of: PriceOf::Core }),
+        growth_per_year: Some(0.3),
+        extrapolate: true,
+        ..demand(40_000.0)
+    };
+    insta::assert_snapshot!(sizing(Scene::Good, &[0.5, 1.0], asked, 150));
+}
+
+#[test]
+fn a_sizing_on_a_narrow_terminal() {
+    insta::assert_snapshot!(sizing(Scene::Mixed, &[0.5], demand(40_000.0), 80));
+}
+
+#[test]
+fn no_line_of_a_sizing_is_wider_than_the_terminal() {
+    for width in [80, 100, 140] {
+        for line in sizing(Scene::Mixed, &[0.5, 1.0], demand(40_000.0), width).lines() {
+            assert!(line.chars().count() <= width, "{} > {width}: {line}", line.chars().count());
+        }
+    }
+}

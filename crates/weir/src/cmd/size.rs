@@ -1,0 +1,109 @@
+//! `weir size`: how many instances carry a rate, and what they cost, from what a run measured.
+
+use serde::Serialize;
+use weir_analysis::sizing::{Demand, Price, PriceOf, Sizing, size};
+use weir_analysis::summarize;
+use weir_document::{Growth, Price as HourlyPrice, Rate, Share};
+
+use super::database::Database;
+use super::output::print;
+use super::report::{color, width};
+use crate::failure::{Exit, Failure};
+
+/// Arguments of `weir size`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The run: its id, a unique prefix of it, or `last`
+    #[arg(default_value = "last")]
+    run: String,
+    /// Rate that all instances together have to carry, like 10000/s
+    #[arg(long, value_name = "RATE")]
+    rate: Rate,
+    /// What has to be kept, like 'p99<20ms' or 'errors<0.1%'; may be given again [default: the run's own]
+    #[arg(long = "objective", value_name = "BOUND")]
+    objectives: Vec<String>,
+    /// Greatest share of its CPU limit that an instance may use, like 65%
+    #[arg(long, value_name = "SHARE")]
+    max_cpu: Option<Share>,
+    /// Instances beyond those that carry the rate
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    spare: u32,
+    /// What an hour costs: of an instance (0.17/h), or of each core of its CPU limit (0.05/core/h)
+    #[arg(long, value_name = "PRICE")]
+    price: Option<HourlyPrice>,
+    /// What the rate grows by in a year, like 30%/y
+    #[arg(long, value_name = "GROWTH")]
+    growth: Option<Growth>,
+    /// Go by CPU time per request to a share of --max-cpu that was not measured, and mark that
+    #[arg(long, requires = "max_cpu")]
+    extrapolate: bool,
+    #[command(flatten)]
+    database: Database,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The JSON of `weir size --json`.
+#[derive(Serialize)]
+struct Document<'a> {
+    run: &'a str,
+    scenario: &'a str,
+    #[serde(flatten)]
+    sizing: &'a Sizing,
+}
+
+/// Sizes every gateway of the run; the exit code says whether each has an answer.
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    let demand = demand(&args)?;
+    let store = args.database.open()?;
+    let run = store.run(&store.find(&args.run)?)?;
+    let cells = store.cells(&run.id)?;
+    if cells.len() < run.plan.len() {
+        eprintln!("run {} is unfinished: {} of {} cells are there", run.id, cells.len(), run.plan.len());
+    }
+    let sizing = size(&run, &summarize(&run, &cells), demand);
+    require_something(&run.id, &sizing)?;
+    if args.json {
+        let document = Document { run: &run.id, scenario: &run.name, sizing: &sizing };
+        print(serde_json::to_string_pretty(&document).expect("a sizing is a tree of plain values"));
+    } else {
+        print(weir_report::sizing(&run, &sizing, width(), color()).trim_end());
+    }
+    match sizing.unanswered()[..] {
+        [] => Ok(Exit::Good),
+        _ => Ok(Exit::BadResult),
+    }
+}
+
+fn demand(args: &Args) -> Result<Demand, Failure> {
+    let bounds = weir_lab::read_bounds("--objective", &args.objectives)?;
+    if args.max_cpu == Some(Share(0.0)) {
+        let remedy = "give more, like 65%, or leave it out";
+        return Err(Failure::wrong_use("--max-cpu 0%: an instance that may use no CPU", remedy));
+    }
+    Ok(Demand {
+        rate_per_s: args.rate.0,
+        bounds: (!bounds.is_empty()).then_some(bounds),
+        cpu_share_max: args.max_cpu.map(|share| share.0),
+        spare: args.spare,
+        price: args.price.map(|price| Price {
+            per_hour: price.per_hour,
+            of: if price.is_per_core { PriceOf::Core } else { PriceOf::Instance },
+        }),
+        growth_per_year: args.growth.map(|growth| growth.0),
+        extrapolate: args.extrapolate,
+    })
+}
+
+/// Any rate is carried where nothing is asked.
+fn require_something(id: &str, sizing: &Sizing) -> Result<(), Failure> {
+    let asks_nothing = sizing.offers.iter().find(|offer| offer.bounds.is_empty());
+    match asks_nothing.filter(|_| sizing.demand.cpu_share_max.is_none()) {
+        None => Ok(()),
+        Some(offer) => Err(Failure::wrong_use(
+            format!("run {id} has no objective for {}, and none is given", offer.gateway),
+            "say what has to be kept, like --objective 'p99<20ms', or --max-cpu 65%",
+        )),
+    }
+}

@@ -1,0 +1,281 @@
+//! `weir size`: the example of the Gorouter's report from a store that was filled for it and from a real run, every
+//! answer that is none, and wrong use.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json as value};
+use weir_results::{ArrivalModel, Cell, CellOutcome, Measurement, Reason, Role, Run, Store, TimesNs};
+
+use crate::objectives::ANYTHING_COUNTS;
+use crate::pages::blocks;
+use crate::program::{finish, json, text, the_host, weir};
+
+const FIXTURE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-results/tests/fixtures/archive-1-schema-1.weir");
+
+/// A load point: rate, p99 in milliseconds, share of the CPU limit, what voids its latency.
+type Rate = (u64, u64, f64, Option<Reason>);
+
+/// Gateways of the run that was filled in, with what each was measured at on a core; on half a core it is half the rate.
+const GATEWAYS: [(&str, &[Rate]); 5] = [
+    ("weir", &[(1_000, 5, 0.2, None), (2_500, 18, 0.5, None), (5_000, 60, 0.9, None)]),
+    ("nginx", &[(2_500, 25, 0.6, None), (5_000, 70, 0.9, None)]),
+    ("haproxy", &[(1_000, 6, 0.75, None), (2_500, 30, 0.95, Some(Reason::Overloaded))]),
+    ("envoy", &[(1_000, 20, 0.4, None), (2_500, 40, 0.8, None)]),
+    ("mine", &[(1_000, 4, 0.3, Some(Reason::HostDisturbed)), (2_000, 6, 0.5, None)]),
+];
+
+/// A folder whose `weir.db` holds a run of those gateways, made of a measurement that really was one.
+pub fn filled() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = weir_results::read_archive("fixture", std::fs::File::open(FIXTURE).unwrap()).unwrap();
+    let is_measured = |cell: &&Cell| matches!(cell.outcome, CellOutcome::Measured { .. });
+    let cell = archive.cells.iter().find(is_measured).unwrap();
+    let mut cells = Vec::new();
+    for cpus in [0.5, 1.0] {
+        for (gateway, rates) in GATEWAYS {
+            cells.extend((0..3).map(|repeat| filled_cell(cell, gateway, rates, cpus, repeat)));
+        }
+    }
+    for (index, cell) in cells.iter_mut().enumerate() {
+        cell.key.index = index as u32;
+    }
+    let mut run = Run { plan: cells.iter().map(|cell| cell.key.clone()).collect(), ..archive.run };
+    run.scenario = value!({ "gateways": GATEWAYS.map(|(name, _)| name), "loads": {} });
+    run.objective = Some(weir_results::Objective {
+        latency_ns: BTreeMap::from([("p99".to_owned(), 20_000_000)]),
+        errors: Some(0.001),
+        own: Vec::new(),
+    });
+    let mut store = Store::open(&folder.path().join("weir.db")).unwrap();
+    store.begin_run(&run).unwrap();
+    for cell in &cells {
+        store.add_cell(&run.id, cell).unwrap();
+    }
+    store.end_run(&run.id, run.started_unix_ms + 1_000).unwrap();
+    folder
+}
+
+fn filled_cell(like: &Cell, gateway: &str, rates: &[Rate], cpus: f64, repeat: u32) -> Cell {
+    let mut cell = like.clone();
+    cell.key.gateway = gateway.into();
+    cell.key.repeat = repeat;
+    cell.key.axes = BTreeMap::from([("limits.data.cpus".to_owned(), value!(cpus))]);
+    let data = cell.parts.iter_mut().find(|part| part.role == Role::Data).unwrap();
+    data.limit_cpus = Some(cpus);
+    let (name, CellOutcome::Measured { measurements }) = (data.name.clone(), &like.outcome) else { panic!() };
+    let filled =
+        rates.iter().map(|of| filled_measurement(&measurements[0], &name, of, cpus, repeat)).collect();
+    cell.outcome = CellOutcome::Measured { measurements: filled };
+    cell
+}
+
+fn filled_measurement(like: &Measurement, data: &str, of: &Rate, cpus: f64, repeat: u32) -> Measurement {
+    let (rate_per_s, p99_ms, share, void) = *of;
+    let rate_per_s = rate_per_s as f64 * cpus;
+    // Repeats are 3 % apart in time and 0.2 % in rate, so that intervals have a width.
+    let wobble = f64::from(repeat) - 1.0;
+    let mut measurement = like.clone();
+    measurement.load = format!("steady-{rate_per_s}");
+    measurement.rate_per_s = Some(rate_per_s);
+    let result = &mut measurement.record.result;
+    result.model = ArrivalModel::Open;
+    result.rate_per_s = rate_per_s * (1.0 + 0.002 * wobble);
+    let p99_ns = p99_ms as f64 * 1e6 * (1.0 + 0.03 * wobble);
+    let at = |share: f64| Some((p99_ns * share) as u64);
+    result.latency_ns = TimesNs {
+        min: at(0.1),
+        mean: Some(p99_ns * 0.4),
+        stddev: Some(p99_ns * 0.2),
+        p50: at(0.3),
+        p66: at(0.35),
+        p75: at(0.4),
+        p80: at(0.5),
+        p90: at(0.6),
+        p95: at(0.7),
+        p98: at(0.9),
+        p99: at(1.0),
+        p999: at(2.0),
+        p9999: at(3.0),
+        max: at(4.0),
+    };
+    let usage = measurement.usage.get_mut(data).unwrap();
+    usage.cpu_share_of_limit = Some(share * (1.0 + 0.01 * wobble));
+    usage.cpu_cores = share * cpus;
+    let verdicts = &mut measurement.judgement.verdicts;
+    *verdicts = Default::default();
+    verdicts.latency.extend(void);
+    // Overload leaves throughput as it is; a disturbed host leaves nothing.
+    if void == Some(Reason::HostDisturbed) {
+        verdicts.throughput.extend(void);
+        verdicts.cpu.extend(void);
+    }
+    measurement
+}
+
+/// `weir size` of the run there.
+pub fn size(folder: &Path, arguments: &[&str]) -> Output {
+    finish(weir(folder, &[&["size", "last", "--db", "weir.db"], arguments].concat()))
+}
+
+/// The offer for a gateway on so many cores.
+fn offer<'a>(sizing: &'a Value, gateway: &str, cpus: f64) -> &'a Value {
+    let offers = sizing["offers"].as_array().unwrap();
+    let is_meant = |offer: &&Value| offer["gateway"] == gateway && offer["axes"]["limits.data.cpus"] == cpus;
+    offers.iter().find(is_meant).unwrap_or_else(|| panic!("no {gateway} on {cpus} cores in {sizing}"))
+}
+
+#[test]
+fn the_gorouters_example_is_four_instances() {
+    let folder = filled();
+    let output = size(folder.path(), &["--rate", "10000/s", "--objective", "p99<20ms", "--json"]);
+    let sizing = json(&output);
+    let weir = offer(&sizing, "weir", 1.0);
+    assert_eq!((&weir["outcome"], &weir["basis"]), (&"sized".into(), &"measured".into()), "{weir}");
+    assert_eq!(weir["rate_per_s"]["value"], 2_500.0);
+    // Three repeats of 2,495, 2,500 and 2,505/s: at its low end the interval needs one more.
+    assert_eq!(weir["instances"], value!({ "value": 4, "low": 4, "high": 5 }));
+    assert_eq!(offer(&sizing, "weir", 0.5)["instances"]["value"], 8);
+    // nginx misses at its least rate on either limit, so that the run has no answer for it.
+    assert_eq!(output.status.code(), Some(1));
+    for (gateway, why) in [("nginx", "never-met"), ("envoy", "borderline")] {
+        let offer = offer(&sizing, gateway, 1.0);
+        assert_eq!((&offer["outcome"], &offer["why"]), (&"refused".into(), &why.into()), "{offer}");
+        assert!(offer["remedy"].as_str().unwrap().contains("measure"), "{offer}");
+    }
+    assert_eq!(offer(&sizing, "haproxy", 1.0)["rate_per_s"]["value"], 1_000.0, "overload misses");
+    assert_eq!(
+        offer(&sizing, "mine", 1.0)["basis"],
+        "at-least",
+        "what does not count stands in nobody's way"
+    );
+
+    // The same in words; every gateway with an answer is a good result.
+    let output = size(folder.path(), &["--rate", "10000/s", "--objective", "p99<100ms", "--price", "0.17/h"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    for words in [
+        "10,000/s, p99 at most 100 ms",
+        "Rate per instance",
+        "Cost a month",
+        "A month has 730 hours",
+        "4 .. 5",
+    ] {
+        assert!(said.contains(words), "no {words:?} in\n{said}");
+    }
+}
+
+#[test]
+fn what_the_run_asks_is_asked_where_nothing_else_is() {
+    let folder = filled();
+    let own = json(&size(folder.path(), &["--rate", "10000/s", "--json"]));
+    let given =
+        json(&size(folder.path(), &["--rate", "10000/s", "--objective", "p99<20ms,errors<0.1%", "--json"]));
+    assert_eq!(own["offers"], given["offers"]);
+    assert_eq!(own["demand"]["bounds"], Value::Null);
+}
+
+#[test]
+fn a_real_run_is_sized() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = format!(
+        "name: sized\ngateways: [weir]\nlimits: {{ data: {{ cpus: 0.5, memory: 256MiB }} }}\n\
+         topology: {{ domains: 1, paths: [/ping] }}\norigin: {{ body: 64B }}\n\
+         loads:\n  low: {{ model: open, rate: 250/s, spacing: even }}\n  \
+         high: {{ model: open, rate: 2500/s, spacing: even }}\n\
+         warmup: 100ms\nduration: 400ms\nrepeats: 3\nobjective: {{ p99: 1h, errors: 100% }}\n{ANYTHING_COUNTS}"
+    );
+    std::fs::write(folder.path().join("sized.yaml"), scenario).unwrap();
+    let output = finish(weir(folder.path(), &["run", "sized.yaml", "--db", "weir.db", "--out", "out"]));
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    let output = size(folder.path(), &["--rate", "10000/s", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let sizing = json(&output);
+    let offer = &sizing["offers"][0];
+    assert_eq!(
+        (&offer["basis"], &offer["rate_per_s"]["value"]),
+        (&"at-least".into(), &value!(2_500.0)),
+        "{offer}"
+    );
+    assert_eq!(offer["instances"]["value"], 4, "{offer}");
+    assert!(
+        std::fs::read_to_string(folder.path().join("out/report.html")).unwrap().contains("id=\"sizing\"")
+    );
+}
+
+#[test]
+fn wrong_use_is_told() {
+    let folder = filled();
+    let check = |arguments: &[&str], words: &[&str]| {
+        let output = finish(weir(folder.path(), &[&["size"], arguments].concat()));
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert_eq!(error.lines().filter(|line| line.starts_with("error")).count(), 1, "one error: {error}");
+        for word in words {
+            assert!(error.contains(word), "{arguments:?}: no {word:?} in {error}");
+        }
+    };
+    let here = |arguments: &[&str], words: &[&str]| {
+        check(&[&["last", "--db", "weir.db"], arguments].concat(), words);
+    };
+    here(&[], &["--rate"]);
+    here(&["--rate", "0/s"], &["--rate", "not above zero"]);
+    here(&["--rate", "10000"], &["--rate", "5000/s"]);
+    let rated = |arguments: &[&str], words: &[&str]| here(&[&["--rate", "1/s"], arguments].concat(), words);
+    rated(&["--objective", "p97<20ms"], &["p97", "did you mean `p98`?"]);
+    rated(&["--objective", "p99"], &["--objective 'p99'", "p99<20ms"]);
+    rated(&["--objective", "p99<0s"], &["a latency of zero"]);
+    rated(&["--max-cpu", "0%"], &["--max-cpu", "65%"]);
+    rated(&["--max-cpu", "120%"], &["--max-cpu", "more than the whole"]);
+    rated(&["--price", "0.17"], &["--price", "0.17/h"]);
+    rated(&["--growth", "30%"], &["--growth", "30%/y"]);
+    rated(&["--spare=-1"], &["--spare"]);
+    rated(&["--extrapolate"], &["--max-cpu"]);
+    check(&["nosuchrun", "--db", "weir.db", "--rate", "1/s"], &["nosuchrun"]);
+    check(&["last", "--db", "absent.db", "--rate", "1/s"], &["absent.db"]);
+}
+
+#[test]
+fn a_run_without_an_objective_needs_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let import = finish(weir(folder.path(), &["import", FIXTURE, "--db", "weir.db"]));
+    assert!(import.status.success(), "{}", text(&import.stderr));
+    let mut store = Store::open(&folder.path().join("weir.db")).unwrap();
+    let id = store.find("last").unwrap();
+    let (mut run, cells) = (store.run(&id).unwrap(), store.cells(&id).unwrap());
+    run.id = format!("{}x", run.id);
+    run.started_unix_ms += 1;
+    run.objective = None;
+    store.begin_run(&run).unwrap();
+    cells.iter().for_each(|cell| store.add_cell(&run.id, cell).unwrap());
+    drop(store);
+    let output = finish(weir(folder.path(), &["size", &run.id, "--db", "weir.db", "--rate", "5/s"]));
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("no objective for") && error.contains("--objective 'p99<20ms'"), "{error}");
+}
+
+#[test]
+fn the_page_about_it_is_true() {
+    let folder = filled();
+    let pages = blocks("sizing.md");
+    let commands = pages.iter().filter(|block| block.language.is_empty());
+    let lines: Vec<&str> = commands.flat_map(|block| block.text.lines()).collect();
+    assert!(lines.len() >= 2, "{lines:?}");
+    for line in lines {
+        let arguments = line.strip_prefix("weir ").unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec {} {arguments} --db weir.db", env!("CARGO_BIN_EXE_weir"))]);
+        shell.current_dir(folder.path());
+        let output = finish(shell);
+        assert_eq!(output.status.code(), Some(1), "nginx has no answer: {line}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains("10,000/s, p99 at most 20.0 ms"), "{line}");
+    }
+    let scenario = pages.iter().find(|block| block.language == "yaml").unwrap();
+    std::fs::write(folder.path().join("sizing.yaml"), &scenario.text).unwrap();
+    let output = finish(weir(folder.path(), &["run", "sizing.yaml", "--plan"]));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
