@@ -250,7 +250,8 @@ impl Lab<'_> {
             own::probe(configuration, scenario, &seat, &rendered, &upstream.counters)?;
         }
         let driver = self.drivers.driver(&entry.driver)?;
-        let changer = Changer::prepare(scenario, driver, &binding, &home, &running, &seat)?;
+        let changer =
+            Changer::prepare(scenario, driver, (&binding, &rendered.credentials), &home, &running, &seat)?;
         let (rendered, connect) = (Some(rendered), vec![seat.asked]);
         Ok(Processes { gateway: running, upstream, generator, rendered, changer, connect, site: None })
     }
@@ -345,10 +346,14 @@ impl Lab<'_> {
                 return Err(Setback::Stopped);
             }
             let seed = plan::arrivals_seed(self.run.seed, key, place);
+            let errors_max = scenario.objective_of(&key.gateway, name).errors.map(|share| share.0);
             if let Some(search) = &load.search {
                 let asked = search.asked(load, scenario.objective.as_ref());
-                let (trials, part) =
-                    self.search(&mut bed, asked, &Searching { key, name, load, seed, put: &put })?;
+                let (trials, part) = self.search(
+                    &mut bed,
+                    asked,
+                    &Searching { key, name, load, errors_max, seed, put: &put },
+                )?;
                 let (secured, _) = put(load, seed);
                 trials.iter().for_each(|trial| secured::note(scenario, &secured, trial, &mut cell.unequal));
                 measurements.extend(trials);
@@ -357,7 +362,6 @@ impl Lab<'_> {
             }
             self.observer.load_started(key, name, plan::load_time(scenario, load));
             let (load, setting) = put(load, seed);
-            let errors_max = scenario.objective_of(&key.gateway, name).errors.map(|share| share.0);
             let task = Task { name, load: &load, setting, errors_max };
             let (measurement, part) = bed.measure(&task)?;
             secured::note(scenario, &load, &measurement, &mut cell.unequal);

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_results::{LoadRecord, RouteChange};
-use weir_rig::{Binding, Change, Driver, Namespace, RigError, Running, mono_ns};
+use weir_rig::{Binding, Change, Credentials, Driver, Namespace, RigError, Running, mono_ns};
 
 use crate::cell::{Setback, failed};
 use crate::scenario::Scenario;
@@ -46,6 +46,7 @@ pub(crate) struct Changer {
 /// A route that comes and goes, and where it is asked for.
 #[derive(Debug)]
 struct Target {
+    credentials: Credentials,
     network: Option<Namespace>,
     address: SocketAddr,
     host: String,
@@ -81,12 +82,12 @@ pub(crate) struct Looks {
 }
 
 impl Changer {
-    /// Renders what changes of the gateway that was rendered for `binding` in `dir` and runs at `seat`; `None` for a
+    /// Renders what changes of the gateway that was rendered for `binding` in `dir`, wants `credentials` and runs at `seat`; `None` for a
     /// scenario without changes.
     pub(crate) fn prepare(
         scenario: &Scenario,
         driver: &Driver,
-        binding: &Binding,
+        (binding, credentials): (&Binding, &Credentials),
         dir: &Path,
         running: &[Running],
         seat: &Seat,
@@ -95,6 +96,7 @@ impl Changer {
         let added = changes.added_paths();
         let (Some(host), Some(path)) = (binding.hosts.first(), added.first()) else { return Ok(None) };
         let target = Target {
+            credentials: credentials.clone(),
             network: seat.namespace.clone(),
             address: seat.asked,
             host: host.clone(),
@@ -104,8 +106,8 @@ impl Changer {
         let with_more = Binding { paths, ..binding.clone() };
         let hosts = binding.hosts.len() as u64;
         Ok(Some(Self {
-            more: driver.prepare_change(&with_more, dir, "more", running)?,
-            fewer: driver.prepare_change(binding, dir, "fewer", running)?,
+            more: driver.prepare_change(&with_more, credentials, dir, "more", running)?,
+            fewer: driver.prepare_change(binding, credentials, dir, "fewer", running)?,
             every: changes.every.0,
             routes: hosts * added.len() as u64,
             base_routes: hosts * binding.paths.len() as u64,
@@ -162,12 +164,13 @@ impl Changer {
         looks: &mut Looks,
         is_given_up: IsGivenUp<'_>,
     ) -> Result<(), Setback> {
-        let Target { network, address, host, path } = &self.target;
+        let Target { credentials, network, address, host, path } = &self.target;
         let expected = if more { 200 } else { NO_ROUTE };
         let deadline = Instant::now() + SEEN_WITHIN;
         let (mut pause, mut signalled) = (LOOK_FIRST, Instant::now());
         loop {
-            let answer = weir_rig::status_of(network.as_ref(), *address, host, path, LOOK_TIMEOUT);
+            let answer =
+                weir_rig::status_of(credentials, network.as_ref(), *address, (host, path), LOOK_TIMEOUT);
             looks.add(&answer);
             if answer == Ok(expected) {
                 return Ok(());

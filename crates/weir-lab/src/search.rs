@@ -19,6 +19,8 @@ pub(crate) struct Searching<'a> {
     /// The load's name.
     pub(crate) name: &'a str,
     pub(crate) load: &'a Load,
+    /// The share of errors from which on a trial's figures are void, where an objective says one.
+    pub(crate) errors_max: Option<f64>,
     /// Seed of its arrivals, of which each trial gets its own.
     pub(crate) seed: u64,
     /// What a load with that seed is put to.
@@ -74,7 +76,8 @@ impl Lab<'_> {
         let told = format!("{}, trial {number} at {}", of.name, rate(rate_per_s));
         self.observer.load_started(of.key, &told, plan::trial_time(of.load));
         let timeout_ns = whole_ns(setting.timeout);
-        let (mut measurement, part) = bed.measure(&Task { name: of.name, load: &load, setting })?;
+        let (mut measurement, part) =
+            bed.measure(&Task { name: of.name, load: &load, setting, errors_max: of.errors_max })?;
         let seen = TrialSeen::of(
             search.bounds(),
             rate_per_s,

@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::{AskedRates, Burst, Counts, Levels, Pause, Rate, Time};
 
-use super::Named;
 use super::rate_list::RateList;
 use super::request::Request;
 use super::search::Search;

@@ -27,7 +27,11 @@ fn found(gateway: &str, repeat: u32) -> Found {
     let capacity = gateway.len() as f64 * 1_000.0 + f64::from(repeat) * 20.0;
     let is_limited = gateway == "nginx";
     Found {
-        objective: Objective { latency_ns: [("p99".to_owned(), 20_000_000)].into(), errors: Some(0.001) },
+        objective: Objective {
+            latency_ns: [("p99".to_owned(), 20_000_000)].into(),
+            errors: Some(0.001),
+            own: Vec::new(),
+        },
         capacity_per_s: (!is_limited).then_some(capacity),
         interval_per_s: (!is_limited).then_some([capacity * 0.96, capacity * 1.05]),
         at_least_per_s: is_limited.then_some(20_000.0),

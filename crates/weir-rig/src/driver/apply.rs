@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::templates::Templates;
 use super::{Apply, Binding, Driver, Step};
 use crate::cleanup::ProcessId;
-use crate::{RigError, Running};
+use crate::{Credentials, RigError, Running};
 
 /// Signals that gateways take for a change, by their names.
 const SIGNALS: [(&str, Signal); 3] = [("HUP", Signal::HUP), ("USR1", Signal::USR1), ("USR2", Signal::USR2)];
@@ -52,7 +52,7 @@ impl Driver {
     }
 
     /// Renders what `binding`, another than the one that the gateway was started with, changes in `dir`; `name` tells
-    /// it from other changes. Nothing reaches the gateway, which is among `running`, before [`Change::apply`].
+    /// it from other changes; certificates stay those of `credentials`. Nothing reaches the gateway, which is among `running`, before [`Change::apply`].
     ///
     /// # Errors
     /// As [`Driver::check_apply`] and [`Driver::render`]; [`RigError::Driver`] where the process that gets the signal
@@ -60,6 +60,7 @@ impl Driver {
     pub fn prepare_change(
         &self,
         binding: &Binding,
+        credentials: &Credentials,
         dir: &Path,
         name: &str,
         running: &[Running],
@@ -67,7 +68,7 @@ impl Driver {
         let Applied { templates, signal, again_after } = self.applied()?;
         self.check_topology(binding)?;
         let dir = std::path::absolute(dir).map_err(|error| RigError::file(dir, error))?;
-        let rendered = Templates::of_gateway(self, binding, &dir)?;
+        let rendered = Templates::of_gateway(self, binding, credentials.certificates.as_ref(), &dir)?;
         let mut files = Vec::new();
         for (template, to) in templates {
             let to = self.inside(&dir, to)?;

@@ -11,7 +11,7 @@ use crate::{PATIENCE, eventually};
 const HOST: &str = "one.test";
 
 fn status(gateway: &Gateway, path: &str) -> Option<u16> {
-    status_of(None, gateway.binding.listen, HOST, path, PATIENCE).ok()
+    status_of(&gateway.rendered.credentials, None, gateway.binding.listen, (HOST, path), PATIENCE).ok()
 }
 
 /// A route comes, goes, and comes again, and what was routed before stays so.
@@ -22,8 +22,10 @@ fn changes_its_routes(driver: &str) {
     let dir = gateway.bench.rig().work_dir().join("gateway");
     let paths = [gateway.binding.paths.clone(), vec!["/changed/1".into()]].concat();
     let with_more = Binding { paths, ..gateway.binding.clone() };
-    let more = driver.prepare_change(&with_more, &dir, "more", &gateway.running).unwrap();
-    let fewer = driver.prepare_change(&gateway.binding, &dir, "fewer", &gateway.running).unwrap();
+    let credentials = &gateway.rendered.credentials;
+    let more = driver.prepare_change(&with_more, credentials, &dir, "more", &gateway.running).unwrap();
+    let fewer =
+        driver.prepare_change(&gateway.binding, credentials, &dir, "fewer", &gateway.running).unwrap();
     assert_eq!(status(&gateway, "/changed/1"), Some(404), "nothing reaches it before it is applied");
     for _ in 0..2 {
         for (change, expected) in [(&more, 200), (&fewer, 404)] {

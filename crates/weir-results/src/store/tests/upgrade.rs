@@ -27,7 +27,11 @@ fn trial() -> Trial {
         says: TrialSays::CannotTell,
         why: "p99 is 19.0 ms".into(),
         found: Some(Found {
-            objective: Objective { latency_ns: [("p99".to_owned(), 20_000_000)].into(), errors: Some(0.001) },
+            objective: Objective {
+                latency_ns: [("p99".to_owned(), 20_000_000)].into(),
+                errors: Some(0.001),
+                own: Vec::new(),
+            },
             capacity_per_s: Some(1_000.0 / 3.0),
             interval_per_s: Some([0.1 + 0.2, 340.0]),
             at_least_per_s: None,
