@@ -29,8 +29,13 @@ pub(crate) fn latency_curve<'a>(records: impl Iterator<Item = &'a LoadRecord>) -
             unanswered = unanswered.saturating_add(record.result.requests.unanswered());
         }
     }
-    let total = merged.len().saturating_add(unanswered);
-    if merged.is_empty() {
+    curve(&merged, unanswered)
+}
+
+/// The curve of a histogram, with `unanswered` further requests ranking last; see [`CurvePoint`].
+pub fn curve(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64) -> Vec<CurvePoint> {
+    let total = histogram.len().saturating_add(unanswered);
+    if histogram.is_empty() {
         return Vec::new();
     }
     let decades = (total as f64).log10().ceil() as u32;
@@ -38,7 +43,7 @@ pub(crate) fn latency_curve<'a>(records: impl Iterator<Item = &'a LoadRecord>) -
         .map(|step| 1.0 - 10_f64.powf(-f64::from(step) / f64::from(POINTS_PER_DECADE)))
         .take_while(|quantile| (1.0 - quantile) * total as f64 >= 1.0 - 1e-9)
         .map_while(|quantile| {
-            let latency_ns = quantile_ns(&merged, unanswered, quantile)?;
+            let latency_ns = quantile_ns(histogram, unanswered, quantile)?;
             Some(CurvePoint { quantile, latency_ns })
         })
         .collect()

@@ -73,6 +73,16 @@ impl Figure {
         Self::with(repeats, of_differences)
     }
 
+    /// A figure of positive values that all count, one for each repeat; `None` was not measured.
+    pub fn of_valid(values: impl IntoIterator<Item = Option<f64>>) -> Self {
+        let repeated = |(repeat, value): (usize, Option<f64>)| Repeated {
+            repeat: u32::try_from(repeat).unwrap_or(u32::MAX),
+            sample: value.into(),
+            reasons: Vec::new(),
+        };
+        Self::of(values.into_iter().enumerate().map(repeated).collect())
+    }
+
     fn with(repeats: Vec<Repeated>, estimate: fn(&[f64]) -> Option<Estimate>) -> Self {
         let measured = |repeated: &&Repeated| repeated.sample != Sample::Missing;
         let valid: Vec<&Repeated> =

@@ -7,6 +7,7 @@
 mod added;
 mod baseline;
 pub mod capacity;
+pub mod compare;
 mod conclusions;
 mod counts;
 mod cpu_range;
@@ -35,7 +36,7 @@ pub use added::{AddedCurve, AddedLatency, AuthenticationCost, Claim, CostRow, Re
 pub use baseline::{ADDED, Added, RatioToDirect};
 pub use counts::RequestCounts;
 pub use cpu_range::CpuRange;
-pub use curve::CurvePoint;
+pub use curve::{CurvePoint, curve};
 pub use experiments::{DataLimit, Experiment, Maximum, PerCore, Saturation};
 pub use figure::{Figure, HEADLINE_REPEATS, Noise, Repeated, Sample};
 pub use heat::{HEAT_ROWS_MAX, Heat};

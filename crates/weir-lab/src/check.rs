@@ -11,6 +11,7 @@ mod shares;
 use std::collections::HashSet;
 use std::time::Duration;
 
+use weir_analysis::compare::Measure;
 use weir_document::nearest;
 use weir_engine::RequestSpec;
 use weir_engine::request_file::{self, Base};
@@ -385,6 +386,20 @@ fn check_thresholds(scenario: &Scenario) -> Checked {
         ("full_load_share", t.full_load_share),
         ("error_share", t.error_share),
     ];
+    for (name, share) in &t.margins {
+        let path = ["thresholds", "margins", name.as_str()];
+        if Measure::named(name).is_none() {
+            let remedy = "name one that datasets are compared in: throughput, cpu, or a latency like p99";
+            return Err(problem(&path, format!("there is no figure `{name}`"), remedy));
+        }
+        if !(*share > 0.0 && share.is_finite()) {
+            return Err(problem(
+                &path,
+                format!("a margin of {share}"),
+                "give more than 0, like 0.05 for 5 %",
+            ));
+        }
+    }
     match shares.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
         Some((name, share)) => {
             Err(problem(&["thresholds", name], format!("a share of {share}"), "give a number from 0 to 1"))

@@ -108,6 +108,10 @@ pub struct Thresholds {
     pub full_load_share: f64,
     /// Share of errors where no objective says another.
     pub error_share: f64,
+    /// How far two datasets may be apart without being called different, as share, by the name of the figure
+    /// (`throughput`, `cpu`, `p50`, `p99`); the method's where none is given.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub margins: BTreeMap<String, f64>,
 }
 
 impl Default for Thresholds {
@@ -127,6 +131,7 @@ impl Default for Thresholds {
             interval_share: None,
             full_load_share: 0.9,
             error_share: 0.001,
+            margins: BTreeMap::new(),
         }
     }
 }

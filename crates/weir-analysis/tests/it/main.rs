@@ -2,7 +2,9 @@
 
 mod added;
 mod capacity;
+mod chance;
 mod columns;
+mod compared;
 mod experiments;
 mod fuzzed;
 mod headroom;

@@ -1,0 +1,302 @@
+//! Two datasets, cell by cell: ratios with intervals, and whether one is better, worse, the same, or undecided (METHOD 20).
+//!
+//! `docs/compare.md` says how each figure is made and where it comes from.
+
+mod dataset;
+mod difference;
+mod effect;
+mod figures;
+mod holm;
+mod matching;
+mod measure;
+mod verdict;
+
+use serde::Serialize;
+
+pub use dataset::{Dataset, LoadPoint, RunSource, Series, Source, label_apart};
+pub use difference::Difference;
+pub use figures::{Bias, FigureComparison};
+pub use measure::{Margins, Measure};
+pub use verdict::Verdict;
+
+use crate::curve::CurvePoint;
+use crate::summary::{Axes, axes_words};
+use figures::Draft;
+
+/// Confidence of all intervals of a comparison together.
+pub const CONFIDENCE_TOGETHER: f64 = 0.99;
+/// Valid repeats of each side that *better* and *worse* need (METHOD 11).
+pub const CLAIM_REPEATS: usize = 6;
+
+/// What is compared, and how.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Measures that get a verdict.
+    pub measures: Vec<Measure>,
+    /// Margins other than those of the scenario and the method.
+    pub margins: Margins,
+    /// Only this load.
+    pub load: Option<String>,
+    /// Measures that have to be there: those that were asked for by name.
+    pub must_have: Vec<Measure>,
+    /// Compare although the conditions differ.
+    pub force: bool,
+}
+
+impl Default for Question {
+    fn default() -> Self {
+        Self {
+            measures: Measure::JUDGED.to_vec(),
+            margins: Margins::default(),
+            load: None,
+            must_have: Vec::new(),
+            force: false,
+        }
+    }
+}
+
+/// Two datasets compared. A is the one to compare with, B the one that is better or worse than it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// A.
+    pub a: Side,
+    /// B.
+    pub b: Side,
+    /// Whether repeats were compared block by block of one run, or as independent samples.
+    pub is_paired: bool,
+    /// Confidence of all intervals with a verdict together.
+    pub confidence: f64,
+    /// How many figures got a verdict: the family over which Holm's correction goes.
+    pub family: usize,
+    /// Conditions that differ and were compared all the same, because that was forced.
+    pub forced: Vec<Difference>,
+    /// What differs of the gateways: what the comparison is about.
+    pub gateways: Vec<Difference>,
+    /// What differs of the hosts and of the rig's own programs.
+    pub environment: Vec<Difference>,
+    /// What has to be known to read it.
+    pub notes: Vec<String>,
+    /// Gateways at load points that only one side has, in words.
+    pub unmatched: Vec<String>,
+    /// What both have.
+    pub points: Vec<PointComparison>,
+}
+
+/// One side of a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// What it is called.
+    pub label: String,
+    /// Where it comes from, in words.
+    pub source: String,
+    /// The id of its run; `None` for foreign data, of unknown provenance.
+    pub run: Option<String>,
+}
+
+/// A gateway at a load point, in both datasets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PointComparison {
+    /// The gateway's names in A and in B.
+    pub gateways: [String; 2],
+    /// Values of the axes.
+    pub axes: Axes,
+    /// The load.
+    pub load: String,
+    /// Its figures.
+    pub figures: Vec<FigureComparison>,
+    /// Latency by quantile in A and in B.
+    pub curves: [Vec<CurvePoint>; 2],
+}
+
+/// Why two datasets cannot be compared.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CompareError {
+    /// Both are the same.
+    #[error("A and B are the same: {0}")]
+    Same(String),
+    /// They were measured under different conditions.
+    #[error("A and B were measured under different conditions:\n{}", listed(.0))]
+    Conditions(Vec<Difference>),
+    /// No gateway at a load point is in both.
+    #[error("A and B have no gateway at a load point in common:\n  A has {a}\n  B has {b}")]
+    NothingInCommon {
+        /// What A has.
+        a: String,
+        /// What B has.
+        b: String,
+    },
+    /// Foreign data, which does not say what it is of, and several series that it could be compared with.
+    #[error("{label} has several series, and the other side does not say which of them it is of: {names}")]
+    Several {
+        /// Whose they are.
+        label: String,
+        /// Their names.
+        names: String,
+    },
+    /// A figure that was asked for was not measured.
+    #[error("A and B have no figure `{}` in common", .0.name())]
+    NoFigure(Measure),
+    /// No load of that name.
+    #[error("neither side has a load `{load}`; there are {names}")]
+    NoLoad {
+        /// What was asked for.
+        load: String,
+        /// The loads that there are.
+        names: String,
+    },
+}
+
+impl CompareError {
+    /// What to do about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Same(_) => "name two runs, or two gateways of one: RUN:old RUN:new",
+            Self::Conditions(_) => {
+                "measure both under the same conditions, best in one run; --force compares them all the same, and says so"
+            }
+            Self::NothingInCommon { .. } => {
+                "gateways are matched by name; to compare others, name them: A:old B:new"
+            }
+            Self::Several { .. } => "name one: RUN:GATEWAY, and --load NAME where it has several loads",
+            Self::NoFigure(_) => "leave --metric out, or name a figure that both have",
+            Self::NoLoad { .. } => "leave --load out, or name one of them",
+        }
+    }
+}
+
+/// Sees that A and B were measured under the same conditions, and are not the same.
+///
+/// # Errors
+/// Where they were not, or are.
+pub fn check(a: &Dataset, b: &Dataset) -> Result<(), CompareError> {
+    match matching::conditions(a, b)? {
+        differences if differences.is_empty() => Ok(()),
+        differences => Err(CompareError::Conditions(differences)),
+    }
+}
+
+/// Compares B with A.
+///
+/// # Errors
+/// When they are the same, were measured under different conditions (unless that is forced), or have nothing in common.
+pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparison, CompareError> {
+    let conditions = matching::conditions(a, b)?;
+    if !conditions.is_empty() && !question.force {
+        return Err(CompareError::Conditions(conditions));
+    }
+    let matched = matching::matched(a, b, question.load.as_deref())?;
+    let is_paired = matching::is_one_run(a, b);
+    let margins = matching::margins(a, &question.margins);
+    let mut points: Vec<(PointComparison, Vec<Draft>)> = Vec::new();
+    for &(of_a, of_b) in &matched.pairs {
+        let direct = if is_paired { None } else { a.direct(of_a).zip(b.direct(of_b)) };
+        let drafts = figures::drafts((of_a, of_b), direct, question, &margins, is_paired);
+        let point = PointComparison {
+            gateways: [of_a.gateway.clone(), of_b.gateway.clone()],
+            axes: of_b.axes.clone(),
+            load: of_b.load.clone(),
+            figures: Vec::new(),
+            curves: [of_a.curve.clone(), of_b.curve.clone()],
+        };
+        points.push((point, drafts));
+    }
+    let drafts: Vec<&Draft> = points.iter().flat_map(|(_, drafts)| drafts).collect();
+    let levels = figures::levels(&drafts, 1.0 - CONFIDENCE_TOGETHER);
+    let family = drafts.iter().filter(|draft| draft.is_judged).count();
+    let mut levels = levels.into_iter();
+    let points = points.into_iter().map(|(mut point, drafts)| {
+        point.figures = drafts.into_iter().map(|draft| draft.finished(levels.next().flatten())).collect();
+        point
+    });
+    let points: Vec<PointComparison> = points.collect();
+    let has =
+        |measure: &Measure| points.iter().flat_map(|point| &point.figures).any(|of| of.measure == *measure);
+    if let Some(missing) = question.must_have.iter().find(|measure| !has(measure)) {
+        return Err(CompareError::NoFigure(*missing));
+    }
+    Ok(Comparison {
+        a: matching::side(a),
+        b: matching::side(b),
+        is_paired,
+        confidence: CONFIDENCE_TOGETHER,
+        family,
+        gateways: matching::gateways(a, b, &matched.pairs),
+        environment: matching::environment(a, b),
+        notes: matching::notes(a, b, !conditions.is_empty()),
+        forced: conditions,
+        unmatched: matched.unmatched,
+        points,
+    })
+}
+
+impl Comparison {
+    /// How many figures got this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        let figures = self.points.iter().flat_map(|point| &point.figures);
+        figures.filter(|figure| figure.verdict == Some(verdict)).count()
+    }
+
+    /// What the figures imply, a sentence each: what is worse, what is better, and how much of the rest is decided.
+    pub fn conclusions(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for verdict in [Verdict::Worse, Verdict::Better] {
+            for point in &self.points {
+                let figures = point.figures.iter().filter(|figure| figure.verdict == Some(verdict));
+                sentences.extend(figures.map(|figure| {
+                    let (title, ratio) = (figure.measure.title(), figure.ratio_words());
+                    format!(
+                        "{}: {title} of {} is {}: {ratio} times that of {}.",
+                        point.words(),
+                        self.b.label,
+                        verdict.word(),
+                        self.a.label
+                    )
+                }));
+            }
+        }
+        let biased =
+            self.points.iter().flat_map(|point| point.figures.iter().map(move |figure| (point, figure)));
+        sentences.extend(biased.filter_map(|(point, figure)| {
+            let bias = figure.bias.filter(|bias| figure.verdict.is_some() && bias.excludes_one())?;
+            Some(format!(
+                "{}: the rig itself differs in {}: direct against direct {}; smaller differences are not claimed.",
+                point.words(),
+                figure.measure.title(),
+                bias.words()
+            ))
+        }));
+        sentences
+    }
+
+    /// The verdicts in one line: `1 worse, 5 the same, 2 undecided`.
+    pub fn headline(&self) -> String {
+        let counted = [Verdict::Worse, Verdict::Better, Verdict::Same, Verdict::Undecided]
+            .map(|verdict| (verdict, self.count(verdict)));
+        let said: Vec<String> = counted
+            .iter()
+            .filter(|(_, n)| *n > 0)
+            .map(|(verdict, n)| format!("{n} {}", verdict.word()))
+            .collect();
+        match said.as_slice() {
+            [] => "Nothing could be compared".into(),
+            said => format!("{} against {}: {}", self.b.label, self.a.label, said.join(", ")),
+        }
+    }
+}
+
+impl PointComparison {
+    /// Gateways, load and axes in words: `nginx, tail, limits.data.cpus = 0.5`.
+    pub fn words(&self) -> String {
+        let [a, b] = &self.gateways;
+        let gateway = if a == b { a.clone() } else { format!("{b} against {a}") };
+        let named: Vec<String> = [gateway, self.load.clone(), axes_words(&self.axes)]
+            .into_iter()
+            .filter(|name| !name.is_empty())
+            .collect();
+        if named.is_empty() { "all".into() } else { named.join(", ") }
+    }
+}
+
+fn listed(differences: &[Difference]) -> String {
+    differences.iter().map(|difference| format!("  {}", difference.words())).collect::<Vec<_>>().join("\n")
+}

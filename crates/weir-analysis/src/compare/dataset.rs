@@ -1,0 +1,243 @@
+//! What is compared: a stored run, or what another program measured.
+
+use weir_results::{ArrivalModel, Cell, DIRECT, Part, Reason, Role, Run};
+
+use super::measure::Measure;
+use crate::curve::CurvePoint;
+use crate::figure::{Figure, Repeated};
+use crate::summary::{Axes, Gateway, Point, Row, axes_words, summarize};
+
+/// One side of a comparison.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    /// What it is called in tables.
+    pub label: String,
+    /// Where it comes from.
+    pub source: Source,
+    /// A series for each gateway at each load point.
+    pub series: Vec<Series>,
+}
+
+/// Where a dataset comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A run of weir.
+    Run(Box<RunSource>),
+    /// Files of another program, of whose conditions nothing is known.
+    Foreign {
+        /// The program: `Locust`.
+        program: &'static str,
+        /// The files, as they were named.
+        files: Vec<String>,
+        /// What is to be known of how they were read: units, what was left out.
+        notes: Vec<String>,
+    },
+}
+
+/// A run, and what of it is compared.
+#[derive(Clone, Debug)]
+pub struct RunSource {
+    /// The run.
+    pub run: Run,
+    /// The only gateway that is compared, where one was named.
+    pub gateway: Option<String>,
+    /// Its systems as they were launched.
+    pub gateways: Vec<Gateway>,
+    /// Cells of its plan that were not measured.
+    pub cells_missing: usize,
+}
+
+/// A gateway at a load point, over its repeats.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// The gateway's name, or [`DIRECT`]; empty where no gateway is known.
+    pub gateway: String,
+    /// Values of the axes.
+    pub axes: Axes,
+    /// The load's name; empty where there is only one without.
+    pub load: String,
+    /// How the load goes; `None` where that is not known.
+    pub load_point: Option<LoadPoint>,
+    /// Every figure that there is.
+    pub figures: Vec<(Measure, Figure)>,
+    /// Measures that this load is not for, which get no verdict.
+    pub not_for: Vec<Measure>,
+    /// Latency by quantile.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// How a load goes. CPU time per request is compared at equal ones only (METHOD 15).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoadPoint {
+    /// Its arrival model.
+    pub model: ArrivalModel,
+    /// Connections of the generator.
+    pub connections: u32,
+    /// Asked rate (open loop).
+    pub rate_per_s: Option<f64>,
+}
+
+/// Names both sides by what tells them apart: of runs their versions, else their gateways, else their ids; of files their
+/// names without the folder.
+pub fn label_apart(a: &mut Dataset, b: &mut Dataset) {
+    let (Source::Run(of_a), Source::Run(of_b)) = (&a.source, &b.source) else {
+        let short = |label: &str| label.rsplit('/').next().unwrap_or(label).to_owned();
+        let (of_a, of_b) = (short(&a.label), short(&b.label));
+        if of_a != of_b {
+            (a.label, b.label) = (of_a, of_b);
+        }
+        return;
+    };
+    let gateway = |of: &RunSource| of.gateway.clone();
+    let labels = [
+        of_a.version().zip(of_b.version()),
+        gateway(of_a).zip(gateway(of_b)),
+        Some((of_a.run.id.clone(), of_b.run.id.clone())),
+    ];
+    if let Some((of_a, of_b)) = labels.into_iter().flatten().find(|(a, b)| a != b) {
+        (a.label, b.label) = (of_a, of_b);
+    }
+}
+
+impl Dataset {
+    /// A run, or one gateway of it with its direct baseline.
+    ///
+    /// # Errors
+    /// The names that there are, where no gateway has the one that was asked for.
+    pub fn of_run(run: &Run, cells: &[Cell], gateway: Option<&str>) -> Result<Self, Vec<String>> {
+        let summary = summarize(run, cells);
+        let names = summary.gateways.iter().map(|gateway| gateway.name.clone());
+        let names: Vec<String> = names.filter(|name| name != DIRECT).collect();
+        if gateway.is_some_and(|wanted| !names.iter().any(|name| name == wanted)) {
+            return Err(names);
+        }
+        let has_open = summary.points.iter().any(|point| point.model == ArrivalModel::Open);
+        let is_meant = |row: &&Row| row.is_direct() || gateway.is_none_or(|wanted| row.gateway == wanted);
+        let of_point = |point: &Point| {
+            point.rows.iter().filter(is_meant).map(|row| series(point, row, has_open)).collect()
+        };
+        let series = summary.points.iter().flat_map::<Vec<Series>, _>(of_point).collect();
+        let label = match gateway {
+            Some(gateway) => gateway.to_owned(),
+            None => run.id.clone(),
+        };
+        let source = RunSource {
+            run: run.clone(),
+            gateway: gateway.map(str::to_owned),
+            cells_missing: summary.cells_planned.saturating_sub(summary.cells_measured),
+            gateways: summary.gateways,
+        };
+        Ok(Self { label, source: Source::Run(Box::new(source)), series })
+    }
+
+    /// Its run, where it is of one.
+    pub(super) fn run(&self) -> Option<&RunSource> {
+        match &self.source {
+            Source::Run(run) => Some(run),
+            Source::Foreign { .. } => None,
+        }
+    }
+
+    /// The gateways' series, without the direct baseline.
+    pub(super) fn own(&self) -> impl Iterator<Item = &Series> {
+        self.series.iter().filter(|series| series.gateway != DIRECT)
+    }
+
+    /// The direct baseline of a load point.
+    pub(super) fn direct(&self, of: &Series) -> Option<&Series> {
+        self.series
+            .iter()
+            .find(|series| series.gateway == DIRECT && series.axes == of.axes && series.load == of.load)
+    }
+}
+
+impl RunSource {
+    /// The parts of a gateway, or of the direct baseline.
+    pub(super) fn parts(&self, gateway: &str) -> &[Part] {
+        let found = self.gateways.iter().find(|known| known.name == gateway);
+        found.map(|known| known.parts.as_slice()).unwrap_or_default()
+    }
+
+    /// `nginx 1.22.1`: the only gateway that is compared, with its version; `None` where there are several.
+    fn version(&self) -> Option<String> {
+        let is_meant = |known: &&Gateway| match &self.gateway {
+            Some(wanted) => known.name == *wanted,
+            None => known.name != DIRECT,
+        };
+        let mut meant = self.gateways.iter().filter(is_meant);
+        let (gateway, None) = (meant.next()?, meant.next()) else { return None };
+        let version = gateway.parts.iter().find(|part| part.role == Role::Data)?.version.trim();
+        (!version.is_empty()).then(|| format!("{} {version}", gateway.name))
+    }
+}
+
+impl Series {
+    /// The figure of a measure.
+    pub fn figure(&self, measure: Measure) -> Option<&Figure> {
+        self.figures.iter().find(|(known, _)| *known == measure).map(|(_, figure)| figure)
+    }
+
+    /// Gateway, load and axes in words: `nginx, tail, limits.data.cpus = 0.5`.
+    pub fn words(&self) -> String {
+        let named = [self.gateway.clone(), self.load.clone(), axes_words(&self.axes)];
+        let named: Vec<String> = named.into_iter().filter(|name| !name.is_empty()).collect();
+        if named.is_empty() { "all".into() } else { named.join(", ") }
+    }
+}
+
+fn series(point: &Point, row: &Row, has_open: bool) -> Series {
+    let is_open = point.model == ArrivalModel::Open;
+    let latency = |measure: Measure| match measure {
+        Measure::Latency(name) => row.latency(name).cloned(),
+        _ => None,
+    };
+    let mut figures = vec![(Measure::Throughput, row.throughput_per_s.clone())];
+    if !row.is_direct() {
+        figures.push((Measure::CpuPerRequest, at_the_load_point(row, is_open)));
+    }
+    figures.extend(Measure::all().filter_map(|measure| Some((measure, latency(measure)?))));
+    let is_latency = |measure: &Measure| matches!(measure, Measure::Latency(_));
+    let not_for = match is_open {
+        // A closed loop's latency is that of a gateway kept as busy as the connections can (METHOD 13).
+        false if has_open => Measure::all().filter(is_latency).collect(),
+        false => Vec::new(),
+        // The rate was asked for, and says something only where it was not carried.
+        true if overloaded(row).iter().any(|is| *is) => Vec::new(),
+        true => vec![Measure::Throughput],
+    };
+    Series {
+        gateway: row.gateway.clone(),
+        axes: point.axes.clone(),
+        load: point.load.clone(),
+        load_point: Some(LoadPoint {
+            model: point.model,
+            connections: point.connections,
+            rate_per_s: point.rate_per_s,
+        }),
+        figures,
+        not_for,
+        curve: row.latency_curve.clone(),
+    }
+}
+
+/// CPU time per request, without the repeats of an open load in which the asked rate was not carried.
+fn at_the_load_point(row: &Row, is_open: bool) -> Figure {
+    if !is_open {
+        return row.cpu_us_per_request.clone();
+    }
+    let overloaded = overloaded(row);
+    let repeats =
+        row.cpu_us_per_request.repeats.iter().zip(overloaded.iter().chain(std::iter::repeat(&false)));
+    let marked = repeats.map(|(repeated, is_overloaded)| {
+        let mut repeated: Repeated = repeated.clone();
+        repeated.reasons.extend(is_overloaded.then_some(Reason::Overloaded));
+        repeated
+    });
+    Figure::of(marked.collect())
+}
+
+/// Of each repeat, whether it was overloaded.
+fn overloaded(row: &Row) -> Vec<bool> {
+    let repeats = row.latency("p50").map(|figure| figure.repeats.as_slice()).unwrap_or_default();
+    repeats.iter().map(|repeated| repeated.reasons.contains(&Reason::Overloaded)).collect()
+}

@@ -1,0 +1,180 @@
+//! What two datasets differ in, field by field.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+use weir_results::{Manifest, Part, Role, Run};
+
+/// Fields of a scenario that say what is asked of whom and how often, not under which conditions: gateways are matched by
+/// name, axes cell by cell.
+const NOT_CONDITIONS: [&str; 8] =
+    ["name", "question", "gateways", "vary", "cases", "repeats", "seed", "objective"];
+/// Digits that tell hashes apart.
+const HASH_DIGITS: usize = 12;
+
+/// A field in which two datasets differ; `None` where one does not have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Its path: `loads.tail.rate`.
+    pub field: String,
+    /// Its value in A.
+    pub a: Option<String>,
+    /// Its value in B.
+    pub b: Option<String>,
+}
+
+impl Difference {
+    /// In words: `loads.tail.rate: 5000/s in A, 3000/s in B`.
+    pub fn words(&self) -> String {
+        let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "not there".into());
+        format!("{}: {} in A, {} in B", self.field, said(&self.a), said(&self.b))
+    }
+}
+
+/// Conditions of the scenarios that differ: such runs answer different questions.
+pub(super) fn of_scenarios(a: &Run, b: &Run) -> Vec<Difference> {
+    let varied: BTreeSet<String> = &axes(a) & &axes(b);
+    let conditions = |run: &Run| {
+        let mut fields = fields(&run.scenario);
+        fields.retain(|path, _| {
+            let top = path.split('.').next().unwrap_or_default();
+            let is_varied = varied.iter().any(|axis| {
+                path == axis || path.strip_prefix(axis.as_str()).is_some_and(|rest| rest.starts_with('.'))
+            });
+            !NOT_CONDITIONS.contains(&top) && !is_varied && !path.starts_with("thresholds.margins.")
+        });
+        fields
+    };
+    between(&conditions(a), &conditions(b))
+}
+
+/// What differs of the environments (METHOD 16).
+pub(super) fn of_environments(a: &Manifest, b: &Manifest) -> Vec<Difference> {
+    let environment = |manifest: &Manifest| {
+        let mut value = serde_json::to_value(manifest).unwrap_or_default();
+        if let Some(object) = value.as_object_mut() {
+            // The first says which run it is; the others belong to the gateways.
+            object.remove("command_line");
+            object.remove("configurations");
+        }
+        fields(&value)
+    };
+    between(&environment(a), &environment(b))
+}
+
+/// What differs of the upstream's and the generator's programs.
+pub(super) fn of_rigs(a: &[Part], b: &[Part]) -> Vec<Difference> {
+    let rig = |parts: &[Part]| -> BTreeMap<String, String> {
+        let rig = parts.iter().filter(|part| matches!(part.role, Role::Origin | Role::Generator));
+        rig.flat_map(program).collect()
+    };
+    between(&rig(a), &rig(b))
+}
+
+/// What differs of a gateway: how the scenario has it, its programs, its own configuration. `names` are its names in A
+/// and in B.
+pub(super) fn of_gateways(a: (&Run, &[Part]), b: (&Run, &[Part]), names: [&str; 2]) -> Vec<Difference> {
+    let of = |(run, parts): (&Run, &[Part]), name: &str| {
+        let mut found = BTreeMap::new();
+        if let Some(written) = written(run, name) {
+            found.extend(fields(&written));
+        }
+        found.remove("name");
+        let own = parts.iter().filter(|part| matches!(part.role, Role::Data | Role::Control));
+        found.extend(own.flat_map(program));
+        if let Some(configuration) = run.manifest.configurations.get(name) {
+            found.insert("config (SHA-256)".into(), short(&configuration.sha256));
+        }
+        found
+    };
+    let name =
+        if names[0] == names[1] { names[0].to_owned() } else { format!("{} / {}", names[0], names[1]) };
+    let mut differences = between(&of(a, names[0]), &of(b, names[1]));
+    for difference in &mut differences {
+        difference.field = format!("{name}: {}", difference.field);
+    }
+    differences
+}
+
+/// The gateway as the scenario has it.
+fn written(run: &Run, name: &str) -> Option<Value> {
+    let listed = run.scenario.get("gateways")?.as_array()?;
+    let is_meant = |gateway: &&Value| {
+        gateway.as_str() == Some(name) || gateway.get("name").and_then(Value::as_str) == Some(name)
+    };
+    let found = listed.iter().find(is_meant)?;
+    Some(match found {
+        Value::String(driver) => serde_json::json!({ "driver": driver }),
+        other => other.clone(),
+    })
+}
+
+fn program(part: &Part) -> [(String, String); 2] {
+    [
+        (format!("{}.version", part.name), part.version.clone()),
+        (format!("{}.binary (SHA-256)", part.name), short(&part.binary_sha256)),
+    ]
+}
+
+fn short(hash: &str) -> String {
+    hash.chars().take(HASH_DIGITS).collect()
+}
+
+/// Paths that a run has as axes.
+fn axes(run: &Run) -> BTreeSet<String> {
+    run.plan.iter().flat_map(|key| key.axes.keys().cloned()).collect()
+}
+
+/// The leaves of a document by their path. Null is as good as absent: a field that an older weir did not know.
+fn fields(value: &Value) -> BTreeMap<String, String> {
+    fn collect(path: String, value: &Value, found: &mut BTreeMap<String, String>) {
+        match value {
+            Value::Null => {}
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                    collect(path, value, found);
+                }
+            }
+            Value::String(text) => drop(found.insert(path, text.clone())),
+            other => drop(found.insert(path, other.to_string())),
+        }
+    }
+    let mut found = BTreeMap::new();
+    collect(String::new(), value, &mut found);
+    found
+}
+
+fn between(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Difference> {
+    let all: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let differ = all.into_iter().filter(|field| a.get(*field) != b.get(*field));
+    let told = |field: &String| Difference {
+        field: field.clone(),
+        a: a.get(field).cloned(),
+        b: b.get(field).cloned(),
+    };
+    differ.map(told).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn leaves_have_their_path_and_null_is_nothing() {
+        let fields = fields(&json!({ "a": { "b": 1, "c": null }, "d": ["x", 2], "e": "word" }));
+        let expected = [("a.b", "1"), ("d", "[\"x\",2]"), ("e", "word")];
+        assert_eq!(fields, expected.map(|(path, value)| (path.to_owned(), value.to_owned())).into());
+    }
+
+    #[test]
+    fn a_field_that_one_does_not_have_is_a_difference() {
+        let of = |value: Value| fields(&value);
+        let found = between(&of(json!({ "a": 1, "b": 2 })), &of(json!({ "a": 1, "c": 3 })));
+        let words: Vec<String> = found.iter().map(Difference::words).collect();
+        assert_eq!(words, ["b: 2 in A, not there in B", "c: not there in A, 3 in B"]);
+    }
+}

@@ -1,0 +1,327 @@
+//! One figure of two datasets: its effect, whether it may be claimed, and its verdict.
+
+use serde::Serialize;
+
+use super::CLAIM_REPEATS;
+use super::Question;
+use super::dataset::{LoadPoint, Series};
+use super::effect::Effect;
+use super::holm;
+use super::measure::{Margins, Measure};
+use super::verdict::{Place, Verdict, place};
+use crate::figure::Figure;
+use crate::interval::CONFIDENCE;
+use crate::quantity::{number, percent};
+
+/// A figure in A and in B.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FigureComparison {
+    /// Which.
+    pub measure: Measure,
+    /// It in A.
+    pub a: Figure,
+    /// It in B.
+    pub b: Figure,
+    /// B over A: the ratio of the geometric means over valid repeats; `None` where one side has none.
+    pub ratio: Option<f64>,
+    /// The interval of the ratio; `None` where a side has fewer than two valid repeats, or no verdict was asked for.
+    pub interval: Option<[f64; 2]>,
+    /// Confidence of that interval alone, as Holm's correction has it.
+    pub confidence: Option<f64>,
+    /// How far they may be apart without being called different, as share.
+    pub margin: f64,
+    /// The verdict; `None` where this load is not for this figure, or no verdict was asked for.
+    pub verdict: Option<Verdict>,
+    /// Why it is undecided, where that is not that the interval reaches over the margin; empty otherwise.
+    pub why: String,
+    /// The smallest difference that a comparison with as many repeats and as much noise calls better or worse in four
+    /// cases of five, as share.
+    pub smallest_effect: Option<f64>,
+    /// The direct baselines of the two runs, which are the same thing measured twice.
+    pub bias: Option<Bias>,
+}
+
+/// Direct of B over direct of A in the same figure: what the rig, the host and the time of day differ by.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bias {
+    /// The ratio of the geometric means.
+    pub ratio: f64,
+    /// Its 95 % interval, of this one figure alone: to overlook a bias is worse than to see one that is none.
+    pub interval: [f64; 2],
+}
+
+impl Bias {
+    /// Whether the rig differs by more than chance.
+    pub fn excludes_one(&self) -> bool {
+        let [low, high] = self.interval;
+        low > 1.0 || high < 1.0
+    }
+
+    /// `1.04 (1.02 .. 1.06)`.
+    pub fn words(&self) -> String {
+        ratio_with_interval(self.ratio, Some(self.interval))
+    }
+}
+
+impl FigureComparison {
+    /// `1.10 (1.07 .. 1.13)`.
+    pub fn ratio_words(&self) -> String {
+        self.ratio.map_or_else(|| "n/a".into(), |ratio| ratio_with_interval(ratio, self.interval))
+    }
+
+    /// `worse`, `the same within 5 %`; empty without a verdict.
+    pub fn verdict_words(&self) -> String {
+        match self.verdict {
+            Some(Verdict::Same) => format!("same within {}", percent_short(self.margin)),
+            Some(verdict) => verdict.word().into(),
+            None => String::new(),
+        }
+    }
+}
+
+/// A figure before the levels of all intervals are known.
+pub(super) struct Draft {
+    measure: Measure,
+    a: Figure,
+    b: Figure,
+    ratio: Option<f64>,
+    effect: Option<Effect>,
+    margin: f64,
+    bias: Option<Bias>,
+    /// Why nothing may be said, whatever the interval.
+    barred: Option<String>,
+    /// Why *better* and *worse* may not be said.
+    unclaimed: Option<String>,
+    pub(super) is_judged: bool,
+}
+
+/// The figures of two series; `direct` are their baselines, where they have two of their own.
+pub(super) fn drafts(
+    (a, b): (&Series, &Series),
+    direct: Option<(&Series, &Series)>,
+    question: &Question,
+    margins: &Margins,
+    is_paired: bool,
+) -> Vec<Draft> {
+    let is_judged = |measure: Measure| {
+        let is_for = |series: &Series| !series.not_for.contains(&measure);
+        // What one side did not carry, both are compared in.
+        let is_for =
+            if measure == Measure::Throughput { is_for(a) || is_for(b) } else { is_for(a) && is_for(b) };
+        question.measures.contains(&measure) && is_for
+    };
+    let draft = |measure: Measure| {
+        let (of_a, of_b) = (a.figure(measure)?, b.figure(measure)?);
+        let is_measured = of_a.repeats.iter().chain(&of_b.repeats).any(|repeated| repeated.value().is_some());
+        let bias = direct.and_then(|(a, b)| bias(a.figure(measure)?, b.figure(measure)?));
+        is_measured.then(|| {
+            let mut draft = Draft::new(measure, (of_a, of_b), margins.of(measure), bias, is_paired);
+            draft.is_judged = is_judged(measure);
+            if measure == Measure::CpuPerRequest {
+                draft.barred = draft.barred.or_else(|| other_load_point(a.load_point, b.load_point));
+            }
+            draft
+        })
+    };
+    Measure::all().filter_map(draft).collect()
+}
+
+/// The two-sided level of error for the interval of each draft, `alpha` for all together; `None` for those that get no
+/// verdict.
+pub(super) fn levels(drafts: &[&Draft], alpha: f64) -> Vec<Option<f64>> {
+    let judged = || drafts.iter().filter(|draft| draft.is_judged);
+    let p_values: Vec<f64> = judged().map(|draft| draft.p_value()).collect();
+    let mut levels = holm::levels(&p_values, alpha).into_iter();
+    drafts.iter().map(|draft| draft.is_judged.then(|| levels.next()).flatten()).collect()
+}
+
+impl Draft {
+    fn new(
+        measure: Measure,
+        (a, b): (&Figure, &Figure),
+        margin: f64,
+        bias: Option<Bias>,
+        is_paired: bool,
+    ) -> Self {
+        let (of_a, of_b) = (valid(a), valid(b));
+        let pairs: Vec<(f64, f64)> = of_b
+            .iter()
+            .filter_map(|(repeat, b)| Some((of_a.iter().find(|(other, _)| other == repeat)?.1, *b)))
+            .collect();
+        let values = |of: &[(u32, f64)]| of.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
+        let (values_a, values_b): (Vec<f64>, Vec<f64>) = match is_paired {
+            true => pairs.iter().copied().unzip(),
+            false => (values(&of_a), values(&of_b)),
+        };
+        let effect = match is_paired {
+            true => Effect::paired(&pairs),
+            false => Effect::unpaired(&values_a, &values_b),
+        };
+        let beyond = a.beyond_timeout || b.beyond_timeout;
+        let counts = match is_paired {
+            true => format!("{} blocks in which both count", pairs.len()),
+            false => format!("A has {}, B {}", values_a.len(), values_b.len()),
+        };
+        let barred = if beyond {
+            let side = if a.beyond_timeout { "A" } else { "B" };
+            Some(format!("in a repeat of {side} it lies beyond the time-out"))
+        } else if values_a.len() < 2 || values_b.len() < 2 {
+            Some(format!("no interval without two valid repeats of each: {counts}{}", voided(a, b)))
+        } else if effect.is_none() {
+            Some("a value of zero has no ratio".into())
+        } else if !effect.is_some_and(|effect| effect.has_spread()) {
+            Some("the repeats are all alike, so nothing says how certain they are".into())
+        } else {
+            None
+        };
+        let fewest = values_a.len().min(values_b.len());
+        let unclaimed = (fewest < CLAIM_REPEATS).then(|| {
+            format!("better and worse need {CLAIM_REPEATS} valid repeats of each: {counts}{}", voided(a, b))
+        });
+        let ratio = geometric_mean(&values_a).zip(geometric_mean(&values_b)).map(|(a, b)| b / a);
+        Self {
+            measure,
+            a: a.clone(),
+            b: b.clone(),
+            ratio: ratio.filter(|ratio| ratio.is_finite()),
+            effect,
+            margin,
+            bias,
+            barred,
+            unclaimed,
+            is_judged: false,
+        }
+    }
+
+    /// The p-value by which Holm orders; one where nothing may be claimed, so that it takes nothing from the others.
+    fn p_value(&self) -> f64 {
+        let may_claim = self.barred.is_none() && self.unclaimed.is_none() && !self.is_within_bias();
+        let effect = self.effect.filter(|_| may_claim);
+        effect.map_or(1.0, |effect| effect.p_value_beyond(self.log_margin()))
+    }
+
+    fn log_margin(&self) -> f64 {
+        self.margin.ln_1p()
+    }
+
+    /// The logarithm of the rig's own difference, as far as it is more than chance.
+    fn log_bias(&self) -> f64 {
+        self.bias.filter(Bias::excludes_one).map_or(0.0, |bias| bias.ratio.ln().abs())
+    }
+
+    fn is_within_bias(&self) -> bool {
+        self.effect.is_some_and(|effect| effect.log_ratio.abs() <= self.log_bias())
+    }
+
+    pub(super) fn finished(self, level: Option<f64>) -> FigureComparison {
+        let effect = self.effect.filter(|_| self.barred.is_none()).zip(level);
+        let (verdict, why) = match (level, effect) {
+            (None, _) => (None, String::new()),
+            (Some(_), None) => (Some(Verdict::Undecided), self.barred.clone().unwrap_or_default()),
+            (Some(level), Some((effect, _))) => {
+                let (verdict, why) = self.judged(effect, level);
+                (Some(verdict), why)
+            }
+        };
+        FigureComparison {
+            interval: effect.map(|(effect, level)| effect.interval(level)),
+            confidence: effect.map(|(_, level)| 1.0 - level),
+            smallest_effect: effect
+                .map(|(effect, level)| effect.smallest(self.log_margin().max(self.log_bias()), level)),
+            measure: self.measure,
+            a: self.a,
+            b: self.b,
+            ratio: self.ratio,
+            margin: self.margin,
+            verdict,
+            why,
+            bias: self.bias,
+        }
+    }
+
+    fn judged(&self, effect: Effect, level: f64) -> (Verdict, String) {
+        let undecided = |why: String| (Verdict::Undecided, why);
+        let interval = effect.interval(level).map(f64::ln);
+        let bias = self.bias.map(|bias| bias.words()).unwrap_or_default();
+        match place(interval, self.log_margin()) {
+            Place::Above | Place::Below if self.is_within_bias() => {
+                undecided(format!("the rig's own difference is as great: direct against direct {bias}"))
+            }
+            Place::Above | Place::Below if self.unclaimed.is_some() => {
+                undecided(self.unclaimed.clone().unwrap_or_default())
+            }
+            Place::Above if self.measure.more_is_better() => (Verdict::Better, String::new()),
+            Place::Below if !self.measure.more_is_better() => (Verdict::Better, String::new()),
+            Place::Above | Place::Below => (Verdict::Worse, String::new()),
+            // The rig may have hidden as much as it differs by.
+            Place::Within
+                if place(widened(interval, self.log_bias()), self.log_margin()) != Place::Within =>
+            {
+                undecided(format!("the rig's own difference hides as much: direct against direct {bias}"))
+            }
+            Place::Within => (Verdict::Same, String::new()),
+            // The interval beside it says so.
+            Place::Across => undecided(String::new()),
+        }
+    }
+}
+
+/// CPU time per request depends on the load point (METHOD 15).
+fn other_load_point(a: Option<LoadPoint>, b: Option<LoadPoint>) -> Option<String> {
+    (a != b).then(|| "CPU per request is compared at equal connections or an equal rate only".into())
+}
+
+/// Direct against direct. What was not measured at least twice on both sides says nothing.
+fn bias(a: &Figure, b: &Figure) -> Option<Bias> {
+    let values = |figure: &Figure| valid(figure).into_iter().map(|(_, value)| value).collect::<Vec<f64>>();
+    if a.beyond_timeout || b.beyond_timeout {
+        return None;
+    }
+    let effect = Effect::unpaired(&values(a), &values(b)).filter(Effect::has_spread)?;
+    Some(Bias { ratio: effect.log_ratio.exp(), interval: effect.interval(1.0 - CONFIDENCE) })
+}
+
+/// The values of the repeats that count, with their numbers.
+fn valid(figure: &Figure) -> Vec<(u32, f64)> {
+    let counted = figure.repeats.iter().filter(|repeated| repeated.reasons.is_empty());
+    counted.filter_map(|repeated| Some((repeated.repeat, repeated.value()?))).collect()
+}
+
+/// Why repeats do not count, in both.
+fn voided(a: &Figure, b: &Figure) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for (reason, _) in a.reasons().into_iter().chain(b.reasons()) {
+        let name = crate::reasons::reason_name(reason);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
+}
+
+fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let logs: f64 = values.iter().map(|value| value.ln()).sum();
+    (!values.is_empty()).then(|| (logs / values.len() as f64).exp())
+}
+
+fn widened([low, high]: [f64; 2], by: f64) -> [f64; 2] {
+    [low - by, high + by]
+}
+
+/// Ratios near one need a digit more than other numbers.
+fn ratio_with_interval(ratio: f64, interval: Option<[f64; 2]>) -> String {
+    let said = |ratio: f64| if (0.1..10.0).contains(&ratio) { format!("{ratio:.3}") } else { number(ratio) };
+    match interval {
+        Some([low, high]) => format!("{} ({} .. {})", said(ratio), said(low), said(high)),
+        None => said(ratio),
+    }
+}
+
+/// `5 %`, `12.5 %`.
+fn percent_short(share: f64) -> String {
+    let words = percent(share);
+    match words.strip_suffix(" %").map(|number| number.trim_end_matches('0').trim_end_matches('.')) {
+        Some(number) if words.contains('.') => format!("{number} %"),
+        _ => words,
+    }
+}

@@ -1,0 +1,185 @@
+//! Which of A belongs with which of B, under which conditions both were measured, and what is to be known of them.
+
+use super::dataset::{Dataset, Series, Source};
+use super::difference::{self, Difference};
+use super::measure::Margins;
+use super::{CompareError, Side};
+
+/// What both sides have.
+pub(super) struct Matched<'a> {
+    pub(super) pairs: Vec<(&'a Series, &'a Series)>,
+    pub(super) unmatched: Vec<String>,
+}
+
+/// Conditions that differ.
+pub(super) fn conditions(a: &Dataset, b: &Dataset) -> Result<Vec<Difference>, CompareError> {
+    let maker = |dataset: &Dataset| match dataset.source {
+        Source::Run(_) => "weir",
+        Source::Foreign { program, .. } => program,
+    };
+    if maker(a) != maker(b) {
+        let made_by = |dataset: &Dataset| Some(maker(dataset).to_owned());
+        return Ok(vec![Difference { field: "measured by".into(), a: made_by(a), b: made_by(b) }]);
+    }
+    match (&a.source, &b.source) {
+        (Source::Run(of_a), Source::Run(of_b)) if of_a.run.id == of_b.run.id => {
+            match of_a.gateway.is_none() || of_a.gateway == of_b.gateway {
+                true => Err(CompareError::Same(format!("run {}", of_a.run.id))),
+                false => Ok(Vec::new()),
+            }
+        }
+        (Source::Run(of_a), Source::Run(of_b)) => Ok(difference::of_scenarios(&of_a.run, &of_b.run)),
+        (Source::Foreign { files, .. }, Source::Foreign { files: others, .. }) if files == others => {
+            Err(CompareError::Same(files.join(", ")))
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Whether both are gateways of one run, whose repeats have the same blocks.
+pub(super) fn is_one_run(a: &Dataset, b: &Dataset) -> bool {
+    a.run().zip(b.run()).is_some_and(|(a, b)| a.run.id == b.run.id)
+}
+
+/// Pairs of series: by gateway, axes and load; by axes and load where both sides name their gateway; and the only one
+/// there is where foreign data does not say what it is of.
+pub(super) fn matched<'a>(
+    a: &'a Dataset,
+    b: &'a Dataset,
+    load: Option<&str>,
+) -> Result<Matched<'a>, CompareError> {
+    let is_meant = |series: &&Series| load.is_none_or(|load| series.load == load || series.load.is_empty());
+    let of_a: Vec<&Series> = a.own().filter(is_meant).collect();
+    let of_b: Vec<&Series> = b.own().filter(is_meant).collect();
+    if let Some(load) = load.filter(|_| of_a.is_empty() && of_b.is_empty()) {
+        let mut names: Vec<&str> = a.own().chain(b.own()).map(|series| series.load.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        return Err(CompareError::NoLoad { load: load.to_owned(), names: names.join(", ") });
+    }
+    let names_gateway = |dataset: &Dataset| dataset.run().is_some_and(|run| run.gateway.is_some());
+    let ignores_gateway = names_gateway(a) && names_gateway(b);
+    if a.run().is_none() != b.run().is_none() {
+        let (label, several) = if a.run().is_some() { (&a.label, &of_a) } else { (&b.label, &of_b) };
+        return match (of_a.as_slice(), of_b.as_slice()) {
+            ([one], [other]) => Ok(Matched { pairs: vec![(one, other)], unmatched: Vec::new() }),
+            _ => Err(CompareError::Several { label: label.clone(), names: names(several) }),
+        };
+    }
+    let belong = |one: &Series, other: &Series| {
+        (ignores_gateway || one.gateway == other.gateway) && one.axes == other.axes && one.load == other.load
+    };
+    let pair = |other: &&'a Series| Some((*of_a.iter().find(|one| belong(one, other))?, *other));
+    let pairs: Vec<(&Series, &Series)> = of_b.iter().filter_map(pair).collect();
+    if pairs.is_empty() {
+        return Err(CompareError::NothingInCommon { a: names(&of_a), b: names(&of_b) });
+    }
+    let only = |label: &str, all: &[&Series], is_known: &dyn Fn(&Series) -> bool| -> Vec<String> {
+        let rest = all.iter().filter(|series| !is_known(series));
+        rest.map(|series| format!("only in {label}: {}", series.words())).collect()
+    };
+    let mut unmatched =
+        only(&a.label, &of_a, &|series| pairs.iter().any(|(known, _)| std::ptr::eq(*known, series)));
+    unmatched
+        .extend(only(&b.label, &of_b, &|series| pairs.iter().any(|(_, known)| std::ptr::eq(*known, series))));
+    Ok(Matched { pairs, unmatched })
+}
+
+/// The margins: those that were asked for, else those of A's scenario, else the method's.
+pub(super) fn margins(a: &Dataset, asked: &Margins) -> Margins {
+    let of_scenario = a.run().map(|run| Margins::with(&run.run.thresholds.margins)).unwrap_or_default();
+    of_scenario.overridden_by(asked)
+}
+
+/// A side in words.
+pub(super) fn side(dataset: &Dataset) -> Side {
+    let (source, run) = match &dataset.source {
+        Source::Run(of) => {
+            let gateway =
+                of.gateway.as_ref().map(|gateway| format!(", gateway {gateway}")).unwrap_or_default();
+            let versions: Vec<String> = of
+                .gateways
+                .iter()
+                .filter(|known| of.gateway.as_ref().is_none_or(|wanted| *wanted == known.name))
+                .flat_map(|known| known.parts.iter().filter(|part| part.role == weir_results::Role::Data))
+                .map(|part| format!("{} {}", part.name, part.version))
+                .collect();
+            let versions =
+                if versions.is_empty() { String::new() } else { format!(" ({})", versions.join(", ")) };
+            (format!("run {}, {}{gateway}{versions}", of.run.id, of.run.name), Some(of.run.id.clone()))
+        }
+        Source::Foreign { program, files, .. } => {
+            (format!("{program}: {}; provenance unknown", files.join(", ")), None)
+        }
+    };
+    Side { label: dataset.label.clone(), source, run }
+}
+
+/// What differs of the gateways that are compared.
+pub(super) fn gateways(a: &Dataset, b: &Dataset, pairs: &[(&Series, &Series)]) -> Vec<Difference> {
+    let (Some(of_a), Some(of_b)) = (a.run(), b.run()) else { return Vec::new() };
+    let mut names: Vec<[&str; 2]> = Vec::new();
+    for (one, other) in pairs {
+        let pair = [one.gateway.as_str(), other.gateway.as_str()];
+        if !names.contains(&pair) {
+            names.push(pair);
+        }
+    }
+    let differ = |names: &[&str; 2]| {
+        difference::of_gateways((&of_a.run, of_a.parts(names[0])), (&of_b.run, of_b.parts(names[1])), *names)
+    };
+    names.iter().flat_map(differ).collect()
+}
+
+/// What differs of hosts and rigs.
+pub(super) fn environment(a: &Dataset, b: &Dataset) -> Vec<Difference> {
+    let (Some(of_a), Some(of_b)) = (a.run(), b.run()) else { return Vec::new() };
+    let mut differences = difference::of_environments(&of_a.run.manifest, &of_b.run.manifest);
+    let first =
+        |run: &super::RunSource| run.gateways.first().map(|gateway| gateway.name.clone()).unwrap_or_default();
+    differences.extend(difference::of_rigs(of_a.parts(&first(of_a)), of_b.parts(&first(of_b))));
+    differences
+}
+
+/// What has to be known to read the comparison.
+pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if is_forced {
+        notes.push(
+            "Forced: the conditions differ, so differences in the figures may come from them.".to_owned(),
+        );
+    }
+    for dataset in [a, b] {
+        let label = &dataset.label;
+        if let Some(run) = dataset.run().filter(|run| run.cells_missing > 0) {
+            notes.push(format!(
+                "{label}: {} cells of run {} were not measured.",
+                run.cells_missing, run.run.id
+            ));
+        }
+        if let Source::Foreign { program, notes: of_reading, .. } = &dataset.source {
+            notes.push(format!(
+                "{label}: provenance unknown. Neither conditions nor verdicts are known of {program}'s files, so every value counts."
+            ));
+            notes.extend(of_reading.iter().map(|note| format!("{label}: {note}")));
+        }
+    }
+    if is_one_run(a, b) {
+        notes.push(
+            "Both are of one run: repeats are compared block by block, and share their direct baseline."
+                .into(),
+        );
+    } else if a.run().is_some() && b.run().is_some() {
+        notes.push(
+            "The runs were measured one after the other, so what changed on the host between them is in the figures. \
+             Both versions as gateways of one run are interleaved: `weir compare RUN:old RUN:new`."
+                .into(),
+        );
+    }
+    notes
+}
+
+fn names(series: &[&Series]) -> String {
+    let names: Vec<String> = series.iter().map(|series| series.words()).collect();
+    if names.is_empty() { "nothing".into() } else { names.join("; ") }
+}

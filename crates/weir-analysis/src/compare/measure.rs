@@ -1,0 +1,142 @@
+//! The figures that datasets are compared in, and how much of a difference in each does not matter.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+
+use crate::quantity::{rate, time_ns};
+use crate::summary::LATENCIES;
+
+/// Differences in CPU time per request up to this share do not matter (METHOD 20).
+const CPU_MARGIN: f64 = 0.05;
+/// The same for throughput, and for the median and the mean of the latency.
+const MIDDLE_MARGIN: f64 = 0.10;
+/// The same for every other quantile.
+const TAIL_MARGIN: f64 = 0.25;
+
+/// A figure that datasets are compared in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Measure {
+    /// Whole responses per second; more is better.
+    Throughput,
+    /// CPU time of the data plane per completed request, microseconds; less is better.
+    CpuPerRequest,
+    /// A latency by its field in results (`mean`, `p50`, `p999`), nanoseconds; less is better.
+    Latency(&'static str),
+}
+
+impl Measure {
+    /// Those that get a verdict where no others are asked for.
+    pub const JUDGED: [Self; 4] =
+        [Self::Throughput, Self::CpuPerRequest, Self::Latency("p50"), Self::Latency("p99")];
+
+    /// All of them. The least and the greatest latency are left out: they grow with the number of requests.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let latencies = LATENCIES.into_iter().filter(|name| !matches!(*name, "min" | "max"));
+        [Self::Throughput, Self::CpuPerRequest].into_iter().chain(latencies.map(Self::Latency))
+    }
+
+    /// The measure of that name (see [`Measure::name`]).
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|measure| measure.name() == name)
+    }
+
+    /// `throughput`, `cpu`, `mean`, `p50`, `p99.9`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::CpuPerRequest => "cpu",
+            Self::Latency("p999") => "p99.9",
+            Self::Latency("p9999") => "p99.99",
+            Self::Latency(name) => name,
+        }
+    }
+
+    /// The name in tables and sentences: `CPU per request`, `p99 latency`.
+    pub fn title(self) -> String {
+        match self {
+            Self::Throughput => "throughput".into(),
+            Self::CpuPerRequest => "CPU per request".into(),
+            Self::Latency(_) => format!("{} latency", self.name()),
+        }
+    }
+
+    /// A value with its unit.
+    pub fn words(self, value: f64) -> String {
+        match self {
+            Self::Throughput => rate(value),
+            Self::CpuPerRequest => time_ns(value * 1e3),
+            Self::Latency(_) => time_ns(value),
+        }
+    }
+
+    /// Whether more of it is better.
+    pub fn more_is_better(self) -> bool {
+        self == Self::Throughput
+    }
+}
+
+impl Serialize for Measure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// How far two datasets may be apart in a measure without being called different, as share.
+///
+/// A margin of 10 % reaches from 1/1.1 to 1.1: on logarithms both sides are alike, so that A against B and B against A
+/// get opposite verdicts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Margins(BTreeMap<String, f64>);
+
+impl Margins {
+    /// The method's margins, but for those that are given by the name of their measure.
+    pub fn with(given: &BTreeMap<String, f64>) -> Self {
+        Self(given.clone())
+    }
+
+    /// These, but for those that `other` has, too.
+    pub(super) fn overridden_by(mut self, other: &Self) -> Self {
+        self.0.extend(other.0.iter().map(|(name, share)| (name.clone(), *share)));
+        self
+    }
+
+    /// Sets the margin of one measure.
+    pub fn set(&mut self, measure: Measure, share: f64) {
+        self.0.insert(measure.name().to_owned(), share);
+    }
+
+    /// The margin of a measure, as share.
+    pub fn of(&self, measure: Measure) -> f64 {
+        let by_default = match measure {
+            Measure::CpuPerRequest => CPU_MARGIN,
+            Measure::Throughput | Measure::Latency("p50" | "mean") => MIDDLE_MARGIN,
+            Measure::Latency(_) => TAIL_MARGIN,
+        };
+        self.0.get(measure.name()).copied().unwrap_or(by_default)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measures_are_known_by_the_names_that_people_use() {
+        for measure in Measure::all() {
+            assert_eq!(Measure::named(measure.name()), Some(measure));
+        }
+        assert_eq!(Measure::named("p99.9"), Some(Measure::Latency("p999")));
+        assert_eq!(Measure::named("max"), None);
+    }
+
+    #[test]
+    fn margins_are_the_methods_unless_others_are_given() {
+        let mut margins = Margins::with(&BTreeMap::from([("p99.9".to_owned(), 0.5)]));
+        let shares = ["cpu", "throughput", "p50", "p99", "p99.9"]
+            .map(|name| margins.of(Measure::named(name).unwrap()));
+        assert_eq!(shares, [0.05, 0.1, 0.1, 0.25, 0.5]);
+        margins.set(Measure::CpuPerRequest, 0.02);
+        assert_eq!(margins.of(Measure::CpuPerRequest), 0.02);
+    }
+}

@@ -1,0 +1,205 @@
+//! How often chance is called a difference, and how often a difference is found: properties over sets that are drawn.
+
+use weir_analysis::compare::{
+    Dataset, FigureComparison, Measure, Question, RunSource, Series, Source, Verdict, compare,
+};
+use weir_analysis::{Figure, interval};
+
+use crate::runs::run;
+
+/// Sets of data that each property is tried on.
+const SETS: u64 = 1_000;
+/// Gateways at load points in a set, with four figures each.
+const CELLS: usize = 4;
+
+/// SplitMix64 (Steele, Lea and Flood 2014), by which every run of the tests draws the same.
+struct Draws(u64);
+
+impl Draws {
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.uniform()
+    }
+
+    /// A factor whose logarithm is normal with that standard deviation (Box and Muller 1958).
+    fn factor(&mut self, sigma: f64) -> f64 {
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        (sigma * radius * (std::f64::consts::TAU * self.uniform()).cos()).exp()
+    }
+}
+
+/// How a pair of datasets is drawn.
+struct Drawing {
+    repeats: usize,
+    sigma: f64,
+    /// What the host does to a block, which both sides of one run share.
+    block_sigma: f64,
+    /// True ratio of B to A.
+    ratio: f64,
+    cells: usize,
+    measures: Vec<Measure>,
+}
+
+pub(crate) fn foreign(label: &str, series: Vec<Series>) -> Dataset {
+    let source = Source::Foreign { program: "a formula", files: vec![label.into()], notes: Vec::new() };
+    Dataset { label: label.into(), source, series }
+}
+
+fn gateway_of_a_run(gateway: &str, series: Vec<Series>) -> Dataset {
+    let source = RunSource {
+        run: run(&["old", "new"], None),
+        gateway: Some(gateway.into()),
+        gateways: Vec::new(),
+        cells_missing: 0,
+    };
+    Dataset { label: gateway.into(), source: Source::Run(Box::new(source)), series }
+}
+
+fn drawn(draws: &mut Draws, drawing: &Drawing) -> [Vec<Series>; 2] {
+    let mut sides = [Vec::new(), Vec::new()];
+    for at in 0..drawing.cells {
+        let mut figures = [Vec::new(), Vec::new()];
+        for measure in &drawing.measures {
+            let typical = draws.between(10.0, 1e6);
+            let blocks: Vec<f64> = (0..drawing.repeats).map(|_| draws.factor(drawing.block_sigma)).collect();
+            for (side, ratio) in [1.0, drawing.ratio].into_iter().enumerate() {
+                let values =
+                    blocks.iter().map(|block| Some(typical * ratio * block * draws.factor(drawing.sigma)));
+                figures[side].push((*measure, Figure::of_valid(values.collect::<Vec<_>>())));
+            }
+        }
+        for (side, figures) in sides.iter_mut().zip(figures) {
+            side.push(Series { load: format!("load {at}"), figures, ..Series::default() });
+        }
+    }
+    sides
+}
+
+/// Draws [`SETS`] pairs and counts those in which `is_meant` holds of a figure.
+fn count(
+    seed: u64,
+    of: impl Fn(&mut Draws) -> Drawing,
+    question: &Question,
+    paired: bool,
+    is_meant: impl Fn(&FigureComparison) -> bool,
+) -> u64 {
+    let mut draws = Draws(seed);
+    let hits = (0..SETS).filter(|_| {
+        let drawing = of(&mut draws);
+        let [a, b] = drawn(&mut draws, &drawing);
+        let (a, b) = match paired {
+            true => (gateway_of_a_run("old", a), gateway_of_a_run("new", b)),
+            false => (foreign("A", a), foreign("B", b)),
+        };
+        let comparison = compare(&a, &b, question).unwrap();
+        assert_eq!(comparison.is_paired, paired);
+        comparison.points.iter().flat_map(|point| &point.figures).any(&is_meant)
+    });
+    hits.count() as u64
+}
+
+fn is_claimed(of: &FigureComparison) -> bool {
+    matches!(of.verdict, Some(Verdict::Better | Verdict::Worse))
+}
+
+/// The same thing measured twice, with as much noise and as many repeats as real runs have.
+fn the_same_twice(draws: &mut Draws) -> Drawing {
+    Drawing {
+        repeats: 6 + (draws.uniform() * 5.0) as usize,
+        sigma: draws.between(0.02, 0.10),
+        block_sigma: draws.between(0.0, 0.10),
+        ratio: 1.0,
+        cells: CELLS,
+        measures: Measure::JUDGED.to_vec(),
+    }
+}
+
+#[test]
+fn of_a_thousand_sets_of_the_same_thing_at_most_one_in_a_hundred_is_called_different() {
+    for paired in [false, true] {
+        let wrong = count(1, the_same_twice, &Question::default(), paired, is_claimed);
+        assert!(wrong <= SETS / 100, "{wrong} of {SETS}, paired: {paired}");
+    }
+}
+
+#[test]
+fn without_margins_all_comparisons_together_err_as_often_as_they_are_said_to() {
+    let mut question = Question::default();
+    for measure in Measure::JUDGED {
+        question.margins.set(measure, 1e-9);
+    }
+    for paired in [false, true] {
+        let wrong = count(2, the_same_twice, &question, paired, is_claimed);
+        // Ten are expected at most; a count of ten has a standard deviation of about three.
+        assert!((1..=20).contains(&wrong), "{wrong} of {SETS}, paired: {paired}");
+    }
+}
+
+pub(crate) fn only_cpu() -> Question {
+    Question { measures: vec![Measure::CpuPerRequest], ..Question::default() }
+}
+
+fn cpu_times(repeats: usize, sigma: f64, ratio: f64) -> impl Fn(&mut Draws) -> Drawing {
+    move |_| Drawing {
+        repeats,
+        sigma,
+        block_sigma: 0.0,
+        ratio,
+        cells: 1,
+        measures: vec![Measure::CpuPerRequest],
+    }
+}
+
+#[test]
+fn a_tenth_more_cpu_per_request_is_found_and_more_surely_with_more_repeats() {
+    let is_worse = |of: &FigureComparison| of.verdict == Some(Verdict::Worse);
+    // The power of the t test with a margin of 5 % at these numbers of repeats: 0.78, 0.98, 0.998.
+    for (repeats, least) in [(6, 700), (10, 960), (12, 985)] {
+        let found = count(3, cpu_times(repeats, 0.02, 1.1), &only_cpu(), false, is_worse);
+        assert!(found >= least, "{found} of {SETS} with {repeats} repeats");
+    }
+    let wrong = |of: &FigureComparison| matches!(of.verdict, Some(Verdict::Better | Verdict::Same));
+    assert_eq!(count(3, cpu_times(6, 0.02, 1.1), &only_cpu(), false, wrong), 0);
+}
+
+#[test]
+fn three_percent_more_is_never_worse() {
+    for repeats in [6, 10] {
+        assert_eq!(count(4, cpu_times(repeats, 0.02, 1.03), &only_cpu(), false, is_claimed), 0);
+    }
+}
+
+#[test]
+fn the_smallest_effect_is_found_in_four_cases_of_five() {
+    let smallest = {
+        let [a, b] = drawn(&mut Draws(5), &cpu_times(400, 0.03, 1.0)(&mut Draws(0)));
+        // The noise as 400 repeats know it, at 8.
+        let spread = |series: &Series| {
+            let logs: Vec<f64> =
+                series.figures[0].1.repeats.iter().map(|of| of.value().unwrap().ln()).collect();
+            let [low, high] = interval::of_differences(&logs).unwrap().interval.unwrap();
+            (high - low) / 2.0 / 1.966 * 20.0
+        };
+        let error = ((spread(&a[0]).powi(2) + spread(&b[0]).powi(2)) / 8.0).sqrt();
+        // t of 14 degrees of freedom at 99 % and at a power of 0.8.
+        (1.05_f64.ln() + (2.976_8 + 0.868_1) * error).exp()
+    };
+    let found = count(6, cpu_times(8, 0.03, smallest), &only_cpu(), false, is_claimed);
+    assert!((740..=860).contains(&found), "{found} of {SETS} at a ratio of {smallest}");
+    let mut sum = 0.0;
+    let mut draws = Draws(7);
+    for _ in 0..SETS {
+        let [a, b] = drawn(&mut draws, &cpu_times(8, 0.03, 1.0)(&mut Draws(0)));
+        let comparison = compare(&foreign("A", a), &foreign("B", b), &only_cpu()).unwrap();
+        sum += comparison.points[0].figures[0].smallest_effect.unwrap();
+    }
+    let told = 1.0 + sum / SETS as f64;
+    assert!((told / smallest - 1.0).abs() < 0.01, "told {told}, true {smallest}");
+}

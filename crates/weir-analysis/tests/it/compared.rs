@@ -1,0 +1,291 @@
+//! Two datasets compared: verdicts, what is compared with what, and what is refused.
+
+use std::collections::BTreeMap;
+
+use weir_analysis::compare::{
+    CompareError, Comparison, Dataset, FigureComparison, Margins, Measure, Question, Series, Verdict,
+    compare, label_apart,
+};
+use weir_analysis::{Figure, HEADLINE_REPEATS};
+use weir_results::{Cell, DIRECT, HostShare, Run};
+
+use crate::chance::{foreign, only_cpu};
+use crate::runs::{Load, cell, full, plan, run, tail};
+
+fn one(values: [&[f64]; 2], measure: Measure) -> [Vec<Series>; 2] {
+    values.map(|values| {
+        let figure = Figure::of_valid(values.iter().copied().map(Some));
+        vec![Series { figures: vec![(measure, figure)], ..Series::default() }]
+    })
+}
+
+/// The verdict and why, of CPU per request in two samples.
+#[track_caller]
+fn check(a: &[f64], b: &[f64], verdict: Verdict, why: &str) {
+    let [a, b] = one([a, b], Measure::CpuPerRequest);
+    let comparison = compare(&foreign("A", a), &foreign("B", b), &only_cpu()).unwrap();
+    let figure = &comparison.points[0].figures[0];
+    assert_eq!(figure.verdict, Some(verdict), "{}", figure.why);
+    assert!(figure.why.contains(why), "{}", figure.why);
+}
+
+#[test]
+fn verdicts_follow_the_interval_and_the_number_of_repeats() {
+    let six = [10.0, 10.1, 9.9, 10.05, 9.95, 10.0];
+    let times = |ratio: f64| six.map(|value| value * ratio);
+    check(&six, &times(1.2), Verdict::Worse, "");
+    check(&six, &times(1.0 / 1.2), Verdict::Better, "");
+    check(&six, &times(1.01), Verdict::Same, "");
+    check(&six, &times(1.05), Verdict::Undecided, "");
+    check(&six[..5], &times(1.5), Verdict::Undecided, "need 6 valid repeats of each: A has 5, B 6");
+    check(&six[..1], &times(1.5), Verdict::Undecided, "without two valid repeats of each: A has 1, B 6");
+    check(&[10.0; 6], &[12.0; 6], Verdict::Undecided, "all alike");
+    // Fewer than six may be the same.
+    check(&six[..5], &times(1.001), Verdict::Same, "");
+}
+
+#[test]
+fn more_throughput_is_better() {
+    let six = [10.0, 10.1, 9.9, 10.05, 9.95, 10.0];
+    let [a, b] = one([&six, &six.map(|value| value * 1.5)], Measure::Throughput);
+    let (a, b) = (foreign("A", a), foreign("B", b));
+    let verdict = |a, b| compare(a, b, &Question::default()).unwrap().points[0].figures[0].verdict;
+    assert_eq!((verdict(&a, &b), verdict(&b, &a)), (Some(Verdict::Better), Some(Verdict::Worse)));
+}
+
+/// Six repeats of weir and direct; `factor` changes what the gateway took, `direct` what the baseline took.
+fn cells(factor: f64, direct: f64) -> Vec<Cell> {
+    let times = |ns: f64, factor: f64| (ns * factor) as u64;
+    (0..6)
+        .flat_map(|repeat| {
+            let wobble = 1.0 + 0.004 * f64::from(repeat % 3);
+            let rate = (40_000.0 / factor * wobble) as u64;
+            [
+                cell("weir", repeat, vec![full(rate), tail(times(200_000.0 * wobble, factor))]),
+                cell(
+                    DIRECT,
+                    repeat,
+                    vec![full(90_000 + u64::from(repeat)), tail(times(100_000.0 * wobble, direct))],
+                ),
+            ]
+        })
+        .collect()
+}
+
+fn dataset(id: &str, change: impl Fn(&mut Run), cells: &[Cell]) -> Dataset {
+    let mut run = plan(run(&["weir"], None), cells);
+    run.id = id.into();
+    run.scenario = serde_json::json!({
+        "name": "side-by-side", "gateways": ["weir"], "seed": 1, "repeats": 6,
+        "limits": { "data": { "cpus": 0.5 } },
+        "loads": { "tail": { "model": "open", "rate": "5000/s" } },
+    });
+    change(&mut run);
+    Dataset::of_run(&run, cells, None).unwrap()
+}
+
+fn compared(factor: f64, direct: f64) -> Comparison {
+    let (a, b) = (cells(1.0, 1.0), cells(factor, direct));
+    compare(&dataset("a", |_| {}, &a), &dataset("b", |_| {}, &b), &Question::default()).unwrap()
+}
+
+fn figure<'a>(comparison: &'a Comparison, load: &str, measure: &str) -> &'a FigureComparison {
+    let point = comparison.points.iter().find(|point| point.load == load).unwrap();
+    point.figures.iter().find(|of| of.measure.name() == measure).unwrap()
+}
+
+#[test]
+fn each_load_is_compared_in_what_it_is_for() {
+    let comparison = compared(1.5, 1.0);
+    let verdict = |load, measure| figure(&comparison, load, measure).verdict;
+    assert_eq!(verdict("full", "throughput"), Some(Verdict::Worse));
+    assert_eq!(verdict("full", "cpu"), Some(Verdict::Worse));
+    assert_eq!(verdict("full", "p99"), None, "there is an open load for it");
+    assert_eq!(verdict("tail", "p50"), Some(Verdict::Worse));
+    assert_eq!(verdict("tail", "throughput"), None, "the rate was asked for");
+    assert_eq!(verdict("tail", "p90"), None, "nobody asked for a verdict");
+    assert!(figure(&comparison, "tail", "p90").ratio.is_some());
+    assert_eq!(comparison.points.len(), 2, "direct is no gateway");
+    assert_eq!(
+        comparison.family,
+        comparison.points.iter().flat_map(|point| &point.figures).filter(|of| of.verdict.is_some()).count()
+    );
+    let said = comparison.conclusions().join("\n");
+    assert!(said.contains("weir, full: CPU per request of b is worse: 1.500"), "{said}");
+    assert!(comparison.headline().starts_with("b against a: "), "{}", comparison.headline());
+}
+
+#[test]
+fn what_an_open_load_did_not_carry_is_compared_in_throughput() {
+    let mut slow = cells(1.0, 1.0);
+    for cell in slow.iter_mut().filter(|cell| cell.key.gateway == "weir") {
+        let repeat = cell.key.repeat;
+        let mut load: Load = tail(3_000_000_000);
+        load.data.cpu_share_of_limit = Some(0.99);
+        load.record.result.rate_per_s = 3_000.0 + f64::from(repeat);
+        for books in [&mut load.record.result.requests, &mut load.record.whole] {
+            books.completed = 30_000;
+            books.timed_out = 20_000;
+        }
+        load.record.whole_uncertain = 20_000;
+        *cell = crate::runs::cell("weir", repeat, vec![full(40_000 + u64::from(repeat) * 10), load]);
+    }
+    let mut good = cells(1.0, 1.0);
+    for (cell, add) in good.iter_mut().zip(0_u32..) {
+        // Rates of an open load differ by chance, too.
+        if let weir_results::CellOutcome::Measured { measurements } = &mut cell.outcome {
+            measurements[1].record.result.rate_per_s += f64::from(add);
+        }
+    }
+    let comparison =
+        compare(&dataset("a", |_| {}, &good), &dataset("b", |_| {}, &slow), &Question::default()).unwrap();
+    assert_eq!(figure(&comparison, "tail", "throughput").verdict, Some(Verdict::Worse));
+    let latency = figure(&comparison, "tail", "p99");
+    assert_eq!(latency.verdict, Some(Verdict::Undecided));
+    assert!(latency.why.contains("overloaded"), "{}", latency.why);
+    let cpu = figure(&comparison, "tail", "cpu");
+    assert_eq!(cpu.verdict, Some(Verdict::Undecided), "it carried another rate");
+    assert!(cpu.why.contains("overloaded"), "{}", cpu.why);
+}
+
+#[test]
+fn only_valid_repeats_count() {
+    let mut disturbed = cells(1.5, 1.0);
+    let repeat = 3;
+    let noisy = HostShare { steal: 0.1, others: 0.0, idle: 0.2 };
+    for cell in disturbed.iter_mut().filter(|cell| cell.key.repeat == repeat && cell.key.gateway == "weir") {
+        let loads = vec![Load { host: noisy, ..full(1_000_000) }, Load { host: noisy, ..tail(1) }];
+        *cell = crate::runs::cell("weir", repeat, loads);
+    }
+    let comparison = compare(
+        &dataset("a", |_| {}, &cells(1.0, 1.0)),
+        &dataset("b", |_| {}, &disturbed),
+        &Question::default(),
+    )
+    .unwrap();
+    let throughput = figure(&comparison, "full", "throughput");
+    assert_eq!(throughput.verdict, Some(Verdict::Undecided));
+    assert!(throughput.why.contains("A has 6, B 5 (host-disturbed)"), "{}", throughput.why);
+    assert!((throughput.ratio.unwrap() - 1.0 / 1.5).abs() < 0.01, "the outlier is not in it");
+    assert!(throughput.b.valid >= HEADLINE_REPEATS);
+}
+
+#[test]
+fn what_the_rig_differs_by_is_told_and_no_smaller_difference_claimed() {
+    let honest = compared(1.3, 1.0);
+    let bias = figure(&honest, "tail", "p50").bias.unwrap();
+    assert!(!bias.excludes_one() && (bias.ratio - 1.0).abs() < 0.01, "{bias:?}");
+    assert_eq!(figure(&honest, "tail", "p50").verdict, Some(Verdict::Worse));
+    // Direct got slower by more than the gateway.
+    let biased = compared(1.3, 1.4);
+    let p50 = figure(&biased, "tail", "p50");
+    assert!(p50.bias.unwrap().excludes_one());
+    assert_eq!(p50.verdict, Some(Verdict::Undecided));
+    assert!(p50.why.contains("the rig's own difference is as great"), "{}", p50.why);
+    assert!(biased.conclusions().iter().any(|said| said.contains("the rig itself differs in p50 latency")));
+    // What seems the same may be hidden.
+    let hidden = compared(1.0, 1.2);
+    let p50 = figure(&hidden, "tail", "p50");
+    assert_eq!(p50.verdict, Some(Verdict::Undecided));
+    assert!(p50.why.contains("hides as much"), "{}", p50.why);
+    // A difference beyond the rig's own stands.
+    assert_eq!(figure(&compared(2.0, 1.2), "tail", "p50").verdict, Some(Verdict::Worse));
+}
+
+#[test]
+fn other_conditions_are_refused_field_by_field_unless_forced() {
+    let (one, other) = (cells(1.0, 1.0), cells(1.0, 1.0));
+    let a = dataset("a", |_| {}, &one);
+    let b = dataset(
+        "b",
+        |run| {
+            run.scenario["limits"]["data"]["cpus"] = 1.into();
+            run.scenario["loads"]["tail"]["rate"] = "3000/s".into();
+            run.scenario["seed"] = 2.into();
+            run.scenario["gateways"] = serde_json::json!([{ "name": "weir", "binary": "/opt/weir" }]);
+            run.manifest.kernel = Some("Linux 7".into());
+            run.thresholds.margins = BTreeMap::from([("cpu".to_owned(), 0.5)]);
+        },
+        &other,
+    );
+    let Err(error @ CompareError::Conditions(_)) = compare(&a, &b, &Question::default()) else {
+        panic!("refused")
+    };
+    let said = error.to_string();
+    for words in ["limits.data.cpus: 0.5 in A, 1 in B", "loads.tail.rate: 5000/s in A, 3000/s in B"] {
+        assert!(said.contains(words), "{said}");
+    }
+    assert_eq!(said.lines().count(), 3, "seed, gateways and the host are no conditions: {said}");
+    let comparison = compare(&a, &b, &Question { force: true, ..Question::default() }).unwrap();
+    assert_eq!(comparison.forced.len(), 2);
+    assert!(comparison.notes[0].starts_with("Forced"), "{:?}", comparison.notes);
+    let told = |all: &[weir_analysis::compare::Difference]| {
+        all.iter().map(|difference| difference.words()).collect::<Vec<_>>().join("\n")
+    };
+    assert!(told(&comparison.environment).contains("kernel: not there in A, Linux 7 in B"));
+    assert!(told(&comparison.gateways).contains("weir: binary: not there in A, /opt/weir in B"));
+    assert_eq!(figure(&comparison, "full", "cpu").margin, 0.05, "those of A");
+}
+
+#[test]
+fn what_cannot_be_compared_says_why() {
+    let all = cells(1.0, 1.0);
+    let a = dataset("a", |_| {}, &all);
+    let error = |a: &Dataset, b: &Dataset, question: &Question| {
+        let error = compare(a, b, question).unwrap_err();
+        assert!(!error.remedy().is_empty());
+        error.to_string()
+    };
+    assert!(error(&a, &a, &Question::default()).contains("the same: run a"));
+    let others: Vec<Cell> = all
+        .iter()
+        .map(|cell| {
+            let mut cell = cell.clone();
+            if cell.key.gateway == "weir" {
+                cell.key.gateway = "nginx".into();
+            }
+            cell
+        })
+        .collect();
+    let b = dataset("b", |_| {}, &others);
+    assert!(error(&a, &b, &Question::default()).contains("A has weir, full; weir, tail"));
+    let loads = Question { load: Some("fall".into()), ..Question::default() };
+    assert!(error(&a, &dataset("b", |_| {}, &all), &loads).contains("full, tail"));
+    let [foreign_series, _] = one([&[1.0, 2.0], &[1.0]], Measure::Throughput);
+    let formula = foreign("F", foreign_series);
+    let forced = Question { force: true, ..Question::default() };
+    assert!(error(&a, &formula, &Question::default()).contains("measured by: weir in A, a formula in B"));
+    assert!(error(&a, &formula, &forced).contains("weir, full; weir, tail"));
+    let named = Question { load: Some("full".into()), ..forced };
+    assert_eq!(compare(&a, &formula, &named).unwrap().points.len(), 1);
+    let absent = Question {
+        must_have: vec![Measure::Latency("p99")],
+        measures: vec![Measure::Latency("p99")],
+        ..named
+    };
+    assert!(error(&a, &formula, &absent).contains("`p99`"));
+    assert_eq!(Dataset::of_run(&run(&["weir"], None), &all, Some("wier")).unwrap_err(), ["weir"]);
+}
+
+#[test]
+fn two_gateways_of_one_run_are_compared_block_by_block() {
+    // Blocks differ twentyfold, which both gateways have in common.
+    let cells: Vec<Cell> = (0..6)
+        .flat_map(|repeat| {
+            let rate = [10_000, 200_000, 40_000, 20_000, 90_000, 50_000][repeat as usize];
+            let more = rate * 3 / 2 + rate / 100 * u64::from(repeat % 3);
+            [cell("old", repeat, vec![full(rate)]), cell("new", repeat, vec![full(more)])]
+        })
+        .collect();
+    let run = plan(run(&["old", "new"], None), &cells);
+    let side = |gateway| Dataset::of_run(&run, &cells, Some(gateway)).unwrap();
+    let (mut a, mut b) = (side("old"), side("new"));
+    label_apart(&mut a, &mut b);
+    assert_eq!((a.label.as_str(), b.label.as_str()), ("old 1.0", "new 1.0"));
+    let comparison = compare(&a, &b, &Question::default()).unwrap();
+    assert!(comparison.is_paired);
+    assert_eq!(comparison.points[0].gateways, ["old", "new"].map(str::to_owned));
+    assert_eq!(figure(&comparison, "full", "throughput").verdict, Some(Verdict::Better));
+    assert!(comparison.points[0].figures.iter().all(|of| of.bias.is_none()), "they share direct");
+    assert!(Margins::default().of(Measure::Throughput) < 0.5);
+}
