@@ -2,12 +2,14 @@
 //! summaries. `docs/export.md` describes every column and field.
 //!
 //! Nothing here measures, judges or draws: what stands in an export stands in the run. What was not measured is
-//! missing there, never 0. The one form that weir reads back is `weir_results::write_archive`'s.
+//! missing there, never 0. The one form that weir reads back whole is `weir_results::write_archive`'s; what other programs
+//! measured is read for comparisons ([`read_foreign`]).
 
 mod columns;
 mod csv;
 mod entry;
 mod error;
+mod foreign;
 mod hdr;
 mod json;
 mod k6;
@@ -19,6 +21,7 @@ mod table;
 use weir_results::{Cell, Run};
 
 pub use error::ExportError;
+pub use foreign::{ForeignError, ForeignFile, read_foreign};
 pub use selection::{Selection, SelectionError};
 pub use table::Kind;
 

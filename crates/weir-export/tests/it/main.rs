@@ -8,6 +8,7 @@
 mod fixture;
 
 mod columns;
+mod foreign;
 mod forms;
 mod logs;
 mod odd;

@@ -1,0 +1,151 @@
+//! What other programs measured, read for comparisons: the Gorouter rig's CSVs, Locust's statistics, k6's summaries.
+//!
+//! Such files say little of the conditions and nothing of what their figures are worth, so all of it counts, and the
+//! comparison says that its provenance is unknown. Each file is a repeat.
+
+mod error;
+mod gorouter;
+mod k6;
+mod locust;
+mod rows;
+
+use weir_analysis::compare::{Dataset, Measure, Series, Source};
+use weir_analysis::{CurvePoint, Figure};
+
+pub use error::ForeignError;
+use rows::Rows;
+
+/// A file of another program.
+#[derive(Clone, Debug)]
+pub struct ForeignFile {
+    /// Its name as it was given, for errors.
+    pub name: String,
+    /// What stands in it.
+    pub text: String,
+}
+
+/// What a reader found.
+struct Read {
+    program: &'static str,
+    series: Vec<Series>,
+    notes: Vec<String>,
+}
+
+/// Reads `files` of one program, each a repeat. `cores` are those of the host that was measured, where its CPU is told
+/// as a share of all of them.
+///
+/// # Errors
+/// When a file is empty, of no known form, lacks columns or figures, holds what is no figure, or is of another program
+/// than the others.
+pub fn read_foreign(files: &[ForeignFile], cores: Option<f64>) -> Result<Dataset, ForeignError> {
+    let mut parsed: Vec<(&ForeignFile, Form)> = Vec::new();
+    for file in files {
+        parsed.push((file, Form::of(file)?));
+    }
+    if let Some((one, form)) = parsed.first()
+        && let Some((other, other_form)) = parsed.iter().find(|(_, other)| other.program() != form.program())
+    {
+        return Err(ForeignError::Mixed {
+            name: other.name.clone(),
+            program: other_form.program(),
+            other: one.name.clone(),
+            of_other: form.program(),
+        });
+    }
+    let (mut times, mut cpu, mut statistics, mut summaries) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (file, form) in parsed {
+        match form {
+            Form::Times(rows) => times.push(gorouter::times(file, &rows)?),
+            Form::Cpu(rows) => cpu.push(gorouter::cpu(file, &rows)?),
+            Form::Statistics(rows) => statistics.push(locust::statistics(file, &rows)?),
+            Form::Summary(summary) => summaries.push(k6::summary(file, &summary)?),
+        }
+    }
+    let read = if !statistics.is_empty() {
+        locust::read(&statistics)
+    } else if !summaries.is_empty() {
+        k6::read(&summaries)
+    } else {
+        gorouter::read(&times, &cpu, cores)?
+    };
+    let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
+    Ok(Dataset {
+        label: names.first().cloned().unwrap_or_default(),
+        source: Source::Foreign { program: read.program, files: names, notes: read.notes },
+        series: read.series,
+    })
+}
+
+/// Times that a program sums up: its name of each, what it is here, and which quantile.
+type Times = [(&'static str, &'static str, Option<f64>)];
+
+/// A series out of repeats that are summed up already: throughput, and `times` in nanoseconds.
+fn summed_up(times: &Times, repeats: &[(f64, &[Option<f64>])]) -> Series {
+    let rates = repeats.iter().map(|(rate_per_s, _)| Some(*rate_per_s));
+    let mut series =
+        Series { figures: vec![(Measure::Throughput, Figure::of_valid(rates))], ..Series::default() };
+    for (place, (_, name, quantile)) in times.iter().enumerate() {
+        let figure = Figure::of_valid(repeats.iter().map(|(_, times)| times.get(place).copied().flatten()));
+        if let Some((quantile, mean)) = quantile.zip(figure.mean) {
+            series.curve.push(CurvePoint { quantile, latency_ns: mean as u64 });
+        }
+        series.figures.push((Measure::Latency(name), figure));
+    }
+    series
+}
+
+/// A form of tables: whose it is, the columns that it is known by, and what it becomes.
+type Known = (&'static str, &'static [&'static str], fn(Rows) -> Form);
+
+/// The form of a file, known by how it begins.
+enum Form {
+    Times(Rows),
+    Cpu(Rows),
+    Statistics(Rows),
+    Summary(serde_json::Value),
+}
+
+impl Form {
+    fn of(file: &ForeignFile) -> Result<Self, ForeignError> {
+        let text = file.text.trim_start_matches('\u{feff}').trim_start();
+        if text.is_empty() {
+            return Err(ForeignError::Empty { name: file.name.clone() });
+        }
+        if text.starts_with('{') {
+            return k6::parsed(file, text).map(Self::Summary);
+        }
+        let rows = Rows::of(file, text)?;
+        let forms: [Known; 3] = [
+            (gorouter::PROGRAM, &gorouter::TIMES, Self::Times),
+            (gorouter::PROGRAM, &gorouter::CPU, Self::Cpu),
+            (locust::PROGRAM, &locust::COLUMNS, Self::Statistics),
+        ];
+        // The form that it has the most of: what is missing from that one is what is wrong.
+        let has = |columns: &[&str]| columns.iter().filter(|column| rows.has(column)).count();
+        let (program, columns, form) = forms
+            .into_iter()
+            .max_by_key(|(_, columns, _)| has(columns) * 100 / columns.len())
+            .expect("there are three");
+        let missing: Vec<&str> = columns.iter().copied().filter(|column| !rows.has(column)).collect();
+        match missing.len() {
+            0 => Ok(form(rows)),
+            all if all == columns.len() => {
+                Err(ForeignError::Unknown { name: file.name.clone(), columns: rows.columns.join(",") })
+            }
+            _ => {
+                let missing =
+                    missing.iter().map(|column| format!("`{column}`")).collect::<Vec<_>>().join(", ");
+                Err(ForeignError::Columns { name: file.name.clone(), program, missing })
+            }
+        }
+    }
+
+    fn program(&self) -> &'static str {
+        match self {
+            Self::Times(_) | Self::Cpu(_) => gorouter::PROGRAM,
+            Self::Statistics(_) => locust::PROGRAM,
+            Self::Summary(_) => k6::PROGRAM,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What can be wrong with a file of another program, and what to do about it.
+
+/// A file that cannot be compared. Every message names the file, and the line where there is one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForeignError {
+    /// Nothing stands in it.
+    #[error("{name}: the file is empty")]
+    Empty {
+        /// The file.
+        name: String,
+    },
+    /// Of no known form.
+    #[error("{name}: a file of no form that is known; it begins with `{columns}`")]
+    Unknown {
+        /// The file.
+        name: String,
+        /// Its first line.
+        columns: String,
+    },
+    /// Columns are missing.
+    #[error("{name}: in {program}'s file these columns are missing: {missing}")]
+    Columns {
+        /// The file.
+        name: String,
+        /// Whose it would be.
+        program: &'static str,
+        /// The columns.
+        missing: String,
+    },
+    /// Something else stands where a figure is expected.
+    #[error("{name}:{line}: {column} is `{value}`, which is no {expected}")]
+    Value {
+        /// The file.
+        name: String,
+        /// The line, from 1.
+        line: u64,
+        /// The column.
+        column: String,
+        /// What stands there.
+        value: String,
+        /// What is expected.
+        expected: &'static str,
+    },
+    /// Not the text that its beginning promises.
+    #[error("{name}: {detail}")]
+    Malformed {
+        /// The file.
+        name: String,
+        /// What is wrong.
+        detail: String,
+    },
+    /// There is nothing in it to compare.
+    #[error("{name}: {detail}")]
+    Nothing {
+        /// The file.
+        name: String,
+        /// What is missing.
+        detail: String,
+        /// How to get it.
+        remedy: &'static str,
+    },
+    /// Of another program than the others of its side.
+    #[error(
+        "{name} is {program}'s file, and {other} is {of_other}'s: the files of one side are repeats of one measurement"
+    )]
+    Mixed {
+        /// The file.
+        name: String,
+        /// Whose it is.
+        program: &'static str,
+        /// Another file.
+        other: String,
+        /// Whose that is.
+        of_other: &'static str,
+    },
+}
+
+impl ForeignError {
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Empty { .. } | Self::Unknown { .. } | Self::Columns { .. } => {
+                "known are the Gorouter rig's CSVs (start-time,response-time; timestamp,percentage), Locust's FILE_stats.csv, \
+                 k6's JSON summary, and weir's own exports (--format weir): docs/compare.md"
+                    .into()
+            }
+            Self::Value { .. } | Self::Malformed { .. } => "give the file as the program wrote it".into(),
+            Self::Nothing { remedy, .. } => (*remedy).into(),
+            Self::Mixed { .. } => "give files of one program on each side, separated by commas".into(),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! k6's end-of-test summary: what `--summary-export` writes, and what `handleSummary` is given, whose figures stand one
+//! level deeper, under `values`.
+
+use super::{ForeignError, ForeignFile, Read, summed_up};
+use serde_json::Value;
+
+pub(super) const PROGRAM: &str = "k6";
+/// Its names of times, with what they are here.
+const TIMES: [(&str, &str, Option<f64>); 7] = [
+    ("avg", "mean", None),
+    ("med", "p50", Some(0.5)),
+    ("p(90)", "p90", Some(0.9)),
+    ("p(95)", "p95", Some(0.95)),
+    ("p(99)", "p99", Some(0.99)),
+    ("p(99.9)", "p999", Some(0.999)),
+    ("p(99.99)", "p9999", Some(0.9999)),
+];
+
+/// The figures of one summary: one repeat.
+pub(super) struct Summary {
+    rate_per_s: f64,
+    /// Share of failed requests, where it is told.
+    failed: Option<f64>,
+    /// In the order of [`TIMES`], nanoseconds.
+    times_ns: Vec<Option<f64>>,
+}
+
+/// Reads the JSON.
+pub(super) fn parsed(file: &ForeignFile, text: &str) -> Result<Value, ForeignError> {
+    serde_json::from_str(text).map_err(|error| {
+        let several = error.to_string().starts_with("trailing characters");
+        let detail = match several {
+            true => "several summaries stand in one file; each file is a repeat".to_owned(),
+            false => format!("it is no JSON: {error}"),
+        };
+        ForeignError::Malformed { name: file.name.clone(), detail }
+    })
+}
+
+/// Reads one summary.
+pub(super) fn summary(file: &ForeignFile, document: &Value) -> Result<Summary, ForeignError> {
+    let of_metric = |metric: &str, figure: &str| {
+        let metric = document.get("metrics")?.get(metric)?;
+        metric.get("values").unwrap_or(metric).get(figure)?.as_f64()
+    };
+    let needed = |metric: &str, figure: &str| {
+        of_metric(metric, figure).ok_or_else(|| ForeignError::Nothing {
+            name: file.name.clone(),
+            detail: format!("it has no metrics.{metric}.{figure}"),
+            remedy: "give what `k6 run --summary-export FILE` writes, or what handleSummary is given as JSON",
+        })
+    };
+    let rate_per_s = needed("http_reqs", "rate")?;
+    needed("http_req_duration", "med")?;
+    let time =
+        |(name, ..): &(&str, &str, Option<f64>)| of_metric("http_req_duration", name).map(|ms| ms * 1e6);
+    Ok(Summary {
+        rate_per_s,
+        failed: of_metric("http_req_failed", "rate").or_else(|| of_metric("http_req_failed", "value")),
+        times_ns: TIMES.iter().map(time).collect(),
+    })
+}
+
+/// Puts repeats together.
+pub(super) fn read(repeats: &[Summary]) -> Read {
+    let all: Vec<(f64, &[Option<f64>])> =
+        repeats.iter().map(|repeat| (repeat.rate_per_s, repeat.times_ns.as_slice())).collect();
+    let series = summed_up(&TIMES, &all);
+    let mut notes = vec!["latency is http_req_duration, from the actual send".to_owned()];
+    if repeats.iter().any(|repeat| repeat.times_ns[4].is_none()) {
+        notes.push(
+            "there is no p(99): k6 writes it with --summary-trend-stats 'avg,med,p(90),p(95),p(99)'".into(),
+        );
+    }
+    let worst = repeats.iter().filter_map(|repeat| repeat.failed).fold(0.0, f64::max);
+    if worst > 0.0 {
+        notes.push(format!(
+            "up to {} of the requests of a repeat failed",
+            weir_analysis::quantity::percent(worst)
+        ));
+    }
+    Read { program: PROGRAM, series: vec![series], notes }
+}

@@ -1,0 +1,95 @@
+//! Locust's request statistics (`locust --csv FILE` writes `FILE_stats.csv`): the row of all requests together.
+
+use super::rows::{Line, Rows};
+use super::{ForeignError, ForeignFile, Read, summed_up};
+
+pub(super) const PROGRAM: &str = "Locust";
+/// Columns that it is known by and that are needed.
+pub(super) const COLUMNS: [&str; 7] =
+    ["Name", "Request Count", "Failure Count", "Average Response Time", "Requests/s", "50%", "99%"];
+/// What Locust calls all requests together.
+const ALL: &str = "Aggregated";
+/// What it writes where there is no figure.
+const MISSING: &str = "N/A";
+/// Its columns, with what they are here.
+const TIMES: [(&str, &str, Option<f64>); 11] = [
+    ("Average Response Time", "mean", None),
+    ("50%", "p50", Some(0.5)),
+    ("66%", "p66", Some(0.66)),
+    ("75%", "p75", Some(0.75)),
+    ("80%", "p80", Some(0.8)),
+    ("90%", "p90", Some(0.9)),
+    ("95%", "p95", Some(0.95)),
+    ("98%", "p98", Some(0.98)),
+    ("99%", "p99", Some(0.99)),
+    ("99.9%", "p999", Some(0.999)),
+    ("99.99%", "p9999", Some(0.9999)),
+];
+
+/// The figures of one file: one repeat.
+pub(super) struct Statistics {
+    requests: f64,
+    failures: f64,
+    rate_per_s: f64,
+    /// In the order of [`TIMES`], nanoseconds.
+    times_ns: Vec<Option<f64>>,
+}
+
+/// Reads one file.
+pub(super) fn statistics(file: &ForeignFile, rows: &Rows) -> Result<Statistics, ForeignError> {
+    let mut all = rows.lines.iter().filter(|line| rows.field(line, "Name") == ALL);
+    let nothing = |detail: &str, remedy| ForeignError::Nothing {
+        name: file.name.clone(),
+        detail: detail.into(),
+        remedy,
+    };
+    let Some(line) = all.next() else {
+        return Err(nothing(
+            "it has no row `Aggregated`",
+            "give FILE_stats.csv of a run of Locust that has ended",
+        ));
+    };
+    if all.next().is_some() {
+        let remedy = "of weir's own exports take that of --format weir, which holds the whole run";
+        return Err(nothing("it has several rows `Aggregated`", remedy));
+    }
+    let number = |column: &str| line.number(file, column, rows.field(line, column), "number");
+    let statistics = Statistics {
+        requests: number("Request Count")?,
+        failures: number("Failure Count")?,
+        rate_per_s: number("Requests/s")?,
+        times_ns: TIMES
+            .iter()
+            .map(|(column, ..)| time_ns(file, rows, line, column))
+            .collect::<Result<_, _>>()?,
+    };
+    if statistics.requests < 1.0 {
+        return Err(nothing("there is no request in it", "give the statistics of a run that sent requests"));
+    }
+    Ok(statistics)
+}
+
+/// A time of milliseconds; `None` where the column is not there, as the quantiles can be chosen, or has no figure.
+fn time_ns(file: &ForeignFile, rows: &Rows, line: &Line, column: &str) -> Result<Option<f64>, ForeignError> {
+    let value = rows.field(line, column);
+    if value.is_empty() || value == MISSING {
+        return Ok(None);
+    }
+    line.number(file, column, value, "number of milliseconds").map(|ms| Some(ms * 1e6))
+}
+
+/// Puts repeats together.
+pub(super) fn read(repeats: &[Statistics]) -> Read {
+    let all: Vec<(f64, &[Option<f64>])> =
+        repeats.iter().map(|repeat| (repeat.rate_per_s, repeat.times_ns.as_slice())).collect();
+    let series = summed_up(&TIMES, &all);
+    let failures: f64 = repeats.iter().map(|repeat| repeat.failures).sum();
+    let requests: f64 = repeats.iter().map(|repeat| repeat.requests).sum();
+    let mut notes = vec![
+        "Locust rounds times to whole milliseconds, from 100 ms on to two digits; its throughput counts failures".to_owned(),
+    ];
+    if failures > 0.0 {
+        notes.push(format!("{failures} of {requests} requests failed"));
+    }
+    Read { program: PROGRAM, series: vec![series], notes }
+}

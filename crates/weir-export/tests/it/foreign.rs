@@ -1,0 +1,149 @@
+//! Files of other programs: what the real ones wrote, the Gorouter rig's in its form, and what is wrong with others.
+
+use weir_analysis::compare::{Dataset, Measure, Series, Source};
+use weir_export::{ForeignError, ForeignFile, read_foreign};
+
+const PERF: &str = include_str!("../fixtures/gorouter/perf.csv");
+const PERF_AGAIN: &str = include_str!("../fixtures/gorouter/perfAgain.csv");
+const CPU: &str = include_str!("../fixtures/gorouter/cpuStats.csv");
+const CPU_OF_EACH: &str = include_str!("../fixtures/gorouter/perCpuStats.csv");
+/// Written by Locust 2.47.0 in eight seconds and by k6 1.8.1 in two, against `weir origin --delay const:5ms`.
+const LOCUST: &str = include_str!("../fixtures/locust_stats.csv");
+const K6_EXPORTED: &str = include_str!("../fixtures/k6_summary_export.json");
+const K6_HANDLED: &str = include_str!("../fixtures/k6_handle_summary.json");
+
+fn file(name: &str, text: &str) -> ForeignFile {
+    ForeignFile { name: name.into(), text: text.into() }
+}
+
+fn read(files: &[(&str, &str)], cores: Option<f64>) -> Result<Dataset, ForeignError> {
+    let files: Vec<ForeignFile> = files.iter().map(|(name, text)| file(name, text)).collect();
+    read_foreign(&files, cores)
+}
+
+/// The values of a figure, repeat by repeat.
+fn values(series: &Series, measure: &str) -> Vec<Option<f64>> {
+    let figure = series.figure(Measure::named(measure).unwrap());
+    figure.map(|figure| figure.repeats.iter().map(|of| of.value()).collect()).unwrap_or_default()
+}
+
+#[track_caller]
+fn near(values: &[Option<f64>], expected: &[f64]) {
+    assert_eq!(values.len(), expected.len(), "{values:?}");
+    for (value, expected) in values.iter().zip(expected) {
+        let value = value.unwrap_or_else(|| panic!("no value where {expected} is expected"));
+        assert!((value - expected).abs() < 2e-3 * expected, "{value} is not {expected}");
+    }
+}
+
+fn notes(dataset: &Dataset) -> String {
+    let Source::Foreign { notes, .. } = &dataset.source else { panic!("it is foreign") };
+    notes.join("\n")
+}
+
+#[test]
+fn steps_of_the_gorouter_rig_are_loads_and_its_files_repeats() {
+    let dataset = read(&[("perf.csv", PERF), ("perfAgain.csv", PERF_AGAIN)], None).unwrap();
+    let loads: Vec<&str> = dataset.series.iter().map(|series| series.load.as_str()).collect();
+    assert_eq!(loads, ["step 1", "step 2"]);
+    // Four requests from 33.000 to the last end at 33.100 and 33.102; seconds become nanoseconds.
+    near(&values(&dataset.series[0], "throughput"), &[40.0, 4.0 / 0.102]);
+    near(&values(&dataset.series[0], "p50"), &[10e6, 11e6]);
+    near(&values(&dataset.series[0], "p99"), &[70e6, 72e6]);
+    near(&values(&dataset.series[1], "mean"), &[22.25e6, 23e6]);
+    assert!(dataset.series[0].curve.len() > 3);
+    assert_eq!(values(&dataset.series[0], "cpu"), [None, None]);
+}
+
+#[test]
+fn cpu_of_the_gorouter_rig_is_taken_from_within_each_step() {
+    let dataset = read(&[("perf.csv", PERF), ("cpuStats.csv", CPU)], Some(4.0)).unwrap();
+    // A quarter of four cores for 100 ms over four requests; half of them for 50 ms over four.
+    near(&values(&dataset.series[0], "cpu"), &[25_000.0]);
+    near(&values(&dataset.series[1], "cpu"), &[25_000.0]);
+    let unknown = read(&[("perf.csv", PERF), ("cpuStats.csv", CPU)], None).unwrap();
+    assert_eq!(values(&unknown.series[0], "cpu"), [None]);
+    assert!(notes(&unknown).contains("--cores"), "{}", notes(&unknown));
+    // With a column for each core there is nothing to be told.
+    let each = read(&[("perf.csv", PERF), ("perCpuStats.csv", CPU_OF_EACH)], None).unwrap();
+    near(&values(&each.series[0], "cpu"), &[10_000.0]);
+    near(&values(&each.series[1], "cpu"), &[12_500.0]);
+}
+
+#[test]
+fn statistics_of_the_real_locust() {
+    let dataset = read(&[("a_stats.csv", LOCUST), ("b_stats.csv", LOCUST)], None).unwrap();
+    let [series] = dataset.series.as_slice() else { panic!("one load") };
+    let row: Vec<&str> =
+        LOCUST.lines().find(|line| line.starts_with(",Aggregated")).unwrap().split(',').collect();
+    let number = |place: usize| row[place].parse::<f64>().unwrap();
+    near(&values(series, "throughput"), &[number(9), number(9)]);
+    near(&values(series, "mean"), &[number(5) * 1e6; 2]);
+    near(&values(series, "p50"), &[number(11) * 1e6; 2]);
+    near(&values(series, "p99"), &[number(18) * 1e6; 2]);
+    assert!((5e6..50e6).contains(&values(series, "p50")[0].unwrap()), "5 ms were given");
+    assert!(notes(&dataset).contains("Locust rounds"), "{}", notes(&dataset));
+}
+
+#[test]
+fn both_summaries_of_the_real_k6() {
+    for text in [K6_EXPORTED, K6_HANDLED] {
+        let document: serde_json::Value = serde_json::from_str(text).unwrap();
+        let at = |metric: &str, figure: &str| {
+            let metric = &document["metrics"][metric];
+            metric.get("values").unwrap_or(metric)[figure].as_f64().unwrap()
+        };
+        let dataset = read(&[("summary.json", text)], None).unwrap();
+        near(&values(&dataset.series[0], "throughput"), &[at("http_reqs", "rate")]);
+        near(&values(&dataset.series[0], "p50"), &[at("http_req_duration", "med") * 1e6]);
+        near(&values(&dataset.series[0], "p99"), &[at("http_req_duration", "p(99)") * 1e6]);
+        assert!((5e6..50e6).contains(&values(&dataset.series[0], "p50")[0].unwrap()), "5 ms were given");
+    }
+    let without = read(&[("summary.json", &K6_EXPORTED.replace("p(99)", "p(98)"))], None).unwrap();
+    assert!(notes(&without).contains("--summary-trend-stats"), "{}", notes(&without));
+}
+
+#[track_caller]
+fn refused(files: &[(&str, &str)], words: &[&str]) {
+    let error = read(files, None).expect_err("it is wrong");
+    let said = format!("{error}; {}", error.remedy());
+    for word in words {
+        assert!(said.contains(word), "{word:?} is missing in: {said}");
+    }
+}
+
+#[test]
+fn wrong_files_are_named_with_what_is_wrong() {
+    refused(&[("x.csv", "")], &["x.csv", "empty", "docs/compare.md"]);
+    refused(&[("x.csv", " \n\n")], &["x.csv", "empty"]);
+    refused(&[("x.csv", "a,b\n1,2\n")], &["x.csv", "no form that is known", "a,b"]);
+    refused(&[("x.csv", "start-time,latency\n")], &["x.csv", "the Gorouter rig", "missing: `response-time`"]);
+    refused(&[("x.csv", "timestamp,usage\n")], &["missing: `percentage`"]);
+    refused(
+        &[("x.csv", "Type,Name,Request Count,50%\n")],
+        &["Locust", "`Failure Count`", "`Requests/s`", "`99%`"],
+    );
+    refused(&[("x.csv", "start-time,response-time\n")], &["no request"]);
+    let wrong =
+        |from: &str, to: &str, words: &[&str]| refused(&[("x.csv", &PERF.replacen(from, to, 1))], words);
+    wrong("0.0120", "12ms", &["x.csv:3", "response-time is `12ms`", "0.0775"]);
+    wrong("0.0120", "-1", &["x.csv:3", "`-1`"]);
+    wrong("0.0120", "", &["x.csv:3", "``"]);
+    wrong("2017-08-25T21:07:33.01", "yesterday", &["x.csv:3", "start-time is `yesterday"]);
+    refused(&[("cpu.csv", CPU)], &["cpu.csv", "CPU samples alone"]);
+    refused(&[("a.csv", PERF_AGAIN), ("cpu.csv", CPU)], &["cpu.csv", "no sample of CPU", "a.csv"]);
+    let one_step = PERF.rsplit_once("start-time").unwrap().0;
+    refused(&[("a.csv", PERF), ("b.csv", one_step)], &["b.csv", "1 steps, and a.csv has 2"]);
+    refused(
+        &[("a.csv", PERF), ("b_stats.csv", LOCUST)],
+        &["b_stats.csv is Locust's", "a.csv is the Gorouter rig's"],
+    );
+    refused(&[("x.csv", &LOCUST.replace(",Aggregated", ",Sum"))], &["no row `Aggregated`"]);
+    refused(
+        &[("x.csv", &LOCUST.replace("GET,/", ",Aggregated"))],
+        &["several rows `Aggregated`", "--format weir"],
+    );
+    refused(&[("x.json", "{\"metrics\": {}}")], &["x.json", "metrics.http_reqs.rate", "--summary-export"]);
+    refused(&[("x.json", "{\"metrics\": ")], &["x.json", "no JSON"]);
+    refused(&[("x.json", "{}\n{}\n")], &["several summaries"]);
+}
