@@ -6,6 +6,7 @@
 
 mod added_latency;
 mod capacity;
+mod compare;
 mod configurations;
 mod crash;
 mod drivers;

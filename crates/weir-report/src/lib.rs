@@ -11,6 +11,7 @@ mod cell_page;
 mod cells;
 mod change_marks;
 mod charts;
+mod compare;
 mod environment;
 mod experiments;
 mod files;
@@ -40,6 +41,7 @@ mod timelines;
 use std::io;
 
 use weir_analysis::Summary;
+use weir_analysis::compare::Comparison;
 use weir_analysis::sizing::Sizing;
 use weir_results::{Cell, Run};
 
@@ -78,4 +80,22 @@ pub fn html(run: &Run, cells: &[Cell], summary: &Summary) -> io::Result<String> 
     let (plots, timelines) = (sweep::plots(run, summary, cells), timelines::timelines(summary, cells));
     let drawn = html::Drawn { plots: &plots, timelines: &timelines, pictures: &[] };
     html::draw(&report, run, summary, &drawn, &html::plotly_js()).map_err(io::Error::other)
+}
+
+/// A comparison for a terminal of `width` columns, with escape sequences only where `color`.
+pub fn comparison_terminal(comparison: &Comparison, width: usize, color: bool) -> String {
+    compare::draw_terminal(comparison, width, color)
+}
+
+/// A comparison as Markdown, fit for a pull request.
+pub fn comparison_markdown(comparison: &Comparison) -> String {
+    compare::draw_markdown(comparison)
+}
+
+/// A comparison as one self-contained page, both datasets laid over each other.
+///
+/// # Errors
+/// When the page's template does not render, which is a defect of weir.
+pub fn comparison_html(comparison: &Comparison) -> io::Result<String> {
+    compare::page(comparison).map_err(io::Error::other)
 }

@@ -1,5 +1,6 @@
 //! Markdown: the same tables, for repositories and tickets.
 
+use crate::compare::Report as Comparison;
 use crate::model::{Entry, Fact, Report, Table};
 use crate::pictures::{Picture, Shows};
 
@@ -62,6 +63,32 @@ pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
     out.push(facts(&report.manifest));
     out.push("## How to read it".into());
     out.push(facts(&report.reading));
+    out.retain(|block| !block.is_empty());
+    out.join("\n\n") + "\n"
+}
+
+/// Draws a comparison, short enough for a pull request: what is long is folded.
+pub(crate) fn draw_comparison(report: &Comparison) -> String {
+    let mut out = vec![
+        format!("## {}", text(&report.title)),
+        format!("**{}.**", text(&report.verdict.headline)),
+        list(&report.verdict.details),
+        facts(&report.sides),
+        draw_table(&report.judged),
+        list(&report.notes),
+    ];
+    let mut more = Vec::new();
+    for table in report.differences.iter().chain([&report.others]).filter(|table| !table.rows.is_empty()) {
+        more.push(format!("**{}**", text(&table.caption)));
+        more.push(draw_table(table));
+    }
+    if !report.unmatched.is_empty() {
+        more.push("**Not compared**".into());
+        more.push(list(&report.unmatched));
+    }
+    more.push("**How to read it**".into());
+    more.push(facts(&report.reading));
+    out.push(format!("<details><summary>More</summary>\n\n{}\n\n</details>", more.join("\n\n")));
     out.retain(|block| !block.is_empty());
     out.join("\n\n") + "\n"
 }

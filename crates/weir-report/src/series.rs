@@ -115,7 +115,6 @@ pub(crate) fn of_point(summary: &Summary, at: usize, timelines: &[CellTimeline<'
 /// Latency over the logarithm of the share above the quantile: tails are as wide as the middle.
 pub(crate) fn curve(summary: &Summary, at: usize) -> Option<Plot> {
     let point: &Point = &summary.points[at];
-    let place = |quantile: f64| -(1.0 - quantile).log10();
     let lines: Vec<Line> = point
         .rows
         .iter()
@@ -124,7 +123,7 @@ pub(crate) fn curve(summary: &Summary, at: usize) -> Option<Plot> {
             let counts = row.latency("p50").is_some_and(weir_analysis::Figure::is_valid);
             let spot = |at: &weir_analysis::CurvePoint| Spot {
                 counts,
-                ..Spot::at(place(at.quantile), Some(at.latency_ns as f64))
+                ..Spot::at(place_of(at.quantile), Some(at.latency_ns as f64))
             };
             Line {
                 name: row.gateway.clone() + if counts { "" } else { ": does not count" },
@@ -135,10 +134,21 @@ pub(crate) fn curve(summary: &Summary, at: usize) -> Option<Plot> {
             }
         })
         .collect();
+    by_quantile(curve_id(at), point.words(), lines)
+}
+
+/// Where a quantile lies on the scale of a curve.
+pub(crate) fn place_of(quantile: f64) -> f64 {
+    -(1.0 - quantile).log10()
+}
+
+/// Lines over quantiles (see [`place_of`]); `None` without any.
+pub(crate) fn by_quantile(id: String, setting: String, lines: Vec<Line>) -> Option<Plot> {
     let end = lines.iter().flat_map(|line| line.spots.last()).map(|spot| spot.x).reduce(f64::max)?;
     let panels = vec![Panel { title: String::new(), lines }];
-    let ticks =
-        QUANTILES.iter().map(|(quantile, label)| Tick { at: place(*quantile), label: (*label).to_owned() });
+    let ticks = QUANTILES
+        .iter()
+        .map(|(quantile, label)| Tick { at: place_of(*quantile), label: (*label).to_owned() });
     let x = Scale {
         title: "quantile".into(),
         unit: Unit::Plain,
@@ -148,9 +158,9 @@ pub(crate) fn curve(summary: &Summary, at: usize) -> Option<Plot> {
         ticks: ticks.collect(),
     };
     Some(Plot {
-        id: curve_id(at),
+        id,
         title: "Latency by quantile".into(),
-        setting: point.words(),
+        setting,
         x: x.within(),
         y: Scale::of_figures("latency", Unit::Nanoseconds, reach(&panels).into_iter()),
         marks: Marks::Lines,

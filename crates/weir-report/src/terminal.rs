@@ -4,6 +4,7 @@ use comfy_table::{
     Attribute, Cell as TableCell, CellAlignment, Color, ContentArrangement, Table as Drawn, TableComponent,
 };
 
+use crate::compare::Report as Comparison;
 use crate::model::{Entry, KEEP, PointReport, Report, Table, Tone};
 
 /// Load points that are drawn one by one; of more, the report's files have each.
@@ -68,6 +69,36 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
     let legend = "Second lines: 95 % t intervals over repeats. In parentheses: does not count.";
     out.push(paint.dim(&wrap(legend, width, "")));
     out.push(String::new());
+    out.join("\n")
+}
+
+/// Draws a comparison.
+pub(crate) fn draw_comparison(report: &Comparison, width: usize, color: bool) -> String {
+    let paint = Paint { color };
+    let mut out = vec![paint.bold(&wrap(&report.title, width, ""))];
+    out.extend(
+        report.sides.iter().map(|side| wrap(&format!("  {}  {}", side.name, side.text), width, "     ")),
+    );
+    out.push(String::new());
+    out.push(paint.tone(report.verdict.tone, &wrap(&report.verdict.headline, width, "")));
+    out.extend(report.verdict.details.iter().map(|detail| bullet(detail, width)));
+    let tables = std::iter::once(&report.judged).chain(&report.differences);
+    for table in tables.filter(|table| !table.rows.is_empty()) {
+        out.push(String::new());
+        out.push(paint.bold(&table.caption));
+        out.push(draw_table(table, width, color));
+    }
+    if !report.unmatched.is_empty() {
+        out.push(String::new());
+        out.push(paint.bold("Not compared"));
+        out.extend(report.unmatched.iter().map(|line| bullet(line, width)));
+    }
+    out.push(String::new());
+    out.extend(report.notes.iter().map(|note| paint.dim(&bullet(note, width))));
+    if !report.others.rows.is_empty() {
+        let where_else = "Figures without a verdict stand in --markdown, --html and --json.";
+        out.push(paint.dim(&bullet(where_else, width)));
+    }
     out.join("\n")
 }
 

@@ -13,6 +13,13 @@ pub enum Exit {
     Interrupted,
 }
 
+impl Exit {
+    /// The worse of two.
+    pub fn and(self, other: Self) -> Self {
+        if self == Self::Good { other } else { self }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         match exit {

@@ -28,6 +28,8 @@ enum Command {
     Size(cmd::size::Args),
     /// List the runs in the store
     Runs(cmd::runs::Args),
+    /// Say what is better, worse or the same in one run, or one gateway, than in another
+    Compare(Box<cmd::compare::Args>),
     /// Drive load at one URL (the engine alone)
     Load(Box<cmd::load::Args>),
     /// Serve as an upstream with a known size, delay and share of errors
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Report(args) => cmd::report::run(args),
         Command::Size(args) => cmd::size::run(args),
         Command::Runs(args) => cmd::runs::run(args),
+        Command::Compare(args) => cmd::compare::run(*args),
         Command::Load(args) => cmd::load::run(&args),
         Command::Origin(args) => cmd::origin::run(args),
         Command::Render(args) => cmd::render::run(args),

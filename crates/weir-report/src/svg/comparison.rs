@@ -20,8 +20,27 @@ const NAME_WIDTH_MAX: f64 = 110.0;
 /// A metric of a load point, drawn as bars.
 struct Panel<'a> {
     title: String,
-    bars: Vec<(&'a Row, &'a Figure)>,
+    bars: Vec<Bar<'a>>,
     unit: Unit,
+}
+
+/// A figure of a gateway, or of a dataset.
+pub(crate) struct Bar<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) color: &'static str,
+    pub(crate) figure: &'a Figure,
+}
+
+/// Panels of bars side by side, each with its title and unit; `label` is read out in their place.
+pub(crate) fn bars(label: &str, panels: Vec<(String, Unit, Vec<Bar<'_>>)>) -> Svg {
+    let panels: Vec<Panel<'_>> =
+        panels.into_iter().map(|(title, unit, bars)| Panel { title, bars, unit }).collect();
+    let width = MARGIN * 2.0 + panels.len() as f64 * PANEL_WIDTH;
+    let mut svg = Svg::new(width, MARGIN * 2.0 + row_height("", &panels), label);
+    for (column, panel) in panels.iter().enumerate() {
+        draw_panel(&mut svg, panel, (MARGIN + column as f64 * PANEL_WIDTH, MARGIN));
+    }
+    svg
 }
 
 /// Draws a row of panels per point of the axes; `None` where nothing was measured.
@@ -39,7 +58,7 @@ pub(crate) fn comparison(summary: &Summary) -> Option<String> {
             from += AXES_HEIGHT;
         }
         for (column, panel) in panels.iter().enumerate() {
-            draw_panel(&mut svg, summary, panel, (MARGIN + column as f64 * PANEL_WIDTH, from));
+            draw_panel(&mut svg, panel, (MARGIN + column as f64 * PANEL_WIDTH, from));
         }
         top += row_height(axes, panels);
     }
@@ -51,7 +70,7 @@ fn rows(summary: &Summary) -> Vec<(String, Vec<Panel<'_>>)> {
     let mut rows: Vec<(String, Vec<Panel<'_>>)> = Vec::new();
     for point in &summary.points {
         let axes = point.axes_words();
-        let panels = panels(point);
+        let panels = panels(summary, point);
         match rows.iter_mut().find(|(known, _)| *known == axes) {
             Some((_, row)) => row.extend(panels),
             None => rows.push((axes, panels)),
@@ -65,10 +84,12 @@ fn rows(summary: &Summary) -> Vec<(String, Vec<Panel<'_>>)> {
     rows
 }
 
-fn panels(point: &Point) -> Vec<Panel<'_>> {
+fn panels<'a>(summary: &Summary, point: &'a Point) -> Vec<Panel<'a>> {
     let panel = |title: String, unit, of: fn(&Row) -> Option<&Figure>| {
-        let bars = point.rows.iter().filter_map(|row| Some((row, of(row)?)));
-        let bars = bars.filter(|(_, figure)| figure.mean.is_some() || figure.beyond_timeout).collect();
+        let bars = point.rows.iter().filter_map(|row| {
+            Some(Bar { name: &row.gateway, color: color_of(summary, &row.gateway), figure: of(row)? })
+        });
+        let bars = bars.filter(|bar| bar.figure.mean.is_some() || bar.figure.beyond_timeout).collect();
         Panel { title, bars, unit }
     };
     match point.model {
@@ -91,24 +112,23 @@ fn row_height(axes: &str, panels: &[Panel<'_>]) -> f64 {
     heading + TITLE_HEIGHT + most * ROW_HEIGHT + 12.0
 }
 
-fn draw_panel(svg: &mut Svg, summary: &Summary, panel: &Panel<'_>, (left, top): (f64, f64)) {
+fn draw_panel(svg: &mut Svg, panel: &Panel<'_>, (left, top): (f64, f64)) {
     svg.text((left, top + 10.0), Anchor::Start, "ink", &panel.title);
     let high = |figure: &Figure| figure.interval.map_or(figure.mean.unwrap_or(0.0), |[_, high]| high);
-    let greatest = panel.bars.iter().map(|(_, figure)| high(figure)).fold(f64::MIN_POSITIVE, f64::max);
-    let names = panel.bars.iter().map(|(row, _)| width_of(&row.gateway)).fold(50.0, f64::max);
+    let greatest = panel.bars.iter().map(|bar| high(bar.figure)).fold(f64::MIN_POSITIVE, f64::max);
+    let names = panel.bars.iter().map(|bar| width_of(bar.name)).fold(50.0, f64::max);
     let zero = left + names.min(NAME_WIDTH_MAX) + 14.0;
     let room = left + PANEL_WIDTH - VALUE_WIDTH - zero;
     let place = |value: f64| zero + (value / greatest).clamp(0.0, 1.0) * room;
-    for (index, (row, figure)) in panel.bars.iter().enumerate() {
+    for (index, Bar { name, color, figure }) in panel.bars.iter().enumerate() {
         let middle = top + TITLE_HEIGHT + index as f64 * ROW_HEIGHT + ROW_HEIGHT / 2.0 - 4.0;
-        svg.text((zero - 8.0, middle), Anchor::End, "ink", &shortened(&row.gateway));
+        svg.text((zero - 8.0, middle), Anchor::End, "ink", &shortened(name));
         let value = figure.mean.map_or_else(|| "> timeout".into(), |mean| panel.unit.words(mean));
         let interval = figure.interval.map(|[low, high]| {
             format!(" ({})", quantity::range(&value, &panel.unit.words(low), &panel.unit.words(high)))
         });
-        let said = format!("{}: {value}{}", row.gateway, interval.unwrap_or_default());
+        let said = format!("{name}: {value}{}", interval.unwrap_or_default());
         let end = place(figure.mean.unwrap_or(0.0));
-        let color = color_of(summary, &row.gateway);
         let class = if figure.is_valid() { format!("f-{color}") } else { format!("ring s-{color}") };
         svg.rectangle((zero, middle - 7.0), (end - zero, 14.0), &class, &said);
         if let Some([low, high]) = figure.interval {

@@ -7,7 +7,7 @@ mod heat;
 use std::fmt::Write as _;
 
 pub(crate) use chart::{Layout, chart};
-pub(crate) use comparison::comparison;
+pub(crate) use comparison::{Bar, bars, comparison};
 pub(crate) use heat::heat_maps;
 
 /// The palette, as light and dark; the page's style has the same.

@@ -2,6 +2,7 @@
 
 mod added;
 mod capacity;
+mod comparisons;
 mod fixture;
 mod formats;
 mod gates;

@@ -137,7 +137,7 @@ fn refuse_to_overwrite(path: &Path, force: bool) -> Result<(), Failure> {
 }
 
 /// Writes beside the target and renames, so that the file is there whole or not at all.
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return File::options().write(true).open(path)?.write_all(bytes);
     }

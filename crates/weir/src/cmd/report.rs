@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use weir_analysis::compare::Comparison;
 use weir_analysis::{Summary, summarize};
 use weir_report::FileFormat;
 use weir_results::{Cell, Run, Store};
@@ -64,6 +65,8 @@ pub(super) struct Wanted<'a> {
     pub(super) json: bool,
     /// Where the objective goes as tests.
     pub(super) junit: Option<&'a Path>,
+    /// What it says against another run.
+    pub(super) comparison: Option<&'a Comparison>,
 }
 
 /// The JSON of `weir report --json` and `weir run --json`.
@@ -72,6 +75,8 @@ struct Document<'a> {
     run: &'a Run,
     cells: &'a [Cell],
     summary: &'a Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparison: Option<&'a Comparison>,
 }
 
 /// Prints and writes the reports of a stored run.
@@ -85,7 +90,11 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         [] => Format::ALL,
         asked => asked,
     };
-    tell(&store, &id, &Wanted { out: args.out.as_deref(), formats, json: args.json, junit: None })
+    tell(
+        &store,
+        &id,
+        &Wanted { out: args.out.as_deref(), formats, json: args.json, junit: None, comparison: None },
+    )
 }
 
 /// Prints and writes what the run `id` says; the exit code says whether its result is good.
@@ -95,7 +104,8 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
     let summary = summarize(&run, &cells);
     let tables = !wanted.json && wanted.formats.contains(&Format::Terminal);
     if wanted.json {
-        let document = Document { run: &run, cells: &cells, summary: &summary };
+        let document =
+            Document { run: &run, cells: &cells, summary: &summary, comparison: wanted.comparison };
         print(serde_json::to_string(&document).expect("results are a tree of plain values"));
     } else if tables {
         print(weir_report::terminal(&run, &cells, &summary, width(), color()));
@@ -117,6 +127,10 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
         say(path.display().to_string());
     }
     say(format!("run {id}, kept in {}", store.path().display()));
+    if let Some(comparison) = wanted.comparison.filter(|_| !wanted.json) {
+        print("");
+        print(weir_report::comparison_terminal(comparison, width(), color()));
+    }
     match summary.problems() {
         [] => Ok(Exit::Good),
         problems => {

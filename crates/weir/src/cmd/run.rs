@@ -1,5 +1,6 @@
 //! `weir run`: a scenario from its text to its report.
 
+mod baseline;
 mod plan;
 mod progress;
 
@@ -13,11 +14,13 @@ use weir_lab::{Bench, Ended, Overrides, Prepared, Source};
 use weir_results::{Run, Store};
 use weir_rig::{Binary, Drivers};
 
+use super::compare::FailOn;
 use super::database::Database;
 use super::known::known;
 use super::report::{self, Format, Wanted, tell};
 use super::scope::enter_scope;
 use crate::failure::{Exit, Failure};
+use baseline::Baseline;
 
 /// Arguments of `weir run`.
 #[derive(Debug, clap::Args)]
@@ -63,7 +66,14 @@ pub(crate) struct Args {
     /// A folder with a driver, or with drivers, beside those built in; may be given again
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
-    /// Print one JSON document (run, cells, summary); progress goes to standard error
+    /// Compare with this run of the same scenario at the end. Nothing is interleaved: what changed on the host since
+    /// then is in the figures, too; `weir compare --help` says how to have it better
+    #[arg(long, value_name = "RUN")]
+    baseline: Option<String>,
+    /// Exit with 1 where a figure is worse than the baseline's
+    #[arg(long, value_name = "VERDICT", value_enum, requires = "baseline")]
+    fail_on: Option<FailOn>,
+    /// Print one JSON document (run, cells, summary, comparison); progress goes to standard error
     #[arg(long)]
     json: bool,
 }
@@ -139,6 +149,7 @@ fn go(
     let stop = interruptible()?;
     // Not after hours of measuring.
     report::check_folder(args.out.as_deref(), &run.id)?;
+    let baseline = args.baseline.as_deref().map(|name| Baseline::find(store, name, run)).transpose()?;
     if let Some(path) = &args.junit {
         if run.objective.is_none() {
             return Err(report::no_objective("--junit", &format!("scenario {}", run.name)));
@@ -181,15 +192,37 @@ fn go(
             Ok(Exit::Interrupted)
         }
         Ok(Ended::Finished) => {
+            let comparison = compared(baseline, store, &run.id);
             let wanted = Wanted {
                 out: args.out.as_deref(),
                 formats: Format::ALL,
                 json: args.json,
                 junit: args.junit.as_deref(),
+                comparison: comparison.as_ref().and_then(|compared| compared.as_ref().ok()),
             };
-            tell(store, &run.id, &wanted)
+            let exit = tell(store, &run.id, &wanted)?;
+            match comparison {
+                None => Ok(exit),
+                Some(compared) => Ok(exit.and(super::compare::exit(&compared?, args.fail_on))),
+            }
         }
     }
+}
+
+/// What the finished run says against its baseline, where one was named.
+fn compared(
+    baseline: Option<Baseline>,
+    store: &Store,
+    id: &str,
+) -> Option<Result<weir_analysis::compare::Comparison, Failure>> {
+    let baseline = baseline?;
+    Some(
+        store
+            .run(id)
+            .and_then(|run| Ok((run, store.cells(id)?)))
+            .map_err(Failure::from)
+            .and_then(|(run, cells)| baseline.compare(&run, &cells)),
+    )
 }
 
 /// A flag that Ctrl-C and SIGTERM set; a second Ctrl-C ends at once, and the guard cleans up.

@@ -1,0 +1,75 @@
+//! A comparison as one page without any script: tables, and both datasets laid over each other.
+
+use minijinja::{Environment, Value, context};
+use serde::Serialize;
+use weir_analysis::CurvePoint;
+use weir_analysis::compare::{Comparison, Measure, PointComparison};
+
+use crate::html;
+use crate::plot::{Line, Spot};
+use crate::scale::Unit;
+use crate::series::{by_quantile, place_of};
+use crate::svg::{Bar, Layout, bars, chart, style};
+
+const TEMPLATE: &str = include_str!("../../assets/compare.html");
+/// Colours of A and B.
+const COLORS: [&str; 2] = ["blue", "vermilion"];
+/// Panels of bars beside each other.
+const PANELS_MAX: usize = 4;
+
+/// The charts of a gateway at a load point.
+#[derive(Serialize)]
+struct PointPage {
+    title: String,
+    bars: String,
+    curve: Option<String>,
+}
+
+/// Draws the page.
+pub(crate) fn draw(comparison: &Comparison) -> Result<String, minijinja::Error> {
+    let mut environment = Environment::new();
+    html::prepare(&mut environment, "compare.html", TEMPLATE)?;
+    let labels = [comparison.a.label.as_str(), comparison.b.label.as_str()];
+    let points: Vec<PointPage> = comparison.points.iter().map(|point| point_page(point, labels)).collect();
+    environment.get_template("compare.html")?.render(context! {
+        report => Value::from_serialize(super::report(comparison)),
+        points => Value::from_serialize(points),
+        colors => Value::from_serialize(std::collections::BTreeMap::<&str, &str>::new()),
+        style => Value::from_safe_string(format!("{}\n{}", html::STYLE, style())),
+    })
+}
+
+fn point_page(point: &PointComparison, labels: [&str; 2]) -> PointPage {
+    let judged = point.figures.iter().filter(|of| of.verdict.is_some()).take(PANELS_MAX);
+    let panels = judged.map(|of| {
+        let unit = match of.measure {
+            Measure::Throughput => Unit::PerSecond,
+            Measure::CpuPerRequest => Unit::Microseconds,
+            Measure::Latency(_) => Unit::Nanoseconds,
+        };
+        let bar = |at: usize, figure| Bar { name: labels[at], color: COLORS[at], figure };
+        let verdict = of.verdict_words();
+        (format!("{}: {verdict}", of.measure.title()), unit, vec![bar(0, &of.a), bar(1, &of.b)])
+    });
+    let panels: Vec<_> = panels.collect();
+    let bars = if panels.is_empty() { String::new() } else { bars("Figures of A and B", panels).inline() };
+    let line = |at: usize| line(labels[at], COLORS[at], &point.curves[at]);
+    let lines: Vec<Line> = (0..2).map(line).filter(|line| !line.spots.is_empty()).collect();
+    let curve = by_quantile(String::new(), String::new(), lines);
+    PointPage {
+        title: point.words(),
+        bars,
+        curve: curve.map(|plot| chart(&plot, Layout { panel_width: 900.0, ..Layout::inline() }).inline()),
+    }
+}
+
+fn line(name: &str, color: &'static str, curve: &[CurvePoint]) -> Line {
+    let spot = |at: &CurvePoint| Spot::at(place_of(at.quantile), Some(at.latency_ns as f64));
+    Line {
+        name: name.to_owned(),
+        color,
+        dashed: false,
+        marked: true,
+        spots: curve.iter().map(spot).collect(),
+    }
+}

@@ -1,0 +1,149 @@
+//! The tables of a comparison.
+
+use weir_analysis::compare::{Comparison, Difference, FigureComparison, Measure, PointComparison, Verdict};
+use weir_analysis::quantity;
+
+use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
+use crate::tables::{figure, microseconds};
+
+/// Figures with a verdict: a group of rows for each gateway at a load point.
+pub(super) fn judged(comparison: &Comparison) -> Table {
+    let has_bias =
+        comparison.points.iter().flat_map(|point| &point.figures).any(|figure| figure.bias.is_some());
+    let mut columns = vec![
+        Column::text("At", KEEP),
+        Column::text("Figure", KEEP),
+        Column::number(&comparison.a.label, 8),
+        Column::number(&comparison.b.label, 8),
+        Column::number("B / A", KEEP),
+        Column::text("Verdict", KEEP),
+        Column::number("Smallest effect", 7),
+        Column::text("Valid repeats", 5),
+    ];
+    if has_bias {
+        columns.push(Column::number("Direct B / A", 6));
+    }
+    columns.push(Column::prose("Why undecided"));
+    let row = |point: &PointComparison, of: &FigureComparison| {
+        let mut row = named(point, of);
+        row.push(ratio(of));
+        row.push(verdict(of));
+        row.push(Entry::text(of.smallest_effect.map_or("–".into(), share)));
+        row.push(Entry::text(format!(
+            "{} of {}, {} of {}",
+            of.a.valid,
+            of.a.repeats.len(),
+            of.b.valid,
+            of.b.repeats.len()
+        )));
+        if has_bias {
+            row.push(of.bias.map_or_else(
+                || Entry::text("–"),
+                |bias| {
+                    Entry {
+                        chips: bias
+                            .excludes_one()
+                            .then(|| Chip { text: "the rig differs".into(), tone: Tone::Bad })
+                            .into_iter()
+                            .collect(),
+                        ..with_interval(bias.ratio, Some(bias.interval))
+                    }
+                },
+            ));
+        }
+        let why = if of.why.is_empty() {
+            String::new()
+        } else {
+            format!("{}, {}: {}.", point.words(), of.measure.title(), of.why)
+        };
+        row.push(Entry::text(why));
+        row
+    };
+    Table { caption: "Compared".into(), columns, rows: grouped(comparison, |of| of.verdict.is_some(), row) }
+}
+
+/// Figures without a verdict.
+pub(super) fn others(comparison: &Comparison) -> Table {
+    let columns = vec![
+        Column::text("At", KEEP),
+        Column::text("Figure", KEEP),
+        Column::number(&comparison.a.label, KEEP),
+        Column::number(&comparison.b.label, KEEP),
+        Column::number("B / A", KEEP),
+    ];
+    let row = |point: &PointComparison, of: &FigureComparison| {
+        let mut row = named(point, of);
+        row.push(ratio(of));
+        row
+    };
+    let rows = grouped(comparison, |of| of.verdict.is_none(), row);
+    Table { caption: "Also measured, without a verdict".into(), columns, rows }
+}
+
+/// Fields that differ.
+pub(super) fn differences(caption: &str, found: &[Difference]) -> Table {
+    let said = |value: &Option<String>| Entry::text(value.clone().unwrap_or_else(|| "–".into()));
+    let rows = found.iter().map(|of| vec![Entry::text(of.field.clone()), said(&of.a), said(&of.b)]);
+    Table {
+        caption: caption.to_owned(),
+        columns: ["Field", "A", "B"].map(|title| Column::text(title, KEEP)).to_vec(),
+        rows: rows.collect(),
+    }
+}
+
+/// A share as percent, without digits that say nothing.
+pub(super) fn share(share: f64) -> String {
+    quantity::percent(share).replace(".00 %", " %").replace(".0 %", " %")
+}
+
+fn grouped(
+    comparison: &Comparison,
+    is_meant: fn(&FigureComparison) -> bool,
+    row: impl Fn(&PointComparison, &FigureComparison) -> Vec<Entry>,
+) -> Vec<Vec<Entry>> {
+    let group = |point: &PointComparison| -> Vec<Vec<Entry>> {
+        point.figures.iter().filter(|of| is_meant(of)).map(|of| row(point, of)).collect()
+    };
+    let groups = comparison.points.iter().map(group).filter(|group| !group.is_empty());
+    Table::merged(groups.collect(), &[0])
+}
+
+/// Where, which figure, and it in A and in B.
+fn named(point: &PointComparison, of: &FigureComparison) -> Vec<Entry> {
+    let format: fn(f64) -> String = match of.measure {
+        Measure::Throughput => quantity::rate,
+        Measure::CpuPerRequest => microseconds,
+        Measure::Latency(_) => quantity::time_ns,
+    };
+    vec![
+        Entry::text(point.words()),
+        Entry::text(of.measure.title()),
+        figure(&of.a, format),
+        figure(&of.b, format),
+    ]
+}
+
+fn ratio(of: &FigureComparison) -> Entry {
+    match of.ratio {
+        Some(ratio) => with_interval(ratio, of.interval),
+        None => Entry::text("n/a"),
+    }
+}
+
+fn with_interval(ratio: f64, interval: Option<[f64; 2]>) -> Entry {
+    let three = |ratio: f64| format!("{ratio:.3}");
+    Entry {
+        text: three(ratio),
+        under: interval.map(|[low, high]| format!("{} .. {}", three(low), three(high))),
+        ..Entry::default()
+    }
+}
+
+fn verdict(of: &FigureComparison) -> Entry {
+    let tone = match of.verdict {
+        Some(Verdict::Better) => Tone::Good,
+        Some(Verdict::Worse) => Tone::Bad,
+        _ => Tone::Plain,
+    };
+    Entry::chips("", vec![Chip { text: of.verdict_words(), tone }])
+}

@@ -1,0 +1,191 @@
+//! `weir compare`: two datasets, cell by cell.
+
+mod sides;
+
+use std::path::{Path, PathBuf};
+
+use weir_analysis::compare::{
+    CompareError, Comparison, Margins, Measure, Question, Verdict, compare, label_apart,
+};
+use weir_document::{Share, nearest};
+
+use super::database::Database;
+use super::export::write_whole;
+use super::output::print;
+use super::report::{color, width};
+use crate::failure::{Exit, Failure};
+
+pub(super) use sides::of_run;
+
+/// What is compared, in the help.
+const SIDES: &str = "\
+A and B are each one of
+  RUN            a run of the database: its id, a unique prefix of it, or `last`
+  RUN:GATEWAY    one gateway of it
+  FILE.weir      a run that `weir export --format weir` wrote; FILE.weir:GATEWAY is one gateway of it
+  FILE[,FILE..]  what another program measured, each file a repeat: Locust's FILE_stats.csv, k6's JSON summary,
+                 the Gorouter rig's CSVs (start-time,response-time; timestamp,percentage), or a folder of them
+
+Gateways are matched by name, axes and load; where both sides name a gateway, by axes and load.
+
+Recommended: both versions as gateways of one run,
+  gateways: [{ name: old, driver: nginx, binary: /opt/nginx-1.28/nginx }, { name: new, driver: nginx }]
+  weir run FILE --repeats 10; weir compare last:old last:new
+Their cells are interleaved, in an order that the seed shuffles, and repeats are compared block by block: what the host
+does in the course of time hits both alike and cancels out. Two runs made one after the other differ by that, too.
+
+Exit codes: 0; 1 with --fail-on worse where something is worse; 2 for wrong use, which other scenarios are without --force.";
+
+/// Arguments of `weir compare`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = SIDES)]
+pub(crate) struct Args {
+    /// What to compare with
+    a: String,
+    /// What is better or worse than it
+    b: String,
+    #[command(flatten)]
+    database: Database,
+    /// Figure that gets a verdict (throughput, cpu, mean, p50, p99.9, ..); may be given again [default: throughput, cpu,
+    /// p50, p99]
+    #[arg(long = "metric", value_name = "NAME")]
+    metrics: Vec<String>,
+    /// How far a figure may be apart without being called different, like p99=30%; may be given again [default: cpu=5%,
+    /// throughput, mean and p50=10%, other latencies 25%]
+    #[arg(long = "margin", value_name = "NAME=SHARE")]
+    margins: Vec<String>,
+    /// Only this load
+    #[arg(long, value_name = "NAME")]
+    load: Option<String>,
+    /// Compare although scenario or limits differ; every output says so
+    #[arg(long)]
+    force: bool,
+    /// What to call A [default: its version, where that differs]
+    #[arg(long, value_name = "NAME")]
+    label_a: Option<String>,
+    /// What to call B
+    #[arg(long, value_name = "NAME")]
+    label_b: Option<String>,
+    /// Cores of the host whose CPU the Gorouter rig's CSV has as one percentage
+    #[arg(long, value_name = "N")]
+    cores: Option<f64>,
+    /// Exit with 1 where a figure is worse
+    #[arg(long, value_name = "VERDICT", value_enum)]
+    fail_on: Option<FailOn>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write Markdown, fit for a pull request; `-` prints it in place of tables
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Write a page with both laid over each other
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// A verdict that makes the result bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FailOn {
+    /// Something is worse
+    Worse,
+}
+
+/// Compares, prints and writes.
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    let question = question(&args)?;
+    if args.cores.is_some_and(|cores| !(cores > 0.0 && cores.is_finite())) {
+        return Err(Failure::wrong_use("--cores: that is no number of cores", "give more than 0, like 4"));
+    }
+    let is_printed = args.markdown.as_deref() == Some(Path::new("-"));
+    if args.json && is_printed {
+        let remedy = "leave out --json, or name a file";
+        return Err(Failure::wrong_use("--json and --markdown - both want standard output", remedy));
+    }
+    let mut sides = sides::Sides::new(&args.database, args.cores);
+    let (mut a, mut b) = (sides.side(&args.a)?, sides.side(&args.b)?);
+    label_apart(&mut a, &mut b);
+    for (side, label) in [(&mut a, &args.label_a), (&mut b, &args.label_b)] {
+        side.label = label.clone().unwrap_or_else(|| side.label.clone());
+    }
+    let comparison = compare(&a, &b, &question)?;
+    if args.json {
+        print(serde_json::to_string_pretty(&comparison).expect("a comparison is a tree of plain values"));
+    } else if is_printed {
+        print(weir_report::comparison_markdown(&comparison).trim_end());
+    } else {
+        print(weir_report::comparison_terminal(&comparison, width(), color()));
+    }
+    if let Some(path) = args.markdown.as_deref().filter(|_| !is_printed) {
+        written(path, weir_report::comparison_markdown(&comparison))?;
+    }
+    if let Some(path) = &args.html {
+        let page = weir_report::comparison_html(&comparison).map_err(|error| unwritable(path, &error))?;
+        written(path, page)?;
+    }
+    Ok(exit(&comparison, args.fail_on))
+}
+
+/// The exit code that a comparison asks for.
+pub(super) fn exit(comparison: &Comparison, fail_on: Option<FailOn>) -> Exit {
+    match fail_on {
+        Some(FailOn::Worse) if comparison.count(Verdict::Worse) > 0 => Exit::BadResult,
+        _ => Exit::Good,
+    }
+}
+
+fn question(args: &Args) -> Result<Question, Failure> {
+    let mut question = Question { load: args.load.clone(), force: args.force, ..Question::default() };
+    if !args.metrics.is_empty() {
+        let asked = args.metrics.iter().map(|name| measure("--metric", name));
+        question.measures = asked.collect::<Result<_, _>>()?;
+        question.must_have = question.measures.clone();
+    }
+    let mut margins = Margins::default();
+    for given in &args.margins {
+        let (name, share) = given.split_once('=').ok_or_else(|| {
+            Failure::wrong_use(
+                format!("--margin {given}: the figure or its share is missing"),
+                "write it as p99=30%",
+            )
+        })?;
+        let measure = measure("--margin", name)?;
+        let share: Share = share.parse().map_err(|error| {
+            Failure::wrong_use(format!("--margin {given}: {error}"), "write it as p99=30%")
+        })?;
+        if share.0 <= 0.0 {
+            let message = format!("--margin {given}: a margin of nothing, which every difference is beyond");
+            return Err(Failure::wrong_use(message, "give more than 0, like 1%"));
+        }
+        margins.set(measure, share.0);
+    }
+    question.margins = margins;
+    Ok(question)
+}
+
+fn measure(flag: &str, name: &str) -> Result<Measure, Failure> {
+    Measure::named(name).ok_or_else(|| {
+        let names: Vec<&str> = Measure::all().map(Measure::name).collect();
+        let remedy = match nearest(name, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`? There are {}", names.join(", ")),
+            None => format!("there are {}", names.join(", ")),
+        };
+        Failure::wrong_use(format!("{flag}: there is no figure `{name}`"), remedy)
+    })
+}
+
+fn written(path: &Path, text: String) -> Result<(), Failure> {
+    write_whole(path, text.as_bytes()).map_err(|error| unwritable(path, &error))?;
+    eprintln!("{}", path.display());
+    Ok(())
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    let remedy = "check that the folder exists, is writable and has space left, or name another file";
+    Failure::environment(format!("{}: the comparison cannot be written: {error}", path.display()), remedy)
+}
+
+impl From<CompareError> for Failure {
+    fn from(error: CompareError) -> Self {
+        Self::wrong_use(error.to_string(), error.remedy())
+    }
+}

@@ -1,0 +1,40 @@
+//! `weir run --baseline RUN`: what the run says against an older one.
+
+use weir_analysis::compare::{Comparison, Dataset, Question, check, compare, label_apart};
+use weir_results::{Cell, DIRECT, Run, Store};
+
+use super::super::compare::of_run;
+use crate::failure::Failure;
+
+/// The run to compare with, found before anything is measured.
+pub(super) struct Baseline {
+    dataset: Dataset,
+}
+
+impl Baseline {
+    /// Finds it, and sees that `run`, which is about to be measured, can be compared with it.
+    pub(super) fn find(store: &Store, name: &str, run: &Run) -> Result<Self, Failure> {
+        let id = store.find(name)?;
+        let cells = store.cells(&id)?;
+        let dataset = of_run(&store.run(&id)?, &cells, None)?;
+        let has = |gateway: &str| cells.iter().any(|cell| cell.key.gateway == gateway);
+        if !run.plan.iter().any(|key| key.gateway != DIRECT && has(&key.gateway)) {
+            let message = format!("--baseline {name}: run {id} measured none of this run's gateways");
+            let remedy = "gateways are compared by name; name a run that has one of them";
+            return Err(Failure::wrong_use(message, remedy));
+        }
+        check(&dataset, &of_run(run, &[], None)?).map_err(|error| {
+            let remedy =
+                "run it under the same conditions, or without --baseline and then `weir compare --force`";
+            Failure::wrong_use(format!("--baseline {name}: {error}"), remedy)
+        })?;
+        Ok(Self { dataset })
+    }
+
+    /// The measured run against it.
+    pub(super) fn compare(mut self, run: &Run, cells: &[Cell]) -> Result<Comparison, Failure> {
+        let mut measured = of_run(run, cells, None)?;
+        label_apart(&mut self.dataset, &mut measured);
+        Ok(compare(&self.dataset, &measured, &Question::default())?)
+    }
+}
