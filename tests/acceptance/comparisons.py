@@ -1,0 +1,123 @@
+"""`weir compare` on real runs: the same thing twice is not called different, and CPU time put in is found."""
+
+import json
+import pathlib
+
+from checks import Disagreement, ROOT, expect
+
+# The same program twice, interleaved in one run: what differs between the two is chance.
+TWICE = "[{ name: old, driver: weir }, { name: new, driver: weir }]"
+LOADS = "\n  full: { model: closed, connections: 10 }\n  tail: { model: open, rate: 2000/s, connections: 32 }"
+FULL = "\n  full: { model: closed, connections: 10 }"
+SCENARIO = """
+name: comparison
+question: Is one worse than the other?
+gateways: {gateways}
+limits: {{ data: {{ cpus: 0.5, memory: 128MiB }}, origin: {{ cpus: 1 }} }}
+topology: {{ domains: 1, paths: [/ping] }}
+origin: {{ body: 64B }}
+loads: {loads}
+warmup: 300ms
+duration: {duration}
+repeats: {repeats}
+"""
+RUNS, RUNS_QUICK = 5, 1
+REPEATS, REPEATS_QUICK = 10, 6
+# Expressions that the gateway tries in vain on each request; what one costs is measured first.
+CALIBRATION = 200
+CALIBRATION_REPEATS = 4
+RISE = 0.10
+# How far the rise that is found may be from the one that was put in: both are measured.
+APART = 0.03
+# In nginx's configuration, where each request passes.
+LOCATION = "        location = {{ path }} { proxy_pass"
+
+
+def measured(rig, gateways, loads, repeats, duration):
+    """Runs a scenario; its JSON, whatever the run thought of its headlines."""
+    path = rig.folder / "comparison.yaml"
+    path.write_text(SCENARIO.format(gateways=gateways, loads=loads, repeats=repeats, duration=duration))
+    options = ["--json", "--db", rig.folder / "comparison.db", "--out", rig.folder / "comparison"]
+    done = rig.processes.run([rig.weir, "run", path, *options], None, rig.folder / "comparison.json", 600)
+    if not done.output.strip():
+        raise Disagreement(f"weir run printed nothing: {done.errors}")
+    return json.loads(done.output)
+
+
+def compared(rig, a, b, *options):
+    """Compares gateways of the last run; exit code and JSON."""
+    command = [rig.weir, "compare", f"last:{a}", f"last:{b}", "--json", "--db", rig.folder / "comparison.db", *options]
+    done = rig.processes.run(command, None, rig.folder / "compared.json", 60)
+    if not done.output.strip():
+        raise Disagreement(f"weir compare printed nothing: {done.errors}")
+    return done.code, json.loads(done.output)
+
+
+def judged(comparison):
+    """Every figure with a verdict, in words beside it."""
+    for point in comparison["points"]:
+        for figure in point["figures"]:
+            if figure["verdict"]:
+                low, high = figure["interval"] or (float("nan"), float("nan"))
+                ratio, smallest = figure["ratio"] or float("nan"), figure["smallest_effect"] or float("nan")
+                words = f"{point['load']} {figure['measure']}: {ratio:.3f} ({low:.3f} .. {high:.3f}), {figure['verdict']}, smallest effect {smallest:.1%} {figure['why']}"
+                yield figure, words
+
+
+def the_same_twice(rig):
+    """Real interleaved runs of one gateway under two names, ten repeats each: nothing is better or worse."""
+    repeats = REPEATS_QUICK if rig.quick else REPEATS
+    for number in range(RUNS_QUICK if rig.quick else RUNS):
+        measured(rig, TWICE, LOADS, repeats, "1s")
+        code, comparison = compared(rig, "old", "new", "--fail-on", "worse")
+        figures = list(judged(comparison))
+        print(f"    run {number + 1}:\n" + "\n".join(f"      {words}" for _, words in figures), flush=True)
+        claimed = [words for figure, words in figures if figure["verdict"] in ("better", "worse")]
+        expect(comparison["is_paired"] and len(figures) == 5, f"run {number + 1}: {len(figures)} figures compared block by block")
+        expect(not claimed and code == 0, f"run {number + 1}: none is called better or worse {claimed}")
+    yield
+
+
+def with_work(rig, name, expressions):
+    """nginx with its driver's own configuration, and so many expressions that never match before each answer."""
+    text = (ROOT / "drivers/nginx/nginx.conf").read_text()
+    if LOCATION not in text:
+        raise Disagreement("drivers/nginx/nginx.conf has no such location any more")
+    work = "".join(f' rewrite "^/(?:no|never){at}/([a-z]+)/([0-9]+)$" /$1 break;' for at in range(expressions))
+    path = rig.folder / f"{name}.conf"
+    path.write_text(text.replace(LOCATION, LOCATION.replace(" proxy_pass", f"{work} proxy_pass"))
+                    .replace("{{ \"on\" if set.buffering else \"off\" }}", "on"))
+    return f"{{ name: {name}, driver: nginx, config: {pathlib.Path(path).name} }}"
+
+
+def cpu_us(result, gateway):
+    """CPU time per request over the valid repeats, by the run's own summary."""
+    rows = [row for point in result["summary"]["points"] for row in point["rows"] if row["gateway"] == gateway]
+    mean = rows[0]["cpu_us_per_request"]["mean"]
+    if mean is None:
+        raise Disagreement(f"no CPU time per request of {gateway}")
+    return mean
+
+
+def a_tenth_more_cpu(rig):
+    """nginx is given a tenth more work per request, by what an expression was measured to cost: it is found, as much as that."""
+    repeats = REPEATS_QUICK if rig.quick else REPEATS
+    gateways = f"[{with_work(rig, 'bare', 0)}, {with_work(rig, 'busy', CALIBRATION)}]"
+    result = measured(rig, gateways, FULL, CALIBRATION_REPEATS, "1s")
+    bare, busy = cpu_us(result, "bare"), cpu_us(result, "busy")
+    each = (busy - bare) / CALIBRATION
+    expressions = round(RISE * bare / each) if each > 0 else 0
+    put_in = expressions * each / bare
+    print(f"    {bare:.2f} us a request, {busy:.2f} with {CALIBRATION} expressions: {expressions} are {put_in:.1%}", flush=True)
+    expect(expressions > 0 and abs(put_in - RISE) < 0.02, f"{expressions} expressions make {put_in:.1%} more")
+    measured(rig, f"[{with_work(rig, 'old', 0)}, {with_work(rig, 'new', expressions)}]", FULL, repeats, "2s")
+    code, comparison = compared(rig, "old", "new", "--fail-on", "worse")
+    figures = list(judged(comparison))
+    print("\n".join(f"      {words}" for _, words in figures), flush=True)
+    yield
+    cpu, words = next((figure, words) for figure, words in figures if figure["measure"] == "cpu")
+    expect(cpu["verdict"] == "worse" and code == 1, f"it is called worse: {words}")
+    expect(abs(cpu["ratio"] - 1 - put_in) <= APART, f"it is found as {cpu['ratio'] - 1:.1%}, put in were {put_in:.1%}")
+
+
+CHECKS = [the_same_twice, a_tenth_more_cpu]
