@@ -15,7 +15,7 @@ from checks import Rig, passes  # First: it says where the measuring modules are
 import added_latency
 import arrivals
 import capacity
-import comparisons
+import comparing
 import matrix
 import other_tools
 import remote
@@ -44,7 +44,7 @@ def main():
     def wanted(name):
         return not arguments.only or any(word.lower() in name.lower() for word in arguments.only)
 
-    named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *capacity.CHECKS, *robustness.CHECKS, *remote.CHECKS, *added_latency.CHECKS, *comparisons.CHECKS)]
+    named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *capacity.CHECKS, *robustness.CHECKS, *remote.CHECKS, *added_latency.CHECKS, *comparing.CHECKS)]
     checks = [(name, check) for name, check in named if wanted(name)]
     rows = [row for row in matrix.rows() if wanted(row.name)]
     if arguments.list:
