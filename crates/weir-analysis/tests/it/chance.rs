@@ -98,7 +98,7 @@ fn count(
             true => (gateway_of_a_run("old", a), gateway_of_a_run("new", b)),
             false => (foreign("A", a), foreign("B", b)),
         };
-        let comparison = compare(&a, &b, question).unwrap();
+        let comparison = compare(&a, &b, question).expect("they have the same loads");
         assert_eq!(comparison.is_paired, paired);
         comparison.points.iter().flat_map(|point| &point.figures).any(&is_meant)
     });

@@ -23,7 +23,7 @@ fn one(values: [&[f64]; 2], measure: Measure) -> [Vec<Series>; 2] {
 #[track_caller]
 fn check(a: &[f64], b: &[f64], verdict: Verdict, why: &str) {
     let [a, b] = one([a, b], Measure::CpuPerRequest);
-    let comparison = compare(&foreign("A", a), &foreign("B", b), &only_cpu()).unwrap();
+    let comparison = compare(&foreign("A", a), &foreign("B", b), &only_cpu()).expect("one figure each");
     let figure = &comparison.points[0].figures[0];
     assert_eq!(figure.verdict, Some(verdict), "{}", figure.why);
     assert!(figure.why.contains(why), "{}", figure.why);
@@ -81,17 +81,18 @@ fn dataset(id: &str, change: impl Fn(&mut Run), cells: &[Cell]) -> Dataset {
         "loads": { "tail": { "model": "open", "rate": "5000/s" } },
     });
     change(&mut run);
-    Dataset::of_run(&run, cells, None).unwrap()
+    Dataset::of_run(&run, cells, None).expect("all gateways")
 }
 
 fn compared(factor: f64, direct: f64) -> Comparison {
     let (a, b) = (cells(1.0, 1.0), cells(factor, direct));
-    compare(&dataset("a", |_| {}, &a), &dataset("b", |_| {}, &b), &Question::default()).unwrap()
+    compare(&dataset("a", |_| {}, &a), &dataset("b", |_| {}, &b), &Question::default())
+        .expect("the same scenario")
 }
 
 fn figure<'a>(comparison: &'a Comparison, load: &str, measure: &str) -> &'a FigureComparison {
-    let point = comparison.points.iter().find(|point| point.load == load).unwrap();
-    point.figures.iter().find(|of| of.measure.name() == measure).unwrap()
+    let point = comparison.points.iter().find(|point| point.load == load).expect("the load");
+    point.figures.iter().find(|of| of.measure.name() == measure).expect("the figure")
 }
 
 #[test]
