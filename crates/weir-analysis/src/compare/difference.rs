@@ -8,8 +8,8 @@ use weir_results::{Manifest, Part, Role, Run};
 
 /// Fields of a scenario that say what is asked of whom and how often, not under which conditions: gateways are matched by
 /// name, axes cell by cell.
-const NOT_CONDITIONS: [&str; 8] =
-    ["name", "question", "gateways", "vary", "cases", "repeats", "seed", "objective"];
+const NOT_CONDITIONS: [&str; 9] =
+    ["name", "question", "gateways", "vary", "cases", "repeats", "retries", "seed", "objective"];
 /// Digits that tell hashes apart.
 const HASH_DIGITS: usize = 12;
 
