@@ -195,3 +195,40 @@ fn without_a_gateway_that_carries_anything_there_is_no_rate() {
     let runs = json(&finish(weir(folder.path(), &["runs", "--db", "weir.db", "--json"])));
     assert_eq!(runs.as_array().unwrap().len(), 0, "a run that could not begin leaves no trace");
 }
+
+#[test]
+fn what_authentication_costs_stands_beside_direct_cells_that_speak_tls_too() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = "name: shown\ngateways: [weir, nginx]\ntopology: { paths: [/a] }\norigin: { body: 64B }\n\
+         loads: { get: { model: open, rate: 200/s, mix: [{ path: /a }] } }\n\
+         cases: [{ topology.tls: false }, { topology.tls: true }, \
+         { topology.tls: true, topology.client_certificate: required }, { topology.tls: true, topology.bearer: 3 }]\n\
+         warmup: 100ms\nduration: 400ms\ntwin: true\nrepeats: 1\n";
+    let result = json(&run(folder.path(), scenario, &[]));
+    for gateway in GATEWAYS.into_iter().chain(["direct", "direct-twin"]) {
+        for measurement in measurements(&result, gateway) {
+            assert_reconciled(measurement, if gateway == "direct-twin" { "direct" } else { gateway });
+            assert_eq!(measurement["record"]["result"]["requests"]["unexpected"], 0, "{gateway}");
+        }
+    }
+    let added = &result["summary"]["added"];
+    let said = |of_direct: bool| {
+        let rows = added["repeats"].as_array().unwrap().iter();
+        let rows = rows.filter(|row| row["gateway"].as_str().unwrap().starts_with("direct") == of_direct);
+        let mut said: Vec<&str> = rows.map(|row| row["authentication"].as_str().unwrap()).collect();
+        said.sort_unstable();
+        said.dedup();
+        said
+    };
+    assert_eq!(said(false), ["TLS", "TLS client certificate", "TLS, bearer token", "none"]);
+    assert_eq!(said(true), ["TLS", "none"]);
+    let costs = added["costs"].as_array().unwrap();
+    let mut ways: Vec<&str> = costs.iter().map(|cost| cost["authentication"].as_str().unwrap()).collect();
+    ways.sort_unstable();
+    assert_eq!(ways, ["TLS", "TLS client certificate", "TLS, bearer token"]);
+    for cost in costs {
+        let rows = cost["rows"].as_array().unwrap().iter().map(|row| row["gateway"].as_str().unwrap());
+        assert_eq!(rows.collect::<Vec<_>>(), ["weir", "nginx", "direct"], "{cost}");
+    }
+}

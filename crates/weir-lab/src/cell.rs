@@ -211,7 +211,7 @@ impl Lab<'_> {
             return self.reach(scenario, gateway, cell);
         }
         let wiring = Wiring::new(scenario.network, self.rig, self.ports, !is_baseline(gateway))?;
-        let upstream = self.start_upstream(dir, scenario, &wiring, cell)?;
+        let upstream = self.start_upstream(dir, scenario, is_baseline(gateway), &wiring, cell)?;
         let generator = wiring.generator();
         if is_baseline(gateway) {
             let connect = upstream.addresses.clone();
@@ -335,6 +335,7 @@ impl Lab<'_> {
                 let requests = requests(scenario, &scenario.topology.hosts(), direct);
                 let setting = setting(scenario, connect, requests, direct, seed);
                 let credentials = rendered.map(|rendered| &rendered.credentials);
+                let credentials = credentials.or(upstream.credentials.as_ref());
                 secured::secured(scenario, load, setting, credentials, self.run.seed)
             }
             Some(site) => (site.load(load), site.setting(scenario, direct, seed)),

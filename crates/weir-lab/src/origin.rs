@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use weir_results::{Cell, Role};
-use weir_rig::{CounterSource, OriginBinding, ProcessSpec, Ready, Running};
+use weir_rig::{Certificates, CounterSource, Credentials, OriginBinding, ProcessSpec, Ready, Running};
 
 use crate::cell::{Lab, Setback, failed, limits_of};
 use crate::kept;
@@ -27,26 +27,36 @@ pub(crate) struct Upstream {
     pub(crate) counters: Vec<CounterSource>,
     /// The delay that it gave in the mean; absent where it was told to give none.
     pub(crate) delay: Option<CounterSource>,
+    /// What it wants of who asks it; nothing behind a gateway.
+    pub(crate) credentials: Option<Credentials>,
 }
 
 impl Upstream {
     /// The upstream of a gateway that runs elsewhere: nobody here knows it.
     pub(crate) fn unknown() -> Self {
-        Self { running: Vec::new(), addresses: Vec::new(), counters: Vec::new(), delay: None }
+        let (running, addresses, counters) = (Vec::new(), Vec::new(), Vec::new());
+        Self { running, addresses, counters, delay: None, credentials: None }
     }
 }
 
 impl Lab<'_> {
-    /// Starts the upstream and waits until all of it is ready.
+    /// Starts the upstream and waits until all of it is ready. Where it is asked by clients, in `direct` cells, weir's own
+    /// speaks TLS as the gateways do.
     pub(crate) fn start_upstream(
         &self,
         dir: &Path,
         scenario: &Scenario,
+        direct: bool,
         wiring: &Wiring<'_>,
         cell: &mut Cell,
     ) -> Result<Upstream, Setback> {
         match &scenario.origin.driver {
-            None => self.start_own_origin(dir, scenario, wiring, cell),
+            None => {
+                let certificates = (direct && scenario.topology.tls)
+                    .then(|| Certificates::make(&dir.join("origin"), &scenario.topology.hosts()))
+                    .transpose()?;
+                self.start_own_origin(dir, scenario, certificates, wiring, cell)
+            }
             Some(driver) => self.start_replicas(dir, scenario, driver, wiring, cell),
         }
     }
@@ -55,30 +65,49 @@ impl Lab<'_> {
         &self,
         dir: &Path,
         scenario: &Scenario,
+        certificates: Option<Certificates>,
         wiring: &Wiring<'_>,
         cell: &mut Cell,
     ) -> Result<Upstream, Setback> {
         let seat = wiring.origin()?;
-        let running = self.rig.launch(&self.own_origin(dir, scenario, &seat, cell.key.repeat))?;
+        let repeat = cell.key.repeat;
+        let process = self.own_origin(dir, scenario, certificates.as_ref(), &seat, repeat);
+        let running = self.rig.launch(&process)?;
         cell.parts.push(running.part());
+        let credentials =
+            certificates.map(|made| Credentials { certificates: Some(made), ..Credentials::default() });
+        let host = &scenario.topology.hosts()[0];
         let stats = |pointer| {
             let counters = CounterSource::json(seat.asked, "/__weir/stats", pointer);
-            counters.within(seat.namespace.as_ref())
+            let counters = counters.within(seat.namespace.as_ref());
+            credentials.iter().fold(counters, |counters, wanted| counters.secured(wanted, host))
         };
         Ok(Upstream {
             running: vec![running],
             addresses: vec![seat.asked],
             counters: vec![stats("/requests")],
             delay: scenario.origin.is_timed().then(|| stats("/delays/mean_ns")),
+            credentials,
         })
     }
 
-    fn own_origin(&self, dir: &Path, scenario: &Scenario, seat: &Seat, repeat: u32) -> ProcessSpec {
+    fn own_origin(
+        &self,
+        dir: &Path,
+        scenario: &Scenario,
+        certificates: Option<&Certificates>,
+        seat: &Seat,
+        repeat: u32,
+    ) -> ProcessSpec {
         let listen = seat.listen;
         let mut command = vec![self.weir.path.display().to_string(), "origin".into()];
         command.extend(["--listen".into(), listen.to_string()]);
         command.extend(["--workers".into(), scenario.origin_workers().to_string()]);
         command.extend(self.origin_of(scenario, repeat).arguments());
+        if let Some(made) = certificates {
+            command.extend(["--cert".into(), made.server.display().to_string()]);
+            command.extend(["--key".into(), made.server_key.display().to_string()]);
+        }
         ProcessSpec {
             name: "origin".into(),
             role: Role::Origin,

@@ -12,8 +12,8 @@ use crate::spec::Setting;
 pub(crate) const NEGOTIATED: &str = "TLS 1.3 TLS13_AES_128_GCM_SHA256 http/1.1";
 const NEGOTIATED_12: &str = "TLS 1.2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 http/1.1";
 
-/// `load` and its setting as a gateway with these credentials wants them; without any it goes to the upstream, which is
-/// plain. The tokens of `seed` go there too: a direct cell sends what the gateway would.
+/// `load` and its setting as a gateway with these credentials wants them; without any it goes to an upstream
+/// that is plain. The tokens of `seed` go there too: a direct cell sends what the gateway would.
 pub(crate) fn secured(
     scenario: &Scenario,
     load: &Load,
@@ -37,7 +37,8 @@ pub(crate) fn secured(
     let is_plain = load.mix.is_empty() && load.file.is_none() && load.domains.is_empty();
     if hosts.len() > 1 && is_plain {
         // The name of the handshake holds for the connection, and servers may refuse requests for another.
-        setting.requests = requests(scenario, &["{domain}".to_owned()], false);
+        let direct = setting.rewrite.is_some();
+        setting.requests = requests(scenario, &["{domain}".to_owned()], direct);
         load.domains = hosts;
     }
     (load, setting)

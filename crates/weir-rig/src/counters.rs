@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{CountersFile, Namespace, Parser, RigError, http};
+use crate::{CountersFile, Credentials, Namespace, Parser, RigError, http};
 
 /// An Envoy with a hundred thousand routes takes seconds to tell its statistics.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -28,6 +28,9 @@ struct Source {
     /// Answered polls, where the gateway counts them among the requests.
     own_polls: Option<Arc<AtomicU64>>,
     restarts_on_apply: bool,
+    /// What is shown to it, and the name that it has.
+    credentials: Credentials,
+    host: String,
 }
 
 impl CounterSource {
@@ -39,17 +42,15 @@ impl CounterSource {
     /// A part that answers JSON on `path` with its number of requests at `pointer` (RFC 6901), and does not count
     /// that request itself.
     pub fn json(address: SocketAddr, path: &str, pointer: &str) -> Self {
-        let (path, parser) = (path.into(), Parser::Json { pointer: pointer.into() });
-        let (own_polls, restarts_on_apply) = (None, false);
-        Self { source: Some(Source { address, namespace: None, path, parser, own_polls, restarts_on_apply }) }
+        let parser = Parser::Json { pointer: pointer.into() };
+        Self { source: Some(Source::new(address, path.into(), parser, None)) }
     }
 
     pub(crate) fn new(address: SocketAddr, file: &CountersFile) -> Self {
         let own_polls = file.counts_own_polls.then(Arc::default);
         let (path, parser) = (file.path.clone(), file.parser.clone());
-        let restarts_on_apply = file.restarts_on_apply;
-        let source = Source { address, namespace: None, path, parser, own_polls, restarts_on_apply };
-        Self { source: Some(source) }
+        let source = Source::new(address, path, parser, own_polls);
+        Self { source: Some(Source { restarts_on_apply: file.restarts_on_apply, ..source }) }
     }
 
     /// The same counters of a part in `namespace`; `None` is the host.
@@ -66,6 +67,16 @@ impl CounterSource {
         self.source.as_ref().is_some_and(|source| source.restarts_on_apply)
     }
 
+    /// The same counters of a part that has a certificate for `host` and wants `credentials`.
+    #[must_use]
+    pub fn secured(mut self, credentials: &Credentials, host: &str) -> Self {
+        if let Some(source) = &mut self.source {
+            source.credentials = credentials.clone();
+            source.host = host.to_owned();
+        }
+        self
+    }
+
     /// Requests that the gateway received since its start; its counters' own polls are not among them. `None`
     /// where the gateway does not count.
     ///
@@ -75,8 +86,8 @@ impl CounterSource {
         let Some(source) = &self.source else { return Ok(None) };
         let place = format!("http://{}{}", source.address, source.path);
         let failed = |message: String| RigError::Counters { place: place.clone(), message };
-        let (namespace, host) = (source.namespace.as_ref(), source.address.to_string());
-        let answer = http::get(namespace, source.address, &host, &source.path, READ_TIMEOUT)
+        let (namespace, asked) = (source.namespace.as_ref(), (source.host.as_str(), source.path.as_str()));
+        let answer = http::get_with(&source.credentials, namespace, source.address, asked, READ_TIMEOUT)
             .map_err(|error| failed(error.to_string()))?;
         let polls = source.own_polls.as_ref().map_or(0, |polls| polls.fetch_add(1, Ordering::Relaxed) + 1);
         if answer.status != 200 {
@@ -84,6 +95,14 @@ impl CounterSource {
         }
         let counted = source.parser.read(&answer.body).map_err(failed)?;
         Ok(Some(counted.saturating_sub(polls)))
+    }
+}
+
+impl Source {
+    fn new(address: SocketAddr, path: String, parser: Parser, own_polls: Option<Arc<AtomicU64>>) -> Self {
+        let (credentials, host) = (Credentials::default(), address.to_string());
+        let restarts_on_apply = false;
+        Self { address, namespace: None, path, parser, own_polls, restarts_on_apply, credentials, host }
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn get(
 }
 
 /// [`get`] with `credentials`.
-fn get_with(
+pub(crate) fn get_with(
     credentials: &Credentials,
     namespace: Option<&Namespace>,
     address: SocketAddr,

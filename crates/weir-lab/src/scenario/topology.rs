@@ -20,7 +20,7 @@ pub struct Topology {
     #[serde(default)]
     pub paths: Paths,
     /// Whether clients speak TLS to the gateway, by certificates that the rig makes for every cell. What the gateway asks
-    /// of the upstream, and direct, stays plain.
+    /// of the upstream stays plain; in direct cells weir's own upstream speaks TLS, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
     /// Whether a client must show a certificate: `none` or `required`, which needs `tls`.
