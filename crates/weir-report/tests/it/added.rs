@@ -64,9 +64,9 @@ fn twice(cell: &mut Cell) {
 }
 
 fn section(text: &str) -> &str {
-    let start = text.find("## Added latency").unwrap();
+    let start = text.find("## Added latency").expect("the section");
     let end = text[start..].find("\n## Over the axes").or_else(|| text[start..].find("\n## full: "));
-    text[start..start + end.unwrap()].trim_end()
+    text[start..start + end.expect("what follows it")].trim_end()
 }
 
 #[test]
