@@ -93,7 +93,7 @@ fn a_search_keeps_its_trials_and_says_why_it_stopped() {
         cells(&result).iter().map(|cell| cell["outcome"]["measurements"].as_array().unwrap().len()).sum();
     let names = csv.lines().next().unwrap();
     assert!(names.split(',').any(|name| name == "trial"), "{names}");
-    assert_eq!(csv.lines().filter(|line| line.contains(",load,")).count(), trials, "{csv}");
+    assert_eq!(csv.lines().skip(1).filter(|line| line.contains(",load,")).count(), trials);
 }
 
 #[test]

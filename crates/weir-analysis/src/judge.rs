@@ -132,7 +132,9 @@ impl Case<'_> {
         let service_ns = self.e.record.result.service_time_ns.mean.filter(|mean| *mean > 0.0)?;
         let carried = self.open() && self.carried_share() >= self.t.completed_share;
         let share = delay_ns / service_ns;
-        (!carried && share >= self.t.upstream_delay_share).then(|| {
+        // A share of all of it asks for nothing: who searches the upstream's own queue means it.
+        let asked = self.t.upstream_delay_share < 1.0;
+        (asked && !carried && share >= self.t.upstream_delay_share).then(|| {
             format!(
                 "the upstream's own delay, {} in the mean, is {} of the response time (what is measured is the upstream from {})",
                 time_ns(delay_ns),

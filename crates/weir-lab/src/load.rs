@@ -15,6 +15,7 @@ use weir_rig::{Binary, CounterSource, Namespace, ProcessSpec, Ready, Rig, Runnin
 
 use crate::cell::{Setback, failed};
 use crate::changer::{Changer, IsGivenUp, Made};
+use crate::origin::Delays;
 use crate::own::total;
 use crate::remote::{Observed, Watched};
 use crate::scenario::{Load, Scenario};
@@ -58,8 +59,8 @@ pub(crate) struct Bed<'a> {
     pub(crate) gateway_counter: Option<&'a CounterSource>,
     /// One for each server of the upstream.
     pub(crate) origin_counters: &'a [CounterSource],
-    /// The delay that the origin gave in the mean; absent where it was told to give none.
-    pub(crate) origin_delay: Option<&'a CounterSource>,
+    /// The delays that the origin gave; absent where it was told to give none.
+    pub(crate) origin_delay: Option<&'a Delays>,
     /// What changes the gateway's routes; absent where nothing does.
     pub(crate) changer: Option<&'a Changer>,
 }
@@ -127,9 +128,12 @@ impl Bed<'_> {
         let changer =
             self.changer.filter(|_| self.scenario.changes.as_ref().is_some_and(|of| of.concerns(task.name)));
         let before = self.count(changer)?;
+        let delays_before = self.origin_delay.and_then(Delays::read);
         let clock_before = WallClock::now();
         let Generated { record, samples, generator, made } = self.generate(task, &spec, changer)?;
-        let counters = self.settle(before, &record, changer, &made)?;
+        let mut counters = self.settle(before, &record, changer, &made)?;
+        counters.origin_delay_ns_mean =
+            self.origin_delay.and_then(|delays| delays.mean_ns_since(delays_before));
         self.look_at_processes()?;
         let (from_ns, to_ns) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let span = Span { from_ns, to_ns, clock_before };
@@ -275,7 +279,7 @@ impl Bed<'_> {
                     generator_uncertain: record.whole_uncertain,
                     gateway_requests: gateway,
                     origin_requests: origin,
-                    origin_delay_ns_mean: self.origin_delay.and_then(|mean| mean.read().ok().flatten()),
+                    origin_delay_ns_mean: None,
                 });
             }
             thread::sleep(SETTLE_EVERY);

@@ -25,10 +25,34 @@ pub(crate) struct Upstream {
     pub(crate) addresses: Vec<SocketAddr>,
     /// How many requests each of them received.
     pub(crate) counters: Vec<CounterSource>,
-    /// The delay that it gave in the mean; absent where it was told to give none.
-    pub(crate) delay: Option<CounterSource>,
+    /// The delays that it gave; absent where it was told to give none.
+    pub(crate) delay: Option<Delays>,
     /// What it wants of who asks it; nothing behind a gateway.
     pub(crate) credentials: Option<Credentials>,
+}
+
+/// What an origin says of the delays that it has given since its start.
+pub(crate) struct Delays {
+    count: CounterSource,
+    mean_ns: CounterSource,
+}
+
+impl Delays {
+    /// Their number and their mean, nanoseconds; nothing before the first one.
+    pub(crate) fn read(&self) -> Option<(u64, u64)> {
+        let read = |source: &CounterSource| source.read().ok().flatten();
+        Some((read(&self.count)?, read(&self.mean_ns)?))
+    }
+
+    /// The mean of those that were given since `before`: a load is not judged by what another one met.
+    pub(crate) fn mean_ns_since(&self, before: Option<(u64, u64)>) -> Option<u64> {
+        let (count, mean_ns) = self.read()?;
+        let (earlier, earlier_mean_ns) = before.unwrap_or((0, 0));
+        let sum = |count: u64, mean_ns: u64| u128::from(count) * u128::from(mean_ns);
+        let sum_ns = sum(count, mean_ns).checked_sub(sum(earlier, earlier_mean_ns))?;
+        let mean_ns = sum_ns.checked_div(u128::from(count.checked_sub(earlier)?))?;
+        u64::try_from(mean_ns).ok()
+    }
 }
 
 impl Upstream {
@@ -86,7 +110,10 @@ impl Lab<'_> {
             running: vec![running],
             addresses: vec![seat.asked],
             counters: vec![stats("/requests")],
-            delay: scenario.origin.is_timed().then(|| stats("/delays/mean_ns")),
+            delay: scenario
+                .origin
+                .is_timed()
+                .then(|| Delays { count: stats("/delays/count"), mean_ns: stats("/delays/mean_ns") }),
             credentials,
         })
     }

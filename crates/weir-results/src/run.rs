@@ -90,7 +90,8 @@ pub struct Thresholds {
     pub lateness_share: f64,
     /// Share of the scheduled that must be sent in the phase, and completed to not be overloaded.
     pub completed_share: f64,
-    /// Share of the response time from which the delay that the upstream was told to give is what is measured.
+    /// Share of the response time from which the delay that the upstream was told to give is what is measured; from 1
+    /// on it never is.
     pub upstream_delay_share: f64,
     /// Steal plus others' CPU, as share of the host.
     pub disturbed_share: f64,
