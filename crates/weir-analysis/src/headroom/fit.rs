@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(refused(&points(|_| 200_000.0)), "up to 950/s the latency shows no bend");
         let falling = points(|rate| 1e9 / rate.powi(2));
         assert!(refused(&falling).contains("off it, typically (at most 25.0 %)"));
-        let wild = points(|rate| if (rate / 100.0) as u32 % 2 == 0 { 1e6 } else { 9e6 });
+        let wild = points(|rate| if ((rate / 100.0) as u32).is_multiple_of(2) { 1e6 } else { 9e6 });
         assert!(refused(&wild).contains("off it"));
         assert!(refused(&[(5.0, 1.0); 6]).contains("all the same"));
     }

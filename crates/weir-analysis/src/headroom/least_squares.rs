@@ -36,7 +36,7 @@ pub(super) fn solve<const N: usize>(
     }
     let mut damping = 1e-3;
     for _ in 0..STEPS_MAX {
-        let jacobian = jacobian(&at, &residuals);
+        let jacobian = jacobian(&at, residuals);
         let (normal, gradient) = normal_equations(&jacobian, &left);
         let mut improved = None;
         while improved.is_none() && damping <= DAMPING_MAX {
@@ -60,7 +60,7 @@ pub(super) fn solve<const N: usize>(
             break;
         }
     }
-    let (normal, _) = normal_equations(&jacobian(&at, &residuals), &left);
+    let (normal, _) = normal_equations(&jacobian(&at, residuals), &left);
     let variances = variances(&normal);
     Some(Solution { parameters: at, squares: least, variances })
 }

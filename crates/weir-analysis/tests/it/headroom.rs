@@ -168,7 +168,7 @@ fn changed(gateway: &str, repeat: u32) -> Cell {
         .map(|second| {
             let is_near = (4..6).contains(&second);
             let mut latency = new_histogram();
-            latency.record_n(if is_near { 5_000_000 } else { 1_000_000 }, 100).unwrap();
+            latency.record_n(if is_near { 5_000_000 } else { 1_000_000 }, 100).expect("within its bounds");
             LoadSecond {
                 t_s: f64::from(second),
                 length_s: 1.0,

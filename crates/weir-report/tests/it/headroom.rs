@@ -17,7 +17,7 @@ fn climbing() -> (Run, Vec<Cell>, Summary) {
     for cell in &mut cells {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
         let tail = measurements.remove(1);
-        let p50_ns = tail.record.result.latency_ns.p50.unwrap() as f64;
+        let p50_ns = tail.record.result.latency_ns.p50.expect("it was measured") as f64;
         for rate in RATES {
             let mut measurement = tail.clone();
             measurement.load = format!("tail-{rate}");
