@@ -185,19 +185,16 @@ impl Stats {
     }
 
     fn append_tls(&self, text: &mut Exposition) {
-        let families: [(&str, &str, fn(&TlsStats) -> u64); 3] = [
-            ("weir_tls_handshakes_total", "TLS handshakes finished.", |tls| tls.handshakes),
-            ("weir_tls_handshakes_resumed_total", "Of these, those that resumed a session.", |tls| {
-                tls.resumed
-            }),
-            ("weir_tls_handshakes_failed_total", "TLS handshakes not finished.", |tls| tls.failed),
-        ];
-        for (name, help, value) in families {
+        let mut family = |name: &str, help: &str, value: &dyn Fn(&TlsStats) -> u64| {
             text.family(name, "counter", help);
             for (listener, stats) in &self.listeners {
                 text.sample(name, &[("listener", listener)], value(&stats.tls));
             }
-        }
+        };
+        family("weir_tls_handshakes_total", "TLS handshakes finished.", &|tls| tls.handshakes);
+        let help = "Of these, those that resumed a session.";
+        family("weir_tls_handshakes_resumed_total", help, &|tls| tls.resumed);
+        family("weir_tls_handshakes_failed_total", "TLS handshakes not finished.", &|tls| tls.failed);
     }
 
     fn append_upstream(&self, text: &mut Exposition) {
