@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use weir_results::Role;
-use weir_rig::{Binding, Drivers, Limits, status_of};
+use weir_rig::{Binding, Drivers, Limits, TlsBinding, status_of, tokens};
 
 use crate::gateways::{Gateway, build_own_gateway};
 use crate::{PATIENCE, eventually};
@@ -14,9 +14,19 @@ fn status(gateway: &Gateway, path: &str) -> Option<u16> {
     status_of(&gateway.rendered.credentials, None, gateway.binding.listen, (HOST, path), PATIENCE).ok()
 }
 
-/// A route comes, goes, and comes again, and what was routed before stays so.
+/// In plain text, and with all that a topology can ask of clients.
 fn changes_its_routes(driver: &str) {
-    let mut gateway = Gateway::start(driver, |binding| binding.changes = true);
+    changes_routes_of(Gateway::start(driver, |binding| binding.changes = true), driver);
+    let secured = |binding: &mut Binding| {
+        binding.changes = true;
+        binding.tls = Some(TlsBinding { client_certificate: true });
+        binding.tokens = tokens(1, 2);
+    };
+    changes_routes_of(Gateway::start(driver, secured), driver);
+}
+
+/// A route comes, goes, and comes again, and what was routed before stays so.
+fn changes_routes_of(mut gateway: Gateway, driver: &str) {
     let drivers = Drivers::load(&[]).unwrap();
     let driver = drivers.driver(driver).unwrap();
     let dir = gateway.bench.rig().work_dir().join("gateway");
