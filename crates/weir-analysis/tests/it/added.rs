@@ -33,7 +33,7 @@ fn summary(cells: &[Cell]) -> Summary {
 }
 
 fn added(summary: &Summary) -> &AddedLatency {
-    summary.added.as_ref().unwrap()
+    summary.added.as_ref().expect("an added latency")
 }
 
 /// Two direct cells 2.1 µs apart, certainly.

@@ -62,9 +62,9 @@ impl Record {
         let share = |holds: &dyn Fn(&Found) -> bool| {
             self.answers.iter().filter(|found| holds(found)).count() as f64 / all
         };
-        let capacity = |found: &Found| found.capacity_per_s.unwrap();
+        let capacity = |found: &Found| found.capacity_per_s.expect("a capacity");
         let covered = share(&|found| {
-            let [low, high] = found.interval_per_s.unwrap();
+            let [low, high] = found.interval_per_s.expect("an interval");
             low <= self.truth && self.truth <= high
         });
         let within = share(&|found| (capacity(found) / self.truth - 1.0).abs() <= 0.1);

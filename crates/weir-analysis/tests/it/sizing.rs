@@ -26,12 +26,7 @@ fn measured(gateway: &str, repeats: u32, rates: &[Rate]) -> Vec<Cell> {
         let load = |(name, rate_per_s, p99_ms, share): &Rate| {
             // All quantiles of a record are in proportion to its median.
             let p50_ns = (p99_ms * 1e6 / 2.5 * wobble) as u64;
-            Load {
-                name: *name,
-                record: record(Open, *rate_per_s, p50_ns),
-                data: usage(*share),
-                host: quiet(),
-            }
+            Load { name, record: record(Open, *rate_per_s, p50_ns), data: usage(*share), host: quiet() }
         };
         let mut cell = cell(gateway, repeat, rates.iter().map(load).collect());
         for (measurement, (_, rate_per_s, ..)) in measurements(&mut cell).iter_mut().zip(rates) {

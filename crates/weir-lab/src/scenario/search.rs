@@ -80,7 +80,7 @@ impl Search {
             errors: self.errors,
         };
         match of_scenario {
-            Some(objective) if own == ObjectiveSpec::default() => objective.clone(),
+            Some(objective) if own == ObjectiveSpec::default() => *objective,
             _ => own,
         }
     }
