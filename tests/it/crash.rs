@@ -13,11 +13,12 @@ use crate::yard::{Yard, integrity};
 pub fn started(yard: &Yard, more: &str) -> (Child, String, u64) {
     let path = scenario(yard.path(), "[weir]", more);
     let arguments = ["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--repeats", "4"];
-    let child = yard.start(yard.weir(&arguments));
+    let mut child = yard.start(yard.weir(&arguments));
     let mut found = (String::new(), 0);
     until("two finished cells", || {
-        let Some(latest) = yard.latest() else { return false };
-        found = latest;
+        found = yard.latest().unwrap_or_default();
+        let ended = child.try_wait().unwrap().filter(|_| found.1 < 2);
+        assert!(ended.is_none(), "it ended before its second cell: {ended:?}");
         found.1 >= 2
     });
     (child, found.0, found.1)

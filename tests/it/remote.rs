@@ -16,7 +16,7 @@ fn scenario(folder: &Path, gateways: &str) -> String {
         "name: elsewhere\nquestion: What does it cost there?\ngateways: [{gateways}]\n\
          topology: {{ paths: [/ping] }}\n\
          loads:\n  full: {{ model: closed, connections: 4 }}\n  tail: {{ model: open, rate: 300/s }}\n\
-         warmup: 400ms\nduration: 2s\nrepeats: 1\n"
+         warmup: 400ms\nduration: 2s\nrepeats: 1\nretries: 0\n"
     );
     let path = folder.join("remote.yaml");
     std::fs::write(&path, text).unwrap();

@@ -10,6 +10,9 @@ use crate::model::{Entry, KEEP, PointReport, Report, Table, Tone};
 /// Load points that are drawn one by one; of more, the report's files have each.
 const POINTS_MAX: usize = 4;
 
+/// Rows that a terminal shows of a table; a longer one is in the report's files only.
+const ROWS_MAX: usize = 60;
+
 /// Draws the report.
 pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
     let paint = Paint { color };
@@ -34,7 +37,11 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
         for table in &section.tables {
             out.push(String::new());
             out.extend((section.tables.len() > 1).then(|| paint.dim(&wrap(&table.caption, width, ""))));
-            out.push(draw_table(table, width, color));
+            let rows = table.rows.len();
+            out.push(match rows <= ROWS_MAX {
+                true => draw_table(table, width, color),
+                false => wrap(&format!("Its {rows} rows stand in report.html and report.md."), width, ""),
+            });
         }
         if !section.conclusions.is_empty() {
             out.push(String::new());
