@@ -34,6 +34,17 @@ pub struct Bound {
     limit: Limit,
 }
 
+impl Bound {
+    /// The greatest latency that it allows, nanoseconds; `None` for errors.
+    pub(super) fn latency_limit_ns(&self) -> Option<f64> {
+        match self.limit {
+            Limit::Quantile { limit_ns, .. } => Some(limit_ns as f64),
+            Limit::Mean { limit_ns } => Some(limit_ns),
+            Limit::Errors { .. } => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Limit {
     /// At most a share of the requests takes longer.

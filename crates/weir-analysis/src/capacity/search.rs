@@ -9,7 +9,7 @@
 //! The bracket only has to find the neighbourhood. A bracket that is wrong, for whatever a trial gave, costs trials
 //! and not the answer: where the posterior piles up at an end of its grid, it is laid out anew about that end.
 
-use weir_results::{Found, Judgement, LoadRecord, Objective, Reason, Stopped, TrialSays};
+use weir_results::{Found, Judgement, LoadRecord, Objective, Reason, Requests, Stopped, TrialSays};
 
 use super::bounds::{Bound, Seen, together};
 use super::posterior::Posterior;
@@ -20,6 +20,8 @@ const STRIDE: f64 = 4.0;
 const BRACKETED: f64 = 2.1;
 /// Nearer than this to a rate that the rig does not keep there is nothing to try.
 const LIMIT_NEAR: f64 = 1.25;
+/// The generator's lateness that a trial bears, as share of the least latency that is allowed.
+const LATENESS_SHARE: f64 = 0.1;
 /// Trials about the border before the interval is believed.
 const TRIALS_MIN: u32 = 6;
 /// How far from the border, as share of its rate, trials are on its sides.
@@ -117,7 +119,7 @@ impl TrialSeen {
         let reasons = &judgement.verdicts.latency;
         let voided = if reasons.contains(&Reason::HostDisturbed) || reasons.contains(&Reason::Implausible) {
             Some(Voided::Otherwise)
-        } else if reasons.contains(&Reason::GeneratorLimited) {
+        } else if reasons.contains(&Reason::GeneratorLimited) && !is_on_time(bounds, record) {
             Some(Voided::Generator)
         } else if reasons.contains(&Reason::UpstreamLimited) && !is_direct {
             Some(Voided::Upstream)
@@ -148,6 +150,16 @@ impl TrialSeen {
     fn limit(&self) -> Option<Voided> {
         self.seen.as_ref().err().copied().filter(|voided| *voided != Voided::Otherwise)
     }
+}
+
+/// Whether what the generator's lateness added is too little to change what a trial says: its p99 is at most a tenth of
+/// the least latency that is allowed, and everything left.
+fn is_on_time(bounds: &[Bound], record: &LoadRecord) -> bool {
+    let Requests { scheduled, sent, .. } = record.result.requests;
+    let least_ns = bounds.iter().filter_map(Bound::latency_limit_ns).min_by(f64::total_cmp);
+    let lateness_ns = record.result.lateness_ns.and_then(|lateness| lateness.p99);
+    let is_small = |(limit_ns, lateness_ns): (f64, u64)| lateness_ns as f64 <= LATENESS_SHARE * limit_ns;
+    sent == scheduled && least_ns.zip(lateness_ns).is_some_and(is_small)
 }
 
 impl Search {

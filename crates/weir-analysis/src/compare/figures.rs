@@ -310,7 +310,12 @@ fn widened([low, high]: [f64; 2], by: f64) -> [f64; 2] {
 
 /// Ratios near one need a digit more than other numbers.
 fn ratio_with_interval(ratio: f64, interval: Option<[f64; 2]>) -> String {
-    let said = |ratio: f64| if (0.1..10.0).contains(&ratio) { format!("{ratio:.3}") } else { number(ratio) };
+    let said = |ratio: f64| match ratio {
+        _ if (0.1..10.0).contains(&ratio) => format!("{ratio:.3}"),
+        // Of two repeats an interval may reach anywhere.
+        _ if ratio > 1_000.0 => "> 1000".to_owned(),
+        _ => number(ratio),
+    };
     match interval {
         Some([low, high]) => format!("{} ({} .. {})", said(ratio), said(low), said(high)),
         None => said(ratio),

@@ -2,10 +2,14 @@
 
 use weir_analysis::capacity::{Asked, Bound, Search, Seen, Step, TrialSeen, Voided};
 use weir_analysis::summarize;
-use weir_results::{Cell, CellOutcome, DIRECT, Found, Objective, Reason, Stopped, Trial, TrialSays};
+use weir_results::{
+    ArrivalModel, BoundBy, Cell, CellOutcome, DIRECT, Found, Judgement, Objective, Reason, Stopped, TimesNs,
+    Trial, TrialSays, Verdicts,
+};
 
 use crate::fuzzed::Random;
 use crate::queues::Queue;
+use crate::records::record;
 use crate::runs::{cell, plan, run, tail};
 
 /// Length of a trial, seconds, and of its warm-up.
@@ -334,4 +338,26 @@ fn a_limit_of_the_rig_is_no_capacity() {
           generator keeps no more in 3 of 3 repeats"
         ]
     );
+}
+
+#[test]
+fn lateness_that_cannot_turn_the_answer_voids_no_trial() {
+    let limited = Judgement {
+        bound_by: BoundBy::Generator,
+        verdicts: Verdicts { latency: vec![Reason::GeneratorLimited], ..Verdicts::default() },
+        evidence: vec!["late".into()],
+    };
+    let check = |limit_ns, lateness_p99_ns, unsent, expected| {
+        let mut record = record(ArrivalModel::Open, 1_000, 400_000);
+        record.result.lateness_ns = Some(TimesNs { p99: Some(lateness_p99_ns), ..TimesNs::default() });
+        record.result.requests.sent -= unsent;
+        let bounds = Bound::all(&p99(limit_ns));
+        let says = TrialSeen::of(&bounds, 1_000.0, &record, &limited, 1_000_000_000, false).says();
+        assert_eq!(says == TrialSays::Void, expected, "{limit_ns} {lateness_p99_ns} {unsent}");
+    };
+    check(20_000_000, 600_000, 0, false);
+    check(20_000_000, 2_000_000, 0, false);
+    check(20_000_000, 2_000_001, 0, true);
+    check(5_000_000, 600_000, 0, true);
+    check(20_000_000, 600_000, 1, true);
 }
