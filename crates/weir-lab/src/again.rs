@@ -46,17 +46,12 @@ fn least_disturbed<T, E>(
     Ok(Some((best, attempts)))
 }
 
-/// Loads of a cell from which others took a processor. A cell that failed was not disturbed: it failed.
+/// Loads of a cell from which others took a processor, which voids all their figures. A cell that failed was not
+/// disturbed: it failed.
 fn disturbed_loads(cell: &Cell) -> usize {
     let CellOutcome::Measured { measurements } = &cell.outcome else { return 0 };
-    // A search makes its disturbed trials again by itself.
-    let loads = measurements.iter().filter(|measurement| measurement.trial.is_none());
-    let verdicts = loads.map(|measurement| &measurement.judgement.verdicts);
-    verdicts
-        .filter(|of| {
-            [&of.throughput, &of.latency, &of.cpu].iter().any(|of| of.contains(&Reason::HostDisturbed))
-        })
-        .count()
+    let verdicts = measurements.iter().map(|measurement| &measurement.judgement.verdicts);
+    verdicts.filter(|of| of.throughput.contains(&Reason::HostDisturbed)).count()
 }
 
 #[cfg(test)]

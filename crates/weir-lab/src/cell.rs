@@ -348,27 +348,23 @@ impl Lab<'_> {
             }
             let seed = plan::arrivals_seed(self.run.seed, key, place);
             let errors_max = scenario.objective_of(&key.gateway, name).errors.map(|share| share.0);
-            if let Some(search) = &load.search {
-                let asked = search.asked(load, scenario.objective.as_ref());
-                let (trials, part) = self.search(
-                    &mut bed,
-                    asked,
-                    &Searching { key, name, load, errors_max, seed, put: &put },
-                )?;
-                let (secured, _) = put(load, seed);
-                trials.iter().for_each(|trial| secured::note(scenario, &secured, trial, &mut cell.unequal));
-                measurements.extend(trials);
-                generator_part = generator_part.or(part);
-                continue;
-            }
-            self.observer.load_started(key, name, plan::load_time(scenario, load));
-            let (load, setting) = put(load, seed);
-            let task = Task { name, load: &load, setting, errors_max };
-            let (measurement, part) = bed.measure(&task)?;
-            secured::note(scenario, &load, &measurement, &mut cell.unequal);
-            self.observer.load_measured(key, &measurement);
-            measurements.push(measurement);
-            generator_part.get_or_insert(part);
+            let (measured, part) = match &load.search {
+                Some(search) => {
+                    let asked = search.asked(load, scenario.objective.as_ref());
+                    self.search(&mut bed, asked, &Searching { key, name, load, errors_max, seed, put: &put })?
+                }
+                None => {
+                    self.observer.load_started(key, name, plan::load_time(scenario, load));
+                    let (load, setting) = put(load, seed);
+                    let (measurement, part) =
+                        bed.measure(&Task { name, load: &load, setting, errors_max })?;
+                    self.observer.load_measured(key, &measurement);
+                    (vec![measurement], Some(part))
+                }
+            };
+            measured.iter().for_each(|of| secured::note(scenario, load, of, &mut cell.unequal));
+            measurements.extend(measured);
+            generator_part = generator_part.or(part);
         }
         cell.parts.extend(generator_part);
         Ok(measurements)

@@ -82,8 +82,8 @@ pub(crate) struct Looks {
 }
 
 impl Changer {
-    /// Renders what changes of the gateway that was rendered for `binding` in `dir`, wants `credentials` and runs at `seat`; `None` for a
-    /// scenario without changes.
+    /// Renders what changes of the gateway that was rendered for `binding` in `dir`, wants `credentials` and runs at
+    /// `seat`; `None` for a scenario without changes.
     pub(crate) fn prepare(
         scenario: &Scenario,
         driver: &Driver,
