@@ -4,6 +4,7 @@ import ctypes
 import os
 import re
 import resource
+import select
 import signal
 import subprocess
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PR_SET_PDEATHSIG = 1
+MEMORY_EVERY_S = 0.1
 # Loaded before any fork: loading a library in the child of a fork is not safe.
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -92,7 +94,7 @@ class Processes:
                 raise Failed(f"{command[0]} did not end within {timeout_s:.0f} s:\n{said}")
             if watch_memory:
                 memory_bytes_peak = memory_bytes(process.pid, "VmHWM") or memory_bytes_peak
-            time.sleep(0.1 if watch_memory else 0.01)
+            wait_for_end(process.pid, MEMORY_EVERY_S if watch_memory else deadline - time.monotonic())
         process.returncode = os.waitstatus_to_exitcode(status)
         self.started.remove(process)
         output, errors = (path.read_text(errors="replace") for path in (log_path, errors_path))
@@ -108,6 +110,17 @@ class Processes:
         own = os.times()
         running = sum(tree_cpu_s(process.pid) for process in self.started)
         return running + own.user + own.system + own.children_user + own.children_system
+
+
+def wait_for_end(pid, seconds):
+    """Sleeps until a child has ended, at most so long: looking every 10 ms takes 1 % of two CPUs from what is measured."""
+    file = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(file, select.POLLIN)
+        poll.poll(max(0.0, seconds) * 1000)
+    finally:
+        os.close(file)
 
 
 def end(process):

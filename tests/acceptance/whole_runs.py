@@ -10,6 +10,9 @@ from checks import Disagreement, balanced, expect
 from delays import given
 from loads import weir_result
 
+# The longest run, of searches, takes a third of it on a quiet host.
+RUN_S_MAX = 1200
+
 
 class Finished:
     """What a program that was started here said."""
@@ -35,7 +38,7 @@ def run(rig, scenario, *arguments, beside=None):
     if beside:
         rig.processes.start(beside, None, None)
     # The lab places its own programs, so it is bound to no CPU.
-    done = rig.processes.run([rig.weir, "run", path, *options], None, rig.folder / "run.json", 300)
+    done = rig.processes.run([rig.weir, "run", path, *options], None, rig.folder / "run.json", RUN_S_MAX)
     if not done.output.strip():
         raise Disagreement(f"weir run printed nothing: {done.errors}")
     return done.code, json.loads(done.output)
