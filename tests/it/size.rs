@@ -6,7 +6,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json as value};
-use weir_results::{ArrivalModel, Cell, CellOutcome, Measurement, Reason, Role, Run, Store, TimesNs};
+use weir_results::{
+    ArrivalModel, Cell, CellOutcome, Found, Measurement, Objective, Reason, Role, Run, Stopped, Store,
+    TimesNs, Trial, TrialSays,
+};
 
 use crate::objectives::ANYTHING_COUNTS;
 use crate::pages::blocks;
@@ -19,13 +22,17 @@ const FIXTURE: &str =
 type Rate = (u64, u64, f64, Option<Reason>);
 
 /// Gateways of the run that was filled in, with what each was measured at on a core; on half a core it is half the rate.
-const GATEWAYS: [(&str, &[Rate]); 5] = [
+const GATEWAYS: [(&str, &[Rate]); 6] = [
     ("weir", &[(1_000, 5, 0.2, None), (2_500, 18, 0.5, None), (5_000, 60, 0.9, None)]),
     ("nginx", &[(2_500, 25, 0.6, None), (5_000, 70, 0.9, None)]),
     ("haproxy", &[(1_000, 6, 0.75, None), (2_500, 30, 0.95, Some(Reason::Overloaded))]),
     ("envoy", &[(1_000, 20, 0.4, None), (2_500, 40, 0.8, None)]),
     ("mine", &[(1_000, 4, 0.3, Some(Reason::HostDisturbed)), (2_000, 6, 0.5, None)]),
+    ("sought", &[]),
 ];
+
+/// What was searched for, on a core, at the run's objective.
+const SOUGHT: [(&str, f64); 2] = [("envoy", 1_800.0), ("sought", 3_100.0)];
 
 /// A folder whose `weir.db` holds a run of those gateways, made of a measurement that really was one.
 pub fn filled() -> tempfile::TempDir {
@@ -44,11 +51,7 @@ pub fn filled() -> tempfile::TempDir {
     }
     let mut run = Run { plan: cells.iter().map(|cell| cell.key.clone()).collect(), ..archive.run };
     run.scenario = value!({ "gateways": GATEWAYS.map(|(name, _)| name), "loads": {} });
-    run.objective = Some(weir_results::Objective {
-        latency_ns: BTreeMap::from([("p99".to_owned(), 20_000_000)]),
-        errors: Some(0.001),
-        own: Vec::new(),
-    });
+    run.objective = Some(objective());
     let mut store = Store::open(&folder.path().join("weir.db")).unwrap();
     store.begin_run(&run).unwrap();
     for cell in &cells {
@@ -66,10 +69,35 @@ fn filled_cell(like: &Cell, gateway: &str, rates: &[Rate], cpus: f64, repeat: u3
     let data = cell.parts.iter_mut().find(|part| part.role == Role::Data).unwrap();
     data.limit_cpus = Some(cpus);
     let (name, CellOutcome::Measured { measurements }) = (data.name.clone(), &like.outcome) else { panic!() };
-    let filled =
-        rates.iter().map(|of| filled_measurement(&measurements[0], &name, of, cpus, repeat)).collect();
-    cell.outcome = CellOutcome::Measured { measurements: filled };
+    let like = &measurements[0];
+    let filled = rates.iter().map(|of| filled_measurement(like, &name, of, cpus, repeat));
+    let sought = SOUGHT.iter().filter(|(of, _)| *of == gateway);
+    let sought =
+        sought.map(|(_, per_s)| filled_search(like, per_s * cpus * (1.0 + 0.01 * f64::from(repeat))));
+    cell.outcome = CellOutcome::Measured { measurements: filled.chain(sought).collect() };
     cell
+}
+
+/// The last trial of a search, with what it found.
+fn filled_search(like: &Measurement, capacity_per_s: f64) -> Measurement {
+    let found = Found {
+        objective: objective(),
+        capacity_per_s: Some(capacity_per_s),
+        interval_per_s: Some([capacity_per_s * 0.96, capacity_per_s * 1.04]),
+        at_least_per_s: None,
+        below_per_s: None,
+        limited_by: Some("p99".into()),
+        trials: 20,
+        void: 0,
+        stopped: Stopped::Precise,
+    };
+    let trial = Trial { number: 20, says: TrialSays::Met, why: String::new(), found: Some(found) };
+    Measurement { load: "capacity".into(), trial: Some(trial), ..like.clone() }
+}
+
+fn objective() -> Objective {
+    let latency_ns = BTreeMap::from([("p99".to_owned(), 20_000_000)]);
+    Objective { latency_ns, errors: Some(0.001), own: Vec::new() }
 }
 
 fn filled_measurement(like: &Measurement, data: &str, of: &Rate, cpus: f64, repeat: u32) -> Measurement {
@@ -138,6 +166,13 @@ fn the_gorouters_example_is_four_instances() {
     // Three repeats of 2,495, 2,500 and 2,505/s: at its low end the interval needs one more.
     assert_eq!(weir["instances"], value!({ "value": 4, "low": 4, "high": 5 }));
     assert_eq!(offer(&sizing, "weir", 0.5)["instances"]["value"], 8);
+    // A search that also bounded errors found at least this much.
+    let sought = offer(&sizing, "sought", 1.0);
+    assert_eq!(
+        (&sought["basis"], &sought["instances"]["value"]),
+        (&"at-least".into(), &4.into()),
+        "{sought}"
+    );
     // nginx misses at its least rate on either limit, so that the run has no answer for it.
     assert_eq!(output.status.code(), Some(1));
     for (gateway, why) in [("nginx", "never-met"), ("envoy", "borderline")] {

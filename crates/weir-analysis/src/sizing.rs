@@ -2,12 +2,13 @@
 //! through. Nothing is extrapolated unless that is asked for, and then it is marked.
 //!
 //! An *instance type* is a gateway at one point of the axes: its limits and what else varies, but for the rate. Each is
-//! sized by itself. The page of a report has the same in `assets/sizing.js`, computed from the same [`InstanceType`]s;
+//! sized by itself. Where a capacity was searched for at what is asked, that is the answer ([`SearchedFor`]). The page of a report has the same in `assets/sizing.js`, computed from the same [`InstanceType`]s;
 //! an end-to-end test compares the two.
 
 mod answer;
 mod extrapolation;
 mod instance_type;
+mod searched;
 mod standing;
 mod words;
 
@@ -17,6 +18,7 @@ use weir_results::{Objective, Run};
 use crate::summary::{Axes, Summary};
 
 pub use instance_type::{InstanceType, RatePoint, Shown, instance_types};
+pub use searched::SearchedFor;
 
 /// Hours of a month in costs: a twelfth of 365 days.
 pub const HOURS_PER_MONTH: f64 = 730.0;
@@ -131,8 +133,10 @@ pub struct Sized {
 pub enum Basis {
     /// The highest measured rate that keeps what is asked, with one above it that does not.
     Measured,
-    /// The highest measured rate of all: more may be carried.
+    /// The highest measured rate of all, or a capacity that was searched for with more asked: more may be carried.
     AtLeast,
+    /// A capacity that was searched for at just what is asked.
+    Searched,
     /// CPU time per request at a measured rate, taken to stay the same up to the CPU share that is allowed.
     Extrapolated,
 }
@@ -194,7 +198,7 @@ pub struct Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RefusedFor {
-    /// No open load at a steady rate was measured.
+    /// No open load at a steady rate was measured, nor was a capacity searched for at what is asked.
     NothingMeasured,
     /// What is asked is missed at the least rate already.
     NeverMet,

@@ -106,7 +106,7 @@
     ...(under ? [element("small", { textContent: under })] : []));
   const span = (of, format) => [format(of.value), range(format(of.value), format(of.low), format(of.high))];
   const spread = (of) => [count(of.value), `${count(of.low)} .. ${count(of.high)}`];
-  const BASES = { measured: "measured", "at-least": "measured, at least", extrapolated: "extrapolated" };
+  const BASES = { measured: "measured", "at-least": "measured, at least", searched: "searched", extrapolated: "extrapolated" };
   const shared = (offers) => offers.every((offer) => JSON.stringify(offer.bounds) === JSON.stringify(offers[0].bounds));
   const asked = (offers) => [
     rate(demand.rate),

@@ -5,6 +5,7 @@ const sizing = (() => {
   const HOURS_PER_MONTH = 730;
   const MONTHS_AHEAD = [12, 24];
   const ROUNDING = 1e-12;
+  const MEASURE_AGAIN = "measure again where the figure counts; `weir report RUN` has the evidence";
   // How a figure stands to a limit, from the best to the worst.
   const [MET, BORDERLINE, UNKNOWN, MISSED] = [0, 1, 2, 3];
 
@@ -84,7 +85,7 @@ const sizing = (() => {
       return answer("borderline",
         `more repeats make the interval narrower (\`weir run --resume RUN --repeats N\`); or measure below ${rate(asked)}`);
     }
-    return answer("unknown", "measure again where the figure counts; `weir report RUN` has the evidence");
+    return answer("unknown", MEASURE_AGAIN);
   };
   const measured = (judged, most) => {
     if (judged.best < 0) return refused(judged, most);
@@ -121,6 +122,33 @@ const sizing = (() => {
     };
   };
 
+  // Capacities that were searched for.
+  const keptOf = (searched, name) => searched.bounds.find((kept) => kept.name === name);
+  const covers = (searched, bounds) => bounds.every(({ name, limit }) => keptOf(searched, name) && keptOf(searched, name).limit <= limit);
+  const isFor = (searched, bounds) => searched.bounds.length === bounds.length
+    && bounds.every(({ name, limit }) => keptOf(searched, name) && keptOf(searched, name).limit === limit);
+  const bySearch = ({ per_s: { mean, low, high } }, basis, note) =>
+    ({ outcome: "sized", rate_per_s: { value: mean, low, high }, basis, cpu_share: null, notes: [note] });
+  const searchedFor = (of, bounds, most, measure) => {
+    const found = most === null ? of.searched.filter(({ per_s: shown }) => shown.kind === "interval") : [];
+    const exact = found.find((searched) => isFor(searched, bounds));
+    if (exact) return bySearch(exact, "searched", `searched for: ${exact.words}, in ${exact.trials} trials of ${exact.searches} searches`);
+    const known = measure();
+    if (known.outcome === "sized") return known;
+    const [widest] = found.filter((searched) => covers(searched, bounds)).sort((a, b) => b.per_s.mean - a.per_s.mean);
+    if (widest) return bySearch(widest, "at-least", `searched for with more asked, ${widest.words}: an instance may carry more`);
+    if (of.searched.length === 0 || of.points.length > 0) return known;
+    const refusal = (why, words, remedy) => ({ outcome: "refused", why, words, remedy });
+    if (most !== null) {
+      return refusal("nothing-measured", "only a capacity was searched for, which says nothing of CPU",
+        "leave --max-cpu out, or add open loads at several rates");
+    }
+    const nothing = of.searched.find((searched) => covers(searched, bounds));
+    return nothing ? refusal("unknown", `the search for ${nothing.words} has no answer that counts: ${nothing.per_s.why}`, MEASURE_AGAIN)
+      : refusal("nothing-measured", `only searched for: ${of.searched[0].words}, which says nothing of what is asked`,
+        "ask for that, search for this, or add open loads at several rates");
+  };
+
   // Instances and what they cost.
   const instances = (target, perInstance, spare) => {
     const of = (perS) => Math.max(Math.ceil((target / perS) * (1 - ROUNDING)), 1) + spare;
@@ -148,8 +176,10 @@ const sizing = (() => {
   const answer = (of, demand) => {
     const bounds = demand.objective || of.bounds;
     const judged = judge(of.points, bounds, demand.cpu);
-    const known = measured(judged, demand.cpu);
-    const found = demand.extrapolate && demand.cpu !== null ? extrapolated(judged, demand.cpu, known) : known;
+    const found = searchedFor(of, bounds, demand.cpu, () => {
+      const known = measured(judged, demand.cpu);
+      return demand.extrapolate && demand.cpu !== null ? extrapolated(judged, demand.cpu, known) : known;
+    });
     return { gateway: of.gateway, setting: of.setting, bounds, ...counted(of, found, demand) };
   };
   const rank = (offer) => (offer.outcome !== "sized" ? Infinity : offer.cost ? offer.cost.per_month.value : offer.instances.value);

@@ -51,7 +51,7 @@ pub(crate) fn draw(
     let (headroom_plots, plots): (Vec<&Plot>, Vec<&Plot>) =
         drawn.plots.iter().partition(|plot| plot.id.starts_with(headroom_chart::PREFIX));
     let sizing = instance_types(run, summary);
-    let has_sizing = sizing.iter().any(|of| !of.points.is_empty());
+    let has_sizing = sizing.iter().any(|of| !of.points.is_empty() || !of.searched.is_empty());
     let pictures: BTreeMap<&str, &str> =
         drawn.pictures.iter().map(|picture| (picture.id.as_str(), picture.path.as_str())).collect();
     environment.get_template("report.html")?.render(context! {

@@ -110,6 +110,7 @@ fn entries(sized: &Sized, has_growth: bool, has_price: bool) -> Vec<Entry> {
     row.push(match sized.basis {
         Basis::Measured => Entry::text("measured"),
         Basis::AtLeast => Entry::text("measured, at least"),
+        Basis::Searched => Entry::text("searched"),
         Basis::Extrapolated => chip("extrapolated", Tone::Bad),
     });
     row

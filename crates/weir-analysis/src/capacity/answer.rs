@@ -6,6 +6,7 @@ use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN, Found, Objective, Rea
 use super::bounds::objective_words;
 use super::conclusions::conclude;
 use crate::conclusions::join;
+use crate::cpu_range::data_limit_cpus;
 use crate::figure::{Figure, HEADLINE_REPEATS, Repeated};
 use crate::grouping::{compare_axes, gateway_names};
 use crate::quantity::rate;
@@ -35,6 +36,8 @@ pub struct CapacityRow {
     pub gateway: String,
     /// Repeats that the plan holds.
     pub planned: usize,
+    /// CPU limit of its data plane, cores; `None` without one.
+    pub cores: Option<f64>,
     /// The capacity, requests per second: each repeat's own, and over them their mean with a t interval on logarithms.
     /// Where the rig was the limit, the repeat's value is the highest rate that met the objective, and does not count.
     pub per_s: Figure,
@@ -73,7 +76,9 @@ pub fn capacities(run: &Run, cells: &[Cell]) -> Vec<Capacity> {
                 });
                 capacities.len() - 1
             });
-            row_of(&mut capacities[at].rows, &cell.key.gateway).searches.push(searched);
+            let row = row_of(&mut capacities[at].rows, &cell.key.gateway);
+            row.cores = data_limit_cpus(&cell.parts);
+            row.searches.push(searched);
         }
     }
     let names = gateway_names(run, cells);
@@ -234,6 +239,7 @@ fn row_of<'a>(rows: &'a mut Vec<CapacityRow>, gateway: &str) -> &'a mut Capacity
         rows.push(CapacityRow {
             gateway: gateway.to_owned(),
             planned: 0,
+            cores: None,
             per_s: Figure::default(),
             searches: Vec::new(),
         });

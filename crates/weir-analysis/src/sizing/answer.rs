@@ -5,7 +5,7 @@ use super::instance_type::{InstanceType, RatePoint, Shown};
 use super::standing::{Check, Standing, cpu, objective, worse};
 use super::{
     Basis, Bound, Cost, Count, Demand, HOURS_PER_MONTH, Later, MONTHS_AHEAD, Outcome, Price, PriceOf,
-    Refused, RefusedFor, Sized, Span, words,
+    Refused, RefusedFor, Sized, Span, searched, words,
 };
 
 /// What floating-point division may be off by: 10,000 over 2,500 must not become five instances.
@@ -31,7 +31,14 @@ pub(super) struct PerInstance {
 /// Sizes an instance type.
 pub(super) fn answer(of: &InstanceType, bounds: &[Bound], demand: &Demand) -> Outcome {
     let judged = judge(&of.points, bounds, demand.cpu_share_max);
-    match per_instance(&judged, demand) {
+    let found = match searched::exactly(of, bounds, demand) {
+        Some(found) => Ok(found),
+        None => per_instance(&judged, demand).or_else(|why| {
+            let known = searched::at_least(of, bounds, demand);
+            known.ok_or_else(|| searched::refused(of, bounds, demand, why))
+        }),
+    };
+    match found {
         Ok(found) => Outcome::Sized(Box::new(count(of, found, demand))),
         Err(refused) => Outcome::Refused(refused),
     }

@@ -1,9 +1,10 @@
 //! What a run knows of each instance type: its load points by their rate, with every figure that may be asked about.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use weir_results::{ArrivalModel, DIRECT, Reason, Role, Run};
 
+use super::searched::SearchedFor;
 use super::{Bound, bounds_of};
 use crate::conclusions::why_no_headline;
 use crate::figure::{Figure, Repeated, Sample};
@@ -28,6 +29,8 @@ pub struct InstanceType {
     pub bounds: Vec<Bound>,
     /// Open loads, by their rate.
     pub points: Vec<RatePoint>,
+    /// Capacities that were searched for.
+    pub searched: Vec<SearchedFor>,
 }
 
 /// One rate that an instance was measured at.
@@ -94,7 +97,7 @@ fn types_of<'a>(run: &Run, summary: &'a Summary, name: &'a str) -> Vec<InstanceT
     let mut found: Vec<(Value, InstanceType)> = Vec::new();
     for (point, row) in rows() {
         let Some(kind) = kind(run, point) else { continue };
-        let axes = axes_of(point);
+        let axes = without_levels(&point.axes);
         let known = found.iter().position(|(other, of)| of.axes == axes && *other == kind);
         let at = known.unwrap_or_else(|| {
             found.push((kind, empty(run, point, row)));
@@ -102,34 +105,73 @@ fn types_of<'a>(run: &Run, summary: &'a Summary, name: &'a str) -> Vec<InstanceT
         });
         found[at].1.points.push(rate_point(run, point, row));
     }
+    add_searches(run, summary, name, &mut found);
     let mut types: Vec<InstanceType> = found.into_iter().map(|(_, of)| of).collect();
     for (point, row) in rows() {
-        let axes = axes_of(point);
+        let axes = without_levels(&point.axes);
         if !types.iter().any(|of| of.axes == axes) {
             types.push(empty(run, point, row));
         }
     }
     if types.is_empty() {
         let (gateway, setting, axes) = (name.to_owned(), String::new(), Axes::new());
-        types.push(InstanceType { gateway, setting, axes, cores: None, bounds: vec![], points: vec![] });
+        types.push(InstanceType {
+            gateway,
+            setting,
+            axes,
+            cores: None,
+            bounds: vec![],
+            points: vec![],
+            searched: vec![],
+        });
     }
     types
+}
+
+/// Adds the capacities that were searched for to the types with the same axes and kind of load; what was to be kept
+/// there is what a type has to keep that has nothing else to.
+fn add_searches(run: &Run, summary: &Summary, name: &str, found: &mut Vec<(Value, InstanceType)>) {
+    for capacity in &summary.capacities {
+        let Some(row) = capacity.gateways().find(|row| row.gateway == name) else { continue };
+        let axes = without_levels(&capacity.axes);
+        let kind = written(run, &capacity.load).map_or(Value::Null, without_level_fields);
+        let known = found.iter().position(|(other, of)| of.axes == axes && *other == kind);
+        let at = known.unwrap_or_else(|| {
+            let bounds = bounds(run, name, &capacity.axes, &capacity.load);
+            let (gateway, setting) = (name.to_owned(), capacity.load.clone());
+            let (points, searched) = (Vec::new(), Vec::new());
+            let of = InstanceType { gateway, setting, axes, cores: row.cores, bounds, points, searched };
+            found.push((kind, of));
+            found.len() - 1
+        });
+        let searched = SearchedFor::of(capacity, row, shown(&row.per_s));
+        let of = &mut found[at].1;
+        if of.bounds.is_empty() {
+            of.bounds.clone_from(&searched.bounds);
+        }
+        of.searched.push(searched);
+    }
 }
 
 /// A type without a load point; its setting names the load.
 fn empty(run: &Run, point: &Point, row: &Row) -> InstanceType {
     let data = row.parts.iter().filter(|part| part.role == Role::Data);
     let cores = data.map(|part| part.limit_cpus).sum::<Option<f64>>().filter(|cores| *cores > 0.0);
-    let objective =
-        run.objective.as_ref().map(|objective| objective.of(&row.gateway, &point.axes, &point.load));
     InstanceType {
         gateway: row.gateway.clone(),
         setting: point.load.clone(),
-        axes: axes_of(point),
+        axes: without_levels(&point.axes),
         cores,
-        bounds: objective.map(|objective| bounds_of(&objective)).unwrap_or_default(),
+        bounds: bounds(run, &row.gateway, &point.axes, &point.load),
         points: Vec::new(),
+        searched: Vec::new(),
     }
+}
+
+/// What a gateway has to keep by the run's objective.
+fn bounds(run: &Run, gateway: &str, axes: &Axes, load: &str) -> Vec<Bound> {
+    let objective = run.objective.as_ref().map(|objective| objective.of(gateway, axes, load));
+    objective.map(|objective| bounds_of(&objective)).unwrap_or_default()
 }
 
 /// Axes in words; the load beside them only where a gateway has several kinds of it at one point of the axes.
@@ -147,35 +189,40 @@ fn drop_loads_that_tell_nothing_apart(types: &mut [InstanceType]) {
     }
 }
 
-/// The axes of a point without those that only say how hard it is loaded.
-fn axes_of(point: &Point) -> Axes {
+/// Axes without those that only say how hard a gateway is loaded.
+fn without_levels(axes: &Axes) -> Axes {
     let is_level = |path: &str| {
         path.starts_with("loads.") && path.rsplit('.').next().is_some_and(|field| LEVELS.contains(&field))
     };
-    let kept = point.axes.iter().filter(|(path, _)| !is_level(path));
+    let kept = axes.iter().filter(|(path, _)| !is_level(path));
     kept.map(|(path, value)| (path.clone(), value.clone())).collect()
 }
 
 /// What an open load is apart from its rate; `None` of a closed one, and of one whose rate changes within it.
 fn kind(run: &Run, point: &Point) -> Option<Value> {
     point.rate_per_s.filter(|_| point.model == ArrivalModel::Open)?;
-    let loads = run.scenario.get("loads").and_then(Value::as_object);
-    let of_name = |loads: &serde_json::Map<String, Value>| {
-        // A load of several rates is measured under its name with the rate behind it.
-        let begins =
-            |name: &String| point.load.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'));
-        let longest = loads.keys().filter(|name| begins(name)).max_by_key(|name| name.len());
-        loads.get(&point.load).or_else(|| loads.get(longest?)).cloned()
-    };
-    let Some(Value::Object(mut written)) = loads.and_then(of_name) else { return Some(Value::Null) };
+    let Some(written) = written(run, &point.load) else { return Some(Value::Null) };
     let rate = point.axes.get(&format!("loads.{}.rate", point.load)).or_else(|| written.get("rate"));
     let is_steady =
         rate.is_none_or(|rate| rate.as_str().is_none_or(|text| !text.contains("..")) && !rate.is_array());
     if !is_steady || written.contains_key("burst") || written.contains_key("steps") {
         return None;
     }
+    Some(without_level_fields(written))
+}
+
+/// The load `name` as the scenario has it. One of several rates is measured under its name with the rate behind it.
+fn written(run: &Run, name: &str) -> Option<Map<String, Value>> {
+    let loads = run.scenario.get("loads").and_then(Value::as_object)?;
+    let begins =
+        |known: &&String| name.strip_prefix(known.as_str()).is_some_and(|rest| rest.starts_with('-'));
+    let longest = || loads.keys().filter(begins).max_by_key(|known| known.len());
+    loads.get(name).or_else(|| loads.get(longest()?))?.as_object().cloned()
+}
+
+fn without_level_fields(mut written: Map<String, Value>) -> Value {
     LEVELS.iter().for_each(|field| drop(written.remove(*field)));
-    Some(Value::Object(written))
+    Value::Object(written)
 }
 
 fn rate_point(run: &Run, point: &Point, row: &Row) -> RatePoint {

@@ -1,6 +1,6 @@
 //! The sentences of a sizing. `assets/sizing.js` of the report says the same, word by word.
 
-use super::Span;
+use super::{SearchedFor, Shown, Span};
 use crate::quantity::{range, rate};
 
 pub(super) use crate::quantity::{percent, time_ns as time};
@@ -80,6 +80,39 @@ pub(super) fn nothing_measured() -> &'static str {
 
 pub(super) fn measure_something() -> &'static str {
     "add open loads at several rates, like `steady: { model: open, rate: 2500/s }`: a closed load has no rate of its own"
+}
+
+pub(super) fn searched(searched: &SearchedFor) -> String {
+    let SearchedFor { words, searches, trials, .. } = searched;
+    format!("searched for: {words}, in {trials} trials of {searches} searches")
+}
+
+pub(super) fn searched_for_more(kept: &str) -> String {
+    format!("searched for with more asked, {kept}: an instance may carry more")
+}
+
+pub(super) fn searched_without_cpu() -> &'static str {
+    "only a capacity was searched for, which says nothing of CPU"
+}
+
+pub(super) fn measure_cpu() -> &'static str {
+    "leave --max-cpu out, or add open loads at several rates"
+}
+
+pub(super) fn searched_for_less(kept: &str) -> String {
+    format!("only searched for: {kept}, which says nothing of what is asked")
+}
+
+pub(super) fn search_for_this() -> &'static str {
+    "ask for that, search for this, or add open loads at several rates"
+}
+
+pub(super) fn found_nothing(searched: &SearchedFor) -> String {
+    let why = match &searched.per_s {
+        Shown::Failed { why } | Shown::Void { why } => why.as_str(),
+        Shown::Interval { .. } => "",
+    };
+    format!("the search for {} has no answer that counts: {why}", searched.words)
 }
 
 pub(super) fn at_the_least(rate_per_s: f64, why: &str) -> String {

@@ -7,8 +7,9 @@ use weir_analysis::sizing::{
 };
 use weir_analysis::summarize;
 use weir_results::ArrivalModel::Open;
-use weir_results::{Cell, CellOutcome, Objective, OwnObjective, Reason};
+use weir_results::{Cell, CellOutcome, Found, Objective, OwnObjective, Reason};
 
+use crate::capacity::{found, searched};
 use crate::records::{quiet, record, usage};
 use crate::runs::{Load, cell, failed, full, plan, run};
 
@@ -437,4 +438,57 @@ fn what_a_run_asks_is_what_is_asked() {
         })
         .collect();
     assert_eq!(said, [("nginx", 1e8, 2), ("weir", 2e7, 4)]);
+}
+
+#[test]
+fn a_capacity_that_was_searched_for_at_what_is_asked_is_the_answer() {
+    let capacities = [3_080.0, 3_100.0, 3_120.0];
+    let sought = |repeat: usize| searched("weir", repeat as u32, found(capacities[repeat]));
+    let mut cells: Vec<Cell> = (0..3).map(sought).collect();
+    let asked = |limit_ms: f64| {
+        let errors = Bound { name: "errors".into(), limit: 0.001 };
+        Demand { bounds: p99(limit_ms).map(|bounds| [bounds, vec![errors]].concat()), ..demand(10_000.0) }
+    };
+    let answer = sized(&cells, asked(20.0));
+    assert_eq!((answer.basis, answer.cpu_share, answer.instances), (Basis::Searched, None, count(4, 4, 4)));
+    assert!((answer.rate_per_s.value - 3_100.0).abs() < 0.1, "{answer:?}");
+    let kept = "p99 at most 20.0 ms and errors at most 0.100 %";
+    assert_eq!(answer.notes, [format!("searched for: {kept}, in 6 trials of 3 searches")]);
+    // Its own objective is what is asked where nothing else is.
+    let offered = offer(&cells, Demand { bounds: None, ..demand(10_000.0) });
+    assert_eq!(Some(offered.bounds), asked(20.0).bounds);
+
+    // With less asked it carries no less; what is stricter, or of CPU, it does not know.
+    for less in [asked(50.0), demand(10_000.0)] {
+        let answer = sized(&cells, less);
+        assert_eq!(answer.basis, Basis::AtLeast);
+        let note = format!("searched for with more asked, {kept}: an instance may carry more");
+        assert_eq!(answer.notes, [note]);
+    }
+    let (why, said) = refused(&cells, asked(5.0));
+    assert_eq!(why, RefusedFor::NothingMeasured);
+    assert!(said.starts_with(&format!("only searched for: {kept}, which says nothing of what")), "{said}");
+    let (_, said) = refused(&cells, Demand { cpu_share_max: Some(0.65), ..asked(20.0) });
+    assert!(said.contains("says nothing of CPU: leave --max-cpu out"), "{said}");
+
+    // Rates that were measured beside it answer what it does not.
+    for (cell, rates) in cells.iter_mut().zip(measured("weir", 3, &GOROUTER)) {
+        let CellOutcome::Measured { measurements: more } = rates.outcome else { unreachable!() };
+        measurements(cell).extend(more);
+    }
+    assert_eq!(sized(&cells, asked(20.0)).basis, Basis::Searched);
+    let answer = sized(&cells, Demand { cpu_share_max: Some(0.65), ..demand(10_000.0) });
+    assert_eq!((answer.rate_per_s.value, answer.basis), (2_500.0, Basis::Measured));
+}
+
+#[test]
+fn a_search_without_an_answer_sizes_nothing() {
+    let nothing = || Found { capacity_per_s: None, interval_per_s: None, at_least_per_s: None, ..found(1.0) };
+    let cells: Vec<Cell> = (0..3).map(|repeat| searched("weir", repeat, nothing())).collect();
+    let (why, said) = refused(&cells, demand(10_000.0));
+    assert_eq!(why, RefusedFor::Unknown);
+    assert!(
+        said.starts_with("the search for p99 at most 20.0 ms and errors at most 0.100 % has no answer"),
+        "{said}"
+    );
 }

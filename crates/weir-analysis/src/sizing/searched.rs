@@ -1,0 +1,98 @@
+//! Sizing from a capacity that was searched for: finer than the highest of some rates, and known for one objective.
+
+use serde::Serialize;
+
+use super::answer::PerInstance;
+use super::instance_type::{InstanceType, Shown};
+use super::{Basis, Bound, Demand, Refused, RefusedFor, Span, bounds_of, words};
+use crate::capacity::{Capacity, CapacityRow};
+
+/// What a search found for an instance type.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SearchedFor {
+    /// What was to be kept.
+    pub bounds: Vec<Bound>,
+    /// The same in words.
+    pub words: String,
+    /// Searches, one a repeat.
+    pub searches: usize,
+    /// Their trials together.
+    pub trials: u64,
+    /// The capacity, requests per second.
+    pub per_s: Shown,
+}
+
+impl SearchedFor {
+    pub(super) fn of(capacity: &Capacity, row: &CapacityRow, per_s: Shown) -> Self {
+        Self {
+            bounds: bounds_of(&capacity.objective),
+            words: capacity.objective_words(),
+            searches: row.searches.len(),
+            trials: row.trials(),
+            per_s,
+        }
+    }
+
+    /// Whether what was kept is no less than `bounds`.
+    fn covers(&self, bounds: &[Bound]) -> bool {
+        let no_less = |asked: &Bound| {
+            self.bounds.iter().any(|kept| kept.name == asked.name && kept.limit <= asked.limit)
+        };
+        bounds.iter().all(no_less)
+    }
+
+    /// Whether what was kept is `bounds`.
+    fn is_for(&self, bounds: &[Bound]) -> bool {
+        self.bounds.len() == bounds.len() && bounds.iter().all(|asked| self.bounds.contains(asked))
+    }
+
+    fn per_instance(&self, basis: Basis, note: String) -> Option<PerInstance> {
+        let Shown::Interval { mean, low, high } = self.per_s else { return None };
+        let rate_per_s = Span { value: mean, low, high };
+        Some(PerInstance { rate_per_s, basis, cpu_share: None, notes: vec![note] })
+    }
+}
+
+/// The capacity that was searched for at just what is asked.
+pub(super) fn exactly(of: &InstanceType, bounds: &[Bound], demand: &Demand) -> Option<PerInstance> {
+    let mut exact = searches(of, demand).filter(|searched| searched.is_for(bounds));
+    exact.find_map(|searched| searched.per_instance(Basis::Searched, words::searched(searched)))
+}
+
+/// The greatest of the capacities that were searched for with no less asked.
+pub(super) fn at_least(of: &InstanceType, bounds: &[Bound], demand: &Demand) -> Option<PerInstance> {
+    let stricter = searches(of, demand).filter(|searched| searched.covers(bounds));
+    let found = stricter.filter_map(|searched| {
+        searched.per_instance(Basis::AtLeast, words::searched_for_more(&searched.words))
+    });
+    found.max_by(|a, b| a.rate_per_s.value.total_cmp(&b.rate_per_s.value))
+}
+
+/// Why a type of which nothing but searches are known has no answer; `otherwise` where other loads say why.
+pub(super) fn refused(of: &InstanceType, bounds: &[Bound], demand: &Demand, otherwise: Refused) -> Refused {
+    let Some(first) = of.searched.first().filter(|_| of.points.is_empty()) else { return otherwise };
+    if demand.cpu_share_max.is_some() {
+        return Refused {
+            why: RefusedFor::NothingMeasured,
+            words: words::searched_without_cpu().into(),
+            remedy: words::measure_cpu().into(),
+        };
+    }
+    match of.searched.iter().find(|searched| searched.covers(bounds)) {
+        None => Refused {
+            why: RefusedFor::NothingMeasured,
+            words: words::searched_for_less(&first.words),
+            remedy: words::search_for_this().into(),
+        },
+        Some(searched) => Refused {
+            why: RefusedFor::Unknown,
+            words: words::found_nothing(searched),
+            remedy: words::measure_again().into(),
+        },
+    }
+}
+
+/// The searches that may answer: they say nothing of CPU.
+fn searches<'a>(of: &'a InstanceType, demand: &Demand) -> impl Iterator<Item = &'a SearchedFor> {
+    of.searched.iter().filter(move |_| demand.cpu_share_max.is_none())
+}
