@@ -1,7 +1,7 @@
 //! Cells that the host disturbed are measured again: who takes a processor away doesn't look at the figures first, so
 //! that leaving out what was disturbed favours nobody.
 
-use weir_results::{Cell, CellKey, CellOutcome, DIRECT, Reason};
+use weir_results::{Cell, CellKey, CellOutcome, DIRECT, Measurement, Reason, Stopped, Trial};
 
 use crate::LabError;
 use crate::progress::Observer;
@@ -47,16 +47,22 @@ fn least_disturbed<T, E>(
 }
 
 /// Loads of a cell from which others took a processor, which voids all their figures. A cell that failed was not
-/// disturbed: it failed.
+/// disturbed: it failed. A search has made disturbed trials again itself, unless it gave up over them.
 fn disturbed_loads(cell: &Cell) -> usize {
     let CellOutcome::Measured { measurements } = &cell.outcome else { return 0 };
-    let verdicts = measurements.iter().map(|measurement| &measurement.judgement.verdicts);
-    verdicts.filter(|of| of.throughput.contains(&Reason::HostDisturbed)).count()
+    let gave_up =
+        |trial: &Trial| trial.found.as_ref().is_some_and(|found| found.stopped == Stopped::VoidTrials);
+    let counts = |measurement: &&Measurement| measurement.trial.as_ref().is_none_or(gave_up);
+    let is_disturbed = |of: &&Measurement| of.judgement.verdicts.throughput.contains(&Reason::HostDisturbed);
+    measurements.iter().filter(counts).filter(is_disturbed).count()
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell as Shared;
+    use std::collections::BTreeMap;
+
+    use weir_results::{Found, Objective, TrialSays};
 
     use super::*;
 
@@ -75,6 +81,39 @@ mod tests {
         check(1, &[Some(1), Some(2)], Ok(Some((1, 2))));
         check(5, &[Some(3), Some(1), Some(2), Some(0)], Ok(Some((0, 4))));
         check(2, &[Some(1), None], Ok(None));
+    }
+
+    #[test]
+    fn a_search_makes_its_disturbed_trials_again_itself() {
+        let file =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-results/tests/fixtures/archive-1-schema-1.weir");
+        let archive = weir_results::read_archive("fixture", std::fs::File::open(file).unwrap()).unwrap();
+        let is_measured = |cell: &Cell| matches!(cell.outcome, CellOutcome::Measured { .. });
+        let mut cell = archive.cells.into_iter().find(is_measured).unwrap();
+        let mut disturbed = |trial: Option<Trial>| {
+            let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
+            measurements.truncate(1);
+            measurements[0].judgement.verdicts.throughput = vec![Reason::HostDisturbed];
+            measurements[0].trial = trial;
+            disturbed_loads(&cell)
+        };
+        let trial =
+            |found: Option<Found>| Trial { number: 1, says: TrialSays::Void, why: String::new(), found };
+        let found = |stopped: Stopped| Found {
+            objective: Objective { latency_ns: BTreeMap::new(), errors: Some(0.01), own: Vec::new() },
+            capacity_per_s: None,
+            interval_per_s: None,
+            at_least_per_s: None,
+            below_per_s: None,
+            limited_by: None,
+            trials: 1,
+            void: 1,
+            stopped,
+        };
+        assert_eq!(disturbed(None), 1);
+        assert_eq!(disturbed(Some(trial(None))), 0);
+        assert_eq!(disturbed(Some(trial(Some(found(Stopped::Precise))))), 0);
+        assert_eq!(disturbed(Some(trial(Some(found(Stopped::VoidTrials))))), 1);
     }
 
     #[test]

@@ -350,7 +350,7 @@ impl Lab<'_> {
             let errors_max = scenario.objective_of(&key.gateway, name).errors.map(|share| share.0);
             let (measured, part) = match &load.search {
                 Some(search) => {
-                    let asked = search.asked(load, scenario.objective.as_ref());
+                    let asked = search.asked(load, scenario.objective_at(name));
                     self.search(&mut bed, asked, &Searching { key, name, load, errors_max, seed, put: &put })?
                 }
                 None => {

@@ -33,9 +33,13 @@ impl Scenario {
     /// What `gateway` has to keep at `load`; of the direct baseline, what any gateway has to.
     pub fn objective_of(&self, gateway: &str, load: &str) -> ObjectiveSpec {
         let of_gateway = self.gateways.iter().find(|known| known.name == gateway);
-        let of_gateway = of_gateway.and_then(|gateway| gateway.objective).unwrap_or_default();
+        of_gateway.and_then(|gateway| gateway.objective).unwrap_or_default().over(self.objective_at(load))
+    }
+
+    /// What any gateway has to keep at `load`.
+    pub(crate) fn objective_at(&self, load: &str) -> ObjectiveSpec {
         let of_load = self.loads.named(load).and_then(|load| load.objective).unwrap_or_default();
-        of_gateway.over(of_load).over(self.objective.unwrap_or_default())
+        of_load.over(self.objective.unwrap_or_default())
     }
 
     /// The scenario without any objective: what is measured.

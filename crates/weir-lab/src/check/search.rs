@@ -37,9 +37,9 @@ pub(super) fn check_search(scenario: &Scenario, name: &str, load: &Load, search:
         let message = format!("the search `{name}` has {what}");
         return Err(problem(&at(field), message, format!("leave them out: {why}")));
     }
-    let objective = search.objective(scenario.objective.as_ref());
+    let objective = search.objective(scenario.objective_at(name));
     if let Some(why) = unsearchable(&objective.objective()) {
-        let remedy = "name bounds, like search: { p99: 20ms, errors: 0.1% }; without any, the scenario's objective is taken";
+        let remedy = "name bounds, like search: { p99: 20ms, errors: 0.1% }; without any, the objective of the load or the scenario is taken";
         return Err(problem(&at("search"), format!("the search `{name}`: {why}"), remedy));
     }
     if let Some(width) = search.width.filter(|width| !(WIDTH_MIN..=1.0).contains(&width.0)) {

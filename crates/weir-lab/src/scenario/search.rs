@@ -23,7 +23,8 @@ const TRIALS_MAX: u32 = 60;
 const WARMUP_SHARE: f64 = 0.25;
 
 /// Searches for the highest rate at which the objective is met, by trials of the load's duration (2s by default) that
-/// begin at the load's rate (100/s by default). Without bounds of its own it is the scenario's objective.
+/// begin at the load's rate (100/s by default). Without bounds of its own it is the load's objective, over the
+/// scenario's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)]
@@ -62,8 +63,9 @@ pub struct Search {
 }
 
 impl Search {
-    /// Its bounds; those of the scenario's objective where it has none.
-    pub(crate) fn objective(&self, of_scenario: Option<&ObjectiveSpec>) -> ObjectiveSpec {
+    /// Its bounds; where it has none, those of `otherwise`, the objective that all gateways have at this load: they are
+    /// compared by what they carry at the same one.
+    pub(crate) fn objective(&self, otherwise: ObjectiveSpec) -> ObjectiveSpec {
         let own = ObjectiveSpec {
             mean: self.mean,
             p50: self.p50,
@@ -79,10 +81,7 @@ impl Search {
             max: None,
             errors: self.errors,
         };
-        match of_scenario {
-            Some(objective) if own == ObjectiveSpec::default() => *objective,
-            _ => own,
-        }
+        if own == ObjectiveSpec::default() { otherwise } else { own }
     }
 
     /// The most trials.
@@ -91,10 +90,10 @@ impl Search {
     }
 
     /// What is asked of the search that `load` is.
-    pub(crate) fn asked(&self, load: &Load, of_scenario: Option<&ObjectiveSpec>) -> Asked {
+    pub(crate) fn asked(&self, load: &Load, otherwise: ObjectiveSpec) -> Asked {
         let least_per_s = REQUESTS_MIN / load.trial_length().as_secs_f64();
         Asked {
-            objective: self.objective(of_scenario).objective(),
+            objective: self.objective(otherwise).objective(),
             first_per_s: load.first_per_s().max(least_per_s),
             least_per_s,
             width: self.width.map_or(WIDTH, |width| width.0),

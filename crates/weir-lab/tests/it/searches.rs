@@ -32,6 +32,14 @@ fn a_search_needs_no_rate_and_takes_the_scenarios_objective() {
 }
 
 #[test]
+fn a_search_without_bounds_takes_its_loads_objective() {
+    read(&search("model: open, search: {}, objective: { p99: 20ms }")).unwrap();
+    let checked = read(&search("model: open, search: {}, objective: { errors: 0.1% }"));
+    assert!(checked.is_ok(), "errors alone can be searched for");
+    refused("model: open, search: {}, objective: { max: 20ms }", "the search `capacity`");
+}
+
+#[test]
 fn what_cannot_be_searched_is_refused() {
     refused("model: closed, search: { p99: 20ms }", "the closed load `capacity` is a search");
     refused("model: open, search: {}", "an objective that asks for nothing");
