@@ -1,10 +1,13 @@
 """The capacity at an objective, searched for by the lab, against what theory says of a line before some servers."""
 
+import json
+
 import capacities
-from checks import expect
-from whole_runs import run
+from checks import Disagreement, expect
+from whole_runs import RUN_S_MAX, run
 
 RUNS = 5
+HEADROOM_RUNS = 3
 COVERED_MIN = 4
 # METHOD 17 and the issue: how far the answer may be off, and how wide its interval may be.
 TOLERANCE = 0.1
@@ -81,7 +84,29 @@ def capacity_of_two_equal_servers(rig):
     yield from against_theory(rig, "const:1ms", 2, capacities.constant(0.001, 2))
 
 
+def headroom_three_times(rig):
+    """`weir run headroom`, three times: the intervals of the capacity of weir-gateway overlap, with few routes and with many."""
+    found = {}
+    command = [rig.weir, "run", "headroom", "--gateway", "weir", "--quick", "--json", "--db", rig.folder / "headroom.db"]
+    for number in range(1 if rig.quick else HEADROOM_RUNS):
+        options = ["--out", rig.folder / f"headroom-{number}"]
+        done = rig.processes.run([*command, *options], None, rig.folder / "headroom.json", RUN_S_MAX)
+        if not done.output.strip():
+            raise Disagreement(f"weir run headroom printed nothing: {done.errors}")
+        for capacity in json.loads(done.output)["summary"]["capacities"]:
+            row = next(row for row in capacity["rows"] if row["gateway"] == "weir")
+            paths = capacity["axes"]["topology.paths"]
+            expect(row["per_s"]["interval"] is not None, f"run {number + 1}, {paths} paths: {row['per_s']['valid']} searches count")
+            found.setdefault(paths, []).append(row["per_s"]["interval"])
+    yield
+    for paths, intervals in found.items():
+        told = "; ".join(f"{low:.0f} .. {high:.0f}" for low, high in intervals)
+        overlap = max(low for low, _ in intervals) <= min(high for _, high in intervals)
+        expect(overlap, f"{paths} paths: the intervals overlap: {told}")
+
+
 CHECKS = [
+    headroom_three_times,
     capacity_of_exponential_service,
     capacity_of_constant_service,
     capacity_of_two_servers,

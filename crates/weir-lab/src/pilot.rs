@@ -10,6 +10,7 @@ use weir_document::{Levels, Time};
 use weir_results::{BoundBy, Carried, CellKey, CellOutcome, Measurement, Reason};
 
 use crate::LabError;
+use crate::again::until_undisturbed;
 use crate::cell::Lab;
 use crate::plan::cell_time;
 use crate::read::Checked;
@@ -39,6 +40,7 @@ pub fn pilot_time(checked: &Checked) -> Duration {
 pub(crate) fn relative_loads(checked: &Checked) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (name, load) in checked.points.iter().flat_map(|point| point.scenario.loads.iter()) {
+        let name = load.one_of.as_deref().unwrap_or(name);
         if load.is_relative() && !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
         }
@@ -59,7 +61,9 @@ impl Lab<'_> {
                 let (gateway, axes) = (gateway.name.clone(), trial.axes.clone());
                 let key = CellKey { index, gateway, axes, repeat: 0 };
                 index += 1;
-                let Some(cell) = self.measure(&trial.scenario, &key)? else { return Ok(None) };
+                let measure = || self.measure(&trial.scenario, &key);
+                let cell = until_undisturbed(&key, trial.scenario.retries, self.observer, measure)?;
+                let Some(cell) = cell else { return Ok(None) };
                 match &cell.outcome {
                     CellOutcome::Failed { cause, message, .. } => {
                         self.observer.note(&format!("pilot: {} failed: {cause}: {message}", key.gateway));
@@ -119,8 +123,9 @@ impl Trial {
     fn of(axes: Axes, scenario: &Scenario) -> Self {
         let mut loads: Vec<(Load, Vec<String>)> = Vec::new();
         for (name, load) in scenario.loads.iter().filter(|(_, load)| load.is_relative()) {
-            let closed = closed(load);
+            let (name, closed) = (load.one_of.as_deref().unwrap_or(name), closed(load));
             match loads.iter_mut().find(|(known, _)| *known == closed) {
+                Some((_, names)) if names.last().is_some_and(|known| known == name) => {}
                 Some((_, names)) => names.push(name.to_owned()),
                 None => loads.push((closed, vec![name.to_owned()])),
             }
@@ -131,8 +136,8 @@ impl Trial {
             duration: shorter(scenario.duration, PHASE),
             vary: Named::default(),
             cases: Vec::new(),
-            objective: None,
-            ..scenario.clone()
+            changes: None,
+            ..scenario.without_objectives()
         };
         // A pilot need not know what it does not print.
         tried.thresholds.warmup_growth = 1.0;
@@ -161,7 +166,9 @@ fn closed(load: &Load) -> Load {
         connections: Levels::Constant(load.connections.greatest()),
         search: None,
         rate: None,
+        one_of: None,
         of: None,
+        objective: None,
         spacing: None,
         burst: None,
         steps: Vec::new(),
@@ -205,12 +212,13 @@ loads:
   high: { model: open, rate: 50%, of: greatest }
   create: { model: open, rate: 10%, mix: [{ path: /create, method: POST, body: '{seq}' }] }
   fixed: { model: open, rate: 100/s }
+  curve: { model: open, rates: [10%, 50%] }
 ";
 
     #[test]
     fn loads_that_ask_for_the_same_are_tried_once() {
-        let loads = vec![vec!["low".to_owned(), "high".to_owned()], vec!["create".to_owned()]];
-        assert_eq!(tried(LOADS), [(String::new(), loads)]);
+        let loads = ["low high curve", "create"].map(|names| names.split(' ').map(str::to_owned).collect());
+        assert_eq!(tried(LOADS), [(String::new(), loads.to_vec())]);
         assert!(tried("name: x\ngateways: [weir]\nloads: { a: { model: open, rate: 5/s } }\n").is_empty());
     }
 

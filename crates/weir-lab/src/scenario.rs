@@ -31,6 +31,7 @@ pub use axis::Axis;
 pub(crate) use axis::{FITTED_PATH, fitted_cpus};
 pub(crate) use changes::CHANGED;
 pub use changes::Changes;
+pub(crate) use expanded::name_at;
 pub use gateway::Gateway;
 pub use loads::{Load, Loads, Model, Protocol, ShareOf, Spacing, Step};
 pub use named::Named;

@@ -1,17 +1,21 @@
 //! Rates that are shares of what the gateways carry: what they are of, and which rates they become.
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
 use serde_json::{Map, Value};
 use weir_document::{AskedRate, AskedRates, Levels, Rate};
 use weir_results::{Carried, Pilot, PilotRate};
 
 use crate::LabError;
 use crate::read::Checked;
-use crate::scenario::{Axis, Load, Scenario, ShareOf};
+use crate::scenario::{Axis, Load, RateList, Scenario, ShareOf, name_at};
 
 impl Load {
-    /// Whether its rate is a share.
+    /// Whether its rate, or each of its rates, is a share.
     pub(crate) fn is_relative(&self) -> bool {
         self.rate.as_ref().is_some_and(|rates| rates.any(AskedRate::is_share))
+            || self.rates.as_ref().is_some_and(RateList::are_shares)
     }
 
     /// The same with rates in the place of shares of `carried_per_s`.
@@ -57,18 +61,39 @@ pub(crate) fn resolved(checked: &Checked, carried: Vec<Carried>) -> Result<(Chec
 }
 
 /// Finds the rate that a share is, and notes it.
-struct Finder<'a> {
-    carried: &'a [Carried],
+struct Finder<'c> {
+    carried: &'c [Carried],
     rates: Vec<PilotRate>,
 }
 
-impl Finder<'_> {
+impl<'c> Finder<'c> {
     fn scenario(&mut self, scenario: &mut Scenario) -> Result<(), LabError> {
         let as_asked = scenario.clone();
+        let mut renamed = BTreeMap::new();
         for (name, load) in &mut scenario.loads.0 {
-            if let Some(rates) = load.rate.as_ref().filter(|_| load.is_relative()) {
-                load.rate = Some(self.found(name, load.of, rates)?);
-                load.of = None;
+            if !load.is_relative() {
+                continue;
+            }
+            if let Some(list) = &load.rates {
+                load.rates = Some(self.list(name, load.of, list)?);
+            }
+            match (&load.rate, &load.one_of) {
+                // The list that it is of has been noted.
+                (Some(Levels::Constant(share)), Some(list)) => {
+                    let place = format!("loads.{list}.rates");
+                    let rate = one(*share, self.carrier(list, load.of, &place, share)?.rate_per_s);
+                    load.rate = Some(Levels::Constant(rate));
+                    renamed.insert(name.clone(), name_at(list, rate));
+                }
+                (Some(rates), _) => load.rate = Some(self.found(name, load.of, rates)?),
+                (None, _) => {}
+            }
+            load.of = None;
+        }
+        let changed = scenario.changes.iter_mut().flat_map(|changes| &mut changes.loads);
+        for name in scenario.loads.0.iter_mut().map(|(name, _)| name).chain(changed) {
+            if let Some(new) = renamed.get(name) {
+                name.clone_from(new);
             }
         }
         for (path, axis) in &mut scenario.vary.0 {
@@ -101,14 +126,19 @@ impl Finder<'_> {
     fn value(&mut self, scenario: &Scenario, path: &str, value: &mut Value) -> Result<(), LabError> {
         let names: Vec<&str> = path.split('.').collect();
         match (&names[..], value) {
-            (["loads", name, "rate"], rate) => {
+            (["loads", name, field @ ("rate" | "rates")], value) => {
                 let of = scenario.loads.named(name).and_then(|load| load.of);
-                self.rate(name, of, rate).map(|_| ())
+                self.field(name, of, field, value).map(|_| ())
             }
             (["loads", name], Value::Object(load)) => {
                 let of = load.get("of").and_then(|of| serde_json::from_value(of.clone()).ok());
-                let Some(rate) = load.get_mut("rate") else { return Ok(()) };
-                if self.rate(name, of, rate)? {
+                let mut any = false;
+                for field in ["rate", "rates"] {
+                    if let Some(value) = load.get_mut(field) {
+                        any |= self.field(name, of, field, value)?;
+                    }
+                }
+                if any {
                     load.remove("of");
                 }
                 Ok(())
@@ -117,33 +147,77 @@ impl Finder<'_> {
         }
     }
 
-    /// Puts rates in the place of the shares of `name`; whether there were any.
-    fn rate(&mut self, name: &str, of: Option<ShareOf>, value: &mut Value) -> Result<bool, LabError> {
-        let rates = serde_json::from_value::<AskedRates>(value.clone()).ok();
-        let Some(rates) = rates.filter(|rates| rates.any(AskedRate::is_share)) else { return Ok(false) };
-        *value = serde_json::to_value(self.found(name, of, &rates)?).expect("rates are plain values");
+    /// Puts rates in the place of the shares in `field` of the load `name`; whether there were any.
+    fn field(
+        &mut self,
+        name: &str,
+        of: Option<ShareOf>,
+        field: &str,
+        value: &mut Value,
+    ) -> Result<bool, LabError> {
+        let found = match field {
+            "rates" => match serde_json::from_value::<RateList>(value.clone()) {
+                Ok(list) if list.are_shares() => serde_json::to_value(self.list(name, of, &list)?),
+                _ => return Ok(false),
+            },
+            _ => match serde_json::from_value::<AskedRates>(value.clone()) {
+                Ok(rates) if rates.any(AskedRate::is_share) => {
+                    serde_json::to_value(self.found(name, of, &rates)?)
+                }
+                _ => return Ok(false),
+            },
+        };
+        *value = found.expect("rates are plain values");
         Ok(true)
     }
 
+    /// The rates of a load that has several.
+    fn list(&mut self, load: &str, of: Option<ShareOf>, asked: &RateList) -> Result<RateList, LabError> {
+        let of = self.carrier(load, of, &format!("loads.{load}.rates"), asked)?;
+        let rates = asked.rates().iter().map(|share| one(*share, of.rate_per_s)).collect();
+        let found = RateList::of(rates).map_err(|why| LabError::Scenario {
+            place: format!("loads.{load}.rates"),
+            message: format!("of {:.0}/s its shares come to the same rate: {why}", of.rate_per_s),
+            remedy: "give shares that are further apart: rates have two significant digits".into(),
+        })?;
+        self.note(load, asked.to_string(), found.to_string(), of);
+        Ok(found)
+    }
+
     fn found(&mut self, load: &str, of: Option<ShareOf>, asked: &AskedRates) -> Result<AskedRates, LabError> {
+        let of = self.carrier(load, of, &format!("loads.{load}.rate"), asked)?;
+        let found = absolute(asked, of.rate_per_s);
+        self.note(load, asked.to_string(), found.to_string(), of);
+        Ok(found)
+    }
+
+    /// The gateway of whose throughput `asked`, what `load` asks for at `place`, is a share.
+    fn carrier(
+        &self,
+        load: &str,
+        of: Option<ShareOf>,
+        place: &str,
+        asked: &impl Display,
+    ) -> Result<&'c Carried, LabError> {
         let tried = self.carried.iter().filter(|carried| carried.loads.iter().any(|name| name == load));
         let by_rate = |one: &&Carried, other: &&Carried| one.rate_per_s.total_cmp(&other.rate_per_s);
-        let of = match of.unwrap_or_default() {
+        let found = match of.unwrap_or_default() {
             ShareOf::Least => tried.min_by(by_rate),
             ShareOf::Greatest => tried.max_by(by_rate),
         };
-        let Some(of) = of else {
-            return Err(LabError::Host {
-                place: format!("loads.{load}.rate"),
-                message: format!("{asked} of what the gateways carry: none of them carried anything"),
-                remedy: "see the notes above, or give a rate like 500/s".into(),
-            });
-        };
-        let found = absolute(asked, of.rate_per_s);
+        found.ok_or_else(|| LabError::Host {
+            place: place.to_owned(),
+            message: format!("{asked} of what the gateways carry: none of them carried anything"),
+            remedy: "see the notes above, or give a rate like 500/s".into(),
+        })
+    }
+
+    /// Notes what the shares of `load` became, once.
+    fn note(&mut self, load: &str, asked: String, rate: String, of: &Carried) {
         let rate = PilotRate {
             load: load.to_owned(),
-            asked: asked.to_string(),
-            rate: found.to_string(),
+            asked,
+            rate,
             gateway: of.gateway.clone(),
             carried_per_s: of.rate_per_s,
             at_least: of.bound_by == weir_results::BoundBy::Generator,
@@ -151,16 +225,20 @@ impl Finder<'_> {
         if !self.rates.contains(&rate) {
             self.rates.push(rate);
         }
-        Ok(found)
     }
 }
 
-/// `rates` with those that are shares as rates, to two significant digits: more the pilot does not know.
+/// `rates` with those that are shares as rates.
 fn absolute(rates: &AskedRates, carried_per_s: f64) -> Levels<AskedRate> {
-    rates.map(|rate| match rate {
+    rates.map(|rate| one(rate, carried_per_s))
+}
+
+/// A share as a rate, to two significant digits: more the pilot does not know.
+fn one(rate: AskedRate, carried_per_s: f64) -> AskedRate {
+    match rate {
         AskedRate::Share(share) => AskedRate::Rate(Rate(two_digits(share * carried_per_s))),
         rate => rate,
-    })
+    }
 }
 
 fn two_digits(per_s: f64) -> f64 {
@@ -246,6 +324,32 @@ mod tests {
     }
 
     #[test]
+    fn several_shares_become_loads_of_their_rates() {
+        let known =
+            || Known { drivers: vec!["weir".into()], origins: vec![], cpus: 2, namespaces: || Ok(()) };
+        let read = |text: &str| {
+            let source = Source { name: "x.yaml".into(), text: text.into() };
+            read(&source, &Overrides::default(), &known()).unwrap()
+        };
+        let loads =
+            "curve: { model: open, rates: 10%..30%..3, of: greatest }, other: { model: open, rate: 5/s }";
+        let text = format!(
+            "name: x\ngateways: [weir]\nloads: {{ {loads} }}\nchanges: {{ every: 1s, loads: [curve] }}"
+        );
+        let found = vec![carried("a", &["curve"], 8_930.0), carried("b", &["curve"], 40_000.0)];
+        let (resolved, pilot) = resolved(&read(&text), found).unwrap();
+        let point = &resolved.points[0].scenario;
+        let names: Vec<&str> = point.loads.names().collect();
+        assert_eq!(names, ["curve-4000", "curve-8000", "curve-12000", "other"]);
+        assert_eq!(point.changes.as_ref().unwrap().loads, names[..3]);
+        let words: Vec<String> = pilot.rates.iter().map(PilotRate::words).collect();
+        let said = "rate of curve: 10%, 20%, 30% of 40000/s, what b carries here, is 4000/s, 8000/s, 12000/s";
+        assert_eq!(words, [said]);
+        assert_eq!(read(&serde_json::to_string(&resolved.scenario).unwrap()), resolved);
+        assert_eq!(resolved.scenario.changes.as_ref().unwrap().loads, ["curve"]);
+    }
+
+    #[test]
     fn what_nothing_is_known_of_is_no_rate() {
         let said = |axes: &str, found: Vec<Carried>| {
             let error = resolved(&checked(axes), found).unwrap_err();
@@ -256,6 +360,11 @@ mod tests {
         let alike =
             said("vary: { loads.low.rate: [10%, 10.1%] }\n", vec![carried("a", &["low", "high"], 10.0)]);
         assert!(alike.starts_with("vary: points 1 and 2 of the axes come to the same rate"), "{alike}");
+        let lists = "vary: { loads.low: [{ model: open, rates: [10%, 10.1%] }] }\n";
+        let alike = said(lists, vec![carried("a", &["low", "high"], 10.0)]);
+        let expected =
+            "loads.low.rates: of 10/s its shares come to the same rate: the rate 1/s is given twice";
+        assert!(alike.starts_with(expected), "{alike}");
     }
 
     #[test]

@@ -16,7 +16,8 @@ pub(super) fn check_share(scenario: &Scenario, name: &str, load: &Load) -> Check
     if scenario.is_elsewhere() {
         let message = format!("the load `{name}` asks for a share of what a gateway elsewhere carries");
         let remedy = "give a rate like 500/s: such a gateway is not loaded with all it carries to find out";
-        return Err(problem(&at("rate"), message, remedy));
+        let field = if load.one_of.is_some() { "rates" } else { "rate" };
+        return Err(problem(&at(field), message, remedy));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! From loads with several rates to one load for each of them.
 
-use weir_document::{AskedRate, Levels, Rate};
+use weir_document::{AskedRate, Levels};
 
 use super::{Load, Named, Scenario};
 
@@ -8,10 +8,11 @@ impl Load {
     /// Itself; where it has several rates, a load for each, from the least.
     pub(crate) fn at_each_rate(&self, name: &str) -> Vec<(String, Self)> {
         let Some(list) = &self.rates else { return vec![(name.to_owned(), self.clone())] };
-        let one = |rate: &Rate| {
-            let load =
-                Self { rate: Some(Levels::Constant(AskedRate::Rate(*rate))), rates: None, ..self.clone() };
-            (name_at(name, *rate), load)
+        let one = |rate: &AskedRate| {
+            let rate = *rate;
+            let one_of = Some(name.to_owned());
+            let load = Self { rate: Some(Levels::Constant(rate)), rates: None, one_of, ..self.clone() };
+            (name_at(name, rate), load)
         };
         list.rates().iter().map(one).collect()
     }
@@ -34,7 +35,12 @@ impl Scenario {
     }
 }
 
-/// `curve-500`: the name of the load `name` at `rate`, of the letters that may name one.
-fn name_at(name: &str, rate: Rate) -> String {
-    format!("{name}-{}", rate.0.to_string().replace('.', "_"))
+/// `curve-500`, or `curve-30pct` while it is a share: the name of the load `name` at `rate`, of the letters that may name
+/// one.
+pub(crate) fn name_at(name: &str, rate: AskedRate) -> String {
+    let rate = match rate {
+        AskedRate::Rate(rate) => rate.0.to_string(),
+        AskedRate::Share(_) => rate.to_string().replace('%', "pct"),
+    };
+    format!("{name}-{}", rate.replace('.', "_"))
 }

@@ -34,9 +34,13 @@ pub struct Load {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<ShareOf>,
     /// Rates that the load is put to one after the other (open model only), in place of `rate`: `[500/s, 1000/s]`, or
-    /// `500/s..8000/s..8` for eight of them. Each is a load of its own, NAME-500 and on, against the same processes.
+    /// `500/s..8000/s..8` for eight of them; or shares of what the gateways carry, `5%..120%..13`. Each is a load of its
+    /// own, NAME-500 and on, against the same processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<RateList>,
+    /// The load of whose rates this one has one: it is made when the scenario is read, and not written.
+    #[serde(skip)]
+    pub one_of: Option<String>,
     /// The load is a search for the capacity at these bounds (open model only); its rate is where it begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
@@ -155,6 +159,7 @@ impl Default for Load {
             search: None,
             of: None,
             rates: None,
+            one_of: None,
             spacing: None,
             burst: None,
             think: None,

@@ -1,6 +1,8 @@
-//! Rates that a load is put to one after the other: `[500/s, 1000/s]`, or `500/s..8000/s..8` for eight of them.
+//! Rates that a load is put to one after the other: `[500/s, 1000/s]`, or `500/s..8000/s..8` for eight of them; or
+//! shares of what the gateways carry, `5%..120%..13`.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
-use weir_document::{Rate, Rates};
+use weir_document::{AskedRate, AskedRates, Rate};
 
 /// Most rates of one load: each is measured in every cell.
 const RATES_MAX: usize = 100;
@@ -17,19 +19,31 @@ const RATES_MAX: usize = 100;
 const FORMS: &str = "write a list like [500/s, 1000/s], 500/s..8000/s..8 for eight of them, or \
                      500/s..8000/s..500/s for strides";
 
-/// Rates in ascending order, each once.
+/// Rates in ascending order, each once; all of them absolute, or all of them shares.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RateList(Vec<Rate>);
+pub struct RateList(Vec<AskedRate>);
 
 impl RateList {
     /// The rates, from the least.
-    pub fn rates(&self) -> &[Rate] {
+    pub fn rates(&self) -> &[AskedRate] {
         &self.0
     }
 
-    fn of(mut rates: Vec<Rate>) -> Result<Self, String> {
-        rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-        if let Some(pair) = rates.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+    /// Whether they are shares of a rate that is measured first.
+    pub fn are_shares(&self) -> bool {
+        self.0.iter().any(|rate| rate.is_share())
+    }
+
+    /// The list of `rates`.
+    ///
+    /// # Errors
+    /// When there are none, too many, some of each kind, or one twice: `cause; remedy`.
+    pub(crate) fn of(mut rates: Vec<AskedRate>) -> Result<Self, String> {
+        if rates.iter().any(|rate| rate.is_share()) && !rates.iter().all(|rate| rate.is_share()) {
+            return Err("rates and shares in one list; give two loads, one with each".to_owned());
+        }
+        rates.sort_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+        if let Some(pair) = rates.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(format!("the rate {} is given twice; keep one of the two", pair[0]));
         }
         match rates.len() {
@@ -37,6 +51,16 @@ impl RateList {
             count if count > RATES_MAX => Err(format!("{count} rates; give at most {RATES_MAX}")),
             _ => Ok(Self(rates)),
         }
+    }
+}
+
+impl fmt::Display for RateList {
+    /// The rates with commas between them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, rate) in self.0.iter().enumerate() {
+            write!(f, "{}{rate}", if place == 0 { "" } else { ", " })?;
+        }
+        Ok(())
     }
 }
 
@@ -48,24 +72,35 @@ impl FromStr for RateList {
         if let [from, to, count] = ends[..]
             && let Ok(count) = count.parse()
         {
-            let rate = |text: &str| text.parse::<Rate>().map_err(|error| error.to_string());
+            let rate = |text: &str| text.parse::<AskedRate>().map_err(|error| error.to_string());
             return Self::of(spread(rate(from)?, rate(to)?, count)?);
         }
-        match text.parse::<Rates>().map_err(|error| error.to_string())? {
-            Rates::Constant(rate) => Self::of(vec![rate]),
-            Rates::Steps(rates) => Self::of(rates),
-            Rates::Ramp(..) => Err(format!("`{text}` does not say how many rates; {FORMS}")),
+        match text.parse::<AskedRates>().map_err(|error| error.to_string())? {
+            AskedRates::Constant(rate) => Self::of(vec![rate]),
+            AskedRates::Steps(rates) => Self::of(rates),
+            AskedRates::Ramp(..) => Err(format!("`{text}` does not say how many rates; {FORMS}")),
         }
     }
 }
 
 /// `count` rates at equal distances, both ends among them, to three significant digits.
-fn spread(from: Rate, to: Rate, count: usize) -> Result<Vec<Rate>, String> {
+fn spread(from: AskedRate, to: AskedRate, count: usize) -> Result<Vec<AskedRate>, String> {
     if !(2..=RATES_MAX).contains(&count) {
         return Err(format!("a spread of {count} rates; give 2 to {RATES_MAX}"));
     }
-    let stride = (to.0 - from.0) / (count - 1) as f64;
-    Ok((0..count).map(|place| Rate(three_digits(from.0 + stride * place as f64))).collect())
+    let between = |from: f64, to: f64| {
+        let stride = (to - from) / (count - 1) as f64;
+        (0..count).map(move |place| three_digits(from + stride * place as f64))
+    };
+    match (from, to) {
+        (AskedRate::Rate(from), AskedRate::Rate(to)) => {
+            Ok(between(from.0, to.0).map(|per_s| AskedRate::Rate(Rate(per_s))).collect())
+        }
+        (AskedRate::Share(from), AskedRate::Share(to)) => {
+            Ok(between(from, to).map(AskedRate::Share).collect())
+        }
+        _ => Err(format!("{from} and {to} are a rate and a share; give two of one kind")),
+    }
 }
 
 fn three_digits(value: f64) -> f64 {
@@ -110,9 +145,9 @@ impl JsonSchema for RateList {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let rate = generator.subschema_for::<Rate>();
+        let rate = generator.subschema_for::<AskedRate>();
         json_schema!({
-            "description": "Rates that the load is put to one after the other: a list, or a spread like 500/s..8000/s..8.",
+            "description": "Rates that the load is put to one after the other: a list, or a spread like 500/s..8000/s..8 or 5%..120%..13.",
             "anyOf": [{ "type": "array", "items": rate, "minItems": 1 }, { "type": "string" }]
         })
     }
@@ -125,7 +160,10 @@ mod tests {
     #[track_caller]
     fn check(json: &str, expected: &[f64]) {
         let read: RateList = serde_json::from_str(json).unwrap();
-        assert_eq!(read.rates().iter().map(|rate| rate.0).collect::<Vec<_>>(), expected, "{json}");
+        let value = |rate: &AskedRate| match rate {
+            AskedRate::Rate(Rate(value)) | AskedRate::Share(value) => *value,
+        };
+        assert_eq!(read.rates().iter().map(value).collect::<Vec<_>>(), expected, "{json}");
         let again = serde_json::to_string(&read).unwrap();
         assert_eq!(serde_json::from_str::<RateList>(&again).unwrap(), read, "{again}");
     }
@@ -138,6 +176,9 @@ mod tests {
         check(r#""0.5/s..1/s..2""#, &[0.5, 1.0]);
         check(r#""500/s..1500/s..500/s""#, &[500.0, 1000.0, 1500.0]);
         check(r#""300/s""#, &[300.0]);
+        check(r#"["30%", "5%"]"#, &[0.05, 0.3]);
+        check(r#""5%..150%..4""#, &[0.05, 0.533, 1.02, 1.5]);
+        check(r#""10%..30%..10%""#, &[0.1, 0.2, 0.3]);
     }
 
     #[test]
@@ -151,5 +192,10 @@ mod tests {
         assert!(said(r#""500..8000/s..4""#).contains("`500` has no unit"));
         assert!(said(r#""5/s..5/s..2""#).contains("given twice"));
         assert!(said("[5]").contains("has no unit"));
+        assert!(said(r#"["5%", "5/s"]"#).contains("rates and shares in one list; give two loads"));
+        assert!(
+            said(r#""5%..50/s..3""#).contains("5% and 50/s are a rate and a share; give two of one kind")
+        );
+        assert!(said(r#"["5%", "5.0%"]"#).contains("the rate 5% is given twice"));
     }
 }

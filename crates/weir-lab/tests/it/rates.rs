@@ -145,8 +145,9 @@ fn headroom_puts_every_gateway_to_the_same_rates_with_few_routes_and_many() {
     assert_eq!(paths, [1, 100_000]);
     for point in &checked.points {
         let names: Vec<&str> = point.scenario.loads.names().collect();
-        assert!(names.len() > 8 && names.starts_with(&["curve-100", "curve-500"]), "{names:?}");
+        assert!(names.len() > 8 && names.starts_with(&["curve-2pct", "curve-5pct"]), "{names:?}");
         assert_eq!(point.scenario.changes.as_ref().unwrap().loads, ["changing"]);
+        assert!(point.scenario.loads.named("capacity").unwrap().search.is_some());
     }
     let ramp =
         weir_lab::read(&Source::find("headroom-ramp").unwrap(), &Overrides::default(), &known()).unwrap();

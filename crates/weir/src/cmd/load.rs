@@ -123,6 +123,7 @@ fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
         rate: shape.rate.as_ref().map(|rates| rates.map(AskedRate::Rate)),
         of: None,
         rates: None,
+        one_of: None,
         search: None,
         spacing: shape.even.then_some(Spacing::Even),
         burst: shape.burst,
