@@ -84,7 +84,12 @@ impl Change {
 impl Configuration {
     /// The resources of a file, each under its key; the contents of [`Configuration::files`] are not among them.
     pub fn into_resources(self) -> Vec<(Key, Resource)> {
-        let settings = Settings { workers: self.workers, limits: self.limits, timeouts: self.timeouts };
+        let settings = Settings {
+            workers: self.workers,
+            paths: self.paths,
+            limits: self.limits,
+            timeouts: self.timeouts,
+        };
         let mut resources = vec![(Key::Settings, Resource::Settings(settings))];
         for (index, listener) in self.listeners.into_iter().enumerate() {
             resources.push((Key::Listener(format!("listeners[{index}]")), Resource::Listener(listener)));

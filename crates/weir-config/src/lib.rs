@@ -35,7 +35,7 @@ pub use files::Content;
 pub use model::{
     Backend, CertificateFiles, Configuration, Limits, Listener, OneOrMany, Route, Settings, Timeouts, Tls,
 };
-pub use path::{PathProblem, check_path, rewritten};
+pub use path::{EscapedSlashes, NormalTarget, PathProblem, PathRules, Unroutable, rewritten};
 pub use problem::Problem;
 pub use state::{Applied, State};
 pub use table::{BackendEntry, Match, Table, Target};

@@ -10,6 +10,8 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor, value::SeqAccessDeserial
 use serde::{Deserialize, Serialize};
 use weir_document::{Size, Time};
 
+use crate::path::PathRules;
+
 /// A whole configuration, as a file holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -25,6 +27,9 @@ pub struct Configuration {
     /// The services behind the gateway, by name.
     #[serde(default)]
     pub backends: BTreeMap<String, Backend>,
+    /// What is done to the paths of requests.
+    #[serde(default)]
+    pub paths: PathRules,
     /// Bounds on what is held.
     #[serde(default)]
     pub limits: Limits,
@@ -100,6 +105,32 @@ pub struct Route {
     /// answered 401.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<String>,
+}
+
+impl Route {
+    /// The paths that it names, each with its field.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (PathField, &str)> {
+        let prefix = self.path.iter().map(|path| (PathField::Path, path.as_str()));
+        let exact = self.exact.iter().flat_map(OneOrMany::as_slice).enumerate();
+        prefix.chain(exact.map(|(index, path)| (PathField::Exact(index), path.as_str())))
+    }
+}
+
+/// Where a route names a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PathField {
+    Path,
+    /// The place in the list.
+    Exact(usize),
+}
+
+impl fmt::Display for PathField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathField::Path => f.write_str("path"),
+            PathField::Exact(index) => write!(f, "exact[{index}]"),
+        }
+    }
 }
 
 /// One string or a list of them.
@@ -210,6 +241,8 @@ impl Default for Timeouts {
 pub struct Settings {
     /// Worker threads; `None` is one for each CPU.
     pub workers: Option<u32>,
+    /// What is done to the paths of requests.
+    pub paths: PathRules,
     /// Bounds on what is held.
     pub limits: Limits,
     /// Bounds on what is waited for.

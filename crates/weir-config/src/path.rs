@@ -1,65 +1,265 @@
-//! Paths: which are routed at all, and how a rewrite changes them.
+//! Paths: their normal form, which routes and upstreams see alike, and how a rewrite changes them.
 //!
-//! Dot segments are **refused**, not resolved: a client that means well has resolved them already, and a path that the
-//! gateway and the upstream resolve differently walks around the routes. Refused as well are their disguises: dots
-//! and separators as `%2e`, `%2f`, `%5c` or a backslash. Everything else is matched as it came, byte by byte.
+//! A path that the gateway and the upstream understand differently walks around the routes. So each is brought to one
+//! form first (RFC 3986, 6.2.2), which is matched and sent on: unreserved characters are plain, other escapes have
+//! capital digits, dot segments are resolved. What has no form that every upstream understands alike is refused.
+//! `%2F` and `%5C` stay as they are: whether they separate segments is for each upstream to say, so a dot segment
+//! beside one of them (or beside a plain backslash) is refused.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is done to paths beyond their normal form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PathRules {
+    /// Several slashes in a row become one.
+    pub merge_slashes: bool,
+    /// What becomes of requests with `%2F` or `%5C`.
+    pub escaped_slashes: EscapedSlashes,
+}
+
+/// What becomes of requests with `%2F` or `%5C` in their path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EscapedSlashes {
+    /// They are matched and passed on as they are.
+    #[default]
+    Keep,
+    /// They are answered 400.
+    Reject,
+    /// They are sent to the path with plain slashes, by a 307.
+    Redirect,
+}
 
 /// Why a path is not routed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathProblem {
     /// It does not begin with a slash.
+    #[error("the path does not begin with a slash")]
     NotAbsolute,
-    /// It has a `.` or `..` segment, plain or in disguise.
-    DotSegment,
+    /// A percent sign without two hexadecimal digits behind it.
+    #[error("the path has a percent sign without two hexadecimal digits behind it")]
+    BadEscape,
+    /// `%00`
+    #[error("the path has an encoded NUL")]
+    Nul,
+    /// A `.` or `..` that only some readers take for a segment.
+    #[error("the path has a dot segment beside an encoded slash or a backslash")]
+    HiddenDotSegment,
+    /// `%2F` or `%5C`, which [`EscapedSlashes::Reject`] refuses.
+    #[error("the path has an encoded slash or backslash, which is refused here")]
+    EscapedSlash,
 }
 
-/// Whether `path` (without its query) may be routed.
-pub fn check_path(path: &str) -> Result<(), PathProblem> {
-    let bytes = path.as_bytes();
-    if bytes.first() != Some(&b'/') {
-        return Err(PathProblem::NotAbsolute);
+/// What a target that has no route of its own is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unroutable {
+    /// The request is refused.
+    Refused(PathProblem),
+    /// The client is sent to this target, by [`EscapedSlashes::Redirect`].
+    Redirect(String),
+}
+
+impl From<PathProblem> for Unroutable {
+    fn from(problem: PathProblem) -> Unroutable {
+        Unroutable::Refused(problem)
     }
-    // Nearly every path ends here: a dot segment needs a dot or a percent sign right behind a separator.
-    let mut suspicious = false;
+}
+
+/// A request's target whose path is in normal form. The query is as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NormalTarget<'t> {
+    text: Cow<'t, str>,
+    path_bytes: usize,
+}
+
+impl<'t> NormalTarget<'t> {
+    /// Brings the path of `target` (in origin form, or `*`) to its normal form. One that has it already, as nearly all
+    /// have, is looked through once and borrowed.
+    ///
+    /// # Errors
+    /// When the path can't be routed by these rules.
+    #[inline]
+    pub fn of(target: &'t str, rules: &PathRules) -> Result<NormalTarget<'t>, Unroutable> {
+        let (path_bytes, is_plain) = survey(target.as_bytes());
+        match is_plain {
+            true => Ok(NormalTarget { text: Cow::Borrowed(target), path_bytes }),
+            false => NormalTarget::of_unusual(target, path_bytes, rules),
+        }
+    }
+
+    /// Path and query.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The path alone.
+    pub fn path(&self) -> &str {
+        &self.text[..self.path_bytes]
+    }
+
+    /// The query without its question mark; `None` where there is none.
+    pub fn query(&self) -> Option<&str> {
+        self.text.get(self.path_bytes + 1..)
+    }
+
+    #[cold]
+    fn of_unusual(
+        target: &'t str,
+        path_bytes: usize,
+        rules: &PathRules,
+    ) -> Result<NormalTarget<'t>, Unroutable> {
+        let (path, query) = target.split_at(path_bytes);
+        // OPTIONS asks for the server as a whole.
+        if target == "*" {
+            return Ok(NormalTarget { text: Cow::Borrowed(target), path_bytes });
+        }
+        if !path.starts_with('/') {
+            return Err(PathProblem::NotAbsolute.into());
+        }
+        let plain = with_plain_characters(path)?;
+        let is_escaped = plain.contains("%2F") || plain.contains("%5C");
+        match rules.escaped_slashes {
+            EscapedSlashes::Reject if is_escaped => return Err(PathProblem::EscapedSlash.into()),
+            EscapedSlashes::Redirect if is_escaped => {
+                let open = plain.replace("%2F", "/").replace("%5C", "/");
+                let path = settled(Cow::Owned(open), rules)?;
+                return Err(Unroutable::Redirect(location(&path, query)));
+            }
+            _ => {}
+        }
+        Ok(match settled(plain, rules)? {
+            Cow::Borrowed(_) => NormalTarget { text: Cow::Borrowed(target), path_bytes },
+            Cow::Owned(path) => NormalTarget { path_bytes: path.len(), text: Cow::Owned(path + query) },
+        })
+    }
+}
+
+/// Where the path of a target ends, and whether there is nothing in it that could stand in the way of its normal form.
+#[inline]
+fn survey(target: &[u8]) -> (usize, bool) {
+    let mut is_plain = target.first() == Some(&b'/');
     let mut before = 0;
-    for &byte in bytes {
-        suspicious |= byte == b'%' || byte == b'\\' || (byte == b'.' && before == b'/');
+    for (at, &byte) in target.iter().enumerate() {
+        if byte == b'?' {
+            return (at, is_plain);
+        }
+        let is_behind_slash = before == b'/' && matches!(byte, b'.' | b'/');
+        is_plain &= !(is_behind_slash || matches!(byte, b'%' | b'\\'));
         before = byte;
     }
-    if suspicious && has_dot_segment(bytes) { Err(PathProblem::DotSegment) } else { Ok(()) }
+    (target.len(), is_plain)
 }
 
-fn has_dot_segment(bytes: &[u8]) -> bool {
-    let mut at = 0;
-    let mut dots = 0;
-    let mut others = false;
-    while at < bytes.len() {
-        let (byte, width) = decoded(&bytes[at..]);
-        match byte {
-            b'/' | b'\\' => {
-                if !others && (dots == 1 || dots == 2) {
-                    return true;
-                }
-                dots = 0;
-                others = false;
+/// The path with its unreserved characters (RFC 3986, 2.3) plain, and capital digits in what stays escaped.
+fn with_plain_characters(path: &str) -> Result<Cow<'_, str>, PathProblem> {
+    let mut out = String::new();
+    let (mut at, mut copied) = (0, 0);
+    while let Some(found) = path[at..].find('%') {
+        let start = at + found;
+        let byte = unescaped(&path.as_bytes()[start..]).ok_or(PathProblem::BadEscape)?;
+        at = start + 3;
+        let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        let has_small_digits = path[start..at].bytes().any(|b| b.is_ascii_lowercase());
+        if byte == 0 {
+            return Err(PathProblem::Nul);
+        }
+        if is_unreserved || has_small_digits {
+            out.push_str(&path[copied..start]);
+            match is_unreserved {
+                true => out.push(char::from(byte)),
+                false => out.push_str(&path[start..at].to_ascii_uppercase()),
             }
-            b'.' => dots += 1,
-            _ => others = true,
+            copied = at;
+        }
+    }
+    if copied == 0 {
+        return Ok(Cow::Borrowed(path));
+    }
+    out.push_str(&path[copied..]);
+    Ok(Cow::Owned(out))
+}
+
+/// The byte that stands escaped at the start of `bytes`.
+pub(crate) fn unescaped(bytes: &[u8]) -> Option<u8> {
+    let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
+    match bytes {
+        [b'%', high, low, ..] => Some(digit(*high)? * 16 + digit(*low)?),
+        _ => None,
+    }
+}
+
+/// The path without dot segments (RFC 3986, 5.2.4), and without empty ones where slashes are merged. Borrowed stays
+/// what has none.
+fn settled<'p>(path: Cow<'p, str>, rules: &PathRules) -> Result<Cow<'p, str>, PathProblem> {
+    if hides_dot_segment(path.as_bytes()) {
+        return Err(PathProblem::HiddenDotSegment);
+    }
+    let is_dots = |segment: &str| matches!(segment, "." | "..");
+    let has_empty = rules.merge_slashes && path.contains("//");
+    if !has_empty && !path.split('/').any(is_dots) {
+        return Ok(path);
+    }
+    let mut out = String::with_capacity(path.len());
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        match segment {
+            "" if rules.merge_slashes && !is_last => {}
+            "." | ".." => {
+                if segment == ".." {
+                    out.truncate(out.rfind('/').unwrap_or(0));
+                }
+                // What a dot segment at the end leaves is a folder.
+                if is_last {
+                    out.push('/');
+                }
+            }
+            _ => {
+                out.push('/');
+                out.push_str(segment);
+            }
+        }
+    }
+    Ok(Cow::Owned(out))
+}
+
+/// Whether `.` or `..` stands beside what is a slash for some readers only: `%2F`, `%5C`, a backslash.
+fn hides_dot_segment(path: &[u8]) -> bool {
+    let (mut at, mut start) = (0, 0);
+    let mut is_behind_hidden = false;
+    loop {
+        let (width, is_hidden) = match &path[at..] {
+            [] => (0, false),
+            [b'/', ..] => (1, false),
+            [b'\\', ..] => (1, true),
+            [b'%', b'2', b'F', ..] | [b'%', b'5', b'C', ..] => (3, true),
+            _ => {
+                at += 1;
+                continue;
+            }
+        };
+        if matches!(&path[start..at], b"." | b"..") && (is_hidden || is_behind_hidden) {
+            return true;
+        }
+        if width == 0 {
+            return false;
         }
         at += width;
+        start = at;
+        is_behind_hidden = is_hidden;
     }
-    !others && (dots == 1 || dots == 2)
 }
 
-/// The first byte of `bytes` with its percent encoding undone, and how many bytes it took. `bytes` is not empty.
-fn decoded(bytes: &[u8]) -> (u8, usize) {
-    let hex = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
-    if let [b'%', high, low, ..] = bytes
-        && let (Some(high), Some(low)) = (hex(*high), hex(*low))
-    {
-        return (high * 16 + low, 3);
-    }
-    (bytes[0], 1)
+/// The value of `Location` that leads to this path and query. Two slashes at its start would name another host, and a
+/// backslash is a slash for browsers; a dot segment in front keeps them here.
+fn location(path: &str, query: &str) -> String {
+    let names_a_host = matches!(path.as_bytes(), [b'/', b'/' | b'\\', ..]);
+    let front = if names_a_host { "/." } else { "" };
+    format!("{front}{path}{query}")
 }
 
 /// Appends to `out` what becomes of `path_and_query` when `rewrite` replaces its first `matched` bytes.
@@ -71,50 +271,4 @@ pub fn rewritten(out: &mut Vec<u8>, rewrite: &str, path_and_query: &str, matched
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dot_segments_are_refused_in_every_disguise() {
-        for wrong in [
-            "/.",
-            "/..",
-            "/a/../b",
-            "/a/./b",
-            "/a/..",
-            "/%2e%2e/b",
-            "/a/.%2E",
-            "/a%2f..%2fb",
-            "/a\\..\\b",
-            "/a/%2e/b",
-            "/a%5c..",
-            "/a/..%5Cb",
-        ] {
-            assert_eq!(check_path(wrong), Err(PathProblem::DotSegment), "{wrong}");
-        }
-        for right in
-            ["/", "/a", "/...", "/a/.b", "/a.b/..c", "/a/b..", "//", "/%zz", "/a%20b", "/%", "/a%2fb"]
-        {
-            assert_eq!(check_path(right), Ok(()), "{right}");
-        }
-        assert_eq!(check_path("*"), Err(PathProblem::NotAbsolute));
-        assert_eq!(check_path(""), Err(PathProblem::NotAbsolute));
-    }
-
-    #[test]
-    fn a_rewrite_replaces_what_matched_and_keeps_the_rest() {
-        let check = |rewrite: &str, path: &str, matched: usize, expected: &str| {
-            let mut out = Vec::new();
-            rewritten(&mut out, rewrite, path, matched);
-            assert_eq!(String::from_utf8_lossy(&out), expected, "{rewrite} {path} {matched}");
-        };
-        check("/", "/api/x?q=1", 4, "/x?q=1");
-        check("/", "/api", 4, "/");
-        check("/", "/api?q", 4, "/?q");
-        check("/v2", "/api/x", 4, "/v2/x");
-        check("/v2/", "/api/x", 4, "/v2/x");
-        check("/v2", "/api/", 4, "/v2/");
-        check("/v2", "/x", 0, "/v2/x");
-        check("/", "/get/1?a=b", 6, "/?a=b");
-    }
-}
+mod tests;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::change::{Batch, Change, Key, Policy, Resource};
 use crate::files::Content;
 use crate::model::{Backend, Listener, Route, Settings};
+use crate::path::PathRules;
 use crate::problem::Problem;
 use crate::sealed::Sealed;
 use crate::table::{Conflict, Table};
@@ -138,7 +139,7 @@ impl State {
         refused: &BTreeMap<Key, Problem>,
         policy: Policy,
     ) -> Vec<(Key, Problem)> {
-        let mut found = Vec::new();
+        let mut found = self.unreachable_paths(before);
         for (name, route) in self.routes.iter().filter(|(_, r)| !self.backends.contains_key(&r.backend)) {
             // The batch is refused already for that backend; its routes are not to blame.
             let is_refused = refused.contains_key(&Key::Backend(route.backend.clone()));
@@ -179,6 +180,28 @@ impl State {
             found.push((Key::Settings, problem));
         }
         found
+    }
+
+    /// Routes whose paths no request has under the rules for paths; each the route's fault, or that of the rules where
+    /// the route stood before.
+    fn unreachable_paths(&self, before: &State) -> Vec<(Key, Problem)> {
+        let rules = &self.settings.paths;
+        // That they are right by the default rules each is known already.
+        if *rules == PathRules::default() {
+            return Vec::new();
+        }
+        let problem_of = |name: &str, route: &Route| {
+            let check = |(field, path)| validate::check_normal(&format_args!("{name}.{field}"), path, rules);
+            route.paths().map(check).find_map(Result::err)
+        };
+        let routes = self.routes.iter();
+        routes
+            .filter_map(|(name, route)| {
+                let problem = problem_of(name, route)?;
+                let changed = before.routes.get(name).is_none_or(|old| old != route);
+                Some((if changed { Key::Route(name.clone()) } else { Key::Settings }, problem))
+            })
+            .collect()
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::host::{HostPattern, LowerHost};
 use crate::model::{Backend, Limits, Listener, Route, Timeouts};
+use crate::path::PathRules;
 use crate::paths::{FastMap, PathTable};
 use crate::problem::Problem;
 use crate::state::State;
@@ -21,6 +22,8 @@ use crate::transport::Transport;
 pub struct Table {
     /// Grows with every change.
     pub version: u64,
+    /// What is done to the paths of requests.
+    pub paths: PathRules,
     /// Bounds on what is held.
     pub limits: Limits,
     /// Bounds on what is waited for.
@@ -36,7 +39,7 @@ pub struct Table {
     exact_hosts: FastMap<Box<str>, u32>,
     suffixes: FastMap<Box<str>, u32>,
     every_host: Option<u32>,
-    paths: Vec<PathTable>,
+    path_tables: Vec<PathTable>,
 }
 
 /// A backend under its name.
@@ -83,7 +86,7 @@ impl Table {
     pub fn find(&self, authority: &str, path: &str) -> Option<Match<'_>> {
         let host = LowerHost::of(authority);
         let host = host.as_ref().map_or("", LowerHost::as_str);
-        let in_paths = |index: u32| self.paths[index as usize].find(path);
+        let in_paths = |index: u32| self.path_tables[index as usize].find(path);
         let found = self
             .exact_hosts
             .get(host)
@@ -112,7 +115,7 @@ impl Table {
         let dots = host.bytes().enumerate().skip(1).filter(|&(_, b)| b == b'.').map(|(at, _)| at);
         for dot in dots {
             if let Some(&index) = self.suffixes.get(&host[dot..])
-                && let Some(found) = self.paths[index as usize].find(path)
+                && let Some(found) = self.path_tables[index as usize].find(path)
             {
                 return Some(found);
             }
@@ -140,6 +143,7 @@ impl Table {
             .collect();
         let mut table = Table {
             version,
+            paths: state.settings.paths,
             limits: state.settings.limits.clone(),
             timeouts: state.settings.timeouts.clone(),
             workers: state.settings.workers,
@@ -150,7 +154,7 @@ impl Table {
             exact_hosts: FastMap::default(),
             suffixes: FastMap::default(),
             every_host: None,
-            paths: Vec::new(),
+            path_tables: Vec::new(),
         };
         let conflicts = table.add_hosts(&routes);
         if conflicts.is_empty() { Ok(table) } else { Err(conflicts) }
@@ -173,8 +177,8 @@ impl Table {
             let index = match groups.get(&members) {
                 Some(&index) => index,
                 None => {
-                    let index = self.paths.len() as u32;
-                    self.paths.push(path_table(&members, routes, pattern.as_ref(), &mut conflicts));
+                    let index = self.path_tables.len() as u32;
+                    self.path_tables.push(path_table(&members, routes, pattern.as_ref(), &mut conflicts));
                     groups.insert(members, index);
                     index
                 }

@@ -1,5 +1,6 @@
 //! Whether a resource is right by itself, and whether it finds the others that it names.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use weir_document::nearest;
@@ -7,7 +8,7 @@ use weir_document::nearest;
 use crate::change::Resource;
 use crate::host::HostPattern;
 use crate::model::{Backend, Limits, Listener, OneOrMany, Route, Settings, Timeouts, Tls};
-use crate::path::{PathProblem, check_path};
+use crate::path::{NormalTarget, PathProblem, PathRules, Unroutable};
 use crate::problem::Problem;
 
 const WORKERS_MAX: u32 = 1024;
@@ -90,19 +91,17 @@ fn check_route(key: &str, route: &Route) -> Result<(), Problem> {
         (Some(_), Some(_)) => {
             return Err(Problem::new(key, "`path` and `exact` stand together").help("make two routes of it"));
         }
-        (Some(prefix), None) => check_path_of(&format!("{key}.path"), prefix)?,
         (None, Some([])) => {
             return Err(Problem::new(format!("{key}.exact"), "the list is empty")
                 .help("name at least one path, or leave the route out"));
         }
-        (None, Some(paths)) => {
-            for (index, path) in paths.iter().enumerate() {
-                check_path_of(&format!("{key}.exact[{index}]"), path)?;
-            }
-        }
+        (Some(_), None) | (None, Some(_)) => {}
+    }
+    for (field, path) in route.paths() {
+        check_path_of(&format_args!("{key}.{field}"), path)?;
     }
     if let Some(rewrite) = &route.rewrite {
-        check_path_of(&format!("{key}.rewrite"), rewrite)?;
+        check_path_of(&format_args!("{key}.rewrite"), rewrite)?;
     }
     match route.tokens.as_deref() {
         Some("") => Err(no_file(format!("{key}.tokens"))),
@@ -110,21 +109,14 @@ fn check_route(key: &str, route: &Route) -> Result<(), Problem> {
     }
 }
 
-fn check_path_of(place: &str, path: &str) -> Result<(), Problem> {
-    let wrong = |message: String, remedy: String| Err(Problem::new(place, message).help(remedy));
-    match check_path(path) {
-        Err(PathProblem::NotAbsolute) => {
-            return wrong(format!("`{path}` does not begin with `/`"), format!("write `/{path}`"));
-        }
-        Err(PathProblem::DotSegment) => {
-            let message = format!("`{path}` has a dot segment; requests with those are refused");
-            return wrong(message, "write the path that is meant, without `.` and `..`".to_owned());
-        }
-        Ok(()) => {}
+fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Problem> {
+    let wrong = |message: String, remedy: String| Err(Problem::new(place.to_string(), message).help(remedy));
+    if !path.starts_with('/') {
+        return wrong(format!("`{path}` does not begin with `/`"), format!("write `/{path}`"));
     }
     let Some((at, c)) = path.char_indices().find(|&(_, c)| !c.is_ascii_graphic() || c == '?' || c == '#')
     else {
-        return Ok(());
+        return check_normal(place, path, &PathRules::default());
     };
     let without = format!("write `{}`", &path[..at]);
     match c {
@@ -141,6 +133,33 @@ fn check_path_of(place: &str, path: &str) -> Result<(), Problem> {
             wrong(message, format!("write `{encoded}` in its place"))
         }
     }
+}
+
+/// Whether requests under these rules can have this path.
+pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -> Result<(), Problem> {
+    let (message, remedy) = match NormalTarget::of(path, rules) {
+        Ok(normal) if normal.as_str() == path => return Ok(()),
+        Ok(normal) => {
+            let message =
+                format!("`{path}` is not in normal form, which the paths of requests are brought to");
+            (message, format!("write `{}`", normal.as_str()))
+        }
+        Err(Unroutable::Redirect(target)) => {
+            let message = format!("`paths.escaped_slashes` leads requests for `{path}` away");
+            (message, format!("write `{target}`"))
+        }
+        Err(Unroutable::Refused(problem)) => {
+            let remedy = match problem {
+                PathProblem::BadEscape => "write `%25` for a percent sign",
+                PathProblem::EscapedSlash => "write plain slashes, or leave `paths.escaped_slashes` out",
+                PathProblem::HiddenDotSegment | PathProblem::Nul | PathProblem::NotAbsolute => {
+                    "write a path that every reader understands alike"
+                }
+            };
+            (format!("requests for `{path}` are answered 400: {problem}"), remedy.to_owned())
+        }
+    };
+    Err(Problem::new(place.to_string(), message).help(remedy))
 }
 
 fn check_settings(settings: &Settings) -> Result<(), Problem> {

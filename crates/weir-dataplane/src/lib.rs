@@ -32,8 +32,9 @@
 //!   `Via`, `Forwarded` and `X-Forwarded-*` are neither added nor changed, so that gateways compare on equal terms.
 //! - Chunked bodies are framed anew: extensions end here, trailers go on. Bodies until close become chunked for
 //!   HTTP/1.1 clients. HTTP/1.0 clients get neither chunks nor interim responses.
-//! - Paths with dot segments are refused (400), see `weir-config`. CONNECT is answered 501. An upgrade that the upstream
-//!   accepts becomes a tunnel; `h2c` is never offered to it.
+//! - Paths are brought to normal form, in which they are routed and sent on; what has none is refused (400), see
+//!   `weir-config`. CONNECT is answered 501. An upgrade that the upstream accepts becomes a tunnel; `h2c` is never offered
+//!   to it.
 //! - A response without `Date` gets one (RFC 9110, 6.6.1).
 //! - An answer of the gateway itself carries `X-Weir-Error` with a name from [`Cause`]. A response that broke off after
 //!   it began is cut by a reset, never ended as if it were whole.

@@ -1,6 +1,6 @@
 //! From the bytes of a request to where it goes and what is sent there.
 
-use weir_config::{Match, Target, TokenSet, check_path, rewritten};
+use weir_config::{Match, NormalTarget, Target, TokenSet, Unroutable, rewritten};
 use weir_http::{
     Field, FieldSlots, Framing, HeadError, RequestHead, ResponseTo, Version, append_field, append_framing,
     list_contains, parse_request,
@@ -46,10 +46,12 @@ pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, out: &mut Vec<u8>) -> Inco
         Ok(None) => return Incoming::Partial,
         Err(error) => return malformed(error),
     };
-    let path = without_query(head.path_and_query);
-    let cause = match snapshot.table.find(head.host, path) {
-        _ if head.method == "CONNECT" => Cause::ConnectUnsupported,
-        _ if path != "*" && check_path(path).is_err() => Cause::BadPath,
+    let table = &*snapshot.table;
+    let target = match NormalTarget::of(head.path_and_query, &table.paths) {
+        Ok(target) => target,
+        Err(unroutable) => return refused(&head, unrouted(&head, unroutable)),
+    };
+    let cause = match table.find(head.host, target.path()) {
         None => Cause::NoRoute,
         Some(Match { target: Target { tokens: Some(tokens), .. }, .. }) if !is_let_in(tokens, &head) => {
             if bearer_token(&head).is_some() {
@@ -58,13 +60,10 @@ pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, out: &mut Vec<u8>) -> Inco
                 Cause::NoToken
             }
         }
-        _ if matches!(head.framing, Framing::Length(l) if l > snapshot.table.limits.body.0) => {
-            Cause::BodyTooLarge
-        }
+        _ if matches!(head.framing, Framing::Length(l) if l > table.limits.body.0) => Cause::BodyTooLarge,
         Some(found) => {
-            let target = (found.target.rewrite.as_deref(), found.matched);
             let upgrade = head.upgrade && !offers_h2c(&head);
-            append_start(&head, target, out);
+            append_start(head.method, target.as_str(), &found, out);
             match head.host {
                 "" => append_default_host(snapshot, found.target.backend, out),
                 host => append_field(out, "Host", host.as_bytes()),
@@ -82,11 +81,31 @@ pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, out: &mut Vec<u8>) -> Inco
             });
         }
     };
+    refused(&head, Refusal::new(cause))
+}
+
+/// The end of a request that goes nowhere.
+fn refused(head: &RequestHead<'_>, refusal: Refusal) -> Incoming {
     // What follows as its body would have to be read only to be thrown away.
     let has_body = !matches!(head.framing, Framing::None | Framing::Length(0));
     let close = has_body || !head.keep_alive || head.version == Version::Http10 || head.method == "CONNECT";
     let head_only = head.method == "HEAD";
-    Incoming::Refused(Refusal { head_only, close, ..Refusal::new(cause) }, head.head_len)
+    Incoming::Refused(Refusal { head_only, close, ..refusal }, head.head_len)
+}
+
+/// What a request is answered whose target has no route by itself.
+#[cold]
+fn unrouted(head: &RequestHead<'_>, unroutable: Unroutable) -> Refusal {
+    match unroutable {
+        // Its target is an authority.
+        _ if head.method == "CONNECT" => Refusal::new(Cause::ConnectUnsupported),
+        Unroutable::Refused(problem) => {
+            Refusal { detail: Some(problem.to_string()), ..Refusal::new(Cause::BadPath) }
+        }
+        Unroutable::Redirect(target) => {
+            Refusal { location: Some(target), ..Refusal::new(Cause::EscapedSlashes) }
+        }
+    }
 }
 
 #[cold]
@@ -95,15 +114,13 @@ fn malformed(error: HeadError) -> Incoming {
     Incoming::Refused(refusal, 0)
 }
 
-fn append_start(head: &RequestHead<'_>, (rewrite, matched): (Option<&str>, usize), out: &mut Vec<u8>) {
-    out.extend_from_slice(head.method.as_bytes());
+fn append_start(method: &str, target: &str, found: &Match<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(method.as_bytes());
     out.push(b' ');
-    match rewrite {
+    match &found.target.rewrite {
         // `*` (OPTIONS) is no path that could be rewritten.
-        Some(rewrite) if head.path_and_query.starts_with('/') => {
-            rewritten(out, rewrite, head.path_and_query, matched)
-        }
-        _ => out.extend_from_slice(head.path_and_query.as_bytes()),
+        Some(rewrite) if target.starts_with('/') => rewritten(out, rewrite, target, found.matched),
+        _ => out.extend_from_slice(target.as_bytes()),
     }
     out.extend_from_slice(b" HTTP/1.1\r\n");
 }
@@ -160,11 +177,6 @@ fn bearer_token<'h>(head: &RequestHead<'h>) -> Option<&'h [u8]> {
     let (Some(credential), None) = (credentials.next(), credentials.next()) else { return None };
     let (scheme, token) = credential.value.split_at_checked(SCHEME.len())?;
     scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
-}
-
-fn without_query(path_and_query: &str) -> &str {
-    let query = path_and_query.bytes().position(|b| b == b'?');
-    query.map_or(path_and_query, |at| &path_and_query[..at])
 }
 
 fn response_to(head: &RequestHead<'_>) -> ResponseTo {

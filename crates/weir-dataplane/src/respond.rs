@@ -13,6 +13,8 @@ pub(crate) struct Refusal {
     pub(crate) cause: Cause,
     /// What exactly, where more is known than the cause's own sentence.
     pub(crate) detail: Option<String>,
+    /// Where the client is sent.
+    pub(crate) location: Option<String>,
     /// The request was HEAD: the answer has no body.
     pub(crate) head_only: bool,
     /// The connection ends with the answer.
@@ -21,7 +23,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(cause: Cause) -> Refusal {
-        Refusal { cause, detail: None, head_only: false, close: true }
+        Refusal { cause, detail: None, location: None, head_only: false, close: true }
     }
 
     /// Appends the whole answer.
@@ -34,6 +36,9 @@ impl Refusal {
         append_field(out, "X-Weir-Error", name.as_bytes());
         if status == 401 {
             append_field(out, "WWW-Authenticate", challenge(self.cause));
+        }
+        if let Some(location) = &self.location {
+            append_field(out, "Location", location.as_bytes());
         }
         append_field(out, "Date", date);
         append_field(out, "Content-Type", b"text/plain; charset=utf-8");

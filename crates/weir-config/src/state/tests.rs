@@ -119,11 +119,59 @@ fn paths_that_no_request_carries_are_refused() {
     check("/a#b", "`/a#b` has a fragment, which no request carries", "write `/a`");
     check("/ä", "`/ä` has `ä`, which a request carries percent-encoded", "write `%C3%A4` in its place");
     check("/a b", "`/a b` has ` `, which a request carries percent-encoded", "write `%20` in its place");
+    let not_normal = "is not in normal form, which the paths of requests are brought to";
+    check("/a/../b", &format!("`/a/../b` {not_normal}"), "write `/b`");
+    check("/%61%2f", &format!("`/%61%2f` {not_normal}"), "write `/a%2F`");
     check(
-        "/a/../b",
-        "`/a/../b` has a dot segment; requests with those are refused",
-        "write the path that is meant, without `.` and `..`",
+        "/100%",
+        "requests for `/100%` are answered 400: the path has a percent sign without two hexadecimal digits behind it",
+        "write `%25` for a percent sign",
     );
+    check(
+        "/a%2F..",
+        "requests for `/a%2F..` are answered 400: the path has a dot segment beside an encoded slash or a backslash",
+        "write a path that every reader understands alike",
+    );
+}
+
+#[test]
+fn paths_that_the_rules_for_paths_leave_to_no_request_are_refused() {
+    let check = |rules: &str, path: &str, message: &str, remedy: &str| {
+        let text = GOOD.replace("path: /api", &format!("path: {path}"));
+        check_refused(
+            &format!("{text}paths: {{ {rules} }}\n"),
+            &[(&format!("routes[0].path: {message}"), remedy)],
+        );
+    };
+    check(
+        "merge_slashes: true",
+        "//api",
+        "`//api` is not in normal form, which the paths of requests are brought to",
+        "write `/api`",
+    );
+    check(
+        "escaped_slashes: redirect",
+        "/a%2Fb",
+        "`paths.escaped_slashes` leads requests for `/a%2Fb` away",
+        "write `/a/b`",
+    );
+    check(
+        "escaped_slashes: reject",
+        "/a%2Fb",
+        "requests for `/a%2Fb` are answered 400: the path has an encoded slash or backslash, which is refused here",
+        "write plain slashes, or leave `paths.escaped_slashes` out",
+    );
+}
+
+#[test]
+fn rules_for_paths_that_would_strand_a_route_are_refused_and_not_the_route() {
+    let mut state = State::default();
+    let text = GOOD.replace("path: /api", "path: //api");
+    assert!(state.apply(batch(Policy::EachAlone, &text)).table.is_some());
+    let applied = state.apply(batch(Policy::EachAlone, &format!("{text}paths: {{ merge_slashes: true }}\n")));
+    assert_eq!(applied.refused.iter().map(|(key, _)| key).collect::<Vec<_>>(), [&Key::Settings]);
+    let table = applied.table.unwrap();
+    assert!(!table.paths.merge_slashes && table.find("example.com", "//api").is_some());
 }
 
 #[test]

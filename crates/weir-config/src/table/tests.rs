@@ -42,6 +42,7 @@ fn table_of(routes: Vec<Route>) -> Option<Arc<Table>> {
         workers: None,
         routes,
         backends: BTreeMap::from([("b".to_owned(), Backend { endpoints: vec![] })]),
+        paths: PathRules::default(),
         limits: Limits::default(),
         timeouts: Timeouts::default(),
     };
@@ -120,7 +121,7 @@ fn hosts_with_the_same_routes_share_their_paths() {
     let mut many = route(hosts, "/".to_owned(), true, 0);
     many.exact = Some(OneOrMany::Many(paths));
     let table = table_of(vec![many]).unwrap();
-    assert_eq!(table.paths.len(), 1);
+    assert_eq!(table.path_tables.len(), 1);
     assert!(table.find("h999.example.com", "/get/99").is_some());
     assert!(table.find("h999.example.com", "/get/100").is_none());
     assert!(table.find("other.example.com", "/get/1").is_none());

@@ -5,6 +5,7 @@
 
 mod failures;
 mod limits;
+mod paths;
 mod reload;
 mod requests;
 mod responses;

@@ -34,7 +34,7 @@ const REQUESTS: [&str; 9] = [
     "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello",
     "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n\r\n",
     "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
-    "GET /../ HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /%00 HTTP/1.1\r\nHost: h\r\n\r\n",
     "GET / HTTP/1.0\r\n\r\n",
     "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
     "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

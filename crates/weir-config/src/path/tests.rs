@@ -1,0 +1,153 @@
+//! Normal forms, one by one; against an oracle they are compared in `tests/it`.
+
+use super::*;
+
+const MERGING: PathRules = PathRules { merge_slashes: true, escaped_slashes: EscapedSlashes::Keep };
+const REJECTING: PathRules = PathRules { merge_slashes: false, escaped_slashes: EscapedSlashes::Reject };
+const REDIRECTING: PathRules = PathRules { merge_slashes: false, escaped_slashes: EscapedSlashes::Redirect };
+
+fn check_with(rules: PathRules, target: &str, expected: Result<&str, Unroutable>) {
+    let normal = NormalTarget::of(target, &rules);
+    assert_eq!(normal.as_ref().map(NormalTarget::as_str), expected.as_ref().copied(), "{target}");
+    if let Ok(normal) = normal {
+        // What is normal is borrowed, and stays what it is.
+        assert_eq!(matches!(normal.text, Cow::Borrowed(_)), normal.as_str() == target, "{target}");
+        assert_eq!(NormalTarget::of(normal.as_str(), &rules).as_ref(), Ok(&normal), "{target}");
+    }
+}
+
+fn check(target: &str, expected: &str) {
+    check_with(PathRules::default(), target, Ok(expected));
+}
+
+fn check_refused(target: &str, problem: PathProblem) {
+    check_with(PathRules::default(), target, Err(Unroutable::Refused(problem)));
+}
+
+#[test]
+fn what_is_normal_stays() {
+    for normal in [
+        "/",
+        "//",
+        "/a//b/",
+        "/...",
+        "/.well-known/x",
+        "/a.b/..c/d..",
+        "/a%20b",
+        "/a%2Fb%5Cc",
+        "/a%252Fb",
+        "/a?b=/../%2e%zz",
+        "/?",
+        "/\\a",
+        "*",
+        "/a%C3%A4!$&'()*+,;=:@",
+    ] {
+        check(normal, normal);
+    }
+}
+
+#[test]
+fn dot_segments_are_resolved_also_escaped_ones() {
+    check("/.", "/");
+    check("/..", "/");
+    check("/../../a", "/a");
+    check("/a/../b", "/b");
+    check("/a/./b", "/a/b");
+    check("/a/b/..", "/a/");
+    check("/a/.", "/a/");
+    check("/%2e%2E/b?q=..", "/b?q=..");
+    check("/a/.%2e/%2e", "/");
+    check("/a//../b", "/a/b");
+    check("/..//x", "//x");
+}
+
+#[test]
+fn escapes_have_one_form() {
+    check("/%61%7E%2d", "/a~-");
+    check("/%c3%a4%2f%5c", "/%C3%A4%2F%5C");
+    check("/%2561", "/%2561");
+    check("/a%2fb", "/a%2Fb");
+}
+
+#[test]
+fn what_readers_understand_differently_is_refused() {
+    for hidden in [
+        "/a%2f..%2fb",
+        "/a/..%2Fb",
+        "/a\\..\\b",
+        "/a%5c..",
+        "/..%5Cb",
+        "/.%2F",
+        "/a%2F%2e",
+        "/x%2f../y",
+        "/\\.",
+    ] {
+        check_refused(hidden, PathProblem::HiddenDotSegment);
+    }
+    for bad in ["/%", "/%2", "/%zz", "/%%32e", "/%2%65", "/%-1", "/%+f"] {
+        check_refused(bad, PathProblem::BadEscape);
+    }
+    check_refused("/a%00", PathProblem::Nul);
+    for relative in ["", "a", "?a", "*x", "%2Fa"] {
+        check_refused(relative, PathProblem::NotAbsolute);
+    }
+}
+
+#[test]
+fn slashes_are_merged_where_that_is_asked_for() {
+    let check = |target: &str, expected: &str| check_with(MERGING, target, Ok(expected));
+    check("//", "/");
+    check("/a///b//?c=//", "/a/b/?c=//");
+    check("/a//../b", "/b");
+    check("/a/.//./b//.", "/a/b/");
+    check("/a%2F%2Fb", "/a%2F%2Fb");
+}
+
+#[test]
+fn escaped_slashes_are_refused_or_led_away_where_that_is_asked_for() {
+    let refused = |problem| Err(Unroutable::Refused(problem));
+    check_with(REJECTING, "/a%2fb", refused(PathProblem::EscapedSlash));
+    check_with(REJECTING, "/a%5Cb", refused(PathProblem::EscapedSlash));
+    check_with(REJECTING, "/a%252Fb?%2F", Ok("/a%252Fb?%2F"));
+    let led = |target: &str, location: &str| {
+        check_with(REDIRECTING, target, Err(Unroutable::Redirect(location.to_owned())));
+        // Who follows it arrives.
+        let target = location.strip_prefix("/.").unwrap_or(location);
+        assert_eq!(NormalTarget::of(target, &REDIRECTING).unwrap().as_str(), target);
+    };
+    led("/a%2fb?c=%2F", "/a/b?c=%2F");
+    led("/a/..%5cb", "/b");
+    led("/%2Fexample.org/x", "/.//example.org/x");
+    led("/\\example.org%2F", "/./\\example.org/");
+    check_with(REDIRECTING, "/a%2f\\..", refused(PathProblem::HiddenDotSegment));
+    check_with(REDIRECTING, "/a/../b", Ok("/b"));
+}
+
+#[test]
+fn a_target_is_taken_apart() {
+    let check = |target: &str, path: &str, query: Option<&str>| {
+        let normal = NormalTarget::of(target, &PathRules::default()).unwrap();
+        assert_eq!((normal.path(), normal.query()), (path, query), "{target}");
+    };
+    check("/a", "/a", None);
+    check("/a?", "/a", Some(""));
+    check("/%61/..?b?c", "/", Some("b?c"));
+    check("*", "*", None);
+}
+
+#[test]
+fn a_rewrite_replaces_what_matched_and_keeps_the_rest() {
+    let check = |rewrite: &str, path: &str, matched: usize, expected: &str| {
+        let mut out = Vec::new();
+        rewritten(&mut out, rewrite, path, matched);
+        assert_eq!(String::from_utf8_lossy(&out), expected, "{rewrite} {path} {matched}");
+    };
+    check("/", "/api/x?q=1", 4, "/x?q=1");
+    check("/", "/api", 4, "/");
+    check("/", "/api?q", 4, "/?q");
+    check("/v2", "/api/x", 4, "/v2/x");
+    check("/v2/", "/api/x", 4, "/v2/x");
+    check("/v2", "/api/", 4, "/v2/");
+    check("/v2", "/x", 0, "/v2/x");
+    check("/", "/get/1?a=b", 6, "/?a=b");
+}

@@ -1,0 +1,95 @@
+//! The normal form of paths: what routes and upstreams see of them.
+
+use crate::setup::{Answer, Origin, Proxy};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// A gateway with these rules for paths, whose routes tell by the backend which of them was taken.
+fn proxy(rules: &str, origin: &Origin) -> Proxy {
+    Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\npaths: {{ {rules} }}\n\
+         routes:\n  - {{ path: /, backend: b }}\n  - {{ path: /api, backend: b, rewrite: /v2 }}\n\
+         \x20 - {{ exact: /secret, backend: none }}\n\
+         backends: {{ b: {{ endpoints: ['{}'] }}, none: {{ endpoints: [] }} }}",
+        origin.address
+    ))
+}
+
+fn ask(proxy: &Proxy, target: &str) -> Answer {
+    proxy.connect().ask(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"))
+}
+
+/// What the upstream is asked for when a client asks for `target`.
+fn check_sent(rules: &str, target: &str, expected: &str) {
+    let origin = Origin::answering(OK);
+    assert_eq!(ask(&proxy(rules, &origin), target).body, "ok", "{target}");
+    assert_eq!(origin.requests(), [format!("GET {expected} HTTP/1.1\r\nHost: h\r\n\r\n")]);
+}
+
+/// The answer when nothing is to reach the upstream.
+fn check_answered(rules: &str, target: &str, expected: (u16, &str), text: &str) -> Answer {
+    let origin = Origin::answering(OK);
+    let proxy = proxy(rules, &origin);
+    let answer = ask(&proxy, target);
+    assert_eq!(answer.error(), expected, "{target}");
+    assert_eq!(answer.body, format!("{} {}: {text}\n", expected.0, expected.1));
+    assert_eq!(proxy.errors(expected.1), 1);
+    assert!(origin.requests().is_empty());
+    answer
+}
+
+#[test]
+fn the_upstream_sees_the_path_that_was_routed() {
+    check_sent("", "/a/./b/../c?x=/../%2e", "/a/c?x=/../%2e");
+    check_sent("", "/x/../api/%61//b%2fc", "/v2/a//b%2Fc");
+    check_sent("", "/%61pi/x", "/v2/x");
+    check_sent("", "/apix/..%2e", "/apix/...");
+}
+
+#[test]
+fn no_disguise_walks_around_a_route() {
+    for target in ["/secret", "/a/../secret", "/%73ecret", "/./secret", "/x/%2e%2E/secret?y"] {
+        check_answered("", target, (503, "no_endpoint"), "the backend has no endpoint");
+    }
+    let hidden = "the path has a dot segment beside an encoded slash or a backslash";
+    for target in ["/a%2f../secret", "/a\\..\\secret", "/a/..%5csecret"] {
+        check_answered("", target, (400, "bad_path"), hidden);
+    }
+    check_answered("", "/secret%00", (400, "bad_path"), "the path has an encoded NUL");
+    let escape = "the path has a percent sign without two hexadecimal digits behind it";
+    check_answered("", "/%%73ecret", (400, "bad_path"), escape);
+}
+
+#[test]
+fn slashes_are_merged_where_that_is_asked_for() {
+    check_sent("", "//api//x", "//api//x");
+    check_sent("merge_slashes: true", "//api//x?a=//", "/v2/x?a=//");
+    check_answered("merge_slashes: true", "///secret", (503, "no_endpoint"), "the backend has no endpoint");
+}
+
+#[test]
+fn escaped_slashes_go_as_the_rules_say() {
+    check_sent("escaped_slashes: keep", "/api%2fx", "/api%2Fx");
+    let text = "the path has an encoded slash or backslash, which is refused here";
+    check_answered("escaped_slashes: reject", "/api%2fx", (400, "bad_path"), text);
+    check_answered("escaped_slashes: reject", "/api%5Cx", (400, "bad_path"), text);
+    let rules = "escaped_slashes: redirect, merge_slashes: true";
+    let text = "the path has escaped slashes, and is to be asked for without";
+    for (target, location) in [("/api%2fx?q=%2F", "/api/x?q=%2F"), ("/%2F%5c..%2fsecret", "/secret")] {
+        let answer = check_answered(rules, target, (307, "escaped_slashes"), text);
+        assert_eq!(answer.field("location"), Some(location));
+    }
+    let answer = check_answered("escaped_slashes: redirect", "/%2fh.test/", (307, "escaped_slashes"), text);
+    assert_eq!(answer.field("location"), Some("/.//h.test/"), "no other host is named");
+}
+
+#[test]
+fn a_connection_goes_on_behind_a_path_that_was_not_routed() {
+    let origin = Origin::answering(OK);
+    let proxy = proxy("escaped_slashes: redirect", &origin);
+    let mut client = proxy.connect();
+    for (target, status) in [("/%zz", 400), ("/a%2Fb", 307), ("/a/b", 200)] {
+        assert_eq!(client.ask(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n")).status, status);
+    }
+    assert_eq!(origin.requests().len(), 1);
+}
