@@ -17,6 +17,9 @@ const REQUEST_FILES: [(u8, &str); 4] = [
     ),
 ];
 
+/// How many configurations with requests are begun with.
+const ROUTE_SEEDS: u32 = 16;
+
 fn main() -> std::io::Result<()> {
     let Some(dir) = std::env::args_os().nth(1) else {
         eprintln!("usage: seeds DIR");
@@ -33,6 +36,11 @@ fn main() -> std::io::Result<()> {
     for (number, (name, text)) in REQUEST_FILES.iter().enumerate() {
         let input = [&[*name], text.as_bytes()].concat();
         write(&dir.join("request_files"), &format!("seed-{number}"), &input)?;
+    }
+    for number in 0..ROUTE_SEEDS {
+        // Any bytes are routes and requests; these are many of them.
+        let input: Vec<u8> = (0..200u32).map(|at| (at * at + 7 * at * number + number) as u8).collect();
+        write(&dir.join("routes"), &format!("seed-{number}"), &input)?;
     }
     Ok(())
 }

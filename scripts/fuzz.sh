@@ -21,7 +21,7 @@ RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1"
 export RUSTFLAGS
 
-targets=${FUZZ_TARGETS:-connections request_files}
+targets=${FUZZ_TARGETS:-connections request_files routes}
 RUSTFLAGS='' cargo +nightly run --release --quiet --target-dir target/seeds --bin seeds -- corpus
 for target in $targets; do
     # With an explicit target, build scripts are built without these flags.

@@ -1,5 +1,7 @@
 //! Keyed changes: how every source speaks of configuration.
 
+use std::sync::Arc;
+
 use crate::files::Content;
 use crate::model::{Backend, Configuration, Listener, Route, Settings};
 
@@ -28,7 +30,7 @@ pub enum Resource {
     /// A service.
     Backend(Backend),
     /// A route.
-    Route(Route),
+    Route(Arc<Route>),
     /// What a file holds.
     File(Content),
 }
@@ -98,7 +100,7 @@ impl Configuration {
             resources.push((Key::Backend(name), Resource::Backend(backend)));
         }
         for (index, route) in self.routes.into_iter().enumerate() {
-            resources.push((Key::Route(format!("routes[{index}]")), Resource::Route(route)));
+            resources.push((Key::Route(format!("routes[{index}]")), Resource::Route(Arc::new(route))));
         }
         resources
     }

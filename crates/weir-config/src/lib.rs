@@ -11,17 +11,21 @@
 //!   asks ([`Policy`]).
 //! - Files that listeners and routes name (certificates, keys, tokens) come as resources of their own, read by the
 //!   source. What TLS makes of them is made here, once for each change, and is part of the table.
-//! - [`Table`] is compiled from a state, immutable, and shared by all workers. The most specific route wins, and the
-//!   cost of finding it depends on the request's labels and segments, never on the number of routes.
+//! - [`Table`] is compiled from a state, immutable, and shared by all workers. It is asked with a [`RequestView`]. The
+//!   most specific route wins, by the precedence of Gateway API. What it costs to find depends on the request's labels
+//!   and segments, never on the number of routes.
 //!
 //! This crate does no I/O, and knows of no source and no data plane.
 
 mod change;
+mod conditions;
 mod files;
 mod host;
+mod matches;
 mod model;
 mod path;
 mod paths;
+mod pattern;
 mod problem;
 mod sealed;
 mod state;
@@ -29,9 +33,11 @@ mod table;
 mod tokens;
 mod transport;
 mod validate;
+mod view;
 
 pub use change::{Batch, Change, Key, Policy, Resource};
 pub use files::Content;
+pub use matches::ValueMatch;
 pub use model::{
     Backend, CertificateFiles, Configuration, Limits, Listener, OneOrMany, Route, Settings, Timeouts, Tls,
 };
@@ -41,3 +47,4 @@ pub use state::{Applied, State};
 pub use table::{BackendEntry, Match, Table, Target};
 pub use tokens::TokenSet;
 pub use transport::Transport;
+pub use view::RequestView;

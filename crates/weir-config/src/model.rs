@@ -10,6 +10,7 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor, value::SeqAccessDeserial
 use serde::{Deserialize, Serialize};
 use weir_document::{Size, Time};
 
+use crate::matches::ValueMatch;
 use crate::path::PathRules;
 
 /// A whole configuration, as a file holds it.
@@ -80,8 +81,8 @@ pub struct CertificateFiles {
     pub key: String,
 }
 
-/// Requests that match go to one backend.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Requests that match go to one backend. It says exactly one of `path`, `exact` and `regex`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
     /// The name in messages; the position in the file when absent.
@@ -96,9 +97,21 @@ pub struct Route {
     /// Whole paths, one or a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exact: Option<OneOrMany>,
+    /// A regular expression for the whole path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regex: Option<String>,
+    /// Methods. Empty: every method.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub methods: Vec<String>,
+    /// Fields that a request has, by name, whatever its case. Several of one name make one list.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, ValueMatch>,
+    /// Parameters that its query has, by name, decoded. Of several with one name the first counts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub query: BTreeMap<String, ValueMatch>,
     /// The backend's name.
     pub backend: String,
-    /// Replaces the matched prefix, or the whole path of an exact match; the query is kept.
+    /// Replaces the matched prefix, or the whole path of the other kinds; the query is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<String>,
     /// A file of bearer tokens, one a line, relative to the configuration's folder: a request with none of them is

@@ -7,6 +7,7 @@ use crate::change::{Batch, Change, Key, Policy, Resource};
 use crate::files::Content;
 use crate::model::{Backend, Listener, Route, Settings};
 use crate::path::PathRules;
+use crate::pattern::Patterns;
 use crate::problem::Problem;
 use crate::sealed::Sealed;
 use crate::table::{Conflict, Table};
@@ -24,6 +25,8 @@ pub struct State {
     pub(crate) backends: BTreeMap<String, Arc<Backend>>,
     pub(crate) routes: BTreeMap<String, Arc<Route>>,
     pub(crate) files: BTreeMap<String, Content>,
+    /// Those that the routes name.
+    pub(crate) patterns: Patterns,
     /// What was made of the files.
     pub(crate) sealed: Sealed,
 }
@@ -82,16 +85,26 @@ impl State {
         }
         *self = next;
         self.version = table.version;
+        self.patterns.retain(self.routes.values().map(|route| &**route));
         Applied { refused, table: Some(Arc::new(table)) }
     }
 
     fn take(&mut self, change: Change, refused: &mut BTreeMap<Key, Problem>) {
         match change {
-            Change::Put(key, resource) => match validate::check(key.name(), &resource) {
+            Change::Put(key, resource) => match self.check(key.name(), &resource) {
                 Ok(()) => self.put(&key, resource),
                 Err(problem) => drop(refused.insert(key, problem)),
             },
             Change::Remove(key) => self.remove(&key),
+        }
+    }
+
+    /// Whether a resource is right by itself; patterns are compiled for that, and kept.
+    fn check(&mut self, name: &str, resource: &Resource) -> Result<(), Problem> {
+        validate::check(name, resource)?;
+        match resource {
+            Resource::Route(route) => self.patterns.learn(name, route),
+            _ => Ok(()),
         }
     }
 
@@ -104,7 +117,7 @@ impl State {
                 Some(same) if **same == backend => {}
                 _ => drop(self.backends.insert(name, Arc::new(backend))),
             },
-            Resource::Route(route) => drop(self.routes.insert(name, Arc::new(route))),
+            Resource::Route(route) => drop(self.routes.insert(name, route)),
             Resource::File(content) => drop(self.files.insert(name, content)),
         }
     }

@@ -2,20 +2,24 @@
 //!
 //! A request's host is looked up by hash, exact first, then by its suffixes from the longest; each host has its paths.
 //! Hosts with the same routes share one path table, so a thousand domains of one site cost a thousand map entries.
-//! Where a more specific host has no route for the path, less specific hosts are asked.
+//! Where a more specific host has no route for the request, less specific hosts are asked.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::conditions::Conditions;
 use crate::host::{HostPattern, LowerHost};
-use crate::model::{Backend, Limits, Listener, Route, Timeouts};
+use crate::model::{Backend, Limits, Listener, OneOrMany, Route, Timeouts};
 use crate::path::PathRules;
-use crate::paths::{FastMap, PathTable};
+use crate::paths::{Candidate, Clash, FastMap, Found, PathTable};
+use crate::pattern::{Pattern, Patterns};
 use crate::problem::Problem;
 use crate::state::State;
 use crate::tokens::TokenSet;
 use crate::transport::Transport;
+use crate::view::RequestView;
 
 /// One version of the whole configuration, compiled.
 #[derive(Debug)]
@@ -35,7 +39,9 @@ pub struct Table {
     /// One for each of the listeners.
     transports: Vec<Transport>,
     backends: Vec<BackendEntry>,
+    /// One for each of the routes.
     targets: Vec<Target>,
+    routes: Vec<RouteEntry>,
     exact_hosts: FastMap<Box<str>, u32>,
     suffixes: FastMap<Box<str>, u32>,
     every_host: Option<u32>,
@@ -62,6 +68,15 @@ pub struct Target {
     pub tokens: Option<Arc<TokenSet>>,
 }
 
+/// A route under its key, with what is compiled of its own.
+#[derive(Debug)]
+pub(crate) struct RouteEntry {
+    pub(crate) key: Box<str>,
+    pub(crate) route: Arc<Route>,
+    pub(crate) conditions: Option<Arc<Conditions>>,
+    pub(crate) pattern: Option<Arc<Pattern>>,
+}
+
 /// Two routes that want the same requests.
 #[derive(Debug)]
 pub(crate) struct Conflict {
@@ -79,26 +94,36 @@ pub struct Match<'t> {
     pub target: &'t Target,
     /// How many bytes of the path matched, for the rewrite.
     pub matched: usize,
+    /// The position among the routes, by which the table knows its key.
+    pub route: usize,
 }
 
 impl Table {
-    /// Where a request for `authority` (a host with or without port) and `path` (without query) goes.
-    pub fn find(&self, authority: &str, path: &str) -> Option<Match<'_>> {
-        let host = LowerHost::of(authority);
+    /// Where a request goes.
+    pub fn find(&self, request: &RequestView<'_>) -> Option<Match<'_>> {
+        let host = LowerHost::of(request.host);
         let host = host.as_ref().map_or("", LowerHost::as_str);
-        let in_paths = |index: u32| self.path_tables[index as usize].find(path);
+        let in_paths = |index: u32| self.path_tables[index as usize].find(request);
         let found = self
             .exact_hosts
             .get(host)
             .and_then(|&index| in_paths(index))
-            .or_else(|| self.find_by_suffix(host, path))
+            .or_else(|| self.find_by_suffix(host, request))
             .or_else(|| self.every_host.and_then(in_paths));
-        found.map(|(target, matched)| Match { target: &self.targets[target as usize], matched })
+        found.map(|Found { target, matched }| {
+            let route = target as usize;
+            Match { target: &self.targets[route], matched, route }
+        })
     }
 
     /// All backends, in the order that [`Target::backend`] counts.
     pub fn backends(&self) -> &[BackendEntry] {
         &self.backends
+    }
+
+    /// The key of the route at this position, as in `routes[3]`.
+    pub fn key(&self, route: usize) -> &str {
+        &self.routes[route].key
     }
 
     /// How clients of the listener at `address` are spoken with; `None` where there is no such listener.
@@ -107,7 +132,7 @@ impl Table {
         self.transports.get(position)
     }
 
-    fn find_by_suffix(&self, host: &str, path: &str) -> Option<(u32, usize)> {
+    fn find_by_suffix(&self, host: &str, request: &RequestView<'_>) -> Option<Found> {
         if self.suffixes.is_empty() {
             return None;
         }
@@ -115,7 +140,7 @@ impl Table {
         let dots = host.bytes().enumerate().skip(1).filter(|&(_, b)| b == b'.').map(|(at, _)| at);
         for dot in dots {
             if let Some(&index) = self.suffixes.get(&host[dot..])
-                && let Some(found) = self.path_tables[index as usize].find(path)
+                && let Some(found) = self.path_tables[index as usize].find(request)
             {
                 return Some(found);
             }
@@ -131,10 +156,10 @@ impl Table {
             .iter()
             .map(|(name, backend)| BackendEntry { name: name.clone(), backend: Arc::clone(backend) })
             .collect();
-        let routes: Vec<(&String, &Arc<Route>)> = state.routes.iter().collect();
-        let targets = routes
-            .iter()
-            .map(|(_, route)| Target {
+        let targets = state
+            .routes
+            .values()
+            .map(|route| Target {
                 // Validation has made sure that the backend is there.
                 backend: backends.binary_search_by(|b| b.name.cmp(&route.backend)).unwrap_or(usize::MAX),
                 rewrite: route.rewrite.as_deref().map(Into::into),
@@ -151,19 +176,24 @@ impl Table {
             transports: state.listeners.iter().map(|(name, l)| state.sealed.transport(name, l)).collect(),
             backends,
             targets,
+            routes: state
+                .routes
+                .iter()
+                .map(|(key, route)| RouteEntry::of(key, route, &state.patterns))
+                .collect(),
             exact_hosts: FastMap::default(),
             suffixes: FastMap::default(),
             every_host: None,
             path_tables: Vec::new(),
         };
-        let conflicts = table.add_hosts(&routes);
+        let conflicts = table.add_hosts();
         if conflicts.is_empty() { Ok(table) } else { Err(conflicts) }
     }
 
     /// Groups hosts by the routes they have, and gives each group its paths.
-    fn add_hosts(&mut self, routes: &[(&String, &Arc<Route>)]) -> Vec<Conflict> {
+    fn add_hosts(&mut self) -> Vec<Conflict> {
         let mut by_host: BTreeMap<Option<HostPattern>, Vec<u32>> = BTreeMap::new();
-        for (index, (_, route)) in routes.iter().enumerate() {
+        for (index, RouteEntry { route, .. }) in self.routes.iter().enumerate() {
             if route.hosts.is_empty() {
                 by_host.entry(None).or_default().push(index as u32);
             }
@@ -178,7 +208,12 @@ impl Table {
                 Some(&index) => index,
                 None => {
                     let index = self.path_tables.len() as u32;
-                    self.path_tables.push(path_table(&members, routes, pattern.as_ref(), &mut conflicts));
+                    self.path_tables.push(path_table(
+                        &members,
+                        &self.routes,
+                        pattern.as_ref(),
+                        &mut conflicts,
+                    ));
                     groups.insert(members, index);
                     index
                 }
@@ -193,39 +228,77 @@ impl Table {
     }
 }
 
+impl RouteEntry {
+    fn of(key: &str, route: &Arc<Route>, patterns: &Patterns) -> RouteEntry {
+        RouteEntry {
+            key: key.into(),
+            route: Arc::clone(route),
+            conditions: Conditions::of(route, patterns),
+            pattern: route.regex.as_deref().map(|text| patterns.find(text)),
+        }
+    }
+
+    /// Adds each of its paths, which lead to `target`.
+    fn add_to(&self, paths: &mut PathTable, target: u32) {
+        let candidate = || Candidate { target, conditions: self.conditions.clone() };
+        if let Some(prefix) = &self.route.path {
+            paths.add_prefix(prefix, candidate());
+        }
+        for path in self.route.exact.iter().flat_map(OneOrMany::as_slice) {
+            paths.add_exact(path, candidate());
+        }
+        if let Some(pattern) = &self.pattern {
+            paths.add_pattern(Arc::clone(pattern), candidate());
+        }
+    }
+}
+
 fn path_table(
     members: &[u32],
-    routes: &[(&String, &Arc<Route>)],
+    routes: &[RouteEntry],
     host: Option<&HostPattern>,
     conflicts: &mut Vec<Conflict>,
 ) -> PathTable {
     let mut paths = PathTable::default();
     for &member in members {
-        let (key, route) = routes[member as usize];
-        let mut note = |added: Result<(), u32>, field: &str, path: &str| {
-            if let Err(other) = added {
-                let is_own = other == member;
-                let other = routes[other as usize].0;
-                let host = host.map_or("every host".to_owned(), |h| format!("`{h}`"));
-                let (message, remedy) = if is_own {
-                    let message = format!("{host} with {field} `{path}` stands twice in this route");
-                    (message, "keep one of the two; hosts ignore case, and prefixes a closing slash")
-                } else {
-                    let message = format!("{host} with {field} `{path}` is taken by {other} already");
-                    (message, "give each host and path to one route")
-                };
-                let problem = Problem::new(format!("{key}.{field}"), message).help(remedy);
-                conflicts.push(Conflict { key: key.clone(), taken_by: other.clone(), problem });
-            }
-        };
-        if let Some(prefix) = &route.path {
-            note(paths.add_prefix(prefix, member), "path", prefix);
-        }
-        for path in route.exact.iter().flat_map(|e| e.as_slice()) {
-            note(paths.add_exact(path, member), "exact", path);
-        }
+        routes[member as usize].add_to(&mut paths, member);
     }
+    let order = |a: u32, b: u32| source_order(&routes[a as usize].key, &routes[b as usize].key);
+    conflicts.extend(paths.settle(&order).into_iter().map(|clash| conflict(clash, routes, host)));
     paths
+}
+
+/// Which of two routes stands first in its source: those of a file by their position, others by their keys.
+fn source_order(a: &str, b: &str) -> Ordering {
+    let position = |key: &str| -> Option<(usize, u64)> {
+        let (list, index) = key.strip_suffix(']')?.rsplit_once('[')?;
+        Some((list.len(), index.parse().ok()?))
+    };
+    let place = |key: &str| position(key).unwrap_or((key.len(), 0));
+    let ((a_len, a_index), (b_len, b_index)) = (place(a), place(b));
+    (&a[..a_len], a_index, a).cmp(&(&b[..b_len], b_index, b))
+}
+
+fn conflict(clash: Clash, routes: &[RouteEntry], host: Option<&HostPattern>) -> Conflict {
+    let [entry, other] = [clash.target, clash.taken_by].map(|target| &routes[target as usize]);
+    let (field, path) = match (&clash.exact, &entry.route.path, &entry.route.regex) {
+        (Some(path), ..) => ("exact", &**path),
+        (None, Some(prefix), _) => ("path", prefix.as_str()),
+        (None, None, regex) => ("regex", regex.as_deref().unwrap_or_default()),
+    };
+    let host = host.map_or("every host".to_owned(), |h| format!("`{h}`"));
+    let (message, remedy) = if clash.target == clash.taken_by {
+        let message = format!("{host} with {field} `{path}` stands twice in this route");
+        (message, "keep one of the two; hosts ignore case, and prefixes a closing slash")
+    } else {
+        let message = format!("{host} with {field} `{path}` is taken by {} already", other.key);
+        (
+            message,
+            "give each host and path to one route, or tell them apart by `methods`, `headers` or `query`",
+        )
+    };
+    let problem = Problem::new(format!("{}.{field}", entry.key), message).help(remedy);
+    Conflict { key: entry.key.to_string(), taken_by: other.key.to_string(), problem }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use weir_document::nearest;
 
 use crate::change::Resource;
 use crate::host::HostPattern;
-use crate::model::{Backend, Limits, Listener, OneOrMany, Route, Settings, Timeouts, Tls};
+use crate::model::{Backend, Limits, Listener, Route, Settings, Timeouts, Tls};
 use crate::path::{NormalTarget, PathProblem, PathRules, Unroutable};
 use crate::problem::Problem;
 
@@ -83,20 +83,24 @@ fn check_route(key: &str, route: &Route) -> Result<(), Problem> {
                 .help("write `example.com`, or `*.example.com` for the names below it")
         })?;
     }
-    let exact = route.exact.as_ref().map(OneOrMany::as_slice);
-    match (&route.path, exact) {
-        (None, None) => {
+    let ways =
+        [("path", route.path.is_some()), ("exact", route.exact.is_some()), ("regex", route.regex.is_some())];
+    let mut said = ways.iter().filter(|(_, is_said)| *is_said).map(|(field, _)| *field);
+    match (said.next(), said.next()) {
+        (None, _) => {
             return Err(Problem::new(key, "the route says no path").help("`path: /` takes every path"));
         }
-        (Some(_), Some(_)) => {
-            return Err(Problem::new(key, "`path` and `exact` stand together").help("make two routes of it"));
+        (Some(one), Some(other)) => {
+            let message = format!("`{one}` and `{other}` stand together");
+            return Err(Problem::new(key, message).help("make two routes of it"));
         }
-        (None, Some([])) => {
-            return Err(Problem::new(format!("{key}.exact"), "the list is empty")
-                .help("name at least one path, or leave the route out"));
-        }
-        (Some(_), None) | (None, Some(_)) => {}
+        (Some(_), None) => {}
     }
+    if route.exact.as_ref().is_some_and(|exact| exact.as_slice().is_empty()) {
+        return Err(Problem::new(format!("{key}.exact"), "the list is empty")
+            .help("name at least one path, or leave the route out"));
+    }
+    route.check_matches(key)?;
     for (field, path) in route.paths() {
         check_path_of(&format_args!("{key}.{field}"), path)?;
     }

@@ -40,7 +40,7 @@ causes! {
     NotTls "not_tls" 400 "this listener speaks TLS (https), and the client plain text";
     NoToken "no_token" 401 "the request carries no bearer token";
     UnknownToken "unknown_token" 401 "the request's bearer token is not known here";
-    NoRoute "no_route" 404 "no route takes this host and path";
+    NoRoute "no_route" 404 "no route takes this request";
     HeadTimeout "head_timeout" 408 "the request's head did not come in time";
     BodyTimeout "body_timeout" 408 "the request's body stopped coming";
     BodyTooLarge "body_too_large" 413 "the request's body is larger than the limit";

@@ -1,6 +1,6 @@
 //! From the bytes of a request to where it goes and what is sent there.
 
-use weir_config::{Match, NormalTarget, Target, TokenSet, Unroutable, rewritten};
+use weir_config::{Match, NormalTarget, RequestView, Target, TokenSet, Unroutable, rewritten};
 use weir_http::{
     Field, FieldSlots, Framing, HeadError, RequestHead, ResponseTo, Version, append_field, append_framing,
     list_contains, parse_request,
@@ -51,7 +51,7 @@ pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, out: &mut Vec<u8>) -> Inco
         Ok(target) => target,
         Err(unroutable) => return refused(&head, unrouted(&head, unroutable)),
     };
-    let cause = match table.find(head.host, target.path()) {
+    let cause = match table.find(&view(&head, &target)) {
         None => Cause::NoRoute,
         Some(Match { target: Target { tokens: Some(tokens), .. }, .. }) if !is_let_in(tokens, &head) => {
             if bearer_token(&head).is_some() {
@@ -82,6 +82,13 @@ pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, out: &mut Vec<u8>) -> Inco
         }
     };
     refused(&head, Refusal::new(cause))
+}
+
+/// What routes look at.
+#[inline]
+fn view<'r>(head: &RequestHead<'r>, target: &'r NormalTarget<'_>) -> RequestView<'r> {
+    let RequestHead { method, host, fields, .. } = *head;
+    RequestView { method, host, path: target.path(), query: target.query(), fields }
 }
 
 /// The end of a request that goes nowhere.

@@ -46,7 +46,9 @@ mod write;
 
 pub use body::{BodyDecoder, BodyStep};
 pub use error::{BodyError, HeadError};
-pub use fields::{EndToEnd, FIELDS_MAX, Field, FieldSlots, find_field, is_hop_by_hop, list_contains};
+pub use fields::{
+    EndToEnd, FIELDS_MAX, Field, FieldSlots, find_field, is_hop_by_hop, is_token_byte, list_contains,
+};
 pub use request::{LEADING_EMPTY_LINES_MAX, RequestHead, parse_request};
 pub use response::{ResponseHead, ResponseTo, parse_response};
 pub use write::{

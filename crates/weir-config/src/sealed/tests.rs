@@ -6,6 +6,7 @@ use super::*;
 use crate::change::{Batch, Change, Policy, Resource};
 use crate::model::Configuration;
 use crate::table::Table;
+use crate::view::RequestView;
 
 const TEXT: &str = "
 listeners: [{ address: 127.0.0.1:8443, tls: { certificate: a.pem, key: a.key, client_ca: a.pem } }]
@@ -75,7 +76,7 @@ fn files_become_tls_and_tokens() {
     let table = applied.table.unwrap_or_else(|| panic!("{:?}", applied.refused));
     assert_eq!(config(&table).alpn_protocols, [b"http/1.1"]);
     assert!(table.transport("127.0.0.1:1".parse().unwrap()).is_none());
-    let tokens = |path| table.find("h", path).unwrap().target.tokens.clone().unwrap();
+    let tokens = |path| table.find(&RequestView::get("h", path)).unwrap().target.tokens.clone().unwrap();
     assert!(tokens("/").has(b"two") && !tokens("/").has(b"three"));
     assert!(Arc::ptr_eq(&tokens("/"), &tokens("/x")), "routes share what they can");
 }
@@ -147,7 +148,7 @@ fn a_bad_file_of_a_dynamic_source_changes_nothing() {
     assert_eq!(keys, [&Key::File("a.key".to_owned()), &Key::File("t.lst".to_owned())]);
     let table = applied.table.unwrap();
     assert!(Arc::ptr_eq(&first, &config(&table)));
-    assert!(table.find("h", "/").unwrap().target.tokens.as_ref().unwrap().has(b"one"));
+    assert!(table.find(&RequestView::get("h", "/")).unwrap().target.tokens.as_ref().unwrap().has(b"one"));
     let gone = vec![Change::Remove(Key::File("a.pem".to_owned()))];
     let applied = state.apply(Batch { version: 3, policy: Policy::EachAlone, changes: gone });
     assert_eq!(applied.refused[0].0, Key::File("a.pem".to_owned()));

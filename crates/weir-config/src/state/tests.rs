@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::Configuration;
+use crate::view::RequestView;
 
 fn resources(text: &str) -> Vec<(Key, Resource)> {
     weir_document::read::<Configuration>("test.yaml", text).unwrap().into_resources()
@@ -36,9 +37,12 @@ fn check_refused(text: &str, expected: &[(&str, &str)]) {
 #[test]
 fn the_example_compiles() {
     let table = State::default().apply(batch(Policy::AllOrNothing, GOOD)).table.unwrap();
-    assert_eq!(table.find("example.com:8080", "/api/x").unwrap().matched, 4);
-    assert_eq!(table.find("example.com", "/get/2").unwrap().target.rewrite.as_deref(), Some("/"));
-    assert!(table.find("example.org", "/api/x").is_none());
+    assert_eq!(table.find(&RequestView::get("example.com:8080", "/api/x")).unwrap().matched, 4);
+    assert_eq!(
+        table.find(&RequestView::get("example.com", "/get/2")).unwrap().target.rewrite.as_deref(),
+        Some("/")
+    );
+    assert!(table.find(&RequestView::get("example.org", "/api/x")).is_none());
 }
 
 #[test]
@@ -76,7 +80,7 @@ fn problems_name_their_place_and_the_remedy() {
         &GOOD.replace("{ exact: [/get/1, /get/2],", "{ hosts: [EXAMPLE.com], path: /api/,"),
         &[(
             "routes[1].path: `example.com` with path `/api/` is taken by routes[0] already",
-            "give each host and path to one route",
+            "give each host and path to one route, or tell them apart by `methods`, `headers` or `query`",
         )],
     );
     check_refused(
@@ -171,7 +175,76 @@ fn rules_for_paths_that_would_strand_a_route_are_refused_and_not_the_route() {
     let applied = state.apply(batch(Policy::EachAlone, &format!("{text}paths: {{ merge_slashes: true }}\n")));
     assert_eq!(applied.refused.iter().map(|(key, _)| key).collect::<Vec<_>>(), [&Key::Settings]);
     let table = applied.table.unwrap();
-    assert!(!table.paths.merge_slashes && table.find("example.com", "//api").is_some());
+    assert!(!table.paths.merge_slashes && table.find(&RequestView::get("example.com", "//api")).is_some());
+}
+
+#[test]
+fn what_is_wrong_with_conditions_is_told() {
+    let check = |field: &str, place: &str, message: &str, remedy: &str| {
+        let text = GOOD.replace("path: /api,", &format!("{field},"));
+        check_refused(&text, &[(&format!("routes[0]{place}: {message}"), remedy)]);
+    };
+    check("name: x", "", "the route says no path", "`path: /` takes every path");
+    check("path: /a, regex: /a", "", "`path` and `regex` stand together", "make two routes of it");
+    check("exact: /a, regex: /a", "", "`exact` and `regex` stand together", "make two routes of it");
+    check("regex: '/a('", ".regex", "`/a(`: unclosed group, at character 3", "correct the pattern");
+    let methods = |methods: &str, message: &str, remedy: &str| {
+        check(&format!("path: /, methods: [{methods}]"), ".methods[0]", message, remedy);
+    };
+    methods("get", "`get` is not `GET`, for the case of methods matters", "write `GET`");
+    methods("'A B'", "`A B` is not a method", "write one like `GET`");
+    methods("CONNECT", "CONNECT is answered 501 here", "leave it out");
+    check("path: /, methods: [A, A]", ".methods[1]", "`A` stands twice", "keep one of the two");
+    let header = |header: &str, place: &str, message: &str, remedy: &str| {
+        check(&format!("path: /, headers: {{ {header} }}"), &format!(".headers.{place}"), message, remedy);
+    };
+    header("a b: c", "a b", "`a b` is not the name of a field", "write letters, digits and `-`");
+    header("a: b, A: c", "a", "`a` stands twice, for names ignore case", "keep one of the two");
+    let remedy = "leave out controls, and white space around it";
+    header("a: ' b'", "a", "no field has the value ` b`", remedy);
+    header("a: { exact: \"b\\nc\" }", "a", "no field has the value `b\\nc`", remedy);
+    header(
+        "a: { regex: '[' }",
+        "a.regex",
+        "`[`: unclosed character class, at character 1",
+        "correct the pattern",
+    );
+    check(
+        "path: /, query: { a: { regex: '*' } }",
+        ".query.a.regex",
+        "`*`: repetition operator missing expression, at character 1",
+        "correct the pattern",
+    );
+    check(
+        "path: /, query: { '': a }",
+        ".query",
+        "a parameter has no name",
+        "write `name: value`, or leave it out",
+    );
+}
+
+#[test]
+fn conditions_of_the_wrong_form_are_told() {
+    let check = |value: &str, message: &str, remedy: &str| {
+        let text = GOOD.replace("path: /api,", &format!("path: /api, headers: {{ a: {value} }},"));
+        let error = weir_document::read::<Configuration>("test.yaml", &text).unwrap_err();
+        assert_eq!(
+            (error.message.as_str(), error.remedy.as_str(), error.line),
+            (message, remedy, 5),
+            "{value}"
+        );
+    };
+    check(
+        "{ present: false }",
+        "`present: false` can't be asked for",
+        "write `present: true`, or leave it out",
+    );
+    for several in ["{ exact: b, regex: c }", "{}"] {
+        check(several, "a value is matched in one way", "write one of `exact`, `regex` and `present`");
+    }
+    check("{ exakt: b }", "unknown field `exakt`", "did you mean `exact`?");
+    let form = "a text (numbers in quotes), or `{ exact: .. }`, `{ regex: .. }` or `{ present: true }`";
+    check("[b]", &format!("a list is not {form}"), &format!("write {form}"));
 }
 
 #[test]
@@ -212,9 +285,12 @@ fn a_dynamic_source_loses_only_its_bad_resource() {
     let applied = state.apply(batch(Policy::EachAlone, &mixed));
     assert_eq!(applied.refused.len(), 1);
     let table = applied.table.unwrap();
-    assert!(table.find("example.com", "/api").is_some(), "the bad route keeps its former content");
-    assert!(table.find("example.com", "/get/3").is_some());
-    assert!(table.find("example.com", "/get/1").is_none());
+    assert!(
+        table.find(&RequestView::get("example.com", "/api")).is_some(),
+        "the bad route keeps its former content"
+    );
+    assert!(table.find(&RequestView::get("example.com", "/get/3")).is_some());
+    assert!(table.find(&RequestView::get("example.com", "/get/1")).is_none());
 }
 
 #[test]
@@ -224,7 +300,7 @@ fn a_backend_in_use_is_not_removed() {
     let removal = vec![Change::Remove(Key::Backend("api".to_owned()))];
     let applied = state.apply(Batch { version: 2, policy: Policy::EachAlone, changes: removal });
     assert_eq!(applied.refused.len(), 1);
-    assert!(applied.table.unwrap().find("example.com", "/api").is_some());
+    assert!(applied.table.unwrap().find(&RequestView::get("example.com", "/api")).is_some());
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod failures;
 mod limits;
+mod matching;
 mod paths;
 mod reload;
 mod requests;

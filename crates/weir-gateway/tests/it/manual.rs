@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use weir_config::RequestView;
 use weir_control::FileSource;
 use weir_dataplane::{Cause, Gateway};
 
@@ -44,7 +45,8 @@ fn the_example_of_the_help_loads() {
     let (example, _) = rest.split_once("\n\n").expect("its end");
     let dir = tempfile::tempdir().expect("a temporary folder");
     let table = source(dir.path(), example).load().expect("the example is good");
-    assert!(table.find("example.com", "/api/x").is_some() && table.find("any", "/b").is_some());
+    let finds = |host, path| table.find(&RequestView::get(host, path)).is_some();
+    assert!(finds("example.com", "/api/x") && finds("any", "/b"));
     assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
 }
 

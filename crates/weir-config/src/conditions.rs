@@ -1,0 +1,94 @@
+//! What a route asks of a request beside its host and path, compiled.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::matches::ValueMatch;
+use crate::model::Route;
+use crate::pattern::{Pattern, Patterns};
+use crate::view::RequestView;
+
+/// The conditions of one route. All must hold.
+#[derive(Debug)]
+pub(crate) struct Conditions {
+    /// Any of these; every method where there is none.
+    methods: Vec<Box<str>>,
+    values: ValueConditions,
+}
+
+/// Those on fields and query parameters.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ValueConditions {
+    /// By name, in small letters.
+    fields: Vec<(Box<str>, Wanted)>,
+    /// By name.
+    parameters: Vec<(Box<str>, Wanted)>,
+}
+
+/// What a value must be.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Wanted {
+    Exact(Box<str>),
+    Pattern(Arc<Pattern>),
+    Present,
+}
+
+/// How much conditions ask for; what asks for more is asked first. Its order is that of Gateway API.
+pub(crate) type Weight = Reverse<(bool, usize, usize)>;
+
+impl Conditions {
+    /// Those of `route`, if it has any.
+    pub(crate) fn of(route: &Route, patterns: &Patterns) -> Option<Arc<Conditions>> {
+        if route.methods.is_empty() && route.headers.is_empty() && route.query.is_empty() {
+            return None;
+        }
+        let mut fields = wanted(&route.headers, patterns);
+        fields.iter_mut().for_each(|(name, _)| name.make_ascii_lowercase());
+        fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let methods = route.methods.iter().map(|method| method.as_str().into()).collect();
+        let values = ValueConditions { fields, parameters: wanted(&route.query, patterns) };
+        Some(Arc::new(Conditions { methods, values }))
+    }
+
+    /// Whether all of them hold.
+    pub(crate) fn hold(&self, request: &RequestView<'_>) -> bool {
+        let ValueConditions { fields, parameters } = &self.values;
+        (self.methods.is_empty() || self.methods.iter().any(|method| **method == *request.method))
+            && fields.iter().all(|(name, wanted)| wanted.is_met_by(request.field(name).as_deref()))
+            && parameters.iter().all(|(name, wanted)| wanted.is_met_by(request.parameter(name).as_deref()))
+    }
+
+    pub(crate) fn weight(&self) -> Weight {
+        Reverse((!self.methods.is_empty(), self.values.fields.len(), self.values.parameters.len()))
+    }
+
+    /// The methods, each with the other conditions: what no other route for the same host and path may have.
+    pub(crate) fn claims(&self) -> Vec<(Option<&str>, Option<&ValueConditions>)> {
+        let values = Some(&self.values);
+        match self.methods.as_slice() {
+            [] => vec![(None, values)],
+            methods => methods.iter().map(|method| (Some(&**method), values)).collect(),
+        }
+    }
+}
+
+impl Wanted {
+    fn is_met_by(&self, value: Option<&[u8]>) -> bool {
+        match (self, value) {
+            (_, None) => false,
+            (Wanted::Present, Some(_)) => true,
+            (Wanted::Exact(exact), Some(value)) => exact.as_bytes() == value,
+            (Wanted::Pattern(pattern), Some(value)) => pattern.matches(value),
+        }
+    }
+}
+
+fn wanted(values: &BTreeMap<String, ValueMatch>, patterns: &Patterns) -> Vec<(Box<str>, Wanted)> {
+    let compile = |value: &ValueMatch| match value {
+        ValueMatch::Value(exact) | ValueMatch::Exact { exact } => Wanted::Exact(exact.as_str().into()),
+        ValueMatch::Regex { regex } => Wanted::Pattern(patterns.find(regex)),
+        ValueMatch::Present { .. } => Wanted::Present,
+    };
+    values.iter().map(|(name, value)| (name.as_str().into(), compile(value))).collect()
+}

@@ -1,0 +1,10 @@
+//! The table as its users see it.
+
+// The setting that allows this in tests does not reach their helpers.
+#![allow(clippy::unwrap_used)]
+
+mod draw;
+mod lookup;
+mod oracle;
+mod precedence;
+mod routing;
