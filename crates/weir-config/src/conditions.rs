@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::matches::ValueMatch;
@@ -34,6 +35,17 @@ pub(crate) enum Wanted {
     Present,
 }
 
+/// A condition that does not hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unmet<'c> {
+    /// The method is none of these.
+    Method(&'c [Box<str>]),
+    /// The field with this name.
+    Field(&'c str, &'c Wanted),
+    /// The query parameter with this name.
+    Parameter(&'c str, &'c Wanted),
+}
+
 /// How much conditions ask for; what asks for more is asked first. Its order is that of Gateway API.
 pub(crate) type Weight = Reverse<(bool, usize, usize)>;
 
@@ -53,10 +65,23 @@ impl Conditions {
 
     /// Whether all of them hold.
     pub(crate) fn hold(&self, request: &RequestView<'_>) -> bool {
+        self.unmet(request).is_none()
+    }
+
+    /// The first of them that does not hold.
+    pub(crate) fn unmet(&self, request: &RequestView<'_>) -> Option<Unmet<'_>> {
         let ValueConditions { fields, parameters } = &self.values;
-        (self.methods.is_empty() || self.methods.iter().any(|method| **method == *request.method))
-            && fields.iter().all(|(name, wanted)| wanted.is_met_by(request.field(name).as_deref()))
-            && parameters.iter().all(|(name, wanted)| wanted.is_met_by(request.parameter(name).as_deref()))
+        if !self.methods.is_empty() && !self.methods.iter().any(|method| **method == *request.method) {
+            return Some(Unmet::Method(&self.methods));
+        }
+        for (name, wanted) in fields {
+            if !wanted.is_met_by(request.field(name).as_deref()) {
+                return Some(Unmet::Field(name, wanted));
+            }
+        }
+        let is_unmet =
+            |(name, wanted): &&(Box<str>, Wanted)| !wanted.is_met_by(request.parameter(name).as_deref());
+        parameters.iter().find(is_unmet).map(|(name, wanted)| Unmet::Parameter(name, wanted))
     }
 
     pub(crate) fn weight(&self) -> Weight {
@@ -80,6 +105,16 @@ impl Wanted {
             (Wanted::Present, Some(_)) => true,
             (Wanted::Exact(exact), Some(value)) => exact.as_bytes() == value,
             (Wanted::Pattern(pattern), Some(value)) => pattern.matches(value),
+        }
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wanted::Exact(exact) => write!(f, "`{exact}`"),
+            Wanted::Pattern(pattern) => write!(f, "what matches `{}`", pattern.text()),
+            Wanted::Present => f.write_str("any value"),
         }
     }
 }

@@ -49,6 +49,17 @@ impl HostPattern {
     }
 }
 
+impl HostPattern {
+    /// Whether it takes this host, in small letters.
+    pub(crate) fn takes(&self, host: &str) -> bool {
+        match self {
+            HostPattern::Exact(name) => name == host,
+            // There is at least one label before the suffix.
+            HostPattern::Suffix(suffix) => host.len() > suffix.len() && host.ends_with(suffix.as_str()),
+        }
+    }
+}
+
 impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

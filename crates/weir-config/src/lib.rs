@@ -19,6 +19,7 @@
 
 mod change;
 mod conditions;
+mod explain;
 mod files;
 mod host;
 mod matches;
@@ -36,6 +37,7 @@ mod validate;
 mod view;
 
 pub use change::{Batch, Change, Key, Policy, Resource};
+pub use explain::PassedOver;
 pub use files::Content;
 pub use matches::ValueMatch;
 pub use model::{

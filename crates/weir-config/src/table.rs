@@ -41,7 +41,7 @@ pub struct Table {
     backends: Vec<BackendEntry>,
     /// One for each of the routes.
     targets: Vec<Target>,
-    routes: Vec<RouteEntry>,
+    pub(crate) routes: Vec<RouteEntry>,
     exact_hosts: FastMap<Box<str>, u32>,
     suffixes: FastMap<Box<str>, u32>,
     every_host: Option<u32>,
@@ -238,17 +238,16 @@ impl RouteEntry {
         }
     }
 
-    /// Adds each of its paths, which lead to `target`.
-    fn add_to(&self, paths: &mut PathTable, target: u32) {
-        let candidate = || Candidate { target, conditions: self.conditions.clone() };
+    /// Adds each of its paths.
+    pub(crate) fn add_to(&self, paths: &mut PathTable, candidate: &Candidate) {
         if let Some(prefix) = &self.route.path {
-            paths.add_prefix(prefix, candidate());
+            paths.add_prefix(prefix, candidate.clone());
         }
         for path in self.route.exact.iter().flat_map(OneOrMany::as_slice) {
-            paths.add_exact(path, candidate());
+            paths.add_exact(path, candidate.clone());
         }
         if let Some(pattern) = &self.pattern {
-            paths.add_pattern(Arc::clone(pattern), candidate());
+            paths.add_pattern(Arc::clone(pattern), candidate.clone());
         }
     }
 }
@@ -261,7 +260,9 @@ fn path_table(
 ) -> PathTable {
     let mut paths = PathTable::default();
     for &member in members {
-        routes[member as usize].add_to(&mut paths, member);
+        let entry = &routes[member as usize];
+        let candidate = Candidate { target: member, conditions: entry.conditions.clone() };
+        entry.add_to(&mut paths, &candidate);
     }
     let order = |a: u32, b: u32| source_order(&routes[a as usize].key, &routes[b as usize].key);
     conflicts.extend(paths.settle(&order).into_iter().map(|clash| conflict(clash, routes, host)));

@@ -16,6 +16,8 @@
 //!                                                                       refuse (respond.rs): an answer of our own
 //! ```
 //!
+//! What becomes of a request can be told without a gateway, too: `explain` (explain.rs) goes through the same `plan`.
+//!
 //! # What an exchange costs
 //! Two reads, two writes and its share of a poll. Nothing else per request asks the kernel, takes a lock, allocates,
 //! or looks at a clock. What makes that hold:
@@ -54,6 +56,7 @@ mod cause;
 mod connection;
 mod counters;
 mod exchange;
+mod explain;
 mod gateway;
 mod io;
 mod listener;
@@ -72,5 +75,6 @@ mod worker;
 
 pub use admin::serve_admin;
 pub use cause::Cause;
+pub use explain::{Explanation, Outcome, explain};
 pub use gateway::{Gateway, GatewayError, Phase};
 pub use stats::{ByStatus, Connections, ListenerStats, Stats, TlsStats, UpstreamStats};

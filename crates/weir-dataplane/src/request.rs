@@ -86,7 +86,7 @@ pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, out: &mut Vec<u8>) -> Inco
 
 /// What routes look at.
 #[inline]
-fn view<'r>(head: &RequestHead<'r>, target: &'r NormalTarget<'_>) -> RequestView<'r> {
+pub(crate) fn view<'r>(head: &RequestHead<'r>, target: &'r NormalTarget<'_>) -> RequestView<'r> {
     let RequestHead { method, host, fields, .. } = *head;
     RequestView { method, host, path: target.path(), query: target.query(), fields }
 }

@@ -1,14 +1,15 @@
 //! The `weir-gateway` program: a configuration source, the data plane and the admin server put together.
 
+mod explain;
 mod signals;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use weir_control::FileSource;
 use weir_dataplane::{Gateway, GatewayError, serve_admin};
 
@@ -28,7 +29,7 @@ Signals:
                    and a second signal ends the gateway at once
 
 Exit codes:
-  0  drained, or the configuration is good
+  0  drained, or the configuration is good, or a request was explained
   1  ended at once by a second signal
   2  the command line or the configuration is wrong
   3  the environment can't: an address is taken, a thread does not start
@@ -37,11 +38,20 @@ Every field, limit, metric and error is told in docs/gateway.md.";
 
 /// An HTTP/1.1 gateway: routes by host and path, upstream keep-alive, reloads without a lost request.
 #[derive(Debug, Parser)]
-#[command(name = "weir-gateway", version, max_term_width = 100, after_long_help = AFTER_HELP)]
+#[command(
+    name = "weir-gateway",
+    version,
+    max_term_width = 100,
+    after_long_help = AFTER_HELP,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// The configuration file, YAML or JSON
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[arg(long, value_name = "FILE", required = true)]
+    config: Option<PathBuf>,
     /// Serve /healthz, /readyz, /metrics and /stats on this IP address and port
     ///
     /// Without it there is no admin server. It has no authentication, so keep it off public networks.
@@ -50,6 +60,12 @@ struct Args {
     /// Only check the configuration, say what is wrong with it, and end
     #[arg(long)]
     check: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Say which route has a request, what is sent upstream, and why other routes do not have it
+    Explain(explain::Arguments),
 }
 
 /// What went wrong, in the words of the exit code.
@@ -71,10 +87,18 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
-    let mut source = FileSource::new(&args.config);
+    match (&args.command, &args.config) {
+        (Some(Command::Explain(arguments)), _) => explain::run(arguments),
+        (None, Some(config)) => serve(config, args),
+        (None, None) => Err(Failure::Use(vec!["weir-gateway: --config FILE is missing".to_owned()])),
+    }
+}
+
+fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
+    let mut source = FileSource::new(config);
     let table = source.load().map_err(|error| Failure::Use(error.lines()))?;
     if args.check {
-        say(&format!("{}: good", args.config.display()));
+        say(&format!("{}: good", config.display()));
         return Ok(());
     }
     let environment = |error: std::io::Error| Failure::Environment(error.to_string());

@@ -3,6 +3,10 @@
 // The setting that allows this in tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../../weir-config/tests/it/draw.rs"]
+#[allow(dead_code)]
+mod draw;
+mod explain;
 mod failures;
 mod limits;
 mod matching;

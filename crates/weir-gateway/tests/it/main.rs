@@ -1,5 +1,6 @@
 //! Tests of the gateway's process.
 
+mod explain;
 mod files;
 mod malformed;
 mod manual;

@@ -1,0 +1,80 @@
+//! What is told of routes that a request does not get.
+
+use weir_http::Field;
+
+use super::*;
+use crate::change::{Batch, Change, Policy};
+use crate::model::Configuration;
+use crate::state::State;
+
+const ROUTES: &str = "
+listeners: [{ address: 127.0.0.1:80 }]
+backends: { b: { endpoints: [] } }
+routes:
+  - { hosts: [a.test], path: /api, backend: b }
+  - { hosts: [a.test], path: /api, methods: [PUT, POST], backend: b, name: writers }
+  - { hosts: [a.test], path: /api, headers: { x-tenant: { regex: 'b.*' } }, backend: b }
+  - { hosts: [a.test], path: /api, headers: { x-tenant: red }, query: { v: { present: true } }, backend: b }
+  - { hosts: ['*.test'], path: /, backend: b }
+  - { hosts: [a.test], exact: [/api/x/1, /api/x/2, /3, /4, /5], backend: b }
+  - { hosts: [a.test], regex: '/api/x/[0-9]+', backend: b }
+  - { hosts: [b.test, c.test], path: /api, backend: b }
+  - { hosts: [b.test], path: /other, backend: b }
+";
+
+fn check(method: &str, query: Option<&str>, tenant: &'static str, most: usize, expected: &[(&str, &str)]) {
+    let configuration: Configuration = weir_document::read("test.yaml", ROUTES).unwrap();
+    let changes = configuration.into_resources().into_iter().map(|(k, r)| Change::Put(k, r)).collect();
+    let applied = State::default().apply(Batch { version: 1, policy: Policy::AllOrNothing, changes });
+    let table = applied.table.unwrap();
+    let fields = [Field { name: "X-Tenant", value: tenant.as_bytes() }];
+    let request = RequestView { method, host: "A.test:80", path: "/api/x", query, fields: &fields };
+    let told = table.passed_over(&request, most);
+    let told: Vec<(&str, &str)> = told.iter().map(|p| (p.route.as_str(), p.reason.as_str())).collect();
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn the_nearest_come_first_each_with_what_it_lacks() {
+    check(
+        "GET",
+        None,
+        "red",
+        8,
+        &[
+            ("routes[3]", "there is no query parameter `v`; it wants any value"),
+            ("routes[2]", "header `x-tenant` is `red`; it wants what matches `b.*`"),
+            ("routes[1] `writers`", "it is for the methods `PUT`, `POST`"),
+            ("routes[4]", "it takes the request too, but the other's host is more specific"),
+            ("routes[5]", "it is for the paths `/api/x/1`, `/api/x/2`, `/3` and 2 more"),
+            ("routes[6]", "it is for paths that match `/api/x/[0-9]+`"),
+            ("routes[7]", "it is for the hosts `b.test`, `c.test`"),
+        ],
+    );
+}
+
+#[test]
+fn what_goes_first_is_told_by_what_it_is_more_specific() {
+    check(
+        "PUT",
+        Some("v"),
+        "red",
+        4,
+        &[
+            ("routes[2]", "header `x-tenant` is `red`; it wants what matches `b.*`"),
+            ("routes[0]", "it takes the request too, but the other asks for a method"),
+            ("routes[3]", "it takes the request too, but the other asks for a method"),
+            ("routes[4]", "it takes the request too, but the other's host is more specific"),
+        ],
+    );
+    check(
+        "GET",
+        Some("v"),
+        "red",
+        2,
+        &[
+            ("routes[2]", "header `x-tenant` is `red`; it wants what matches `b.*`"),
+            ("routes[1] `writers`", "it is for the methods `PUT`, `POST`"),
+        ],
+    );
+}

@@ -1,0 +1,121 @@
+//! What the gateway does with a request, told without one running: by the very look-up and the very writing of heads
+//! that requests go through.
+
+use std::fmt;
+use std::sync::Arc;
+
+use weir_config::{NormalTarget, PassedOver, Table};
+use weir_http::{FieldSlots, RequestHead, parse_request};
+
+use crate::cause::Cause;
+use crate::request::{Incoming, plan, view};
+use crate::respond::Refusal;
+use crate::snapshot::{OpenByBackend, Snapshot};
+
+/// How many routes that a request does not get are told.
+const PASSED_OVER_MAX: usize = 5;
+
+/// What becomes of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// Its path in normal form; `None` where it is not routed.
+    pub path: Option<String>,
+    /// The route that it gets, by its key and name.
+    pub route: Option<String>,
+    /// What is done with it.
+    pub outcome: Outcome,
+    /// Why others do not get it, the nearest first.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// What is done with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is sent on.
+    Sent {
+        /// The backend's name.
+        backend: String,
+        /// The head as the upstream gets it, up to and with its empty line.
+        head: String,
+    },
+    /// The gateway answers by itself.
+    Answered {
+        /// Why, which decides the status too.
+        cause: Cause,
+        /// The same in a sentence.
+        text: String,
+        /// Where the client is sent.
+        location: Option<String>,
+    },
+}
+
+/// What the gateway does by `table` with the request whose head stands in `request`; `None` where it is not whole.
+pub fn explain(table: &Arc<Table>, request: &[u8]) -> Option<Explanation> {
+    let snapshot = Snapshot::new(Arc::clone(table), None, &OpenByBackend::default(), 0);
+    let mut head = Vec::new();
+    let outcome: Outcome = match plan(request, &snapshot, &mut head) {
+        Incoming::Partial => return None,
+        Incoming::Refused(refusal, _) => refusal.into(),
+        Incoming::Request(plan) => {
+            let entry = &table.backends()[plan.backend];
+            match entry.backend.endpoints.is_empty() {
+                true => Refusal::new(Cause::NoEndpoint).into(),
+                false => Outcome::Sent {
+                    backend: entry.name.clone(),
+                    head: String::from_utf8_lossy(&head).into_owned(),
+                },
+            }
+        }
+    };
+    let mut slots = FieldSlots::new();
+    let routed = match parse_request(request, &snapshot.head_limits, &mut slots) {
+        Ok(Some(head)) => routed(table, &head),
+        _ => None,
+    };
+    let (path, route, passed_over) = routed.unwrap_or_default();
+    Some(Explanation { path, route, outcome, passed_over })
+}
+
+type Routed = (Option<String>, Option<String>, Vec<PassedOver>);
+
+/// The path, the route and the other routes of a request that is looked up.
+fn routed(table: &Table, head: &RequestHead<'_>) -> Option<Routed> {
+    let target = NormalTarget::of(head.path_and_query, &table.paths).ok()?;
+    let view = view(head, &target);
+    let route = table.find(&view).map(|found| table.label(found.route));
+    Some((Some(target.path().to_owned()), route, table.passed_over(&view, PASSED_OVER_MAX)))
+}
+
+impl From<Refusal> for Outcome {
+    fn from(refusal: Refusal) -> Outcome {
+        let Refusal { cause, detail, location, .. } = refusal;
+        Outcome::Answered { cause, text: detail.unwrap_or_else(|| cause.text().to_owned()), location }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            writeln!(f, "path   {path}")?;
+        }
+        writeln!(f, "route  {}", self.route.as_deref().unwrap_or("none"))?;
+        match &self.outcome {
+            Outcome::Sent { backend, head } => {
+                writeln!(f, "sent   to backend `{backend}`:")?;
+                for line in head.lines().filter(|line| !line.is_empty()) {
+                    writeln!(f, "         {line}")?;
+                }
+            }
+            Outcome::Answered { cause, text, location } => {
+                writeln!(f, "answer {} {}: {text}", cause.status(), cause.name())?;
+                if let Some(location) = location {
+                    writeln!(f, "         Location: {location}")?;
+                }
+            }
+        }
+        for PassedOver { route, reason } in &self.passed_over {
+            writeln!(f, "not    {route}: {reason}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! `weir-gateway explain`: what becomes of a request.
+
+use std::path::PathBuf;
+
+use weir_control::FileSource;
+
+use crate::{Failure, say};
+
+/// What is asked for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The configuration file, YAML or JSON
+    path: PathBuf,
+    /// The request's method
+    method: String,
+    /// What is asked for: http://HOST/PATH?QUERY, or a path with a Host by -H
+    url: String,
+    /// A field of the request; may be given several times
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+}
+
+/// Prints what the gateway does with the request.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let table = FileSource::new(&arguments.path).load().map_err(|error| Failure::Use(error.lines()))?;
+    let request = request(&arguments.method, &arguments.url, &arguments.headers)
+        .map_err(|(message, remedy)| Failure::Use(vec![message, format!("  help: {remedy}")]))?;
+    match weir_dataplane::explain(&table, request.as_bytes()) {
+        Some(explanation) => {
+            say(explanation.to_string().trim_end());
+            Ok(())
+        }
+        None => Err(Failure::Use(vec!["the request has an empty line within its head".to_owned()])),
+    }
+}
+
+/// The head of the request as a client would send it, or what is wrong, with the remedy.
+fn request(method: &str, url: &str, headers: &[String]) -> Result<String, (String, &'static str)> {
+    if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err((format!("`{}` is not a method", method.escape_debug()), "write one like GET"));
+    }
+    if let Some(wrong) = url.chars().find(|c| !c.is_ascii_graphic()) {
+        let message = format!("the URL has `{}`, which clients escape", wrong.escape_debug());
+        return Err((message, "write it as %20 and the like"));
+    }
+    if url.contains('#') {
+        return Err(("the URL has a fragment, which clients keep to themselves".to_owned(), "leave it out"));
+    }
+    let (authority, target) = parts(url);
+    let is_host =
+        |header: &&String| header.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("host"));
+    let mut head = format!("{method} {target} HTTP/1.1\r\n");
+    match (authority, headers.iter().find(is_host)) {
+        (_, Some(_)) => {}
+        ("", None) => {
+            return Err((
+                "the request names no host".to_owned(),
+                "write http://HOST/PATH, or -H 'Host: HOST'",
+            ));
+        }
+        (authority, None) => head += &format!("Host: {authority}\r\n"),
+    }
+    for header in headers {
+        if !header.contains(':') || header.contains(['\r', '\n']) {
+            let message = format!("`{}` is not a field", header.escape_debug());
+            return Err((message, "write -H 'NAME: VALUE'"));
+        }
+        head += &format!("{header}\r\n");
+    }
+    Ok(head + "\r\n")
+}
+
+/// The authority, perhaps empty, and the target.
+fn parts(url: &str) -> (&str, String) {
+    let rest = ["http://", "https://"].iter().find_map(|scheme| {
+        let (start, rest) = url.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    });
+    let rest = rest.unwrap_or(url);
+    if rest == "*" {
+        return ("", rest.to_owned());
+    }
+    let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let slash = if target.starts_with('/') { "" } else { "/" };
+    (authority, format!("{slash}{target}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_becomes_what_a_client_sends() {
+        let check = |url: &str, headers: &[&str], expected: &str| {
+            let headers: Vec<String> = headers.iter().map(|header| (*header).to_owned()).collect();
+            assert_eq!(request("GET", url, &headers).unwrap(), expected, "{url}");
+        };
+        check("http://a.test:80/b?c", &["X: y"], "GET /b?c HTTP/1.1\r\nHost: a.test:80\r\nX: y\r\n\r\n");
+        check("HTTPS://a.test", &[], "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        check("a.test?b", &[], "GET /?b HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        check("/b", &["host: a"], "GET /b HTTP/1.1\r\nhost: a\r\n\r\n");
+        check("http://a.test/b", &["Host: c"], "GET /b HTTP/1.1\r\nHost: c\r\n\r\n");
+        check("*", &["Host: c"], "GET * HTTP/1.1\r\nHost: c\r\n\r\n");
+    }
+
+    #[test]
+    fn what_no_client_sends_is_told() {
+        let check = |method: &str, url: &str, header: &str, message: &str| {
+            assert_eq!(request(method, url, &[header.to_owned()]).unwrap_err().0, message);
+        };
+        check("G T", "a", "X: y", "`G T` is not a method");
+        check("GET", "a/b c", "X: y", "the URL has ` `, which clients escape");
+        check("GET", "a/ä", "X: y", "the URL has `ä`, which clients escape");
+        check("GET", "a#b", "X: y", "the URL has a fragment, which clients keep to themselves");
+        check("GET", "/b", "X: y", "the request names no host");
+        check("GET", "a", "X", "`X` is not a field");
+        check("GET", "a", "X: y\r\nZ: y", "`X: y\\r\\nZ: y` is not a field");
+    }
+}

@@ -1,0 +1,71 @@
+//! `weir-gateway explain` as an operator meets it.
+
+use std::process::Command;
+
+const CONFIG: &str = "listeners: [{ address: 127.0.0.1:1 }]
+paths: { escaped_slashes: redirect }
+routes:
+  - { hosts: [shop.test], path: /cart, methods: [GET], rewrite: /v2/cart, backend: shop, name: cart }
+  - { hosts: [shop.test], path: /cart, headers: { x-preview: { present: true } }, backend: shop }
+backends: { shop: { endpoints: ['127.0.0.1:2'] } }
+";
+
+/// Exit code, output and messages.
+fn explain(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(dir.path().join("gateway.yaml"), CONFIG).expect("a configuration file");
+    let output = Command::new(env!("CARGO_BIN_EXE_weir-gateway"))
+        .current_dir(dir.path())
+        .arg("explain")
+        .args(arguments)
+        .output()
+        .expect("it starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn check(arguments: &[&str], expected: &str) {
+    let arguments = [&["gateway.yaml"], arguments].concat();
+    assert_eq!(explain(&arguments), (Some(0), expected.to_owned(), String::new()), "{arguments:?}");
+}
+
+#[test]
+fn a_request_is_followed_to_its_backend() {
+    check(
+        &["GET", "https://SHOP.test/x/../cart?item=1", "-H", "Accept: */*"],
+        "path   /cart\nroute  routes[0] `cart`\nsent   to backend `shop`:\n         GET /v2/cart?item=1 HTTP/1.1\n         \
+         Host: SHOP.test\n         Accept: */*\n\
+         not    routes[1]: there is no header `x-preview`; it wants any value\n",
+    );
+}
+
+#[test]
+fn an_answer_of_the_gateway_is_told_with_what_was_near() {
+    check(
+        &["PUT", "http://shop.test/cart/2"],
+        "path   /cart/2\nroute  none\nanswer 404 no_route: no route takes this request\n\
+         not    routes[1]: there is no header `x-preview`; it wants any value\n\
+         not    routes[0] `cart`: it is for the method `GET`\n",
+    );
+    check(
+        &["GET", "http://shop.test/cart%2f2"],
+        "route  none\nanswer 307 escaped_slashes: the path has escaped slashes, and is to be asked for without\n         \
+         Location: /cart/2\n",
+    );
+}
+
+#[test]
+fn what_is_wrong_with_the_question_is_told() {
+    let told = |arguments: &[&str]| {
+        let (code, _, messages) = explain(arguments);
+        assert_eq!(code, Some(2), "{messages}");
+        messages
+    };
+    assert_eq!(
+        told(&["gateway.yaml", "GET", "/cart"]),
+        "the request names no host\n  help: write http://HOST/PATH, or -H 'Host: HOST'\n"
+    );
+    assert!(told(&["none.yaml", "GET", "h/"]).starts_with("none.yaml: cannot be read"));
+    assert!(told(&["gateway.yaml", "GET"]).contains("<URL>"));
+    assert!(told(&["gateway.yaml", "GET", "h/", "--admin", "127.0.0.1:1"]).contains("--admin"));
+}
