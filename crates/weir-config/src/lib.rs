@@ -24,29 +24,38 @@ mod files;
 mod host;
 mod matches;
 mod model;
+mod names;
+mod pairs;
+mod passthrough;
 mod path;
 mod paths;
 mod pattern;
+mod policy;
 mod problem;
 mod sealed;
 mod state;
 mod table;
+mod tickets;
 mod tokens;
 mod transport;
+mod upstream_tls;
 mod validate;
 mod view;
 
 pub use change::{Batch, Change, Key, Policy, Resource};
 pub use explain::PassedOver;
-pub use files::Content;
+pub use files::{Content, SYSTEM_AUTHORITIES};
 pub use matches::ValueMatch;
 pub use model::{
-    Backend, CertificateFiles, Configuration, Limits, Listener, OneOrMany, Route, Settings, Timeouts, Tls,
+    Backend, BackendTls, CertificateFiles, ClientAuth, Configuration, Limits, Listener, OneOrMany,
+    Passthrough, Route, Settings, TicketKeys, Tickets, Timeouts, Tls, TlsVersion,
 };
+pub use passthrough::ByName;
 pub use path::{EscapedSlashes, NormalTarget, PathProblem, PathRules, Unroutable, rewritten};
 pub use problem::Problem;
 pub use state::{Applied, State};
 pub use table::{BackendEntry, Match, Table, Target};
 pub use tokens::TokenSet;
 pub use transport::Transport;
+pub use upstream_tls::UpstreamTls;
 pub use view::RequestView;

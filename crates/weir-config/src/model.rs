@@ -12,6 +12,9 @@ use weir_document::{Size, Time};
 
 use crate::matches::ValueMatch;
 use crate::path::PathRules;
+mod tls;
+
+pub use tls::{BackendTls, CertificateFiles, ClientAuth, Passthrough, TicketKeys, Tickets, Tls, TlsVersion};
 
 /// A whole configuration, as a file holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -52,33 +55,17 @@ pub struct Listener {
     pub name: Option<String>,
     /// TLS with clients; plain text when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls: Option<Tls>,
-}
-
-/// TLS with the clients of a listener. Its files are PEM, relative to the configuration's folder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Tls {
-    /// The certificate with its chain, for clients that ask for no name, or for one that no other certificate is for.
-    pub certificate: String,
-    /// Its private key.
-    pub key: String,
-    /// Further ones, each for the names that it carries.
+    pub tls: Option<Box<Tls>>,
+    /// Clients whose TLS is passed on sealed. Whoever asks for another name meets `tls`, or is closed without it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub certificates: Vec<CertificateFiles>,
-    /// Authorities: a client must show a certificate that one of them has signed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client_ca: Option<String>,
+    pub passthrough: Vec<Passthrough>,
 }
 
-/// A certificate and its key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CertificateFiles {
-    /// The certificate with its chain.
-    pub certificate: String,
-    /// Its private key.
-    pub key: String,
+impl Listener {
+    /// One that speaks plain text.
+    pub fn plain(address: SocketAddr) -> Listener {
+        Listener { address, name: None, tls: None, passthrough: Vec::new() }
+    }
 }
 
 /// Requests that match go to one backend. It says exactly one of `path`, `exact` and `regex`.
@@ -174,6 +161,9 @@ pub struct Backend {
     #[schemars(with = "Vec<String>")]
     #[serde(deserialize_with = "addresses")]
     pub endpoints: Vec<SocketAddr>,
+    /// TLS with its endpoints; plain text when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<BackendTls>,
 }
 
 /// Bounds on what the gateway holds for its clients.

@@ -19,6 +19,12 @@ impl Problem {
         Problem { place: place.into(), message: message.into(), remedy: None }
     }
 
+    /// The problem of an empty name of a file.
+    pub(crate) fn no_file(place: impl Into<String>) -> Problem {
+        Problem::new(place, "it names no file")
+            .help("write the file's name; it is relative to the configuration's folder")
+    }
+
     /// The same with a remedy.
     #[must_use]
     pub fn help(mut self, remedy: impl Into<String>) -> Problem {

@@ -1,23 +1,38 @@
-//! What is made of files: TLS of listeners, tokens of routes. It is made again only where something has changed.
+//! What is made of files: TLS of listeners and backends, tokens of routes. It is made again only where something has
+//! changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::change::Key;
-use crate::files::{Content, content};
+use crate::files::{Content, Fault, content};
 use crate::model::Listener;
+use crate::pairs::{MakingPairs, Pairs};
+use crate::passthrough::ByName;
 use crate::problem::Problem;
 use crate::state::State;
 use crate::tokens::TokenSet;
 use crate::transport::{Secure, Transport};
+use crate::upstream_tls::UpstreamTls;
 
 /// What was made of the files of a state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sealed {
+    pairs: Arc<Pairs>,
     /// By the listener's name.
     secure: BTreeMap<String, Arc<Secure>>,
+    /// By the listener's name.
+    by_name: BTreeMap<String, Arc<ByName>>,
+    /// By the backend's name.
+    upstreams: BTreeMap<String, Arc<UpstreamTls>>,
     /// By the file, beside what they were read from.
     tokens: BTreeMap<String, (Content, Arc<TokenSet>)>,
+}
+
+/// What a batch touched, less what was refused of it already.
+struct Suspects<'b> {
+    touched: &'b BTreeSet<Key>,
+    refused: &'b BTreeMap<Key, Problem>,
 }
 
 impl Sealed {
@@ -25,7 +40,16 @@ impl Sealed {
     pub(crate) fn transport(&self, name: &str, listener: &Listener) -> Transport {
         let secure = self.secure.get(name);
         assert_eq!(secure.is_some(), listener.tls.is_some(), "TLS is made before a table is");
-        secure.map_or(Transport::Plain, |secure| Transport::Tls(Arc::clone(&secure.config)))
+        match (self.by_name.get(name), secure) {
+            (Some(by_name), _) => Transport::ByName(Arc::clone(by_name)),
+            (None, Some(secure)) => Transport::Tls(Arc::clone(&secure.config)),
+            (None, None) => Transport::Plain,
+        }
+    }
+
+    /// TLS with the backend `name`, unless it is spoken with in plain text.
+    pub(crate) fn upstream(&self, name: &str) -> Option<Arc<UpstreamTls>> {
+        self.upstreams.get(name).map(Arc::clone)
     }
 
     /// The tokens of `file`; without any, nobody is let in.
@@ -35,44 +59,84 @@ impl Sealed {
 }
 
 impl State {
-    /// Makes what has changed; what cannot be made is told with a key that the batch touched.
+    /// Makes what differs from `before`; what cannot be made is told with keys that the batch touched.
     pub(crate) fn seal(
         &mut self,
+        before: &Sealed,
         touched: &BTreeSet<Key>,
         refused: &BTreeMap<Key, Problem>,
     ) -> Vec<(Key, Problem)> {
-        let former = std::mem::take(&mut self.sealed);
-        let mut sealed = Sealed::default();
+        let suspects = Suspects { touched, refused };
         let mut found = Vec::new();
-        let is_at_fault = |key: &Key| touched.contains(key) && !refused.contains_key(key);
+        let mut sealed = Sealed::default();
+        let is_of_tls = |key: &Key| matches!(key, Key::Listener(_) | Key::Backend(_) | Key::File(_));
+        if touched.iter().any(is_of_tls) {
+            self.seal_tls(before, &mut sealed, &suspects, &mut found);
+        } else {
+            sealed = Sealed { tokens: BTreeMap::new(), ..before.clone() };
+        }
+        self.seal_tokens(before, &mut sealed, &suspects, &mut found);
+        self.sealed = sealed;
+        found
+    }
+
+    fn seal_tls(
+        &self,
+        before: &Sealed,
+        sealed: &mut Sealed,
+        suspects: &Suspects<'_>,
+        found: &mut Vec<(Key, Problem)>,
+    ) {
+        let mut pairs = MakingPairs::after([&before.pairs, &self.sealed.pairs]);
         for (name, listener) in &self.listeners {
-            let Some(tls) = &listener.tls else { continue };
-            match Secure::make(name, tls, &self.files, former.secure.get(name)) {
-                Ok(secure) => drop(sealed.secure.insert(name.clone(), secure)),
-                Err(problem) => {
-                    let own = Key::Listener(name.clone());
-                    let files = tls.files().into_iter().map(|(_, file)| Key::File(file.to_owned()));
-                    // What the batch did not touch held together before.
-                    let key = [own.clone()].into_iter().chain(files).find(is_at_fault);
-                    found.push((key.unwrap_or(own), problem));
-                    // It is wanted again once what was at fault is put back.
-                    sealed
-                        .secure
-                        .extend(former.secure.get(name).map(|secure| (name.clone(), Arc::clone(secure))));
+            let secure = listener
+                .tls
+                .as_deref()
+                .map(|tls| Secure::make(name, (listener, tls), &self.files, &before.secure, &mut pairs));
+            match secure.transpose() {
+                Ok(secure) => {
+                    if !listener.passthrough.is_empty() {
+                        let config = secure.as_ref().map(|secure| &secure.config);
+                        let by_name = ByName::make(&listener.passthrough, config, before.by_name.get(name));
+                        sealed.by_name.insert(name.clone(), by_name);
+                    }
+                    sealed.secure.extend(secure.map(|secure| (name.clone(), secure)));
+                }
+                Err(faults) => {
+                    for fault in faults {
+                        found.extend(suspects.blame(Key::Listener(name.clone()), fault));
+                    }
                 }
             }
         }
+        for (name, backend) in &self.backends {
+            let Some(tls) = &backend.tls else { continue };
+            match UpstreamTls::make(name, tls, &self.files, before.upstreams.get(name), &mut pairs) {
+                Ok(upstream) => drop(sealed.upstreams.insert(name.clone(), upstream)),
+                Err(fault) => found.extend(suspects.blame(Key::Backend(name.clone()), *fault)),
+            }
+        }
+        sealed.pairs = Arc::new(pairs.made);
+    }
+
+    fn seal_tokens(
+        &self,
+        before: &Sealed,
+        sealed: &mut Sealed,
+        suspects: &Suspects<'_>,
+        found: &mut Vec<(Key, Problem)>,
+    ) {
         let mut failed = BTreeSet::new();
         for (name, route) in &self.routes {
             let Some(file) = &route.tokens else { continue };
             if sealed.tokens.contains_key(file) || failed.contains(file.as_str()) {
                 continue;
             }
-            match read_tokens(name, file, &self.files, former.tokens.get(file)) {
+            match read_tokens(name, file, &self.files, before.tokens.get(file)) {
                 Ok(tokens) => drop(sealed.tokens.insert(file.clone(), tokens)),
                 Err(problem) => {
                     let (own, of_file) = (Key::Route(name.clone()), Key::File(file.clone()));
-                    let is_files = is_at_fault(&of_file);
+                    let is_files = suspects.has(&of_file);
                     found.push((if is_files { of_file } else { own }, problem));
                     if is_files {
                         // It is told once, whoever else names it.
@@ -81,11 +145,27 @@ impl State {
                 }
             }
         }
-        for (file, tokens) in former.tokens.into_iter().filter(|_| !found.is_empty()) {
-            sealed.tokens.entry(file).or_insert(tokens);
+    }
+}
+
+impl Suspects<'_> {
+    fn has(&self, key: &Key) -> bool {
+        self.touched.contains(key) && !self.refused.contains_key(key)
+    }
+
+    /// Whom a fault is told of: the resource if the batch touched it, else each of its files that it did, else all files
+    /// that it did. What the batch did not touch held together before.
+    fn blame(&self, own: Key, fault: Fault) -> Vec<(Key, Problem)> {
+        let Fault { problem, files } = fault;
+        let mut at_fault: Vec<Key> = files.into_iter().map(Key::File).filter(|key| self.has(key)).collect();
+        if at_fault.is_empty() {
+            let is_suspect = |key: &&Key| matches!(key, Key::File(_)) && self.has(key);
+            at_fault = self.touched.iter().filter(is_suspect).cloned().collect();
         }
-        self.sealed = sealed;
-        found
+        if self.has(&own) || at_fault.is_empty() {
+            return vec![(own, problem)];
+        }
+        at_fault.into_iter().map(|key| (key, problem.clone())).collect()
     }
 }
 
@@ -101,10 +181,7 @@ fn read_tokens(
         Some((same, tokens)) if same == content => Ok((same.clone(), Arc::clone(tokens))),
         _ => match TokenSet::read(content.bytes()) {
             Ok(tokens) => Ok((content.clone(), Arc::new(tokens))),
-            Err(fault) => {
-                let message = format!("`{file}`, line {}: {}", fault.line, fault.message);
-                Err(Problem::new(place, message).help(fault.remedy))
-            }
+            Err(fault) => Err(fault.problem(place, file)),
         },
     }
 }

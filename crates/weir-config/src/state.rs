@@ -53,7 +53,7 @@ impl State {
         loop {
             let found = match next.contradictions(self, &touched, &refused, batch.policy) {
                 found if !found.is_empty() => found,
-                _ => match next.seal(&touched, &refused) {
+                _ => match next.seal(&self.sealed, &touched, &refused) {
                     found if !found.is_empty() => found,
                     _ => match Table::compile(self.version + 1, &next) {
                         Ok(table) => return self.conclude(batch.policy, next, table, refused),
@@ -172,6 +172,8 @@ impl State {
                 found.push((Key::Backend(route.backend.clone()), problem));
             }
         }
+        found.extend(self.contradictions_of_passthrough(before, refused, policy));
+        found.extend(self.contradictions_of_tickets(touched, refused));
         let mut addresses = BTreeMap::new();
         for (name, listener) in &self.listeners {
             let Some(other) = addresses.insert(listener.address, name) else { continue };
@@ -215,6 +217,69 @@ impl State {
                 Some((if changed { Key::Route(name.clone()) } else { Key::Settings }, problem))
             })
             .collect()
+    }
+
+    /// Listeners that share keys of tickets with a fleet, and are told apart by their names there.
+    fn contradictions_of_tickets(
+        &self,
+        touched: &BTreeSet<Key>,
+        refused: &BTreeMap<Key, Problem>,
+    ) -> Vec<(Key, Problem)> {
+        let mut found = Vec::new();
+        let mut names = BTreeMap::new();
+        for (key, listener) in &self.listeners {
+            let keys = listener.tls.as_ref().and_then(|tls| tls.tickets.keys());
+            let Some(name) = listener.name.as_ref().filter(|_| keys.is_some_and(|keys| keys.file.is_some()))
+            else {
+                continue;
+            };
+            let Some(other) = names.insert(name, key) else { continue };
+            let [here, there] = [key, other].map(|key| Key::Listener(key.clone()));
+            let at_fault = if touched.contains(&here) && !refused.contains_key(&here) { here } else { there };
+            let message = format!("`{name}` is the name of {other} too, and tickets are told apart by it");
+            let problem = Problem::new(format!("{key}.name"), message);
+            found.push((at_fault, problem.help("give each listener with `tickets.file` a name of its own")));
+        }
+        found
+    }
+
+    /// Backends of TLS that is passed on: they must be there, and speak no TLS of their own.
+    fn contradictions_of_passthrough(
+        &self,
+        before: &State,
+        refused: &BTreeMap<Key, Problem>,
+        policy: Policy,
+    ) -> Vec<(Key, Problem)> {
+        let mut found = Vec::new();
+        for (name, listener) in &self.listeners {
+            let is_changed = before.listeners.get(name) != Some(listener);
+            for (index, entry) in listener.passthrough.iter().enumerate() {
+                let place = format!("{name}.passthrough[{index}].backend");
+                let of_backend = Key::Backend(entry.backend.clone());
+                let problem = match self.backends.get(&entry.backend) {
+                    Some(backend) if backend.tls.is_none() => continue,
+                    // The batch is refused already for that backend.
+                    None if refused.contains_key(&of_backend) && policy == Policy::AllOrNothing => continue,
+                    Some(_) => {
+                        let message = format!(
+                            "backend `{}` has `tls`, and what is passed on is sealed already",
+                            entry.backend
+                        );
+                        Problem::new(place, message).help("name a backend without `tls`")
+                    }
+                    None if is_changed => {
+                        let names = self.backends.keys().map(String::as_str);
+                        validate::no_backend_named(place, &entry.backend, names)
+                    }
+                    None => {
+                        let message = format!("backend `{}` is still used by {name}", entry.backend);
+                        Problem::new("backends", message).help("take it out of `passthrough` first")
+                    }
+                };
+                found.push((if is_changed { Key::Listener(name.clone()) } else { of_backend }, problem));
+            }
+        }
+        found
     }
 }
 

@@ -19,6 +19,7 @@ use crate::problem::Problem;
 use crate::state::State;
 use crate::tokens::TokenSet;
 use crate::transport::Transport;
+use crate::upstream_tls::UpstreamTls;
 use crate::view::RequestView;
 
 /// One version of the whole configuration, compiled.
@@ -55,6 +56,8 @@ pub struct BackendEntry {
     pub name: String,
     /// The backend; the same allocation in every version that did not change it.
     pub backend: Arc<Backend>,
+    /// TLS with its endpoints; the same allocation in every version that changed nothing of it.
+    pub tls: Option<Arc<UpstreamTls>>,
 }
 
 /// What a route does with a request.
@@ -126,6 +129,11 @@ impl Table {
         &self.routes[route].key
     }
 
+    /// The position of the backend that routes call `name`.
+    pub fn backend_named(&self, name: &str) -> Option<usize> {
+        self.backends.binary_search_by(|backend| backend.name.as_str().cmp(name)).ok()
+    }
+
     /// How clients of the listener at `address` are spoken with; `None` where there is no such listener.
     pub fn transport(&self, address: SocketAddr) -> Option<&Transport> {
         let position = self.listeners.iter().position(|listener| listener.address == address)?;
@@ -154,7 +162,11 @@ impl Table {
         let backends: Vec<BackendEntry> = state
             .backends
             .iter()
-            .map(|(name, backend)| BackendEntry { name: name.clone(), backend: Arc::clone(backend) })
+            .map(|(name, backend)| BackendEntry {
+                name: name.clone(),
+                backend: Arc::clone(backend),
+                tls: state.sealed.upstream(name),
+            })
             .collect();
         let targets = state
             .routes

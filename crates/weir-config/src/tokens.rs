@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use foldhash::fast::RandomState;
 use sha2::{Digest, Sha256};
 
+use crate::files::LineFault;
+
 /// The longest token; a head of the default size holds some.
 const TOKEN_BYTES_MAX: usize = 8 << 10;
 
@@ -15,17 +17,9 @@ pub struct TokenSet {
     digests: HashSet<[u8; 32], RandomState>,
 }
 
-/// What is wrong with a file of tokens, and in which line, from 1.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TokenFault {
-    pub(crate) line: usize,
-    pub(crate) message: &'static str,
-    pub(crate) remedy: &'static str,
-}
-
 impl TokenSet {
     /// Reads one token a line; empty lines and those that begin with `#` are passed over.
-    pub(crate) fn read(bytes: &[u8]) -> Result<TokenSet, TokenFault> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<TokenSet, LineFault> {
         let mut digests = HashSet::default();
         for (line, text) in (1..).zip(bytes.split(|&b| b == b'\n')) {
             let token = text.trim_ascii();
@@ -36,12 +30,12 @@ impl TokenSet {
                 let message = "it is no bearer token";
                 let remedy =
                     "write one token a line, of letters, digits and -._~+/, with = at its end at most";
-                return Err(TokenFault { line, message, remedy });
+                return Err(LineFault { line, message, remedy });
             }
             digests.insert(digest(token));
         }
         match digests.is_empty() {
-            true => Err(TokenFault {
+            true => Err(LineFault {
                 line: 1,
                 message: "it has no token, so nobody would be let in",
                 remedy: "write one token a line, or leave `tokens` out",

@@ -10,12 +10,16 @@ use crate::host::HostPattern;
 use crate::model::{Backend, Limits, Listener, Route, Settings, Timeouts, Tls};
 use crate::path::{NormalTarget, PathProblem, PathRules, Unroutable};
 use crate::problem::Problem;
+use crate::{passthrough, policy, upstream_tls};
 
 const WORKERS_MAX: u32 = 1024;
 const HEAD_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
 /// The parser keeps its slots for fields on the stack, which is where the upper end comes from.
 const FIELDS: std::ops::RangeInclusive<u32> = 8..=128;
 const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The upper end is that of TLS 1.3 (RFC 8446, 4.6.1).
+const TICKET_LIFETIME: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
 
 /// Whether `resource` is right by itself. `key` is its place in messages.
 pub(crate) fn check(key: &str, resource: &Resource) -> Result<(), Problem> {
@@ -32,9 +36,18 @@ pub(crate) fn check(key: &str, resource: &Resource) -> Result<(), Problem> {
 
 /// The problem of a route whose backend is not among `names`.
 pub(crate) fn no_such_backend<'n>(key: &str, route: &Route, names: impl Iterator<Item = &'n str>) -> Problem {
-    let problem = Problem::new(format!("{key}.backend"), format!("no backend is named `{}`", route.backend));
+    no_backend_named(format!("{key}.backend"), &route.backend, names)
+}
+
+/// The problem of a `backend` that is not among `names`.
+pub(crate) fn no_backend_named<'n>(
+    place: String,
+    backend: &str,
+    names: impl Iterator<Item = &'n str>,
+) -> Problem {
+    let problem = Problem::new(place, format!("no backend is named `{backend}`"));
     let names: Vec<&str> = names.collect();
-    match nearest(&route.backend, names.iter().copied()) {
+    match nearest(backend, names.iter().copied()) {
         Some(name) => problem.help(format!("did you mean `{name}`?")),
         None if names.is_empty() => problem.help("add it under `backends`, or name one that is there"),
         None => problem.help(format!("there are: {}", names[..names.len().min(8)].join(", "))),
@@ -43,20 +56,36 @@ pub(crate) fn no_such_backend<'n>(key: &str, route: &Route, names: impl Iterator
 
 /// An address that parses is a right one.
 fn check_listener(key: &str, listener: &Listener) -> Result<(), Problem> {
-    let mut files = listener.tls.iter().flat_map(Tls::files);
-    match files.find(|(_, file)| file.is_empty()) {
-        Some((field, _)) => Err(no_file(format!("{key}.tls.{field}"))),
-        None => Ok(()),
+    if let Some(tls) = &listener.tls {
+        check_tls(&format!("{key}.tls"), tls)?;
     }
+    passthrough::check(key, &listener.passthrough)
 }
 
-fn no_file(place: String) -> Problem {
-    Problem::new(place, "it names no file")
-        .help("write the file's name; it is relative to the configuration's folder")
+fn check_tls(place: &str, tls: &Tls) -> Result<(), Problem> {
+    if let Some((field, _)) = tls.files().into_iter().find(|(_, file)| file.is_empty()) {
+        return Err(Problem::no_file(format!("{place}.{field}")));
+    }
+    if tls.client_auth.is_some() && tls.client_ca.is_none() {
+        let problem =
+            Problem::new(format!("{place}.client_auth"), "there is no `client_ca`, so nobody could be known");
+        return Err(problem.help("name the authorities of the clients in `client_ca`"));
+    }
+    if let Some(keys) = tls.tickets.keys()
+        && !TICKET_LIFETIME.contains(&keys.lifetime.0)
+    {
+        let message = format!("{} is not within 1s and 7 days", keys.lifetime);
+        return Err(Problem::new(format!("{place}.tickets.lifetime"), message)
+            .help("leave it out for the default, 12h; `tickets: off` resumes no session"));
+    }
+    policy::check(place, tls)
 }
 
 fn check_backend(name: &str, backend: &Backend) -> Result<(), Problem> {
     check_backend_name(name)?;
+    if let Some(tls) = &backend.tls {
+        upstream_tls::check(&format!("backends.{name}.tls"), tls)?;
+    }
     match backend.endpoints.iter().position(|endpoint| endpoint.port() == 0) {
         Some(index) => {
             let message = format!("{} has no port that could be connected to", backend.endpoints[index]);
@@ -108,7 +137,7 @@ fn check_route(key: &str, route: &Route) -> Result<(), Problem> {
         check_path_of(&format_args!("{key}.rewrite"), rewrite)?;
     }
     match route.tokens.as_deref() {
-        Some("") => Err(no_file(format!("{key}.tokens"))),
+        Some("") => Err(Problem::no_file(format!("{key}.tokens"))),
         _ => Ok(()),
     }
 }

@@ -1,12 +1,17 @@
 //! A file as a source: read whole, validated whole, in force whole or not at all. So are the files that it names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_config::{Batch, Change, Configuration, Content, Key, Policy, Problem, Resource, State, Table};
+use weir_config::{
+    Batch, Change, Configuration, Content, Key, Policy, Problem, Resource, SYSTEM_AUTHORITIES, State, Table,
+};
 use weir_document::DocumentError;
+
+use crate::authorities::system_authorities;
+use crate::stamp::Stamp;
 
 /// How many problems are told at once. The others may go with these, and to find each one's line takes a look through
 /// the whole file.
@@ -18,11 +23,15 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// A configuration file, and what of it is in force.
 #[derive(Debug)]
 pub struct FileSource {
-    path: PathBuf,
-    version: u64,
+    pub(crate) path: PathBuf,
+    pub(crate) version: u64,
     /// What the file last said, to tell changes from what stayed.
-    resources: BTreeMap<Key, Resource>,
-    state: State,
+    pub(crate) resources: BTreeMap<Key, Resource>,
+    pub(crate) state: State,
+    /// The files that TLS is made of, as they were before they were read.
+    pub(crate) stamps: BTreeMap<String, Option<Stamp>>,
+    /// Those whose last content was refused.
+    pub(crate) refused: BTreeSet<String>,
 }
 
 /// Why a file did not come into force.
@@ -56,10 +65,6 @@ pub struct PlacedProblem {
 impl SourceError {
     /// Every problem as a line, each followed by its remedy.
     pub fn lines(&self) -> Vec<String> {
-        let with_remedy = |message: String, remedy: Option<&str>| {
-            let help = remedy.filter(|r| !r.is_empty()).map(|r| format!("  help: {r}"));
-            [Some(message), help].into_iter().flatten()
-        };
         match self {
             SourceError::Unreadable { .. } => {
                 with_remedy(self.to_string(), Some("name a file that exists and may be read")).collect()
@@ -72,10 +77,23 @@ impl SourceError {
     }
 }
 
+/// A message and, below it, what would be right.
+pub(crate) fn with_remedy(message: String, remedy: Option<&str>) -> impl Iterator<Item = String> + use<> {
+    let help = remedy.filter(|r| !r.is_empty()).map(|r| format!("  help: {r}"));
+    [Some(message), help].into_iter().flatten()
+}
+
 impl FileSource {
     /// A source that has read nothing so far.
     pub fn new(path: impl Into<PathBuf>) -> FileSource {
-        FileSource { path: path.into(), version: 0, resources: BTreeMap::new(), state: State::default() }
+        FileSource {
+            path: path.into(),
+            version: 0,
+            resources: BTreeMap::new(),
+            state: State::default(),
+            stamps: BTreeMap::new(),
+            refused: BTreeSet::new(),
+        }
     }
 
     /// The file.
@@ -93,6 +111,8 @@ impl FileSource {
             .map_err(|error| SourceError::Unreadable { path: name.clone(), error })?;
         let configuration: Configuration =
             weir_document::read(&name, &text).map_err(SourceError::Document)?;
+        let named_by_tls = configuration.tls_files().into_iter().filter(|file| file != SYSTEM_AUTHORITIES);
+        let stamps = named_by_tls.map(|file| (file.clone(), Stamp::of(&self.place_of(&file)))).collect();
         let files = self.read_files(&configuration).map_err(|problems| told(&name, &text, problems))?;
         let mut resources: BTreeMap<Key, Resource> = configuration.into_resources().into_iter().collect();
         resources.extend(files);
@@ -102,6 +122,8 @@ impl FileSource {
             Some(table) => {
                 self.version += 1;
                 self.resources = resources;
+                self.stamps = stamps;
+                self.refused.clear();
                 Ok(table)
             }
             None => {
@@ -113,23 +135,35 @@ impl FileSource {
 
     /// What the files hold that the configuration names; they are relative to its folder.
     fn read_files(&self, configuration: &Configuration) -> Result<Vec<(Key, Resource)>, Vec<Problem>> {
-        let folder = self.path.parent().unwrap_or(Path::new(""));
         let (mut read, mut problems) = (Vec::new(), Vec::new());
         for (file, place) in configuration.files() {
             // That it is empty is told by its own field.
             if file.is_empty() {
                 continue;
             }
-            match read_file(&folder.join(&file)) {
+            match self.read_file(&file) {
                 Ok(content) => read.push((Key::File(file), Resource::File(content))),
-                Err(error) => {
-                    let message = format!("`{file}` cannot be read: {error}");
-                    let remedy = "name a file that exists and may be read; it is relative to the configuration's folder";
-                    problems.push(Problem::new(place, message).help(remedy));
-                }
+                Err(error) => problems.push(unreadable(place, &file, &error)),
             }
         }
         if problems.is_empty() { Ok(read) } else { Err(problems) }
+    }
+
+    pub(crate) fn read_file(&self, file: &str) -> io::Result<Content> {
+        if file == SYSTEM_AUTHORITIES {
+            return system_authorities();
+        }
+        let path = self.place_of(file);
+        let bytes = std::fs::metadata(&path)?.len();
+        if bytes > FILE_BYTES_MAX {
+            return Err(io::Error::other(format!("{bytes} bytes are more than {FILE_BYTES_MAX}")));
+        }
+        std::fs::read(path).map(Content::from)
+    }
+
+    /// Where a named file is.
+    pub(crate) fn place_of(&self, file: &str) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("")).join(file)
     }
 
     /// What has to change for `resources` to be what there is.
@@ -157,12 +191,13 @@ fn told(name: &str, text: &str, problems: Vec<Problem>) -> SourceError {
     SourceError::Problems(told)
 }
 
-fn read_file(path: &Path) -> io::Result<Content> {
-    let bytes = std::fs::metadata(path)?.len();
-    if bytes > FILE_BYTES_MAX {
-        return Err(io::Error::other(format!("{bytes} bytes are more than {FILE_BYTES_MAX}")));
+pub(crate) fn unreadable(place: String, file: &str, error: &io::Error) -> Problem {
+    let problem = Problem::new(place, format!("`{file}` cannot be read: {error}"));
+    match file {
+        SYSTEM_AUTHORITIES => problem.help("name the authorities of the endpoints in `ca`"),
+        _ => problem
+            .help("name a file that exists and may be read; it is relative to the configuration's folder"),
     }
-    std::fs::read(path).map(Content::from)
 }
 
 fn place(name: &str, text: &str, problem: Problem) -> PlacedProblem {

@@ -3,6 +3,13 @@
 //!
 //! This crate knows nothing of the data plane: what to do with a new table is its caller's business.
 
+mod authorities;
 mod file;
+mod refresh;
+mod stamp;
+mod watch;
 
 pub use file::{FileSource, PlacedProblem, SourceError};
+pub use refresh::Refreshed;
+pub use stamp::{Stamp, Stamps};
+pub use watch::Watch;

@@ -53,6 +53,8 @@ causes! {
     UpstreamClosed "upstream_closed" 502 "the upstream closed before it answered";
     UpstreamMalformed "upstream_malformed" 502 "the upstream's answer is not HTTP/1.1, or ambiguous";
     UpstreamHeadTooLarge "upstream_head_too_large" 502 "the head of the upstream's answer is larger than the limit";
+    UpstreamCertificate "upstream_certificate" 502 "the upstream's certificate is not for it, or not trusted";
+    UpstreamHandshake "upstream_handshake" 502 "the TLS handshake with the upstream broke off";
     NoEndpoint "no_endpoint" 503 "the backend has no endpoint";
     UpstreamLimit "upstream_limit" 503 "the backend's connections are at their limit";
     ConnectionLimit "connection_limit" 503 "the gateway's connections are at their limit";
@@ -64,6 +66,7 @@ causes! {
     UpstreamTruncated "upstream_truncated" 502 "the upstream's answer broke off";
     UpstreamStalled "upstream_stalled" 504 "the upstream stopped in the middle of its answer";
     ClientCertificate "client_certificate" 400 "the client showed no certificate, or one that is not trusted";
+    UnknownName "unknown_name" 400 "the client asks for a name in its TLS handshake that is not known here, or for none";
     HandshakeFailed "handshake_failed" 400 "the TLS handshake broke off: malformed, or nothing in common";
     HandshakeRefused "handshake_refused" 400 "the client broke the TLS handshake off";
     HandshakeTimeout "handshake_timeout" 408 "the TLS handshake did not end in time";

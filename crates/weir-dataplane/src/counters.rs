@@ -50,6 +50,10 @@ pub(crate) struct ListenerCounters {
     pub(crate) handshakes_resumed: Counter,
     /// TLS handshakes that were not finished.
     pub(crate) handshakes_failed: Counter,
+    /// Steps of handshakes that had to wait for a later turn.
+    pub(crate) handshakes_delayed: Counter,
+    /// Connections whose TLS was passed on.
+    pub(crate) passed_on: Counter,
 }
 
 impl Default for ListenerCounters {
@@ -64,6 +68,8 @@ impl Default for ListenerCounters {
             handshakes: Counter::default(),
             handshakes_resumed: Counter::default(),
             handshakes_failed: Counter::default(),
+            handshakes_delayed: Counter::default(),
+            passed_on: Counter::default(),
         }
     }
 }
@@ -86,6 +92,10 @@ impl ListenerCounters {
 pub(crate) struct UpstreamCounters {
     pub(crate) connects: Counter,
     pub(crate) connect_failures: Counter,
+    /// TLS handshakes that were finished.
+    pub(crate) handshakes: Counter,
+    /// Of these, those that resumed a session.
+    pub(crate) handshakes_resumed: Counter,
     /// Exchanges that found a kept connection.
     pub(crate) reused: Counter,
     /// Exchanges sent a second time, after a kept connection turned out closed.

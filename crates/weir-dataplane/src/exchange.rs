@@ -4,13 +4,14 @@
 //! One whose body is still coming is passed on while the response may come already; whoever ends first decides.
 //! With two reads and two writes the common exchange is done, and nothing else asks the kernel.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::tcp::WriteHalf;
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 use weir_http::Framing;
 
 use crate::body::{BodyFault, BodyPump};
@@ -19,9 +20,10 @@ use crate::cause::Cause;
 use crate::connection::{After, Client};
 use crate::io::{Fault, Io};
 use crate::listener::Listening;
-use crate::pool::Upstream;
+use crate::pool::{Link, Upstream};
 use crate::request::Plan;
 use crate::response::{Relayed, relay};
+use crate::secure::SecureHalf;
 use crate::snapshot::Snapshot;
 use crate::tunnel::tunnel;
 use crate::upstream::{Checkout, checkout};
@@ -73,10 +75,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                 Err(cause) => return self.fail(cause, plan, is_whole, snapshot).await,
             };
             let x = Exchange::new(self.io, self.listening, snapshot, plan, is_whole);
-            let relayed = if is_whole {
-                self.pass_whole(&x, &mut checkout.upstream, out).await
-            } else {
-                self.pass_streaming(&x, &mut checkout.upstream, out, &mut body).await
+            let Upstream { link, inbound, .. } = &mut checkout.upstream;
+            let relayed = match link {
+                Link::Plain(stream) => {
+                    let halves = stream.split();
+                    match is_whole {
+                        true => self.pass_whole(&x, halves, inbound, out).await,
+                        false => self.pass_streaming(&x, halves, inbound, out, &mut body).await,
+                    }
+                }
+                // Boxed, so that exchanges in plain text are no larger for it.
+                Link::Tls(stream) => Box::pin(self.pass_sealed(&x, stream, inbound, out, &mut body)).await,
             };
             match relayed {
                 Ok(relayed) => {
@@ -95,13 +104,28 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
     }
 
-    async fn pass_whole(
+    async fn pass_sealed(
         &mut self,
         x: &Exchange<'_>,
-        upstream: &mut Upstream,
+        stream: &RefCell<TlsStream<TcpStream>>,
+        inbound: &mut Buffer,
+        out: &mut Vec<u8>,
+        body: &mut BodyPump,
+    ) -> Result<Relayed, Cause> {
+        let halves = (SecureHalf(stream), SecureHalf(stream));
+        match body.is_done() {
+            true => self.pass_whole(x, halves, inbound, out).await,
+            false => self.pass_streaming(x, halves, inbound, out, body).await,
+        }
+    }
+
+    async fn pass_whole<F: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
+        &mut self,
+        x: &Exchange<'_>,
+        (mut reader, mut writer): (F, T),
+        inbound: &mut Buffer,
         out: &[u8],
     ) -> Result<Relayed, Cause> {
-        let (mut reader, mut writer) = upstream.stream.split();
         let mut sent = 0;
         let written = x.io.write_all(&mut writer, out, &mut sent, x.snapshot.ticks.write).await;
         x.sent.set(sent);
@@ -111,21 +135,21 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             // It may have answered before it closed.
             Err(Fault::System(_)) => x.request_broken.set(true),
         }
-        relay(x, &mut reader, &mut upstream.inbound, &mut self.writer).await
+        relay(x, &mut reader, inbound, &mut self.writer).await
     }
 
     /// The request's body goes on while the response may come.
-    async fn pass_streaming(
+    async fn pass_streaming<F: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
         &mut self,
         x: &Exchange<'_>,
-        upstream: &mut Upstream,
+        (mut from_upstream, mut to_upstream): (F, T),
+        of_upstream: &mut Buffer,
         out: &mut Vec<u8>,
         body: &mut BodyPump,
     ) -> Result<Relayed, Cause> {
-        let (mut from_upstream, mut to_upstream) = upstream.stream.split();
         let Client { reader, writer, inbound, .. } = self;
         let mut sending = pin!(send(x, reader, inbound, &mut to_upstream, out, body));
-        let mut relaying = pin!(relay(x, &mut from_upstream, &mut upstream.inbound, writer));
+        let mut relaying = pin!(relay(x, &mut from_upstream, of_upstream, writer));
         let mut is_sending = true;
         poll_fn(|cx| {
             if is_sending && let Poll::Ready(sent) = sending.as_mut().poll(cx) {
@@ -209,11 +233,11 @@ impl<'a> Exchange<'a> {
 }
 
 /// Passes the head in `out` on, then the body as it comes.
-async fn send<R: AsyncRead + Unpin>(
+async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
     x: &Exchange<'_>,
     from: &mut R,
     inbound: &mut Buffer,
-    to: &mut WriteHalf<'_>,
+    to: &mut T,
     out: &mut Vec<u8>,
     body: &mut BodyPump,
 ) -> Result<(), SendFault> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ use weir_io::{JoinHandle, WorkerOptions, available_cpus, listen_shared, reserve_
 
 use crate::counters::{ListenerCounters, UpstreamCounters};
 use crate::retire::Retired;
-use crate::stats::Stats;
+use crate::stats::{ReloadStats, Stats};
 use crate::worker::{Command, Shared, Worker};
 
 /// Connections that room is made for before the first one comes, 8 bytes each.
@@ -64,6 +64,8 @@ pub struct Gateway {
     threads: Mutex<Vec<JoinHandle<()>>>,
     listeners: Mutex<Listeners>,
     retired: Retired,
+    reloads_applied: AtomicU64,
+    reloads_refused: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +100,8 @@ impl Gateway {
             threads: Mutex::default(),
             listeners: Mutex::default(),
             retired: Retired::default(),
+            reloads_applied: AtomicU64::default(),
+            reloads_refused: AtomicU64::default(),
         };
         for index in 0..count {
             // With a worker for each CPU they would only chase each other; with fewer the scheduler knows better.
@@ -129,6 +133,7 @@ impl Gateway {
         };
         let sockets = open_sockets(&new, running)?;
         self.retired.add(self.shared.table.swap(table));
+        self.reloads_applied.fetch_add(1, Ordering::Relaxed);
         self.listen(sockets);
         for address in gone {
             if let Some(listener) = self.listeners().open.remove(&address) {
@@ -136,6 +141,11 @@ impl Gateway {
             }
         }
         Ok(())
+    }
+
+    /// Counts a configuration or a file that its source refused.
+    pub fn count_refused_reload(&self) {
+        self.reloads_refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The addresses that clients can connect to, with the ports that the system chose.
@@ -185,7 +195,11 @@ impl Gateway {
         let listeners = self.listeners();
         let upstreams = self.workers.iter().map(|(_, counters)| &**counters);
         let open = self.shared.open_by_backend.lock().unwrap_or_else(PoisonError::into_inner);
-        Stats::sum(&listeners.counters, upstreams, &open)
+        let reloads = ReloadStats {
+            applied: self.reloads_applied.load(Ordering::Relaxed),
+            refused: self.reloads_refused.load(Ordering::Relaxed),
+        };
+        Stats { reloads, ..Stats::sum(&listeners.counters, upstreams, &open) }
     }
 
     fn start_worker(&mut self, index: usize, cpu: Option<usize>) -> io::Result<()> {
@@ -263,10 +277,7 @@ mod tests {
         let settings = weir_config::Settings { workers: Some(2), ..Default::default() };
         let changes = vec![
             Change::Put(Key::Settings, Resource::Settings(settings)),
-            Change::Put(
-                Key::Listener("l".to_owned()),
-                Resource::Listener(Listener { address, name: None, tls: None }),
-            ),
+            Change::Put(Key::Listener("l".to_owned()), Resource::Listener(Listener::plain(address))),
         ];
         let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes };
         let gateway = Gateway::start(State::default().apply(batch).table.unwrap()).unwrap();

@@ -9,7 +9,8 @@
 //!    |- Stats (stats.rs) <-- counters with one writer each ------- |- Snapshot (snapshot.rs): table and pools (pool.rs)
 //!    |- serve_admin (admin.rs): a thread of its own                |- Listening (listener.rs), a socket of its own
 //!                                                                  |- Client (connection.rs), a task each
-//!                                                                       secure.rs: the handshake first, where TLS is spoken
+//!                                                                       passthrough.rs: TLS passed on by its name
+//!                                                                       secure.rs: the handshake first, in turns (turns.rs)
 //!                                                                       plan (request.rs): parse, route, new head
 //!                                                                       exchange (exchange.rs): upstream.rs, body.rs
 //!                                                                       relay (response.rs), tunnel.rs after a 101
@@ -25,7 +26,7 @@
 //! - deadlines are numbers on the worker's wheel, not timers;
 //! - a read that did not fill its buffer has emptied the socket, so it is not followed by another;
 //! - head and body leave in one write where both are there;
-//! - code for plain text and for TLS is compiled apart, so that neither asks for each byte which it is;
+//! - code for plain text and for TLS is compiled apart, on both sides, so that neither asks for each byte which it is;
 //! - counters are plain stores, summed by who asks; the table is compared by pointer.
 //!
 //! # What it does to messages
@@ -58,17 +59,21 @@ mod counters;
 mod exchange;
 mod explain;
 mod gateway;
+mod hello;
 mod io;
 mod listener;
+mod passthrough;
 mod pool;
 mod request;
 mod respond;
 mod response;
 mod retire;
 mod secure;
+mod secure_upstream;
 mod snapshot;
 mod stats;
 mod tunnel;
+mod turns;
 mod upstream;
 mod wheel;
 mod worker;
@@ -77,4 +82,4 @@ pub use admin::serve_admin;
 pub use cause::Cause;
 pub use explain::{Explanation, Outcome, explain};
 pub use gateway::{Gateway, GatewayError, Phase};
-pub use stats::{ByStatus, Connections, ListenerStats, Stats, TlsStats, UpstreamStats};
+pub use stats::{ByStatus, Connections, ListenerStats, ReloadStats, Stats, TlsStats, UpstreamStats};

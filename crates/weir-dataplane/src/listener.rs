@@ -15,6 +15,7 @@ use weir_config::{Table, Transport};
 use crate::cause::Cause;
 use crate::connection::{Seat, refuse_connection, serve};
 use crate::counters::ListenerCounters;
+use crate::passthrough::serve_by_name;
 use crate::secure::serve_secure;
 use crate::worker::Worker;
 
@@ -130,6 +131,7 @@ fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, stream: TcpStream) {
         match transport {
             Transport::Plain => spawn_local(serve(seat, stream)),
             Transport::Tls(config) => spawn_local(serve_secure(seat, stream, config)),
+            Transport::ByName(by_name) => spawn_local(serve_by_name(seat, stream, by_name)),
         };
         return;
     }
@@ -164,7 +166,7 @@ mod tests {
     #[test]
     fn a_client_counts_before_its_task_runs() {
         let address = "127.0.0.1:0".parse().unwrap();
-        let listener = Resource::Listener(Listener { address, name: None, tls: None });
+        let listener = Resource::Listener(Listener::plain(address));
         let changes = vec![Change::Put(Key::Listener("l".to_owned()), listener)];
         let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes };
         let table = State::default().apply(batch).table.unwrap();

@@ -10,14 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::net::TcpStream;
-use weir_config::Backend;
+use tokio_rustls::client::TlsStream;
+use weir_config::{Backend, UpstreamTls};
 
 use crate::buffer::Buffer;
+use crate::secure_upstream;
 
 /// One worker's connections to one backend.
 #[derive(Debug)]
 pub(crate) struct BackendPool {
     pub(crate) backend: Arc<Backend>,
+    pub(crate) tls: Option<Arc<UpstreamTls>>,
     endpoints: Vec<Rc<EndpointPool>>,
     next: Cell<usize>,
     /// Open connections to the backend, of all workers.
@@ -40,9 +43,16 @@ struct Idle {
 /// A connection to an upstream, with what was read from it and not used.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    pub(crate) stream: TcpStream,
+    pub(crate) link: Link,
     pub(crate) inbound: Buffer,
     _permit: Permit,
+}
+
+/// What is spoken over a connection to an upstream.
+#[derive(Debug)]
+pub(crate) enum Link {
+    Plain(TcpStream),
+    Tls(Box<RefCell<TlsStream<TcpStream>>>),
 }
 
 /// A place among the backend's connections, of the whole process.
@@ -56,16 +66,19 @@ impl Drop for Permit {
 }
 
 impl Upstream {
-    pub(crate) fn new(stream: TcpStream, permit: Permit) -> Upstream {
-        Upstream { stream, inbound: Buffer::default(), _permit: permit }
+    pub(crate) fn new(link: Link, permit: Permit) -> Upstream {
+        Upstream { link, inbound: Buffer::default(), _permit: permit }
     }
 
     /// Whether nothing has come since it was kept: neither bytes nor its end.
-    fn is_quiet(&self) -> bool {
+    fn is_quiet(&mut self) -> bool {
         // The kernel is asked only where the poll has told something. Other than `poll_read_ready` this never says
         // "nothing" only because a task has used up its share.
         let would_block = |e: std::io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
-        self.stream.try_read(&mut [0]).is_err_and(would_block)
+        match &mut self.link {
+            Link::Plain(stream) => stream.try_read(&mut [0]).is_err_and(would_block),
+            Link::Tls(stream) => secure_upstream::is_quiet(stream.get_mut()),
+        }
     }
 }
 
@@ -73,7 +86,7 @@ impl EndpointPool {
     /// A kept connection that is still good; the one used last, so that the others can age.
     pub(crate) fn take_idle(&self) -> Option<Upstream> {
         let mut idle = self.idle.borrow_mut();
-        while let Some(last) = idle.pop() {
+        while let Some(mut last) = idle.pop() {
             if last.upstream.is_quiet() {
                 return Some(last.upstream);
             }
@@ -90,25 +103,33 @@ impl EndpointPool {
     }
 
     fn sweep(&self, now: u32, idle_ticks: u32) {
-        self.idle.borrow_mut().retain(|i| now.wrapping_sub(i.since) < idle_ticks && i.upstream.is_quiet());
+        self.idle
+            .borrow_mut()
+            .retain_mut(|i| now.wrapping_sub(i.since) < idle_ticks && i.upstream.is_quiet());
     }
 }
 
 impl BackendPool {
-    /// A pool for `backend`; `former` lends its connections where endpoints stay the same.
+    /// A pool for `backend`; `former` lends its connections where endpoints and TLS stay the same.
     pub(crate) fn new(
-        backend: Arc<Backend>,
+        (backend, tls): (Arc<Backend>, Option<Arc<UpstreamTls>>),
         open: Arc<AtomicU32>,
         first: usize,
         former: Option<&BackendPool>,
     ) -> BackendPool {
         let endpoint = |&address: &SocketAddr| {
-            let same = former.and_then(|f| f.endpoints.iter().find(|e| e.address == address));
+            let lender = former.filter(|former| former.has_tls(tls.as_ref()));
+            let same = lender.and_then(|f| f.endpoints.iter().find(|e| e.address == address));
             same.map(Rc::clone).unwrap_or_else(|| Rc::new(EndpointPool { address, idle: RefCell::default() }))
         };
         let endpoints = backend.endpoints.iter().map(endpoint).collect();
         let next = Cell::new(former.map_or(first, |f| f.next.get()));
-        BackendPool { backend, endpoints, next, open }
+        BackendPool { backend, tls, endpoints, next, open }
+    }
+
+    /// Whether its connections were made with this TLS, of the same files.
+    pub(crate) fn has_tls(&self, tls: Option<&Arc<UpstreamTls>>) -> bool {
+        self.tls.as_ref().map(Arc::as_ptr) == tls.map(Arc::as_ptr)
     }
 
     pub(crate) fn endpoint_count(&self) -> usize {
@@ -151,18 +172,23 @@ mod tests {
     #[test]
     fn endpoints_take_turns() {
         let endpoints: Vec<SocketAddr> = (1..=3).map(|p| SocketAddr::from(([127, 0, 0, 1], p))).collect();
-        let backend = Arc::new(Backend { endpoints });
-        let pool = BackendPool::new(Arc::clone(&backend), Arc::default(), 1, None);
+        let backend = Arc::new(Backend { endpoints, tls: None });
+        let pool = BackendPool::new((Arc::clone(&backend), None), Arc::default(), 1, None);
         let ports: Vec<u16> = (0..7).filter_map(|_| pool.next_endpoint()).map(|e| e.address.port()).collect();
         assert_eq!(ports, [2, 3, 1, 2, 3, 1, 2]);
-        let smaller = Arc::new(Backend { endpoints: vec![backend.endpoints[2]] });
-        let next = BackendPool::new(smaller, Arc::default(), 0, Some(&pool));
+        let smaller = Arc::new(Backend { endpoints: vec![backend.endpoints[2]], tls: None });
+        let next = BackendPool::new((smaller, None), Arc::default(), 0, Some(&pool));
         assert!(Rc::ptr_eq(&pool.endpoints[2], next.next_endpoint().unwrap()));
     }
 
     #[test]
     fn permits_are_bounded_and_come_back() {
-        let pool = BackendPool::new(Arc::new(Backend { endpoints: vec![] }), Arc::default(), 0, None);
+        let pool = BackendPool::new(
+            (Arc::new(Backend { endpoints: vec![], tls: None }), None),
+            Arc::default(),
+            0,
+            None,
+        );
         assert!(pool.next_endpoint().is_none());
         let held = pool.permit(1).unwrap();
         assert!(pool.permit(1).is_none());

@@ -1,7 +1,6 @@
 //! A response on its way back to the client.
 
-use tokio::io::AsyncWrite;
-use tokio::net::tcp::ReadHalf;
+use tokio::io::{AsyncRead, AsyncWrite};
 use weir_http::{
     FieldSlots, Framing, ResponseHead, Version, append_field, append_framing, append_status_line_with_reason,
     parse_response,
@@ -43,9 +42,9 @@ enum Head {
 
 /// Waits for the response and passes it on. An error before `begun` can still be answered.
 #[inline]
-pub(crate) async fn relay<W: AsyncWrite + Unpin>(
+pub(crate) async fn relay<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     x: &Exchange<'_>,
-    from: &mut ReadHalf<'_>,
+    from: &mut F,
     inbound: &mut Buffer,
     to: &mut W,
 ) -> Result<Relayed, Cause> {
@@ -55,9 +54,9 @@ pub(crate) async fn relay<W: AsyncWrite + Unpin>(
     relayed
 }
 
-async fn relay_with<W: AsyncWrite + Unpin>(
+async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     x: &Exchange<'_>,
-    from: &mut ReadHalf<'_>,
+    from: &mut F,
     inbound: &mut Buffer,
     to: &mut W,
     out: &mut Vec<u8>,

@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_table_goes_when_the_last_user_does() {
-        let listener = Listener { address: "127.0.0.1:1".parse().unwrap(), name: None, tls: None };
+        let listener = Listener::plain("127.0.0.1:1".parse().unwrap());
         let change = Change::Put(Key::Listener("l".to_owned()), Resource::Listener(listener));
         let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes: vec![change] };
         let table = State::default().apply(batch).table.unwrap();

@@ -23,11 +23,9 @@ use tokio_rustls::server::TlsStream;
 use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::connection::{After, Seat, converse};
+use crate::hello::HANDSHAKE;
 use crate::io::{Fault, Io};
 use crate::respond::Refusal;
-
-/// The type of a record of the handshake, which is a client's first byte (RFC 8446, 5.1).
-const HANDSHAKE: u8 = 22;
 
 /// Serves a client to its end.
 pub(crate) async fn serve_secure(seat: Seat, stream: TcpStream, config: Arc<ServerConfig>) {
@@ -74,14 +72,22 @@ async fn shake_hands(
         Ok(None) | Err(Fault::System(_)) => return Err(None),
         Err(Fault::Timeout) => return Err(Some(Cause::HandshakeTimeout)),
     }
+    let counters = &seat.listening().counters;
     let mut accepting = pin!(TlsAcceptor::from(config).accept(stream));
-    let outcome = poll_fn(|cx| match accepting.as_mut().poll(cx) {
-        Poll::Ready(outcome) => Poll::Ready(outcome.map_err(Fault::System)),
-        Poll::Pending => io.poll_timeout(cx),
+    let mut place = None;
+    let outcome = poll_fn(|cx| {
+        let is_waiting = place.is_some();
+        if io.worker.turns.poll_step(&mut place, cx).is_pending() {
+            counters.handshakes_delayed.add(u64::from(!is_waiting));
+            return io.poll_timeout(cx);
+        }
+        match accepting.as_mut().poll(cx) {
+            Poll::Ready(outcome) => Poll::Ready(outcome.map_err(Fault::System)),
+            Poll::Pending => io.poll_timeout(cx),
+        }
     })
     .await;
     let stream = outcome.map_err(|fault| Some(cause_of(&fault)))?;
-    let counters = &seat.listening().counters;
     counters.handshakes.add(1);
     if stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed) {
         counters.handshakes_resumed.add(1);
@@ -122,22 +128,31 @@ fn cause_of(fault: &Fault) -> Cause {
     match error.get_ref().and_then(|cause| cause.downcast_ref::<Error>()) {
         Some(Error::NoCertificatesPresented | Error::InvalidCertificate(_)) => Cause::ClientCertificate,
         Some(Error::AlertReceived(_)) => Cause::HandshakeRefused,
+        // Only where no certificate was found for the name that a client asks for.
+        Some(Error::General(_)) => Cause::UnknownName,
         Some(_) => Cause::HandshakeFailed,
         None => Cause::ClientClosed,
     }
 }
 
 /// One of the two halves of a stream that one task reads and writes in turn: neither is borrowed beyond a poll.
-#[derive(Clone, Copy)]
-pub(crate) struct SecureHalf<'a>(&'a RefCell<TlsStream<TcpStream>>);
+pub(crate) struct SecureHalf<'a, S>(pub(crate) &'a RefCell<S>);
 
-impl AsyncRead for SecureHalf<'_> {
+impl<S> Clone for SecureHalf<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for SecureHalf<'_, S> {}
+
+impl<S: AsyncRead + Unpin> AsyncRead for SecureHalf<'_, S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.0.borrow_mut()).poll_read(cx, buf)
     }
 }
 
-impl AsyncWrite for SecureHalf<'_> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for SecureHalf<'_, S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.0.borrow_mut()).poll_write(cx, bytes)
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_config::Table;
+use weir_config::{BackendEntry, Table};
 use weir_http::HeadLimits;
 
 use crate::pool::BackendPool;
@@ -78,7 +78,8 @@ impl Snapshot {
         let entry = self.table.backends().get(backend)?;
         let pool = self.pools[backend].get_or_init(|| {
             let open = open_of(&entry.name, open);
-            Rc::new(BackendPool::new(Arc::clone(&entry.backend), open, worker, None))
+            let backend = (Arc::clone(&entry.backend), entry.tls.clone());
+            Rc::new(BackendPool::new(backend, open, worker, None))
         });
         Some(pool)
     }
@@ -95,12 +96,12 @@ impl Snapshot {
             let Some(pool) = pool.get() else { continue };
             let name = &former.table.backends()[position].name;
             let Ok(position) = self.table.backends().binary_search_by(|b| b.name.cmp(name)) else { continue };
-            let backend = &self.table.backends()[position].backend;
-            let pool = if *pool.backend == **backend {
+            let BackendEntry { backend, tls, .. } = &self.table.backends()[position];
+            let pool = if *pool.backend == **backend && pool.has_tls(tls.as_ref()) {
                 Rc::clone(pool)
             } else {
                 let open = open_of(name, open);
-                Rc::new(BackendPool::new(Arc::clone(backend), open, worker, Some(pool)))
+                Rc::new(BackendPool::new((Arc::clone(backend), tls.clone()), open, worker, Some(pool)))
             };
             // The cell is new, so nothing can be there yet.
             let _ = self.pools[position].set(pool);

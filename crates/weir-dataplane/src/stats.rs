@@ -29,6 +29,8 @@ pub struct Stats {
     pub tls: TlsStats,
     /// Towards the upstreams.
     pub upstream: UpstreamStats,
+    /// Configurations and files that were read again.
+    pub reloads: ReloadStats,
     /// The same by listener.
     pub listeners: BTreeMap<String, ListenerStats>,
 }
@@ -90,6 +92,19 @@ pub struct TlsStats {
     pub resumed: u64,
     /// Those that were not finished; why stands among the errors.
     pub failed: u64,
+    /// Steps of handshakes that waited, so that other connections went first.
+    pub delayed: u64,
+    /// Connections whose TLS was passed on, sealed.
+    pub passed_on: u64,
+}
+
+/// What came of configurations and files that were read again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReloadStats {
+    /// They came into force, whole or in part.
+    pub applied: u64,
+    /// Something in them was refused, and what was before stays.
+    pub refused: u64,
 }
 
 /// What happened towards the upstreams.
@@ -99,6 +114,10 @@ pub struct UpstreamStats {
     pub connects: u64,
     /// Connections that failed.
     pub connect_failures: u64,
+    /// TLS handshakes that were finished.
+    pub handshakes: u64,
+    /// Of these, those that resumed a session.
+    pub handshakes_resumed: u64,
     /// Exchanges over a kept connection.
     pub reused: u64,
     /// Exchanges sent a second time.
@@ -134,6 +153,8 @@ impl Stats {
         for worker in upstreams {
             stats.upstream.connects += worker.connects.value();
             stats.upstream.connect_failures += worker.connect_failures.value();
+            stats.upstream.handshakes += worker.handshakes.value();
+            stats.upstream.handshakes_resumed += worker.handshakes_resumed.value();
             stats.upstream.reused += worker.reused.value();
             stats.upstream.retries += worker.retries.value();
             stats.upstream.accept_pauses += worker.accept_pauses.value();
@@ -195,6 +216,9 @@ impl Stats {
         let help = "Of these, those that resumed a session.";
         family("weir_tls_handshakes_resumed_total", help, &|tls| tls.resumed);
         family("weir_tls_handshakes_failed_total", "TLS handshakes not finished.", &|tls| tls.failed);
+        let help = "Steps of TLS handshakes that let other connections go first.";
+        family("weir_tls_handshakes_delayed_total", help, &|tls| tls.delayed);
+        family("weir_tls_passed_on_total", "Connections whose TLS was passed on.", &|tls| tls.passed_on);
     }
 
     fn append_upstream(&self, text: &mut Exposition) {
@@ -206,9 +230,25 @@ impl Stats {
                 "Upstream connections that failed.",
                 up.connect_failures,
             ),
+            ("weir_upstream_handshakes_total", "TLS handshakes with upstreams finished.", up.handshakes),
+            (
+                "weir_upstream_handshakes_resumed_total",
+                "Of these, those that resumed a session.",
+                up.handshakes_resumed,
+            ),
             ("weir_upstream_reused_total", "Exchanges over a kept connection.", up.reused),
             ("weir_upstream_retries_total", "Exchanges sent a second time.", up.retries),
             ("weir_accept_pauses_total", "Pauses for want of file descriptors.", up.accept_pauses),
+            (
+                "weir_reloads_applied_total",
+                "Configurations and files that came into force.",
+                self.reloads.applied,
+            ),
+            (
+                "weir_reloads_refused_total",
+                "Configurations and files that were refused.",
+                self.reloads.refused,
+            ),
         ];
         for (name, help, value) in plain {
             text.family(name, "counter", help);
@@ -248,6 +288,8 @@ impl ListenerStats {
                 handshakes: total(&|w| &w.handshakes),
                 resumed: total(&|w| &w.handshakes_resumed),
                 failed: total(&|w| &w.handshakes_failed),
+                delayed: total(&|w| &w.handshakes_delayed),
+                passed_on: total(&|w| &w.passed_on),
             },
         }
     }
@@ -286,6 +328,8 @@ impl TlsStats {
         self.handshakes += other.handshakes;
         self.resumed += other.resumed;
         self.failed += other.failed;
+        self.delayed += other.delayed;
+        self.passed_on += other.passed_on;
     }
 }
 

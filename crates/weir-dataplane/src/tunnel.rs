@@ -1,4 +1,4 @@
-//! What follows a 101: bytes in both directions, until both are done.
+//! What follows a 101, or a name whose TLS is passed on: bytes in both directions, until both are done.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -9,21 +9,53 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::buffer::Buffer;
 use crate::connection::Client;
 use crate::io::{Fault, Io};
-use crate::pool::Upstream;
+use crate::pool::{Link, Upstream};
+use crate::secure::SecureHalf;
 use crate::snapshot::Snapshot;
 
-/// Passes bytes until both sides have ended, one of them failed, or nothing moved for long.
+/// What one side is read from and written to, with what was read of it already.
+type Side<'a, R, W> = (R, W, &'a mut Buffer);
+
+/// Passes bytes of an upgraded connection until both sides have ended, one of them failed, or nothing moved for long.
 pub(crate) async fn tunnel<R, W>(client: &mut Client<'_, R, W>, snapshot: &Snapshot, mut upstream: Upstream)
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
     client.listening.counters.upgraded.add(1);
-    let ticks = snapshot.ticks.upgraded;
-    let (mut from_upstream, mut to_upstream) = upstream.stream.split();
-    let io = client.io;
-    let mut up = pin!(pass(io, &mut client.reader, &mut client.inbound, &mut to_upstream, ticks));
-    let mut down = pin!(pass(io, &mut from_upstream, &mut upstream.inbound, &mut client.writer, ticks));
+    let side = (&mut client.reader, &mut client.writer, &mut client.inbound);
+    join(client.io, side, &mut upstream, snapshot.ticks.upgraded).await;
+}
+
+/// Passes bytes between a client and an upstream to the end of both.
+pub(crate) async fn join<R, W>(io: Io<'_>, client: Side<'_, R, W>, upstream: &mut Upstream, ticks: u32)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    match &mut upstream.link {
+        Link::Plain(stream) => {
+            let (from, to) = stream.split();
+            pass_both(io, client, (from, to, &mut upstream.inbound), ticks).await;
+        }
+        Link::Tls(stream) => {
+            let half = SecureHalf(&**stream);
+            Box::pin(pass_both(io, client, (half, half, &mut upstream.inbound), ticks)).await;
+        }
+    }
+}
+
+async fn pass_both<R, W, F, T>(io: Io<'_>, client: Side<'_, R, W>, upstream: Side<'_, F, T>, ticks: u32)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    F: AsyncRead + Unpin,
+    T: AsyncWrite + Unpin,
+{
+    let (mut from_client, mut to_client, client_inbound) = client;
+    let (mut from_upstream, mut to_upstream, upstream_inbound) = upstream;
+    let mut up = pin!(pass(io, &mut from_client, client_inbound, &mut to_upstream, ticks));
+    let mut down = pin!(pass(io, &mut from_upstream, upstream_inbound, &mut to_client, ticks));
     let (mut up_done, mut down_done) = (false, false);
     poll_fn(|cx| {
         for (pass, done) in

@@ -1,10 +1,12 @@
 //! Where an exchange gets its upstream connection from.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use crate::cause::Cause;
 use crate::io::{Fault, Io};
-use crate::pool::{BackendPool, EndpointPool, Upstream};
+use crate::pool::{BackendPool, EndpointPool, Link, Upstream};
+use crate::secure_upstream::shake_hands;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 
@@ -57,15 +59,15 @@ async fn connect(
         let most = snapshot.table.limits.upstream_connections;
         let permit = pool.permit(most).ok_or(Cause::UpstreamLimit)?;
         worker.upstreams.connects.add(1);
-        let fault = match io.connect(endpoint.address, snapshot.ticks.connect).await {
-            Ok(stream) => {
-                return Ok(Checkout { upstream: Upstream::new(stream, permit), endpoint, reused: false });
+        let cause = match link(io, pool, endpoint.address, snapshot.ticks.connect).await {
+            Ok(link) => {
+                return Ok(Checkout { upstream: Upstream::new(link, permit), endpoint, reused: false });
             }
-            Err(fault) => fault,
+            Err(cause) => cause,
         };
         worker.upstreams.connect_failures.add(1);
         if others == 0 {
-            return Err(cause_of(&fault));
+            return Err(cause);
         }
         endpoint = Rc::clone(pool.next_endpoint().ok_or(Cause::NoEndpoint)?);
         // Else each turn of a dead endpoint would open one more connection to its neighbour.
@@ -74,6 +76,16 @@ async fn connect(
         }
     }
     Err(Cause::NoEndpoint)
+}
+
+/// A new connection to an endpoint, and TLS over it where the backend asks for that.
+async fn link(io: Io<'_>, pool: &BackendPool, endpoint: SocketAddr, ticks: u32) -> Result<Link, Cause> {
+    let stream = io.connect(endpoint, ticks).await.map_err(|fault| cause_of(&fault))?;
+    match &pool.tls {
+        None => Ok(Link::Plain(stream)),
+        // Boxed, so that exchanges in plain text are no larger for it.
+        Some(tls) => Box::pin(shake_hands(io, tls, endpoint, stream, ticks)).await,
+    }
 }
 
 fn cause_of(fault: &Fault) -> Cause {

@@ -19,6 +19,7 @@ use crate::counters::{ListenerCounters, UpstreamCounters};
 use crate::listener::{Listening, accept};
 use crate::respond::DateText;
 use crate::snapshot::{OpenByBackend, Snapshot};
+use crate::turns::Turns;
 use crate::wheel::{TICK, Wheel, ticks};
 
 /// How long an idle connection may still send a request once the gateway drains. A client that is at it gets
@@ -71,6 +72,8 @@ pub(crate) struct Worker {
     pub(crate) wheel: Wheel,
     pub(crate) buffers: Buffers,
     pub(crate) date: DateText,
+    /// In which handshakes take their steps.
+    pub(crate) turns: Turns,
     pub(crate) open_connections: Cell<usize>,
     snapshot: RefCell<Rc<Snapshot>>,
     /// Tells by comparing a pointer whether the table has changed.
@@ -90,6 +93,7 @@ impl Worker {
             wheel: Wheel::default(),
             buffers: Buffers::default(),
             date: DateText::default(),
+            turns: Turns::default(),
             open_connections: Cell::new(0),
             snapshot: RefCell::new(snapshot),
             newest: RefCell::new(Cache::new(TableOf(Arc::clone(&shared)))),
@@ -136,6 +140,8 @@ impl Worker {
             // Without a gateway there is nobody left to serve for.
             obedient.drain();
         });
+        let keeper = Rc::clone(&self);
+        spawn_local(async move { keeper.turns.keep().await });
         let tick_ns = TICK.as_nanos() as u64;
         let mut next_ns = mono_ns() + tick_ns;
         while !self.is_finished() {

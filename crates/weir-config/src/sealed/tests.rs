@@ -154,3 +154,207 @@ fn a_bad_file_of_a_dynamic_source_changes_nothing() {
     assert_eq!(applied.refused[0].0, Key::File("a.pem".to_owned()));
     assert!(Arc::ptr_eq(&first, &config(&applied.table.unwrap())));
 }
+
+/// The configuration with other fields of TLS in place of the client's authorities.
+fn with_tls(more: &str) -> String {
+    TEXT.replace("client_ca: a.pem", more)
+}
+
+#[test]
+fn policies_that_cannot_be_are_told_with_what_there_is() {
+    let check = |more: &str, field: &str, message: &str| {
+        Folder::new().check(&with_tls(more), &format!("listeners[0].tls.{field}"), message);
+    };
+    check("ciphers: [RC4-SHA]", "ciphers[0]", "`RC4-SHA` is no suite that is spoken here");
+    check("ciphers: [TLS_AES_128_GCM_SHA256, tls_aes_128_gcm_sha256]", "ciphers[1]", "stands twice");
+    check("ciphers: [TLS_AES_128_GCM_SHA256]", "ciphers", "none of these suites is for TLS 1.2");
+    check("versions: [1.2], ciphers: [TLS_AES_128_GCM_SHA256]", "ciphers", "is for TLS 1.2");
+    check("versions: [1.3, 1.3]", "versions[1]", "`1.3` stands twice");
+    check("curves: [X25519, P-521]", "curves[1]", "`P-521` is no group");
+    check("curves: [P-256, prime256v1]", "curves[1]", "stands twice");
+    check("client_auth: optional", "client_auth", "there is no `client_ca`");
+    check("tickets: { lifetime: 200h }", "tickets.lifetime", "200h is not within");
+    check("tickets: { lifetime: 10ms }", "tickets.lifetime", "10ms is not within");
+    check("tickets: { file: '' }", "tickets.file", "names no file");
+    check("tickets: { file: t.lst }", "tickets.file", "`t.lst`, line 1: it is no key in base64");
+    check("ocsp: a.pem", "ocsp", "`a.pem` is no OCSP response in DER");
+    let remedy = |more: &str| {
+        let applied = State::default().apply(batch(Policy::AllOrNothing, &with_tls(more), &Folder::new()));
+        applied.refused[0].1.remedy.clone().unwrap()
+    };
+    let suites = remedy("ciphers: [x]");
+    assert!(suites.contains("TLS_AES_256_GCM_SHA384, ") && suites.contains("ECDHE-RSA-AES128-GCM-SHA256"));
+    let suites = remedy("versions: [1.3], ciphers: [x]");
+    assert_eq!(suites.matches(", ").count(), 2, "only those that could be taken: {suites}");
+    assert_eq!(remedy("curves: [x]"), "there are: X25519, P-256, P-384, X25519MLKEM768");
+    let refused = Folder::new().with("r.der", [0x30, 3, 0x0a, 1, 6]);
+    refused.check(&with_tls("ocsp: r.der"), "listeners[0].tls.ocsp", "the responder's refusal (status 6)");
+    let applied = State::default().apply(batch(
+        Policy::AllOrNothing,
+        &with_tls("ocsp: r.der"),
+        &Folder::new().with("r.der", [0x30, 3, 0x0a, 1, 0]),
+    ));
+    assert!(applied.table.is_some(), "{:?}", applied.refused);
+}
+
+#[test]
+fn words_that_say_nothing_are_refused() {
+    let told = |more: &str| {
+        let error = weir_document::read::<Configuration>("test.yaml", &with_tls(more)).unwrap_err();
+        (error.message, error.remedy)
+    };
+    assert_eq!(
+        told("versions: [1.1]"),
+        ("`1.1` is no version of TLS that is spoken".to_owned(), "write 1.2 or 1.3".to_owned())
+    );
+    let (message, remedy) = told("tickets: perhaps");
+    assert_eq!(message, "`perhaps` says nothing of tickets");
+    assert!(remedy.contains("`off`"), "{remedy}");
+    assert_eq!(told("client_auth: maybe").0, "unknown value `maybe`");
+    assert_eq!(told("tickets: { files: x }").0, "unknown field `files`");
+}
+
+#[test]
+fn what_is_read_is_what_is_written() {
+    for more in [
+        "tickets: off",
+        "tickets: { file: t.keys, lifetime: 1h }",
+        "versions: [1.3], strict_sni: true, curves: [P-256]",
+        "client_ca: a.pem, client_auth: optional, ocsp: o.der",
+    ] {
+        let configuration: Configuration = weir_document::read("test.yaml", &with_tls(more)).unwrap();
+        let text = serde_json::to_string(&configuration).unwrap();
+        let again: Configuration = weir_document::read("test.json", &text).unwrap();
+        assert_eq!(configuration, again, "{text}");
+    }
+    let off: Configuration = weir_document::read("test.yaml", &with_tls("tickets: off")).unwrap();
+    assert!(off.listeners[0].tls.as_ref().unwrap().tickets.keys().is_none());
+}
+
+const PASSED_ON: &str = "
+listeners: [{ address: 127.0.0.1:8443, passthrough: [{ hosts: [a.test, '*.b.test'], backend: b }] }]
+backends: { b: { endpoints: [] } }
+";
+
+#[test]
+fn names_that_are_passed_on_find_their_backend() {
+    let none = Folder(BTreeMap::new());
+    let table = State::default().apply(batch(Policy::AllOrNothing, PASSED_ON, &none)).table.unwrap();
+    let Some(Transport::ByName(by_name)) = table.transport("127.0.0.1:8443".parse().unwrap()) else {
+        panic!("it is not passed on");
+    };
+    assert!(by_name.tls().is_none());
+    for (name, backend) in [
+        ("a.test", Some("b")),
+        ("x.a.test", None),
+        ("b.test", None),
+        (".b.test", None),
+        ("x.b.test", Some("b")),
+        ("x.y.b.test", Some("b")),
+        ("", None),
+    ] {
+        assert_eq!(by_name.backend(name), backend, "{name:?}");
+    }
+    none.check(
+        &PASSED_ON.replace("[a.test, '*.b.test']", "[]"),
+        "listeners[0].passthrough[0].hosts",
+        "the list is empty",
+    );
+    none.check(
+        &PASSED_ON.replace("a.test,", "'*.B.test',"),
+        "listeners[0].passthrough[0].hosts[1]",
+        "stands in listeners[0].passthrough[0] already",
+    );
+    none.check(
+        &PASSED_ON.replace("backend: b", "backend: c"),
+        "listeners[0].passthrough[0].backend",
+        "no backend is named `c`",
+    );
+    Folder::new().check(
+        &PASSED_ON.replace("endpoints: []", "endpoints: [], tls: { ca: a.pem }"),
+        "listeners[0].passthrough[0].backend",
+        "backend `b` has `tls`",
+    );
+}
+
+#[test]
+fn a_backend_that_is_passed_on_to_is_not_removed() {
+    let mut state = State::default();
+    state.apply(batch(Policy::AllOrNothing, PASSED_ON, &Folder(BTreeMap::new())));
+    let changes = vec![Change::Remove(Key::Backend("b".to_owned()))];
+    let applied = state.apply(Batch { version: 2, policy: Policy::EachAlone, changes });
+    assert_eq!(applied.refused.len(), 1);
+    assert_eq!(applied.table.unwrap().backend_named("b"), Some(0));
+}
+
+const UPSTREAM: &str = "
+listeners: [{ address: 127.0.0.1:8080 }]
+backends: { b: { endpoints: [], tls: { ca: a.pem, sni: up.test, certificate: a.pem, key: a.key } } }
+";
+
+#[test]
+fn tls_with_backends_is_shared_by_versions_until_it_changes() {
+    let mut state = State::default();
+    let upstream = |table: Arc<Table>| table.backends()[0].tls.clone().unwrap();
+    let first = upstream(state.apply(batch(Policy::AllOrNothing, UPSTREAM, &Folder::new())).table.unwrap());
+    let mut put = |name: &str, content: Vec<u8>| {
+        let changes = vec![Change::Put(Key::File(name.to_owned()), Resource::File(content.into()))];
+        let applied = state.apply(Batch { version: 2, policy: Policy::AllOrNothing, changes });
+        upstream(applied.table.unwrap_or_else(|| panic!("{:?}", applied.refused)))
+    };
+    assert!(Arc::ptr_eq(&first, &put("t.lst", b"new".to_vec())));
+    let check = |from: &str, to: &str, field: &str, message: &str| {
+        let folder = Folder::new();
+        folder.check(&UPSTREAM.replace(from, to), &format!("backends.b.tls.{field}"), message);
+    };
+    check("ca: a.pem", "ca: t.lst", "ca", "`t.lst` holds no certificate");
+    check("ca: a.pem, ", "", "ca", "the content of `<the system's authorities>` is not there");
+    check("up.test", "'no name'", "sni", "`no name` is not a host name");
+    check(", key: a.key", "", "certificate", "it has no `key`");
+    check("certificate: a.pem, ", "", "key", "it has no `certificate`");
+    check("key: a.key", "key: a.pem", "key", "`a.pem` holds no private key");
+}
+
+#[test]
+fn listeners_that_share_keys_with_a_fleet_have_names_of_their_own() {
+    let listener = |port: u16| {
+        format!(
+            "{{ address: 127.0.0.1:{port}, name: web, tls: {{ certificate: a.pem, key: a.key, tickets: {{ file: k }} }} }}"
+        )
+    };
+    let text = format!("listeners: [{}, {}]\n", listener(1), listener(2));
+    let folder = Folder::new().with("k", "AAAA".repeat(16) + "\n");
+    folder.check(&text, "listeners[1].name", "`web` is the name of listeners[0] too");
+}
+
+/// A listener loses only the certificates that are wrong, and only until they are right.
+#[test]
+fn a_bad_pair_takes_no_other_with_it() {
+    let text =
+        with_tls("certificates: [{ certificate: b.pem, key: b.key }, { certificate: c.pem, key: c.key }]");
+    let pairs = |names: [&str; 3]| {
+        let mut folder = Folder(BTreeMap::new());
+        for (name, files) in
+            names.into_iter().zip([["a.pem", "a.key"], ["b.pem", "b.key"], ["c.pem", "c.key"]])
+        {
+            let (certificate, key) = pair(&[name]);
+            folder = folder.with(files[0], certificate).with(files[1], key);
+        }
+        folder.with("t.lst", "one\n")
+    };
+    let mut state = State::default();
+    let before =
+        config(&state.apply(batch(Policy::EachAlone, &text, &pairs(["a", "b", "c"]))).table.unwrap());
+    let mut bad = pairs(["a", "b", "c"]);
+    bad.0.insert("b.key", pair(&["x"]).1);
+    let applied = state.apply(Batch { version: 2, policy: Policy::EachAlone, changes: bad.changes() });
+    let refused: Vec<&str> = applied.refused.iter().map(|(key, _)| key.name()).collect();
+    assert_eq!(refused, ["b.key", "b.pem"]);
+    assert!(!Arc::ptr_eq(&before, &config(&applied.table.unwrap())), "the others are in force");
+    // One that makes another useless: the one that was there is not at fault.
+    let (certificate, key) = pair(&["a", "c"]);
+    let changes = Folder(BTreeMap::from([("a.pem", certificate), ("a.key", key)])).changes();
+    let applied = state.apply(Batch { version: 3, policy: Policy::EachAlone, changes });
+    let refused: Vec<&str> = applied.refused.iter().map(|(key, _)| key.name()).collect();
+    assert_eq!(refused, ["a.key", "a.pem"], "{:?}", applied.refused);
+}

@@ -7,10 +7,10 @@ use crate::state::Applied;
 
 fn table_of(routes: Vec<Route>) -> Option<Arc<Table>> {
     let configuration = Configuration {
-        listeners: vec![Listener { address: "127.0.0.1:80".parse().unwrap(), name: None, tls: None }],
+        listeners: vec![Listener::plain("127.0.0.1:80".parse().unwrap())],
         workers: None,
         routes,
-        backends: BTreeMap::from([("b".to_owned(), Backend { endpoints: vec![] })]),
+        backends: BTreeMap::from([("b".to_owned(), Backend { endpoints: vec![], tls: None })]),
         paths: PathRules::default(),
         limits: Limits::default(),
         timeouts: Timeouts::default(),

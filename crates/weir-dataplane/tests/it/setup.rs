@@ -185,13 +185,18 @@ pub(crate) fn compile(state: &mut State, text: &str) -> Arc<Table> {
 
 /// The same with the contents of the files that it names.
 pub(crate) fn compile_with(state: &mut State, text: &str, files: &[(&str, &str)]) -> Arc<Table> {
+    *state = State::default();
+    recompile_with(state, text, files)
+}
+
+/// The same as a change of what was there.
+pub(crate) fn recompile_with(state: &mut State, text: &str, files: &[(&str, &str)]) -> Arc<Table> {
     let configuration: Configuration = weir_document::read("test.yaml", text).unwrap();
     let files = files.iter().map(|(name, content)| {
         (Key::File((*name).to_owned()), Resource::File(content.as_bytes().to_vec().into()))
     });
     let resources = configuration.into_resources().into_iter().chain(files);
     let changes = resources.map(|(k, r)| Change::Put(k, r)).collect();
-    *state = State::default();
     let applied = state.apply(Batch { version: 1, policy: Policy::AllOrNothing, changes });
     applied.table.unwrap_or_else(|| panic!("{:?}", applied.refused))
 }
@@ -279,8 +284,13 @@ impl<S: Read + Write> Client<S> {
     }
 
     pub(crate) fn read_exact(&mut self, length: usize) -> String {
+        String::from_utf8(self.read_bytes(length)).unwrap()
+    }
+
+    /// So many bytes of whatever comes.
+    pub(crate) fn read_bytes(&mut self, length: usize) -> Vec<u8> {
         assert!(self.fill(length), "closed too early");
-        String::from_utf8(self.bytes.drain(..length).collect()).unwrap()
+        self.bytes.drain(..length).collect()
     }
 
     fn read_chunks(&mut self, body: &mut String) -> bool {

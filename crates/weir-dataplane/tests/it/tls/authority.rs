@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
@@ -36,6 +36,7 @@ pub(super) struct Trust {
     own: Option<Leaf>,
     versions: Versions,
     alpn: Vec<&'static [u8]>,
+    provider: CryptoProvider,
 }
 
 /// A client through TLS.
@@ -59,17 +60,28 @@ impl Authority {
 
     /// For a certificate that is valid until then.
     pub(super) fn signs_until(&self, names: &[&str], end: SystemTime) -> Leaf {
+        self.signs_key(names, &KeyPair::generate().unwrap(), end)
+    }
+
+    /// For a certificate with an RSA key.
+    pub(super) fn signs_rsa(&self, names: &[&str]) -> Leaf {
+        let key = KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256).unwrap();
+        self.signs_key(names, &key, SystemTime::now() + DAY)
+    }
+
+    fn signs_key(&self, names: &[&str], key: &KeyPair, end: SystemTime) -> Leaf {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
         params.not_before = (SystemTime::now() - 9 * DAY).into();
         params.not_after = end.into();
-        let key = KeyPair::generate().unwrap();
-        Leaf { certificate: params.signed_by(&key, &self.0).unwrap().pem(), key: key.serialize_pem() }
+        Leaf { certificate: params.signed_by(key, &self.0).unwrap().pem(), key: key.serialize_pem() }
     }
 
     /// A client that trusts this authority and shows nothing of its own.
     pub(super) fn trust(&self) -> Trust {
-        Trust { ca: self.pem(), own: None, versions: rustls::ALL_VERSIONS, alpn: vec![&b"http/1.1"[..]] }
+        let alpn = vec![&b"http/1.1"[..]];
+        let provider = aws_lc_rs::default_provider();
+        Trust { ca: self.pem(), own: None, versions: rustls::ALL_VERSIONS, alpn, provider }
     }
 }
 
@@ -84,6 +96,12 @@ impl Trust {
         self
     }
 
+    /// With other suites or groups.
+    pub(super) fn with_provider(mut self, change: impl FnOnce(&mut CryptoProvider)) -> Trust {
+        change(&mut self.provider);
+        self
+    }
+
     pub(super) fn offering(mut self, alpn: &[&'static [u8]]) -> Trust {
         self.alpn = alpn.to_vec();
         self
@@ -93,7 +111,7 @@ impl Trust {
         let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
         let mut roots = RootCertStore::empty();
         roots.add(der(&self.ca)).unwrap();
-        let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        let builder = ClientConfig::builder_with_provider(Arc::new(self.provider.clone()))
             .with_protocol_versions(self.versions)
             .unwrap()
             .with_root_certificates(roots);

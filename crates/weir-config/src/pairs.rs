@@ -1,0 +1,240 @@
+//! Certificates with their keys: made once for whoever names them, and again only where a file has changed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{Error, RootCertStore};
+use webpki::EndEntityCert;
+
+use crate::files::{Content, Fault, Files};
+use crate::model::{CertificateFiles, Tls};
+use crate::policy::default_provider;
+
+/// The pairs of a state, by the files that they were made of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pairs(BTreeMap<CertificateNames, Made>);
+
+/// Certificate, key and OCSP response.
+type CertificateNames = (String, String, Option<String>);
+
+/// The pairs of the next state, made one by one.
+pub(crate) struct MakingPairs<'f> {
+    /// Those in force, then those of a try that came to nothing.
+    former: [&'f Pairs; 2],
+    pub(crate) made: Pairs,
+    provider: CryptoProvider,
+}
+
+#[derive(Clone, Debug)]
+struct Made {
+    contents: [Option<Content>; 3],
+    pair: Arc<CertifiedKey>,
+}
+
+/// A pair as a resource names it.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair<'t> {
+    pub(crate) certificate: &'t str,
+    pub(crate) key: &'t str,
+    pub(crate) ocsp: Option<&'t str>,
+    /// What stands in front of the fields' names: `certificates[3].`.
+    pub(crate) prefix: String,
+}
+
+impl Tls {
+    /// The pairs in order, the default one first.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
+        let first = Pair {
+            certificate: &self.certificate,
+            key: &self.key,
+            ocsp: self.ocsp.as_deref(),
+            prefix: String::new(),
+        };
+        let more = self.certificates.iter().enumerate();
+        std::iter::once(first).chain(more.map(|(index, CertificateFiles { certificate, key, ocsp })| Pair {
+            certificate,
+            key,
+            ocsp: ocsp.as_deref(),
+            prefix: format!("certificates[{index}]."),
+        }))
+    }
+}
+
+impl<'f> MakingPairs<'f> {
+    pub(crate) fn after(former: [&'f Pairs; 2]) -> MakingPairs<'f> {
+        MakingPairs { former, made: Pairs::default(), provider: default_provider() }
+    }
+
+    /// The pair of `named`; the former one where its contents are the same.
+    pub(crate) fn pair(
+        &mut self,
+        named: &Pair<'_>,
+        files: &Files<'_>,
+    ) -> Result<Arc<CertifiedKey>, Box<Fault>> {
+        let names = (named.certificate.to_owned(), named.key.to_owned(), named.ocsp.map(str::to_owned));
+        if let Some(made) = self.made.0.get(&names) {
+            return Ok(Arc::clone(&made.pair));
+        }
+        let content = |field: &str, file| files.content(&named.field(field), file).cloned();
+        let contents = [
+            Some(content("certificate", named.certificate)?),
+            Some(content("key", named.key)?),
+            named.ocsp.map(|file| content("ocsp", file)).transpose()?,
+        ];
+        let mut former = self.former.iter().filter_map(|pairs| pairs.0.get(&names));
+        let made = match former.find(|made| made.contents == contents) {
+            Some(made) => made.clone(),
+            None => Made { contents, pair: Arc::new(named.read(files, &self.provider)?) },
+        };
+        let pair = Arc::clone(&made.pair);
+        self.made.0.insert(names, made);
+        Ok(pair)
+    }
+}
+
+impl Pair<'_> {
+    pub(crate) fn field(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// A certificate with its key, which belong together.
+    fn read(&self, files: &Files<'_>, provider: &CryptoProvider) -> Result<CertifiedKey, Box<Fault>> {
+        let of_chain = self.field("certificate");
+        let chain = chain(files, &of_chain, self.certificate)?;
+        if let Some(Err(error)) = chain.first().map(EndEntityCert::try_from) {
+            let message = format!("`{}`: its first certificate cannot be used: {error:?}", self.certificate);
+            let remedy = "name an X.509 certificate of version 3 for this server";
+            return Err(files.fault(&of_chain, self.certificate, message, remedy));
+        }
+        let of_key = self.field("key");
+        let key = private_key(files, &of_key, self.key)?;
+        let mut pair = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+            Error::InconsistentKeys(_) => {
+                let message = format!("`{}` is not the key of `{}`", self.key, self.certificate);
+                let mut fault = files.fault(
+                    &of_key,
+                    self.key,
+                    message,
+                    "name the key that this certificate was made for",
+                );
+                // Either may be the one that is still to come.
+                fault.files.push(self.certificate.to_owned());
+                fault
+            }
+            error => files.fault(
+                &of_key,
+                self.key,
+                format!("`{}` cannot be used: {error}", self.key),
+                "use an ECDSA (P-256, P-384, P-521), Ed25519 or RSA key, without a password",
+            ),
+        })?;
+        pair.ocsp = self.ocsp.map(|file| ocsp_response(files, &self.field("ocsp"), file)).transpose()?;
+        Ok(pair)
+    }
+}
+
+/// The certificates of `file`, at least one.
+fn chain(files: &Files<'_>, field: &str, file: &str) -> Result<Vec<CertificateDer<'static>>, Box<Fault>> {
+    let bytes = files.content(field, file)?.bytes();
+    let remedy = "name a file of certificates in PEM, which begin with -----BEGIN CERTIFICATE-----";
+    let chain = CertificateDer::pem_slice_iter(bytes).collect::<Result<Vec<_>, _>>();
+    match chain {
+        Ok(chain) if chain.is_empty() => {
+            Err(files.fault(field, file, format!("`{file}` holds no certificate in PEM"), remedy))
+        }
+        Ok(chain) => Ok(chain),
+        Err(error) => Err(files.fault(field, file, format!("`{file}`: {error}"), remedy)),
+    }
+}
+
+fn private_key(files: &Files<'_>, field: &str, file: &str) -> Result<PrivateKeyDer<'static>, Box<Fault>> {
+    let bytes = files.content(field, file)?.bytes();
+    PrivateKeyDer::from_pem_slice(bytes).map_err(|_| {
+        let message = format!("`{file}` holds no private key in PEM");
+        files.fault(
+            field,
+            file,
+            message,
+            "name the key's file, which begins with -----BEGIN PRIVATE KEY-----",
+        )
+    })
+}
+
+/// The authorities of `file`, each of which must be one.
+pub(crate) fn authorities(
+    files: &Files<'_>,
+    field: &str,
+    file: &str,
+) -> Result<Arc<RootCertStore>, Box<Fault>> {
+    let mut roots = RootCertStore::empty();
+    for authority in chain(files, field, file)? {
+        roots.add(authority).map_err(|error| no_authorities(files, field, file, &error))?;
+    }
+    Ok(Arc::new(roots))
+}
+
+/// The fault of a file whose certificates are not those of authorities.
+pub(crate) fn no_authorities(
+    files: &Files<'_>,
+    field: &str,
+    file: &str,
+    error: &dyn std::fmt::Display,
+) -> Box<Fault> {
+    let remedy = "name a file of the authorities' certificates in PEM";
+    files.fault(field, file, format!("`{file}`: {error}"), remedy)
+}
+
+/// The response of `file`, where it looks like a good one. What it says of which certificate is for clients to judge.
+fn ocsp_response(files: &Files<'_>, field: &str, file: &str) -> Result<Vec<u8>, Box<Fault>> {
+    let bytes = files.content(field, file)?.bytes();
+    let remedy = "name what the authority's responder gave, in DER: `openssl ocsp .. -respout FILE`";
+    match ocsp_status(bytes) {
+        Some(0) => Ok(bytes.to_vec()),
+        Some(status) => {
+            let message = format!("`{file}` is the responder's refusal (status {status})");
+            Err(files.fault(field, file, message, remedy))
+        }
+        None => Err(files.fault(field, file, format!("`{file}` is no OCSP response in DER"), remedy)),
+    }
+}
+
+/// The status of an OCSP response (RFC 6960, 4.2.1): a sequence that is as long as the file and begins with an
+/// enumerated value of one byte.
+fn ocsp_status(der: &[u8]) -> Option<u8> {
+    let (&length, rest) = der.strip_prefix(&[0x30])?.split_first()?;
+    let (length, content) = match length {
+        0..=0x7f => (usize::from(length), rest),
+        0x81..=0x84 => {
+            let (bytes, content) = rest.split_at_checked(usize::from(length & 0x7f))?;
+            (bytes.iter().fold(0, |length, &byte| length << 8 | usize::from(byte)), content)
+        }
+        _ => return None,
+    };
+    match content.strip_prefix(&[0x0a, 0x01])? {
+        [status, ..] if content.len() == length => Some(*status),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_are_known_by_their_start_and_length() {
+        assert_eq!(ocsp_status(&[0x30, 3, 0x0a, 1, 0]), Some(0));
+        assert_eq!(ocsp_status(&[0x30, 3, 0x0a, 1, 6]), Some(6));
+        let mut long = vec![0x30, 0x82, 1, 3, 0x0a, 1, 0];
+        long.resize(4 + 0x103, 0);
+        assert_eq!(ocsp_status(&long), Some(0));
+        for length in 0..long.len() {
+            assert_eq!(ocsp_status(&long[..length]), None, "{length}");
+        }
+        assert_eq!(ocsp_status(b"-----BEGIN CERTIFICATE-----"), None);
+        assert_eq!(ocsp_status(&[0x30, 0x85, 0, 0, 0, 0, 3, 0x0a, 1, 0]), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! TLS with the endpoints of a backend.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::files::{Content, Fault, Files, SYSTEM_AUTHORITIES};
+use crate::model::BackendTls;
+use crate::pairs::{MakingPairs, Pair, authorities, no_authorities};
+use crate::policy;
+use crate::problem::Problem;
+
+/// How endpoints of a backend are spoken with through TLS. All workers share it, and with it the sessions to resume;
+/// another backend, or this one with another certificate or other authorities, has one of its own.
+#[derive(Debug)]
+pub struct UpstreamTls {
+    tls: BackendTls,
+    ca: Content,
+    own: Option<Arc<CertifiedKey>>,
+    /// What handshakes begin with.
+    pub config: Arc<ClientConfig>,
+    name: Option<ServerName<'static>>,
+}
+
+impl UpstreamTls {
+    /// Whom the certificate of `endpoint` must be for.
+    pub fn name(&self, endpoint: SocketAddr) -> ServerName<'static> {
+        self.name.clone().unwrap_or_else(|| ServerName::from(endpoint.ip()))
+    }
+
+    /// TLS with the backend `name`; `former` stays where nothing has changed.
+    pub(crate) fn make(
+        name: &str,
+        tls: &BackendTls,
+        contents: &BTreeMap<String, Content>,
+        former: Option<&Arc<UpstreamTls>>,
+        pairs: &mut MakingPairs<'_>,
+    ) -> Result<Arc<UpstreamTls>, Box<Fault>> {
+        let files = Files { place: format!("backends.{name}.tls"), contents };
+        let ca = files.content("ca", tls.ca.as_deref().unwrap_or(SYSTEM_AUTHORITIES))?.clone();
+        let own = match (&tls.certificate, &tls.key) {
+            (Some(certificate), Some(key)) => {
+                let pair = Pair { certificate, key, ocsp: None, prefix: String::new() };
+                Some(pairs.pair(&pair, &files)?)
+            }
+            _ => None,
+        };
+        if let Some(former) = former
+            && former.tls == *tls
+            && former.ca == ca
+            && former.own.as_ref().map(Arc::as_ptr) == own.as_ref().map(Arc::as_ptr)
+        {
+            return Ok(Arc::clone(former));
+        }
+        let roots = match &tls.ca {
+            Some(file) => authorities(&files, "ca", file)?,
+            None => system_authorities(&files, &ca)?,
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::new(policy::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Fault::new(Problem::new(files.place.clone(), error.to_string()), []))?
+            .with_root_certificates(roots);
+        let mut config = match &own {
+            Some(own) => {
+                let own = SingleCertAndKey::from(Arc::clone(own));
+                builder.with_client_cert_resolver(Arc::new(own))
+            }
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let name = tls.sni.as_ref().and_then(|name| ServerName::try_from(name.clone()).ok());
+        Ok(Arc::new(UpstreamTls { tls: tls.clone(), ca, own, config: Arc::new(config), name }))
+    }
+}
+
+/// Systems trust authorities that not every library can read; those are left out.
+fn system_authorities(files: &Files<'_>, content: &Content) -> Result<Arc<RootCertStore>, Box<Fault>> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(content.bytes()).filter_map(Result::ok));
+    match roots.is_empty() {
+        true => Err(no_authorities(files, "ca", SYSTEM_AUTHORITIES, &"there is none")),
+        false => Ok(Arc::new(roots)),
+    }
+}
+
+/// Whether what `tls`, at `place`, says fits together.
+pub(crate) fn check(place: &str, tls: &BackendTls) -> Result<(), Problem> {
+    if let Some((field, _)) = tls.files().into_iter().find(|(_, file)| file.is_empty()) {
+        return Err(Problem::no_file(format!("{place}.{field}")));
+    }
+    if let Some(name) = &tls.sni
+        && ServerName::try_from(name.as_str()).is_err()
+    {
+        return Err(Problem::new(format!("{place}.sni"), format!("`{name}` is not a host name"))
+            .help("write the name that the endpoints' certificate is for, without a port"));
+    }
+    match (&tls.certificate, &tls.key) {
+        (Some(_), None) => Err(Problem::new(format!("{place}.certificate"), "it has no `key`")
+            .help("name the key that the certificate was made for")),
+        (None, Some(_)) => Err(Problem::new(format!("{place}.key"), "it has no `certificate`")
+            .help("name the certificate that the key is for")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,27 @@
+//! The authorities that the system trusts, as a file that a configuration could name.
+
+use std::io;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use weir_config::Content;
+
+/// Their certificates, PEM: from `SSL_CERT_FILE` and `SSL_CERT_DIR` where they are set, else from where the system has
+/// them.
+///
+/// # Errors
+/// When there is none; what cannot be read beside others is left out.
+pub(crate) fn system_authorities() -> io::Result<Content> {
+    let found = rustls_native_certs::load_native_certs();
+    if found.certs.is_empty() {
+        let reason = found.errors.first().map_or("there is none".to_owned(), ToString::to_string);
+        return Err(io::Error::other(reason));
+    }
+    let mut text = String::new();
+    for certificate in &found.certs {
+        text.push_str("-----BEGIN CERTIFICATE-----\n");
+        STANDARD.encode_string(certificate, &mut text);
+        text.push_str("\n-----END CERTIFICATE-----\n");
+    }
+    Ok(text.into_bytes().into())
+}

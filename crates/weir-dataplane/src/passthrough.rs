@@ -1,0 +1,114 @@
+//! A client whose TLS is passed on sealed, by the name that it asks for.
+//!
+//! ```text
+//! accepted -> first message looked at, not taken -> name known here -> bytes both ways, to the end
+//!                 |                                    +- not: TLS of the listener (secure.rs), or closed
+//!                 +- not of TLS, malformed, too long: closed
+//! ```
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::io::{Interest, ReadBuf};
+use tokio::net::TcpStream;
+use weir_config::ByName;
+
+use crate::buffer::Buffer;
+use crate::cause::Cause;
+use crate::connection::Seat;
+use crate::hello::{HELLO_BYTES_MAX, Hello, read_hello};
+use crate::io::{Fault, Io};
+use crate::secure::serve_secure;
+use crate::tunnel::join;
+use crate::upstream::checkout;
+
+/// How often a first message is looked at before it is whole. Real clients send theirs in one or two pieces; one that
+/// sends single bytes would have it read anew for each of them.
+const LOOKS_MAX: usize = 64;
+
+/// Serves a client to its end.
+pub(crate) async fn serve_by_name(seat: Seat, stream: TcpStream, by_name: Arc<ByName>) {
+    let name = match name_asked_for(seat.io(), &stream).await {
+        Ok(name) => name,
+        // What is no first message of TLS is answered by TLS of the listener.
+        Err(Some(Cause::HandshakeFailed)) if by_name.tls().is_some() => None,
+        Err(cause) => return count_failed(&seat, cause),
+    };
+    if let Some(backend) = name.as_deref().and_then(|name| by_name.backend(name)) {
+        if let Err(cause) = pass_on(&seat, stream, backend).await {
+            seat.listening().counters.failure(cause);
+        }
+    } else if let Some(config) = by_name.tls() {
+        serve_secure(seat, stream, Arc::clone(config)).await;
+    } else {
+        count_failed(&seat, Some(Cause::UnknownName));
+    }
+}
+
+/// Counts a client that came to nothing; without a cause it was none.
+fn count_failed(seat: &Seat, cause: Option<Cause>) {
+    let counters = &seat.listening().counters;
+    if let Some(cause) = cause {
+        counters.handshakes_failed.add(1);
+        counters.failure(cause);
+    }
+}
+
+/// The name in a client's first message, which stays in the socket. Who closes before a byte is no failure.
+async fn name_asked_for(io: Io<'_>, stream: &TcpStream) -> Result<Option<String>, Option<Cause>> {
+    io.timer.arm(&io.worker.wheel, io.worker.snapshot().ticks.head);
+    for _ in 0..LOOKS_MAX {
+        let hello = look(io, stream).await.map_err(|fault| match fault {
+            Fault::Timeout => Some(Cause::HandshakeTimeout),
+            Fault::System(_) => None,
+        })?;
+        match hello {
+            Some(Hello::Whole(name)) => return Ok(name),
+            Some(Hello::Malformed) => return Err(Some(Cause::HandshakeFailed)),
+            None => return Err(None),
+            // What was looked at is still there: without this the socket would be ready for ever.
+            Some(Hello::Partial) => {
+                let _ = stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+            }
+        }
+    }
+    Err(Some(Cause::HandshakeFailed))
+}
+
+/// Looks at what has come; `None` when the client has closed without a byte.
+async fn look(io: Io<'_>, stream: &TcpStream) -> Result<Option<Hello>, Fault> {
+    let stock = &io.worker.buffers;
+    let mut buffer = Buffer::default();
+    poll_fn(|cx| {
+        let room = buffer.room(stock);
+        let length = room.len().min(HELLO_BYTES_MAX);
+        let mut room = ReadBuf::new(&mut room[..length]);
+        let looked = match stream.poll_peek(cx, &mut room) {
+            Poll::Ready(Ok(_)) if room.filled().is_empty() => Poll::Ready(Ok(None)),
+            Poll::Ready(Ok(_)) => Poll::Ready(Ok(Some(read_hello(room.filled())))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::System(error))),
+            Poll::Pending => io.poll_timeout(cx),
+        };
+        buffer.release_if_empty(stock);
+        looked
+    })
+    .await
+}
+
+/// Connects to the backend and passes bytes until both sides have ended, one failed, or nothing moved for long.
+async fn pass_on(seat: &Seat, mut stream: TcpStream, backend: &str) -> Result<(), Cause> {
+    let io = seat.io();
+    let (checkout, ticks) = {
+        let snapshot = io.worker.snapshot();
+        let position = snapshot.table.backend_named(backend).ok_or(Cause::NoEndpoint)?;
+        (checkout(io, &snapshot, position, true).await?, snapshot.ticks.upgraded)
+    };
+    seat.listening().counters.passed_on.add(1);
+    let mut upstream = checkout.upstream;
+    let (from_client, to_client) = stream.split();
+    let client = (from_client, to_client, &mut Buffer::default());
+    join(io, client, &mut upstream, ticks).await;
+    Ok(())
+}

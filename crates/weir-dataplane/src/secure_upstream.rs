@@ -1,0 +1,80 @@
+//! An upstream that speaks TLS: the handshake, and whether a connection that was kept is still good.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use rustls::{Error, HandshakeKind};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use weir_config::UpstreamTls;
+
+use crate::cause::Cause;
+use crate::io::{Fault, Io};
+use crate::pool::Link;
+
+/// Shakes hands with `endpoint` over a connection that was just made.
+pub(crate) async fn shake_hands(
+    io: Io<'_>,
+    tls: &UpstreamTls,
+    endpoint: SocketAddr,
+    stream: TcpStream,
+    ticks: u32,
+) -> Result<Link, Cause> {
+    io.timer.arm(&io.worker.wheel, ticks);
+    let connector = TlsConnector::from(Arc::clone(&tls.config));
+    let mut connecting = pin!(connector.connect(tls.name(endpoint), stream));
+    let outcome = poll_fn(|cx| match connecting.as_mut().poll(cx) {
+        Poll::Ready(outcome) => Poll::Ready(outcome.map_err(Fault::System)),
+        Poll::Pending => io.poll_timeout(cx),
+    })
+    .await;
+    let stream = outcome.map_err(|fault| cause_of(&fault))?;
+    let counters = &io.worker.upstreams;
+    counters.handshakes.add(1);
+    if stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed) {
+        counters.handshakes_resumed.add(1);
+    }
+    Ok(Link::Tls(Box::new(RefCell::new(stream))))
+}
+
+fn cause_of(fault: &Fault) -> Cause {
+    let error = match fault {
+        Fault::Timeout => return Cause::ConnectTimeout,
+        Fault::System(error) => error,
+    };
+    match error.get_ref().and_then(|cause| cause.downcast_ref::<Error>()) {
+        Some(Error::InvalidCertificate(_) | Error::NoCertificatesPresented) => Cause::UpstreamCertificate,
+        _ => Cause::UpstreamHandshake,
+    }
+}
+
+/// Whether nothing has come that an exchange would read: neither content nor the end. Tickets may have.
+pub(crate) fn is_quiet(stream: &mut TlsStream<TcpStream>) -> bool {
+    let (socket, connection) = stream.get_mut();
+    loop {
+        match connection.process_new_packets() {
+            Ok(state) if state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed() => {}
+            _ => return false,
+        }
+        match connection.read_tls(&mut Untold(socket)) {
+            Ok(bytes) if bytes > 0 => {}
+            Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            Ok(_) => return false,
+        }
+    }
+}
+
+/// Reads without a task to wake, and other than one never says "nothing" only because its share is used up.
+struct Untold<'s>(&'s TcpStream);
+
+impl Read for Untold<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.0.try_read(room)
+    }
+}

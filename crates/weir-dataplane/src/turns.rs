@@ -1,0 +1,170 @@
+//! How many steps of handshakes a worker takes before it looks at its other connections again.
+//!
+//! A full handshake costs as much as some dozen exchanges. Were all that have come taken one after the other, a burst of
+//! new clients would hold up those that are there already. So each turn, from one poll of the sockets to the next, has
+//! room for a few steps; the others wait in line, and what else is ready goes first.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Steps in one turn. A step takes up to a millisecond (a signature by RSA), and a poll of the sockets about one
+/// thousandth of that, so a few steps make the poll's price vanish.
+pub(crate) const STEPS_PER_TURN: usize = 4;
+
+/// The turns of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// Steps of this turn that were taken, or are promised to those that waited.
+    taken: Cell<usize>,
+    waiting: RefCell<VecDeque<Rc<Place>>>,
+    keeper: RefCell<Option<Waker>>,
+}
+
+/// A place in the line. Who drops it has left.
+#[derive(Debug)]
+pub(crate) struct Place {
+    is_called: Cell<bool>,
+    waker: RefCell<Waker>,
+}
+
+impl Turns {
+    /// Ready when a step may be taken, which it then is. Who has to wait gets a `place`, and asks with it again.
+    pub(crate) fn poll_step(&self, place: &mut Option<Rc<Place>>, cx: &Context<'_>) -> Poll<()> {
+        if let Some(waiting) = place {
+            if !waiting.is_called.get() {
+                waiting.waker.borrow_mut().clone_from(cx.waker());
+                return Poll::Pending;
+            }
+            *place = None;
+            return Poll::Ready(());
+        }
+        if self.taken.get() < STEPS_PER_TURN {
+            self.take_step();
+            return Poll::Ready(());
+        }
+        let waiting = Rc::new(Place { is_called: Cell::new(false), waker: RefCell::new(cx.waker().clone()) });
+        self.waiting.borrow_mut().push_back(Rc::clone(&waiting));
+        *place = Some(waiting);
+        Poll::Pending
+    }
+
+    /// Begins turn after turn, as long as it is polled.
+    pub(crate) async fn keep(&self) {
+        loop {
+            poll_fn(|cx| {
+                if self.taken.get() >= STEPS_PER_TURN {
+                    return Poll::Ready(());
+                }
+                *self.keeper.borrow_mut() = Some(cx.waker().clone());
+                Poll::Pending
+            })
+            .await;
+            // The runtime polls the sockets before it goes on behind this.
+            tokio::task::yield_now().await;
+            self.begin();
+        }
+    }
+
+    /// Calls those that have waited longest.
+    fn begin(&self) {
+        self.taken.set(0);
+        while self.taken.get() < STEPS_PER_TURN {
+            let Some(place) = self.waiting.borrow_mut().pop_front() else { return };
+            if Rc::strong_count(&place) > 1 {
+                self.take_step();
+                place.is_called.set(true);
+                place.waker.borrow().wake_by_ref();
+            }
+        }
+    }
+
+    fn take_step(&self) {
+        self.taken.set(self.taken.get() + 1);
+        if self.taken.get() == STEPS_PER_TURN
+            && let Some(keeper) = self.keeper.take()
+        {
+            keeper.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::spawn_local;
+    use weir_io::{WorkerOptions, spawn_worker};
+
+    use super::*;
+
+    const COSTLY: usize = 400;
+
+    async fn step(turns: &Turns) {
+        let mut place = None;
+        poll_fn(|cx| turns.poll_step(&mut place, cx)).await;
+    }
+
+    async fn echo(mut stream: TcpStream) {
+        let mut byte = [0];
+        while stream.read_exact(&mut byte).await.is_ok() && stream.write_all(&byte).await.is_ok() {}
+    }
+
+    /// Connections that are there go on while as many as you like shake hands: each exchange of theirs waits for the
+    /// steps of a few turns at most.
+    #[test]
+    fn steps_do_not_hold_up_exchanges() {
+        let main = || async {
+            let turns = Rc::new(Turns::default());
+            let keeper = Rc::clone(&turns);
+            spawn_local(async move { keeper.keep().await });
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            spawn_local(echo(listener.accept().await.unwrap().0));
+            let taken = Rc::new(Cell::new(0));
+            for _ in 0..COSTLY {
+                let (turns, taken) = (Rc::clone(&turns), Rc::clone(&taken));
+                spawn_local(async move {
+                    step(&turns).await;
+                    taken.set(taken.get() + 1);
+                });
+            }
+            let mut most = 0;
+            while taken.get() < COSTLY {
+                let before = taken.get();
+                client.write_all(b"x").await.unwrap();
+                client.read_exact(&mut [0]).await.unwrap();
+                most = most.max(taken.get() - before);
+            }
+            most
+        };
+        let options = WorkerOptions { name: "test".to_owned(), ..WorkerOptions::default() };
+        let most = spawn_worker(options, main).unwrap().join().unwrap();
+        // An exchange takes a poll at each end, and the kernel may be late by some.
+        assert!(most <= 8 * STEPS_PER_TURN, "{most} steps within one exchange");
+    }
+
+    #[test]
+    fn who_leaves_the_line_holds_up_nobody() {
+        let main = || async {
+            let turns = Rc::new(Turns::default());
+            let cx = &Context::from_waker(Waker::noop());
+            for _ in 0..STEPS_PER_TURN {
+                assert!(turns.poll_step(&mut None, cx).is_ready());
+            }
+            let mut places: Vec<_> = (0..3 * STEPS_PER_TURN).map(|_| None).collect();
+            for place in &mut places {
+                assert!(turns.poll_step(place, cx).is_pending());
+            }
+            for place in places.iter_mut().take(2 * STEPS_PER_TURN) {
+                *place = None;
+            }
+            turns.begin();
+            places.iter_mut().skip(2 * STEPS_PER_TURN).all(|place| turns.poll_step(place, cx).is_ready())
+        };
+        let options = WorkerOptions { name: "test".to_owned(), ..WorkerOptions::default() };
+        assert!(spawn_worker(options, main).unwrap().join().unwrap());
+    }
+}

@@ -1,0 +1,135 @@
+//! TLS that is passed on sealed, by the name that a client asks for.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+
+use super::authority::{Authority, Trust};
+use super::origin::SecureOrigin;
+use super::{GET, OK, address, check_failed};
+use crate::setup::{Client, Origin, Proxy};
+
+fn text(tls: &str, hosts: &str, origin: SocketAddr, more: &str) -> String {
+    format!(
+        "listeners: [{{ address: 127.0.0.1:0, name: main, {tls}passthrough: [{{ hosts: [{hosts}], backend: sealed }}] }}]\n\
+         workers: 1\nroutes: [{{ path: /, backend: sealed }}]\n\
+         backends: {{ sealed: {{ endpoints: ['{origin}'] }} }}\n{more}"
+    )
+}
+
+/// A gateway that has no certificate.
+fn gateway(hosts: &str, origin: SocketAddr, more: &str) -> Proxy {
+    Proxy::with(&text("", hosts, origin, more))
+}
+
+/// What a client of this trust begins with.
+fn hello(trust: &Trust, name: &str) -> Vec<u8> {
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut connection = ClientConnection::new(trust.config(), name).unwrap();
+    let mut bytes = Vec::new();
+    connection.write_tls(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn tls_of_known_names_reaches_the_backend_as_it_is() {
+    let ca = Authority::new("ca");
+    let origin = SecureOrigin::answering(&ca.signs(&["a.test", "x.y.b.test"]), None, OK);
+    let proxy = gateway("a.test, '*.b.test'", origin.address, "");
+    for name in ["a.test", "x.y.b.test"] {
+        let mut client = ca.trust().connect(address(&proxy), name).unwrap();
+        for _ in 0..2 {
+            assert_eq!(client.ask(GET).body, "ok");
+        }
+    }
+    let names: Vec<_> = origin.seen().into_iter().map(|seen| seen.name.unwrap()).collect();
+    assert_eq!(names, ["a.test", "x.y.b.test"]);
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.tls.passed_on, stats.tls.handshakes, stats.requests), (2, 0, 0), "nothing was opened");
+    assert!(stats.prometheus().contains("\nweir_tls_passed_on_total{listener=\"main\"} 2\n"));
+}
+
+#[test]
+fn others_are_closed_and_counted() {
+    let ca = Authority::new("ca");
+    let origin = SecureOrigin::answering(&ca.signs(&["c.test"]), None, OK);
+    let proxy = gateway("a.test, '*.b.test'", origin.address, "");
+    for (count, name) in [(1, "c.test"), (2, "b.test"), (3, "127.0.0.1")] {
+        assert!(ca.trust().connect(address(&proxy), name).is_err(), "{name}");
+        check_failed(&proxy, "unknown_name", count);
+    }
+    assert!(origin.seen().is_empty());
+    assert_eq!(proxy.gateway.stats().tls.passed_on, 0);
+}
+
+#[test]
+fn beside_tls_of_its_own_a_listener_opens_the_others() {
+    let (ca, plain) = (Authority::new("ca"), Origin::answering(OK));
+    let sealed = SecureOrigin::answering(&ca.signs(&["b.test"]), None, OK);
+    let leaf = ca.signs(&["a.test"]);
+    let text = text("tls: { certificate: a.pem, key: a.key }, ", "b.test", sealed.address, "")
+        .replace("path: /, backend: sealed", "path: /, backend: opened")
+        .replace("backends: {", &format!("backends: {{ opened: {{ endpoints: ['{}'] }}, ", plain.address));
+    let files = [("a.pem", leaf.certificate.as_str()), ("a.key", leaf.key.as_str())];
+    let proxy = Proxy::with_files(&text, &files);
+    assert_eq!(ca.trust().connect(address(&proxy), "a.test").unwrap().ask(GET).body, "ok");
+    assert_eq!(ca.trust().connect(address(&proxy), "b.test").unwrap().ask(GET).body, "ok");
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.tls.handshakes, stats.tls.passed_on, stats.requests), (1, 1, 1));
+    assert_eq!(proxy.ask(GET).error(), (400, "not_tls"), "plain text is told so here, too");
+    assert_eq!((plain.requests().len(), sealed.seen().len()), (1, 1));
+}
+
+#[test]
+fn a_first_message_in_pieces_is_put_together() {
+    let ca = Authority::new("ca");
+    let origin = SecureOrigin::answering(&ca.signs(&["a.test"]), None, OK);
+    let proxy = gateway("a.test", origin.address, "");
+    let hello = hello(&ca.trust(), "a.test");
+    let mut client = Client::connect(address(&proxy));
+    for piece in hello.chunks(hello.len() / 7) {
+        client.stream.write_all(piece).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    proxy.wait_for("the backend", |stats| stats.tls.passed_on == 1);
+    assert_eq!(client.read_bytes(1), [22], "the backend answers the handshake");
+}
+
+#[test]
+fn what_is_no_first_message_of_tls_ends_in_time() {
+    let ca = Authority::new("ca");
+    let origin = SecureOrigin::answering(&ca.signs(&["a.test"]), None, OK);
+    let proxy = gateway("a.test", origin.address, "timeouts: { head: 100ms }");
+    let whole = hello(&ca.trust(), "a.test");
+    for (count, start) in [(1, &[][..]), (2, &whole[..1]), (3, &whole[..whole.len() - 1])] {
+        let mut client = Client::connect(address(&proxy));
+        client.stream.write_all(start).unwrap();
+        assert!(client.is_closed());
+        check_failed(&proxy, "handshake_timeout", count);
+    }
+    let malformed = [GET.as_bytes().to_vec(), [22, 3, 1, 0, 4, 2, 0, 0, 0].to_vec()];
+    let endless = [[22, 3, 1, 0, 5, 1, 0, 0x3f, 0xff, 0].to_vec(), [22, 3, 1, 0, 1, 0].repeat(4000)].concat();
+    let proxy = gateway("a.test", origin.address, "");
+    for (count, bytes) in (1..).zip(malformed.into_iter().chain([endless])) {
+        let mut client = Client::connect(address(&proxy));
+        // It may have closed before all of it has left.
+        let _ = client.stream.write_all(&bytes);
+        assert!(client.is_closed());
+        check_failed(&proxy, "handshake_failed", count);
+    }
+    assert!(origin.seen().is_empty());
+}
+
+#[test]
+fn a_backend_that_takes_no_connection_is_counted() {
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let gone = held.local_addr().unwrap();
+    drop(held);
+    let ca = Authority::new("ca");
+    let proxy = gateway("a.test", gone, "");
+    assert!(ca.trust().connect(address(&proxy), "a.test").is_err());
+    proxy.wait_for("the failure", |stats| stats.errors["upstream_connect_failed"] == 1);
+    assert_eq!(proxy.gateway.stats().tls.passed_on, 0);
+}

@@ -1,0 +1,173 @@
+//! What a listener speaks, and which certificate it shows.
+
+use std::io::{Read as _, Write as _};
+
+use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
+use rustls::{CipherSuite, ClientConnection, NamedGroup, SupportedCipherSuite};
+
+use super::authority::{Authority, SecureClient, TLS12, TLS13, Trust};
+use super::{GET, OK, address, check_failed, text};
+use crate::setup::{Client, Origin, Proxy};
+
+/// A gateway with one certificate and these further fields.
+fn gateway_with(ca: &Authority, more: &str) -> Proxy {
+    let leaf = ca.signs(&["a.test"]);
+    let files = [("a.pem", leaf.certificate.as_str()), ("a.key", leaf.key.as_str())];
+    let tls = format!("certificate: a.pem, key: a.key, {more}");
+    Proxy::with_files(&text(&tls, Origin::answering(OK).address, ""), &files)
+}
+
+fn suite_of(client: &SecureClient) -> CipherSuite {
+    client.stream.conn.negotiated_cipher_suite().unwrap().suite()
+}
+
+fn offering_suites(trust: Trust, suites: &[SupportedCipherSuite]) -> Trust {
+    trust.with_provider(|provider| provider.cipher_suites = suites.to_vec())
+}
+
+#[test]
+fn only_the_versions_that_are_named_are_spoken() {
+    let ca = Authority::new("ca");
+    for (versions, spoken, refused) in [("[1.3]", TLS13, TLS12), ("['1.2']", TLS12, TLS13)] {
+        let proxy = gateway_with(&ca, &format!("versions: {versions}"));
+        assert!(ca.trust().only(refused).connect(address(&proxy), "a.test").is_err());
+        check_failed(&proxy, "handshake_failed", 1);
+        let mut client = ca.trust().only(spoken).connect(address(&proxy), "a.test").unwrap();
+        assert_eq!(client.ask(GET).body, "ok");
+    }
+}
+
+#[test]
+fn suites_are_those_that_are_named_in_their_order() {
+    let ca = Authority::new("ca");
+    let ciphers = "[TLS_CHACHA20_POLY1305_SHA256, TLS_AES_128_GCM_SHA256, \
+                    ECDHE-ECDSA-AES256-GCM-SHA384, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]";
+    let proxy = gateway_with(&ca, &format!("ciphers: {ciphers}"));
+    for (versions, suite) in [
+        (TLS13, CipherSuite::TLS13_CHACHA20_POLY1305_SHA256),
+        (TLS12, CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
+    ] {
+        let mut client = ca.trust().only(versions).connect(address(&proxy), "a.test").unwrap();
+        assert_eq!((suite_of(&client), client.ask(GET).body.as_str()), (suite, "ok"));
+    }
+    let second = offering_suites(ca.trust(), &[cipher_suite::TLS13_AES_128_GCM_SHA256]);
+    let client = second.only(TLS13).connect(address(&proxy), "a.test").unwrap();
+    assert_eq!(suite_of(&client), CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let other = offering_suites(ca.trust(), &[cipher_suite::TLS13_AES_256_GCM_SHA384]);
+    assert!(other.only(TLS13).connect(address(&proxy), "a.test").is_err());
+    check_failed(&proxy, "handshake_failed", 1);
+}
+
+#[test]
+fn groups_are_those_that_are_named() {
+    let ca = Authority::new("ca");
+    let proxy = gateway_with(&ca, "curves: [P-256]");
+    let group = |trust: Trust| {
+        let client = trust.connect(address(&proxy), "a.test").ok()?;
+        client.stream.conn.negotiated_key_exchange_group().map(|group| group.name())
+    };
+    assert_eq!(group(ca.trust()), Some(NamedGroup::secp256r1), "the client is told to try that one");
+    let other = ca.trust().with_provider(|provider| provider.kx_groups = vec![kx_group::X25519]);
+    assert_eq!(group(other), None);
+    check_failed(&proxy, "handshake_failed", 1);
+}
+
+#[test]
+fn of_two_certificates_for_a_name_the_client_gets_one_that_it_can_check() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let names = ["a.test", "127.0.0.1"];
+    let (rsa, ecdsa) = (ca.signs_rsa(&names), ca.signs(&names));
+    let files = [
+        ("r.pem", rsa.certificate.as_str()),
+        ("r.key", rsa.key.as_str()),
+        ("e.pem", ecdsa.certificate.as_str()),
+        ("e.key", ecdsa.key.as_str()),
+    ];
+    let tls = "certificate: r.pem, key: r.key, certificates: [{ certificate: e.pem, key: e.key }]";
+    let proxy = Proxy::with_files(&text(tls, origin.address, ""), &files);
+    let rsa_suite = cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256;
+    let ecdsa_suite = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
+    // A client without a name meets what is there for the default certificate's.
+    for name in names {
+        let suite = |trust: Trust| suite_of(&trust.only(TLS12).connect(address(&proxy), name).unwrap());
+        assert_eq!(suite(offering_suites(ca.trust(), &[rsa_suite])), rsa_suite.suite());
+        assert_eq!(suite(ca.trust()), ecdsa_suite, "ECDSA is less work");
+    }
+}
+
+#[test]
+fn strict_listeners_refuse_names_that_they_do_not_know() {
+    let ca = Authority::new("ca");
+    let proxy = gateway_with(&ca, "strict_sni: true");
+    for (count, name) in [(1, "b.test"), (2, "127.0.0.1")] {
+        for versions in [TLS12, TLS13] {
+            let said = ca.trust().only(versions).connect(address(&proxy), name).err().unwrap();
+            assert!(said.contains("AccessDenied"), "{name}: {said}");
+        }
+        check_failed(&proxy, "unknown_name", 2 * count);
+    }
+    assert_eq!(ca.trust().connect(address(&proxy), "a.test").unwrap().ask(GET).body, "ok");
+}
+
+#[test]
+fn a_client_may_show_no_certificate_where_that_is_optional() {
+    let (ca, clients, origin) = (Authority::new("ca"), Authority::new("clients"), Origin::answering(OK));
+    let leaf = ca.signs(&["a.test"]);
+    let authority = clients.pem();
+    let files =
+        [("a.pem", leaf.certificate.as_str()), ("a.key", leaf.key.as_str()), ("ca.pem", authority.as_str())];
+    let tls = "certificate: a.pem, key: a.key, client_ca: ca.pem, client_auth: optional";
+    let proxy = Proxy::with_files(&text(tls, origin.address, ""), &files);
+    for versions in [TLS13, TLS12] {
+        for trust in [ca.trust(), ca.trust().showing(&clients.signs(&["me"]))] {
+            let mut client = trust.only(versions).connect(address(&proxy), "a.test").unwrap();
+            assert_eq!(client.ask(GET).body, "ok");
+        }
+    }
+    let strange = ca.trust().showing(&Authority::new("others").signs(&["me"]));
+    if let Ok(mut client) = strange.connect(address(&proxy), "a.test") {
+        client.send(GET);
+        assert!(client.is_closed(), "one that is shown must be good");
+    }
+    check_failed(&proxy, "client_certificate", 1);
+}
+
+/// However many clients come at once, they take turns with those that are there.
+#[test]
+fn a_burst_of_handshakes_takes_turns() {
+    const BURST: usize = 64;
+    let ca = Authority::new("ca");
+    let proxy = gateway_with(&ca, "tickets: off");
+    let mut there = ca.trust().connect(address(&proxy), "a.test").unwrap();
+    let (config, mut count) = (ca.trust().config(), 1);
+    // What comes within one turn is for the scheduler to say: that many come in one is only likely.
+    for _ in 0..50 {
+        let mut burst: Vec<_> = (0..BURST)
+            .map(|_| {
+                let name = rustls::pki_types::ServerName::try_from("a.test").unwrap();
+                let mut connection = ClientConnection::new(config.clone(), name).unwrap();
+                let mut hello = Vec::new();
+                connection.write_tls(&mut hello).unwrap();
+                (connection, Client::connect(address(&proxy)).stream, hello)
+            })
+            .collect();
+        for (_, socket, hello) in &mut burst {
+            socket.write_all(hello).unwrap();
+        }
+        assert_eq!(there.ask(GET).body, "ok");
+        for (mut connection, mut socket, _) in burst {
+            while connection.is_handshaking() {
+                connection.complete_io(&mut socket).unwrap();
+            }
+            let mut stream = rustls::StreamOwned::new(connection, socket);
+            stream.write_all(GET.as_bytes()).unwrap();
+            stream.read_exact(&mut [0; OK.len()]).unwrap();
+        }
+        count += BURST as u64;
+        assert_eq!(proxy.gateway.stats().tls.handshakes, count, "all of them are served");
+        if proxy.gateway.stats().tls.delayed > 0 {
+            return;
+        }
+    }
+    panic!("nobody had to wait for a turn: {:?}", proxy.gateway.stats().tls);
+}

@@ -1,0 +1,162 @@
+//! Sessions: whose tickets are taken, where, and until when.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+
+use super::authority::{Authority, Leaf, TLS12, TLS13, connect};
+use super::{GET, OK, address};
+use crate::setup::{Origin, Proxy, compile_with, recompile_with};
+
+/// Secrets for tickets, one a line, each of 48 equal bytes.
+fn secrets(letters: &str) -> String {
+    // 48 bytes of one value are 64 equal letters in base64, as long as its bits repeat.
+    letters.chars().map(|letter| letter.to_string().repeat(64) + "\n").collect()
+}
+
+fn ask(config: &Arc<ClientConfig>, address: SocketAddr) {
+    assert_eq!(connect(config, address, "a.test").unwrap().ask(GET).body, "ok");
+}
+
+/// A configuration with these listeners, each with a field of TLS besides the certificate.
+fn listeners(tls: &[&str], workers: u32, origin: SocketAddr) -> String {
+    let listener = |(index, more): (usize, &&str)| {
+        let address = format!("'127.0.0.{}:0'", index + 1);
+        format!("{{ address: {address}, name: l{index}, tls: {{ certificate: a.pem, key: a.key{more} }} }}")
+    };
+    let listeners: Vec<String> = tls.iter().enumerate().map(listener).collect();
+    format!(
+        "listeners: [{}]\nworkers: {workers}\nroutes: [{{ path: /, backend: b }}]\n\
+         backends: {{ b: {{ endpoints: ['{origin}'] }} }}\n",
+        listeners.join(", ")
+    )
+}
+
+fn files<'l>(leaf: &'l Leaf, more: &[(&'l str, &'l str)]) -> Vec<(&'l str, &'l str)> {
+    let own = [("a.pem", leaf.certificate.as_str()), ("a.key", leaf.key.as_str())];
+    own.into_iter().chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn every_worker_opens_what_any_of_them_sealed() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let leaf = ca.signs(&["a.test"]);
+    let keys = secrets("A");
+    for (tls, versions) in [
+        ("", TLS13),
+        ("", TLS12),
+        (", tickets: { file: t.keys }", TLS13),
+        (", tickets: { file: t.keys }", TLS12),
+    ] {
+        let text = listeners(&[tls], 4, origin.address);
+        let proxy = Proxy::with_files(&text, &files(&leaf, &[("t.keys", &keys)]));
+        let config = ca.trust().only(versions).config();
+        for _ in 0..17 {
+            ask(&config, address(&proxy));
+        }
+        let stats = proxy.gateway.stats().tls;
+        assert_eq!((stats.handshakes, stats.resumed), (17, 16), "{tls}");
+    }
+}
+
+#[test]
+fn without_tickets_each_handshake_is_a_full_one() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let leaf = ca.signs(&["a.test"]);
+    let proxy = Proxy::with_files(&listeners(&[", tickets: off"], 1, origin.address), &files(&leaf, &[]));
+    for versions in [TLS13, TLS12] {
+        let config = ca.trust().only(versions).config();
+        for _ in 0..3 {
+            ask(&config, address(&proxy));
+        }
+    }
+    let stats = proxy.gateway.stats().tls;
+    assert_eq!((stats.handshakes, stats.resumed), (6, 0));
+}
+
+#[test]
+fn a_ticket_is_not_taken_at_another_listener() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let (leaf, keys) = (ca.signs(&["a.test"]), secrets("A"));
+    for tls in ["", ", tickets: { file: t.keys }"] {
+        let text = listeners(&[tls, tls], 1, origin.address);
+        let proxy = Proxy::with_files(&text, &files(&leaf, &[("t.keys", &keys)]));
+        let addresses = proxy.gateway.addresses();
+        let config = ca.trust().config();
+        for (turn, &address) in [addresses[0], addresses[0], addresses[1], addresses[1]].iter().enumerate() {
+            ask(&config, address);
+            let resumed = proxy.gateway.stats().tls.resumed;
+            // The client keeps sessions by the server's name, which both have; the last is the second listener's own.
+            assert_eq!(resumed, [0, 1, 1, 2][turn], "turn {turn} with `{tls}`");
+        }
+    }
+}
+
+#[test]
+fn a_fleet_takes_the_tickets_of_each_of_it() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let leaf = ca.signs(&["a.test"]);
+    let tls = ", tickets: { file: t.keys, lifetime: 1h }";
+    let start = |keys: &str| {
+        let text = listeners(&[tls], 1, origin.address);
+        Proxy::with_files(&text, &files(&leaf, &[("t.keys", keys)]))
+    };
+    let (old, new, strange) = (start(&secrets("A")), start(&secrets("BA")), start(&secrets("C")));
+    let resumed = |proxy: &Proxy| proxy.gateway.stats().tls.resumed;
+    let config = ca.trust().config();
+    ask(&config, address(&old));
+    ask(&config, address(&new));
+    assert_eq!((resumed(&old), resumed(&new)), (0, 1), "the second key opens");
+    ask(&config, address(&old));
+    assert_eq!(resumed(&old), 0, "the first key seals, and not all have it yet");
+    ask(&config, address(&strange));
+    assert_eq!(resumed(&strange), 0);
+}
+
+#[test]
+fn sessions_outlive_certificates_but_not_what_is_asked_of_clients() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let (clients, others) = (Authority::new("clients"), Authority::new("others"));
+    let (first, renewed) = (ca.signs(&["a.test"]), ca.signs(&["a.test"]));
+    let both = clients.pem() + &others.pem();
+    for tickets in ["", ", tickets: { file: t.keys }"] {
+        let policy = format!(", client_ca: ca.pem{tickets}");
+        let keys = secrets("A");
+        let config = ca.trust().showing(&clients.signs(&["me"])).config();
+        let optional = format!("{policy}, client_auth: optional");
+        let steps = [
+            (&first, clients.pem(), &policy, 0),
+            (&first, clients.pem(), &policy, 1),
+            (&renewed, clients.pem(), &policy, 2),
+            (&renewed, both.clone(), &policy, 2),
+            (&renewed, both.clone(), &policy, 3),
+            (&renewed, both.clone(), &optional, 3),
+            (&renewed, both.clone(), &optional, 4),
+        ];
+        let start = listeners(&[policy.as_str()], 1, origin.address);
+        let mut proxy = Proxy::with_files(&start, &files(&first, &[("ca.pem", &both), ("t.keys", &keys)]));
+        for (turn, (leaf, authority, tls, resumed)) in steps.iter().enumerate() {
+            let text = listeners(&[tls.as_str()], 1, origin.address);
+            let files = files(leaf, &[("ca.pem", authority), ("t.keys", &keys)]);
+            let table = recompile_with(&mut proxy.state, &text, &files);
+            proxy.gateway.apply(table).unwrap();
+            ask(&config, address(&proxy));
+            assert_eq!(proxy.gateway.stats().tls.resumed, *resumed, "turn {turn} with `{tickets}`");
+        }
+    }
+}
+
+#[test]
+fn a_new_state_has_new_keys() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let leaf = ca.signs(&["a.test"]);
+    let text = listeners(&[""], 1, origin.address);
+    let mut proxy = Proxy::with_files(&text, &files(&leaf, &[]));
+    let config = ca.trust().config();
+    ask(&config, address(&proxy));
+    let table = compile_with(&mut proxy.state, &text, &files(&leaf, &[]));
+    proxy.gateway.apply(table).unwrap();
+    ask(&config, address(&proxy));
+    assert_eq!(proxy.gateway.stats().tls.resumed, 0, "what a restart does");
+}
