@@ -10,10 +10,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use weir_control::FileSource;
+use weir_control::{FileSource, Watch};
 use weir_dataplane::{Gateway, GatewayError, serve_admin};
 
-use crate::signals::{Request, Signals};
+use crate::signals::{Request, Requests};
+
+/// How many files a line about them names.
+const NAMES_SAID_MAX: usize = 8;
 
 const AFTER_HELP: &str = "\
 A configuration that works as it stands:
@@ -24,7 +27,8 @@ A configuration that works as it stands:
   backends: { api: { endpoints: [127.0.0.1:9000] } }
 
 Signals:
-  SIGHUP           read the configuration again; a bad one is reported and changes nothing
+  SIGHUP           read the configuration again; a bad one is reported and changes nothing.
+                   Files of certificates and keys are read again by themselves when they change
   SIGTERM, SIGINT  drain: exchanges in progress end, nothing new begins; `timeouts.drain` bounds it,
                    and a second signal ends the gateway at once
 
@@ -103,7 +107,7 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     }
     let environment = |error: std::io::Error| Failure::Environment(error.to_string());
     // Before the first thread starts: no signal may come to a program that does not yet listen for it.
-    let mut signals = Signals::listen().map_err(environment)?;
+    let requests = Requests::listen().map_err(environment)?;
     signals::raise_open_files_limit();
     let gateway = Arc::new(Gateway::start(table).map_err(failure_of)?);
     for address in gateway.addresses() {
@@ -115,11 +119,21 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
         })?;
         say(&format!("admin on {bound}"));
     }
+    let changes = requests.sender();
+    let on_change = move || {
+        // The other end is there as long as this function runs.
+        let _ = changes.send(Request::Refresh);
+    };
+    let watch = Watch::start(on_change).map_err(environment)?;
+    watch.set(source.stamps());
     say("ready");
-    while let Request::Reload = signals.next_request() {
-        reload(&mut source, &gateway);
-    }
+    serve(&requests, &mut source, &gateway, &watch);
     gateway.drain();
+    end(&gateway)
+}
+
+/// Waits until a gateway that drains has ended.
+fn end(gateway: &Gateway) -> Result<(), Failure> {
     let is_well = gateway.join();
     match gateway.cut_by_drain() {
         0 => {}
@@ -133,6 +147,18 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// Does what is asked until the gateway is to stop.
+fn serve(requests: &Requests, source: &mut FileSource, gateway: &Gateway, watch: &Watch) {
+    loop {
+        match requests.next() {
+            Request::Reload => reload(source, gateway),
+            Request::Refresh => refresh(source, gateway),
+            Request::Stop => return,
+        }
+        watch.set(source.stamps());
+    }
+}
+
 fn reload(source: &mut FileSource, gateway: &Gateway) {
     let outcome = source.load().map_err(|error| error.lines()).and_then(|table| {
         let version = table.version;
@@ -143,8 +169,34 @@ fn reload(source: &mut FileSource, gateway: &Gateway) {
         Ok(version) => say(&format!("reloaded {}, version {version}", source.path().display())),
         Err(mut lines) => {
             lines.push("weir-gateway: the former configuration stays in force".to_owned());
+            gateway.count_refused_reload();
             report(&lines);
         }
+    }
+}
+
+/// Takes in files that have changed by themselves.
+fn refresh(source: &mut FileSource, gateway: &Gateway) {
+    let refreshed = source.refresh();
+    let mut lines = refreshed.problems;
+    if let Some(table) = refreshed.table {
+        match gateway.apply(table) {
+            Ok(()) => say(&format!("read again: {}", listed(&refreshed.files))),
+            Err(error) => lines.push(error.to_string()),
+        }
+    }
+    if !lines.is_empty() {
+        lines.push("weir-gateway: what these files held before stays in force".to_owned());
+        gateway.count_refused_reload();
+        report(&lines);
+    }
+}
+
+/// The first of many names, and how many more there are.
+fn listed(names: &[String]) -> String {
+    match names.split_at_checked(NAMES_SAID_MAX) {
+        Some((first, more)) if !more.is_empty() => format!("{} and {} more", first.join(", "), more.len()),
+        _ => names.join(", "),
     }
 }
 

@@ -3,45 +3,64 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
 
-/// What a signal stands for.
+/// What there is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// SIGHUP: read the configuration again.
     Reload,
+    /// Files that TLS is made of have changed: read those again.
+    Refresh,
     /// SIGTERM, SIGINT: drain and end. A second one ends at once.
     Stop,
 }
 
-/// The signals that the gateway listens for.
-pub(crate) struct Signals {
-    signals: signal_hook::iterator::Signals,
-    stopping: Arc<AtomicBool>,
+/// The requests of signals, and of whoever else has a [`Sender`].
+pub(crate) struct Requests {
+    sender: Sender<Request>,
+    receiver: Receiver<Request>,
 }
 
-impl Signals {
-    pub(crate) fn listen() -> io::Result<Signals> {
+impl Requests {
+    /// Begins to listen for signals.
+    pub(crate) fn listen() -> io::Result<Requests> {
         let stopping = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGINT] {
             register_conditional_shutdown(signal, 1, Arc::clone(&stopping))?;
         }
-        let signals = signal_hook::iterator::Signals::new([SIGHUP, SIGTERM, SIGINT])?;
-        Ok(Signals { signals, stopping })
+        let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGTERM, SIGINT])?;
+        let (sender, receiver) = channel();
+        let of_signals = sender.clone();
+        std::thread::Builder::new().name("weir-signals".to_owned()).spawn(move || {
+            for signal in signals.forever() {
+                let request = match signal {
+                    SIGHUP => Request::Reload,
+                    _ => {
+                        stopping.store(true, Ordering::Relaxed);
+                        Request::Stop
+                    }
+                };
+                if of_signals.send(request).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Requests { sender, receiver })
+    }
+
+    /// Where else requests may come from.
+    pub(crate) fn sender(&self) -> Sender<Request> {
+        self.sender.clone()
     }
 
     /// Waits for the next request.
-    pub(crate) fn next_request(&mut self) -> Request {
-        match self.signals.forever().next() {
-            Some(SIGHUP) => Request::Reload,
-            _ => {
-                self.stopping.store(true, Ordering::Relaxed);
-                Request::Stop
-            }
-        }
+    pub(crate) fn next(&self) -> Request {
+        self.receiver.recv().unwrap_or(Request::Stop)
     }
 }
 

@@ -4,4 +4,6 @@ mod explain;
 mod files;
 mod malformed;
 mod manual;
+mod memory;
 mod process;
+mod tls;

@@ -18,7 +18,7 @@ pub(crate) struct Gateway {
     out: BufReader<ChildStdout>,
     pub(crate) address: SocketAddr,
     admin: SocketAddr,
-    dir: tempfile::TempDir,
+    pub(crate) dir: tempfile::TempDir,
 }
 
 impl Gateway {
@@ -39,7 +39,8 @@ impl Gateway {
         Gateway::spawn_in(tempfile::tempdir().expect("a temporary folder"), config, command)
     }
 
-    fn spawn_in(dir: tempfile::TempDir, config: &str, mut command: Command) -> Gateway {
+    /// In a folder that has its files already.
+    pub(crate) fn spawn_in(dir: tempfile::TempDir, config: &str, mut command: Command) -> Gateway {
         std::fs::write(dir.path().join("gateway.yaml"), config).expect("a configuration file");
         let mut child = command
             .arg("--config")
@@ -84,14 +85,14 @@ impl Gateway {
     }
 
     /// A number of `/stats`, by the text in front of it.
-    fn stat(&self, name: &str) -> u64 {
+    pub(crate) fn stat(&self, name: &str) -> u64 {
         let stats = self.admin("/stats");
         let rest = stats.split(&format!("\"{name}\":")).nth(1).unwrap_or_default();
         let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
         digits.parse().unwrap_or_else(|_| panic!("no {name} in {stats}"))
     }
 
-    fn wait_for(&self, what: &str, condition: impl Fn(&Gateway) -> bool) {
+    pub(crate) fn wait_for(&self, what: &str, condition: impl Fn(&Gateway) -> bool) {
         for _ in 0..2000 {
             if condition(self) {
                 return;
@@ -99,6 +100,25 @@ impl Gateway {
             std::thread::sleep(Duration::from_millis(10));
         }
         panic!("{what} never came: {}", self.admin("/stats"));
+    }
+
+    /// The rest of its next line, which begins like this.
+    pub(crate) fn line(&mut self, start: &str) -> String {
+        line(&mut self.out, start)
+    }
+
+    /// What it holds in memory.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        kib * 1024
+    }
+
+    /// Ends it; what it said on standard error.
+    pub(crate) fn stop(self) -> String {
+        self.signal(Signal::TERM);
+        self.finish().1
     }
 
     /// Waits for the end.

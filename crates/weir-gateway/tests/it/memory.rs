@@ -1,0 +1,103 @@
+//! What a process keeps for connections that wait, and for certificates.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use rcgen::{CertificateParams, KeyPair};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::process::{Gateway, origin};
+
+/// What an idle connection through TLS may take, with all that the gateway keeps for it.
+const IDLE_BYTES_MAX: u64 = 20 << 10;
+
+/// What a certificate with its key may take, from the file's name to rustls' form of the key.
+const CERTIFICATE_BYTES_MAX: u64 = 12 << 10;
+
+/// Writes a certificate of its own for `name`, and its key.
+fn write_pair(dir: &Path, name: &str) -> String {
+    let key = KeyPair::generate().expect("a key");
+    let certificate = CertificateParams::new(vec![name.to_owned()]).and_then(|p| p.self_signed(&key));
+    let certificate = certificate.expect("a certificate").pem();
+    std::fs::write(dir.join(format!("{name}.pem")), &certificate).expect("a file");
+    std::fs::write(dir.join(format!("{name}.key")), key.serialize_pem()).expect("a file");
+    certificate
+}
+
+fn listener(tls: &str) -> String {
+    format!(
+        "listeners: [{{ address: 127.0.0.1:0, tls: {{ {tls} }} }}]\nworkers: 1\nroutes: [{{ path: /, backend: b }}]\n\
+         backends: {{ b: {{ endpoints: ['{}'] }} }}\n",
+        origin().0
+    )
+}
+
+fn start(dir: tempfile::TempDir, text: &str) -> Gateway {
+    Gateway::spawn_in(dir, text, Command::new(env!("CARGO_BIN_EXE_weir-gateway")))
+}
+
+/// Connects, has one exchange, and stays.
+fn idle(config: &Arc<ClientConfig>, gateway: &Gateway) -> StreamOwned<ClientConnection, TcpStream> {
+    let name = ServerName::try_from("a.test").expect("a name");
+    let connection = ClientConnection::new(Arc::clone(config), name).expect("a client");
+    let mut stream = StreamOwned::new(connection, crate::process::connect(gateway.address));
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").expect("it is read");
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 1024];
+    while !bytes.ends_with(b"ok") {
+        let read = stream.read(&mut chunk).expect("an answer");
+        bytes.extend_from_slice(&chunk[..read]);
+    }
+    stream
+}
+
+#[test]
+fn idle_connections_take_little() {
+    const WARM: usize = 100;
+    const MEASURED: usize = 400;
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let certificate = write_pair(dir.path(), "a.test");
+    let gateway = start(dir, &listener("certificate: a.test.pem, key: a.test.key"));
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(certificate.as_bytes()).expect("it is PEM")).expect("a root");
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let config = Arc::new(config);
+    let _warm: Vec<_> = (0..WARM).map(|_| idle(&config, &gateway)).collect();
+    let before = gateway.resident_bytes();
+    let _idle: Vec<_> = (0..MEASURED).map(|_| idle(&config, &gateway)).collect();
+    let each = gateway.resident_bytes().saturating_sub(before) / MEASURED as u64;
+    assert!(each <= IDLE_BYTES_MAX, "{each} bytes for an idle connection");
+}
+
+#[test]
+fn a_thousand_certificates_are_kept_once() {
+    const COUNT: usize = 1000;
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let names: Vec<String> = (0..COUNT).map(|number| format!("d{number}.test")).collect();
+    for name in &names {
+        write_pair(dir.path(), name);
+    }
+    let pairs = |names: &[String]| {
+        let pair = |name: &String| format!("{{ certificate: {name}.pem, key: {name}.key }}");
+        let more: Vec<String> = names[1..].iter().map(pair).collect();
+        let first = &names[0];
+        listener(&format!("certificate: {first}.pem, key: {first}.key, certificates: [{}]", more.join(", ")))
+    };
+    let (few, all) = (pairs(&names[..2]), pairs(&names));
+    let mut gateway = start(dir, &few);
+    let before = gateway.resident_bytes();
+    gateway.write("gateway.yaml", &all);
+    gateway.reload();
+    let each = gateway.resident_bytes().saturating_sub(before) / COUNT as u64;
+    assert!(each <= CERTIFICATE_BYTES_MAX, "{each} bytes for a certificate and its key");
+}

@@ -1,0 +1,248 @@
+//! TLS as others speak it: openssl and curl as clients, openssl as an upstream; files that change under the gateway.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, PKCS_ECDSA_P256_SHA256,
+    PKCS_RSA_SHA256, SignatureAlgorithm,
+};
+
+use crate::process::{Gateway, origin};
+
+/// An authority whose certificate stands in `ca.pem` of a folder, and its key in `ca.key`.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new(dir: &Path) -> Authority {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "ca");
+        let key = KeyPair::generate().expect("a key");
+        std::fs::write(dir.join("ca.key"), key.serialize_pem()).expect("a file");
+        let authority = Authority(CertifiedIssuer::self_signed(params, key).expect("an authority"));
+        std::fs::write(dir.join("ca.pem"), authority.0.pem()).expect("a file");
+        authority
+    }
+
+    /// Writes `FILE.pem` and `FILE.key` for these names, of which the first is the subject too.
+    fn sign(&self, file: &Path, names: &[&str], algorithm: &'static SignatureAlgorithm) {
+        let mut params =
+            CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+                .expect("names");
+        params.distinguished_name.push(DnType::CommonName, names[0]);
+        let key = KeyPair::generate_for(algorithm).expect("a key");
+        let certificate = params.signed_by(&key, &self.0).expect("a certificate");
+        std::fs::write(file.with_extension("pem"), certificate.pem()).expect("a file");
+        std::fs::write(file.with_extension("key"), key.serialize_pem()).expect("a file");
+    }
+}
+
+/// What a program prints, both ways, with this on its input.
+fn run(command: &mut Command, input: &str) -> String {
+    use std::io::Write as _;
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("openssl and curl are there");
+    // A program that has ended already reads nothing.
+    let _ = child.stdin.take().expect("its input").write_all(input.as_bytes());
+    let output = child.wait_with_output().expect("it ends");
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+/// One exchange by `openssl s_client`.
+fn s_client(gateway: &Gateway, more: &[&str]) -> String {
+    let mut command = Command::new("openssl");
+    command.args(["s_client", "-connect", &gateway.address.to_string(), "-ign_eof", "-CAfile"]);
+    command.arg(gateway.dir.path().join("ca.pem")).args(more);
+    run(&mut command, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+}
+
+fn curl(gateway: &Gateway, name: &str, more: &[&str]) -> String {
+    let url = format!("https://{name}:{}/", gateway.address.port());
+    let resolve = format!("{name}:{}:{}", gateway.address.port(), gateway.address.ip());
+    let mut command = Command::new("curl");
+    command.args(["-sS", "--noproxy", "*", "--resolve", &resolve, "--cacert"]);
+    run(command.arg(gateway.dir.path().join("ca.pem")).args(more).arg(url), "")
+}
+
+fn text(tls: &str, origin: SocketAddr) -> String {
+    format!(
+        "listeners: [{{ address: 127.0.0.1:0, tls: {{ {tls} }} }}]\nworkers: 2\n\
+         routes: [{{ path: /, backend: api }}]\nbackends: {{ api: {{ endpoints: ['{origin}'] }} }}\n"
+    )
+}
+
+fn start(dir: tempfile::TempDir, text: &str) -> Gateway {
+    Gateway::spawn_in(dir, text, Command::new(env!("CARGO_BIN_EXE_weir-gateway")))
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+#[test]
+fn openssl_and_curl_get_the_certificate_of_each_name() {
+    let dir = folder();
+    let authority = Authority::new(dir.path());
+    for (file, names, algorithm) in [
+        ("e", &["a.test", "also.test"][..], &PKCS_ECDSA_P256_SHA256),
+        ("r", &["a.test", "also.test"][..], &PKCS_RSA_SHA256),
+        ("w", &["*.b.test"][..], &PKCS_ECDSA_P256_SHA256),
+    ] {
+        authority.sign(&dir.path().join(file), names, algorithm);
+    }
+    let tls = "certificate: e.pem, key: e.key, \
+               certificates: [{ certificate: r.pem, key: r.key }, { certificate: w.pem, key: w.key }]";
+    let gateway = start(dir, &text(tls, origin().0));
+    for (name, subject) in [("a.test", "a.test"), ("also.test", "a.test"), ("x.b.test", "*.b.test")] {
+        for version in ["-tls1_2", "-tls1_3"] {
+            let name_and_check = ["-brief", version, "-servername", name, "-verify_hostname", name];
+            let said = s_client(&gateway, &name_and_check);
+            assert!(said.contains(&format!("Peer certificate: CN = {subject}\n")), "{name}: {said}");
+            assert!(said.contains("Verification: OK") && said.contains("HTTP/1.1 200 OK"), "{name}: {said}");
+        }
+        assert_eq!(curl(&gateway, name, &[]), "ok", "{name}");
+    }
+    for (offered, kind) in [("ecdsa_secp256r1_sha256", "ECDSA"), ("rsa_pss_rsae_sha256", "RSA-PSS")] {
+        let offer = ["-brief", "-tls1_3", "-servername", "a.test", "-sigalgs", offered];
+        let said = s_client(&gateway, &offer);
+        assert!(said.contains(&format!("Signature type: {kind}\n")), "{offered}: {said}");
+    }
+    assert!(curl(&gateway, "c.test", &[]).contains("SSL"), "the default certificate is not for that name");
+}
+
+#[test]
+fn openssl_resumes_its_sessions() {
+    let dir = folder();
+    Authority::new(dir.path()).sign(&dir.path().join("a"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
+    let session = dir.path().join("session");
+    let session = session.to_str().expect("text").to_owned();
+    let gateway = start(dir, &text("certificate: a.pem, key: a.key", origin().0));
+    for version in ["-tls1_2", "-tls1_3"] {
+        let said = s_client(&gateway, &[version, "-servername", "a.test", "-sess_out", &session]);
+        assert!(said.contains("New, TLSv1"), "{said}");
+        let said = s_client(&gateway, &[version, "-servername", "a.test", "-sess_in", &session]);
+        assert!(said.contains("Reused, TLSv1"), "{said}");
+    }
+    assert_eq!((gateway.stat("handshakes"), gateway.stat("resumed")), (4, 2));
+}
+
+#[test]
+fn the_responders_answer_is_handed_on() {
+    let dir = folder();
+    Authority::new(dir.path()).sign(&dir.path().join("a"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
+    std::fs::write(dir.path().join("index.txt"), "").expect("a file");
+    let request = ["ocsp", "-issuer", "ca.pem", "-cert", "a.pem", "-reqout", "request.der"];
+    run(Command::new("openssl").current_dir(dir.path()).args(request), "");
+    let answer =
+        "ocsp -index index.txt -CA ca.pem -rsigner ca.pem -rkey ca.key -reqin request.der -respout a.der";
+    let said = run(Command::new("openssl").current_dir(dir.path()).args(answer.split(' ')), "");
+    assert!(dir.path().join("a.der").exists(), "{said}");
+    let gateway = start(dir, &text("certificate: a.pem, key: a.key, ocsp: a.der", origin().0));
+    for version in ["-tls1_2", "-tls1_3"] {
+        let said = s_client(&gateway, &[version, "-servername", "a.test", "-status"]);
+        assert!(said.contains("OCSP Response Status: successful (0x0)"), "{said}");
+    }
+}
+
+/// As Kubernetes changes what a pod mounts: files are links into `..data`, which is a link that is replaced.
+#[test]
+fn certificates_change_when_a_link_is_swapped() {
+    let dir = folder();
+    let authority = Authority::new(dir.path());
+    let root = dir.path().to_owned();
+    let put = |version: &str, names: [&str; 2]| {
+        let folder = root.join(version);
+        std::fs::create_dir(&folder).expect("a folder");
+        authority.sign(&folder.join("tls"), &[names[0], "a.test"], &PKCS_ECDSA_P256_SHA256);
+        if names[1] != names[0] {
+            let key = KeyPair::generate().expect("a key").serialize_pem();
+            std::fs::write(folder.join("tls.key"), key).expect("a file");
+        }
+        symlink(version, root.join("..data_tmp")).expect("a link");
+        std::fs::rename(root.join("..data_tmp"), root.join("..data")).expect("a swap");
+    };
+    put("..1", ["first", "first"]);
+    for file in ["tls.pem", "tls.key"] {
+        symlink(format!("..data/{file}"), root.join(file)).expect("a link");
+    }
+    let mut gateway = start(dir, &text("certificate: tls.pem, key: tls.key", origin().0));
+    let subject = |gateway: &Gateway| {
+        let said = s_client(gateway, &["-brief", "-servername", "a.test"]);
+        assert!(said.contains("HTTP/1.1 200 OK"), "{said}");
+        said.split("Peer certificate: CN = ").nth(1).and_then(|rest| rest.lines().next()).map(str::to_owned)
+    };
+    assert_eq!(subject(&gateway).as_deref(), Some("first"));
+    put("..2", ["second", "second"]);
+    assert_eq!(gateway.line("read again: "), "tls.key, tls.pem");
+    assert_eq!(subject(&gateway).as_deref(), Some("second"));
+    put("..3", ["third", "another's key"]);
+    gateway.wait_for("the refusal", |gateway| gateway.stat("refused") == 1);
+    assert_eq!(subject(&gateway).as_deref(), Some("second"), "what does not fit changes nothing");
+    put("..4", ["fourth", "fourth"]);
+    gateway.line("read again: ");
+    assert_eq!(subject(&gateway).as_deref(), Some("fourth"));
+    assert_eq!(gateway.stat("applied"), 2);
+    let messages = gateway.stop();
+    assert!(messages.contains("listeners[0].tls.key: `tls.key` is not the key of `tls.pem`"), "{messages}");
+}
+
+/// An openssl that serves until it is dropped.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `openssl s_server` that answers requests with a page about the session, in `dir`.
+fn s_server(dir: &Path, more: &[&str]) -> (Server, SocketAddr) {
+    let held = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = held.local_addr().expect("its address");
+    drop(held);
+    let child = Command::new("openssl")
+        .current_dir(dir)
+        .args(["s_server", "-accept", &address.to_string(), "-www", "-quiet"])
+        .args(more)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("openssl is there");
+    let server = Server(child);
+    while std::net::TcpStream::connect(address).is_err() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    (server, address)
+}
+
+#[test]
+fn upstreams_are_trusted_by_the_systems_authorities_where_none_are_named() {
+    let dir = folder();
+    let authority = Authority::new(dir.path());
+    authority.sign(&dir.path().join("up"), &["up.test"], &PKCS_RSA_SHA256);
+    authority.sign(&dir.path().join("own"), &["gateway"], &PKCS_ECDSA_P256_SHA256);
+    authority.sign(&dir.path().join("a"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
+    let demanding =
+        ["-cert", "up.pem", "-key", "up.key", "-Verify", "1", "-CAfile", "ca.pem", "-verify_return_error"];
+    let (_server, address) = s_server(dir.path(), &demanding);
+    let text = text("certificate: a.pem, key: a.key", address).replace(
+        &format!("endpoints: ['{address}']"),
+        &format!("endpoints: ['{address}'], tls: {{ sni: up.test, certificate: own.pem, key: own.key }}"),
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
+    command.env("SSL_CERT_FILE", dir.path().join("ca.pem")).env_remove("SSL_CERT_DIR");
+    let gateway = Gateway::spawn_in(dir, &text, command);
+    let status = ["-o", "/dev/null", "-w", "%{http_code}"];
+    assert_eq!(curl(&gateway, "a.test", &status), "200");
+    assert_eq!((gateway.stat("connects"), gateway.stat("connect_failures")), (1, 0));
+}
