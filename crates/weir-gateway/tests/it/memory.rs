@@ -15,10 +15,10 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use crate::process::{Gateway, origin};
 
 /// What an idle connection through TLS may take, with all that the gateway keeps for it.
-const IDLE_BYTES_MAX: u64 = 20 << 10;
+const IDLE_BYTES_MAX: u64 = 14 << 10;
 
 /// What a certificate with its key may take, from the file's name to rustls' form of the key.
-const CERTIFICATE_BYTES_MAX: u64 = 12 << 10;
+const CERTIFICATE_BYTES_MAX: u64 = 8 << 10;
 
 /// Writes a certificate of its own for `name`, and its key.
 fn write_pair(dir: &Path, name: &str) -> String {
