@@ -69,7 +69,14 @@ impl State {
         let suspects = Suspects { touched, refused };
         let mut found = Vec::new();
         let mut sealed = Sealed::default();
-        let is_of_tls = |key: &Key| matches!(key, Key::Listener(_) | Key::Backend(_) | Key::File(_));
+        let is_of_tls = |key: &Key| match key {
+            Key::Listener(_) | Key::File(_) => true,
+            Key::Backend(name) => {
+                let is_sealed = self.backends.get(name).is_some_and(|backend| backend.tls.is_some());
+                is_sealed || before.upstreams.contains_key(name)
+            }
+            Key::Settings | Key::Route(_) => false,
+        };
         if touched.iter().any(is_of_tls) {
             self.seal_tls(before, &mut sealed, &suspects, &mut found);
         } else {

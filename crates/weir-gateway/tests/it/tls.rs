@@ -134,6 +134,29 @@ fn openssl_resumes_its_sessions() {
 }
 
 #[test]
+fn ticket_keys_change_with_their_file() {
+    let dir = folder();
+    Authority::new(dir.path()).sign(&dir.path().join("a"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
+    let session = dir.path().join("session");
+    let session = session.to_str().expect("text").to_owned();
+    // 48 bytes each.
+    let [old, new] = ["A", "B"].map(|letter| letter.repeat(64));
+    std::fs::write(dir.path().join("t.keys"), &old).expect("a file");
+    let tls = "certificate: a.pem, key: a.key, tickets: { file: t.keys, lifetime: 1h }";
+    let mut gateway = start(dir, &text(tls, origin().0));
+    let ask = |gateway: &Gateway, more: &str| {
+        s_client(gateway, &["-tls1_3", "-servername", "a.test", more, &session])
+    };
+    assert!(ask(&gateway, "-sess_out").contains("New, TLSv1.3"));
+    for (keys, kind) in [(format!("{new}\n{old}\n"), "Reused, TLSv1.3"), (new, "New, TLSv1.3")] {
+        gateway.write("t.keys", &keys);
+        assert_eq!(gateway.line("read again: "), "t.keys");
+        let said = ask(&gateway, "-sess_in");
+        assert!(said.contains(kind), "{said}");
+    }
+}
+
+#[test]
 fn the_responders_answer_is_handed_on() {
     let dir = folder();
     Authority::new(dir.path()).sign(&dir.path().join("a"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
