@@ -1,5 +1,6 @@
 //! Tests of the gateway's process.
 
+mod browser;
 mod explain;
 mod files;
 mod malformed;

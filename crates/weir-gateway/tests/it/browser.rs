@@ -1,0 +1,61 @@
+//! A browser (headless Chromium) before a gateway with many names.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
+use sha2::{Digest as _, Sha256};
+
+use crate::process::{Gateway, origin};
+
+/// Headless Chromium, from `make peers`.
+fn browser() -> PathBuf {
+    let own = std::env::current_exe().expect("a path");
+    let mut places = own.ancestors().map(|folder| folder.join("target/peers/bin/chromium-headless-shell"));
+    places.find(|path| path.exists()).expect("no chromium-headless-shell; `make peers` fetches it")
+}
+
+/// Writes `FILE.pem` and `FILE.key` for `name`; what a browser knows the key by.
+fn write_pair(dir: &Path, file: &str, name: &str) -> String {
+    let key = KeyPair::generate().expect("a key");
+    let certificate =
+        CertificateParams::new(vec![name.to_owned()]).and_then(|params| params.self_signed(&key));
+    std::fs::write(dir.join(format!("{file}.pem")), certificate.expect("a certificate").pem())
+        .expect("a file");
+    std::fs::write(dir.join(format!("{file}.key")), key.serialize_pem()).expect("a file");
+    STANDARD.encode(Sha256::digest(key.subject_public_key_info()))
+}
+
+/// What the browser shows, and says, of `https://NAME/` when it trusts this key alone.
+fn page(gateway: &Gateway, name: &str, key: &str) -> String {
+    let mut command = Command::new(browser());
+    command.args(["--no-sandbox", "--disable-gpu", "--timeout=60000", "--dump-dom"]);
+    command.arg(format!("--user-data-dir={}", gateway.dir.path().join("profile").display()));
+    command.arg(format!("--host-resolver-rules=MAP * {}", gateway.address));
+    command.arg(format!("--ignore-certificate-errors-spki-list={key}"));
+    command.arg(format!("https://{name}/")).env("HOME", gateway.dir.path());
+    let output = command.output().expect("the browser starts");
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn a_browser_gets_the_certificate_of_each_name() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let files = [("a", "a.test"), ("w", "*.b.test"), ("d", "default.test")];
+    let [a, wildcard, default] = files.map(|(file, name)| write_pair(dir.path(), file, name));
+    let text = format!(
+        "listeners: [{{ address: 127.0.0.1:0, tls: {{ certificate: d.pem, key: d.key, certificates: [{{ certificate: \
+         a.pem, key: a.key }}, {{ certificate: w.pem, key: w.key }}] }} }}]\nworkers: 1\n\
+         routes: [{{ path: /, backend: b }}]\nbackends: {{ b: {{ endpoints: ['{}'] }} }}\n",
+        origin().0
+    );
+    let gateway = Gateway::spawn_in(dir, &text, Command::new(env!("CARGO_BIN_EXE_weir-gateway")));
+    for (name, key) in [("a.test", &a), ("x.b.test", &wildcard), ("other.test", &default)] {
+        let shown = page(&gateway, name, key);
+        assert!(shown.contains(">ok<"), "{name}: {shown}");
+    }
+    let said = page(&gateway, "a.test", &default);
+    assert!(said.contains("ERR_CERT_") && !said.contains(">ok<"), "it trusts another key alone: {said}");
+}
