@@ -1,5 +1,5 @@
-"""What no package holds: load tools built by their own language's tools, and the readers of exports, each below
-target/peers/NAME."""
+"""What no package holds: load tools built by their own language's tools, the readers of exports and the scanner
+of TLS, each below target/peers/NAME."""
 
 import shutil
 import subprocess
@@ -11,18 +11,24 @@ READERS = {"pandas": "2.3.3", "pyarrow": "22.0.0", "hdrhistogram": "0.10.3"}
 TELL_READERS = f"""import importlib.metadata as installed, hdrh.histogram, pandas, pyarrow
 print("readers:", *(f"{{name}} {{installed.version(name)}}" for name in {list(READERS)}))"""
 
+TELL_SSLYZE = "import importlib.metadata as installed; print('sslyze', installed.version('sslyze'))"
+
 # name -> (version, what is needed to build it, arguments that print its version)
 BUILT = {
     "oha": ("1.16.0", "cargo", ["--version"]),
     "k6": ("1.8.1", "go", ["version"]),
     "locust": ("2.47.0", "python3 with venv", ["--version"]),
     "readers": (READERS["pandas"], "python3 with venv", ["-c", TELL_READERS]),
+    "sslyze": ("6.3.1", "python3 with venv", ["-c", TELL_SSLYZE]),
 }
 # Those that live in a Python environment of their own.
 IN_PYTHON = {
     "locust": [f"locust=={BUILT['locust'][0]}"],
     "readers": [f"{name}=={version}" for name, version in READERS.items()],
+    "sslyze": [f"sslyze=={BUILT['sslyze'][0]}"],
 }
+# Those of which the environment's Python is started.
+AS_PYTHON = ["readers", "sslyze"]
 
 
 def fetch(name, peers, run):
@@ -42,9 +48,10 @@ def fetch(name, peers, run):
         run([sys.executable, "-m", "venv", folder])
         python = folder / "bin/python"
         run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *IN_PYTHON[name]])
-    if name == "readers":
+    if name in AS_PYTHON:
         # Python finds its environment by the folder that it is started from, so a link elsewhere will not do.
-        wrapper = folder / "bin/readers"
+        wrapper = folder / "bin" / name
+        wrapper.unlink(missing_ok=True)
         wrapper.write_text('#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/python" "$@"\n')
         wrapper.chmod(0o755)
     return Path("bin") / name

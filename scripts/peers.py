@@ -42,7 +42,7 @@ PACKAGED = {
 # name -> packages that are unpacked beside its own, whatever this machine has.
 BESIDE = {"chromium-headless-shell": ["chromium-common"], "qemu-system-x86_64": ["qemu-system-common", "qemu-system-data", "seabios"], "systemd-run": ["libsystemd-shared"]}
 ENVOY_VERSION = ["--version"]
-NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "prometheus", "wrk", "h2load", "envoy", "readers", "chromium-headless-shell"]
+NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "prometheus", "wrk", "h2load", "envoy", "readers", "sslyze", "chromium-headless-shell"]
 ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
 # What `make cgroup-v2` boots a guest with.
 NEEDED_BY_GUEST = ["qemu-system-x86_64", "busybox", "systemd-run"]

@@ -1,6 +1,6 @@
 //! A browser (headless Chromium) before a gateway with many names.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use base64::Engine as _;
@@ -8,14 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 use sha2::{Digest as _, Sha256};
 
-use crate::process::{Gateway, origin};
-
-/// Headless Chromium, from `make peers`.
-fn browser() -> PathBuf {
-    let own = std::env::current_exe().expect("a path");
-    let mut places = own.ancestors().map(|folder| folder.join("target/peers/bin/chromium-headless-shell"));
-    places.find(|path| path.exists()).expect("no chromium-headless-shell; `make peers` fetches it")
-}
+use crate::process::{Gateway, origin, peer};
 
 /// Writes `FILE.pem` and `FILE.key` for `name`; what a browser knows the key by.
 fn write_pair(dir: &Path, file: &str, name: &str) -> String {
@@ -30,7 +23,7 @@ fn write_pair(dir: &Path, file: &str, name: &str) -> String {
 
 /// What the browser shows, and says, of `https://NAME/` when it trusts this key alone.
 fn page(gateway: &Gateway, name: &str, key: &str) -> String {
-    let mut command = Command::new(browser());
+    let mut command = Command::new(peer("chromium-headless-shell"));
     command.args(["--no-sandbox", "--disable-gpu", "--timeout=60000", "--dump-dom"]);
     command.arg(format!("--user-data-dir={}", gateway.dir.path().join("profile").display()));
     command.arg(format!("--host-resolver-rules=MAP * {}", gateway.address));

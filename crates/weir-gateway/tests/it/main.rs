@@ -7,4 +7,5 @@ mod malformed;
 mod manual;
 mod memory;
 mod process;
+mod scan;
 mod tls;

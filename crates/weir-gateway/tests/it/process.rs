@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -201,6 +201,13 @@ pub(crate) fn config(origin: SocketAddr) -> String {
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 2\nroutes: [{{ path: /, backend: api }}]\n\
          backends: {{ api: {{ endpoints: ['{origin}'] }} }}\n"
     )
+}
+
+/// Another program, from `make peers`.
+pub(crate) fn peer(name: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("a path");
+    let mut places = own.ancestors().map(|folder| folder.join("target/peers/bin").join(name));
+    places.find(|path| path.exists()).unwrap_or_else(|| panic!("no {name}; `make peers` fetches it"))
 }
 
 /// Runs it with this file until it ends by itself: exit code and messages, without the folder.
