@@ -127,7 +127,7 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     let watch = Watch::start(on_change).map_err(environment)?;
     watch.set(source.stamps());
     say("ready");
-    serve(&requests, &mut source, &gateway, &watch);
+    follow(&requests, &mut source, &gateway, &watch);
     gateway.drain();
     end(&gateway)
 }
@@ -148,7 +148,7 @@ fn end(gateway: &Gateway) -> Result<(), Failure> {
 }
 
 /// Does what is asked until the gateway is to stop.
-fn serve(requests: &Requests, source: &mut FileSource, gateway: &Gateway, watch: &Watch) {
+fn follow(requests: &Requests, source: &mut FileSource, gateway: &Gateway, watch: &Watch) {
     loop {
         match requests.next() {
             Request::Reload => reload(source, gateway),
