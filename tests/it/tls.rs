@@ -6,7 +6,7 @@ use crate::program::{finish, json, text, the_host, weir};
 use crate::run::{assert_reconciled, measurements, run};
 
 const ALL: &str = "[weir, nginx, haproxy, envoy]";
-const SUITE: &str = "TLS 1.3 TLS13_AES_128_GCM_SHA256 http/1.1";
+const SUITE: &str = "TLS 1.3 TLS13_AES_128_GCM_SHA256 X25519 http/1.1";
 
 /// Every measurement of `gateway`, reconciled and without a request that went wrong.
 fn good<'a>(result: &'a Value, gateway: &str) -> Vec<&'a Value> {

@@ -73,7 +73,7 @@ fn values_without_sense() {
 
 #[test]
 fn fields_that_no_code_serves_yet() {
-    scenario("paths: [/ping]", "paths: [/ping], certificates: 9", &["certificates", "not yet served"]);
+    scenario("paths: [/ping]", "paths: [/ping], routes: 9", &["routes", "not yet served"]);
     scenario("gateways: [weir]", "gateways: [{ name: weir, replicas: 2 }]", &["replicas", "not yet served"]);
 }
 

@@ -11,6 +11,7 @@ mod error;
 mod exchange;
 mod flow;
 mod link;
+mod names;
 mod pace;
 mod pauses;
 mod record;

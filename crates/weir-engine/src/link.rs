@@ -104,6 +104,14 @@ pub(crate) enum Read {
     Broken(Cause, Option<String>),
 }
 
+impl Dialing {
+    /// The same for the connections of `worker`.
+    pub(crate) fn of_worker(&self, worker: u32) -> Self {
+        let tls = self.tls.as_ref().map(|tls| tls.of_worker(worker));
+        Self { tls, ..self.clone() }
+    }
+}
+
 impl Link {
     pub(crate) fn new() -> Self {
         Self {

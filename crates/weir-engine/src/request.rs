@@ -18,7 +18,6 @@ use std::sync::Arc;
 use weir_http::ResponseTo;
 
 use self::build::{Builder, NO_CHECKS};
-use self::choice::Choice;
 use self::values::{Part, Value, Values};
 use crate::EngineError;
 use crate::request_file::{self, Base};
@@ -27,6 +26,7 @@ use crate::spec::{LoadSpec, invalid};
 pub(crate) use self::checks::{
     CHECKED_FIELDS_MAX, CheckFailed, CheckState, Checks, StatusPattern, default_is_unexpected,
 };
+pub(crate) use self::choice::Choice;
 pub(crate) use self::http2::Http2Request;
 pub(crate) use self::lines::{LINES_BYTES_MAX, LINES_MAX};
 pub(crate) use self::route::ROUTE_NAME_BYTES_MAX;

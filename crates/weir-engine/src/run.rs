@@ -18,6 +18,7 @@ use weir_results::{LoadRecord, LoadSecond};
 use crate::EngineError;
 use crate::flow::Flow;
 use crate::link::Dialing;
+use crate::names::Names;
 use crate::pauses::{Pauses, Ramp};
 use crate::record::{PhaseFrame, RecordBuilder};
 use crate::recorder::Send;
@@ -74,7 +75,7 @@ pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Resul
             tls: spec
                 .tls
                 .as_ref()
-                .map(|tls| TlsClient::new(tls, spec.protocol, &spec.domains, spec.seed))
+                .map(|tls| TlsClient::new(tls, spec.protocol, Names::new(spec, tls)?, spec.seed))
                 .transpose()?,
             // In a closed loop answers are read as they come, and asking for notes costs more than it tells.
             is_stamped: matches!(spec.model, ModelSpec::Open { .. }),
@@ -116,9 +117,9 @@ fn drive(
             worker,
             connections: connections_of(spec, worker),
             protocol: spec.protocol,
-            dialing: means.dialing.clone(),
+            dialing: means.dialing.of_worker(worker),
             requests: means.requests.clone(),
-            domains: spec.domains.len(),
+            has_domains: !spec.domains.is_empty(),
             requests_per_connection: spec.requests_per_connection,
             early_end_ns: Arc::clone(&early_end_ns),
             timeout_ns: spec.timeout_ns,

@@ -43,6 +43,10 @@ pub struct LoadSpec {
     /// request.
     #[serde(default)]
     pub domains: Vec<String>,
+    /// How often TLS connections take each of the domains: they draw one anew whenever they open, in proportion to these
+    /// weights. Empty gives each connection one for good.
+    #[serde(default)]
+    pub domain_weights: Vec<f64>,
     /// Bearer tokens, one a request in turn, as an `Authorization` field.
     #[serde(default)]
     pub tokens: Vec<String>,
@@ -335,6 +339,7 @@ impl Default for LoadSpec {
             requests: Vec::new(),
             request_file: None,
             domains: Vec::new(),
+            domain_weights: Vec::new(),
             tokens: Vec::new(),
             model: ModelSpec::default(),
             connections: 1,

@@ -11,12 +11,13 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    CipherSuite, ClientConfig, ClientConnection, DigitallySignedStruct, Error, HandshakeKind, RootCertStore,
-    SignatureScheme, SupportedProtocolVersion,
+    CipherSuite, ClientConfig, ClientConnection, DigitallySignedStruct, Error, HandshakeKind, NamedGroup,
+    RootCertStore, SignatureScheme, SupportedProtocolVersion,
 };
 
 use crate::EngineError;
 use crate::books::Cause;
+use crate::names::Names;
 use crate::schedule::hash;
 use crate::spec::{ProtocolSpec, TlsSpec, TlsVersion};
 
@@ -24,14 +25,17 @@ use crate::spec::{ProtocolSpec, TlsSpec, TlsVersion};
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Sets the choice of who resumes apart from whatever else is drawn from the seed.
 const RESUME: u64 = 0x2545_f491_4f6c_dd1d;
+/// Tickets that rustls keeps for each name at most.
+const TICKETS_PER_NAME: usize = 8;
+/// Names that sessions are kept for at least.
+const NAMES_MIN: usize = 32;
 
 /// How TLS sessions are made; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct TlsClient {
     resuming: Arc<ClientConfig>,
     fresh: Arc<ClientConfig>,
-    /// The names that connections ask for, in turn.
-    names: Arc<[ServerName<'static>]>,
+    names: Names,
     /// Share of sessions that may resume one before.
     resumption: f64,
     seed: u64,
@@ -42,6 +46,8 @@ pub(crate) struct TlsClient {
 #[derive(Debug)]
 pub(crate) struct Session {
     connection: ClientConnection,
+    /// The place of its name among the names.
+    domain: u32,
     /// Whether the peer has said that nothing more comes.
     is_ended: bool,
 }
@@ -54,14 +60,11 @@ impl TlsClient {
     pub(crate) fn new(
         spec: &TlsSpec,
         protocol: ProtocolSpec,
-        domains: &[String],
+        names: Names,
         seed: u64,
     ) -> Result<Self, EngineError> {
-        let names = match domains {
-            [] => vec![server_name(&spec.server_name)?],
-            domains => domains.iter().map(|domain| server_name(domain)).collect::<Result<_, _>>()?,
-        };
         let mut config = config(spec)?;
+        config.resumption = Resumption::in_memory_sessions(names.len().max(NAMES_MIN) * TICKETS_PER_NAME);
         config.alpn_protocols = match protocol {
             ProtocolSpec::Http1 => vec![b"http/1.1".to_vec()],
             ProtocolSpec::Http2 { .. } => vec![b"h2".to_vec()],
@@ -71,11 +74,16 @@ impl TlsClient {
         Ok(Self {
             resuming: Arc::new(config),
             fresh: Arc::new(fresh),
-            names: names.into(),
+            names,
             resumption: spec.resumption,
             seed: seed ^ RESUME,
             sessions: 0,
         })
+    }
+
+    /// The same for the connections of `worker`.
+    pub(crate) fn of_worker(&self, worker: u32) -> Self {
+        Self { names: self.names.of_worker(worker), ..self.clone() }
     }
 
     /// A new session for the connection in `place`.
@@ -83,11 +91,11 @@ impl TlsClient {
         self.sessions += 1;
         let drawn = hash(self.seed, (place as u64) << 40 | self.sessions) as f64 / u64::MAX as f64;
         let config = if drawn < self.resumption { &self.resuming } else { &self.fresh };
-        let name = self.names[place % self.names.len()].clone();
+        let (domain, name) = self.names.pick(place, self.sessions);
         let mut connection = ClientConnection::new(Arc::clone(config), name)
             .expect("a configuration that was checked makes sessions");
         connection.set_buffer_limit(None);
-        Session { connection, is_ended: false }
+        Session { connection, domain, is_ended: false }
     }
 }
 
@@ -184,6 +192,12 @@ impl Session {
         let _ = self.flush(socket);
     }
 
+    /// The place of the name that it asked for among all of them.
+    #[inline]
+    pub(crate) fn domain(&self) -> u32 {
+        self.domain
+    }
+
     /// Whether the peer has said that nothing more comes.
     pub(crate) fn is_ended(&self) -> bool {
         self.is_ended
@@ -199,16 +213,20 @@ impl Session {
         self.connection.alpn_protocol() == Some(b"h2")
     }
 
-    /// Version, cipher suite and ALPN protocol in words.
+    /// Version, cipher suite, key exchange and ALPN protocol in words. A session of TLS 1.2 that is resumed exchanges no
+    /// keys, so that there it is left out.
     pub(crate) fn negotiated(&self) -> String {
-        let version = match self.connection.protocol_version() {
-            Some(rustls::ProtocolVersion::TLSv1_3) => "TLS 1.3",
-            Some(rustls::ProtocolVersion::TLSv1_2) => "TLS 1.2",
-            _ => "TLS",
+        let (version, group) = match self.connection.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_3) => {
+                let group = self.connection.negotiated_key_exchange_group();
+                ("TLS 1.3", group.map_or_else(String::new, |group| format!(" {:?}", group.name())))
+            }
+            Some(rustls::ProtocolVersion::TLSv1_2) => ("TLS 1.2", String::new()),
+            _ => ("TLS", String::new()),
         };
         let suite = self.connection.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
         let alpn = self.connection.alpn_protocol().map_or("no ALPN".into(), String::from_utf8_lossy);
-        format!("{version} {} {alpn}", suite.unwrap_or("unknown suite"))
+        format!("{version} {}{group} {alpn}", suite.unwrap_or("unknown suite"))
     }
 
     /// Takes some of what was received.
@@ -259,8 +277,8 @@ fn config(spec: &TlsSpec) -> Result<ClientConfig, EngineError> {
         .map_err(|error| invalid("key", format!("{}: {error}", client.key.display())))
 }
 
-/// AES-128 first, as browsers offer it: servers that go by the client's order and those that have their own then agree on
-/// one suite, and compare.
+/// AES-128 and X25519 first, as browsers offer them: servers that go by the client's order and those that have their own
+/// then agree on one of each, and compare.
 fn provider() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
     let is_first = |suite: CipherSuite| {
@@ -272,6 +290,7 @@ fn provider() -> CryptoProvider {
         )
     };
     provider.cipher_suites.sort_by_key(|suite| !is_first(suite.suite()));
+    provider.kx_groups.sort_by_key(|group| group.name() != NamedGroup::X25519);
     provider
 }
 
@@ -311,11 +330,6 @@ fn pem_error(error: &rustls::pki_types::pem::Error) -> String {
         rustls::pki_types::pem::Error::NoItemsFound => "it holds nothing of the kind in PEM".into(),
         error => error.to_string(),
     }
-}
-
-fn server_name(name: &str) -> Result<ServerName<'static>, EngineError> {
-    ServerName::try_from(name.to_owned())
-        .map_err(|_| invalid("sni", format!("`{name}` is neither a name nor an address")))
 }
 
 fn invalid(field: &'static str, message: impl Into<String>) -> EngineError {

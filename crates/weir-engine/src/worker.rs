@@ -54,8 +54,8 @@ pub(crate) struct WorkerPlan {
     pub(crate) protocol: ProtocolSpec,
     pub(crate) dialing: Dialing,
     pub(crate) requests: RequestSource,
-    /// Domains that the requests of TLS connections have by turns.
-    pub(crate) domains: usize,
+    /// Whether the requests of TLS connections have the domains of these.
+    pub(crate) has_domains: bool,
     pub(crate) requests_per_connection: Option<u64>,
     /// Where an early end of the load is announced, on the monotonic clock; 0 while there is none.
     pub(crate) early_end_ns: Arc<AtomicU64>,

@@ -12,13 +12,15 @@ use weir_results::{
 };
 use weir_rig::{Binary, Binding, Drivers, Limits, Namespace, Rendered, Rig, RigError, Running};
 
+use crate::certificates::Shared;
 use crate::changer::Changer;
+use crate::cold_start::Watch;
 use crate::load::{Bed, Task, failed_file};
 use crate::origin::Upstream;
 use crate::ports::Ports;
 use crate::progress::Observer;
 use crate::remote::{Site, Watched};
-use crate::scenario::{Gateway, Load, Request, Scenario};
+use crate::scenario::{Gateway, Load, Popularity, Request, Scenario};
 use crate::search::Searching;
 use crate::spec::Setting;
 use crate::wiring::{Seat, Wiring};
@@ -80,6 +82,8 @@ pub(crate) struct Lab<'a> {
     pub(crate) ports: &'a Ports,
     /// What this host can be measured with, where that is known.
     pub(crate) bounds: Option<HostBounds>,
+    /// Certificates that cells have in common.
+    pub(crate) certificates: &'a Shared,
 }
 
 /// The processes of a cell while it runs.
@@ -127,6 +131,7 @@ impl Lab<'_> {
             unequal: vec![],
             files: vec![],
             attempts: 1,
+            cold_start: None,
         };
         let result = self.measure_in(&dir, scenario, key, &mut cell);
         cell.files.extend(kept::logs(&dir));
@@ -234,6 +239,7 @@ impl Lab<'_> {
         cell.files.extend(kept::configuration(dir, &rendered.files));
         cell.unequal.clone_from(&rendered.unequal);
         let configuration = self.configurations.get(gateway);
+        let watch = scenario.cold_start.then(|| Watch::begin(&upstream.running));
         let mut running = Vec::new();
         for process in &rendered.processes {
             let started = self.rig.launch(process).map_err(|error| match configuration {
@@ -249,6 +255,8 @@ impl Lab<'_> {
         if let Some(configuration) = configuration {
             own::probe(configuration, scenario, &seat, &rendered, &upstream.counters)?;
         }
+        cell.cold_start =
+            watch.map(|watch| watch.end(scenario, &rendered, &seat, &running, self.stop)).transpose()?;
         let driver = self.drivers.driver(&entry.driver)?;
         let changer =
             Changer::prepare(scenario, driver, (&binding, &rendered.credentials), &home, &running, &seat)?;
@@ -297,6 +305,7 @@ impl Lab<'_> {
         };
         let binding = Binding {
             config: self.configurations.get(&gateway.name).cloned(),
+            certificates: self.certificates.of(self.rig, &scenario.topology)?,
             ..binding(scenario, gateway, binary, [seat.listen, seat.admin], origins, self.run.seed)
         };
         std::fs::create_dir_all(dir).map_err(|error| failed_file("make", dir, &error))?;
@@ -332,13 +341,13 @@ impl Lab<'_> {
         };
         let put = |load: &Load, seed: u64| match site {
             None => {
-                let requests = requests(scenario, &scenario.topology.hosts(), direct);
+                let requests = requests(scenario, &scenario.topology.hosts(), load.popularity, direct);
                 let setting = setting(scenario, connect, requests, direct, seed);
                 let credentials = rendered.map(|rendered| &rendered.credentials);
                 let credentials = credentials.or(upstream.credentials.as_ref());
                 secured::secured(scenario, load, setting, credentials, self.run.seed)
             }
-            Some(site) => (site.load(load), site.setting(scenario, direct, seed)),
+            Some(site) => (site.load(load), site.setting(scenario, load.popularity, direct, seed)),
         };
         let mut measurements = Vec::new();
         let mut generator_part: Option<Part> = None;
@@ -389,6 +398,7 @@ pub fn binding(
         paths: scenario.topology.paths(),
         rewrite: scenario.topology.rewrite.clone(),
         tls: scenario.topology.tls_binding(),
+        certificates: None,
         tokens: weir_rig::tokens(seed, scenario.topology.bearer),
         workers: scenario.data_workers(),
         limits: roles.into_iter().map(|role| (role, limits_of(scenario, role))).collect(),
@@ -441,18 +451,27 @@ pub(crate) fn setting(
     }
 }
 
-/// Every request that may be sent: each host with each path. A direct cell asks for what the gateway would.
-pub(crate) fn requests(scenario: &Scenario, hosts: &[String], direct: bool) -> Vec<RequestSpec> {
+/// Every request that may be sent: each host with each path, as often as their popularity has it. A direct cell asks for
+/// what the gateway would.
+pub(crate) fn requests(
+    scenario: &Scenario,
+    hosts: &[String],
+    popularity: Option<Popularity>,
+    direct: bool,
+) -> Vec<RequestSpec> {
     let topology = &scenario.topology;
     let paths = topology.paths();
     let path_for = |path: &String| match &topology.rewrite {
         Some(rewrite) if direct => rewrite.clone(),
         _ => path.clone(),
     };
-    let request = |host: &String, path: &String| RequestSpec {
+    let weight = |rank| popularity.map_or(1.0, |popularity| popularity.weight(rank));
+    let request = |(host_rank, host): (usize, &String), (path_rank, path): (usize, &String)| RequestSpec {
         path: path_for(path),
         headers: vec![("Host".into(), host.clone())],
+        weight: weight(host_rank) * weight(path_rank),
         ..RequestSpec::default()
     };
-    hosts.iter().flat_map(|host| paths.iter().map(move |path| request(host, path))).collect()
+    let at_host = |host| paths.iter().enumerate().map(move |path| request(host, path));
+    hosts.iter().enumerate().flat_map(at_host).collect()
 }

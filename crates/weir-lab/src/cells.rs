@@ -129,6 +129,7 @@ mod tests {
             unequal: vec![],
             files: vec![],
             attempts: 1,
+            cold_start: None,
         }
     }
 

@@ -3,6 +3,7 @@
 mod changes;
 mod objective;
 mod origin;
+mod popularity;
 mod remote;
 mod search;
 mod secure;
@@ -20,6 +21,7 @@ use weir_results::{DIRECT, is_baseline};
 use self::changes::{check_changes, check_rates};
 use self::objective::check_objectives;
 use self::origin::check_origin;
+use self::popularity::{check_cold_start, check_popularity};
 use self::remote::check_remote;
 use self::search::check_search;
 use self::secure::{check_secure, check_secure_load};
@@ -89,6 +91,7 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Checked {
     check_network(scenario, known)?;
     check_times(scenario)?;
     check_twin(scenario)?;
+    check_cold_start(scenario)?;
     check_loads(scenario)?;
     check_changes(scenario)?;
     check_objectives(scenario)?;
@@ -295,6 +298,7 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {
     check_share(scenario, name, load)?;
     check_listener(scenario, name, load)?;
     check_mix(scenario, name, load)?;
+    check_popularity(name, load)?;
     // Whatever else cannot be, the engine knows; where it goes makes no difference to that, and one request of the
     // topology is as good as all.
     let setting = cell::setting(scenario, &[], vec![RequestSpec::default()], false, 0);

@@ -17,7 +17,6 @@ const FIELDS: &[&str] = &[
     "gateways.*.replicas",
     "gateways.*.services",
     "limits.services",
-    "topology.certificates",
     "topology.routes",
     "topology.policies",
     "loads.*.ramp",

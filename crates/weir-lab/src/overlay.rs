@@ -17,7 +17,7 @@ impl Fault {
 }
 
 /// Fields that hold for the run as a whole, so that no axis can vary them.
-const WHOLE_RUN: [&str; 11] = [
+const WHOLE_RUN: [&str; 12] = [
     "name",
     "question",
     "gateways",
@@ -26,6 +26,7 @@ const WHOLE_RUN: [&str; 11] = [
     "repeats",
     "retries",
     "twin",
+    "cold_start",
     "seed",
     "objective",
     "thresholds",

@@ -137,6 +137,7 @@ impl Trial {
             vary: Named::default(),
             cases: Vec::new(),
             changes: None,
+            cold_start: false,
             ..scenario.without_objectives()
         };
         // A pilot need not know what it does not print.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use weir_results::{CellKey, DIRECT, DIRECT_TWIN};
 
+use crate::cold_start;
 use crate::read::{Checked, Point};
 use crate::scenario::{Load, Scenario};
 
@@ -57,7 +58,8 @@ pub fn plan(checked: &Checked, seed: u64) -> Plan {
 
 /// The time that one cell of `scenario` takes.
 pub fn cell_time(scenario: &Scenario) -> Duration {
-    CELL_OVERHEAD + scenario.loads.iter().map(|(_, load)| load_time(scenario, load)).sum::<Duration>()
+    let start = if scenario.cold_start { cold_start::TAKES } else { Duration::ZERO };
+    CELL_OVERHEAD + start + scenario.loads.iter().map(|(_, load)| load_time(scenario, load)).sum::<Duration>()
 }
 
 /// The time that one load of a cell takes.

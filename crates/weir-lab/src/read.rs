@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::Value;
-use weir_document::{Time, place};
+use weir_document::place;
 use weir_results::{Configuration, Run};
 
 use crate::check::{Known, Problem, check};
 use crate::overlay::{self, Fault};
+use crate::quick::quick;
 use crate::scenario::{Axis, FITTED_PATH, Gateway, Scenario, fitted_cpus};
 use crate::{LabError, Source, not_served};
 
@@ -210,16 +210,15 @@ impl Reader<'_> {
     /// Puts values in the place of those that are to be fitted, so that the run that is kept says which they were.
     fn fitted(&self, mut scenario: Scenario, known: &Known) -> Result<Scenario, LabError> {
         for (path, axis) in &mut scenario.vary.0 {
-            if *axis != Axis::Fitted {
-                continue;
-            }
+            let Axis::Fitted(steps) = *axis else { continue };
             if path.as_str() != FITTED_PATH {
-                let remedy = format!("give a list of values; `fitted` is for `{FITTED_PATH}`");
+                let remedy =
+                    format!("give a list of values; limits that fit the host are for `{FITTED_PATH}`");
                 let fault = Fault::new(format!("the axis `{path}` cannot be fitted"), remedy);
                 let path = vec!["vary".to_owned(), path.clone()];
                 return Err(self.locate(Problem { path, fault, of_host: false }));
             }
-            *axis = Axis::Values(fitted_cpus(known.cpus));
+            *axis = Axis::Values(fitted_cpus(known.cpus, steps));
         }
         Ok(scenario)
     }
@@ -368,26 +367,4 @@ fn laid(scenario: &Scenario, path: &str, value: Value) -> Result<Scenario, Fault
         let message = if named { error.message } else { format!("`{field}`: {}", error.message) };
         Fault::new(message, error.remedy)
     })
-}
-
-/// A scenario to try things with: a twentieth of the phases, a tenth of the warm-up, and nothing twice.
-fn quick(mut scenario: Scenario) -> Scenario {
-    const PHASE_MIN: Duration = Duration::from_secs(1);
-    const WARMUP_MIN: Duration = Duration::from_millis(250);
-    const REPEATS_MAX: u32 = 3;
-    const TRIALS_MAX: u32 = 12;
-    let shortened = |time: Time, by: u32, least: Duration| Time(time.0.min(least.max(time.0 / by)));
-    scenario.duration = shortened(scenario.duration, 20, PHASE_MIN);
-    for (_, load) in &mut scenario.loads.0 {
-        load.duration = load.duration.map(|duration| shortened(duration, 20, PHASE_MIN));
-        let trial = Time(load.trial_length());
-        if let Some(search) = &mut load.search {
-            search.trials = Some(search.trials_max().min(TRIALS_MAX));
-            load.duration = Some(shortened(trial, 20, PHASE_MIN));
-        }
-    }
-    scenario.warmup = shortened(scenario.warmup, 10, WARMUP_MIN);
-    scenario.repeats = scenario.repeats.min(REPEATS_MAX);
-    scenario.retries = 0;
-    scenario
 }

@@ -15,7 +15,7 @@ use weir_rig::prometheus::{Account, Known, Prometheus, Reading, Readings, Span};
 
 use crate::cell::{Setback, failed, requests, setting};
 use crate::progress::Observer;
-use crate::scenario::{Gateway, Load, Model, Scenario, Tls, Url};
+use crate::scenario::{Gateway, Load, Model, Popularity, Scenario, Tls, Url};
 use crate::spec::Setting;
 use crate::{LabError, Prepared};
 
@@ -89,12 +89,18 @@ impl Site {
     }
 
     /// What a load is put to there.
-    pub(crate) fn setting(&self, scenario: &Scenario, direct: bool, seed: u64) -> Setting {
+    pub(crate) fn setting(
+        &self,
+        scenario: &Scenario,
+        popularity: Option<Popularity>,
+        direct: bool,
+        seed: u64,
+    ) -> Setting {
         let hosts = match scenario.topology.domains {
             1 => vec![self.authority.clone()],
             _ => scenario.topology.hosts(),
         };
-        let base = setting(scenario, &[], requests(scenario, &hosts, direct), direct, seed);
+        let base = setting(scenario, &[], requests(scenario, &hosts, popularity, direct), direct, seed);
         Setting {
             connect: self.url.connect(),
             host: self.name.clone(),
@@ -114,7 +120,7 @@ impl Site {
             protocol: first.and_then(|(_, load)| load.protocol),
             ..Load::default()
         };
-        let whole = self.setting(scenario, direct, 0);
+        let whole = self.setting(scenario, None, direct, 0);
         let one: Vec<RequestSpec> = whole.requests.iter().take(1).cloned().collect();
         let timeout = scenario.timeout.0.min(ANSWERS_WITHIN);
         let setting = Setting { requests: one, workers: 1, warmup: Duration::ZERO, timeout, ..whole };

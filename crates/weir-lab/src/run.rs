@@ -11,6 +11,7 @@ use weir_rig::{Binary, CgroupVersion, Drivers, Rig};
 
 use crate::cell::{Lab, Setback};
 use crate::cells::{self, Ended, measure_all};
+use crate::certificates::Shared;
 use crate::plan::{self, Plan};
 use crate::ports::Ports;
 use crate::progress::Observer;
@@ -172,6 +173,7 @@ pub fn execute(
     }
     let remotes = remote::meet(prepared, bench.observer)?;
     let ports = Ports::new();
+    let certificates = Shared::default();
     let bounds = match HostBounds::fingerprint(&Rig::host_facts()) {
         Some(host) => store.bounds(&host)?,
         None => None,
@@ -189,6 +191,7 @@ pub fn execute(
         observer: bench.observer,
         ports: &ports,
         bounds,
+        certificates: &certificates,
     };
     let Some((run, checked)) = with_rates(&lab, &prepared.checked)? else {
         rig.close()?;

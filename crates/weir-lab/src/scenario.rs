@@ -11,6 +11,7 @@ mod named;
 mod network;
 mod objective;
 mod origin;
+mod popularity;
 mod rate_list;
 mod remote;
 mod request;
@@ -38,12 +39,13 @@ pub use named::Named;
 pub use network::Network;
 pub use objective::ObjectiveSpec;
 pub use origin::{Origin, OriginFaults, OriginHttp2, OriginTls};
+pub use popularity::Popularity;
 pub use rate_list::RateList;
 pub use remote::{PrometheusSource, Remote};
 pub use request::{Check, Checks, Request, StatusPattern};
 pub use search::Search;
 pub use tls::{Resumption, Tls, TlsVersion};
-pub use topology::{ClientCertificate, Paths, Topology};
+pub use topology::{CertificateScope, ClientCertificate, Paths, Topology};
 pub use url::Url;
 
 /// A scenario: a question, the gateways it is put to, and the loads that answer it.
@@ -105,6 +107,10 @@ pub struct Scenario {
     /// doing, and nothing smaller is claimed of a gateway.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub twin: bool,
+    /// Whether the start of each gateway is measured: time and CPU time up to the first request that it answers 200, and
+    /// the memory that it has then, before any load.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cold_start: bool,
     /// Seed of order and arrivals; drawn and recorded where none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,

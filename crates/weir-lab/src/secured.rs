@@ -9,7 +9,7 @@ use crate::spec::Setting;
 
 /// What every driver renders its gateway to agree on with a client that speaks both versions, and with one that speaks
 /// only TLS 1.2; in the words of a load's record.
-pub(crate) const NEGOTIATED: &str = "TLS 1.3 TLS13_AES_128_GCM_SHA256 http/1.1";
+pub(crate) const NEGOTIATED: &str = "TLS 1.3 TLS13_AES_128_GCM_SHA256 X25519 http/1.1";
 const NEGOTIATED_12: &str = "TLS 1.2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 http/1.1";
 
 /// `load` and its setting as a gateway with these credentials wants them; without any it goes to an upstream
@@ -38,7 +38,7 @@ pub(crate) fn secured(
     if hosts.len() > 1 && is_plain {
         // The name of the handshake holds for the connection, and servers may refuse requests for another.
         let direct = setting.rewrite.is_some();
-        setting.requests = requests(scenario, &["{domain}".to_owned()], direct);
+        setting.requests = requests(scenario, &["{domain}".to_owned()], load.popularity, direct);
         load.domains = hosts;
     }
     (load, setting)
@@ -83,6 +83,7 @@ mod tests {
             server_key: file("server.key"),
             client: file("client"),
             client_key: file("client.key"),
+            each: Vec::new(),
         };
         Credentials { certificates: Some(certificates), shows_certificate, token: None }
     }
@@ -90,42 +91,69 @@ mod tests {
     /// What the engine is asked of a scenario with this topology and load.
     fn asked(topology: &str, load: &str, credentials: Option<&Credentials>) -> weir_engine::LoadSpec {
         let text = format!(
-            "name: x\ngateways: [weir]\ntopology: {{ paths: [/a], {topology} }}\nloads: {{ l: {{ model: closed{load} }} }}\n"
+            "name: x\ngateways: [weir]\ntopology: {{ {topology} }}\nloads: {{ l: {{ model: closed{load} }} }}\n"
         );
         let scenario: Scenario = weir_document::read("x.yaml", &text).unwrap();
-        let hosts = scenario.topology.hosts();
-        let requests = requests(&scenario, &hosts, false);
-        let setting = setting(&scenario, &["127.0.0.1:1".parse().unwrap()], requests, false, 7);
         let load = scenario.loads.named("l").unwrap();
+        let hosts = scenario.topology.hosts();
+        let requests = requests(&scenario, &hosts, load.popularity, false);
+        let setting = setting(&scenario, &["127.0.0.1:1".parse().unwrap()], requests, false, 7);
         let (load, setting) = secured(&scenario, load, setting, credentials, 7);
         load.spec(setting).unwrap()
     }
 
     #[test]
     fn the_load_has_what_the_rig_made() {
-        let spec = asked("tls: true, bearer: 2", ", tls: { resumption: off }", Some(&credentials(false)));
+        let spec = asked(
+            "paths: [/a], tls: true, bearer: 2",
+            ", tls: { resumption: off }",
+            Some(&credentials(false)),
+        );
         let tls = spec.tls.unwrap();
         assert_eq!((tls.ca, tls.client, tls.server_name.as_str()), (Some("ca".into()), None, "gateway.test"));
         assert_eq!((tls.resumption, tls.insecure), (0.0, false));
         assert_eq!(spec.tokens, tokens(7, 2));
-        let client = asked("tls: true", "", Some(&credentials(true))).tls.unwrap().client.unwrap();
+        let client =
+            asked("paths: [/a], tls: true", "", Some(&credentials(true))).tls.unwrap().client.unwrap();
         assert_eq!((client.certificate, client.key), (PathBuf::from("client"), PathBuf::from("client.key")));
     }
 
     #[test]
     fn direct_is_plain_and_sends_the_same() {
-        let spec = asked("tls: true, bearer: 2", ", tls: { version: 1.2 }", None);
+        let spec = asked("paths: [/a], tls: true, bearer: 2", ", tls: { version: 1.2 }", None);
         assert!(spec.tls.is_none());
         assert_eq!(spec.tokens, tokens(7, 2));
     }
 
     #[test]
     fn each_connection_asks_for_one_of_several_domains() {
-        let spec = asked("tls: true, domains: 3", "", Some(&credentials(false)));
+        let spec = asked("paths: [/a], tls: true, domains: 3", "", Some(&credentials(false)));
         assert_eq!(spec.domains.len(), 3);
         assert_eq!(spec.requests.len(), 1);
         assert_eq!(spec.requests[0].headers, [("Host".to_owned(), "{domain}".to_owned())]);
-        let plain = asked("domains: 3", "", None);
+        let plain = asked("paths: [/a], domains: 3", "", None);
         assert_eq!((plain.domains.len(), plain.requests.len()), (0, 3));
+    }
+
+    #[test]
+    fn the_first_domains_and_paths_are_asked_for_most() {
+        let popular = ", popularity: 'zipf:2'";
+        let with = "domains: 2, paths: 2";
+        let weights = [1.0, 0.25];
+        let of_requests = |spec: &weir_engine::LoadSpec| {
+            spec.requests.iter().map(|request| request.weight).collect::<Vec<_>>()
+        };
+        let secure = asked(&format!("tls: true, {with}"), popular, Some(&credentials(false)));
+        assert_eq!(secure.domain_weights, weights);
+        assert_eq!(of_requests(&secure), weights);
+        // In plain text a request has its own domain, and so both weights.
+        let plain = asked(with, popular, None);
+        assert!(plain.domain_weights.is_empty());
+        let both = [1.0, 0.25].map(|of_domain| weights.map(|of_path| of_domain * of_path));
+        assert_eq!(of_requests(&plain), both.concat());
+        let even = asked(&format!("tls: true, {with}"), ", popularity: uniform", Some(&credentials(false)));
+        assert_eq!(even.domain_weights, [1.0, 1.0]);
+        let kept = asked(&format!("tls: true, {with}"), "", Some(&credentials(false)));
+        assert!(kept.domain_weights.is_empty() && of_requests(&kept) == [1.0; 2]);
     }
 }

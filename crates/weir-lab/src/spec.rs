@@ -13,7 +13,7 @@ use weir_engine::{
 };
 
 use crate::clock::whole_ns;
-use crate::scenario::{Checks, Load, Model, Protocol, Request, Spacing, Step, Tls, TlsVersion};
+use crate::scenario::{Checks, Load, Model, Popularity, Protocol, Request, Spacing, Step, Tls, TlsVersion};
 
 /// Largest file of a body or of tokens.
 const FILE_MAX_BYTES: u64 = 64 << 20;
@@ -123,6 +123,7 @@ impl Load {
             protocol: self.protocol_spec()?,
             requests,
             request_file,
+            domain_weights: self.domain_weights(&domains),
             domains,
             tokens: self.tokens.as_deref().map(tokens).transpose()?.unwrap_or(setting.tokens),
             model: self.model_spec(&shape)?,
@@ -146,6 +147,12 @@ impl Load {
             Err(error) => Err(LoadFault::of(&error)
                 .unwrap_or_else(|| LoadFault::new("", error.to_string(), error.remedy()))),
         }
+    }
+
+    /// How often TLS connections draw each of `domains`; nothing where each keeps one.
+    fn domain_weights(&self, domains: &[String]) -> Vec<f64> {
+        let weights = |popularity: Popularity| (0..domains.len()).map(move |rank| popularity.weight(rank));
+        self.popularity.map(weights).into_iter().flatten().collect()
     }
 
     /// How long its sustained phase takes over all steps; `None` where only its count ends it, whenever that is.

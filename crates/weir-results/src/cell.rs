@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuSeconds, Judgement, LoadRecord, RouteChange, Trial};
+use crate::{ColdStart, CpuSeconds, Judgement, LoadRecord, RouteChange, Trial};
 
 /// Name of the direct baseline where a gateway's name stands.
 pub const DIRECT: &str = "direct";
@@ -55,6 +55,9 @@ pub struct Cell {
     /// How often it was measured, because the host disturbed it; this is the least disturbed attempt.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub attempts: u32,
+    /// How the gateway started; only where the scenario asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cold_start: Option<ColdStart>,
 }
 
 fn once() -> u32 {

@@ -7,6 +7,7 @@
 #[cfg(feature = "store")]
 mod archive;
 mod cell;
+mod cold_start;
 mod hist;
 mod host;
 mod load;
@@ -21,6 +22,7 @@ mod verdict;
 #[cfg(feature = "store")]
 pub use archive::*;
 pub use cell::*;
+pub use cold_start::*;
 pub use hist::*;
 pub use host::*;
 pub use load::*;

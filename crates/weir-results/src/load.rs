@@ -160,7 +160,7 @@ pub struct TimesNs {
     pub max: Option<u64>,
 }
 
-/// Bytes on the wire as the generator wrote and read them.
+/// Bytes as the generator wrote and read them; over TLS those within it, without handshakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs)]
 pub struct Bytes {
@@ -238,7 +238,7 @@ pub struct LoadResult {
     /// Actual send minus intended start; `None` in closed loop. The part of it that was a wait for a free connection
     /// stands in the evidence.
     pub lateness_ns: Option<TimesNs>,
-    /// Bytes on the wire, written and read within the phase.
+    /// Bytes written and read within the phase; over TLS those within it.
     pub bytes: Bytes,
     /// Completed responses by status code.
     pub status: BTreeMap<String, u64>,

@@ -1,5 +1,5 @@
-//! What TLS and bearer tokens take in a cell: an authority of its own, a certificate for the gateway's hosts, one for
-//! clients, and tokens by the run's seed.
+//! What TLS and bearer tokens take in a cell: an authority of its own, a certificate for the gateway's hosts or one for
+//! each of them, one for clients, and tokens by the run's seed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -26,15 +26,18 @@ const VALID_FOR: Duration = Duration::from_secs(90 * 86_400);
 /// and rustls takes no message of a handshake above 64 KiB.
 const NAMES_MAX: usize = 64;
 
+/// The folder of certificates for single domains, among the others.
+const DOMAINS: &str = "domains";
+
 /// Letters of a token; as many bits as a random UUID has.
 const TOKEN_LETTERS: usize = 32;
 
-/// The PEM files of a cell. All keys are ECDSA over P-256.
+/// The PEM files of a cell, or of a run. All keys are ECDSA over P-256.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificates {
     /// The authority that signed the others.
     pub ca: PathBuf,
-    /// The gateway's certificate, for all of its hosts.
+    /// The gateway's certificate, for all of its hosts; where each has its own, that of the first.
     pub server: PathBuf,
     /// The gateway's key: the certificate's file name and `.key`, where HAProxy looks for it.
     pub server_key: PathBuf,
@@ -42,6 +45,19 @@ pub struct Certificates {
     pub client: PathBuf,
     /// A client's key.
     pub client_key: PathBuf,
+    /// A certificate for each host, in their order, with a key of its own; empty where one is for all of them.
+    pub each: Vec<DomainCertificate>,
+}
+
+/// The certificate of a single domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainCertificate {
+    /// The only name that it is for.
+    pub host: String,
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// Its key: the certificate's file name and `.key`.
+    pub key: PathBuf,
 }
 
 impl Certificates {
@@ -52,34 +68,39 @@ impl Certificates {
     /// [`RigError::File`] or [`RigError::DiskFull`] where a file cannot be written, [`RigError::Driver`] for names that
     /// no certificate can have.
     pub fn make(dir: &Path, hosts: &[String]) -> Result<Self, RigError> {
-        let files = Self {
-            ca: dir.join("ca.pem"),
-            server: dir.join("server.pem"),
-            server_key: dir.join("server.pem.key"),
-            client: dir.join("client.pem"),
-            client_key: dir.join("client.pem.key"),
-        };
-        fs::create_dir_all(dir).map_err(|error| RigError::file(dir, error))?;
-        let made = Made::of(&names(hosts)).map_err(|error| RigError::Driver {
-            place: "certificates".into(),
-            message: error.to_string(),
-            remedy: "use host names of letters, digits, hyphens and dots".into(),
-        })?;
-        for (path, pem) in [
-            (&files.ca, made.ca),
-            (&files.server, made.server.0),
-            (&files.server_key, made.server.1),
-            (&files.client, made.client.0),
-            (&files.client_key, made.client.1),
-        ] {
-            write_private(path, &pem).map_err(|error| RigError::file(path, error))?;
-        }
-        Ok(files)
+        let authority = Authority::new(dir)?;
+        let server = authority.server("server", &names(hosts))?;
+        authority.finish(server, Vec::new())
     }
 
-    /// All of the files.
-    pub fn paths(&self) -> [&Path; 5] {
-        [&self.ca, &self.server, &self.server_key, &self.client, &self.client_key].map(PathBuf::as_path)
+    /// The same with a certificate and a key for each of `hosts`.
+    ///
+    /// # Errors
+    /// As [`Certificates::make`].
+    pub fn make_each(dir: &Path, hosts: &[String]) -> Result<Self, RigError> {
+        if hosts.is_empty() {
+            return Self::make(dir, hosts);
+        }
+        let authority = Authority::new(dir)?;
+        create(&dir.join(DOMAINS))?;
+        let of = |host: &String| {
+            let names = names(std::slice::from_ref(host));
+            let [certificate, key] = authority.server(&format!("{DOMAINS}/{host}"), &names)?;
+            Ok(DomainCertificate { host: host.clone(), certificate, key })
+        };
+        let each: Vec<DomainCertificate> = hosts.iter().map(of).collect::<Result<_, RigError>>()?;
+        let first = [each[0].certificate.clone(), each[0].key.clone()];
+        authority.finish(first, each)
+    }
+
+    /// All of the files, each once.
+    pub fn paths(&self) -> Vec<&Path> {
+        let own = [&self.ca, &self.client, &self.client_key];
+        let each: Vec<&PathBuf> = match self.each.as_slice() {
+            [] => vec![&self.server, &self.server_key],
+            each => each.iter().flat_map(|one| [&one.certificate, &one.key]).collect(),
+        };
+        own.into_iter().chain(each).map(PathBuf::as_path).collect()
     }
 }
 
@@ -93,36 +114,75 @@ pub fn tokens(seed: u64, count: u32) -> Vec<String> {
     (0..count).map(token).collect()
 }
 
-/// Certificates as PEM; leaves with their keys.
-struct Made {
-    ca: String,
-    server: (String, String),
-    client: (String, String),
+/// An authority, and the folder for what it signs.
+struct Authority<'a> {
+    dir: &'a Path,
+    issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-impl Made {
-    fn of(names: &[String]) -> Result<Self, rcgen::Error> {
-        let mut ca = dated(CertificateParams::default());
-        ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        ca.distinguished_name.push(DnType::CommonName, "weir rig CA");
-        let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?)?;
-        let leaf = |names: &[String], common: &str, purpose: ExtendedKeyUsagePurpose| {
+impl<'a> Authority<'a> {
+    fn new(dir: &'a Path) -> Result<Self, RigError> {
+        create(dir)?;
+        let issuer = || {
+            let mut params = dated(CertificateParams::default());
+            params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+            params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+            params.distinguished_name.push(DnType::CommonName, "weir rig CA");
+            CertifiedIssuer::self_signed(params, KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?)
+        };
+        Ok(Self { dir, issuer: issuer().map_err(|error| unmade(&error))? })
+    }
+
+    /// A server's certificate for `names`, and its key.
+    fn server(&self, file: &str, names: &[String]) -> Result<[PathBuf; 2], RigError> {
+        self.sign(file, names, "weir rig gateway", ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
+    /// What clients need beside the server's certificates.
+    fn finish(
+        &self,
+        [server, server_key]: [PathBuf; 2],
+        each: Vec<DomainCertificate>,
+    ) -> Result<Certificates, RigError> {
+        let names = ["client.gateway.test".to_owned()];
+        let purpose = ExtendedKeyUsagePurpose::ClientAuth;
+        let [client, client_key] = self.sign("client", &names, "weir rig client", purpose)?;
+        let ca = self.dir.join("ca.pem");
+        write_private(&ca, &self.issuer.pem())?;
+        Ok(Certificates { ca, server, server_key, client, client_key, each })
+    }
+
+    /// Writes a certificate for `names` as `FILE.pem` and its key beside it; their paths.
+    fn sign(
+        &self,
+        file: &str,
+        names: &[String],
+        common: &str,
+        purpose: ExtendedKeyUsagePurpose,
+    ) -> Result<[PathBuf; 2], RigError> {
+        let made = || {
             let mut leaf = dated(CertificateParams::new(names.to_vec())?);
             leaf.distinguished_name.push(DnType::CommonName, common);
             leaf.extended_key_usages = vec![purpose];
             leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
             leaf.use_authority_key_identifier_extension = true;
             let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-            let certificate = leaf.signed_by(&key, &ca)?;
-            Ok::<_, rcgen::Error>((certificate.pem(), key.serialize_pem()))
+            let certificate = leaf.signed_by(&key, &self.issuer)?;
+            Ok::<_, rcgen::Error>([certificate.pem(), key.serialize_pem()])
         };
-        let client = ["client.gateway.test".to_owned()];
-        Ok(Self {
-            server: leaf(names, "weir rig gateway", ExtendedKeyUsagePurpose::ServerAuth)?,
-            client: leaf(&client, "weir rig client", ExtendedKeyUsagePurpose::ClientAuth)?,
-            ca: ca.pem(),
-        })
+        let [certificate, key] = made().map_err(|error| unmade(&error))?;
+        let paths = ["pem", "pem.key"].map(|ending| self.dir.join(format!("{file}.{ending}")));
+        write_private(&paths[0], &certificate)?;
+        write_private(&paths[1], &key)?;
+        Ok(paths)
+    }
+}
+
+fn unmade(error: &rcgen::Error) -> RigError {
+    RigError::Driver {
+        place: "certificates".into(),
+        message: error.to_string(),
+        remedy: "use host names of letters, digits, hyphens and dots".into(),
     }
 }
 
@@ -151,10 +211,17 @@ fn names(hosts: &[String]) -> Vec<String> {
     covered.into_iter().collect()
 }
 
+fn create(dir: &Path) -> Result<(), RigError> {
+    fs::create_dir_all(dir).map_err(|error| RigError::file(dir, error))
+}
+
 /// Writes a file that only its owner reads.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())
+fn write_private(path: &Path, text: &str) -> Result<(), RigError> {
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())
+    };
+    write().map_err(|error| RigError::file(path, error))
 }
 
 #[cfg(test)]
@@ -172,17 +239,40 @@ mod tests {
         assert_eq!(names(&[]), ["localhost", "127.0.0.1", "::1"]);
     }
 
-    #[test]
-    fn files_are_made_and_belong_to_their_owner() {
+    #[track_caller]
+    fn check_files(made: &Certificates, count: usize) {
         use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let made = Certificates::make(&folder.path().join("tls"), &["one.test".into()]).unwrap();
-        for path in made.paths() {
+        let paths = made.paths();
+        assert_eq!(paths.len(), count, "{paths:?}");
+        for path in paths {
             let text = fs::read_to_string(path).unwrap();
             assert!(text.starts_with("-----BEGIN "), "{text}");
             assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
         }
         assert_eq!(made.server_key, PathBuf::from(format!("{}.key", made.server.display())));
+    }
+
+    #[test]
+    fn files_are_made_and_belong_to_their_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = Certificates::make(&folder.path().join("tls"), &["one.test".into()]).unwrap();
+        check_files(&made, 5);
+        assert!(made.each.is_empty());
+    }
+
+    #[test]
+    fn each_host_has_a_certificate_and_a_key_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let hosts = ["one.test", "server", "two.test"].map(str::to_owned);
+        let made = Certificates::make_each(folder.path(), &hosts).unwrap();
+        check_files(&made, 3 + 2 * hosts.len());
+        assert_eq!((&made.server, &made.server_key), (&made.each[0].certificate, &made.each[0].key));
+        assert!(made.each.iter().map(|one| &one.host).eq(&hosts));
+        let keys: BTreeSet<String> =
+            made.each.iter().map(|one| fs::read_to_string(&one.key).unwrap()).collect();
+        assert_eq!(keys.len(), hosts.len());
+        let none = Certificates::make_each(&folder.path().join("none"), &[]).unwrap();
+        check_files(&none, 5);
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod secured;
 mod spawn;
 mod trial;
 
-pub use certificates::{Certificates, tokens};
+pub use certificates::{Certificates, DomainCertificate, tokens};
 pub use counters::CounterSource;
 pub use delegation::start_again_in_scope;
 pub use driver::*;

@@ -72,6 +72,7 @@ pub(crate) fn cell(gateway: &str, repeat: u32, loads: Vec<Load>) -> Cell {
         unequal: Vec::new(),
         files: Vec::new(),
         attempts: 1,
+        cold_start: None,
     }
 }
 

@@ -25,6 +25,7 @@ impl LoadSpec {
         validate_list("domains", &self.domains)?;
         validate_list("tokens", &self.tokens)?;
         self.domains.iter().try_for_each(|domain| validate_domain(domain))?;
+        self.validate_domain_weights()?;
         self.tokens.iter().zip(1..).try_for_each(|(token, number)| validate_token(token, number))?;
         // The requests of a file are looked at when it is read.
         let base = self.request_file.iter().map(|file| &file.base);
@@ -32,6 +33,20 @@ impl LoadSpec {
             request.validate()?;
             self.validate_together(request)
         })
+    }
+
+    fn validate_domain_weights(&self) -> Result<(), EngineError> {
+        let (weights, domains) = (self.domain_weights.len(), self.domains.len());
+        if weights > 0 && weights != domains {
+            return invalid(
+                "domain_weights",
+                format!("{weights} weights for {domains} domains; give one for each"),
+            );
+        }
+        match self.domain_weights.iter().find(|weight| !(**weight > 0.0 && weight.is_finite())) {
+            Some(weight) => invalid("domain_weights", format!("{weight} must be a number above 0")),
+            None => Ok(()),
+        }
     }
 
     /// What a request needs of the rest of the load, or must leave to it.
@@ -336,6 +351,14 @@ mod tests {
             "tokens: the request has a field `Authorization` of its own; leave one of the two out",
         );
         check(|spec| spec.tokens = vec!["a".into(); LINES_MAX + 1], "tokens: at most 1000000");
+        check(
+            |spec| spec.domain_weights = vec![1.0; 3],
+            "domain_weights: 3 weights for 2 domains; give one for each",
+        );
+        for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let expected = format!("domain_weights: {wrong} must be a number above 0");
+            check(|spec| spec.domain_weights = vec![1.0, wrong], &expected);
+        }
         check(
             |spec| spec.tokens = vec!["a".repeat(LINES_BYTES_MAX), "b".into()],
             "tokens: all together have more than 64 MiB",

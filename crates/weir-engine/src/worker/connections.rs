@@ -11,6 +11,7 @@ use super::{Said, TlsBooks, Worker, WorkerPlan};
 use crate::books::Cause;
 use crate::link::{Buffers, CONNECT_TIMEOUT_NS, Dialing, Link, Opening};
 use crate::spec::ProtocolSpec;
+use crate::tls::Session;
 
 /// While connections open, an early end of the load is looked for so often.
 const END_LOOKED_FOR_NS: u64 = 50_000_000;
@@ -40,8 +41,8 @@ pub(super) struct Net {
     dialing: Dialing,
     /// Places on each connection.
     pub(super) streams: usize,
-    /// Domains that connections have in turn; 0 where the requests have them.
-    domains: usize,
+    /// Whether connections have domains; else the requests have them.
+    has_domains: bool,
     /// Requests after which a connection is opened anew.
     pub(super) requests_max: u64,
     pub(super) opened: u64,
@@ -111,7 +112,7 @@ impl Net {
                 ProtocolSpec::Http1 => 1,
                 ProtocolSpec::Http2 { streams } => streams as usize,
             },
-            domains: if dialing.tls.is_some() { plan.domains } else { 0 },
+            has_domains: plan.has_domains && dialing.tls.is_some(),
             is_stamped: dialing.is_stamped,
             dialing,
             requests_max: plan.requests_per_connection.unwrap_or(u64::MAX),
@@ -145,7 +146,10 @@ impl Net {
     /// The domain that a connection is for, where connections have one each.
     #[inline]
     pub(super) fn domain_of(&self, place: usize) -> Option<u32> {
-        (self.domains > 0).then(|| (place % self.domains) as u32)
+        if !self.has_domains {
+            return None;
+        }
+        self.connections[place].link.session().map(Session::domain)
     }
 
     /// Opens all connections, before the clock starts; those that fail are tried again when it has started.

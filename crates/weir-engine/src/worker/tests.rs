@@ -22,7 +22,7 @@ fn what_was_said_before_the_first_request_is_no_answer() {
         protocol: ProtocolSpec::Http1,
         dialing: Dialing { addresses, tls: None, is_stamped: false },
         requests: RequestSource::new(&LoadSpec { requests: vec![get], ..LoadSpec::default() }).unwrap(),
-        domains: 0,
+        has_domains: false,
         requests_per_connection: None,
         early_end_ns: Arc::default(),
         timeout_ns: 10_000_000_000,

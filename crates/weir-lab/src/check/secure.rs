@@ -1,7 +1,7 @@
 //! What TLS, client certificates and bearer tokens cannot be.
 
 use super::{Checked, problem};
-use crate::scenario::{ClientCertificate, Load, Scenario};
+use crate::scenario::{CertificateScope, ClientCertificate, Load, Scenario};
 
 /// Greatest number of bearer tokens: every driver writes them into its configuration.
 const BEARER_MAX: u32 = 100_000;
@@ -30,6 +30,10 @@ pub(super) fn check_secure(scenario: &Scenario) -> Checked {
             message,
             "add `tls: true`, or leave it out",
         ));
+    }
+    if topology.certificates == CertificateScope::Each && !topology.tls {
+        let message = "a certificate for each domain without TLS";
+        return Err(problem(&["topology", "certificates"], message, "add `tls: true`, or leave it out"));
     }
     if topology.bearer > BEARER_MAX {
         let message = format!("{} bearer tokens", topology.bearer);

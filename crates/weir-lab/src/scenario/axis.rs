@@ -9,14 +9,18 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-/// The word for values that fit the host.
+/// The words for values that fit the host: one core after the other, or twice as many each time.
 const FITTED: &str = "fitted";
+const DOUBLED: &str = "doubled";
 
 /// The only path whose values can be fitted.
 pub(crate) const FITTED_PATH: &str = "limits.data.cpus";
 
 /// Most cores that are fitted: beyond, rather the connections bind than the gateway.
 const CORES_MAX: usize = 6;
+
+/// Most cores of limits that double.
+const DOUBLED_CORES_MAX: usize = 8;
 
 /// From this many cores on, limits are whole cores; below, quarters of what there is.
 const WHOLE_CORES_FROM: usize = 3;
@@ -27,7 +31,16 @@ pub enum Axis {
     /// These, in this order.
     Values(Vec<Value>),
     /// CPU limits of the data plane that the host can honestly test. The run keeps them as values.
-    Fitted,
+    Fitted(Steps),
+}
+
+/// How fitted limits grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// By the same each time: 1, 2, 3.
+    Even,
+    /// Twofold: 1, 2, 4.
+    Doubled,
 }
 
 impl Axis {
@@ -35,30 +48,50 @@ impl Axis {
     pub fn values(&self) -> &[Value] {
         match self {
             Self::Values(values) => values,
-            Self::Fitted => &[],
+            Self::Fitted(_) => &[],
         }
     }
 }
 
 /// CPU limits for a host with that many cores. Half of them stay with the load generator and the upstream, so that the
 /// gateway's limit binds first.
-pub(crate) fn fitted_cpus(host_cpus: usize) -> Vec<Value> {
-    let half = host_cpus / 2;
+pub(crate) fn fitted_cpus(host_cpus: usize, steps: Steps) -> Vec<Value> {
+    match steps {
+        Steps::Even => even_cpus(host_cpus / 2),
+        Steps::Doubled => doubled_cpus(host_cpus / 2),
+    }
+}
+
+fn even_cpus(half: usize) -> Vec<Value> {
     if half >= WHOLE_CORES_FROM {
         return (1..=half.min(CORES_MAX)).map(Value::from).collect();
     }
     let most = if half == 0 { 0.5 } else { half as f64 };
-    (1..=4_u8)
-        .map(|quarters| most * f64::from(quarters) / 4.0)
-        .map(|cpus| if cpus.fract() == 0.0 { Value::from(cpus as u64) } else { Value::from(cpus) })
-        .collect()
+    (1..=4_u8).map(|quarters| cores(most * f64::from(quarters) / 4.0)).collect()
+}
+
+/// Powers of two up to what `half` of the host's cores are, from one core on or, where that leaves fewer than three of
+/// them, from a quarter of the greatest.
+fn doubled_cpus(half: usize) -> Vec<Value> {
+    let most = match half.min(DOUBLED_CORES_MAX) {
+        0 => 0.5,
+        whole => f64::from(1_u32 << whole.ilog2()),
+    };
+    let halvings = most.log2().max(2.0) as i32;
+    (0..=halvings).rev().map(|halved| cores(most / 2_f64.powi(halved))).collect()
+}
+
+/// Whole cores as whole numbers, as people write them.
+fn cores(cpus: f64) -> Value {
+    if cpus.fract() == 0.0 { Value::from(cpus as u64) } else { Value::from(cpus) }
 }
 
 impl Serialize for Axis {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Values(values) => values.serialize(serializer),
-            Self::Fitted => serializer.serialize_str(FITTED),
+            Self::Fitted(Steps::Even) => serializer.serialize_str(FITTED),
+            Self::Fitted(Steps::Doubled) => serializer.serialize_str(DOUBLED),
         }
     }
 }
@@ -75,13 +108,14 @@ impl<'de> Visitor<'de> for ListOrWord {
     type Value = Axis;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a list of values, or `{FITTED}`")
+        write!(f, "a list of values, `{FITTED}` or `{DOUBLED}`")
     }
 
     fn visit_str<E: de::Error>(self, word: &str) -> Result<Axis, E> {
         match word {
-            FITTED => Ok(Axis::Fitted),
-            other => Err(E::unknown_variant(other, &[FITTED])),
+            FITTED => Ok(Axis::Fitted(Steps::Even)),
+            DOUBLED => Ok(Axis::Fitted(Steps::Doubled)),
+            other => Err(E::unknown_variant(other, &[FITTED, DOUBLED])),
         }
     }
 
@@ -97,8 +131,8 @@ impl JsonSchema for Axis {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A list of values, or `fitted` for CPU limits of the data plane that fit the host.",
-            "anyOf": [{ "type": "array", "minItems": 1 }, { "const": FITTED }]
+            "description": "A list of values, or `fitted` or `doubled` for CPU limits of the data plane that fit the host.",
+            "anyOf": [{ "type": "array", "minItems": 1 }, { "enum": [FITTED, DOUBLED] }]
         })
     }
 }
@@ -112,7 +146,7 @@ mod tests {
     #[test]
     fn limits_leave_half_of_the_host_to_the_rest_of_the_rig() {
         let check = |host_cpus: usize, expected: Value| {
-            assert_eq!(Value::from(fitted_cpus(host_cpus)), expected, "{host_cpus}");
+            assert_eq!(Value::from(fitted_cpus(host_cpus, Steps::Even)), expected, "{host_cpus}");
         };
         check(1, json!([0.125, 0.25, 0.375, 0.5]));
         check(2, json!([0.25, 0.5, 0.75, 1]));
@@ -121,5 +155,19 @@ mod tests {
         check(6, json!([1, 2, 3]));
         check(12, json!([1, 2, 3, 4, 5, 6]));
         check(64, json!([1, 2, 3, 4, 5, 6]));
+    }
+
+    #[test]
+    fn doubled_limits_do_so_too() {
+        let check = |host_cpus: usize, expected: Value| {
+            assert_eq!(Value::from(fitted_cpus(host_cpus, Steps::Doubled)), expected, "{host_cpus}");
+        };
+        check(1, json!([0.125, 0.25, 0.5]));
+        check(2, json!([0.25, 0.5, 1]));
+        check(4, json!([0.5, 1, 2]));
+        check(8, json!([1, 2, 4]));
+        check(12, json!([1, 2, 4]));
+        check(16, json!([1, 2, 4, 8]));
+        check(128, json!([1, 2, 4, 8]));
     }
 }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::{AskedRates, Burst, Counts, Levels, Pause, Rate, Time};
 
+use super::popularity::Popularity;
 use super::rate_list::RateList;
 use super::request::Request;
 use super::search::Search;
@@ -79,6 +80,11 @@ pub struct Load {
     /// What is sent, each in proportion to its weight; by default each path of the topology at each domain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mix: Vec<Request>,
+    /// How often the domains and paths of the topology are asked for, the first of them most: `uniform`, `zipf` or
+    /// `zipf:0.9`. Over TLS a connection draws its domain whenever it opens. By default paths are asked for evenly, and each
+    /// connection keeps a domain, in turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub popularity: Option<Popularity>,
     /// A file of requests, in place of a mix: a list of URLs or paths, JSON lines, or a recorded session (HAR).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
@@ -171,6 +177,7 @@ impl Default for Load {
             per_connection: None,
             tls: None,
             mix: Vec::new(),
+            popularity: None,
             file: None,
             tokens: None,
             domains: Vec::new(),

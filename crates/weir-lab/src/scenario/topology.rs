@@ -23,6 +23,10 @@ pub struct Topology {
     /// of the upstream stays plain; in direct cells weir's own upstream speaks TLS, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
+    /// How many certificates there are: `one` for all domains, or for `each` its own, with a key of its own, which needs
+    /// `tls`.
+    #[serde(default, skip_serializing_if = "CertificateScope::is_one")]
+    pub certificates: CertificateScope,
     /// Whether a client must show a certificate: `none` or `required`, which needs `tls`.
     #[serde(default, skip_serializing_if = "ClientCertificate::is_none")]
     pub client_certificate: ClientCertificate,
@@ -33,6 +37,23 @@ pub struct Topology {
     /// The path that the upstream is asked for instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<String>,
+}
+
+/// How many domains a certificate is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CertificateScope {
+    /// One is for all of them.
+    #[default]
+    One,
+    /// Each has its own, made once for all cells of a run.
+    Each,
+}
+
+impl CertificateScope {
+    fn is_one(&self) -> bool {
+        *self == Self::One
+    }
 }
 
 /// What a client must show of itself in the handshake.
@@ -58,6 +79,7 @@ impl Default for Topology {
             domains: default_domains(),
             paths: Paths::default(),
             tls: false,
+            certificates: CertificateScope::One,
             client_certificate: ClientCertificate::None,
             bearer: 0,
             rewrite: None,
@@ -77,7 +99,8 @@ impl Topology {
     /// TLS as a driver renders it.
     pub(crate) fn tls_binding(&self) -> Option<TlsBinding> {
         let client_certificate = self.client_certificate == ClientCertificate::Required;
-        self.tls.then_some(TlsBinding { client_certificate })
+        let certificate_each = self.certificates == CertificateScope::Each;
+        self.tls.then_some(TlsBinding { client_certificate, certificate_each })
     }
 
     /// What not every driver renders.
@@ -85,6 +108,7 @@ impl Topology {
         let wants = [
             (Serves::Tls, self.tls),
             (Serves::ClientCertificate, self.client_certificate == ClientCertificate::Required),
+            (Serves::Certificates, self.certificates == CertificateScope::Each),
             (Serves::Bearer, self.bearer > 0),
         ];
         wants.into_iter().filter_map(|(what, is_wanted)| is_wanted.then_some(what)).collect()

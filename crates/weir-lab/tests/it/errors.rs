@@ -87,10 +87,40 @@ fn what_is_not_served_yet_is_refused_by_name() {
 }
 
 #[test]
+fn popularity_and_starts_that_cannot_be_are_refused() {
+    check_loads(
+        "loads: { x: { model: closed, popularity: zipf, mix: [{ path: / }] } }\n",
+        "side.yaml:3:42: the load `x` has a `mix` of requests, and a popularity of the topology's | \
+         leave it out: requests of a mix have their `weight`",
+    );
+    check_loads(
+        "loads: { x: { model: closed, popularity: even } }\n",
+        "side.yaml:3:42: `even` is no popularity | write uniform, zipf or, with an exponent, zipf:0.9",
+    );
+    said(
+        read(&format!(
+            "name: x\ngateways: [{{ name: prod, driver: remote, url: 'http://127.0.0.1:1' }}]\ncold_start: true\n{LOADS}"
+        )),
+        "side.yaml:3:13: the start of a gateway that runs elsewhere | leave it out: weir does not start it",
+    );
+    said(
+        read(&format!(
+            "name: x\ngateways: [{{ name: mine, driver: nginx, config: my.conf }}]\ncold_start: true\n{LOADS}"
+        )),
+        "side.yaml:3:13: the start of a gateway with a configuration of its own | \
+         leave it out, or the gateway's `config`: what it answers with 200 is not known",
+    );
+}
+
+#[test]
 fn tls_and_tokens_that_cannot_be_are_refused() {
     check(
         "topology: { client_certificate: required }\n",
         "side.yaml:3:33: client certificates without TLS | add `tls: true`, or leave it out",
+    );
+    check(
+        "topology: { certificates: each }\n",
+        "side.yaml:3:27: a certificate for each domain without TLS | add `tls: true`, or leave it out",
     );
     check("topology: { bearer: 100001 }\n", "side.yaml:3:21: 100001 bearer tokens | give at most 100000");
     let of_load = |topology: &str, load: &str| {
@@ -344,7 +374,7 @@ fn axes_are_told_by_name() {
     check(
         "vary: { limits.origin.cpus: fitted }\n",
         "side.yaml:3:29: the axis `limits.origin.cpus` cannot be fitted | \
-         give a list of values; `fitted` is for `limits.data.cpus`",
+         give a list of values; limits that fit the host are for `limits.data.cpus`",
     );
     check(
         "vary: { limits.data.cpus: fited }\n",

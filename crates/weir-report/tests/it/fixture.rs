@@ -196,7 +196,7 @@ fn cell(scene: Scene, key: CellKey, limit_cpus: f64, users: &[u32]) -> Cell {
     };
     let attempts = 1 + u32::from(matches!(scene, Scene::Mixed) && key.index < 2);
     let ended_unix_ms = started_unix_ms + 28_000;
-    Cell { key, started_unix_ms, ended_unix_ms, outcome, parts, unequal, files, attempts }
+    Cell { key, started_unix_ms, ended_unix_ms, outcome, parts, unequal, files, attempts, cold_start: None }
 }
 
 fn part(name: &str, role: Role, limit_cpus: Option<f64>) -> Part {

@@ -51,7 +51,7 @@ impl Store {
     /// When the database cannot be read.
     pub fn cells(&self, run_id: &str) -> Result<Vec<Cell>, StoreError> {
         let sql = "SELECT plan.cell, gateway, axes, repeat, started_unix_ms, ended_unix_ms, outcome, cause, \
-             message, remedy, log_tail, parts, unequal, files, attempts \
+             message, remedy, log_tail, parts, unequal, files, attempts, cold_start \
              FROM cells JOIN plan USING (run_id, cell) WHERE run_id = ?1 ORDER BY cell";
         let mut statement = self.connection.prepare(sql).map_err(self.failed())?;
         let cells = statement.query_map([run_id], |row| self.cell(run_id, row)).map_err(self.failed())?;
@@ -97,6 +97,7 @@ impl Store {
             unequal: json(row, 12)?,
             files: json(row, 13)?,
             attempts: row.get(14)?,
+            cold_start: json(row, 15)?,
         })
     }
 

@@ -10,7 +10,8 @@ use super::StoreError;
 pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
 
 /// One step per version: step `i` leads from version `i` to `i + 1`. Never edit a step that was released.
-pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
+pub(super) const MIGRATIONS: &[&str] =
+    &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7];
 
 const VERSION_1: &str = "
 CREATE TABLE runs (
@@ -164,6 +165,11 @@ CREATE TABLE route_changes (
     FOREIGN KEY (run_id, cell, place) REFERENCES measurements(run_id, cell, place) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 ALTER TABLE measurements ADD COLUMN trial TEXT NOT NULL DEFAULT 'null';
+";
+
+/// How gateways started.
+const VERSION_7: &str = "
+ALTER TABLE cells ADD COLUMN cold_start TEXT NOT NULL DEFAULT 'null';
 ";
 
 /// Refuses what this program must not touch: another program's database, a newer one, what is no database. Whether

@@ -3,10 +3,10 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::{
-    ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, Counters, CpuSeconds, FileKind, GeneratorEvidence,
-    Histogram, HostShare, HostUsage, Judgement, KeptFile, LoadRecord, LoadResult, LoadSecond, Manifest,
-    Measurement, Objective, OwnObjective, Part, Reason, Requests, Role, Run, SCHEMA_VERSION, Thresholds,
-    TimesNs, Usage, UsageSecond, Verdicts, new_histogram,
+    ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, ColdStart, Counters, CpuSeconds, FileKind,
+    GeneratorEvidence, Histogram, HostShare, HostUsage, Judgement, KeptFile, LoadRecord, LoadResult,
+    LoadSecond, Manifest, Measurement, Objective, OwnObjective, Part, Reason, Requests, Role, Run,
+    SCHEMA_VERSION, Thresholds, TimesNs, Usage, UsageSecond, Verdicts, new_histogram,
 };
 
 mod exchange;
@@ -171,6 +171,12 @@ fn cell(run: &Run, index: u32) -> Cell {
             text: "listeners:\n".into(),
         }],
         attempts: 2,
+        cold_start: Some(ColdStart {
+            first_answer_ns: 210_000_000,
+            cpu_s: Some(CpuSeconds { user: 0.1 + 0.2, system: 0.1 }),
+            memory_bytes: Some(40 << 20),
+            host: None,
+        }),
     }
 }
 
@@ -269,7 +275,7 @@ fn a_crash_in_mid_transaction_loses_the_running_cell_only() {
     // A process that dies within a transaction leaves it uncommitted, on disk as in memory.
     store.connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     let insert = "INSERT INTO cells SELECT run_id, 1, 0, 0, outcome, cause, message, remedy, log_tail, parts, \
-         unequal, files, attempts FROM cells";
+         unequal, files, attempts, cold_start FROM cells";
     assert_eq!(store.connection.execute(insert, []).unwrap(), 1);
     let copy = Folder::new();
     for file in std::fs::read_dir(folder.0.path()).unwrap() {

@@ -114,7 +114,7 @@ pub(super) fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rus
         }
     };
     t.execute(
-        "INSERT INTO cells VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        "INSERT INTO cells VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         params![
             run_id,
             cell.key.index,
@@ -128,7 +128,8 @@ pub(super) fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rus
             json(&cell.parts)?,
             json(&cell.unequal)?,
             json(&cell.files)?,
-            cell.attempts
+            cell.attempts,
+            json(&cell.cold_start)?
         ],
     )?;
     if let CellOutcome::Measured { measurements } = &cell.outcome {

@@ -55,6 +55,8 @@ pub enum Serves {
     Tls,
     /// `topology.client_certificate`.
     ClientCertificate,
+    /// `topology.certificates`: one for each host.
+    Certificates,
     /// `topology.bearer`.
     Bearer,
 }
@@ -210,6 +212,7 @@ impl Serves {
         match self {
             Self::Tls => "topology.tls",
             Self::ClientCertificate => "topology.client_certificate",
+            Self::Certificates => "topology.certificates",
             Self::Bearer => "topology.bearer",
         }
     }
@@ -219,6 +222,7 @@ impl Serves {
         match self {
             Self::Tls => "tls",
             Self::ClientCertificate => "client_certificate",
+            Self::Certificates => "certificates",
             Self::Bearer => "bearer",
         }
     }

@@ -225,6 +225,9 @@ impl Driver {
             (false, 0) if serves(Serves::ClientCertificate) => {
                 Err(self.wrong("it asks for client certificates without TLS", "add `tls` to `serves`"))
             }
+            (false, 0) if serves(Serves::Certificates) => {
+                Err(self.wrong("it has certificates for each host without TLS", "add `tls` to `serves`"))
+            }
             _ => Ok(()),
         }
     }
@@ -345,6 +348,7 @@ mod tests {
         check(&of("", made), Err("add `serves: [tls]`"));
         check(&of("tls", &made.repeat(2)), Err("keep one step `certificate`"));
         check(&of("client_certificate", ""), Err("add `tls` to `serves`"));
+        check(&of("certificates", ""), Err("add `tls` to `serves`"));
         check(&of("tsl", ""), Err("tls"));
         let origin = "origin: { processes: [{ name: o, role: origin, command: [x] }], \
                       steps: [{ certificate: { to: x } }, { start: o }] }\n";

@@ -189,6 +189,7 @@ mod tests {
             paths: vec!["/ping".into()],
             rewrite: None,
             tls: None,
+            certificates: None,
             tokens: Vec::new(),
             workers: 3,
             limits: BTreeMap::new(),
@@ -240,7 +241,7 @@ mod tests {
     fn so_does_what_it_makes_equal_of_tls() {
         for driver in ["nginx", "haproxy", "envoy", "weir"] {
             let with = |config| {
-                let tls = Some(TlsBinding { client_certificate: true });
+                let tls = Some(TlsBinding { client_certificate: true, ..TlsBinding::default() });
                 let binding = Binding { tls, tokens: vec!["t0".into()], ..binding(config) };
                 rendered_for(driver, &binding).unwrap().0
             };

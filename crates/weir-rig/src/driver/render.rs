@@ -34,6 +34,8 @@ pub struct Binding {
     pub rewrite: Option<String>,
     /// TLS towards clients; `None` is plain text.
     pub tls: Option<TlsBinding>,
+    /// Certificates that are there already; by default those that TLS takes are made in the folder of the gateway.
+    pub certificates: Option<Certificates>,
     /// Bearer tokens: a request for a path that is served and that carries none of them is answered 401. Empty asks for
     /// none.
     pub tokens: Vec<String>,
@@ -56,6 +58,8 @@ pub struct Binding {
 pub struct TlsBinding {
     /// Whether a client must show a certificate of the cell's authority.
     pub client_certificate: bool,
+    /// Whether each host has a certificate and a key of its own.
+    pub certificate_each: bool,
 }
 
 /// What an upstream is to be.
@@ -169,16 +173,18 @@ impl Driver {
         }
     }
 
-    /// The certificates of a topology with TLS, made where the driver wants them.
+    /// The certificates of a topology with TLS: those that are there, else made where the driver wants them.
     fn certificates(&self, binding: &Binding, dir: &Path) -> Result<Option<Certificates>, RigError> {
         let to = self.file.steps.iter().find_map(|step| match step {
             Step::Certificate { to } => Some(to),
             _ => None,
         });
-        match (to, binding.tls) {
-            (Some(to), Some(_)) => Certificates::make(&self.inside(dir, to)?, &binding.hosts).map(Some),
-            _ => Ok(None),
+        let (Some(to), Some(tls)) = (to, binding.tls) else { return Ok(None) };
+        if binding.certificates.is_some() {
+            return Ok(binding.certificates.clone());
         }
+        let make = if tls.certificate_each { Certificates::make_each } else { Certificates::make };
+        make(&self.inside(dir, to)?, &binding.hosts).map(Some)
     }
 
     /// Writes the files of an upstream into `dir`, and says how to launch it.
@@ -300,6 +306,7 @@ impl Binding {
         let wants = [
             (Serves::Tls, self.tls.is_some()),
             (Serves::ClientCertificate, self.tls.is_some_and(|tls| tls.client_certificate)),
+            (Serves::Certificates, self.tls.is_some_and(|tls| tls.certificate_each)),
             (Serves::Bearer, !self.tokens.is_empty()),
         ];
         wants.into_iter().filter_map(|(what, is_wanted)| is_wanted.then_some(what)).collect()

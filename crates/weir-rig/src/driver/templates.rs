@@ -126,10 +126,18 @@ impl<'a> Templates<'a> {
 
 /// What templates know of TLS.
 fn tls(certificates: &Certificates, binding: &Binding) -> minijinja::Value {
+    let each = certificates.each.iter().map(|one| {
+        context! {
+            host => one.host,
+            certificate => one.certificate.display().to_string(),
+            key => one.key.display().to_string(),
+        }
+    });
     context! {
         ca => certificates.ca.display().to_string(),
         certificate => certificates.server.display().to_string(),
         key => certificates.server_key.display().to_string(),
+        certificates => each.collect::<Vec<_>>(),
         client_certificate => binding.tls.is_some_and(|tls| tls.client_certificate),
     }
 }

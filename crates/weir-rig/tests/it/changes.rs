@@ -19,7 +19,7 @@ fn changes_its_routes(driver: &str) {
     changes_routes_of(Gateway::start(driver, |binding| binding.changes = true), driver);
     let secured = |binding: &mut Binding| {
         binding.changes = true;
-        binding.tls = Some(TlsBinding { client_certificate: true });
+        binding.tls = Some(TlsBinding { client_certificate: true, ..TlsBinding::default() });
         binding.tokens = tokens(1, 2);
     };
     changes_routes_of(Gateway::start(driver, secured), driver);

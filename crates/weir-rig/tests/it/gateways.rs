@@ -27,6 +27,7 @@ pub(crate) fn binding() -> Binding {
         paths: vec!["/ping".into(), "/get/1".into()],
         rewrite: None,
         tls: None,
+        certificates: None,
         tokens: Vec::new(),
         workers: 1,
         limits: BTreeMap::new(),

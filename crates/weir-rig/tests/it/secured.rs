@@ -1,6 +1,6 @@
 //! The real gateways with TLS, client certificates and bearer tokens, as their drivers render them.
 
-use weir_rig::{Certificates, Credentials, Drivers, Serves, TlsBinding, status_of, tokens};
+use weir_rig::{Binding, Certificates, Credentials, Drivers, Serves, TlsBinding, status_of, tokens};
 
 use crate::gateways::{Gateway, binding, build_own_gateway};
 use crate::{Bench, PATIENCE, eventually};
@@ -14,7 +14,7 @@ fn ask(gateway: &Gateway, credentials: &Credentials, host: &str, path: &str) -> 
 fn lets_in_whom_it_should(driver: &str) {
     let known = tokens(7, 3);
     let gateway = Gateway::start(driver, |binding| {
-        binding.tls = Some(TlsBinding { client_certificate: true });
+        binding.tls = Some(TlsBinding { client_certificate: true, ..TlsBinding::default() });
         binding.tokens = known.clone();
     });
     let good = &gateway.rendered.credentials;
@@ -56,6 +56,33 @@ fn lets_in_whom_it_should(driver: &str) {
     gateway.stop();
 }
 
+/// A certificate for each of many hosts: a client takes none but that of the name it asks for.
+fn shows_each_host_its_certificate(driver: &str, change: impl FnOnce(&mut Binding)) {
+    let gateway = Gateway::start(driver, |binding| {
+        binding.hosts = (1..=20).map(|number| format!("d{number}.gateway.test")).collect();
+        binding.tls = Some(TlsBinding { client_certificate: true, certificate_each: true });
+        change(binding);
+    });
+    let good = &gateway.rendered.credentials;
+    let files = good.certificates.as_ref().unwrap();
+    assert!(files.each.iter().map(|one| &one.host).eq(&gateway.binding.hosts));
+    for host in &gateway.binding.hosts {
+        assert_eq!(ask(&gateway, good, host, "/ping"), Ok(200), "{host}");
+    }
+    // Some show another certificate, some break the handshake off.
+    let said = ask(&gateway, good, "d21.gateway.test", "/ping").unwrap_err();
+    assert!(!said.contains("UnknownIssuer"), "{said}");
+    let bare = Credentials { shows_certificate: false, ..good.clone() };
+    let answer = ask(&gateway, &bare, "d7.gateway.test", "/ping");
+    assert!(answer.is_err() || answer == Ok(400), "{answer:?}");
+    assert_eq!(
+        gateway.origin.asked().len(),
+        gateway.binding.hosts.len(),
+        "nothing else reached the upstream"
+    );
+    gateway.stop();
+}
+
 /// TLS alone, without hosts of its own and with more than one worker.
 fn speaks_tls_to_everybody(driver: &str) {
     let gateway = Gateway::start(driver, |binding| {
@@ -94,6 +121,51 @@ fn haproxy_lets_in_whom_it_should() {
 #[test]
 fn envoy_lets_in_whom_it_should() {
     lets_in_whom_it_should("envoy");
+}
+
+#[test]
+fn weir_shows_each_host_its_certificate() {
+    build_own_gateway();
+    shows_each_host_its_certificate("weir", |_| ());
+}
+
+#[test]
+fn nginx_shows_each_host_its_certificate() {
+    shows_each_host_its_certificate("nginx", |_| ());
+}
+
+#[test]
+fn haproxy_shows_each_host_its_certificate() {
+    shows_each_host_its_certificate("haproxy", |_| ());
+}
+
+#[test]
+fn envoy_shows_each_host_its_certificate_by_a_filter_chain_each_and_by_one_for_all() {
+    for filter_chains in [true, false] {
+        shows_each_host_its_certificate("envoy", |binding| {
+            binding.set.insert("filter_chains".into(), filter_chains.into());
+        });
+    }
+}
+
+#[test]
+fn certificates_that_are_there_already_are_taken() {
+    let bench = Bench::new("there");
+    let folder = bench.rig().work_dir().join("shared");
+    let mut binding = binding();
+    binding.tls = Some(TlsBinding { certificate_each: true, ..TlsBinding::default() });
+    binding.certificates = Some(Certificates::make_each(&folder, &binding.hosts).unwrap());
+    let drivers = Drivers::load(&[]).unwrap();
+    let gateway = bench.rig().work_dir().join("gateway");
+    let rendered = drivers.driver("nginx").unwrap().render(&binding, &gateway).unwrap();
+    assert_eq!(rendered.credentials.certificates, binding.certificates);
+    assert!(!gateway.join("tls").exists(), "none are made beside them");
+    let configuration = std::fs::read_to_string(gateway.join("nginx.conf")).unwrap();
+    for one in &binding.certificates.unwrap().each {
+        let line = format!("ssl_certificate {};", one.certificate.display());
+        assert!(configuration.contains(&line), "{line}");
+    }
+    bench.close();
 }
 
 #[test]

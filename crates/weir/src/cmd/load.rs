@@ -136,6 +136,7 @@ fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
         per_connection: connections.per_connection,
         tls: tls(args, targets[0].is_secure)?,
         mix: mix(args, targets)?,
+        popularity: None,
         file: requests.file.clone(),
         tokens: requests.tokens.clone(),
         domains: requests.domains.clone(),

@@ -100,8 +100,8 @@ fn a_database_of_version_1_is_upgraded_with_what_it_holds() {
     let (now, then) = (folder.0.path().join("now.db"), folder.db());
     let mut store = Store::open(&now).unwrap();
     store.begin_run(&run).unwrap();
-    // Files of cells came with version 3, further attempts with version 5.
-    let mut cell = Cell { files: Vec::new(), attempts: 1, ..cell(&run, 0) };
+    // Files of cells came with version 3, further attempts with version 5, starts with version 7.
+    let mut cell = Cell { files: Vec::new(), attempts: 1, cold_start: None, ..cell(&run, 0) };
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
     // Nobody measured it then.
     measurements.iter_mut().for_each(|measurement| measurement.host_usage = None);

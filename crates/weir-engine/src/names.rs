@@ -1,0 +1,127 @@
+//! The names that TLS connections ask for (SNI): each connection one of them for good, in turn, or one that each of its
+//! sessions draws.
+
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+
+use crate::EngineError;
+use crate::request::Choice;
+use crate::spec::{LoadSpec, TlsSpec};
+
+/// Sets the draw of names apart from whatever else is drawn from the seed.
+const NAME: u64 = 0x9e6c_63d0_a3c1_97b5;
+/// Sessions of one worker have the lower bits of what names are drawn by.
+const WORKER_SHIFT: u32 = 40;
+
+/// All names of a load; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    names: Arc<[ServerName<'static>]>,
+    /// Absent where places have theirs in turn.
+    draw: Option<Arc<Choice>>,
+    /// Tells its sessions from those of other workers.
+    worker: u32,
+}
+
+impl Names {
+    /// Those of `spec`: its domains, else the one name of `tls`.
+    ///
+    /// # Errors
+    /// When one is neither a name nor an address.
+    pub(crate) fn new(spec: &LoadSpec, tls: &TlsSpec) -> Result<Self, EngineError> {
+        let names: Vec<_> = match spec.domains.as_slice() {
+            [] => vec![server_name(&tls.server_name)?],
+            domains => domains.iter().map(|domain| server_name(domain)).collect::<Result<_, _>>()?,
+        };
+        let is_drawn = !spec.domain_weights.is_empty();
+        let draw = is_drawn.then(|| Arc::new(Choice::new(spec.seed ^ NAME, &spec.domain_weights)));
+        Ok(Self { names: names.into(), draw, worker: 0 })
+    }
+
+    /// The same for the connections of `worker`.
+    pub(crate) fn of_worker(&self, worker: u32) -> Self {
+        Self { worker, ..self.clone() }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The name that the connection in `place` asks for in the worker's session of that number, and its place among all.
+    pub(crate) fn pick(&self, place: usize, session: u64) -> (u32, ServerName<'static>) {
+        let at = match &self.draw {
+            Some(draw) => draw.of(u64::from(self.worker) << WORKER_SHIFT | session) as usize,
+            None => place % self.names.len(),
+        };
+        (at as u32, self.names[at].clone())
+    }
+}
+
+fn server_name(name: &str) -> Result<ServerName<'static>, EngineError> {
+    ServerName::try_from(name.to_owned()).map_err(|_| EngineError::Invalid {
+        field: "sni",
+        message: format!("`{name}` is neither a name nor an address"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(weights: &[f64]) -> Names {
+        let domains = ["a.test", "b.test", "c.test", "d.test"].map(str::to_owned).to_vec();
+        let spec = LoadSpec { domains, domain_weights: weights.to_vec(), ..LoadSpec::default() };
+        Names::new(&spec, &tls("other.test")).unwrap()
+    }
+
+    fn tls(server_name: &str) -> TlsSpec {
+        TlsSpec {
+            server_name: server_name.into(),
+            ca: None,
+            insecure: false,
+            client: None,
+            resumption: 1.0,
+            version: None,
+        }
+    }
+
+    #[test]
+    fn without_weights_each_place_keeps_its_name() {
+        let names = names(&[]);
+        let of = |place, session| names.pick(place, session);
+        for session in 1..5 {
+            assert_eq!([of(0, session).0, of(3, session).0, of(6, session).0], [0, 3, 2]);
+        }
+        assert_eq!(of(1, 1).1, ServerName::try_from("b.test").unwrap());
+        let one = Names::new(&LoadSpec::default(), &tls("other.test")).unwrap();
+        assert_eq!((one.len(), one.pick(7, 1).1), (1, ServerName::try_from("other.test").unwrap()));
+    }
+
+    #[test]
+    fn with_weights_each_session_draws_its_name_in_proportion() {
+        let weights = [1.0, 1.0 / 2.0, 1.0 / 3.0, 1.0 / 4.0];
+        let names = names(&weights);
+        let (workers, sessions) = (2, 50_000);
+        let mut counts = [0_u32; 4];
+        for worker in 0..workers {
+            let names = names.of_worker(worker);
+            for session in 1..=sessions {
+                counts[names.pick(0, session).0 as usize] += 1;
+            }
+        }
+        let draws = f64::from(workers) * sessions as f64;
+        for (count, weight) in counts.into_iter().zip(weights) {
+            let share = weight / weights.iter().sum::<f64>();
+            let sigma = (draws * share * (1.0 - share)).sqrt();
+            let off = (f64::from(count) - draws * share).abs();
+            assert!(off <= 4.0 * sigma, "{count} of weight {weight}: {off} off, sigma {sigma}");
+        }
+        // Workers draw apart, and each the same again.
+        let drawn =
+            |worker| (1..100).map(|session| names.of_worker(worker).pick(0, session).0).collect::<Vec<_>>();
+        assert_eq!(drawn(0), drawn(0));
+        assert_ne!(drawn(0), drawn(1));
+    }
+}

@@ -1,0 +1,112 @@
+//! How a gateway starts: from the launch of its first process to the first request that it answers 200, what that costs,
+//! and the memory that it has then, before any load.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_analysis::data_usage;
+use weir_results::{ColdStart, Part, Usage};
+use weir_rig::{Rendered, Running, Sampler, Samples, mono_ns, status_of};
+
+use crate::cell::{Setback, failed};
+use crate::scenario::Scenario;
+use crate::wiring::Seat;
+
+/// How long a gateway that listens may take until it answers as it has to.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
+/// How long one request may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+/// The pause between two requests: a fiftieth of the time that has passed, which is how exact the answer is.
+const LOOK_SHARE: u32 = 50;
+const LOOK_MIN: Duration = Duration::from_millis(1);
+/// What a gateway gets to free what its start took.
+const SETTLES: Duration = Duration::from_millis(300);
+/// How long its memory is looked at then.
+const LOOKED_AT: Duration = Duration::from_millis(300);
+/// What that adds to a cell.
+pub(crate) const TAKES: Duration = SETTLES.saturating_add(LOOKED_AT);
+
+/// Samples that begin before a gateway is launched.
+pub(crate) struct Watch {
+    sampler: Sampler,
+    began_ns: u64,
+}
+
+impl Watch {
+    /// Begins, with the upstream's processes, which are no disturbance.
+    pub(crate) fn begin(upstream: &[Running]) -> Self {
+        let sampler = Sampler::start(&upstream.iter().collect::<Vec<_>>());
+        Self { sampler, began_ns: mono_ns() }
+    }
+
+    /// Asks the gateway, whose processes are `running`, until it answers 200, and looks at what it has used.
+    pub(crate) fn end(
+        self,
+        scenario: &Scenario,
+        rendered: &Rendered,
+        seat: &Seat,
+        running: &[Running],
+        stop: &AtomicBool,
+    ) -> Result<ColdStart, Setback> {
+        await_answer(scenario, rendered, seat, stop)?;
+        let answered_ns = mono_ns();
+        running.iter().for_each(|part| self.sampler.join(part));
+        thread::sleep(SETTLES);
+        let settled_ns = mono_ns();
+        thread::sleep(LOOKED_AT);
+        let ended_ns = mono_ns();
+        let samples = self.sampler.finish();
+        let parts: Vec<Part> = running.iter().map(Running::part).collect();
+        let launched_ns = running.iter().map(Running::launched_ns).min().unwrap_or(answered_ns);
+        let memory = usage(&samples, &parts, settled_ns, ended_ns);
+        Ok(ColdStart {
+            first_answer_ns: answered_ns.saturating_sub(launched_ns),
+            // Before its launch it used nothing, so that the time between is none of its own.
+            cpu_s: usage(&samples, &parts, self.began_ns, answered_ns).map(|usage| usage.cpu_s),
+            memory_bytes: memory.and_then(|usage| usage.memory_bytes_mean),
+            host: samples.host(self.began_ns, answered_ns),
+        })
+    }
+}
+
+/// What the data plane used from one moment to another.
+fn usage(samples: &Samples, parts: &[Part], from_ns: u64, to_ns: u64) -> Option<Usage> {
+    let used =
+        parts.iter().filter_map(|part| Some((part.name.clone(), samples.usage(&part.name, from_ns, to_ns)?)));
+    data_usage(parts, &used.collect::<BTreeMap<_, _>>())
+}
+
+/// Asks for the last path of the last domain, which whoever serves it has all of its configuration for, until that is
+/// answered 200.
+fn await_answer(
+    scenario: &Scenario,
+    rendered: &Rendered,
+    seat: &Seat,
+    stop: &AtomicBool,
+) -> Result<(), Setback> {
+    let (hosts, paths) = (scenario.topology.hosts(), scenario.topology.paths());
+    let (Some(host), Some(path)) = (hosts.last(), paths.last()) else { return Ok(()) };
+    let (address, network) = (seat.asked, seat.namespace.as_ref());
+    let began = Instant::now();
+    loop {
+        let answer = status_of(&rendered.credentials, network, address, (host, path), LOOK_TIMEOUT);
+        if answer == Ok(200) {
+            return Ok(());
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(Setback::Stopped);
+        }
+        if began.elapsed() > ANSWERS_WITHIN {
+            let said = answer.map_or_else(|error| error, |status| format!("status {status}"));
+            let message = format!(
+                "it listened, and {} s later {address}{path} (Host: {host}) gave {said}, not 200",
+                ANSWERS_WITHIN.as_secs()
+            );
+            let remedy = "let gateway and upstream answer 200 there, or leave `cold_start` out";
+            return Err(failed("never-ready", &message, remedy, ""));
+        }
+        thread::sleep((began.elapsed() / LOOK_SHARE).max(LOOK_MIN));
+    }
+}

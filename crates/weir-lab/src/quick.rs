@@ -1,0 +1,63 @@
+//! A scenario made smaller, to try things with.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use weir_document::Time;
+
+use crate::overlay;
+use crate::scenario::{Axis, Scenario};
+
+const PHASE_MIN: Duration = Duration::from_secs(1);
+const WARMUP_MIN: Duration = Duration::from_millis(250);
+const REPEATS_MAX: u32 = 3;
+const TRIALS_MAX: u32 = 12;
+/// Gateways take a second to start with that many domains, and minutes with thousands on a share of a core.
+const DOMAINS_MAX: u32 = 100;
+
+/// Where the number of domains stands.
+const DOMAINS: &str = "topology.domains";
+
+/// `scenario` with a twentieth of its phases, a tenth of its warm-up, not too many domains, and nothing twice.
+pub(crate) fn quick(mut scenario: Scenario) -> Scenario {
+    let shortened = |time: Time, by: u32, least: Duration| Time(time.0.min(least.max(time.0 / by)));
+    scenario.duration = shortened(scenario.duration, 20, PHASE_MIN);
+    for (_, load) in &mut scenario.loads.0 {
+        load.duration = load.duration.map(|duration| shortened(duration, 20, PHASE_MIN));
+        let trial = Time(load.trial_length());
+        if let Some(search) = &mut load.search {
+            search.trials = Some(search.trials_max().min(TRIALS_MAX));
+            load.duration = Some(shortened(trial, 20, PHASE_MIN));
+        }
+    }
+    scenario.warmup = shortened(scenario.warmup, 10, WARMUP_MIN);
+    scenario.repeats = scenario.repeats.min(REPEATS_MAX);
+    scenario.retries = 0;
+    with_fewer_domains(scenario)
+}
+
+/// The same wherever it has too many domains: by itself, in a case, on an axis.
+fn with_fewer_domains(mut scenario: Scenario) -> Scenario {
+    scenario.topology.domains = scenario.topology.domains.min(DOMAINS_MAX);
+    for case in scenario.cases.iter_mut().filter(|case| overlay::leaves(case).iter().any(has_too_many)) {
+        *case = overlay::leaves(case).into_iter().map(fewer).collect::<Map<_, _>>();
+    }
+    // What differed in that alone is the same now, and wanted once.
+    scenario.cases.dedup();
+    for (path, axis) in &mut scenario.vary.0 {
+        let Axis::Values(values) = axis else { continue };
+        for value in values.iter_mut() {
+            *value = fewer((path.clone(), value.take())).1;
+        }
+        values.dedup();
+    }
+    scenario
+}
+
+fn has_too_many((path, value): &(String, Value)) -> bool {
+    path == DOMAINS && value.as_u64().is_some_and(|domains| domains > u64::from(DOMAINS_MAX))
+}
+
+fn fewer(leaf: (String, Value)) -> (String, Value) {
+    if has_too_many(&leaf) { (leaf.0, DOMAINS_MAX.into()) } else { leaf }
+}

@@ -1,0 +1,80 @@
+//! How often each domain and each path of a topology is asked for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::word::as_word;
+
+/// Greatest exponent: with more, nothing but the first is ever asked for.
+const EXPONENT_MAX: f64 = 10.0;
+
+/// How much more often the first domains and paths are asked for than the last: `uniform`, `zipf`, or `zipf:0.9`.
+///
+/// By Zipf's law that of rank r weighs 1/r to the power of an exponent, which is 1 where none is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Popularity(f64);
+
+impl Popularity {
+    /// The weight of rank `rank`, from 0.
+    pub(crate) fn weight(self, rank: usize) -> f64 {
+        (rank as f64 + 1.0).powf(-self.0)
+    }
+}
+
+impl FromStr for Popularity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const FORMS: &str = "write uniform, zipf or, with an exponent, zipf:0.9";
+        let exponent = match text.split_once(':') {
+            None if text == "uniform" => 0.0,
+            None if text == "zipf" => 1.0,
+            Some(("zipf", exponent)) => {
+                exponent.parse().map_err(|_| format!("`{exponent}` is no exponent; {FORMS}"))?
+            }
+            _ => return Err(format!("`{text}` is no popularity; {FORMS}")),
+        };
+        match (0.0..=EXPONENT_MAX).contains(&exponent) {
+            true => Ok(Self(exponent)),
+            false => Err(format!("an exponent of {exponent}; give one from 0 to {EXPONENT_MAX}")),
+        }
+    }
+}
+
+impl fmt::Display for Popularity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0.0 => f.write_str("uniform"),
+            1.0 => f.write_str("zipf"),
+            exponent => write!(f, "zipf:{exponent}"),
+        }
+    }
+}
+
+as_word!(Popularity, "`uniform`, `zipf`, or `zipf:EXPONENT`");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_and_written_again() {
+        for (text, third) in [("uniform", 1.0), ("zipf", 1.0 / 3.0), ("zipf:2", 1.0 / 9.0)] {
+            let popularity: Popularity = text.parse().unwrap();
+            assert_eq!(popularity.to_string(), text);
+            assert!((popularity.weight(2) - third).abs() < 1e-12, "{text}");
+            assert_eq!(popularity.weight(0), 1.0);
+        }
+        assert_eq!("zipf:1.0".parse::<Popularity>().unwrap().to_string(), "zipf");
+    }
+
+    #[test]
+    fn wrong_words_are_told_with_the_right_ones() {
+        let said = |text: &str| text.parse::<Popularity>().unwrap_err();
+        assert!(said("even").contains("write uniform, zipf"));
+        assert!(said("zipf:much").contains("`much` is no exponent"));
+        for wrong in ["zipf:-1", "zipf:11", "zipf:NaN"] {
+            assert!(said(wrong).contains("from 0 to 10"), "{wrong}");
+        }
+    }
+}
