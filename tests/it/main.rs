@@ -14,6 +14,7 @@ mod exchange;
 mod extend;
 mod headroom;
 mod load;
+mod many_domains;
 mod misbehaving;
 mod network;
 mod objectives;

@@ -105,7 +105,7 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    fn data(&self) -> Option<Usage> {
+    pub(crate) fn data(&self) -> Option<Usage> {
         data_usage(&self.cell.parts, &self.measurement.usage)
     }
 }
@@ -183,7 +183,7 @@ impl<'a> Repeats<'a> {
         self.iter().all(|repeat| !repeat.reasons(Metric::Latency).contains(&Reason::Overloaded))
     }
 
-    fn repeated(&self, metric: Metric, of: &dyn Fn(&Repeat<'_>) -> Sample) -> Vec<Repeated> {
+    pub(crate) fn repeated(&self, metric: Metric, of: &dyn Fn(&Repeat<'_>) -> Sample) -> Vec<Repeated> {
         self.iter()
             .map(|repeat| Repeated {
                 repeat: repeat.cell.key.repeat,

@@ -12,6 +12,7 @@ use crate::conclusions::conclude;
 use crate::counts::RequestCounts;
 use crate::cpu_range::CpuRange;
 use crate::curve::CurvePoint;
+use crate::domains::{self, ManyDomains};
 use crate::experiments::{self, Experiment};
 use crate::figure::Figure;
 use crate::grouping::{Group, group};
@@ -44,6 +45,9 @@ pub struct Summary {
     /// What gateways add at each rate, where direct cells have a twin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added: Option<AddedLatency>,
+    /// What gateways carry with what they are configured for, and how they start; where starts are measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domains: Option<ManyDomains>,
     /// Curves of latency over throughput, and what connections, routes and changes of routes cost.
     pub headroom: Headroom,
     /// The systems under test, in the scenario's order, the direct baseline last.
@@ -174,6 +178,7 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
         cells_measured_again: cells.iter().filter(|cell| cell.attempts > 1).count(),
         gateways: gateways(run, cells),
         added: added::find(run, &groups, &points),
+        domains: domains::find(run, cells, &groups, &points),
         headroom: headroom::find(run, &groups, &points, &experiments),
         experiments,
         points,

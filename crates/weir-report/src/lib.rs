@@ -12,6 +12,7 @@ mod cells;
 mod change_marks;
 mod charts;
 mod compare;
+mod domains;
 mod environment;
 mod experiments;
 mod files;

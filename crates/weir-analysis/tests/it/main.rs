@@ -5,6 +5,7 @@ mod capacity;
 mod chance;
 mod columns;
 mod compared;
+mod domains;
 mod experiments;
 mod fuzzed;
 mod headroom;

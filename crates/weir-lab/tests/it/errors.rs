@@ -455,12 +455,12 @@ fn a_scenario_that_is_not_there_comes_with_those_that_are() {
     said(
         Source::find("quickstrat"),
         "no scenario `quickstrat`, built in or as a file | \
-         did you mean `quickstart`? Built in are: added-latency, headroom, headroom-ramp, ingress-sizing, quickstart, side-by-side",
+         did you mean `quickstart`? Built in are: added-latency, headroom, headroom-ramp, ingress-sizing, many-domains, quickstart, side-by-side",
     );
     said(
         Source::find("no/such.yaml"),
         "no/such.yaml: there is no such file | \
-         built in are: added-latency, headroom, headroom-ramp, ingress-sizing, quickstart, side-by-side; or give the path of a file",
+         built in are: added-latency, headroom, headroom-ramp, ingress-sizing, many-domains, quickstart, side-by-side; or give the path of a file",
     );
 }
 

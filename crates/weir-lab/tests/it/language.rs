@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use weir_document::{AskedRate, Levels, Rate};
 use weir_engine::{BurstSpec, ModelSpec, RequestSpec, StepSpec, ThinkSpec};
-use weir_lab::scenario::{Model, Scenario};
+use weir_lab::scenario::{CertificateScope, Model, Scenario};
 use weir_lab::{Checked, Overrides, Source, built_in_names};
 
 use crate::{EXAMPLE, known, read, read_with, run_of};
@@ -37,7 +37,15 @@ fn the_example_of_the_design_is_read_as_it_stands() {
 fn built_in_scenarios_are_in_order() {
     assert_eq!(
         built_in_names(),
-        ["added-latency", "headroom", "headroom-ramp", "ingress-sizing", "quickstart", "side-by-side"]
+        [
+            "added-latency",
+            "headroom",
+            "headroom-ramp",
+            "ingress-sizing",
+            "many-domains",
+            "quickstart",
+            "side-by-side"
+        ]
     );
     for name in built_in_names() {
         weir_lab::read(&Source::find(name).unwrap(), &Overrides::default(), &known()).unwrap();
@@ -103,6 +111,41 @@ fn users_limits_and_latency_of_ingress_sizing_are_crossed() {
     assert_eq!(checked.scenario.loads.iter().filter(|(_, load)| load.model == Model::Open).count(), 1);
     assert_eq!(checked.scenario.origin.replicas, Some(3));
     assert_eq!(cpus(&checked), [0.25, 0.5, 0.75, 1.0].map(Some));
+}
+
+#[test]
+fn many_domains_has_both_forms_at_limits_that_double() {
+    let of = |overrides: &Overrides| {
+        weir_lab::read(&Source::find("many-domains").unwrap(), overrides, &known()).unwrap()
+    };
+    let whole = of(&Overrides::default());
+    let form = |point: &weir_lab::Point| {
+        let topology = &point.scenario.topology;
+        (topology.domains, topology.paths().len(), point.scenario.limits.data.unwrap().cpus.unwrap())
+    };
+    let (one, many) = (|cpus| (1, 50, cpus), |cpus| (1000, 100, cpus));
+    let expected = [one(0.25), one(0.5), one(1.0), many(0.25), many(0.5), many(1.0)];
+    assert_eq!(whole.points.iter().map(form).collect::<Vec<_>>(), expected);
+    let secured = |point: &weir_lab::Point| {
+        point.scenario.topology.tls && point.scenario.topology.certificates == CertificateScope::Each
+    };
+    assert!(whole.points.iter().all(secured) && whole.scenario.cold_start);
+    let quick = of(&Overrides { quick: true, ..Overrides::default() });
+    let domains =
+        |checked: &Checked| checked.points.iter().map(|point| point.scenario.topology.domains).max();
+    assert_eq!((domains(&quick), quick.points.len()), (Some(100), whole.points.len()));
+}
+
+#[test]
+fn quick_runs_have_what_differs_in_too_many_domains_once() {
+    let text = "name: x\ngateways: [weir]\ntopology: { domains: 500 }\nloads: { full: { model: closed } }\n\
+        vary: { topology.domains: [1, 200, 1000], limits.data.cpus: [0.5, 1] }\n";
+    let domains = |quick: bool| {
+        let checked = read_with(text, &Overrides { quick, ..Overrides::default() }).unwrap();
+        checked.points.iter().map(|point| point.scenario.topology.domains).collect::<Vec<_>>()
+    };
+    assert_eq!(domains(false), [1, 1, 200, 200, 1000, 1000]);
+    assert_eq!(domains(true), [1, 1, 100, 100]);
 }
 
 #[test]

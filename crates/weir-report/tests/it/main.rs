@@ -3,6 +3,7 @@
 mod added;
 mod capacity;
 mod comparisons;
+mod domains;
 mod fixture;
 mod formats;
 mod gates;

@@ -1,0 +1,154 @@
+//! Each load over the limits of the data plane: bytes, requests a day, handshakes.
+
+use serde::Serialize;
+use serde_json::Value;
+use weir_results::{Run, TlsResult, is_baseline};
+
+use super::{by_limit, limit_cpus, without_limit};
+use crate::figure::{Figure, Sample};
+use crate::grouping::Group;
+use crate::measured::{Repeat, Repeats};
+use crate::reasons::Metric;
+use crate::summary::{Axes, Point};
+
+const DAY_S: f64 = 86_400.0;
+
+/// A load over the limits of the data plane.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CarriedLoad {
+    /// Its name.
+    pub load: String,
+    /// Values of the other axes.
+    pub axes: Axes,
+    /// Whether bytes are those of the gateways' own interfaces, the upstream's side included; else they are those that
+    /// clients wrote and read, within TLS.
+    pub of_interfaces: bool,
+    /// Gateways in the scenario's order, each from its least limit.
+    pub rows: Vec<CarriedRow>,
+}
+
+/// A gateway at a limit, beside its row at the load point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CarriedRow {
+    /// The gateway's name.
+    pub gateway: String,
+    /// The load point's place among the summary's.
+    pub point: usize,
+    /// CPU limit of its data plane, cores; `None` without one.
+    pub limit_cpus: Option<f64>,
+    /// Bytes received per second.
+    pub received_bytes_per_s: Figure,
+    /// Bytes sent per second.
+    pub sent_bytes_per_s: Figure,
+    /// Whole responses in a day at this throughput.
+    pub requests_per_day: Figure,
+    /// Handshakes for each second of the data plane's CPU time, requests included; only where connections end after so many
+    /// requests.
+    pub handshakes_per_cpu_s: Option<Figure>,
+    /// Share of the handshakes that resumed a session; only over TLS.
+    pub resumed_share: Option<Figure>,
+}
+
+/// The loads in the order of the points.
+pub(super) fn find(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<CarriedLoad> {
+    let mut loads: Vec<CarriedLoad> = Vec::new();
+    // Groups and points stand in the same order.
+    for (place, group) in groups.iter().enumerate() {
+        let axes = without_limit(group.axes);
+        let known = loads.iter().position(|known| known.load == group.load && known.axes == axes);
+        let at = known.unwrap_or_else(|| {
+            let (load, of_interfaces, rows) = (group.load.to_owned(), true, Vec::new());
+            loads.push(CarriedLoad { load, axes, of_interfaces, rows });
+            loads.len() - 1
+        });
+        for (gateway, repeats) in &group.rows {
+            if !is_baseline(gateway) {
+                loads[at].of_interfaces &= repeats.iter().all(|repeat| crossed(repeat, true).is_some());
+                loads[at].rows.extend(row(run, group, &points[place], place, gateway, repeats));
+            }
+        }
+    }
+    for load in &mut loads {
+        order(&mut load.rows);
+        if !load.of_interfaces {
+            continue;
+        }
+        for row in &mut load.rows {
+            let repeats = groups[row.point].repeats(&row.gateway);
+            let of = |received| repeats.map(|repeats| bytes(repeats, &|repeat| crossed(repeat, received)));
+            row.received_bytes_per_s = of(true).unwrap_or_default();
+            row.sent_bytes_per_s = of(false).unwrap_or_default();
+        }
+    }
+    loads
+}
+
+/// Gateways as they first come, each from its least limit.
+fn order(rows: &mut [CarriedRow]) {
+    let names: Vec<String> = rows.iter().map(|row| row.gateway.clone()).collect();
+    let first = |gateway: &String| names.iter().position(|name| name == gateway);
+    rows.sort_by(|a, b| {
+        first(&a.gateway).cmp(&first(&b.gateway)).then_with(|| by_limit(a.limit_cpus, b.limit_cpus))
+    });
+}
+
+fn row(
+    run: &Run,
+    group: &Group<'_>,
+    point: &Point,
+    place: usize,
+    gateway: &str,
+    repeats: &Repeats<'_>,
+) -> Option<CarriedRow> {
+    let row = point.rows.iter().find(|row| row.gateway == gateway)?;
+    let is_secure = repeats.iter().any(|repeat| tls(repeat).is_some());
+    let per_connection = per_connection(run, group).filter(|_| is_secure);
+    // What clients send the gateway receives.
+    Some(CarriedRow {
+        gateway: gateway.to_owned(),
+        point: place,
+        limit_cpus: repeats.iter().next().and_then(|repeat| limit_cpus(repeat.cell)),
+        received_bytes_per_s: bytes(repeats, &|repeat| Some(repeat.measurement.record.result.bytes.sent)),
+        sent_bytes_per_s: bytes(repeats, &|repeat| Some(repeat.measurement.record.result.bytes.received)),
+        requests_per_day: row.throughput_per_s.over(1.0 / DAY_S),
+        handshakes_per_cpu_s: per_connection.map(|requests| {
+            let of = |us: f64| 1e6 / (us * requests as f64);
+            Figure::of(repeats.repeated(Metric::Cpu, &|repeat| {
+                repeat.measurement.cpu_us_per_request.filter(|us| *us > 0.0).map(of).into()
+            }))
+            .headline_if(row.cpu_us_per_request.headline)
+        }),
+        resumed_share: is_secure.then(|| {
+            let share = |tls: &TlsResult| tls.resumed as f64 / tls.handshakes as f64;
+            Figure::of_difference(repeats.repeated(Metric::Throughput, &|repeat| {
+                tls(repeat).filter(|tls| tls.handshakes > 0).map(share).into()
+            }))
+        }),
+    })
+}
+
+fn tls<'a>(repeat: &Repeat<'a>) -> Option<&'a TlsResult> {
+    repeat.measurement.record.result.tls.as_ref()
+}
+
+/// Bytes per second of the sustained phase.
+fn bytes(repeats: &Repeats<'_>, of: &dyn Fn(&Repeat<'_>) -> Option<u64>) -> Figure {
+    let per_s = |repeat: &Repeat<'_>| {
+        let duration_s = repeat.measurement.record.result.duration_s;
+        Some(of(repeat)? as f64 / duration_s).filter(|_| duration_s > 0.0)
+    };
+    Figure::of(repeats.repeated(Metric::Throughput, &|repeat| Sample::from(per_s(repeat))))
+}
+
+/// What crossed the interfaces of the gateway's own network; `None` where it has none.
+fn crossed(repeat: &Repeat<'_>, received: bool) -> Option<u64> {
+    let network = repeat.data()?.network?;
+    Some(if received { network.received_bytes } else { network.sent_bytes })
+}
+
+/// After how many requests connections end; `None` where they are kept.
+fn per_connection(run: &Run, group: &Group<'_>) -> Option<u64> {
+    let axis = group.axes.get(&format!("loads.{}.per_connection", group.load));
+    let written = run.scenario.get("loads").and_then(|loads| loads.get(group.load)?.get("per_connection"));
+    axis.or(written).and_then(Value::as_u64)
+}
