@@ -98,7 +98,14 @@ impl LowerHost {
     }
 }
 
-fn without_port(authority: &str) -> &str {
+/// The name in an authority, and its port where it has one.
+pub fn host_and_port(authority: &str) -> (&str, Option<u16>) {
+    let name = without_port(authority);
+    let port = authority[name.len()..].strip_prefix(':').and_then(|digits| digits.parse().ok());
+    (name, port)
+}
+
+pub(crate) fn without_port(authority: &str) -> &str {
     if authority.starts_with('[') {
         return authority.find(']').map_or(authority, |end| &authority[..=end]);
     }

@@ -11,6 +11,8 @@
 //!   asks ([`Policy`]).
 //! - Files that listeners and routes name (certificates, keys, tokens) come as resources of their own, read by the
 //!   source. What TLS makes of them is made here, once for each change, and is part of the table.
+//! - What a route does beside passing requests to a backend (other fields, redirects, CORS, weights, ..) stands in
+//!   `filters.rs`; [`Filters`] is what the data plane gets of it.
 //! - [`Table`] is compiled from a state, immutable, and shared by all workers. It is asked with a [`RequestView`]. The
 //!   most specific route wins, by the precedence of Gateway API. What it costs to find depends on the request's labels
 //!   and segments, never on the number of routes.
@@ -21,6 +23,7 @@ mod change;
 mod conditions;
 mod explain;
 mod files;
+mod filters;
 mod host;
 mod matches;
 mod model;
@@ -45,6 +48,11 @@ mod view;
 pub use change::{Batch, Change, Key, Policy, Resource};
 pub use explain::PassedOver;
 pub use files::{Content, SYSTEM_AUTHORITIES};
+pub use filters::{
+    Action, Copies, Cors, CorsPolicy, Filters, HeaderChanges, Mirror, Preflight, Redirect, Respond, Rewrite,
+    RewriteParts, RouteTimeouts, Scheme, WeightedBackend, WeightedPosition,
+};
+pub use host::host_and_port;
 pub use matches::ValueMatch;
 pub use model::{
     Backend, BackendTls, CertificateFiles, ClientAuth, Configuration, Limits, Listener, OneOrMany,

@@ -10,10 +10,13 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor, value::SeqAccessDeserial
 use serde::{Deserialize, Serialize};
 use weir_document::{Size, Time};
 
-use crate::matches::ValueMatch;
-use crate::path::PathRules;
 mod tls;
 
+use crate::filters::{
+    Cors, HeaderChanges, Mirror, Redirect, Respond, Rewrite, RouteTimeouts, WeightedBackend,
+};
+use crate::matches::ValueMatch;
+use crate::path::PathRules;
 pub use tls::{BackendTls, CertificateFiles, ClientAuth, Passthrough, TicketKeys, Tickets, Tls, TlsVersion};
 
 /// A whole configuration, as a file holds it.
@@ -68,8 +71,9 @@ impl Listener {
     }
 }
 
-/// Requests that match go to one backend. It says exactly one of `path`, `exact` and `regex`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What becomes of the requests that match. It says exactly one of `path`, `exact` and `regex`, and one of `backend`,
+/// `backends`, `redirect` and `respond`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
     /// The name in messages; the position in the file when absent.
@@ -97,10 +101,35 @@ pub struct Route {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub query: BTreeMap<String, ValueMatch>,
     /// The backend's name.
-    pub backend: String,
-    /// Replaces the matched prefix, or the whole path of the other kinds; the query is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rewrite: Option<String>,
+    pub backend: Option<String>,
+    /// Several backends that share the requests by their weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backends: Option<Vec<WeightedBackend>>,
+    /// Sends the client elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirect: Option<Box<Redirect>>,
+    /// Answers without a backend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub respond: Option<Box<Respond>>,
+    /// What the upstream is asked for in place of what the client asked for; the query is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rewrite: Option<Rewrite>,
+    /// Changes to the fields that the upstream gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_headers: Option<Box<HeaderChanges>>,
+    /// Changes to the fields that the client gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_headers: Option<Box<HeaderChanges>>,
+    /// Which pages of other origins may use the answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cors: Option<Box<Cors>>,
+    /// Another backend that gets copies of the requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<Box<Mirror>>,
+    /// Bounds on the time that a request takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<Box<RouteTimeouts>>,
     /// A file of bearer tokens, one a line, relative to the configuration's folder: a request with none of them is
     /// answered 401.
     #[serde(default, skip_serializing_if = "Option::is_none")]

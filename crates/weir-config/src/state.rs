@@ -153,9 +153,11 @@ impl State {
         policy: Policy,
     ) -> Vec<(Key, Problem)> {
         let mut found = self.unreachable_paths(before);
-        for (name, route) in self.routes.iter().filter(|(_, r)| !self.backends.contains_key(&r.backend)) {
+        for (name, route) in &self.routes {
+            let is_missing = |(_, backend): &(_, &str)| !self.backends.contains_key(*backend);
+            let Some((field, backend)) = route.backend_names().find(is_missing) else { continue };
             // The batch is refused already for that backend; its routes are not to blame.
-            let is_refused = refused.contains_key(&Key::Backend(route.backend.clone()));
+            let is_refused = refused.contains_key(&Key::Backend(backend.to_owned()));
             if is_refused && policy == Policy::AllOrNothing {
                 continue;
             }
@@ -164,12 +166,12 @@ impl State {
                 // To find the nearest of many names for each of many routes would take minutes.
                 let advised = found.len() < ADVISED_MAX;
                 let names = self.backends.keys().filter(|_| advised).map(String::as_str);
-                let problem = validate::no_such_backend(name, route, names);
+                let problem = validate::no_such_backend(format!("{name}.{field}"), backend, names);
                 found.push((Key::Route(name.clone()), problem));
             } else {
-                let message = format!("backend `{}` is still used by {name}", route.backend);
+                let message = format!("backend `{backend}` is still used by {name}");
                 let problem = Problem::new("backends", message).help("take the route away first");
-                found.push((Key::Backend(route.backend.clone()), problem));
+                found.push((Key::Backend(backend.to_owned()), problem));
             }
         }
         found.extend(self.contradictions_of_passthrough(before, refused, policy));
@@ -269,7 +271,7 @@ impl State {
                     }
                     None if is_changed => {
                         let names = self.backends.keys().map(String::as_str);
-                        validate::no_backend_named(place, &entry.backend, names)
+                        validate::no_such_backend(place, &entry.backend, names)
                     }
                     None => {
                         let message = format!("backend `{}` is still used by {name}", entry.backend);

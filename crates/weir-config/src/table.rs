@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::conditions::Conditions;
+use crate::filters::{Filters, Rewrite};
 use crate::host::{HostPattern, LowerHost};
 use crate::model::{Backend, Limits, Listener, OneOrMany, Route, Timeouts};
 use crate::path::PathRules;
@@ -42,6 +43,8 @@ pub struct Table {
     backends: Vec<BackendEntry>,
     /// One for each of the routes.
     targets: Vec<Target>,
+    /// By the routes' keys, for those that have any.
+    filters: Vec<Filters>,
     pub(crate) routes: Vec<RouteEntry>,
     exact_hosts: FastMap<Box<str>, u32>,
     suffixes: FastMap<Box<str>, u32>,
@@ -63,12 +66,14 @@ pub struct BackendEntry {
 /// What a route does with a request.
 #[derive(Debug)]
 pub struct Target {
-    /// Position among [`Table::backends`].
+    /// Position among [`Table::backends`]; beyond them where the filters say what answers.
     pub backend: usize,
     /// Replaces what matched.
     pub rewrite: Option<Box<str>>,
     /// A request must carry one of these bearer tokens.
     pub tokens: Option<Arc<TokenSet>>,
+    /// Position among [`Table::filters`]; most routes have none.
+    pub filters: Option<u32>,
 }
 
 /// A route under its key, with what is compiled of its own.
@@ -124,6 +129,12 @@ impl Table {
         &self.backends
     }
 
+    /// What routes do beside passing requests on, ordered by [`Filters::key`], in the order that [`Target::filters`]
+    /// counts.
+    pub fn filters(&self) -> &[Filters] {
+        &self.filters
+    }
+
     /// The key of the route at this position, as in `routes[3]`.
     pub fn key(&self, route: usize) -> &str {
         &self.routes[route].key
@@ -168,14 +179,22 @@ impl Table {
                 tls: state.sealed.upstream(name),
             })
             .collect();
+        // Validation has made sure that the backends are there.
+        let position = |name: &str| {
+            backends.binary_search_by(|b: &BackendEntry| b.name.as_str().cmp(name)).unwrap_or(usize::MAX)
+        };
+        let mut filters = Vec::new();
         let targets = state
             .routes
-            .values()
-            .map(|route| Target {
-                // Validation has made sure that the backend is there.
-                backend: backends.binary_search_by(|b| b.name.cmp(&route.backend)).unwrap_or(usize::MAX),
-                rewrite: route.rewrite.as_deref().map(Into::into),
+            .iter()
+            .map(|(key, route)| Target {
+                backend: route.backend.as_deref().map_or(usize::MAX, position),
+                rewrite: route.rewrite.as_ref().and_then(Rewrite::prefix).map(Into::into),
                 tokens: route.tokens.as_ref().map(|file| state.sealed.tokens(file)),
+                filters: Filters::of(key, route, position).map(|of_route| {
+                    filters.push(of_route);
+                    filters.len() as u32 - 1
+                }),
             })
             .collect();
         let mut table = Table {
@@ -188,6 +207,7 @@ impl Table {
             transports: state.listeners.iter().map(|(name, l)| state.sealed.transport(name, l)).collect(),
             backends,
             targets,
+            filters,
             routes: state
                 .routes
                 .iter()

@@ -3,9 +3,10 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use weir_document::nearest;
+use weir_document::{Time, nearest};
 
 use crate::change::Resource;
+use crate::filters::check_filters;
 use crate::host::HostPattern;
 use crate::model::{Backend, Limits, Listener, Route, Settings, Timeouts, Tls};
 use crate::path::{NormalTarget, PathProblem, PathRules, Unroutable};
@@ -34,20 +35,15 @@ pub(crate) fn check(key: &str, resource: &Resource) -> Result<(), Problem> {
     }
 }
 
-/// The problem of a route whose backend is not among `names`.
-pub(crate) fn no_such_backend<'n>(key: &str, route: &Route, names: impl Iterator<Item = &'n str>) -> Problem {
-    no_backend_named(format!("{key}.backend"), &route.backend, names)
-}
-
-/// The problem of a `backend` that is not among `names`.
-pub(crate) fn no_backend_named<'n>(
+/// The problem of a field at `place` that names the backend `wanted`, which is not among `names`.
+pub(crate) fn no_such_backend<'n>(
     place: String,
-    backend: &str,
+    wanted: &str,
     names: impl Iterator<Item = &'n str>,
 ) -> Problem {
-    let problem = Problem::new(place, format!("no backend is named `{backend}`"));
+    let problem = Problem::new(place, format!("no backend is named `{wanted}`"));
     let names: Vec<&str> = names.collect();
-    match nearest(backend, names.iter().copied()) {
+    match nearest(wanted, names.iter().copied()) {
         Some(name) => problem.help(format!("did you mean `{name}`?")),
         None if names.is_empty() => problem.help("add it under `backends`, or name one that is there"),
         None => problem.help(format!("there are: {}", names[..names.len().min(8)].join(", "))),
@@ -133,16 +129,15 @@ fn check_route(key: &str, route: &Route) -> Result<(), Problem> {
     for (field, path) in route.paths() {
         check_path_of(&format_args!("{key}.{field}"), path)?;
     }
-    if let Some(rewrite) = &route.rewrite {
-        check_path_of(&format_args!("{key}.rewrite"), rewrite)?;
-    }
+    check_filters(key, route)?;
     match route.tokens.as_deref() {
         Some("") => Err(Problem::no_file(format!("{key}.tokens"))),
         _ => Ok(()),
     }
 }
 
-fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Problem> {
+/// Whether a request could carry `path`, which stands at `place`.
+pub(crate) fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Problem> {
     let wrong = |message: String, remedy: String| Err(Problem::new(place.to_string(), message).help(remedy));
     if !path.starts_with('/') {
         return wrong(format!("`{path}` does not begin with `/`"), format!("write `/{path}`"));
@@ -243,10 +238,16 @@ fn check_timeouts(timeouts: &Timeouts) -> Result<(), Problem> {
         ("drain", timeouts.drain),
     ];
     for (field, time) in all {
-        if time.0.is_zero() || time.0 > TIMEOUT_MAX {
-            let message = format!("{time} is not within 1ns and 30 days");
-            return Err(Problem::new(format!("timeouts.{field}"), message).help("everything has a limit"));
-        }
+        check_time(&format!("timeouts.{field}"), time, "everything has a limit")?;
+    }
+    Ok(())
+}
+
+/// Whether `time`, which stands at `place`, can be kept.
+pub(crate) fn check_time(place: &str, time: Time, remedy: &str) -> Result<(), Problem> {
+    if time.0.is_zero() || time.0 > TIMEOUT_MAX {
+        let message = format!("{time} is not within 1ns and 30 days");
+        return Err(Problem::new(place, message).help(remedy));
     }
     Ok(())
 }

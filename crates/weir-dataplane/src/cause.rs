@@ -40,6 +40,7 @@ causes! {
     NotTls "not_tls" 400 "this listener speaks TLS (https), and the client plain text";
     NoToken "no_token" 401 "the request carries no bearer token";
     UnknownToken "unknown_token" 401 "the request's bearer token is not known here";
+    NoHost "no_host" 400 "the request names no host, and the route leads to the same one elsewhere";
     NoRoute "no_route" 404 "no route takes this request";
     HeadTimeout "head_timeout" 408 "the request's head did not come in time";
     BodyTimeout "body_timeout" 408 "the request's body stopped coming";
@@ -47,6 +48,7 @@ causes! {
     TargetTooLong "target_too_long" 414 "the request's target is longer than the limit";
     Expectation "expectation" 417 "the only expectation known is 100-continue";
     HeadTooLarge "head_too_large" 431 "the request's head is larger than the limit";
+    NoBackend "no_backend" 500 "every backend of the route has the weight 0";
     UnsupportedCoding "unsupported_coding" 501 "the only transfer coding known is chunked";
     ConnectUnsupported "connect_unsupported" 501 "CONNECT is not served here";
     ConnectFailed "upstream_connect_failed" 502 "the upstream takes no connections";
@@ -62,6 +64,8 @@ causes! {
     ConnectTimeout "upstream_connect_timeout" 504 "the upstream did not take the connection in time";
     ResponseTimeout "upstream_response_timeout" 504 "the upstream did not answer in time";
     UpstreamWriteTimeout "upstream_write_timeout" 504 "the upstream stopped reading the request";
+    RequestTimeout "request_timeout" 504 "the request took longer than its route allows";
+    BackendTimeout "backend_timeout" 504 "the backend took longer than the route allows";
     UnsupportedVersion "unsupported_version" 505 "the versions known are HTTP/1.0 and HTTP/1.1";
     UpstreamTruncated "upstream_truncated" 502 "the upstream's answer broke off";
     UpstreamStalled "upstream_stalled" 504 "the upstream stopped in the middle of its answer";
@@ -120,6 +124,8 @@ impl Cause {
                 | Cause::ResponseTimeout
                 | Cause::UpstreamWriteTimeout
                 | Cause::UpstreamStalled
+                | Cause::RequestTimeout
+                | Cause::BackendTimeout
                 | Cause::ClientStalled
         )
     }

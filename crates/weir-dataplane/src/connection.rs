@@ -29,6 +29,8 @@ pub(crate) struct Client<'a, R, W> {
     pub(crate) listening: &'a Listening,
     pub(crate) reader: R,
     pub(crate) writer: W,
+    /// It speaks TLS.
+    is_secure: bool,
     /// Read and not yet used: the rest of a body, or requests sent ahead.
     pub(crate) inbound: Buffer,
 }
@@ -49,7 +51,7 @@ pub(crate) enum After {
 /// Serves a client that speaks plain text to its end.
 pub(crate) async fn serve(seat: Seat, mut stream: TcpStream) {
     let (reader, writer) = stream.split();
-    let after = converse(&seat, reader, writer).await;
+    let after = converse(&seat, reader, writer, false).await;
     if after == After::Cut {
         // A reset, not an orderly end. Where it can't be had, the missing end of the body still tells.
         let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(std::time::Duration::ZERO));
@@ -58,13 +60,14 @@ pub(crate) async fn serve(seat: Seat, mut stream: TcpStream) {
 
 /// Exchanges until one of them ends the connection; how, the caller sees to, but for a client that is given time to read.
 #[inline]
-pub(crate) async fn converse<R, W>(seat: &Seat, reader: R, writer: W) -> After
+pub(crate) async fn converse<R, W>(seat: &Seat, reader: R, writer: W, is_secure: bool) -> After
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
     let io = seat.io();
-    let mut client = Client { io, listening: &seat.listening, reader, writer, inbound: Buffer::default() };
+    let mut client =
+        Client { io, listening: &seat.listening, reader, writer, is_secure, inbound: Buffer::default() };
     let after = loop {
         match client.serve_one().await {
             After::Next => {}
@@ -104,6 +107,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         self.listening.counters.requests.add(1);
         let after = match incoming {
             Incoming::Request(plan) => self.exchange(&plan, &snapshot, &mut out).await,
+            Incoming::Answered(answer) => self.answer(&answer, &snapshot, &mut out).await,
             Incoming::Refused(refusal, head_len) => {
                 self.inbound.consume(head_len);
                 self.refuse(refusal, &snapshot).await
@@ -128,7 +132,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                 if out.capacity() == 0 {
                     *out = worker.buffers.output();
                 }
-                match plan(bytes, &snapshot, out) {
+                match plan(bytes, &snapshot, self.is_secure, out) {
                     Incoming::Partial if seen > 0 => {}
                     Incoming::Partial => timer.arm(&worker.wheel, snapshot.ticks.head),
                     whole => return Ok((whole, snapshot)),
@@ -187,6 +191,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     ) -> After {
         let refusal = Refusal {
             head_only: plan.response_to == weir_http::ResponseTo::Head,
+            fields: plan.filtered.as_deref().map_or_else(Vec::new, |filtered| filtered.cors.clone()),
             close: !request_done || !plan.keep_alive || plan.version == weir_http::Version::Http10,
             ..Refusal::new(cause)
         };

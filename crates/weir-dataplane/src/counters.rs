@@ -100,6 +100,14 @@ pub(crate) struct UpstreamCounters {
     pub(crate) reused: Counter,
     /// Exchanges sent a second time, after a kept connection turned out closed.
     pub(crate) retries: Counter,
+    /// Copies of requests begun for mirrors.
+    pub(crate) copies: Counter,
+    /// Of these, those that were not answered whole.
+    pub(crate) copy_failures: Counter,
+    /// Requests not copied for want of a place among the copies in flight.
+    pub(crate) copies_crowded: Counter,
+    /// Requests not copied for their length.
+    pub(crate) copies_too_long: Counter,
     /// Accepting paused for want of file descriptors.
     pub(crate) accept_pauses: Counter,
     /// Connections that were open when the time to drain was over.

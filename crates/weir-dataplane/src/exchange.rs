@@ -7,11 +7,13 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::Poll;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
+use weir_config::RouteTimeouts;
 use weir_http::Framing;
 
 use crate::body::{BodyFault, BodyPump};
@@ -20,9 +22,11 @@ use crate::cause::Cause;
 use crate::connection::{After, Client};
 use crate::io::{Fault, Io};
 use crate::listener::Listening;
+use crate::mirror::Copying;
 use crate::pool::{Link, Upstream};
 use crate::request::Plan;
 use crate::response::{Relayed, relay};
+use crate::route_limits::RouteLimits;
 use crate::secure::SecureHalf;
 use crate::snapshot::Snapshot;
 use crate::tunnel::tunnel;
@@ -34,6 +38,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) listening: &'a Listening,
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) plan: &'a Plan,
+    /// The copy of a request that is still coming.
+    copying: Option<&'a Copying>,
     /// All of the request has left.
     pub(crate) request_done: Cell<bool>,
     /// The upstream would not take all of it.
@@ -59,7 +65,12 @@ enum SendFault {
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     /// Passes a planned request on, and its response back. `out` has the head for the upstream.
     #[inline]
-    pub(crate) async fn exchange(&mut self, plan: &Plan, snapshot: &Snapshot, out: &mut Vec<u8>) -> After {
+    pub(crate) async fn exchange(
+        &mut self,
+        plan: &Plan,
+        snapshot: &Rc<Snapshot>,
+        out: &mut Vec<u8>,
+    ) -> After {
         self.inbound.consume(plan.head_len);
         let mut body =
             BodyPump::new(plan.framing, plan.framing == Framing::Chunked, snapshot.table.limits.body.0);
@@ -68,13 +79,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
         self.inbound.release_if_empty(&self.io.worker.buffers);
         let is_whole = body.is_done();
+        let copying = self.begin_copy(plan, snapshot, out, is_whole);
+        let limits = RouteLimits::of(timeouts(plan, snapshot), self.io);
         let mut retried = false;
         loop {
+            limits.begin_try(self.io);
             let mut checkout = match checkout(self.io, snapshot, plan.backend, retried).await {
                 Ok(checkout) => checkout,
-                Err(cause) => return self.fail(cause, plan, is_whole, snapshot).await,
+                Err(cause) => {
+                    return self.fail(limits.fail(self.io, cause, false), plan, is_whole, snapshot).await;
+                }
             };
-            let x = Exchange::new(self.io, self.listening, snapshot, plan, is_whole);
+            let x = Exchange::new(self.io, self.listening, snapshot, plan, copying.as_deref(), is_whole);
             let Upstream { link, inbound, .. } = &mut checkout.upstream;
             let relayed = match link {
                 Link::Plain(stream) => {
@@ -89,6 +105,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             };
             match relayed {
                 Ok(relayed) => {
+                    limits.lift(self.io);
                     if relayed.upgraded {
                         // A tunnel may be long, and needs the request no more.
                         self.io.worker.buffers.put_output(std::mem::take(out));
@@ -99,9 +116,26 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                     retried = true;
                     self.io.worker.upstreams.retries.add(1);
                 }
-                Err(cause) => return self.break_off(&x, cause).await,
+                Err(cause) => {
+                    return self.break_off(&x, limits.fail(self.io, cause, x.begun.get())).await;
+                }
             }
         }
+    }
+
+    /// Begins the copy that the filters may want; that of a whole request has left then.
+    #[inline]
+    fn begin_copy(
+        &self,
+        plan: &Plan,
+        snapshot: &Rc<Snapshot>,
+        begun: &[u8],
+        is_whole: bool,
+    ) -> Option<Box<Copying>> {
+        let backend = plan.filtered.as_deref()?.copy_to?;
+        let copying = Copying::begin(backend, plan, self.io.worker, snapshot, self.listening.id)?;
+        copying.take(begun, is_whole);
+        (!is_whole).then_some(copying)
     }
 
     async fn pass_sealed(
@@ -168,16 +202,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     }
 
     async fn conclude(&mut self, x: &Exchange<'_>, relayed: Relayed, checkout: Checkout) -> After {
-        let Checkout { mut upstream, endpoint, .. } = checkout;
         if relayed.upgraded {
-            tunnel(self, x.snapshot, upstream).await;
+            tunnel(self, x.snapshot, checkout.upstream).await;
             return After::Close;
         }
         let request_passed = x.request_done.get() && !x.request_broken.get();
-        if relayed.upstream_keep && request_passed && upstream.inbound.is_empty() {
-            upstream.inbound.release_if_empty(&x.io.worker.buffers);
-            let most = x.snapshot.table.limits.idle_upstream_connections as usize;
-            endpoint.keep(upstream, x.io.worker.wheel.now(), most);
+        if relayed.upstream_keep && request_passed {
+            checkout.keep(x.io, x.snapshot);
         }
         match relayed.client_keep {
             true => After::Next,
@@ -203,6 +234,7 @@ impl<'a> Exchange<'a> {
         listening: &'a Listening,
         snapshot: &'a Snapshot,
         plan: &'a Plan,
+        copying: Option<&'a Copying>,
         is_whole: bool,
     ) -> Exchange<'a> {
         Exchange {
@@ -210,6 +242,7 @@ impl<'a> Exchange<'a> {
             listening,
             snapshot,
             plan,
+            copying,
             request_done: Cell::new(is_whole),
             request_broken: Cell::new(false),
             sent: Cell::new(0),
@@ -252,10 +285,18 @@ async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
             Err(Fault::Timeout) => return Err(SendFault::Stalled),
             Err(Fault::System(_)) => return Err(SendFault::Upstream),
         }
+        if x.io.timer.is_past_bound(&x.io.worker.wheel) {
+            return Err(SendFault::Client(Cause::BodyTimeout));
+        }
         while out.is_empty() && !body.is_done() {
             match x.io.read(from, inbound, ticks.body).await {
                 Ok(0) | Err(Fault::System(_)) => return Err(SendFault::Client(Cause::ClientClosed)),
-                Ok(_) => body.pass(inbound, out).map_err(|f| SendFault::Client(cause_of(f)))?,
+                Ok(_) => {
+                    body.pass(inbound, out).map_err(|f| SendFault::Client(cause_of(f)))?;
+                    if let Some(copying) = x.copying {
+                        copying.take(out, body.is_done());
+                    }
+                }
                 Err(Fault::Timeout) => return Err(SendFault::Client(Cause::BodyTimeout)),
             }
         }
@@ -267,4 +308,10 @@ fn cause_of(fault: BodyFault) -> Cause {
         BodyFault::TooLarge => Cause::BodyTooLarge,
         BodyFault::Malformed(error) => Cause::of_body(error),
     }
+}
+
+/// The time limits of the route, where it has any.
+#[inline]
+fn timeouts<'s>(plan: &Plan, snapshot: &'s Snapshot) -> Option<&'s RouteTimeouts> {
+    plan.filtered.as_deref()?.filters(snapshot).route.timeouts.as_deref()
 }

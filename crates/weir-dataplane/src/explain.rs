@@ -38,7 +38,14 @@ pub enum Outcome {
         /// The head as the upstream gets it, up to and with its empty line.
         head: String,
     },
-    /// The gateway answers by itself.
+    /// Its route answers by itself.
+    ByRoute {
+        /// The status.
+        status: u16,
+        /// The head as far as the request decides it: without Date, Connection and the empty line.
+        head: String,
+    },
+    /// The gateway refuses it.
     Answered {
         /// Why, which decides the status too.
         cause: Cause,
@@ -49,13 +56,17 @@ pub enum Outcome {
     },
 }
 
-/// What the gateway does by `table` with the request whose head stands in `request`; `None` where it is not whole.
-pub fn explain(table: &Arc<Table>, request: &[u8]) -> Option<Explanation> {
+/// What the gateway does by `table` with the request whose head stands in `request`, from a client that speaks TLS or
+/// not; `None` where it is not whole. Of several backends with weights it is the first in turn.
+pub fn explain(table: &Arc<Table>, request: &[u8], is_secure: bool) -> Option<Explanation> {
     let snapshot = Snapshot::new(Arc::clone(table), None, &OpenByBackend::default(), 0);
     let mut head = Vec::new();
-    let outcome: Outcome = match plan(request, &snapshot, &mut head) {
+    let outcome: Outcome = match plan(request, &snapshot, is_secure, &mut head) {
         Incoming::Partial => return None,
         Incoming::Refused(refusal, _) => refusal.into(),
+        Incoming::Answered(answer) => {
+            Outcome::ByRoute { status: answer.status(), head: String::from_utf8_lossy(&head).into_owned() }
+        }
         Incoming::Request(plan) => {
             let entry = &table.backends()[plan.backend];
             match entry.backend.endpoints.is_empty() {
@@ -103,6 +114,12 @@ impl fmt::Display for Explanation {
             Outcome::Sent { backend, head } => {
                 writeln!(f, "sent   to backend `{backend}`:")?;
                 for line in head.lines().filter(|line| !line.is_empty()) {
+                    writeln!(f, "         {line}")?;
+                }
+            }
+            Outcome::ByRoute { head, .. } => {
+                writeln!(f, "answer by the route:")?;
+                for line in head.lines() {
                     writeln!(f, "         {line}")?;
                 }
             }

@@ -12,8 +12,11 @@
 //!                                                                       passthrough.rs: TLS passed on by its name
 //!                                                                       secure.rs: the handshake first, in turns (turns.rs)
 //!                                                                       plan (request.rs): parse, route, new head
+//!                                                                         filtered.rs, weights.rs: routes with filters
+//!                                                                         answer (answer.rs): what a route answers itself
 //!                                                                       exchange (exchange.rs): upstream.rs, body.rs
 //!                                                                       relay (response.rs), tunnel.rs after a 101
+//!                                                                         route_limits.rs, mirror.rs: where a route has them
 //!                                                                       refuse (respond.rs): an answer of our own
 //! ```
 //!
@@ -51,6 +54,7 @@
 //! progress, with `Connection: close`; idle ones after a second in which a last request may come.
 
 mod admin;
+mod answer;
 mod body;
 mod buffer;
 mod cause;
@@ -58,16 +62,19 @@ mod connection;
 mod counters;
 mod exchange;
 mod explain;
+mod filtered;
 mod gateway;
 mod hello;
 mod io;
 mod listener;
+mod mirror;
 mod passthrough;
 mod pool;
 mod request;
 mod respond;
 mod response;
 mod retire;
+mod route_limits;
 mod secure;
 mod secure_upstream;
 mod snapshot;
@@ -75,6 +82,7 @@ mod stats;
 mod tunnel;
 mod turns;
 mod upstream;
+mod weights;
 mod wheel;
 mod worker;
 
@@ -82,4 +90,6 @@ pub use admin::serve_admin;
 pub use cause::Cause;
 pub use explain::{Explanation, Outcome, explain};
 pub use gateway::{Gateway, GatewayError, Phase};
-pub use stats::{ByStatus, Connections, ListenerStats, ReloadStats, Stats, TlsStats, UpstreamStats};
+pub use stats::{
+    ByStatus, Connections, ListenerStats, MirrorStats, ReloadStats, Stats, TlsStats, UpstreamStats,
+};

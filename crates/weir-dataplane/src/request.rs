@@ -6,7 +6,9 @@ use weir_http::{
     list_contains, parse_request,
 };
 
+use crate::answer::Answer;
 use crate::cause::Cause;
+use crate::filtered::{Filtered, Matched, plan_filtered};
 use crate::respond::Refusal;
 use crate::snapshot::Snapshot;
 
@@ -17,12 +19,14 @@ pub(crate) enum Incoming {
     Partial,
     /// A request to pass on; its head for the upstream was appended.
     Request(Plan),
+    /// A request that its route answers by itself; the beginning of the answer's head was appended.
+    Answered(Answer),
     /// A request that ends here. As many bytes are its head; none when the framing is lost.
     Refused(Refusal, usize),
 }
 
 /// What is to be known of a request once its head is gone.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The position of the backend in the table.
     pub(crate) backend: usize,
@@ -35,11 +39,13 @@ pub(crate) struct Plan {
     pub(crate) upgrade: bool,
     /// Sending it twice is as good as once (RFC 9110, 9.2.2).
     pub(crate) idempotent: bool,
+    /// What the route's filters want; most routes have none.
+    pub(crate) filtered: Option<Box<Filtered>>,
 }
 
 /// Reads a request, routes it, and appends the head for the upstream to `out`.
 #[inline]
-pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, out: &mut Vec<u8>) -> Incoming {
+pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, is_secure: bool, out: &mut Vec<u8>) -> Incoming {
     let mut slots = FieldSlots::new();
     let head = match parse_request(bytes, &snapshot.head_limits, &mut slots) {
         Ok(Some(head)) => head,
@@ -53,35 +59,41 @@ pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, out: &mut Vec<u8>) -> Inco
     };
     let cause = match table.find(&view(&head, &target)) {
         None => Cause::NoRoute,
-        Some(Match { target: Target { tokens: Some(tokens), .. }, .. }) if !is_let_in(tokens, &head) => {
-            if bearer_token(&head).is_some() {
-                Cause::UnknownToken
-            } else {
-                Cause::NoToken
-            }
+        Some(found @ Match { target: Target { filters: Some(position), .. }, .. }) => {
+            let request = Matched { head: &head, target: &target, found, is_secure };
+            return plan_filtered(&request, *position, snapshot, out);
         }
-        _ if matches!(head.framing, Framing::Length(l) if l > table.limits.body.0) => Cause::BodyTooLarge,
+        Some(Match { target: Target { tokens: Some(tokens), .. }, .. }) if !is_let_in(tokens, &head) => {
+            cause_of_token(&head)
+        }
+        _ if is_too_long(&head, snapshot) => Cause::BodyTooLarge,
         Some(found) => {
+            let backend = found.target.backend;
             let upgrade = head.upgrade && !offers_h2c(&head);
-            append_start(head.method, target.as_str(), &found, out);
-            match head.host {
-                "" => append_default_host(snapshot, found.target.backend, out),
-                host => append_field(out, "Host", host.as_bytes()),
-            }
-            append_fields(&head, upgrade, out);
-            return Incoming::Request(Plan {
-                backend: found.target.backend,
-                head_len: head.head_len,
-                framing: head.framing,
-                response_to: response_to(&head),
-                version: head.version,
-                keep_alive: head.keep_alive,
-                upgrade,
-                idempotent: is_idempotent(head.method),
-            });
+            append_start(head.method, target.as_str(), (found.target.rewrite.as_deref(), found.matched), out);
+            append_host(&head, snapshot, backend, out);
+            append_fields(&head, |_| true, out);
+            append_end(&head, upgrade, out);
+            return Incoming::Request(plan_for(&head, backend, upgrade));
         }
     };
     refused(&head, Refusal::new(cause))
+}
+
+/// The plan of a request for the backend at this position, without filters.
+#[inline]
+pub(crate) fn plan_for(head: &RequestHead<'_>, backend: usize, upgrade: bool) -> Plan {
+    Plan {
+        backend,
+        head_len: head.head_len,
+        framing: head.framing,
+        response_to: response_to(head),
+        version: head.version,
+        keep_alive: head.keep_alive,
+        upgrade,
+        idempotent: is_idempotent(head.method),
+        filtered: None,
+    }
 }
 
 /// What routes look at.
@@ -91,8 +103,8 @@ pub(crate) fn view<'r>(head: &RequestHead<'r>, target: &'r NormalTarget<'_>) -> 
     RequestView { method, host, path: target.path(), query: target.query(), fields }
 }
 
-/// The end of a request that goes nowhere.
-fn refused(head: &RequestHead<'_>, refusal: Refusal) -> Incoming {
+/// A refusal of a request whose head was understood.
+pub(crate) fn refused(head: &RequestHead<'_>, refusal: Refusal) -> Incoming {
     // What follows as its body would have to be read only to be thrown away.
     let has_body = !matches!(head.framing, Framing::None | Framing::Length(0));
     let close = has_body || !head.keep_alive || head.version == Version::Http10 || head.method == "CONNECT";
@@ -121,15 +133,30 @@ fn malformed(error: HeadError) -> Incoming {
     Incoming::Refused(refusal, 0)
 }
 
-fn append_start(method: &str, target: &str, found: &Match<'_>, out: &mut Vec<u8>) {
+/// Appends the request line, with the path in which `rewrite` replaces what matched.
+pub(crate) fn append_start(
+    method: &str,
+    target: &str,
+    (rewrite, matched): (Option<&str>, usize),
+    out: &mut Vec<u8>,
+) {
     out.extend_from_slice(method.as_bytes());
     out.push(b' ');
-    match &found.target.rewrite {
+    match rewrite {
         // `*` (OPTIONS) is no path that could be rewritten.
-        Some(rewrite) if target.starts_with('/') => rewritten(out, rewrite, target, found.matched),
+        Some(rewrite) if target.starts_with('/') => rewritten(out, rewrite, target, matched),
         _ => out.extend_from_slice(target.as_bytes()),
     }
     out.extend_from_slice(b" HTTP/1.1\r\n");
+}
+
+/// Appends the host that the client asks for.
+#[inline]
+pub(crate) fn append_host(head: &RequestHead<'_>, snapshot: &Snapshot, backend: usize, out: &mut Vec<u8>) {
+    match head.host {
+        "" => append_default_host(snapshot, backend, out),
+        host => append_field(out, "Host", host.as_bytes()),
+    }
 }
 
 /// HTTP/1.0 may leave the host open, and servers of HTTP/1.1 refuse an empty one.
@@ -142,16 +169,22 @@ fn append_default_host(snapshot: &Snapshot, backend: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The rest of the head. Hop-by-hop fields stay here; `X-Forwarded-*`, `Forwarded` and `Via` are passed as they came.
-fn append_fields(head: &RequestHead<'_>, upgrade: bool, out: &mut Vec<u8>) {
+/// Appends the end-to-end fields whose names are kept. `X-Forwarded-*`, `Forwarded` and `Via` are passed as they came.
+#[inline]
+pub(crate) fn append_fields(head: &RequestHead<'_>, keeps: impl Fn(&str) -> bool, out: &mut Vec<u8>) {
     for field in head.end_to_end() {
         let is_host = field.name.len() == 4 && field.name.eq_ignore_ascii_case("host");
         // HTTP/1.0 knows no expectations, and would not understand the interim answer.
         let is_moot = head.version == Version::Http10 && field.name.eq_ignore_ascii_case("expect");
-        if !is_host && !is_moot {
+        if !is_host && !is_moot && keeps(field.name) {
             append_field(out, field.name, field.value);
         }
     }
+}
+
+/// Appends what the head says of its own connection, and the head's end.
+#[inline]
+pub(crate) fn append_end(head: &RequestHead<'_>, upgrade: bool, out: &mut Vec<u8>) {
     if head.framing == Framing::Chunked {
         append_framing(out, Framing::Chunked);
     }
@@ -164,15 +197,27 @@ fn append_fields(head: &RequestHead<'_>, upgrade: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// Whether the body is known to be longer than allowed.
+#[inline]
+pub(crate) fn is_too_long(head: &RequestHead<'_>, snapshot: &Snapshot) -> bool {
+    matches!(head.framing, Framing::Length(bytes) if bytes > snapshot.table.limits.body.0)
+}
+
 /// Whether HTTP/2 is among the protocols offered. A tunnel of it would carry requests past the routes, and RFC 9113 has
 /// done away with this upgrade; so it is not passed on.
-fn offers_h2c(head: &RequestHead<'_>) -> bool {
+pub(crate) fn offers_h2c(head: &RequestHead<'_>) -> bool {
     let is_upgrade = |f: &&Field<'_>| f.name.eq_ignore_ascii_case("upgrade");
     head.fields.iter().filter(is_upgrade).any(|f| list_contains(f.value, "h2c"))
 }
 
-fn is_let_in(tokens: &TokenSet, head: &RequestHead<'_>) -> bool {
+/// Whether the request carries one of the tokens.
+pub(crate) fn is_let_in(tokens: &TokenSet, head: &RequestHead<'_>) -> bool {
     bearer_token(head).is_some_and(|token| tokens.has(token))
+}
+
+/// Why a request is not let in.
+pub(crate) fn cause_of_token(head: &RequestHead<'_>) -> Cause {
+    if bearer_token(head).is_some() { Cause::UnknownToken } else { Cause::NoToken }
 }
 
 /// The bearer token that a request carries (RFC 6750, 2.1). Two `Authorization` fields are none: which of them counts is

@@ -13,6 +13,8 @@ pub(crate) struct Refusal {
     pub(crate) cause: Cause,
     /// What exactly, where more is known than the cause's own sentence.
     pub(crate) detail: Option<String>,
+    /// Further fields of the head, each with its line's end.
+    pub(crate) fields: Vec<u8>,
     /// Where the client is sent.
     pub(crate) location: Option<String>,
     /// The request was HEAD: the answer has no body.
@@ -23,7 +25,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(cause: Cause) -> Refusal {
-        Refusal { cause, detail: None, location: None, head_only: false, close: true }
+        Refusal { cause, detail: None, fields: Vec::new(), location: None, head_only: false, close: true }
     }
 
     /// Appends the whole answer.
@@ -37,6 +39,7 @@ impl Refusal {
         if status == 401 {
             append_field(out, "WWW-Authenticate", challenge(self.cause));
         }
+        out.extend_from_slice(&self.fields);
         if let Some(location) = &self.location {
             append_field(out, "Location", location.as_bytes());
         }

@@ -13,7 +13,7 @@ use crate::exchange::Exchange;
 use crate::io::Fault;
 
 /// Interim responses before the final one; an upstream that sends more is broken.
-const INTERIM_MAX: u32 = 32;
+pub(crate) const INTERIM_MAX: u32 = 32;
 
 /// A response that was passed on to its end.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +113,9 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         if body.is_done() || relayed.upgraded {
             return Ok(relayed);
         }
+        if x.io.timer.is_past_bound(&x.io.worker.wheel) {
+            return Err(Cause::UpstreamStalled);
+        }
         match x.io.read(from, inbound, ticks.body).await {
             Ok(0) => body.close(out).map_err(|_| Cause::UpstreamTruncated)?,
             Ok(_) => {}
@@ -184,18 +187,35 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
 #[inline]
 fn append_start(x: &Exchange<'_>, head: &ResponseHead<'_>, out: &mut Vec<u8>) {
     append_status_line_with_reason(out, head.status, head.reason);
-    let mut is_dated = head.status < 200;
+    // Interim responses, and the 101 that ends HTTP, are between the two protocols alone.
+    let filtered = x.plan.filtered.as_deref().filter(|_| head.status >= 200);
+    let is_dated = match filtered {
+        None => append_fields(head, |_| true, out),
+        Some(filtered) => filtered.append_response_fields(head, x.snapshot, out),
+    };
+    if !is_dated && head.status >= 200 {
+        append_field(out, "Date", x.io.worker.date.text().as_bytes());
+    }
+}
+
+/// Appends the end-to-end fields whose names are kept; whether a Date is among them.
+#[inline]
+pub(crate) fn append_fields(
+    head: &ResponseHead<'_>,
+    keeps: impl Fn(&str) -> bool,
+    out: &mut Vec<u8>,
+) -> bool {
+    let mut is_dated = false;
     // These have no body and may not speak of its length (RFC 9110, 8.6), which some readers would believe.
     let is_bodiless = head.status < 200 || head.status == 204;
     for field in head.end_to_end() {
-        is_dated |= field.name.len() == 4 && field.name.eq_ignore_ascii_case("date");
-        if !is_bodiless || !field.name.eq_ignore_ascii_case("content-length") {
+        let is_moot = is_bodiless && field.name.eq_ignore_ascii_case("content-length");
+        if !is_moot && keeps(field.name) {
+            is_dated |= field.name.len() == 4 && field.name.eq_ignore_ascii_case("date");
             append_field(out, field.name, field.value);
         }
     }
-    if !is_dated {
-        append_field(out, "Date", x.io.worker.date.text().as_bytes());
-    }
+    is_dated
 }
 
 #[inline]
@@ -205,7 +225,15 @@ fn append_connection(head: &ResponseHead<'_>, client_keep: bool, is_old: bool, o
         for field in head.fields.iter().filter(|f| f.name.eq_ignore_ascii_case("upgrade")) {
             append_field(out, field.name, field.value);
         }
-    } else if !client_keep {
+    } else {
+        append_persistence(client_keep, is_old, out);
+    }
+}
+
+/// Appends whether the connection goes on, where that is not what the client expects by itself.
+#[inline]
+pub(crate) fn append_persistence(client_keep: bool, is_old: bool, out: &mut Vec<u8>) {
+    if !client_keep {
         append_field(out, "Connection", b"close");
     } else if is_old {
         append_field(out, "Connection", b"keep-alive");

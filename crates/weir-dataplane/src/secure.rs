@@ -38,7 +38,7 @@ pub(crate) async fn serve_secure(seat: Seat, stream: TcpStream, config: Arc<Serv
             return;
         }
     };
-    let after = converse(&seat, SecureHalf(&stream), SecureHalf(&stream)).await;
+    let after = converse(&seat, SecureHalf(&stream), SecureHalf(&stream), true).await;
     let mut stream = stream.into_inner();
     match after {
         After::Close => {

@@ -1,15 +1,16 @@
 //! What a worker routes by: one version of the table, its limits in the worker's units, its pools.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_config::{BackendEntry, Table};
+use weir_config::{BackendEntry, Filters, Table};
 use weir_http::HeadLimits;
 
 use crate::pool::BackendPool;
+use crate::weights::Shares;
 use crate::wheel::ticks;
 
 /// Counts of open upstream connections by backend, of the whole process.
@@ -23,6 +24,8 @@ pub(crate) struct Snapshot {
     pub(crate) ticks: Ticks,
     /// By the position in the table; made at first use.
     pools: Vec<OnceCell<Rc<BackendPool>>>,
+    /// By the position of the route's filters in the table; made at first use.
+    shares: RefCell<HashMap<u32, Shares>>,
 }
 
 /// The table's time limits in ticks of the wheel.
@@ -61,7 +64,7 @@ impl Snapshot {
             upgraded: ticks(t.upgraded.0),
         };
         let pools = table.backends().iter().map(|_| OnceCell::new()).collect();
-        let snapshot = Snapshot { table, head_limits, ticks, pools };
+        let snapshot = Snapshot { table, head_limits, ticks, pools, shares: RefCell::default() };
         if let Some(former) = former {
             snapshot.take_over(former, open, worker);
         }
@@ -82,6 +85,11 @@ impl Snapshot {
             Rc::new(BackendPool::new(backend, open, worker, None))
         });
         Some(pool)
+    }
+
+    /// What `of` makes of the shares of the route with the filters at this position.
+    pub(crate) fn shares<T>(&self, filters: u32, of: impl FnOnce(&mut Shares) -> T) -> T {
+        of(self.shares.borrow_mut().entry(filters).or_default())
     }
 
     /// Drops kept connections that have ended or aged.
@@ -106,6 +114,20 @@ impl Snapshot {
             // The cell is new, so nothing can be there yet.
             let _ = self.pools[position].set(pool);
         }
+        for (position, shares) in former.shares.take() {
+            if let Some(position) = self.same_shares(&former.table.filters()[position as usize]) {
+                self.shares.borrow_mut().insert(position, shares);
+            }
+        }
+    }
+
+    /// The position of the filters of the same route, if it goes on where it was: it shares its requests as before.
+    fn same_shares(&self, former: &Filters) -> Option<u32> {
+        let filters = self.table.filters();
+        let position = filters.binary_search_by(|f| f.key.cmp(&former.key)).ok()?;
+        let now = &filters[position].route;
+        (now.backends == former.route.backends && now.mirror == former.route.mirror)
+            .then_some(position as u32)
     }
 }
 

@@ -126,6 +126,21 @@ pub struct UpstreamStats {
     pub accept_pauses: u64,
     /// Connections now, by backend.
     pub open: BTreeMap<String, u64>,
+    /// Copies of requests for mirrors.
+    pub mirror: MirrorStats,
+}
+
+/// Copies of requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MirrorStats {
+    /// Those that were begun.
+    pub copies: u64,
+    /// Of these, those that were not answered whole.
+    pub failures: u64,
+    /// Requests not copied, as there were too many copies on their way.
+    pub crowded: u64,
+    /// Requests not copied, as they are too long.
+    pub too_long: u64,
 }
 
 impl Stats {
@@ -158,6 +173,7 @@ impl Stats {
             stats.upstream.reused += worker.reused.value();
             stats.upstream.retries += worker.retries.value();
             stats.upstream.accept_pauses += worker.accept_pauses.value();
+            stats.upstream.mirror.add(worker);
         }
         let open = open.iter().map(|(name, count)| (name.clone(), u64::from(count.load(Ordering::Relaxed))));
         stats.upstream.open = open.collect();
@@ -254,6 +270,15 @@ impl Stats {
             text.family(name, "counter", help);
             text.sample(name, &[], value);
         }
+        let mirror = &up.mirror;
+        text.family("weir_mirror_copies_total", "counter", "Copies of requests begun.");
+        text.sample("weir_mirror_copies_total", &[], mirror.copies);
+        text.family("weir_mirror_failures_total", "counter", "Copies that were not answered whole.");
+        text.sample("weir_mirror_failures_total", &[], mirror.failures);
+        text.family("weir_mirror_dropped_total", "counter", "Requests that were not copied.");
+        for (reason, count) in [("crowded", mirror.crowded), ("too_long", mirror.too_long)] {
+            text.sample("weir_mirror_dropped_total", &[("reason", reason)], count);
+        }
         text.family("weir_upstream_connections_open", "gauge", "Upstream connections now.");
         for (backend, count) in &up.open {
             text.sample("weir_upstream_connections_open", &[("backend", backend)], *count);
@@ -312,6 +337,15 @@ impl ByStatus {
         self.redirection += other.redirection;
         self.client_error += other.client_error;
         self.server_error += other.server_error;
+    }
+}
+
+impl MirrorStats {
+    fn add(&mut self, worker: &UpstreamCounters) {
+        self.copies += worker.copies.value();
+        self.failures += worker.copy_failures.value();
+        self.crowded += worker.copies_crowded.value();
+        self.too_long += worker.copies_too_long.value();
     }
 }
 

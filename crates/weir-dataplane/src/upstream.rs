@@ -22,6 +22,18 @@ pub(crate) struct Checkout {
     pub(crate) reused: bool,
 }
 
+impl Checkout {
+    /// Keeps the connection for other exchanges, if nothing is left of this one.
+    pub(crate) fn keep(self, io: Io<'_>, snapshot: &Snapshot) {
+        let Checkout { mut upstream, endpoint, .. } = self;
+        if upstream.inbound.is_empty() {
+            upstream.inbound.release_if_empty(&io.worker.buffers);
+            let most = snapshot.table.limits.idle_upstream_connections as usize;
+            endpoint.keep(upstream, io.worker.wheel.now(), most);
+        }
+    }
+}
+
 /// The next endpoint's kept connection or a new one; `fresh` wants a new one.
 #[inline]
 pub(crate) async fn checkout(

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// A tick that never comes.
-const NEVER: u32 = u32::MAX;
+pub(crate) const NEVER: u32 = u32::MAX;
 
 /// The clock of a worker and the deadlines of its connections.
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ pub(crate) struct Wheel {
 #[derive(Debug)]
 pub(crate) struct Timer {
     deadline: Cell<u32>,
+    /// The tick that no deadline is set behind.
+    latest: Cell<u32>,
     fired: Cell<bool>,
     /// The connection waits for a request and has none in part.
     idle: Cell<bool>,
@@ -50,6 +52,7 @@ impl Wheel {
         let mut timers = self.timers.borrow_mut();
         let timer = Rc::new(Timer {
             deadline: Cell::new(NEVER),
+            latest: Cell::new(NEVER),
             fired: Cell::new(false),
             idle: Cell::new(false),
             listener,
@@ -89,12 +92,23 @@ impl Wheel {
 }
 
 impl Timer {
+    /// Bounds all deadlines that are set from here on by this tick; [`NEVER`] lifts that.
+    pub(crate) fn bound(&self, latest: u32) {
+        self.latest.set(latest);
+    }
+
+    /// Whether the bound is reached. Who never has to wait meets no deadline, and must ask.
+    #[inline]
+    pub(crate) fn is_past_bound(&self, wheel: &Wheel) -> bool {
+        self.latest.get() <= wheel.now.get()
+    }
+
     /// Sets the deadline `ticks` from now, in place of whatever it was.
     #[inline]
     pub(crate) fn arm(&self, wheel: &Wheel, ticks: u32) {
         self.fired.set(false);
         self.idle.set(false);
-        self.deadline.set(wheel.now.get() + ticks);
+        self.deadline.set((wheel.now.get() + ticks).min(self.latest.get()));
     }
 
     /// The same while waiting for a request, which ends early when the gateway drains.
@@ -158,6 +172,25 @@ mod tests {
         wheel.turn();
         wheel.turn();
         assert!(is_over(&a) && is_over(&b));
+    }
+
+    #[test]
+    fn no_deadline_is_set_behind_the_bound() {
+        let wheel = Wheel::default();
+        let timer = wheel.timer(1);
+        timer.bound(wheel.now() + 2);
+        timer.arm(&wheel, 100);
+        wheel.turn();
+        timer.arm(&wheel, 100);
+        assert!(!is_over(&timer) && !timer.is_past_bound(&wheel));
+        wheel.turn();
+        assert!(is_over(&timer) && timer.is_past_bound(&wheel));
+        timer.bound(NEVER);
+        timer.arm(&wheel, 2);
+        wheel.turn();
+        assert!(!is_over(&timer) && !timer.is_past_bound(&wheel));
+        wheel.turn();
+        assert!(is_over(&timer));
     }
 
     #[test]

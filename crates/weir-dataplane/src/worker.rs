@@ -1,9 +1,9 @@
 //! A worker: one thread that owns everything it touches per request.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -75,6 +75,10 @@ pub(crate) struct Worker {
     /// In which handshakes take their steps.
     pub(crate) turns: Turns,
     pub(crate) open_connections: Cell<usize>,
+    /// Copies for mirrors that are on their way.
+    pub(crate) copies_in_flight: Cell<usize>,
+    /// Itself, once it runs: for tasks that outlive the one that starts them.
+    own: OnceCell<Weak<Worker>>,
     snapshot: RefCell<Rc<Snapshot>>,
     /// Tells by comparing a pointer whether the table has changed.
     newest: RefCell<Cache<TableOf, Arc<Table>>>,
@@ -95,6 +99,8 @@ impl Worker {
             date: DateText::default(),
             turns: Turns::default(),
             open_connections: Cell::new(0),
+            copies_in_flight: Cell::new(0),
+            own: OnceCell::new(),
             snapshot: RefCell::new(snapshot),
             newest: RefCell::new(Cache::new(TableOf(Arc::clone(&shared)))),
             listenings: RefCell::default(),
@@ -124,6 +130,7 @@ impl Worker {
         mut commands: UnboundedReceiver<Command>,
         started: SyncSender<io::Result<()>>,
     ) {
+        let _ = self.own.set(Rc::downgrade(&self));
         self.date.refresh();
         let (outcome, timer) = match PreciseTimer::new() {
             Ok(timer) => (Ok(()), Some(timer)),
@@ -151,6 +158,11 @@ impl Worker {
             self.tick();
         }
         self.upstreams.cut_by_drain.add(self.open_connections.get() as u64);
+    }
+
+    /// Itself, for a task that outlives the one that starts it; `None` before it runs.
+    pub(crate) fn own(&self) -> Option<Rc<Worker>> {
+        self.own.get().and_then(Weak::upgrade)
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -25,7 +25,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let table = FileSource::new(&arguments.path).load().map_err(|error| Failure::Use(error.lines()))?;
     let request = request(&arguments.method, &arguments.url, &arguments.headers)
         .map_err(|(message, remedy)| Failure::Use(vec![message, format!("  help: {remedy}")]))?;
-    match weir_dataplane::explain(&table, request.as_bytes()) {
+    let is_secure = arguments.url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
+    match weir_dataplane::explain(&table, request.as_bytes(), is_secure) {
         Some(explanation) => {
             say(explanation.to_string().trim_end());
             Ok(())

@@ -10,8 +10,8 @@ fn table_of(routes: Vec<Route>) -> Option<Arc<Table>> {
         listeners: vec![Listener::plain("127.0.0.1:80".parse().unwrap())],
         workers: None,
         routes,
-        backends: BTreeMap::from([("b".to_owned(), Backend { endpoints: vec![], tls: None })]),
         paths: PathRules::default(),
+        backends: BTreeMap::from([("b".to_owned(), Backend { endpoints: vec![], tls: None })]),
         limits: Limits::default(),
         timeouts: Timeouts::default(),
     };
@@ -20,7 +20,8 @@ fn table_of(routes: Vec<Route>) -> Option<Arc<Table>> {
 }
 
 fn route(hosts: Vec<String>, tag: usize) -> Route {
-    Route { hosts, backend: "b".to_owned(), rewrite: Some(format!("/{tag}")), ..Route::default() }
+    let rewrite = Some(Rewrite::Prefix(format!("/{tag}")));
+    Route { hosts, backend: Some("b".to_owned()), rewrite, ..Route::default() }
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl<'s> Draw<'s> {
             let wildcard = if self.once_in(3) { "*." } else { "" };
             format!("{wildcard}{}", self.host())
         });
-        let mut route = Route { hosts: hosts.collect(), backend: "b".to_owned(), ..Route::default() };
+        let mut route = Route { hosts: hosts.collect(), backend: Some("b".to_owned()), ..Route::default() };
         match self.below(5) {
             0 => route.exact = Some(OneOrMany::One(self.path())),
             1 => route.exact = Some(OneOrMany::Many(vec![self.path(), self.path() + "/2"])),

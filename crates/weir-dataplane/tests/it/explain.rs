@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_config::{Batch, Change, Configuration, Policy, State, Table};
+use weir_config::{Batch, Change, Configuration, Policy, Rewrite, Route, State, Table};
 use weir_dataplane::{Outcome, explain};
 
 use crate::draw::{Draw, Drawn};
@@ -30,14 +30,33 @@ fn table(draw: &mut Draw<'_>, frame: &str) -> Arc<Table> {
     configuration.paths = draw.rules();
     for _ in 0..ROUTES {
         let mut route = draw.route();
-        route.backend = ["a", "b", "none"][draw.below(3)].to_owned();
-        route.rewrite = draw.once_in(3).then(|| "/new/place".to_owned());
+        route.backend = Some(["a", "b", "none"][draw.below(3)].to_owned());
+        route.rewrite = draw.once_in(3).then(|| Rewrite::Prefix("/new/place".to_owned()));
+        filter(draw, &mut route);
         configuration.routes.push(route);
     }
     let changes = configuration.into_resources().into_iter().map(|(key, r)| Change::Put(key, r)).collect();
     // Routes that contradict others are left out by this.
     let batch = Batch { version: 1, policy: Policy::EachAlone, changes };
     State::default().apply(batch).table.unwrap()
+}
+
+/// Gives the route one of the filters, or none.
+fn filter(draw: &mut Draw<'_>, route: &mut Route) {
+    let filters = [
+        "{ redirect: { host: away.test, prefix: /moved } }",
+        "{ respond: { status: 418, body: no coffee } }",
+        "{ rewrite: { host: up.test, path: /whole } }",
+        "{ request_headers: { set: { X-Set: s }, remove: [x-a, accept] } }",
+    ];
+    let Some(filter) = filters.get(draw.below(8)) else { return };
+    let Route { redirect, respond, rewrite, request_headers, .. } =
+        weir_document::read("filter.yaml", filter).unwrap();
+    if redirect.is_some() || respond.is_some() {
+        (route.backend, route.rewrite) = (None, None);
+    }
+    route.rewrite = rewrite.or(route.rewrite.take());
+    (route.redirect, route.respond, route.request_headers) = (redirect, respond, request_headers);
 }
 
 /// The request as a client sends it.
@@ -73,16 +92,24 @@ fn a_gateway_does_what_is_explained() {
         proxy.gateway.apply(Arc::clone(&table)).unwrap();
         for _ in 0..REQUESTS {
             let request = text(&draw.request());
-            let explanation = explain(&table, request.as_bytes()).unwrap();
+            let explanation = explain(&table, request.as_bytes(), false).unwrap();
             let expected = match explanation.outcome.clone() {
                 Outcome::Sent { backend, head } => (200, backend, head),
+                Outcome::ByRoute { status, head } => {
+                    let location = head.lines().find_map(|line| line.strip_prefix("Location: "));
+                    (status, String::new(), location.unwrap_or_default().to_owned())
+                }
                 Outcome::Answered { cause, location, .. } => {
                     (cause.status(), cause.name().to_owned(), location.unwrap_or_default())
                 }
             };
             let answer = client.ask(&request);
             assert_eq!(outcome(&answer), expected, "{request}\n{explanation}\nseed {seed}");
-            assert_eq!(explanation.route.is_some(), matches!(answer.status, 200 | 503), "{explanation}");
+            assert_eq!(
+                explanation.route.is_some(),
+                matches!(answer.status, 200 | 302 | 418 | 503),
+                "{explanation}"
+            );
             *statuses.entry(answer.status).or_default() += 1;
             if answer.field("connection") == Some("close") {
                 client = Client::connect(proxy.gateway.addresses()[0]);
@@ -91,8 +118,8 @@ fn a_gateway_does_what_is_explained() {
     }
     let told = statuses.values().sum::<usize>();
     assert_eq!(told, CONFIGURATIONS as usize * REQUESTS);
-    assert_eq!(statuses.keys().copied().collect::<Vec<_>>(), [200, 307, 400, 404, 503]);
-    assert!(statuses.values().all(|&count| count > 100), "{statuses:?}");
+    assert_eq!(statuses.keys().copied().collect::<Vec<_>>(), [200, 302, 307, 400, 404, 418, 503]);
+    assert!(statuses.values().all(|&count| count > 30), "{statuses:?}");
 }
 
 #[test]
@@ -108,7 +135,7 @@ routes:
 backends: { b: { endpoints: ['127.0.0.1:9'] }, none: { endpoints: [] } }",
     );
     let check = |request: &str, expected: &str| {
-        let explanation = explain(&table, request.as_bytes()).unwrap();
+        let explanation = explain(&table, request.as_bytes(), false).unwrap();
         assert_eq!(explanation.to_string(), expected);
     };
     check(
@@ -127,5 +154,23 @@ backends: { b: { endpoints: ['127.0.0.1:9'] }, none: { endpoints: [] } }",
         "GET /a%2F.. HTTP/1.1\r\nhost: h\r\n\r\n",
         "route  none\nanswer 400 bad_path: the path has a dot segment beside an encoded slash or a backslash\n",
     );
-    assert!(explain(&table, b"GET / HTTP/1.1\r\n").is_none());
+    assert!(explain(&table, b"GET / HTTP/1.1\r\n", false).is_none());
+}
+
+#[test]
+fn an_explanation_shows_what_a_route_answers_by_itself() {
+    let table = crate::setup::compile(
+        &mut State::default(),
+        "listeners: [{ address: 127.0.0.1:0 }]
+routes: [{ path: /away, redirect: { host: b.test, prefix: / } }]",
+    );
+    for (is_secure, scheme) in [(false, "http"), (true, "https")] {
+        let explanation =
+            explain(&table, b"GET /away/x HTTP/1.1\r\nhost: h:8080\r\n\r\n", is_secure).unwrap();
+        let expected = format!(
+            "path   /away/x\nroute  routes[0]\nanswer by the route:\n         HTTP/1.1 302 Found\n         \
+             Location: {scheme}://b.test:8080/x\n         Content-Length: 0\n"
+        );
+        assert_eq!(explanation.to_string(), expected);
+    }
 }

@@ -3,20 +3,27 @@
 // The setting that allows this in tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
 
+mod answers;
+mod cors;
 #[path = "../../../weir-config/tests/it/draw.rs"]
 #[allow(dead_code)]
 mod draw;
+mod examples;
 mod explain;
 mod failures;
+mod filters;
 mod limits;
 mod matching;
+mod mirror;
 mod paths;
 mod reload;
 mod requests;
 mod responses;
+mod route_limits;
 mod setup;
 mod storm;
 mod streams;
 mod tls;
 mod tokens;
 mod upgrade;
+mod weights;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use weir_dataplane::Stats;
+
 use crate::setup::{Origin, Proxy, Served};
 
 const CLIENTS: u64 = 8;
@@ -115,13 +117,42 @@ fn count_panics() -> Arc<AtomicUsize> {
     count
 }
 
+const QUICK: &str =
+    "timeouts: { head: 100ms, body: 100ms, response: 100ms, write: 100ms, idle: 200ms, upgraded: 100ms }";
+
+/// Routes that do all that routes can do.
+const FILTERED: &str = "
+listeners: [{ address: 127.0.0.1:0 }]
+workers: 1
+routes:
+  - { exact: /a, respond: { body: ok }, cors: { origins: ['*'] } }
+  - path: /
+    backends: [{ backend: b, weight: 3 }, { backend: c }]
+    rewrite: { host: up.test, path: /x }
+    request_headers: { set: { A: a }, remove: [Accept] }
+    response_headers: { add: { B: b }, remove: [Server] }
+    cors: { origins: [https://a.test] }
+    mirror: { backend: m, share: 50% }
+    timeouts: { request: 200ms, backend: 100ms }
+backends: { b: { endpoints: ['ORIGIN'] }, c: { endpoints: ['ORIGIN'] }, m: { endpoints: ['ORIGIN'] } }
+";
+
 #[test]
 fn whatever_comes_nothing_panics_and_the_books_balance() {
+    check(Proxy::to(Origin::start(misbehave).address, QUICK));
+}
+
+#[test]
+fn so_it_is_with_every_filter() {
+    let origin = Origin::start(misbehave).address.to_string();
+    let proxy = Proxy::with(&format!("{}{QUICK}", FILTERED.replace("ORIGIN", &origin)));
+    let mirror = check(proxy).upstream.mirror;
+    assert!(mirror.copies > mirror.failures && mirror.failures > 0, "{mirror:?}");
+}
+
+/// Lets the clients loose on a gateway; what it has counted at its end.
+fn check(proxy: Proxy) -> Stats {
     let panics = count_panics();
-    let origin = Origin::start(misbehave);
-    let quick =
-        "timeouts: { head: 100ms, body: 100ms, response: 100ms, write: 100ms, idle: 200ms, upgraded: 100ms }";
-    let proxy = Proxy::to(origin.address, quick);
     let address = proxy.gateway.addresses()[0];
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| {
@@ -145,6 +176,7 @@ fn whatever_comes_nothing_panics_and_the_books_balance() {
     assert!(stats.responses <= stats.requests && stats.requests <= stats.responses + left, "{stats:?}");
     proxy.gateway.drain();
     assert!(proxy.gateway.join());
-    let open = proxy.gateway.stats().upstream.open;
-    assert_eq!(open.values().sum::<u64>(), 0, "upstream connections end with their worker");
+    let stats = proxy.gateway.stats();
+    assert_eq!(stats.upstream.open.values().sum::<u64>(), 0, "upstream connections end with their worker");
+    stats
 }

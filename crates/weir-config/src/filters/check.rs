@@ -1,0 +1,314 @@
+//! Whether what a route does is right by itself.
+
+use std::collections::BTreeSet;
+
+use super::cors::{self, OriginPattern};
+use super::{Cors, HeaderChanges, Mirror, Redirect, Respond, Rewrite, RewriteParts, RouteTimeouts};
+use crate::host::{HostPattern, host_and_port};
+use crate::model::Route;
+use crate::problem::Problem;
+use crate::validate::{check_path_of, check_time};
+
+/// The greatest weight, as in Gateway API.
+const WEIGHT_MAX: u32 = 1_000_000;
+
+const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+
+/// Whose head a field stands in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Head {
+    Request,
+    Response,
+}
+
+/// Whether everything that `route` does with requests and responses is right.
+pub(crate) fn check_filters(key: &str, route: &Route) -> Result<(), Problem> {
+    check_action(key, route)?;
+    for (index, weighted) in route.backends.iter().flatten().enumerate() {
+        if weighted.weight > WEIGHT_MAX {
+            let message = format!("{} is more than {WEIGHT_MAX}", weighted.weight);
+            return Err(Problem::new(format!("{key}.backends[{index}].weight"), message)
+                .help("only the weights' ratios count, so write smaller ones"));
+        }
+    }
+    if let Some(rewrite) = &route.rewrite {
+        check_rewrite(&format!("{key}.rewrite"), rewrite)?;
+    }
+    if let Some(redirect) = &route.redirect {
+        check_redirect(&format!("{key}.redirect"), redirect)?;
+    }
+    if let Some(respond) = &route.respond {
+        check_respond(&format!("{key}.respond"), respond)?;
+    }
+    if let Some(changes) = &route.request_headers {
+        check_changes(&format!("{key}.request_headers"), changes, Head::Request)?;
+    }
+    if let Some(changes) = &route.response_headers {
+        check_changes(&format!("{key}.response_headers"), changes, Head::Response)?;
+    }
+    if let Some(cors) = &route.cors {
+        check_cors(&format!("{key}.cors"), cors)?;
+    }
+    if let Some(mirror) = &route.mirror {
+        check_mirror(&format!("{key}.mirror"), route, mirror)?;
+    }
+    route.timeouts.as_deref().map_or(Ok(()), |timeouts| check_timeouts(&format!("{key}.timeouts"), timeouts))
+}
+
+/// A route does one thing, and what belongs to another is a mistake.
+fn check_action(key: &str, route: &Route) -> Result<(), Problem> {
+    let actions = [
+        ("backend", route.backend.is_some()),
+        ("backends", route.backends.is_some()),
+        ("redirect", route.redirect.is_some()),
+        ("respond", route.respond.is_some()),
+    ];
+    let mut there = actions.iter().filter(|(_, is_there)| *is_there).map(|(field, _)| *field);
+    let Some(action) = there.next() else {
+        return Err(Problem::new(key, "the route leads nowhere")
+            .help("give it a `backend`, several `backends`, a `redirect` or a `respond`"));
+    };
+    if let Some(other) = there.next() {
+        let message = format!("`{action}` and `{other}` stand together");
+        return Err(Problem::new(format!("{key}.{other}"), message).help("leave one of them out"));
+    }
+    if matches!(action, "backend" | "backends") {
+        return Ok(());
+    }
+    let for_backends = [
+        ("rewrite", route.rewrite.is_some()),
+        ("request_headers", route.request_headers.is_some()),
+        ("mirror", route.mirror.is_some()),
+        ("timeouts", route.timeouts.is_some()),
+    ];
+    match for_backends.iter().find(|(_, is_there)| *is_there) {
+        Some((field, _)) => {
+            let message = format!("the route has a `{action}`, so none of its requests goes to a backend");
+            Err(Problem::new(format!("{key}.{field}"), message).help("leave it out"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_rewrite(place: &str, rewrite: &Rewrite) -> Result<(), Problem> {
+    let parts = match rewrite {
+        Rewrite::Prefix(prefix) => return check_path_of(&place, prefix),
+        Rewrite::Parts(parts) => &**parts,
+    };
+    if *parts == RewriteParts::default() {
+        return Err(Problem::new(place, "it rewrites nothing").help("say a `host`, a `path` or a `prefix`"));
+    }
+    check_one_path(place, parts.path.as_deref(), parts.prefix.as_deref())?;
+    let Some(host) = &parts.host else { return Ok(()) };
+    let (name, port) = host_and_port(host);
+    let has_port = name.len() != host.len();
+    if has_port && port.is_none_or(|port| port == 0) {
+        let message = format!("`{host}` has no port behind its colon");
+        return Err(Problem::new(format!("{place}.host"), message).help(format!("write `{name}`, or a port")));
+    }
+    check_host(&format!("{place}.host"), name)
+}
+
+fn check_redirect(place: &str, redirect: &Redirect) -> Result<(), Problem> {
+    let Redirect { scheme, host, port, path, prefix, status } = redirect;
+    if scheme.is_none() && host.is_none() && port.is_none() && path.is_none() && prefix.is_none() {
+        return Err(Problem::new(place, "it leads to where the request came")
+            .help("say a `scheme`, `host`, `port`, `path` or `prefix`"));
+    }
+    if !REDIRECTS.contains(status) {
+        return Err(Problem::new(format!("{place}.status"), format!("{status} is no redirect"))
+            .help("write 301, 302, 303, 307 or 308"));
+    }
+    if *port == Some(0) {
+        let problem = Problem::new(format!("{place}.port"), "nobody can be sent to port 0");
+        return Err(problem.help("write the port, or leave it out"));
+    }
+    if let Some(host) = host {
+        check_host(&format!("{place}.host"), host)?;
+    }
+    check_one_path(place, path.as_deref(), prefix.as_deref())
+}
+
+fn check_one_path(place: &str, path: Option<&str>, prefix: Option<&str>) -> Result<(), Problem> {
+    match (path, prefix) {
+        (Some(_), Some(_)) => {
+            Err(Problem::new(format!("{place}.prefix"), "`path` and `prefix` stand together")
+                .help("`path` replaces the whole path, `prefix` what the route has matched of it"))
+        }
+        (Some(path), None) => check_path_of(&format!("{place}.path"), path),
+        (None, Some(prefix)) => check_path_of(&format!("{place}.prefix"), prefix),
+        (None, None) => Ok(()),
+    }
+}
+
+fn check_host(place: &str, host: &str) -> Result<(), Problem> {
+    let wrong = |message: String| Err(Problem::new(place, message).help("write a name like `example.com`"));
+    match HostPattern::parse(host) {
+        Ok(HostPattern::Exact(_)) => Ok(()),
+        Ok(HostPattern::Suffix(_)) => wrong(format!("`{host}` is many names, and one is wanted")),
+        Err(message) => wrong(message),
+    }
+}
+
+fn check_respond(place: &str, respond: &Respond) -> Result<(), Problem> {
+    if !(200..600).contains(&respond.status) {
+        let message = format!("{} is not within 200 and 599", respond.status);
+        return Err(Problem::new(format!("{place}.status"), message).help("leave it out for 200"));
+    }
+    if matches!(respond.status, 204 | 205 | 304) && !respond.body.is_empty() {
+        let message = format!("an answer with status {} has no body", respond.status);
+        return Err(Problem::new(format!("{place}.body"), message).help("leave the body out"));
+    }
+    let mut names = BTreeSet::new();
+    for (name, value) in &respond.headers {
+        let place = format!("{place}.headers.{name}");
+        check_name(&place, name, Head::Response)?;
+        if name.eq_ignore_ascii_case("date") {
+            return Err(Problem::new(place, "the gateway writes it itself").help("leave it out"));
+        }
+        check_value(&place, value)?;
+        check_twice(place, name, &mut names)?;
+    }
+    Ok(())
+}
+
+fn check_changes(place: &str, changes: &HeaderChanges, head: Head) -> Result<(), Problem> {
+    if changes.is_empty() {
+        return Err(Problem::new(place, "it changes nothing").help("say what to `set`, `add` or `remove`"));
+    }
+    let mut names = BTreeSet::new();
+    for (field, map) in [("set", &changes.set), ("add", &changes.add)] {
+        for (name, value) in map {
+            let place = format!("{place}.{field}.{name}");
+            check_name(&place, name, head)?;
+            check_value(&place, value)?;
+            check_twice(place, name, &mut names)?;
+        }
+    }
+    for (index, name) in changes.remove.iter().enumerate() {
+        let place = format!("{place}.remove[{index}]");
+        check_name(&place, name, head)?;
+        check_twice(place, name, &mut names)?;
+    }
+    Ok(())
+}
+
+fn check_twice(place: String, name: &str, names: &mut BTreeSet<String>) -> Result<(), Problem> {
+    match names.insert(name.to_ascii_lowercase()) {
+        true => Ok(()),
+        false => Err(Problem::new(place, format!("`{name}` stands here twice"))
+            .help("name each field once; names ignore case")),
+    }
+}
+
+/// Whether a field may be changed: it has a right name, and nothing but its reader depends on it.
+fn check_name(place: &str, name: &str, head: Head) -> Result<(), Problem> {
+    if !is_token(name) {
+        let message = format!("`{}` is not the name of a field", name.escape_debug());
+        return Err(
+            Problem::new(place, message).help("write letters, digits and hyphens, as in `X-Request-Id`")
+        );
+    }
+    let leave_out = "leave it out";
+    let (reason, remedy) = match (name.to_ascii_lowercase().as_str(), head) {
+        ("connection" | "keep-alive" | "proxy-connection" | "te" | "upgrade", _) => {
+            ("it belongs to one connection, of which the gateway has one on each side", leave_out)
+        }
+        ("content-length" | "transfer-encoding" | "trailer", _) => {
+            ("it says how long the body is, which passes as it comes", leave_out)
+        }
+        ("host", Head::Request) => {
+            ("it says what the request is for", "write `rewrite: { host: NAME }` in the route")
+        }
+        ("expect", Head::Request) => ("it says who of the two sides sends next", leave_out),
+        _ => return Ok(()),
+    };
+    Err(Problem::new(place, format!("`{name}` can't be changed: {reason}")).help(remedy))
+}
+
+fn check_value(place: &str, value: &str) -> Result<(), Problem> {
+    let wrong = |message: &str, remedy: &str| Err(Problem::new(place, message).help(remedy));
+    if value.contains(|c: char| c.is_control() && c != '\t') {
+        return wrong("the value has a line's end or another control character", "write one line of text");
+    }
+    if value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']) {
+        return wrong("the value begins or ends with white space, which no reader gets", "leave it out");
+    }
+    Ok(())
+}
+
+fn check_cors(place: &str, cors: &Cors) -> Result<(), Problem> {
+    if cors.origins.is_empty() {
+        return Err(Problem::new(format!("{place}.origins"), "no page of another origin is let in")
+            .help("write `https://app.example.org`, `https://*.example.org` or `*`, or leave `cors` out"));
+    }
+    for (index, origin) in cors.origins.iter().enumerate() {
+        let wrong = |message: String, remedy: &str| {
+            Err(Problem::new(format!("{place}.origins[{index}]"), message).help(remedy.to_owned()))
+        };
+        if origin != cors::EVERY {
+            if let Err(message) = OriginPattern::parse(origin) {
+                return wrong(message, "write it like `https://app.example.org` or `https://*.example.org`");
+            }
+        } else if cors.origins.len() > 1 {
+            return wrong(
+                "`*` has all origins, and there are others beside it".to_owned(),
+                "keep one of the two",
+            );
+        } else if cors.credentials {
+            let message = "with `credentials`, every page could act for whoever looks at it";
+            return wrong(message.to_owned(), "name the origins, as in `https://*.example.org`");
+        }
+    }
+    for (field, names) in [("methods", &cors.methods), ("headers", &cors.headers), ("expose", &cors.expose)] {
+        if let Some(index) = names.iter().position(|name| !is_token(name)) {
+            let message = format!("`{}` is not a name", names[index].escape_debug());
+            return Err(Problem::new(format!("{place}.{field}[{index}]"), message)
+                .help("write one name in each place of the list"));
+        }
+    }
+    if cors.credentials && cors.expose.iter().any(|name| name == cors::EVERY) {
+        let message = "with `credentials`, browsers take `*` for a field of that name";
+        return Err(Problem::new(format!("{place}.expose"), message).help("name the fields"));
+    }
+    match &cors.max_age {
+        Some(age) if age.0.subsec_nanos() != 0 => {
+            Err(Problem::new(format!("{place}.max_age"), format!("{age} is no whole number of seconds"))
+                .help("write it in seconds, as in `600s`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_mirror(place: &str, route: &Route, mirror: &Mirror) -> Result<(), Problem> {
+    match route.backend.as_ref() == Some(&mirror.backend) {
+        true => Err(Problem::new(format!("{place}.backend"), "the route's requests go there already")
+            .help("name another backend, or leave `mirror` out")),
+        false => Ok(()),
+    }
+}
+
+fn check_timeouts(place: &str, timeouts: &RouteTimeouts) -> Result<(), Problem> {
+    for (field, time) in [("request", timeouts.request), ("backend", timeouts.backend)] {
+        if let Some(time) = time {
+            check_time(&format!("{place}.{field}"), time, "leave it out for none of the route's own")?;
+        }
+    }
+    match (timeouts.request, timeouts.backend) {
+        (None, None) => {
+            Err(Problem::new(place, "it bounds nothing").help("say a time for `request` or `backend`"))
+        }
+        (Some(request), Some(backend)) if backend > request => {
+            let message = format!("{backend} is longer than the {request} that the whole request has");
+            Err(Problem::new(format!("{place}.backend"), message)
+                .help("make it as long as `request` at most"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A token of RFC 9110, 5.6.2.
+fn is_token(name: &str) -> bool {
+    let is_one = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    !name.is_empty() && name.bytes().all(is_one)
+}

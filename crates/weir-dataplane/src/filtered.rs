@@ -1,0 +1,161 @@
+//! Requests of routes with filters: who answers them, what is sent upstream, what comes of the response.
+
+use weir_config::{Action, Filters, HeaderChanges, Match, NormalTarget, Rewrite};
+use weir_http::{RequestHead, ResponseHead, append_field};
+
+use crate::answer;
+use crate::cause::Cause;
+use crate::request::{
+    Incoming, Plan, append_end, append_fields, append_host, append_start, cause_of_token, is_let_in,
+    is_too_long, offers_h2c, plan_for, refused,
+};
+use crate::respond::Refusal;
+use crate::response;
+use crate::snapshot::Snapshot;
+
+/// A request with the route that has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Matched<'r> {
+    pub(crate) head: &'r RequestHead<'r>,
+    /// What is routed by and passed on.
+    pub(crate) target: &'r NormalTarget<'r>,
+    pub(crate) found: Match<'r>,
+    /// The client speaks TLS.
+    pub(crate) is_secure: bool,
+}
+
+/// What the filters want to be done once a request's head is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Filtered {
+    /// Their position in the table.
+    position: u32,
+    /// The fields that every response gets for the page that asked, each with its line's end.
+    pub(crate) cors: Vec<u8>,
+    /// The position of the backend that gets a copy.
+    pub(crate) copy_to: Option<usize>,
+}
+
+/// Reads what a request's head says to the filters at `position`: a plan, with the upstream's head in `out`, or an answer,
+/// with the beginning of its head there.
+pub(crate) fn plan_filtered(
+    request: &Matched<'_>,
+    position: u32,
+    snapshot: &Snapshot,
+    out: &mut Vec<u8>,
+) -> Incoming {
+    let Matched { head, found, .. } = *request;
+    let filters = &snapshot.table.filters()[position as usize];
+    // A preflight carries no credentials, so it comes before whatever wants some.
+    if let Some(answer) = answer::preflight(request, filters, out) {
+        return Incoming::Answered(answer);
+    }
+    let mut cors = Vec::new();
+    if let Some(policy) = &filters.cors {
+        policy.response(answer::origin(head), |name, value| append_field(&mut cors, name, value));
+    }
+    let refuse = |cause, cors| refused(head, Refusal { fields: cors, ..Refusal::new(cause) });
+    if let Some(tokens) = &found.target.tokens
+        && !is_let_in(tokens, head)
+    {
+        return refuse(cause_of_token(head), cors);
+    }
+    let backend = match filters.action() {
+        Action::Backend => Some(found.target.backend),
+        Action::OneOf(weighted) => snapshot.shares(position, |shares| shares.next(weighted)),
+        Action::Respond(respond) => {
+            return Incoming::Answered(answer::fixed(request, (filters, position), respond, &cors, out));
+        }
+        Action::Redirect(redirect) => {
+            return match answer::elsewhere(request, filters, redirect, &cors, out) {
+                Some(answer) => Incoming::Answered(answer),
+                None => refuse(Cause::NoHost, cors),
+            };
+        }
+    };
+    match backend {
+        None => refuse(Cause::NoBackend, cors),
+        Some(_) if is_too_long(head, snapshot) => refuse(Cause::BodyTooLarge, cors),
+        Some(backend) => {
+            let upgrade = head.upgrade && !offers_h2c(head);
+            append_request(request, filters, (backend, snapshot), upgrade, out);
+            let copy_to = copy_to((filters, position), snapshot, upgrade);
+            let filtered = Some(Box::new(Filtered { position, cors, copy_to }));
+            Incoming::Request(Plan { filtered, ..plan_for(head, backend, upgrade) })
+        }
+    }
+}
+
+/// The backend that gets a copy of this request. An upgraded connection has no end that could be copied.
+fn copy_to((filters, position): (&Filters, u32), snapshot: &Snapshot, upgrade: bool) -> Option<usize> {
+    let copies = filters.copies.filter(|_| !upgrade)?;
+    snapshot.shares(position, |shares| shares.is_copied(copies.share)).then_some(copies.backend)
+}
+
+/// Appends the head for the upstream.
+fn append_request(
+    request: &Matched<'_>,
+    filters: &Filters,
+    (backend, snapshot): (usize, &Snapshot),
+    upgrade: bool,
+    out: &mut Vec<u8>,
+) {
+    let Matched { head, target, found, .. } = *request;
+    let rewrite = filters.route.rewrite.as_ref();
+    let path = match rewrite.and_then(Rewrite::path) {
+        Some(path) => (Some(path), target.path().len()),
+        None => (found.target.rewrite.as_deref(), found.matched),
+    };
+    append_start(head.method, target.as_str(), path, out);
+    match rewrite.and_then(Rewrite::host) {
+        Some(host) => append_field(out, "Host", host.as_bytes()),
+        None => append_host(head, snapshot, backend, out),
+    }
+    match filters.route.request_headers.as_deref() {
+        None => append_fields(head, |_| true, out),
+        Some(changes) => {
+            append_fields(head, |name| changes.keeps(name), out);
+            append_changed(changes, out);
+        }
+    }
+    append_end(head, upgrade, out);
+}
+
+/// Appends the fields that are set and added.
+pub(crate) fn append_changed(changes: &HeaderChanges, out: &mut Vec<u8>) {
+    for (name, value) in changes.fields() {
+        append_field(out, name, value.as_bytes());
+    }
+}
+
+impl Filtered {
+    /// Appends the end-to-end fields of an upstream's response as the client gets them; whether a Date is among them.
+    pub(crate) fn append_response_fields(
+        &self,
+        head: &ResponseHead<'_>,
+        snapshot: &Snapshot,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let filters = self.filters(snapshot);
+        let changes = filters.route.response_headers.as_deref();
+        // Two answers to the same question would be none to a browser.
+        let is_told = |name: &str| filters.cors.is_some() && is_of_cors(name);
+        let keeps = |name: &str| changes.is_none_or(|c| c.keeps(name)) && !is_told(name);
+        let mut is_dated = response::append_fields(head, keeps, out);
+        if let Some(changes) = changes {
+            append_changed(changes, out);
+            is_dated |= changes.fields().any(|(name, _)| name.eq_ignore_ascii_case("date"));
+        }
+        out.extend_from_slice(&self.cors);
+        is_dated
+    }
+
+    /// The filters themselves.
+    pub(crate) fn filters<'s>(&self, snapshot: &'s Snapshot) -> &'s Filters {
+        &snapshot.table.filters()[self.position as usize]
+    }
+}
+
+fn is_of_cors(name: &str) -> bool {
+    const PREFIX: &str = "access-control-";
+    name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+}

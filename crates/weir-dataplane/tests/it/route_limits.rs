@@ -1,0 +1,144 @@
+//! Routes that bound the time of their requests.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::filters::gateway;
+use crate::setup::{Origin, Proxy, Served};
+
+const GET: &str = "GET /api HTTP/1.1\r\nHost: h\r\n\r\n";
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// The answer under these limits of the route when the upstream does this, and how it is counted.
+fn check(timeouts: &str, script: impl Fn(&mut Served) + Send + Sync + 'static, cause: &str) {
+    let origin = Origin::start(script);
+    let proxy = gateway(&format!("backend: b, timeouts: {timeouts}"), &origin);
+    let mut client = proxy.connect();
+    let answer = client.ask(GET);
+    assert_eq!(answer.error(), (504, cause), "{timeouts}");
+    assert!(answer.whole);
+    assert_eq!((proxy.errors(cause), proxy.gateway.stats().timeouts), (1, 1));
+    assert_eq!(client.ask(GET).error(), (504, cause), "the connection goes on, and its limits begin anew");
+}
+
+#[test]
+fn an_upstream_that_says_nothing_in_time() {
+    check("{ request: 100ms }", Served::stall, "request_timeout");
+    check("{ backend: 100ms }", Served::stall, "backend_timeout");
+    check("{ request: 10m, backend: 100ms }", Served::stall, "backend_timeout");
+    check("{ request: 100ms, backend: 100ms }", Served::stall, "request_timeout");
+}
+
+#[test]
+fn an_upstream_whose_head_only_trickles() {
+    let origin = Origin::start(|served| {
+        served.request();
+        while served.stream.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n").is_ok() {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    });
+    let proxy = gateway("backend: b, timeouts: { request: 200ms }", &origin);
+    let mut client = proxy.connect();
+    client.send(GET);
+    let last = loop {
+        let answer = client.response();
+        if answer.status != 103 {
+            break answer;
+        }
+    };
+    assert_eq!(last.error(), (504, "request_timeout"), "what comes meanwhile gives no more time");
+}
+
+/// A response that has begun when its time is over breaks off, and the client must see that.
+fn check_cut(timeouts: &str, more: &'static str, pause_ms: u64, cause: &str) {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&is_over);
+    let origin = Origin::start(move |served| {
+        served.request();
+        served.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        while !over.load(Ordering::SeqCst) {
+            served.send(more);
+            std::thread::sleep(std::time::Duration::from_millis(pause_ms));
+        }
+    });
+    let proxy = gateway(&format!("backend: b, timeouts: {timeouts}"), &origin);
+    let answer = proxy.ask(GET);
+    is_over.store(true, Ordering::SeqCst);
+    assert_eq!((answer.status, answer.whole), (200, false), "{timeouts}");
+    assert_eq!(proxy.errors(cause), 1, "{:?}", proxy.gateway.stats().errors);
+}
+
+#[test]
+fn a_response_that_takes_too_long_is_cut() {
+    check_cut("{ request: 200ms }", "1\r\na\r\n", 20, "request_timeout");
+    check_cut("{ backend: 200ms }", "1\r\na\r\n", 20, "backend_timeout");
+}
+
+#[test]
+fn a_response_that_never_pauses_is_cut_too() {
+    const BLOCK: &str = concat!(
+        "80\r\n",
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        "\r\n"
+    );
+    check_cut("{ request: 200ms }", BLOCK, 0, "request_timeout");
+}
+
+#[test]
+fn a_client_that_is_too_slow_with_its_body() {
+    let origin = Origin::start(Served::stall);
+    let proxy = gateway("backend: b, timeouts: { request: 100ms }", &origin);
+    let mut client = proxy.connect();
+    let answer = client.ask("POST /api HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab");
+    assert_eq!(answer.error(), (504, "request_timeout"));
+    assert!(client.is_ended(), "where its body ends is in doubt");
+}
+
+#[test]
+fn what_ends_in_time_is_not_bounded_behind_it() {
+    const UPGRADE: &str = "GET /api HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
+    let origin = Origin::start(|served| {
+        while let Some(request) = served.request() {
+            if request.contains("Upgrade") {
+                served.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+                let word = served.read_exact(2).unwrap();
+                served.send(&word);
+                served.stall();
+            } else {
+                served.send(OK);
+            }
+        }
+    });
+    let proxy = gateway("backend: b, timeouts: { request: 2s, backend: 2s }", &origin);
+    let (mut kept, mut upgraded) = (proxy.connect(), proxy.connect());
+    assert_eq!(kept.ask(GET).body, "ok");
+    upgraded.send(UPGRADE);
+    assert_eq!(upgraded.head().status, 101);
+    // Longer than the route allows: a tunnel has the gateway's own limit, and so has a client between two requests.
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    upgraded.send("hi");
+    assert_eq!(upgraded.read_exact(2), "hi");
+    assert_eq!(kept.ask(GET).body, "ok");
+    assert_eq!(proxy.gateway.stats().timeouts, 0);
+}
+
+#[test]
+fn an_endpoint_that_takes_no_connection_in_time() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queued = Vec::new();
+    while let Ok(stream) =
+        std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_millis(300))
+    {
+        queued.push(stream);
+    }
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\n\
+         routes: [{{ path: /, backend: b, timeouts: {{ backend: 100ms }} }}]\n\
+         backends: {{ b: {{ endpoints: ['{address}'] }} }}"
+    ));
+    assert_eq!(proxy.ask(GET).error(), (504, "backend_timeout"));
+}
