@@ -12,8 +12,12 @@ backends: { shop: { endpoints: ['127.0.0.1:2'] } }
 
 /// Exit code, output and messages.
 fn explain(arguments: &[&str]) -> (Option<i32>, String, String) {
+    explain_by(CONFIG, arguments)
+}
+
+fn explain_by(config: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    std::fs::write(dir.path().join("gateway.yaml"), CONFIG).expect("a configuration file");
+    std::fs::write(dir.path().join("gateway.yaml"), config).expect("a configuration file");
     let output = Command::new(env!("CARGO_BIN_EXE_weir-gateway"))
         .current_dir(dir.path())
         .arg("explain")
@@ -68,4 +72,23 @@ fn what_is_wrong_with_the_question_is_told() {
     assert!(told(&["none.yaml", "GET", "h/"]).starts_with("none.yaml: cannot be read"));
     assert!(told(&["gateway.yaml", "GET"]).contains("<URL>"));
     assert!(told(&["gateway.yaml", "GET", "h/", "--admin", "127.0.0.1:1"]).contains("--admin"));
+}
+
+#[test]
+fn a_redirect_goes_by_the_scheme_of_the_url() {
+    let config = "listeners: [{ address: 127.0.0.1:1 }]\nroutes: [{ path: /, redirect: { host: b.test } }]\n";
+    for (url, location) in [
+        ("https://a.test/x", "https://b.test/x"),
+        ("HTTPS://a.test", "https://b.test/"),
+        ("http://a.test:81/x", "http://b.test:81/x"),
+        ("a.test/x", "http://b.test/x"),
+    ] {
+        let expected = format!(
+            "path   {}\nroute  routes[0]\nanswer by the route:\n         HTTP/1.1 302 Found\n         \
+             Location: {location}\n         Content-Length: 0\n",
+            if url.ends_with("/x") { "/x" } else { "/" }
+        );
+        let told = explain_by(config, &["gateway.yaml", "GET", url]);
+        assert_eq!(told, (Some(0), expected, String::new()), "{url}");
+    }
 }
