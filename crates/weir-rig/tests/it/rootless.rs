@@ -31,7 +31,9 @@ fn limited(asked: &[&str]) -> Value {
 /// The probe as nobody, from where nobody can read it: the folder in which it was built may be closed to others.
 fn as_nobody(folder: &Path) -> Command {
     let probe = folder.join("probe");
-    fs::copy(PROBE, &probe).unwrap();
+    // By another process: a file that this one has open for writing is inherited by whatever another test starts
+    // meanwhile, and is no program until that has begun.
+    assert!(Command::new("cp").arg(PROBE).arg(&probe).status().unwrap().success());
     fs::set_permissions(&probe, Permissions::from_mode(0o755)).unwrap();
     chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
     let mut command = Command::new(probe);
