@@ -122,20 +122,20 @@ fn a_search_that_is_killed_begins_anew_and_finished_ones_stay() {
 }
 
 #[test]
-fn the_plan_of_a_search_takes_time_and_quick_shortens_it() {
+fn the_plan_of_a_search_takes_time_and_quick_shortens_what_is_not_set_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = write_scenario(folder.path());
+    let text = std::fs::read_to_string(&path).unwrap();
+    let long = text.replace("duration: 300ms", "duration: 4s").replace("trials: 10", "trials: 40");
+    assert_ne!(text, long);
+    std::fs::write(&path, long).unwrap();
     let seconds = |more: &[&str]| {
         let all = [&["run", &path, "--plan", "--json", "--repeats", "1"][..], more].concat();
         json(&finish(weir(folder.path(), &all)))["duration_s"].as_f64().unwrap()
     };
-    let whole = seconds(&["--set", "loads.capacity.duration=4s", "--set", "loads.capacity.search.trials=40"]);
-    let quick = seconds(&[
-        "--set",
-        "loads.capacity.duration=4s",
-        "--set",
-        "loads.capacity.search.trials=40",
-        "--quick",
-    ]);
+    let (whole, quick) = (seconds(&[]), seconds(&["--quick"]));
     assert!(whole > 2.0 * 20.0 * 4.0 && quick < whole / 4.0, "{whole} {quick}");
+    let set = ["--set", "loads.capacity.duration=4s", "--set", "loads.capacity.search.trials=40"];
+    let both = seconds(&[&["--quick"][..], &set, &["--set", "warmup=100ms"]].concat());
+    assert!((both - whole).abs() < 1e-9, "{whole} {both}");
 }

@@ -24,7 +24,7 @@ pub struct Overrides {
     pub set: Vec<String>,
     /// Only these gateways; names of the scenario's own, or of drivers.
     pub gateways: Vec<String>,
-    /// Shorter phases and at most three repeats.
+    /// Shorter phases and at most three repeats, but for what `set` names.
     pub quick: bool,
     /// Another number of repeats.
     pub repeats: Option<u32>,
@@ -140,7 +140,8 @@ impl Reader<'_> {
     }
 
     fn overridden(&mut self, scenario: Scenario, o: &Overrides) -> Result<Scenario, LabError> {
-        let mut scenario = scenario;
+        // What is set by name is wanted as it is, however quick the rest should be.
+        let mut scenario = if o.quick { quick(scenario) } else { scenario };
         for set in &o.set {
             let label = format!("--set {set}");
             let (path, value) = split_set(set).map_err(|fault| told(&label, fault))?;
@@ -160,9 +161,6 @@ impl Reader<'_> {
             }
         }
         scenario = self.watched(scenario, o)?;
-        if o.quick {
-            scenario = quick(scenario);
-        }
         if let Some(repeats) = o.repeats {
             self.overlaid.push((vec!["repeats".into()], format!("--repeats {repeats}")));
             scenario.repeats = repeats;

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Override a field of the scenario, like limits.data.cpus=0.5; may be given again
     #[arg(long, value_name = "PATH=VALUE", conflicts_with = "resume")]
     set: Vec<String>,
-    /// Shorten the phases to a twentieth, to try a scenario
+    /// Shorten the phases to a twentieth, to try a scenario; what --set names stays as it is set
     #[arg(long, conflicts_with = "resume")]
     quick: bool,
     /// Number of repeats; with --resume, of a run that had fewer
