@@ -21,15 +21,16 @@ warmup: 300ms
 duration: {duration}
 repeats: {repeats}
 """
+RUN_S_MAX = 1200
 RUNS, RUNS_QUICK = 5, 1
 REPEATS, REPEATS_QUICK = 10, 6
 # Expressions that the gateway tries in vain on each request; what one costs is measured first. Some are there always:
 # what the first of them costs, beside what each does, is in no difference then.
 ALWAYS = 100
 CALIBRATION = 200
-CALIBRATION_REPEATS = 8
-# CPU time per request of a single repeat differs by some 9 % here, so that ten blocks would show 20 %.
-RISE_REPEATS = 30
+CALIBRATION_REPEATS = 16
+# The ratio within a single block differs by some 10 % here, so that ten blocks would show no less than 20 %.
+RISE_REPEATS = 60
 RISE = 0.10
 # How far the rise that is found may be from the one that was put in: both are measured.
 APART = 0.03
@@ -42,7 +43,7 @@ def measured(rig, gateways, loads, repeats, duration):
     path = rig.folder / "comparison.yaml"
     path.write_text(SCENARIO.format(gateways=gateways, loads=loads, repeats=repeats, duration=duration))
     options = ["--json", "--db", rig.folder / "comparison.db", "--out", rig.folder / "comparison"]
-    done = rig.processes.run([rig.weir, "run", path, *options], None, rig.folder / "comparison.json", 600)
+    done = rig.processes.run([rig.weir, "run", path, *options], None, rig.folder / "comparison.json", RUN_S_MAX)
     if not done.output.strip():
         raise Disagreement(f"weir run printed nothing: {done.errors}")
     return json.loads(done.output)
