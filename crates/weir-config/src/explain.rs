@@ -27,6 +27,7 @@ pub struct PassedOver {
 /// What a route lacks.
 #[derive(Clone, Copy, Debug)]
 enum Lack<'t> {
+    Listener,
     Host,
     Path,
     Condition(Unmet<'t>),
@@ -59,7 +60,13 @@ impl Table {
         let rank_found = found.and_then(|found| rank(&self.routes[found], host, request));
         let others = self.routes.iter().enumerate().filter(|(position, _)| Some(*position) != found);
         let mut near: Vec<(usize, &RouteEntry, Lack<'_>)> = others
-            .filter_map(|(position, entry)| Some((position, entry, lack(entry, host, request, rank_found)?)))
+            .filter_map(|(position, entry)| {
+                let lack = match self.scopes.has(request.scope, &entry.route) {
+                    true => lack(entry, host, request, rank_found)?,
+                    false => rank(entry, host, request).map(|_| Lack::Listener)?,
+                };
+                Some((position, entry, lack))
+            })
             .collect();
         near.sort_by_key(|(_, entry, lack)| Reverse((lack.nearness(), shared_bytes(entry, request.path))));
         near.truncate(most);
@@ -76,7 +83,7 @@ impl Lack<'_> {
     /// What fails by a condition would perhaps go before the one that was found, so it is nearest.
     fn nearness(&self) -> u8 {
         match self {
-            Lack::Host => 0,
+            Lack::Listener | Lack::Host => 0,
             Lack::Path => 1,
             Lack::Precedence(_) => 2,
             Lack::Condition(Unmet::Method(_)) => 3,
@@ -149,6 +156,7 @@ fn shared_bytes(entry: &RouteEntry, path: &str) -> usize {
 fn reason(entry: &RouteEntry, lack: Lack<'_>, request: &RequestView<'_>) -> String {
     let route = &entry.route;
     match lack {
+        Lack::Listener => format!("it is for {}", list("listener", &route.listeners)),
         Lack::Host => format!("it is for {}", list("host", &route.hosts)),
         Lack::Path => match (&route.path, &route.exact, &route.regex) {
             (Some(prefix), ..) => format!("it is for paths below `{prefix}`"),

@@ -1,5 +1,6 @@
 //! What a configuration file can say.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,13 +18,15 @@ use crate::filters::{
 };
 use crate::matches::ValueMatch;
 use crate::path::PathRules;
+use crate::precedence::Precedence;
 pub use tls::{BackendTls, CertificateFiles, ClientAuth, Passthrough, TicketKeys, Tickets, Tls, TlsVersion};
 
 /// A whole configuration, as a file holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
-    /// Where clients connect.
+    /// Where clients connect. Of the files of one folder at least one says it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub listeners: Vec<Listener>,
     /// Worker threads; one for each CPU the process may use when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,6 +72,14 @@ impl Listener {
     pub fn plain(address: SocketAddr) -> Listener {
         Listener { address, name: None, tls: None, passthrough: Vec::new() }
     }
+
+    /// What routes call it: its name, else its address as it is configured.
+    pub fn label(&self) -> Cow<'_, str> {
+        match &self.name {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(self.address.to_string()),
+        }
+    }
 }
 
 /// What becomes of the requests that match. It says exactly one of `path`, `exact` and `regex`, and one of `backend`,
@@ -79,6 +90,10 @@ pub struct Route {
     /// The name in messages; the position in the file when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Listeners by their names, or by their addresses where they have none: the route is for their clients alone.
+    /// Empty: every listener.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listeners: Vec<String>,
     /// Host names, exact or `*.suffix` (one label or more before the suffix). Empty: every host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
@@ -134,6 +149,9 @@ pub struct Route {
     /// answered 401.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<String>,
+    /// Its place among routes for the same requests. Two routes without one must not want the same.
+    #[serde(skip)]
+    pub precedence: Option<Box<Precedence>>,
 }
 
 impl Route {
@@ -193,6 +211,13 @@ pub struct Backend {
     /// TLS with its endpoints; plain text when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<BackendTls>,
+}
+
+impl Backend {
+    /// One at these addresses that speaks plain text.
+    pub fn plain(endpoints: Vec<SocketAddr>) -> Backend {
+        Backend { endpoints, tls: None }
+    }
 }
 
 /// Bounds on what the gateway holds for its clients.

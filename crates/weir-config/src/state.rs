@@ -13,6 +13,8 @@ use crate::sealed::Sealed;
 use crate::table::{Conflict, Table};
 use crate::validate;
 
+mod listeners;
+
 /// How many routes without a backend are told which name they may have meant.
 const ADVISED_MAX: usize = 16;
 
@@ -176,6 +178,7 @@ impl State {
         }
         found.extend(self.contradictions_of_passthrough(before, refused, policy));
         found.extend(self.contradictions_of_tickets(touched, refused));
+        found.extend(self.contradictions_of_route_listeners(before, refused, policy));
         let mut addresses = BTreeMap::new();
         for (name, listener) in &self.listeners {
             let Some(other) = addresses.insert(listener.address, name) else { continue };

@@ -2,7 +2,8 @@
 //!
 //! A request's host is looked up by hash, exact first, then by its suffixes from the longest; each host has its paths.
 //! Hosts with the same routes share one path table, so a thousand domains of one site cost a thousand map entries.
-//! Where a more specific host has no route for the request, less specific hosts are asked.
+//! Where a more specific host has no route for the request, less specific hosts are asked. Routes for some listeners
+//! alone make a scope with hosts of its own for each of them (`scope.rs`).
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::path::PathRules;
 use crate::paths::{Candidate, Clash, FastMap, Found, PathTable};
 use crate::pattern::{Pattern, Patterns};
 use crate::problem::Problem;
+use crate::scope::{Hosts, Scope, Scopes};
 use crate::state::State;
 use crate::tokens::TokenSet;
 use crate::transport::Transport;
@@ -46,9 +48,7 @@ pub struct Table {
     /// By the routes' keys, for those that have any.
     filters: Vec<Filters>,
     pub(crate) routes: Vec<RouteEntry>,
-    exact_hosts: FastMap<Box<str>, u32>,
-    suffixes: FastMap<Box<str>, u32>,
-    every_host: Option<u32>,
+    pub(crate) scopes: Scopes,
     path_tables: Vec<PathTable>,
 }
 
@@ -112,12 +112,13 @@ impl Table {
         let host = LowerHost::of(request.host);
         let host = host.as_ref().map_or("", LowerHost::as_str);
         let in_paths = |index: u32| self.path_tables[index as usize].find(request);
-        let found = self
-            .exact_hosts
+        let hosts = self.scopes.hosts(request.scope);
+        let found = hosts
+            .exact
             .get(host)
             .and_then(|&index| in_paths(index))
-            .or_else(|| self.find_by_suffix(host, request))
-            .or_else(|| self.every_host.and_then(in_paths));
+            .or_else(|| self.find_by_suffix(&hosts.suffixes, host, request))
+            .or_else(|| hosts.every.and_then(in_paths));
         found.map(|Found { target, matched }| {
             let route = target as usize;
             Match { target: &self.targets[route], matched, route }
@@ -147,18 +148,36 @@ impl Table {
 
     /// How clients of the listener at `address` are spoken with; `None` where there is no such listener.
     pub fn transport(&self, address: SocketAddr) -> Option<&Transport> {
-        let position = self.listeners.iter().position(|listener| listener.address == address)?;
-        self.transports.get(position)
+        self.transports.get(self.listener_at(address)?)
     }
 
-    fn find_by_suffix(&self, host: &str, request: &RequestView<'_>) -> Option<Found> {
-        if self.suffixes.is_empty() {
+    /// The routes that clients of the listener at `address` may have; those for every listener where there is no such
+    /// one.
+    #[inline]
+    pub fn scope(&self, address: SocketAddr) -> Scope {
+        match self.scopes.is_one() {
+            true => Scope::default(),
+            false => self.scopes.of_listener(self.listener_at(address)),
+        }
+    }
+
+    fn listener_at(&self, address: SocketAddr) -> Option<usize> {
+        self.listeners.iter().position(|listener| listener.address == address)
+    }
+
+    fn find_by_suffix(
+        &self,
+        suffixes: &FastMap<Box<str>, u32>,
+        host: &str,
+        request: &RequestView<'_>,
+    ) -> Option<Found> {
+        if suffixes.is_empty() {
             return None;
         }
         // A pattern wants at least one label before its suffix, so a dot in front begins none.
         let dots = host.bytes().enumerate().skip(1).filter(|&(_, b)| b == b'.').map(|(at, _)| at);
         for dot in dots {
-            if let Some(&index) = self.suffixes.get(&host[dot..])
+            if let Some(&index) = suffixes.get(&host[dot..])
                 && let Some(found) = self.path_tables[index as usize].find(request)
             {
                 return Some(found);
@@ -197,13 +216,15 @@ impl Table {
                 }),
             })
             .collect();
+        let listeners: Vec<Listener> = state.listeners.values().cloned().collect();
         let mut table = Table {
             version,
             paths: state.settings.paths,
             limits: state.settings.limits.clone(),
             timeouts: state.settings.timeouts.clone(),
             workers: state.settings.workers,
-            listeners: state.listeners.values().cloned().collect(),
+            scopes: Scopes::of(state.routes.values().map(|route| &**route), &listeners),
+            listeners,
             transports: state.listeners.iter().map(|(name, l)| state.sealed.transport(name, l)).collect(),
             backends,
             targets,
@@ -213,19 +234,35 @@ impl Table {
                 .iter()
                 .map(|(key, route)| RouteEntry::of(key, route, &state.patterns))
                 .collect(),
-            exact_hosts: FastMap::default(),
-            suffixes: FastMap::default(),
-            every_host: None,
             path_tables: Vec::new(),
         };
         let conflicts = table.add_hosts();
         if conflicts.is_empty() { Ok(table) } else { Err(conflicts) }
     }
 
-    /// Groups hosts by the routes they have, and gives each group its paths.
+    /// Gives each scope its hosts.
     fn add_hosts(&mut self) -> Vec<Conflict> {
+        let mut conflicts = Vec::new();
+        let mut groups = FastMap::default();
+        for scope in self.scopes.all() {
+            let hosts = self.hosts_of(scope, &mut groups, &mut conflicts);
+            self.scopes.push(hosts);
+        }
+        conflicts
+    }
+
+    /// Groups hosts by the routes they have, and gives each group its paths.
+    fn hosts_of(
+        &mut self,
+        scope: Scope,
+        groups: &mut FastMap<Vec<u32>, u32>,
+        conflicts: &mut Vec<Conflict>,
+    ) -> Hosts {
         let mut by_host: BTreeMap<Option<HostPattern>, Vec<u32>> = BTreeMap::new();
         for (index, RouteEntry { route, .. }) in self.routes.iter().enumerate() {
+            if !self.scopes.has(scope, route) {
+                continue;
+            }
             if route.hosts.is_empty() {
                 by_host.entry(None).or_default().push(index as u32);
             }
@@ -233,30 +270,24 @@ impl Table {
                 by_host.entry(Some(pattern)).or_default().push(index as u32);
             }
         }
-        let mut conflicts = Vec::new();
-        let mut groups: FastMap<Vec<u32>, u32> = FastMap::default();
+        let mut hosts = Hosts::default();
         for (pattern, members) in by_host {
             let index = match groups.get(&members) {
                 Some(&index) => index,
                 None => {
                     let index = self.path_tables.len() as u32;
-                    self.path_tables.push(path_table(
-                        &members,
-                        &self.routes,
-                        pattern.as_ref(),
-                        &mut conflicts,
-                    ));
+                    self.path_tables.push(path_table(&members, &self.routes, pattern.as_ref(), conflicts));
                     groups.insert(members, index);
                     index
                 }
             };
             match pattern {
-                None => self.every_host = Some(index),
-                Some(HostPattern::Exact(name)) => drop(self.exact_hosts.insert(name.into(), index)),
-                Some(HostPattern::Suffix(suffix)) => drop(self.suffixes.insert(suffix.into(), index)),
+                None => hosts.every = Some(index),
+                Some(HostPattern::Exact(name)) => drop(hosts.exact.insert(name.into(), index)),
+                Some(HostPattern::Suffix(suffix)) => drop(hosts.suffixes.insert(suffix.into(), index)),
             }
         }
-        conflicts
+        hosts
     }
 }
 
@@ -296,13 +327,23 @@ fn path_table(
         let candidate = Candidate { target: member, conditions: entry.conditions.clone() };
         entry.add_to(&mut paths, &candidate);
     }
-    let order = |a: u32, b: u32| source_order(&routes[a as usize].key, &routes[b as usize].key);
-    conflicts.extend(paths.settle(&order).into_iter().map(|clash| conflict(clash, routes, host)));
+    let order = |a: u32, b: u32| source_order(&routes[a as usize], &routes[b as usize]);
+    let clashes = paths.settle(&order).into_iter();
+    // Where both have their precedence, one of them is meant to go first.
+    let has_place = |target: u32| routes[target as usize].route.precedence.is_some();
+    let told = clashes.filter(|clash| !has_place(clash.target) || !has_place(clash.taken_by));
+    conflicts.extend(told.map(|clash| conflict(clash, routes, host)));
     paths
 }
 
+/// Which of two routes stands first: those without a precedence by their source, before those that have one.
+fn source_order(a: &RouteEntry, b: &RouteEntry) -> Ordering {
+    let by_precedence = a.route.precedence.cmp(&b.route.precedence);
+    by_precedence.then_with(|| key_order(&a.key, &b.key))
+}
+
 /// Which of two routes stands first in its source: those of a file by their position, others by their keys.
-fn source_order(a: &str, b: &str) -> Ordering {
+fn key_order(a: &str, b: &str) -> Ordering {
     let position = |key: &str| -> Option<(usize, u64)> {
         let (list, index) = key.strip_suffix(']')?.rsplit_once('[')?;
         Some((list.len(), index.parse().ok()?))

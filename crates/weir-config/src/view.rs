@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use weir_http::Field;
 
 use crate::path::unescaped;
+use crate::scope::Scope;
 
 /// What routes look at. It borrows everything, and is read only as far as routes ask.
 #[derive(Clone, Copy, Debug)]
@@ -19,12 +20,14 @@ pub struct RequestView<'r> {
     pub query: Option<&'r str>,
     /// All fields in their order.
     pub fields: &'r [Field<'r>],
+    /// The routes that it may have, by the listener that it came by.
+    pub scope: Scope,
 }
 
 impl<'r> RequestView<'r> {
-    /// A GET without query and fields.
+    /// A GET without query and fields, for the routes of every listener.
     pub fn get(host: &'r str, path: &'r str) -> RequestView<'r> {
-        RequestView { method: "GET", host, path, query: None, fields: &[] }
+        RequestView { method: "GET", host, path, query: None, fields: &[], scope: Scope::default() }
     }
 
     /// The value of the field with this name, whatever its case. Several make one list (RFC 9110, 5.3).

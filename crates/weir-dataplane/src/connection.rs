@@ -132,7 +132,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                 if out.capacity() == 0 {
                     *out = worker.buffers.output();
                 }
-                match plan(bytes, &snapshot, self.is_secure, out) {
+                let scope = self.listening.scope(&snapshot.table);
+                match plan(bytes, &snapshot, scope, self.is_secure, out) {
                     Incoming::Partial if seen > 0 => {}
                     Incoming::Partial => timer.arm(&worker.wheel, snapshot.ticks.head),
                     whole => return Ok((whole, snapshot)),

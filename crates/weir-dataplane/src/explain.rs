@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use weir_config::{NormalTarget, PassedOver, Table};
+use weir_config::{NormalTarget, PassedOver, Scope, Table};
 use weir_http::{FieldSlots, RequestHead, parse_request};
 
 use crate::cause::Cause;
@@ -57,11 +57,12 @@ pub enum Outcome {
 }
 
 /// What the gateway does by `table` with the request whose head stands in `request`, from a client that speaks TLS or
-/// not; `None` where it is not whole. Of several backends with weights it is the first in turn.
-pub fn explain(table: &Arc<Table>, request: &[u8], is_secure: bool) -> Option<Explanation> {
+/// not, to a listener of this `scope`; `None` where it is not whole. Of several backends with weights it is the first in
+/// turn.
+pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool) -> Option<Explanation> {
     let snapshot = Snapshot::new(Arc::clone(table), None, &OpenByBackend::default(), 0);
     let mut head = Vec::new();
-    let outcome: Outcome = match plan(request, &snapshot, is_secure, &mut head) {
+    let outcome: Outcome = match plan(request, &snapshot, scope, is_secure, &mut head) {
         Incoming::Partial => return None,
         Incoming::Refused(refusal, _) => refusal.into(),
         Incoming::Answered(answer) => {
@@ -80,7 +81,7 @@ pub fn explain(table: &Arc<Table>, request: &[u8], is_secure: bool) -> Option<Ex
     };
     let mut slots = FieldSlots::new();
     let routed = match parse_request(request, &snapshot.head_limits, &mut slots) {
-        Ok(Some(head)) => routed(table, &head),
+        Ok(Some(head)) => routed(table, &head, scope),
         _ => None,
     };
     let (path, route, passed_over) = routed.unwrap_or_default();
@@ -90,9 +91,9 @@ pub fn explain(table: &Arc<Table>, request: &[u8], is_secure: bool) -> Option<Ex
 type Routed = (Option<String>, Option<String>, Vec<PassedOver>);
 
 /// The path, the route and the other routes of a request that is looked up.
-fn routed(table: &Table, head: &RequestHead<'_>) -> Option<Routed> {
+fn routed(table: &Table, head: &RequestHead<'_>, scope: Scope) -> Option<Routed> {
     let target = NormalTarget::of(head.path_and_query, &table.paths).ok()?;
-    let view = view(head, &target);
+    let view = view(head, &target, scope);
     let route = table.find(&view).map(|found| table.label(found.route));
     Some((Some(target.path().to_owned()), route, table.passed_over(&view, PASSED_OVER_MAX)))
 }

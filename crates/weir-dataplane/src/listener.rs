@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
-use weir_config::{Table, Transport};
+use weir_config::{Scope, Table, Transport};
 
 use crate::cause::Cause;
 use crate::connection::{Seat, refuse_connection, serve};
@@ -71,6 +71,12 @@ impl Listening {
 
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.get()
+    }
+
+    /// The routes that its clients may have.
+    #[inline]
+    pub(crate) fn scope(&self, table: &Table) -> Scope {
+        table.scope(self.address)
     }
 
     /// How the next client is spoken with. The table has a retired listener no more, and it ends as it was.

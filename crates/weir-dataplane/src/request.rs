@@ -1,6 +1,6 @@
 //! From the bytes of a request to where it goes and what is sent there.
 
-use weir_config::{Match, NormalTarget, RequestView, Target, TokenSet, Unroutable, rewritten};
+use weir_config::{Match, NormalTarget, RequestView, Scope, Target, TokenSet, Unroutable, rewritten};
 use weir_http::{
     Field, FieldSlots, Framing, HeadError, RequestHead, ResponseTo, Version, append_field, append_framing,
     list_contains, parse_request,
@@ -43,9 +43,15 @@ pub(crate) struct Plan {
     pub(crate) filtered: Option<Box<Filtered>>,
 }
 
-/// Reads a request, routes it, and appends the head for the upstream to `out`.
+/// Reads a request, routes it among the routes of `scope`, and appends the head for the upstream to `out`.
 #[inline]
-pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, is_secure: bool, out: &mut Vec<u8>) -> Incoming {
+pub(crate) fn plan(
+    bytes: &[u8],
+    snapshot: &Snapshot,
+    scope: Scope,
+    is_secure: bool,
+    out: &mut Vec<u8>,
+) -> Incoming {
     let mut slots = FieldSlots::new();
     let head = match parse_request(bytes, &snapshot.head_limits, &mut slots) {
         Ok(Some(head)) => head,
@@ -57,7 +63,7 @@ pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, is_secure: bool, out: &mut
         Ok(target) => target,
         Err(unroutable) => return refused(&head, unrouted(&head, unroutable)),
     };
-    let cause = match table.find(&view(&head, &target)) {
+    let cause = match table.find(&view(&head, &target, scope)) {
         None => Cause::NoRoute,
         Some(found @ Match { target: Target { filters: Some(position), .. }, .. }) => {
             let request = Matched { head: &head, target: &target, found, is_secure };
@@ -98,9 +104,13 @@ pub(crate) fn plan_for(head: &RequestHead<'_>, backend: usize, upgrade: bool) ->
 
 /// What routes look at.
 #[inline]
-pub(crate) fn view<'r>(head: &RequestHead<'r>, target: &'r NormalTarget<'_>) -> RequestView<'r> {
+pub(crate) fn view<'r>(
+    head: &RequestHead<'r>,
+    target: &'r NormalTarget<'_>,
+    scope: Scope,
+) -> RequestView<'r> {
     let RequestHead { method, host, fields, .. } = *head;
-    RequestView { method, host, path: target.path(), query: target.query(), fields }
+    RequestView { method, host, path: target.path(), query: target.query(), fields, scope }
 }
 
 /// A refusal of a request whose head was understood.

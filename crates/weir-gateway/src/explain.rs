@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use weir_config::{Listener, Table, host_and_port};
 use weir_control::FileSource;
 
 use crate::{Failure, say};
@@ -18,6 +19,9 @@ pub(crate) struct Arguments {
     /// A field of the request; may be given several times
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
+    /// The listener that the request comes by, where several have routes of their own
+    #[arg(long, value_name = "NAME")]
+    listener: Option<String>,
 }
 
 /// Prints what the gateway does with the request.
@@ -25,8 +29,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let table = FileSource::new(&arguments.path).load().map_err(|error| Failure::Use(error.lines()))?;
     let request = request(&arguments.method, &arguments.url, &arguments.headers)
         .map_err(|(message, remedy)| Failure::Use(vec![message, format!("  help: {remedy}")]))?;
-    let is_secure = arguments.url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
-    match weir_dataplane::explain(&table, request.as_bytes(), is_secure) {
+    let listener = listener_of(&table, arguments)
+        .map_err(|(message, remedy)| Failure::Use(vec![message, format!("  help: {remedy}")]))?;
+    let scope = listener.map(|listener| table.scope(listener.address)).unwrap_or_default();
+    let is_secure = match (&arguments.listener, listener) {
+        (Some(_), Some(listener)) => listener.tls.is_some(),
+        _ => is_https(&arguments.url),
+    };
+    match weir_dataplane::explain(&table, request.as_bytes(), scope, is_secure) {
         Some(explanation) => {
             say(explanation.to_string().trim_end());
             Ok(())
@@ -69,6 +79,46 @@ fn request(method: &str, url: &str, headers: &[String]) -> Result<String, (Strin
         head += &format!("{header}\r\n");
     }
     Ok(head + "\r\n")
+}
+
+fn is_https(url: &str) -> bool {
+    url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"))
+}
+
+/// The listener that the request comes by: the one that is named, else one of the URL's port, else one that speaks what
+/// the URL's scheme says. `None` where there is no such one; an error where those there are have routes of their own.
+fn listener_of<'t>(
+    table: &'t Table,
+    arguments: &Arguments,
+) -> Result<Option<&'t Listener>, (String, String)> {
+    let names = |listeners: &[&Listener]| {
+        let names: Vec<String> = listeners.iter().map(|listener| format!("`{}`", listener.label())).collect();
+        names.join(", ")
+    };
+    if let Some(name) = &arguments.listener {
+        let found = table.listeners.iter().find(|listener| listener.label() == name.as_str());
+        let all: Vec<&Listener> = table.listeners.iter().collect();
+        let unknown = || (format!("no listener is named `{name}`"), format!("there are: {}", names(&all)));
+        return found.map(Some).ok_or_else(unknown);
+    }
+    let is_secure = is_https(&arguments.url);
+    let default_port = if is_secure { 443 } else { 80 };
+    let port = host_and_port(parts(&arguments.url).0).1.unwrap_or(default_port);
+    let alike = table.listeners.iter().filter(|listener| listener.tls.is_some() == is_secure);
+    let alike: Vec<&Listener> = alike.collect();
+    let of_port = alike.iter().copied().filter(|listener| listener.address.port() == port);
+    let of_port: Vec<&Listener> = of_port.collect();
+    let candidates = if of_port.is_empty() { alike } else { of_port };
+    let mut scopes = candidates.iter().map(|listener| table.scope(listener.address));
+    let first = scopes.next();
+    match scopes.all(|scope| Some(scope) == first) {
+        true => Ok(candidates.first().copied()),
+        false => {
+            let message =
+                "several listeners could take the request, and each has routes of its own".to_owned();
+            Err((message, format!("name one by --listener: {}", names(&candidates))))
+        }
+    }
 }
 
 /// The authority, perhaps empty, and the target.

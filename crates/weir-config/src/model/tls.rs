@@ -50,6 +50,26 @@ pub struct Tls {
     pub tickets: Tickets,
 }
 
+impl Tls {
+    /// With this certificate and the further ones, and everything else as it is by default.
+    pub fn of(first: CertificateFiles, certificates: Vec<CertificateFiles>) -> Tls {
+        let CertificateFiles { certificate, key, ocsp } = first;
+        Tls {
+            certificate,
+            key,
+            ocsp,
+            certificates,
+            client_ca: None,
+            client_auth: None,
+            strict_sni: false,
+            versions: Vec::new(),
+            ciphers: Vec::new(),
+            curves: Vec::new(),
+            tickets: Tickets::default(),
+        }
+    }
+}
+
 /// A certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

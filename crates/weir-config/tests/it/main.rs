@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod draw;
+mod listeners;
 mod lookup;
 mod oracle;
 mod precedence;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_config::{Batch, Change, Configuration, Policy, Rewrite, Route, State, Table};
+use weir_config::{Batch, Change, Configuration, Policy, Rewrite, Route, Scope, State, Table};
 use weir_dataplane::{Outcome, explain};
 
 use crate::draw::{Draw, Drawn};
@@ -92,7 +92,7 @@ fn a_gateway_does_what_is_explained() {
         proxy.gateway.apply(Arc::clone(&table)).unwrap();
         for _ in 0..REQUESTS {
             let request = text(&draw.request());
-            let explanation = explain(&table, request.as_bytes(), false).unwrap();
+            let explanation = explain(&table, request.as_bytes(), Scope::default(), false).unwrap();
             let expected = match explanation.outcome.clone() {
                 Outcome::Sent { backend, head } => (200, backend, head),
                 Outcome::ByRoute { status, head } => {
@@ -135,7 +135,7 @@ routes:
 backends: { b: { endpoints: ['127.0.0.1:9'] }, none: { endpoints: [] } }",
     );
     let check = |request: &str, expected: &str| {
-        let explanation = explain(&table, request.as_bytes(), false).unwrap();
+        let explanation = explain(&table, request.as_bytes(), Scope::default(), false).unwrap();
         assert_eq!(explanation.to_string(), expected);
     };
     check(
@@ -154,7 +154,7 @@ backends: { b: { endpoints: ['127.0.0.1:9'] }, none: { endpoints: [] } }",
         "GET /a%2F.. HTTP/1.1\r\nhost: h\r\n\r\n",
         "route  none\nanswer 400 bad_path: the path has a dot segment beside an encoded slash or a backslash\n",
     );
-    assert!(explain(&table, b"GET / HTTP/1.1\r\n", false).is_none());
+    assert!(explain(&table, b"GET / HTTP/1.1\r\n", Scope::default(), false).is_none());
 }
 
 #[test]
@@ -165,8 +165,8 @@ fn an_explanation_shows_what_a_route_answers_by_itself() {
 routes: [{ path: /away, redirect: { host: b.test, prefix: / } }]",
     );
     for (is_secure, scheme) in [(false, "http"), (true, "https")] {
-        let explanation =
-            explain(&table, b"GET /away/x HTTP/1.1\r\nhost: h:8080\r\n\r\n", is_secure).unwrap();
+        let request = b"GET /away/x HTTP/1.1\r\nhost: h:8080\r\n\r\n";
+        let explanation = explain(&table, request, Scope::default(), is_secure).unwrap();
         let expected = format!(
             "path   /away/x\nroute  routes[0]\nanswer by the route:\n         HTTP/1.1 302 Found\n         \
              Location: {scheme}://b.test:8080/x\n         Content-Length: 0\n"

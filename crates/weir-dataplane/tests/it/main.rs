@@ -13,6 +13,7 @@ mod explain;
 mod failures;
 mod filters;
 mod limits;
+mod listeners;
 mod matching;
 mod mirror;
 mod paths;

@@ -92,3 +92,37 @@ fn a_redirect_goes_by_the_scheme_of_the_url() {
         assert_eq!(told, (Some(0), expected, String::new()), "{url}");
     }
 }
+
+#[test]
+fn a_request_comes_by_the_listener_of_its_port_or_the_one_that_is_named() {
+    let config = "listeners: [{ address: 127.0.0.1:80, name: plain }, { address: 127.0.0.1:81 }]
+routes:
+  - { listeners: [plain], path: /, respond: { status: 201 } }
+  - { listeners: ['127.0.0.1:81'], path: /, respond: { status: 202 } }
+";
+    let status = |arguments: &[&str]| {
+        let (code, output, messages) = explain_by(config, &[&["gateway.yaml", "GET"], arguments].concat());
+        let status = output.split("HTTP/1.1 ").nth(1).map(|rest| rest[..3].to_owned());
+        status.ok_or((code, messages))
+    };
+    assert_eq!(status(&["http://a.test/"]), Ok("201".to_owned()));
+    assert_eq!(status(&["http://a.test:81/"]), Ok("202".to_owned()));
+    assert_eq!(status(&["http://a.test/", "--listener", "127.0.0.1:81"]), Ok("202".to_owned()));
+    let told = |message: &str| Err((Some(2), message.to_owned()));
+    assert_eq!(
+        status(&["http://a.test:82/"]),
+        told(
+            "several listeners could take the request, and each has routes of its own\n  \
+             help: name one by --listener: `plain`, `127.0.0.1:81`\n"
+        )
+    );
+    assert_eq!(
+        status(&["http://a.test/", "--listener", "x"]),
+        told("no listener is named `x`\n  help: there are: `plain`, `127.0.0.1:81`\n")
+    );
+    assert_eq!(
+        status(&["https://a.test/"]).map_err(|(code, _)| code),
+        Err(Some(0)),
+        "nobody speaks TLS here"
+    );
+}

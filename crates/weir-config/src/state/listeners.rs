@@ -1,0 +1,59 @@
+//! Routes for listeners that are not there.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_document::nearest;
+
+use crate::change::{Key, Policy};
+use crate::model::Listener;
+use crate::problem::Problem;
+use crate::state::State;
+
+impl State {
+    /// Names of listeners that no listener has; each the route's fault, or that of the change that took the listener
+    /// away from a route that stood before.
+    pub(super) fn contradictions_of_route_listeners(
+        &self,
+        before: &State,
+        refused: &BTreeMap<Key, Problem>,
+        policy: Policy,
+    ) -> Vec<(Key, Problem)> {
+        // The batch is refused already for a listener; routes that name it are not to blame.
+        let is_refused = refused.keys().any(|key| matches!(key, Key::Listener(_)));
+        if is_refused && policy == Policy::AllOrNothing {
+            return Vec::new();
+        }
+        let labels: BTreeSet<Cow<'_, str>> = self.listeners.values().map(Listener::label).collect();
+        let mut found = Vec::new();
+        for (key, route) in &self.routes {
+            let is_missing = |(_, name): &(usize, &String)| !labels.contains(name.as_str());
+            let Some((index, name)) = route.listeners.iter().enumerate().find(is_missing) else { continue };
+            let gone = before.listeners.iter().find(|(_, listener)| listener.label() == name.as_str());
+            found.push(match gone {
+                Some((listener, _)) if before.routes.get(key) == Some(route) => {
+                    let message = format!("listener `{name}` is still named by {key}");
+                    let problem = Problem::new("listeners", message).help("take the route away first");
+                    (Key::Listener(listener.clone()), problem)
+                }
+                _ => (
+                    Key::Route(key.clone()),
+                    no_such_listener(format!("{key}.listeners[{index}]"), name, &labels),
+                ),
+            });
+        }
+        found
+    }
+}
+
+/// The problem of a field at `place` that names the listener `wanted`, which is not among `labels`.
+fn no_such_listener(place: String, wanted: &str, labels: &BTreeSet<Cow<'_, str>>) -> Problem {
+    let problem = Problem::new(place, format!("no listener is named `{wanted}`"));
+    match nearest(wanted, labels.iter().map(|label| &**label)) {
+        Some(label) => problem.help(format!("did you mean `{label}`?")),
+        None => {
+            let labels: Vec<&str> = labels.iter().map(|label| &**label).take(8).collect();
+            problem.help(format!("there are: {}", labels.join(", ")))
+        }
+    }
+}
