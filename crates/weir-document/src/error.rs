@@ -30,6 +30,17 @@ impl fmt::Display for DocumentError {
 
 impl std::error::Error for DocumentError {}
 
+impl DocumentError {
+    /// The same for a document that is part of another text, and begins in this line of it, from 1.
+    #[must_use]
+    pub fn in_stream(mut self, first_line: u64) -> DocumentError {
+        if self.line > 0 {
+            self.line += first_line.saturating_sub(1);
+        }
+        self
+    }
+}
+
 /// A cause and its remedy, before the place is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {

@@ -27,6 +27,7 @@ mod share;
 mod size;
 mod slow;
 mod stall;
+mod stream;
 mod time;
 mod yaml;
 
@@ -48,6 +49,7 @@ pub use share::Share;
 pub use size::Size;
 pub use slow::Slow;
 pub use stall::Stall;
+pub use stream::{StreamPart, documents};
 pub use time::Time;
 
 /// Reads one document from `text`; `source_name` (a file's name as the user gave it) stands in errors.
@@ -75,6 +77,6 @@ pub fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result<T, Doc
 }
 
 /// Whether there is nothing but white space, comments and document markers.
-fn is_blank(text: &str) -> bool {
+pub(crate) fn is_blank(text: &str) -> bool {
     text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---")
 }
