@@ -1,0 +1,189 @@
+//! What a rule does with requests and responses beside passing them on.
+
+use serde::Deserialize;
+
+use crate::reference::BackendRef;
+
+/// One filter: its type, and the field that belongs to the type.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct HttpFilter {
+    #[serde(rename = "type")]
+    pub(crate) kind: FilterKind,
+    #[serde(default)]
+    pub(crate) request_header_modifier: Option<HeaderFilter>,
+    #[serde(default)]
+    pub(crate) response_header_modifier: Option<HeaderFilter>,
+    #[serde(default)]
+    pub(crate) request_mirror: Option<MirrorFilter>,
+    #[serde(default)]
+    pub(crate) request_redirect: Option<RedirectFilter>,
+    #[serde(default)]
+    pub(crate) url_rewrite: Option<RewriteFilter>,
+    #[serde(default)]
+    pub(crate) cors: Option<CorsFilter>,
+}
+
+/// Which filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) enum FilterKind {
+    RequestHeaderModifier,
+    ResponseHeaderModifier,
+    RequestMirror,
+    RequestRedirect,
+    #[serde(rename = "URLRewrite")]
+    UrlRewrite,
+    #[serde(rename = "CORS")]
+    Cors,
+}
+
+/// Changes to fields.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct HeaderFilter {
+    pub(crate) set: Vec<NamedValue>,
+    pub(crate) add: Vec<NamedValue>,
+    pub(crate) remove: Vec<String>,
+}
+
+/// A field.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NamedValue {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+/// Copies of requests.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct MirrorFilter {
+    pub(crate) backend_ref: BackendRef,
+    #[serde(default)]
+    pub(crate) percent: Option<u32>,
+    #[serde(default)]
+    pub(crate) fraction: Option<Fraction>,
+}
+
+/// A part of a whole.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fraction {
+    pub(crate) numerator: u32,
+    #[serde(default = "hundred")]
+    pub(crate) denominator: u32,
+}
+
+/// Where clients are sent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct RedirectFilter {
+    pub(crate) scheme: Option<UrlScheme>,
+    pub(crate) hostname: Option<String>,
+    pub(crate) path: Option<PathModifier>,
+    pub(crate) port: Option<u16>,
+    pub(crate) status_code: Option<u16>,
+}
+
+/// A scheme of the web.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum UrlScheme {
+    Http,
+    Https,
+}
+
+/// What the upstream is asked for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RewriteFilter {
+    pub(crate) hostname: Option<String>,
+    pub(crate) path: Option<PathModifier>,
+}
+
+/// What comes in place of a path.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PathModifier {
+    #[serde(rename = "type")]
+    pub(crate) kind: PathModifierKind,
+    #[serde(default)]
+    pub(crate) replace_full_path: Option<String>,
+    #[serde(default)]
+    pub(crate) replace_prefix_match: Option<String>,
+}
+
+/// Which part of the path is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) enum PathModifierKind {
+    ReplaceFullPath,
+    ReplacePrefixMatch,
+}
+
+/// Which pages of other origins may use the answers.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CorsFilter {
+    #[serde(default)]
+    pub(crate) allow_origins: Vec<String>,
+    #[serde(default)]
+    pub(crate) allow_credentials: bool,
+    #[serde(default)]
+    pub(crate) allow_methods: Vec<String>,
+    #[serde(default)]
+    pub(crate) allow_headers: Vec<String>,
+    #[serde(default)]
+    pub(crate) expose_headers: Vec<String>,
+    /// In seconds.
+    #[serde(default = "five")]
+    pub(crate) max_age: u32,
+}
+
+impl FilterKind {
+    /// As manifests write it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            FilterKind::RequestHeaderModifier => "RequestHeaderModifier",
+            FilterKind::ResponseHeaderModifier => "ResponseHeaderModifier",
+            FilterKind::RequestMirror => "RequestMirror",
+            FilterKind::RequestRedirect => "RequestRedirect",
+            FilterKind::UrlRewrite => "URLRewrite",
+            FilterKind::Cors => "CORS",
+        }
+    }
+
+    /// The field with its content.
+    pub(crate) fn field(self) -> &'static str {
+        match self {
+            FilterKind::RequestHeaderModifier => "requestHeaderModifier",
+            FilterKind::ResponseHeaderModifier => "responseHeaderModifier",
+            FilterKind::RequestMirror => "requestMirror",
+            FilterKind::RequestRedirect => "requestRedirect",
+            FilterKind::UrlRewrite => "urlRewrite",
+            FilterKind::Cors => "cors",
+        }
+    }
+}
+
+impl HttpFilter {
+    /// The kinds whose content stands here; it should be that of the type alone.
+    pub(crate) fn contents(&self) -> Vec<FilterKind> {
+        let all = [
+            (FilterKind::RequestHeaderModifier, self.request_header_modifier.is_some()),
+            (FilterKind::ResponseHeaderModifier, self.response_header_modifier.is_some()),
+            (FilterKind::RequestMirror, self.request_mirror.is_some()),
+            (FilterKind::RequestRedirect, self.request_redirect.is_some()),
+            (FilterKind::UrlRewrite, self.url_rewrite.is_some()),
+            (FilterKind::Cors, self.cors.is_some()),
+        ];
+        all.into_iter().filter(|(_, is_there)| *is_there).map(|(kind, _)| kind).collect()
+    }
+}
+
+fn hundred() -> u32 {
+    100
+}
+
+fn five() -> u32 {
+    5
+}

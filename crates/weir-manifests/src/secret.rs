@@ -1,0 +1,72 @@
+//! Secrets: certificates with their keys.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+/// The type of secrets with a certificate and its key.
+const TLS: &str = "kubernetes.io/tls";
+
+/// The names under which a secret has the certificate and the key.
+pub(crate) const PAIR: [&str; 2] = ["tls.crt", "tls.key"];
+
+/// The content of a secret.
+#[derive(Debug)]
+pub(crate) struct Secret {
+    pub(crate) of_type: Option<String>,
+    /// In base64.
+    pub(crate) data: Values,
+    /// As it is; it goes before `data`.
+    pub(crate) string_data: Values,
+}
+
+/// Texts by their names. They may be private keys, so they are never printed.
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Values(BTreeMap<String, String>);
+
+impl fmt::Debug for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Secret {
+    /// The certificate and the key; an error has the field, what is wrong with it, and what would be right.
+    pub(crate) fn pair(&self) -> Result<[Vec<u8>; 2], (String, String, String)> {
+        match self.of_type.as_deref() {
+            Some(TLS) => {}
+            other => {
+                let found = other.unwrap_or("Opaque");
+                let message =
+                    format!("a Gateway wants a secret of the type `{TLS}`, and this one is `{found}`");
+                return Err(("type".to_owned(), message, format!("write `type: {TLS}`")));
+            }
+        }
+        let [certificate, key] = PAIR.map(|name| self.value(name));
+        Ok([certificate?, key?])
+    }
+
+    fn value(&self, name: &str) -> Result<Vec<u8>, (String, String, String)> {
+        if let Some(text) = self.string_data.0.get(name) {
+            return Ok(text.clone().into_bytes());
+        }
+        let Some(text) = self.data.0.get(name) else {
+            let message = format!("the secret has no `{name}`");
+            return Err(("data".to_owned(), message, format!("add `{}` and `{}`", PAIR[0], PAIR[1])));
+        };
+        let text: String = text.split_whitespace().collect();
+        STANDARD.decode(text).map_err(|_| {
+            let message = format!("`{name}` is not base64");
+            // The reader of places takes the dot within the name for two steps, and ends at `data`.
+            (
+                "data".to_owned(),
+                message,
+                "encode it (`base64 -w0 FILE`), or write it as it is under `stringData`".to_owned(),
+            )
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Manifests in a text: several documents, and lists within them.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use weir_document::{DocumentError, StreamPart, documents};
+
+use crate::manifest::{Body, Manifest};
+
+/// A manifest with its place in the text that it was read from.
+#[derive(Debug)]
+pub struct Read {
+    /// The manifest; never a list.
+    pub manifest: Manifest,
+    /// The line in which its document begins, from 1.
+    pub first_line: u64,
+    /// Where it stands in its document, as in `items[3]`; empty where it is the document.
+    pub within: String,
+}
+
+/// As much of a document as tells whether it is a manifest.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(rename = "apiVersion", default)]
+    api_version: Option<IgnoredAny>,
+    #[serde(default)]
+    kind: Option<IgnoredAny>,
+}
+
+/// As much of a manifest as tells which it is.
+#[derive(Deserialize)]
+struct Title {
+    kind: String,
+    metadata: TitleMetadata,
+}
+
+#[derive(Deserialize)]
+struct TitleMetadata {
+    name: String,
+    #[serde(default)]
+    namespace: Option<String>,
+}
+
+/// Whether the text begins with a manifest; else it may be the gateway's compact form.
+pub fn has_manifests(source_name: &str, text: &str) -> bool {
+    // A large file of the compact form is not read twice for this.
+    if !text.contains("apiVersion") && !text.lines().any(|line| line.starts_with("kind:")) {
+        return false;
+    }
+    let first = parts(source_name, text).first().copied();
+    let head = first.map(|part| weir_document::read::<Head>(source_name, part.text));
+    head.is_some_and(|head| head.is_ok_and(|head| head.api_version.is_some() || head.kind.is_some()))
+}
+
+/// All manifests of the text, those of lists each by itself. `source_name` stands in errors.
+///
+/// # Errors
+/// When a document is no manifest, of a kind that is not known, or says what its kind does not have.
+pub fn read(source_name: &str, text: &str) -> Result<Vec<Read>, DocumentError> {
+    let mut read = Vec::new();
+    for part in parts(source_name, text) {
+        let manifest: Manifest = weir_document::read(source_name, part.text)
+            .map_err(|error| titled(source_name, part, error).in_stream(part.first_line))?;
+        flatten(manifest, part.first_line, String::new(), &mut read);
+    }
+    Ok(read)
+}
+
+impl Read {
+    /// Line and column of the field at `path` (as in `spec.rules[0].name`) in the text that it was read from, or of the
+    /// last field on the way to it that is there.
+    pub fn place(&self, source_name: &str, text: &str, path: &str) -> Option<(u64, u64)> {
+        let part = parts(source_name, text).into_iter().find(|part| part.first_line == self.first_line)?;
+        let steps = [self.within.as_str(), path].into_iter().flat_map(|path| path.split(['.', '[', ']']));
+        let steps: Vec<&str> = steps.filter(|step| !step.is_empty()).collect();
+        let (line, column) = weir_document::place(part.text, &steps).unwrap_or((1, 1));
+        Some((line + self.first_line - 1, column))
+    }
+}
+
+fn parts<'t>(source_name: &str, text: &'t str) -> Vec<StreamPart<'t>> {
+    match source_name.ends_with(".json") {
+        true => vec![StreamPart { text, first_line: 1 }],
+        false => documents(text),
+    }
+}
+
+fn flatten(manifest: Manifest, first_line: u64, within: String, read: &mut Vec<Read>) {
+    match manifest.body {
+        Body::List(items) => {
+            for (index, item) in items.into_iter().enumerate() {
+                let dot = if within.is_empty() { "" } else { "." };
+                flatten(item, first_line, format!("{within}{dot}items[{index}]"), read);
+            }
+        }
+        _ => read.push(Read { manifest, first_line, within }),
+    }
+}
+
+/// The error with the resource that it is about, where that can be told.
+fn titled(source_name: &str, part: StreamPart<'_>, error: DocumentError) -> DocumentError {
+    let Ok(Title { kind, metadata }) = weir_document::read(source_name, part.text) else { return error };
+    let namespace = metadata.namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    let message = format!("{kind} {namespace}{}: {}", metadata.name, error.message);
+    // What is wrong with it as a whole is told at its beginning.
+    let (line, column) = if error.line == 0 { (1, 1) } else { (error.line, error.column) };
+    DocumentError { message, line, column, ..error }
+}

@@ -1,0 +1,130 @@
+//! All manifests together, in the gateway's own model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_config::{Backend, Key, Resource};
+
+use crate::backend::BackendSpec;
+use crate::kind::Kind;
+use crate::manifest::{Body, Manifest};
+use crate::origin::Origin;
+
+mod attach;
+mod catalog;
+mod filters;
+mod gateways;
+mod hosts;
+mod listeners;
+mod rules;
+mod tls_routes;
+
+use catalog::Catalog;
+use gateways::Gateways;
+
+/// Something in a manifest that can't be had, or does not fit the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// The position of the manifest among those that were given.
+    pub manifest: usize,
+    /// The field, as in `spec.rules[0].backendRefs[1]`.
+    pub path: String,
+    /// What is wrong with it.
+    pub message: String,
+    /// What would be right.
+    pub remedy: String,
+    /// Another manifest that the message is about.
+    pub other: Option<usize>,
+}
+
+/// What manifests say, in the gateway's own model.
+#[derive(Debug, Default)]
+pub struct Translation {
+    /// The resources, each under its key.
+    pub resources: Vec<(Key, Resource)>,
+    /// Where each of them came from, by the beginning of the places that its problems have.
+    origins: BTreeMap<String, Origin>,
+}
+
+/// Translates all manifests, which are no lists.
+///
+/// # Errors
+/// Everything that is found wrong with them by themselves. What is left is for `weir-config` to find.
+pub fn translate(manifests: &[&Manifest]) -> Result<Translation, Vec<Misfit>> {
+    let mut misfits = Vec::new();
+    let catalog = Catalog::of(manifests, &mut misfits);
+    let gateways = Gateways::of(&catalog, &mut misfits);
+    let mut translation = Translation::default();
+    for (position, name, body) in catalog.all(Kind::Backend) {
+        let Body::Backend(spec) = body else { continue };
+        match backend(position, spec) {
+            Ok(backend) => {
+                let place = format!("backends.{name}");
+                let resource = Resource::Backend(backend);
+                translation.add(place, Origin::Backend(position), Key::Backend(name.to_string()), resource);
+            }
+            Err(misfit) => misfits.push(misfit),
+        }
+    }
+    rules::add_http_routes(&catalog, &gateways, &mut translation, &mut misfits);
+    let passed_on = tls_routes::passed_on(&catalog, &gateways, &mut misfits);
+    listeners::add_listeners(&catalog, &gateways, &passed_on, &mut translation, &mut misfits);
+    if misfits.is_empty() { Ok(translation) } else { Err(misfits) }
+}
+
+impl Translation {
+    /// The manifest, by its position, and the field of it that the `place` of a problem of `weir-config` is about; `None`
+    /// where it is about none of them.
+    pub fn locate(&self, manifests: &[&Manifest], place: &str) -> Option<(usize, String)> {
+        let is_end = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
+        let of_place = self.origins.iter().filter_map(|(start, origin)| {
+            let rest = place.strip_prefix(start.as_str()).filter(|rest| is_end(rest))?;
+            Some((start.len(), origin, rest))
+        });
+        let (_, origin, rest) = of_place.max_by_key(|(length, ..)| *length)?;
+        Some(origin.locate(manifests, rest))
+    }
+
+    fn add(&mut self, place: String, origin: Origin, key: Key, resource: Resource) {
+        self.origins.insert(place, origin);
+        self.resources.push((key, resource));
+    }
+}
+
+impl Misfit {
+    fn new(
+        manifest: usize,
+        path: impl Into<String>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Misfit {
+        Misfit { manifest, path: path.into(), message: message.into(), remedy: remedy.into(), other: None }
+    }
+}
+
+fn backend(manifest: usize, spec: &BackendSpec) -> Result<Backend, Misfit> {
+    let mut endpoints = Vec::new();
+    for (index, endpoint) in spec.endpoints.iter().enumerate() {
+        let address = endpoint.address.parse::<std::net::IpAddr>().map_err(|_| {
+            let message = format!("`{}` is not an IP address", endpoint.address);
+            let path = format!("spec.endpoints[{index}].address");
+            Misfit::new(
+                manifest,
+                path,
+                message,
+                "write one like 10.0.0.7 or fd00::7; names are not looked up",
+            )
+        })?;
+        endpoints.push((address, endpoint.port).into());
+    }
+    Ok(Backend::plain(endpoints))
+}
+
+/// Hosts that are wanted of one listener of the model: every one, or those with these names, or both.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct WantedHosts {
+    every: bool,
+    names: BTreeSet<String>,
+}
+
+/// By the listener's label in the model.
+type Attachments = BTreeMap<String, WantedHosts>;

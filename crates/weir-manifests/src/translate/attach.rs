@@ -1,0 +1,183 @@
+//! Which listeners a route belongs to, and for which hosts.
+
+use super::catalog::{Catalog, Referrer, meant};
+use super::gateways::{GatewayView, Gateways, Port};
+use super::hosts::intersection;
+use super::{Attachments, Misfit};
+use crate::gateway::{AllowedRoutes, FromNamespaces, Protocol, RouteKind};
+use crate::kind::{GATEWAY_API, Kind};
+use crate::manifest::Name;
+use crate::reference::ParentRef;
+
+/// A route as its parents look at it.
+#[derive(Clone, Copy)]
+pub(super) struct Child<'m> {
+    pub(super) manifest: usize,
+    pub(super) kind: Kind,
+    pub(super) name: &'m Name,
+    pub(super) parents: &'m [ParentRef],
+    pub(super) hostnames: &'m [String],
+}
+
+/// A listener of a gateway, by its position there.
+type Candidate<'g, 'm> = (&'g GatewayView<'m>, &'g Port, usize);
+
+impl Child<'_> {
+    /// The listeners and hosts that it has there; what keeps it from a parent is told.
+    pub(super) fn attach(
+        &self,
+        catalog: &Catalog<'_>,
+        gateways: &Gateways<'_>,
+        misfits: &mut Vec<Misfit>,
+    ) -> Attachments {
+        let mut attachments = Attachments::new();
+        if self.parents.is_empty() {
+            let remedy = "name its Gateway: `parentRefs: [{ name: .. }]`";
+            misfits.push(Misfit::new(
+                self.manifest,
+                "spec.parentRefs",
+                "the route belongs to no Gateway",
+                remedy,
+            ));
+        }
+        for (index, parent) in self.parents.iter().enumerate() {
+            let path = format!("spec.parentRefs[{index}]");
+            let candidates = match self.candidates(catalog, gateways, parent, &path) {
+                Ok(candidates) => candidates,
+                Err(misfit) => {
+                    misfits.push(misfit);
+                    continue;
+                }
+            };
+            let attached = candidates.iter().filter(|candidate| self.take(candidate, &mut attachments));
+            if attached.count() == 0 && !candidates.is_empty() {
+                let message = "none of the route's hostnames is one of the listener's";
+                let remedy = self.hostnames_there(&candidates);
+                misfits.push(Misfit::new(self.manifest, "spec.hostnames", message, remedy));
+            }
+        }
+        attachments
+    }
+
+    /// The listeners that a parent means and that want the route; none where the gateway is another controller's.
+    fn candidates<'g, 'm>(
+        &self,
+        catalog: &Catalog<'_>,
+        gateways: &'g Gateways<'m>,
+        parent: &ParentRef,
+        path: &str,
+    ) -> Result<Vec<Candidate<'g, 'm>>, Misfit> {
+        let wrong = |field: &str, message: String, remedy: &str| {
+            Err(Misfit::new(self.manifest, format!("{path}{field}"), message, remedy))
+        };
+        if !parent.is_gateway() {
+            return wrong(".kind", "only a Gateway can be a parent here".to_owned(), "name a Gateway");
+        }
+        let namespace = parent.namespace.as_deref().unwrap_or(&self.name.namespace);
+        // Whether routes of other namespaces may name a gateway, its listeners say, and not a grant.
+        let referrer = Referrer { manifest: self.manifest, kind: self.kind, namespace };
+        let (position, name) = catalog.resolve(referrer, path, Kind::Gateway, (None, &parent.name))?;
+        let Some(gateway) = gateways.at(position).filter(|gateway| !gateway.is_foreign) else {
+            return Ok(Vec::new());
+        };
+        let all = gateway.ports.iter();
+        let mut found: Vec<Candidate<'g, 'm>> = all
+            .flat_map(|port| port.listeners.iter().map(move |&listener| (gateway, port, listener)))
+            .collect();
+        if let Some(section) = &parent.section_name {
+            found.retain(|(gateway, _, listener)| gateway.listener(*listener).name == *section);
+            if found.is_empty() {
+                let names = gateway.spec.listeners.iter().map(|listener| listener.name.as_str());
+                let message = format!("Gateway {name} has no listener `{section}`");
+                let remedy = meant(section, names).unwrap_or_else(|| "add it to the Gateway".to_owned());
+                return wrong(".sectionName", message, &remedy);
+            }
+        }
+        if let Some(number) = parent.port {
+            found.retain(|(_, port, _)| port.number == number);
+            if found.is_empty() {
+                let message = format!("no listener of Gateway {name} that is meant has port {number}");
+                return wrong(".port", message, "leave `port` out, or write a listener's");
+            }
+        }
+        self.retain_willing(catalog, &mut found);
+        if found.is_empty() {
+            let own = &self.name.namespace;
+            let message = format!(
+                "no listener of Gateway {name} that is meant takes a {} of namespace `{own}`",
+                self.kind
+            );
+            let remedy = "see its `protocol` (HTTPRoutes belong to HTTP and HTTPS, TLSRoutes to TLS) and its \
+                          `allowedRoutes` (without it, those of its own namespace)";
+            return wrong("", message, remedy);
+        }
+        Ok(found)
+    }
+
+    /// Leaves the listeners that want such a route.
+    fn retain_willing(&self, catalog: &Catalog<'_>, found: &mut Vec<Candidate<'_, '_>>) {
+        found.retain(|(gateway, _, position)| {
+            let listener = gateway.listener(*position);
+            let is_served = match listener.protocol {
+                Protocol::Http | Protocol::Https => self.kind == Kind::HttpRoute,
+                Protocol::Tls => self.kind == Kind::TlsRoute,
+            };
+            is_served && self.is_allowed(catalog, &listener.allowed_routes, gateway.name)
+        });
+    }
+
+    fn is_allowed(&self, catalog: &Catalog<'_>, allowed: &AllowedRoutes, gateway: &Name) -> bool {
+        let own = &self.name.namespace;
+        let is_of_namespace = match (allowed.namespaces.from, &allowed.namespaces.selector) {
+            (FromNamespaces::All, _) => true,
+            (FromNamespaces::Same, _) => *own == gateway.namespace,
+            (FromNamespaces::Selector, Some(selector)) => {
+                selector.match_labels.iter().all(|label| has_label(catalog, own, label))
+            }
+            (FromNamespaces::None | FromNamespaces::Selector, _) => false,
+        };
+        let is_of_kind = |kind: &RouteKind| {
+            kind.group.as_deref().unwrap_or(GATEWAY_API) == GATEWAY_API && kind.kind == self.kind.name()
+        };
+        is_of_namespace && (allowed.kinds.is_empty() || allowed.kinds.iter().any(is_of_kind))
+    }
+
+    /// Adds the hosts that the route has at this listener; whether there are any.
+    fn take(&self, (gateway, port, listener): &Candidate<'_, '_>, attachments: &mut Attachments) -> bool {
+        let hostname = gateway.hostname(*listener);
+        let names: Vec<String> = match self.hostnames {
+            [] => hostname.iter().cloned().collect(),
+            own => {
+                let both = |name: &String| intersection(hostname.as_deref(), &name.to_ascii_lowercase());
+                own.iter().filter_map(both).collect()
+            }
+        };
+        let every = self.hostnames.is_empty() && hostname.is_none();
+        if !every && names.is_empty() {
+            return false;
+        }
+        let wanted = attachments.entry(port.label.clone()).or_default();
+        wanted.every |= every;
+        // What a more specific listener takes never comes to this one.
+        wanted.names.extend(names.into_iter().filter(|name| !gateway.is_taken(port, *listener, name)));
+        true
+    }
+
+    /// The hosts of the listeners, as a remedy.
+    fn hostnames_there(&self, candidates: &[Candidate<'_, '_>]) -> String {
+        let there: Vec<String> =
+            candidates.iter().filter_map(|(gateway, _, listener)| gateway.hostname(*listener)).collect();
+        let first = self.hostnames.first().map(String::as_str).unwrap_or_default();
+        meant(first, there.iter().map(String::as_str)).unwrap_or_else(|| "leave `hostnames` out".to_owned())
+    }
+}
+
+fn has_label(catalog: &Catalog<'_>, namespace: &str, (label, value): (&String, &String)) -> bool {
+    // Every namespace has this one.
+    if label == "kubernetes.io/metadata.name" {
+        return value == namespace;
+    }
+    let name = Name { namespace: String::new(), name: namespace.to_owned() };
+    let found = catalog.find(Kind::Namespace, &name);
+    found.is_some_and(|position| catalog.manifests[position].labels.get(label) == Some(value))
+}

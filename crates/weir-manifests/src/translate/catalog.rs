@@ -1,0 +1,118 @@
+//! Manifests by their names, and who may name whom.
+
+use std::collections::BTreeMap;
+
+use weir_document::nearest;
+
+use super::Misfit;
+use crate::kind::Kind;
+use crate::manifest::{Body, Manifest, Name};
+
+/// How many names are listed where none is near.
+const NAMES_MAX: usize = 8;
+
+/// All manifests.
+pub(super) struct Catalog<'m> {
+    pub(super) manifests: &'m [&'m Manifest],
+    by_name: BTreeMap<(Kind, &'m Name), usize>,
+}
+
+/// Who names another resource.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Referrer<'m> {
+    /// Its position.
+    pub(super) manifest: usize,
+    pub(super) kind: Kind,
+    pub(super) namespace: &'m str,
+}
+
+impl<'m> Catalog<'m> {
+    pub(super) fn of(manifests: &'m [&'m Manifest], misfits: &mut Vec<Misfit>) -> Catalog<'m> {
+        let mut by_name = BTreeMap::new();
+        for (position, manifest) in manifests.iter().enumerate() {
+            let kind = manifest.body.kind();
+            if let Some(other) = by_name.insert((kind, &manifest.name), position) {
+                let message = format!("there is another {kind} with this name");
+                let remedy = "keep one of the two, or rename one";
+                let misfit = Misfit::new(position, "metadata.name", message, remedy);
+                misfits.push(Misfit { other: Some(other), ..misfit });
+            }
+        }
+        Catalog { manifests, by_name }
+    }
+
+    /// Those of one kind with their positions, by name.
+    pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = (usize, &'m Name, &'m Body)> {
+        let of_kind = self.by_name.iter().filter(move |((of, _), _)| *of == kind);
+        of_kind.map(|((_, name), position)| (*position, *name, &self.manifests[*position].body))
+    }
+
+    pub(super) fn find(&self, kind: Kind, name: &Name) -> Option<usize> {
+        self.by_name.get(&(kind, name)).copied()
+    }
+
+    /// The resource that `referrer` names at `path`: it must be there, and in the same namespace, unless that of the
+    /// resource lets it be named.
+    pub(super) fn resolve(
+        &self,
+        referrer: Referrer<'_>,
+        path: &str,
+        kind: Kind,
+        (namespace, name): (Option<&str>, &str),
+    ) -> Result<(usize, Name), Misfit> {
+        let namespace = namespace.unwrap_or(referrer.namespace);
+        let wanted = Name { namespace: namespace.to_owned(), name: name.to_owned() };
+        if namespace != referrer.namespace && !self.is_granted(referrer, kind, &wanted) {
+            let Referrer { kind: from, namespace: own, .. } = referrer;
+            let message =
+                format!("no ReferenceGrant lets a {from} of namespace `{own}` name {kind} {wanted}");
+            let remedy = format!("add one to namespace `{namespace}`, from {from} of `{own}` to {kind}");
+            return Err(Misfit::new(referrer.manifest, path, message, remedy));
+        }
+        match self.find(kind, &wanted) {
+            Some(position) => Ok((position, wanted)),
+            None => {
+                let message = format!("no {kind} is named {wanted}");
+                Err(Misfit::new(referrer.manifest, path, message, self.meant(kind, &wanted)))
+            }
+        }
+    }
+
+    /// What may have been meant by a name that is not there.
+    fn meant(&self, kind: Kind, wanted: &Name) -> String {
+        let names: Vec<String> = self.all(kind).map(|(_, name, _)| name.to_string()).collect();
+        meant(&wanted.to_string(), names.iter().map(String::as_str))
+            .unwrap_or_else(|| format!("add the {kind} to these files"))
+    }
+
+    fn is_granted(&self, referrer: Referrer<'_>, kind: Kind, wanted: &Name) -> bool {
+        let grants = self.all(Kind::ReferenceGrant).filter(|(_, name, _)| name.namespace == wanted.namespace);
+        let mut specs = grants.filter_map(|(.., body)| match body {
+            Body::ReferenceGrant(spec) => Some(spec),
+            _ => None,
+        });
+        specs.any(|spec| {
+            let is_from = spec.from.iter().any(|from| {
+                from.group == referrer.kind.group()
+                    && from.kind == referrer.kind.name()
+                    && from.namespace == referrer.namespace
+            });
+            let is_to = spec.to.iter().any(|to| {
+                to.group == kind.group()
+                    && to.kind == kind.name()
+                    && to.name.as_ref().is_none_or(|name| *name == wanted.name)
+            });
+            is_from && is_to
+        })
+    }
+}
+
+/// What may have been meant by `wanted`, of which there are these; `None` where there is none.
+pub(super) fn meant<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
+    let names: Vec<&str> = names.collect();
+    match nearest(wanted, names.iter().copied()) {
+        Some(name) => Some(format!("did you mean `{name}`?")),
+        None if names.is_empty() => None,
+        None => Some(format!("there are: {}", names[..names.len().min(NAMES_MAX)].join(", "))),
+    }
+}

@@ -1,0 +1,191 @@
+//! The filters of a rule.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weir_config::{Cors, HeaderChanges, Mirror, Redirect, Rewrite, RewriteParts, Route, Scheme};
+use weir_document::{Share, Time};
+
+use super::Misfit;
+use super::rules::RuleOf;
+use crate::filter::{
+    CorsFilter, Fraction, HeaderFilter, HttpFilter, MirrorFilter, NamedValue, PathModifier, PathModifierKind,
+    RedirectFilter, RewriteFilter, UrlScheme,
+};
+use crate::route::PathMatchKind;
+
+/// The status of a redirect that says none.
+const FOUND: u16 = 302;
+
+/// What comes in place of a whole path, and of a prefix.
+type Replacement = (Option<String>, Option<String>);
+
+/// Gives the route what the filters of the rule say.
+pub(super) fn add_filters(rule: &RuleOf<'_, '_>, route: &mut Route) -> Result<(), Misfit> {
+    let filters = &rule.rule.filters;
+    for (index, filter) in filters.iter().enumerate() {
+        let place = format!("filters[{index}]");
+        let field = filter.kind.field();
+        if filter.contents() != [filter.kind] {
+            let message =
+                format!("a filter of the type {} has `{field}`, and nothing else", filter.kind.name());
+            return Err(rule.misfit(&place, message, format!("write `{field}`, or the type that is meant")));
+        }
+        if filters[..index].iter().any(|other| other.kind == filter.kind) {
+            let message = format!("the rule has a {} already", filter.kind.name());
+            return Err(rule.misfit(&place, message, "make one filter of the two, or leave one out"));
+        }
+        add_filter(rule, filter, &format!("{place}.{field}"), route)?;
+    }
+    Ok(())
+}
+
+fn add_filter(
+    rule: &RuleOf<'_, '_>,
+    filter: &HttpFilter,
+    place: &str,
+    route: &mut Route,
+) -> Result<(), Misfit> {
+    // Each has the content of its type alone.
+    if let Some(changes) = &filter.request_header_modifier {
+        route.request_headers = Some(Box::new(changes_of(rule, changes, place)?));
+    }
+    if let Some(changes) = &filter.response_header_modifier {
+        route.response_headers = Some(Box::new(changes_of(rule, changes, place)?));
+    }
+    if let Some(mirror) = &filter.request_mirror {
+        route.mirror = Some(Box::new(mirror_of(rule, mirror, place)?));
+    }
+    if let Some(redirect) = &filter.request_redirect {
+        route.redirect = Some(Box::new(redirect_of(rule, redirect, place)?));
+    }
+    if let Some(rewrite) = &filter.url_rewrite {
+        route.rewrite = Some(rewrite_of(rule, rewrite, place)?);
+    }
+    if let Some(cors) = &filter.cors {
+        route.cors = Some(Box::new(cors_of(cors)));
+    }
+    Ok(())
+}
+
+fn changes_of(rule: &RuleOf<'_, '_>, filter: &HeaderFilter, place: &str) -> Result<HeaderChanges, Misfit> {
+    let map = |field: &str, fields: &[NamedValue]| {
+        let mut map = BTreeMap::new();
+        for (index, NamedValue { name, value }) in fields.iter().enumerate() {
+            if map.insert(name.clone(), value.clone()).is_some() {
+                let message = format!("`{name}` stands here twice");
+                return Err(rule.misfit(
+                    &format!("{place}.{field}[{index}]"),
+                    message,
+                    "name each field once",
+                ));
+            }
+        }
+        Ok(map)
+    };
+    Ok(HeaderChanges {
+        set: map("set", &filter.set)?,
+        add: map("add", &filter.add)?,
+        remove: filter.remove.clone(),
+    })
+}
+
+fn mirror_of(rule: &RuleOf<'_, '_>, filter: &MirrorFilter, place: &str) -> Result<Mirror, Misfit> {
+    if filter.backend_ref.weight.is_some() {
+        let message = "a mirror has no weight";
+        return Err(rule.misfit(
+            &format!("{place}.backendRef.weight"),
+            message,
+            "write `percent` or `fraction`",
+        ));
+    }
+    let share = match (filter.percent, filter.fraction) {
+        (None, None) => 1.0,
+        (Some(percent), None) => f64::from(percent) / 100.0,
+        (None, Some(Fraction { numerator, denominator })) => f64::from(numerator) / f64::from(denominator),
+        (Some(_), Some(_)) => {
+            let message = "`percent` and `fraction` stand together";
+            return Err(rule.misfit(place, message, "leave one of them out"));
+        }
+    };
+    // It is none of both where the denominator is 0.
+    if !(0.0..=1.0).contains(&share) {
+        let message = "the share of requests that are copied is not within 0 and 1";
+        return Err(rule.misfit(
+            place,
+            message,
+            "write a `percent` of 0 to 100, or a `fraction` of 1 at most",
+        ));
+    }
+    let backend = rule.backend(&filter.backend_ref, &format!("{place}.backendRef"))?;
+    Ok(Mirror { backend, share: Share(share) })
+}
+
+fn redirect_of(rule: &RuleOf<'_, '_>, filter: &RedirectFilter, place: &str) -> Result<Redirect, Misfit> {
+    let (path, prefix) = replacement(rule, filter.path.as_ref(), place)?;
+    Ok(Redirect {
+        scheme: filter.scheme.map(|scheme| match scheme {
+            UrlScheme::Http => Scheme::Http,
+            UrlScheme::Https => Scheme::Https,
+        }),
+        host: filter.hostname.clone(),
+        port: filter.port,
+        path,
+        prefix,
+        status: filter.status_code.unwrap_or(FOUND),
+    })
+}
+
+fn rewrite_of(rule: &RuleOf<'_, '_>, filter: &RewriteFilter, place: &str) -> Result<Rewrite, Misfit> {
+    let (path, prefix) = replacement(rule, filter.path.as_ref(), place)?;
+    Ok(match (&filter.hostname, path, prefix) {
+        // What replaces a prefix alone is the cheapest.
+        (None, None, Some(prefix)) => Rewrite::Prefix(prefix),
+        (host, path, prefix) => Rewrite::Parts(Box::new(RewriteParts { host: host.clone(), path, prefix })),
+    })
+}
+
+fn replacement(
+    rule: &RuleOf<'_, '_>,
+    modifier: Option<&PathModifier>,
+    place: &str,
+) -> Result<Replacement, Misfit> {
+    let Some(modifier) = modifier else { return Ok((None, None)) };
+    let place = format!("{place}.path");
+    match (modifier.kind, &modifier.replace_full_path, &modifier.replace_prefix_match) {
+        (PathModifierKind::ReplaceFullPath, Some(path), None) => Ok((Some(or_root(path)), None)),
+        (PathModifierKind::ReplacePrefixMatch, None, Some(prefix)) => {
+            if rule.rule.matches.iter().any(|matched| matched.path.kind != PathMatchKind::PathPrefix) {
+                let message = "the rule has a match of which the path has no prefix";
+                let remedy = "write `type: PathPrefix` in its matches, or make another rule of the others";
+                return Err(rule.misfit(&place, message, remedy));
+            }
+            Ok((None, Some(or_root(prefix))))
+        }
+        (PathModifierKind::ReplaceFullPath, ..) => Err(rule.misfit(
+            &place,
+            "ReplaceFullPath has `replaceFullPath`, and nothing else",
+            "write it alone",
+        )),
+        (PathModifierKind::ReplacePrefixMatch, ..) => {
+            let message = "ReplacePrefixMatch has `replacePrefixMatch`, and nothing else";
+            Err(rule.misfit(&place, message, "write it alone"))
+        }
+    }
+}
+
+/// Gateway API takes an empty path for the root.
+fn or_root(path: &str) -> String {
+    if path.is_empty() { "/".to_owned() } else { path.to_owned() }
+}
+
+fn cors_of(filter: &CorsFilter) -> Cors {
+    Cors {
+        origins: filter.allow_origins.clone(),
+        methods: filter.allow_methods.clone(),
+        headers: filter.allow_headers.clone(),
+        expose: filter.expose_headers.clone(),
+        credentials: filter.allow_credentials,
+        max_age: Some(Time(Duration::from_secs(filter.max_age.into()))),
+    }
+}

@@ -1,0 +1,207 @@
+//! The gateways that are weir's, and their listeners by port: those of one port are one listener of the model.
+
+use std::collections::BTreeMap;
+
+use super::Misfit;
+use super::catalog::{Catalog, Referrer};
+use super::hosts::covers;
+use crate::gateway::{FromNamespaces, GatewaySpec, ListenerSpec, Protocol, TlsMode};
+use crate::kind::{CONTROLLER, Kind};
+use crate::manifest::{Body, Name};
+
+/// All gateways.
+pub(super) struct Gateways<'m> {
+    by_position: BTreeMap<usize, GatewayView<'m>>,
+}
+
+/// A gateway.
+pub(super) struct GatewayView<'m> {
+    /// Its position among the manifests.
+    pub(super) manifest: usize,
+    pub(super) name: &'m Name,
+    pub(super) spec: &'m GatewaySpec,
+    /// It is another controller's, and none of our business.
+    pub(super) is_foreign: bool,
+    pub(super) ports: Vec<Port>,
+}
+
+/// The listeners of one port.
+pub(super) struct Port {
+    pub(super) number: u16,
+    /// How the listener of the model is called.
+    pub(super) label: String,
+    /// Positions among the gateway's listeners.
+    pub(super) listeners: Vec<usize>,
+}
+
+impl<'m> Gateways<'m> {
+    pub(super) fn of(catalog: &Catalog<'m>, misfits: &mut Vec<Misfit>) -> Gateways<'m> {
+        let mut by_position = BTreeMap::new();
+        for (manifest, name, body) in catalog.all(Kind::Gateway) {
+            let Body::Gateway(spec) = body else { continue };
+            let is_foreign = is_foreign(catalog, manifest, name, spec).unwrap_or_else(|misfit| {
+                misfits.push(misfit);
+                false
+            });
+            if !is_foreign {
+                check_listeners(manifest, spec, misfits);
+            }
+            let ports = ports(name, spec);
+            by_position.insert(manifest, GatewayView { manifest, name, spec, is_foreign, ports });
+        }
+        Gateways { by_position }
+    }
+
+    /// Those that are weir's, by name.
+    pub(super) fn own(&self) -> impl Iterator<Item = &GatewayView<'m>> {
+        let mut own: Vec<_> = self.by_position.values().filter(|gateway| !gateway.is_foreign).collect();
+        own.sort_by_key(|gateway| gateway.name);
+        own.into_iter()
+    }
+
+    pub(super) fn at(&self, manifest: usize) -> Option<&GatewayView<'m>> {
+        self.by_position.get(&manifest)
+    }
+}
+
+impl<'m> GatewayView<'m> {
+    pub(super) fn listener(&self, position: usize) -> &'m ListenerSpec {
+        &self.spec.listeners[position]
+    }
+
+    /// The host name of a listener, in small letters.
+    pub(super) fn hostname(&self, position: usize) -> Option<String> {
+        lower(self.listener(position))
+    }
+
+    /// Whether requests for all hosts of `name` go to listeners of this port that are more specific than the one at
+    /// `position`.
+    pub(super) fn is_taken(&self, port: &Port, position: usize, name: &str) -> bool {
+        let own = self.hostname(position);
+        port.listeners.iter().any(|&other| {
+            let hostname = self.hostname(other).filter(|hostname| is_narrower(own.as_deref(), hostname));
+            hostname.is_some_and(|hostname| covers(Some(&hostname), name))
+        })
+    }
+
+    /// Whether hosts of the listener at `position` would go to a less specific listener of the port without it.
+    pub(super) fn is_within_another(&self, port: &Port, position: usize) -> bool {
+        let Some(own) = self.hostname(position) else { return false };
+        port.listeners.iter().any(|&other| is_narrower(self.hostname(other).as_deref(), &own))
+    }
+}
+
+/// Whether `hostname` has some of the hosts of `wide`, and not all of them.
+fn is_narrower(wide: Option<&str>, hostname: &str) -> bool {
+    wide != Some(hostname) && covers(wide, hostname)
+}
+
+fn lower(listener: &ListenerSpec) -> Option<String> {
+    listener.hostname.as_deref().map(str::to_ascii_lowercase)
+}
+
+/// Whether the gateway's class is another controller's.
+fn is_foreign(
+    catalog: &Catalog<'_>,
+    manifest: usize,
+    name: &Name,
+    spec: &GatewaySpec,
+) -> Result<bool, Misfit> {
+    let class = spec.gateway_class_name.as_str();
+    // A class stands in no namespace, so none has to let it be named.
+    let referrer = Referrer { manifest, kind: Kind::Gateway, namespace: "" };
+    let found = catalog.resolve(referrer, "spec.gatewayClassName", Kind::GatewayClass, (None, class));
+    let (position, _) = found.map_err(|misfit| match catalog.all(Kind::GatewayClass).next() {
+        Some(_) => misfit,
+        None => Misfit {
+            message: format!("no GatewayClass is named {class}, so nobody makes Gateway {name}"),
+            remedy: format!("add a GatewayClass {class} with `controllerName: {CONTROLLER}`"),
+            ..misfit
+        },
+    })?;
+    match &catalog.manifests[position].body {
+        Body::GatewayClass(spec) => Ok(spec.controller_name != CONTROLLER),
+        _ => Ok(true),
+    }
+}
+
+fn ports(name: &Name, spec: &GatewaySpec) -> Vec<Port> {
+    let mut by_port: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    for (position, listener) in spec.listeners.iter().enumerate() {
+        by_port.entry(listener.port).or_default().push(position);
+    }
+    let port = |(number, listeners)| Port { number, label: format!("{name}:{number}"), listeners };
+    by_port.into_iter().map(port).collect()
+}
+
+fn check_listeners(manifest: usize, spec: &GatewaySpec, misfits: &mut Vec<Misfit>) {
+    if spec.listeners.is_empty() {
+        let message = "there is none, so nobody could connect";
+        misfits.push(Misfit::new(manifest, "spec.listeners", message, "add a listener"));
+    }
+    for (position, listener) in spec.listeners.iter().enumerate() {
+        let place = |field: &str| format!("spec.listeners[{position}].{field}");
+        let former = || spec.listeners[..position].iter().find_map(|other| conflict(listener, other));
+        if let Some((field, message, remedy)) = check_listener(listener).or_else(former) {
+            misfits.push(Misfit::new(manifest, place(field), message, remedy));
+        }
+    }
+}
+
+/// The field that is wrong, why, and what would do.
+type Wrong = (&'static str, String, &'static str);
+
+/// What a listener can't have beside another one of its gateway.
+fn conflict(listener: &ListenerSpec, other: &ListenerSpec) -> Option<Wrong> {
+    if listener.name == other.name {
+        let message = format!("another listener is named `{}`", other.name);
+        return Some(("name", message, "give each a name of its own"));
+    }
+    if listener.port != other.port {
+        return None;
+    }
+    if (listener.protocol == Protocol::Http) != (other.protocol == Protocol::Http) {
+        let message = format!("listener `{}` speaks another protocol on port {}", other.name, other.port);
+        return Some(("protocol", message, "give plain text and TLS a port each"));
+    }
+    (lower(listener) == lower(other)).then(|| {
+        let message = format!("listener `{}` has the same port and hostname", other.name);
+        ("hostname", message, "keep one of the two, or give each a hostname of its own")
+    })
+}
+
+/// Whether a listener is right by itself.
+fn check_listener(listener: &ListenerSpec) -> Option<Wrong> {
+    let wrong = |field, message: &str, remedy| Some((field, message.to_owned(), remedy));
+    if listener.port == 0 {
+        return wrong("port", "nobody can connect to port 0", "write the port");
+    }
+    let namespaces = &listener.allowed_routes.namespaces;
+    if (namespaces.from == FromNamespaces::Selector) != namespaces.selector.is_some() {
+        let message = "`from: Selector` and `selector` belong together";
+        return wrong("allowedRoutes.namespaces", message, "write both, or none of the two");
+    }
+    let tls = listener.tls.as_ref();
+    let is_passed_on = tls.is_some_and(|tls| tls.mode == TlsMode::Passthrough);
+    let has_certificate = tls.is_some_and(|tls| !tls.certificate_refs.is_empty());
+    match listener.protocol {
+        Protocol::Http if tls.is_some() => {
+            wrong("tls", "HTTP is plain text", "write `protocol: HTTPS`, or leave `tls` out")
+        }
+        Protocol::Https if is_passed_on => {
+            wrong("tls.mode", "HTTPS ends here", "write `protocol: TLS` with a TLSRoute to pass it on sealed")
+        }
+        Protocol::Https if !has_certificate => {
+            wrong("tls", "HTTPS wants a certificate", "name a Secret in `tls.certificateRefs`")
+        }
+        Protocol::Tls if !is_passed_on => {
+            let message = "TLS that ends here and is not HTTPS is not supported";
+            wrong("tls", message, "write `tls: { mode: Passthrough }`, or `protocol: HTTPS`")
+        }
+        Protocol::Tls if has_certificate => {
+            let message = "what is passed on sealed needs no certificate";
+            wrong("tls.certificateRefs", message, "leave `certificateRefs` out")
+        }
+        Protocol::Http | Protocol::Https | Protocol::Tls => None,
+    }
+}

@@ -1,0 +1,220 @@
+//! Listeners of the model: one for each address and port of each gateway.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use weir_config::{CertificateFiles, Content, Key, Listener, Precedence, Resource, Respond, Route, Tls};
+
+use super::catalog::{Catalog, Referrer};
+use super::gateways::{GatewayView, Gateways, Port};
+use super::hosts::covers;
+use super::tls_routes::PassedOn;
+use super::{Misfit, Translation};
+use crate::gateway::Protocol;
+use crate::kind::Kind;
+use crate::manifest::{Body, Name};
+use crate::origin::Origin;
+use crate::secret::PAIR;
+
+/// What becomes of all manifests, as far as listeners add to it.
+struct Making<'c, 'm> {
+    catalog: &'c Catalog<'m>,
+    translation: &'c mut Translation,
+    misfits: &'c mut Vec<Misfit>,
+    /// Whose certificates are among the resources.
+    secrets: BTreeSet<Name>,
+}
+
+/// The certificates of a port, each with the positions of its listener and of its reference there.
+type Certificates = (Vec<CertificateFiles>, Vec<(usize, usize)>);
+
+/// Adds the listeners of all gateways.
+pub(super) fn add_listeners(
+    catalog: &Catalog<'_>,
+    gateways: &Gateways<'_>,
+    passed_on: &BTreeMap<String, Vec<PassedOn>>,
+    translation: &mut Translation,
+    misfits: &mut Vec<Misfit>,
+) {
+    let mut making = Making { catalog, translation, misfits, secrets: BTreeSet::new() };
+    for gateway in gateways.own() {
+        let addresses = making.addresses(gateway);
+        for port in &gateway.ports {
+            let sealed = passed_on.get(&port.label).map(Vec::as_slice).unwrap_or_default();
+            making.check_sealed(gateway, port, sealed);
+            making.add_port(gateway, port, &addresses, sealed);
+            making.add_fences(gateway, port);
+        }
+    }
+}
+
+impl Making<'_, '_> {
+    fn addresses(&mut self, gateway: &GatewayView<'_>) -> Vec<IpAddr> {
+        if gateway.spec.addresses.is_empty() {
+            return vec![Ipv4Addr::UNSPECIFIED.into()];
+        }
+        let mut addresses = Vec::new();
+        for (index, address) in gateway.spec.addresses.iter().enumerate() {
+            match address.value.parse() {
+                Ok(address) => addresses.push(address),
+                Err(_) => {
+                    let message = format!("`{}` is not an IP address", address.value);
+                    let path = format!("spec.addresses[{index}].value");
+                    let remedy = "write one of this host's, like 10.0.0.7 or `::`";
+                    self.misfits.push(Misfit::new(gateway.manifest, path, message, remedy));
+                }
+            }
+        }
+        addresses
+    }
+
+    fn add_port(
+        &mut self,
+        gateway: &GatewayView<'_>,
+        port: &Port,
+        addresses: &[IpAddr],
+        sealed: &[PassedOn],
+    ) {
+        let (files, certificates) = self.certificates(gateway, port);
+        let tls = tls(gateway, port, files);
+        for &address in addresses {
+            let listener = Listener {
+                name: Some(port.label.clone()),
+                tls: tls.clone().map(Box::new),
+                passthrough: sealed.iter().map(|passed_on| passed_on.entry.clone()).collect(),
+                ..Listener::plain((address, port.number).into())
+            };
+            let key = format!("{} {} {}", Kind::Gateway, gateway.name, listener.address);
+            let origin = Origin::Listener {
+                manifest: gateway.manifest,
+                listeners: port.listeners.clone(),
+                certificates: certificates.clone(),
+                sealed: sealed.iter().map(|passed_on| passed_on.manifest).collect(),
+            };
+            self.translation.add(key.clone(), origin, Key::Listener(key), Resource::Listener(listener));
+        }
+    }
+
+    /// The certificates of the port's listeners, first those of the listener for every host: its first one is for
+    /// clients that ask for no name, or for one that nobody knows.
+    fn certificates(&mut self, gateway: &GatewayView<'_>, port: &Port) -> Certificates {
+        let (mut files, mut places) = (Vec::new(), Vec::new());
+        let mut known = BTreeSet::new();
+        let mut listeners = port.listeners.clone();
+        listeners.sort_by_key(|&listener| gateway.hostname(listener).is_some());
+        let namespace = gateway.name.namespace.as_str();
+        let referrer = Referrer { manifest: gateway.manifest, kind: Kind::Gateway, namespace };
+        for listener in listeners {
+            let references = gateway.listener(listener).tls.iter().flat_map(|tls| &tls.certificate_refs);
+            for (index, reference) in references.enumerate() {
+                let path = format!("spec.listeners[{listener}].tls.certificateRefs[{index}]");
+                if !reference.is_secret() {
+                    let message = "certificates stand in Secrets";
+                    self.misfits.push(Misfit::new(gateway.manifest, path, message, "name a Secret"));
+                    continue;
+                }
+                let wanted = (reference.namespace.as_deref(), reference.name.as_str());
+                match self.catalog.resolve(referrer, &path, Kind::Secret, wanted) {
+                    Ok((secret, name)) if known.insert(name.clone()) => {
+                        files.push(self.pair(secret, &name));
+                        places.push((listener, index));
+                    }
+                    // Two listeners may have one certificate.
+                    Ok(_) => {}
+                    Err(misfit) => self.misfits.push(misfit),
+                }
+            }
+        }
+        (files, places)
+    }
+
+    /// The names of the secret's files; their contents become resources.
+    fn pair(&mut self, secret: usize, name: &Name) -> CertificateFiles {
+        let [certificate, key] = PAIR.map(|file| format!("{} {name} {file}", Kind::Secret));
+        if self.secrets.insert(name.clone())
+            && let Body::Secret(content) = &self.catalog.manifests[secret].body
+        {
+            match content.pair() {
+                Ok(contents) => {
+                    for (file, bytes) in [&certificate, &key].into_iter().zip(contents) {
+                        let resource = Resource::File(Content::from(bytes));
+                        self.translation.resources.push((Key::File(file.clone()), resource));
+                    }
+                }
+                Err((path, message, remedy)) => {
+                    self.misfits.push(Misfit::new(secret, path, message, remedy));
+                }
+            }
+        }
+        CertificateFiles { certificate, key, ocsp: None }
+    }
+
+    /// What is passed on sealed goes before what ends here, so no host of an HTTPS listener may be among it.
+    fn check_sealed(&mut self, gateway: &GatewayView<'_>, port: &Port, sealed: &[PassedOn]) {
+        let https = port.listeners.iter().filter(|&&l| gateway.listener(l).protocol == Protocol::Https);
+        for &listener in https {
+            let Some(hostname) = gateway.hostname(listener) else { continue };
+            let mut hosts = sealed.iter().flat_map(|passed_on| &passed_on.entry.hosts);
+            if let Some(host) = hosts.find(|host| covers(Some(host.as_str()), &hostname)) {
+                let message =
+                    format!("TLS for `{host}` is passed on sealed on this port, and `{hostname}` with it");
+                let path = format!("spec.listeners[{listener}].hostname");
+                let remedy = "give one of the two another port, or the TLSRoute narrower `hostnames`";
+                self.misfits.push(Misfit::new(gateway.manifest, path, message, remedy));
+            }
+        }
+    }
+
+    /// A request belongs to the listener with the most specific hostname, and to no other: what none of its routes takes
+    /// is not for those of a less specific one.
+    fn add_fences(&mut self, gateway: &GatewayView<'_>, port: &Port) {
+        for &listener in &port.listeners {
+            let is_http = gateway.listener(listener).protocol != Protocol::Tls;
+            let Some(hostname) = gateway.hostname(listener).filter(|_| is_http) else { continue };
+            if !gateway.is_within_another(port, listener) {
+                continue;
+            }
+            let name = &gateway.listener(listener).name;
+            let key = format!("{} {} listener {name}", Kind::Gateway, gateway.name);
+            let route = Route {
+                hosts: vec![hostname],
+                listeners: vec![port.label.clone()],
+                path: Some("/".to_owned()),
+                respond: Some(Box::new(Respond {
+                    status: 404,
+                    body: "no route of this listener takes the request\n".to_owned(),
+                    headers: BTreeMap::new(),
+                })),
+                precedence: Some(Box::new(behind_all(gateway.name))),
+                ..Route::default()
+            };
+            let origin = Origin::Listener {
+                manifest: gateway.manifest,
+                listeners: vec![listener],
+                certificates: Vec::new(),
+                sealed: Vec::new(),
+            };
+            self.translation.add(key.clone(), origin, Key::Route(key), Resource::Route(Arc::new(route)));
+        }
+    }
+}
+
+/// The place of a route that has what no other wants.
+fn behind_all(gateway: &Name) -> Precedence {
+    Precedence { created_s: i64::MAX, resource: format!("~{gateway}"), position: (usize::MAX, usize::MAX) }
+}
+
+/// TLS with these certificates; none without any.
+fn tls(gateway: &GatewayView<'_>, port: &Port, mut files: Vec<CertificateFiles>) -> Option<Tls> {
+    if files.is_empty() {
+        return None;
+    }
+    let further = files.split_off(1);
+    let first = files.pop()?;
+    // A listener for every host has the clients that ask for no name, or for one that nobody knows.
+    let is_for_all = |&listener: &usize| {
+        gateway.listener(listener).protocol == Protocol::Https && gateway.hostname(listener).is_none()
+    };
+    Some(Tls { strict_sni: !port.listeners.iter().any(is_for_all), ..Tls::of(first, further) })
+}

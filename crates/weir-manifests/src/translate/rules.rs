@@ -1,0 +1,212 @@
+//! HTTP routes: a route of the model for each match of each rule, at the listeners and for the hosts that it belongs to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_config::{Key, OneOrMany, Precedence, Resource, Route, RouteTimeouts, ValueMatch, WeightedBackend};
+use weir_document::Time;
+
+use super::attach::Child;
+use super::catalog::{Catalog, Referrer};
+use super::filters::add_filters;
+use super::gateways::Gateways;
+use super::{Attachments, Misfit, Translation};
+use crate::kind::{GROUP, Kind};
+use crate::manifest::Body;
+use crate::origin::Origin;
+use crate::reference::BackendRef;
+use crate::route::{
+    HttpMatch, HttpRouteSpec, HttpRule, HttpTimeouts, NamedMatch, PathMatchKind, ValueMatchKind,
+};
+
+/// A rule with what has to be known to translate it.
+pub(super) struct RuleOf<'c, 'm> {
+    pub(super) catalog: &'c Catalog<'m>,
+    pub(super) referrer: Referrer<'m>,
+    pub(super) rule: &'m HttpRule,
+    /// `spec.rules[3]`
+    pub(super) path: String,
+}
+
+/// Adds the routes of all HTTP routes.
+pub(super) fn add_http_routes(
+    catalog: &Catalog<'_>,
+    gateways: &Gateways<'_>,
+    translation: &mut Translation,
+    misfits: &mut Vec<Misfit>,
+) {
+    for (manifest, name, body) in catalog.all(Kind::HttpRoute) {
+        let Body::HttpRoute(spec) = body else { continue };
+        let kind = Kind::HttpRoute;
+        let child = Child { manifest, kind, name, parents: &spec.parent_refs, hostnames: &spec.hostnames };
+        let groups = groups(child.attach(catalog, gateways, misfits));
+        let referrer = Referrer { manifest, kind, namespace: &name.namespace };
+        for (position, rule) in spec.rules.iter().enumerate() {
+            let rule = RuleOf { catalog, referrer, rule, path: format!("spec.rules[{position}]") };
+            match rule.template() {
+                Ok(template) => add_rule(catalog, &child, (position, &template), spec, &groups, translation),
+                Err(found) => misfits.extend(found),
+            }
+        }
+    }
+}
+
+/// Adds a route for each match of the rule and each group of hosts.
+fn add_rule(
+    catalog: &Catalog<'_>,
+    child: &Child<'_>,
+    (position, template): (usize, &Route),
+    spec: &HttpRouteSpec,
+    groups: &[(Vec<String>, Vec<String>)],
+    translation: &mut Translation,
+) {
+    let whole = HttpMatch::default();
+    let rule = &spec.rules[position];
+    let matches = match rule.matches.as_slice() {
+        [] => std::slice::from_ref(&whole),
+        matches => matches,
+    };
+    for (index, matched) in matches.iter().enumerate() {
+        let with_match = Route {
+            precedence: Some(Box::new(Precedence {
+                created_s: catalog.manifests[child.manifest].created_s,
+                resource: child.name.to_string(),
+                position: (position, index),
+            })),
+            ..matched_by(matched, template.clone())
+        };
+        let of_match = if rule.matches.is_empty() { String::new() } else { format!(".matches[{index}]") };
+        for (group, (hosts, listeners)) in groups.iter().enumerate() {
+            let route = Route { hosts: hosts.clone(), listeners: listeners.clone(), ..with_match.clone() };
+            let further = if group == 0 { String::new() } else { format!(" at {}", listeners.join(", ")) };
+            let key = format!("{} {} rules[{position}]{of_match}{further}", child.kind, child.name);
+            let matched = (!rule.matches.is_empty()).then_some(index);
+            let origin = Origin::Route { manifest: child.manifest, rule: position, matched };
+            translation.add(key.clone(), origin, Key::Route(key), Resource::Route(Arc::new(route)));
+        }
+    }
+}
+
+/// Hosts, every one where the list is empty, with the listeners that have them.
+fn groups(attachments: Attachments) -> Vec<(Vec<String>, Vec<String>)> {
+    let mut by_hosts: BTreeMap<Vec<String>, Vec<String>> = BTreeMap::new();
+    for (listener, hosts) in attachments {
+        if hosts.every {
+            by_hosts.entry(Vec::new()).or_default().push(listener.clone());
+        }
+        if !hosts.names.is_empty() {
+            by_hosts.entry(hosts.names.into_iter().collect()).or_default().push(listener);
+        }
+    }
+    by_hosts.into_iter().collect()
+}
+
+impl RuleOf<'_, '_> {
+    pub(super) fn misfit(
+        &self,
+        field: &str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Misfit {
+        Misfit::new(self.referrer.manifest, format!("{}.{field}", self.path), message, remedy)
+    }
+
+    /// What all routes of the rule have in common.
+    fn template(&self) -> Result<Route, Vec<Misfit>> {
+        let mut route = Route { name: self.rule.name.clone(), ..Route::default() };
+        let mut misfits = Vec::new();
+        if let Some(timeouts) = &self.rule.timeouts {
+            route.timeouts = bounds(timeouts).map(Box::new);
+        }
+        misfits.extend(add_filters(self, &mut route).err());
+        let mut backends = Vec::new();
+        for (index, reference) in self.rule.backend_refs.iter().enumerate() {
+            match self.backend(reference, &format!("backendRefs[{index}]")) {
+                Ok(backend) => backends.push(WeightedBackend { backend, weight: reference.weight() }),
+                Err(misfit) => misfits.push(misfit),
+            }
+        }
+        match backends.as_slice() {
+            // Who is sent elsewhere needs no backend.
+            [] if route.redirect.is_some() => {}
+            [only] if only.weight > 0 => route.backend = Some(only.backend.clone()),
+            // Without any, and without weights, requests are answered 500.
+            _ => route.backends = Some(backends),
+        }
+        if misfits.is_empty() { Ok(route) } else { Err(misfits) }
+    }
+
+    /// The name in the model of the backend that `field` names.
+    pub(super) fn backend(&self, reference: &BackendRef, field: &str) -> Result<String, Misfit> {
+        if !reference.filters.is_empty() {
+            let message = "a backend has no filters of its own here";
+            return Err(self.misfit(
+                &format!("{field}.filters"),
+                message,
+                "write them in `filters` of the rule",
+            ));
+        }
+        backend_name(self.catalog, self.referrer, reference, &format!("{}.{field}", self.path))
+    }
+}
+
+/// The name in the model of the backend that stands at `path`.
+pub(super) fn backend_name(
+    catalog: &Catalog<'_>,
+    referrer: Referrer<'_>,
+    reference: &BackendRef,
+    path: &str,
+) -> Result<String, Misfit> {
+    let wrong = |field: &str, message: String, remedy: String| {
+        Err(Misfit::new(referrer.manifest, format!("{path}{field}"), message, remedy))
+    };
+    if !reference.is_backend() {
+        let kind = reference.kind.as_deref().unwrap_or("Service");
+        let message = format!("nobody tells the addresses of {kind} `{}` here", reference.name);
+        return wrong("", message, format!("name a Backend: `group: {GROUP}, kind: Backend`"));
+    }
+    if reference.port.is_some() {
+        let message = "a Backend has a port with each of its addresses".to_owned();
+        return wrong(".port", message, "leave `port` out".to_owned());
+    }
+    let wanted = (reference.namespace.as_deref(), reference.name.as_str());
+    let (_, name) = catalog.resolve(referrer, path, Kind::Backend, wanted)?;
+    Ok(name.to_string())
+}
+
+/// The route for what this takes.
+fn matched_by(matched: &HttpMatch, mut route: Route) -> Route {
+    let path = matched.path.value.clone();
+    match matched.path.kind {
+        PathMatchKind::Exact => route.exact = Some(OneOrMany::One(path)),
+        PathMatchKind::PathPrefix => route.path = Some(path),
+        PathMatchKind::RegularExpression => route.regex = Some(path),
+    }
+    route.methods = matched.method.iter().cloned().collect();
+    route.headers = values(&matched.headers, str::eq_ignore_ascii_case);
+    route.query = values(&matched.query_params, str::eq);
+    route
+}
+
+/// Of several with one name the first counts.
+fn values(all: &[NamedMatch], is_same: fn(&str, &str) -> bool) -> BTreeMap<String, ValueMatch> {
+    let mut values: BTreeMap<String, ValueMatch> = BTreeMap::new();
+    for NamedMatch { kind, name, value } in all {
+        if values.keys().any(|there| is_same(there, name)) {
+            continue;
+        }
+        let value = value.clone();
+        let wanted = match kind {
+            ValueMatchKind::Exact => ValueMatch::Value(value),
+            ValueMatchKind::RegularExpression => ValueMatch::Regex { regex: value },
+        };
+        values.insert(name.clone(), wanted);
+    }
+    values
+}
+
+fn bounds(timeouts: &HttpTimeouts) -> Option<RouteTimeouts> {
+    let request = timeouts.request.and_then(|request| request.bound()).map(Time);
+    let backend = timeouts.backend_request.and_then(|backend| backend.bound()).map(Time);
+    (request.is_some() || backend.is_some()).then_some(RouteTimeouts { request, backend })
+}

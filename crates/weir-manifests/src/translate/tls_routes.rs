@@ -1,0 +1,81 @@
+//! TLS routes: TLS that is passed on sealed, by the name that clients ask for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_config::Passthrough;
+
+use super::Misfit;
+use super::attach::Child;
+use super::catalog::{Catalog, Referrer};
+use super::gateways::Gateways;
+use super::rules::backend_name;
+use crate::kind::Kind;
+use crate::manifest::Body;
+use crate::route::TlsRouteSpec;
+
+/// An entry of a listener, with the position of the TLS route that it comes from.
+pub(super) struct PassedOn {
+    pub(super) entry: Passthrough,
+    pub(super) manifest: usize,
+}
+
+/// The entries of all TLS routes, by the label of their listener. Of routes for the same host the one that Gateway API
+/// gives precedence has it.
+pub(super) fn passed_on(
+    catalog: &Catalog<'_>,
+    gateways: &Gateways<'_>,
+    misfits: &mut Vec<Misfit>,
+) -> BTreeMap<String, Vec<PassedOn>> {
+    let mut routes: Vec<_> = catalog.all(Kind::TlsRoute).collect();
+    // The sort is stable, and they come by name.
+    routes.sort_by_key(|(manifest, ..)| catalog.manifests[*manifest].created_s);
+    let mut passed_on: BTreeMap<String, Vec<PassedOn>> = BTreeMap::new();
+    let mut taken = BTreeSet::new();
+    for (manifest, name, body) in routes {
+        let Body::TlsRoute(spec) = body else { continue };
+        let kind = Kind::TlsRoute;
+        let child = Child { manifest, kind, name, parents: &spec.parent_refs, hostnames: &spec.hostnames };
+        let attachments = child.attach(catalog, gateways, misfits);
+        let referrer = Referrer { manifest, kind, namespace: &name.namespace };
+        let backend = match backend(catalog, referrer, spec) {
+            Ok(backend) => backend,
+            Err(misfit) => {
+                misfits.push(misfit);
+                continue;
+            }
+        };
+        if attachments.values().any(|hosts| hosts.every) {
+            let message =
+                "neither the route nor its listener names a host, and sealed TLS is told apart by it";
+            misfits.push(Misfit::new(manifest, "spec.hostnames", message, "add `hostnames`"));
+        }
+        for (label, hosts) in attachments {
+            let is_free = |host: &String| taken.insert((label.clone(), host.clone()));
+            let hosts: Vec<String> = hosts.names.into_iter().filter(is_free).collect();
+            if !hosts.is_empty() {
+                let entry = Passthrough { hosts, backend: backend.clone() };
+                passed_on.entry(label).or_default().push(PassedOn { entry, manifest });
+            }
+        }
+    }
+    passed_on
+}
+
+/// The one backend of the route.
+fn backend(catalog: &Catalog<'_>, referrer: Referrer<'_>, spec: &TlsRouteSpec) -> Result<String, Misfit> {
+    let references: Vec<_> = spec.rules.iter().flat_map(|rule| &rule.backend_refs).collect();
+    match references.as_slice() {
+        [only] if only.weight() > 0 && only.filters.is_empty() => {
+            backend_name(catalog, referrer, only, "spec.rules[0].backendRefs[0]")
+        }
+        _ => {
+            let message = "sealed TLS goes to one backend, whole";
+            Err(Misfit::new(
+                referrer.manifest,
+                "spec.rules",
+                message,
+                "write one rule with one of `backendRefs`",
+            ))
+        }
+    }
+}

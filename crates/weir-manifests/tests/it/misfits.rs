@@ -1,0 +1,243 @@
+//! What does not fit together is told with its resource, its field and the way out.
+
+use crate::setup::{GATEWAY, backend, route, to, translated};
+
+#[track_caller]
+fn check(documents: &[&str], expected: &[(&str, &str)]) {
+    let misfits = translated(documents).err().unwrap_or_default();
+    let misfits: Vec<(&str, &str)> =
+        misfits.iter().map(|(told, remedy)| (told.as_str(), remedy.as_str())).collect();
+    assert_eq!(misfits, expected);
+}
+
+fn plain(rule: &str) -> String {
+    route("r", "", &format!("  rules:\n  - {rule}"))
+}
+
+#[test]
+fn names_that_nobody_has() {
+    let (b, good) = (backend("b"), plain(&format!("{{ backendRefs: [{}] }}", to("b"))));
+    check(
+        &[GATEWAY, &b, &good.replace("name: edge", "name: egde")],
+        &[(
+            "HTTPRoute default/r: spec.parentRefs[0]: no Gateway is named default/egde",
+            "did you mean `default/edge`?",
+        )],
+    );
+    check(
+        &[GATEWAY, &b, &good.replace("name: edge", "name: edge, sectionName: htpt")],
+        &[(
+            "HTTPRoute default/r: spec.parentRefs[0].sectionName: Gateway default/edge has no listener `htpt`",
+            "did you mean `http`?",
+        )],
+    );
+    check(
+        &[GATEWAY, &b, &good.replace("name: edge", "name: edge, port: 81")],
+        &[(
+            "HTTPRoute default/r: spec.parentRefs[0].port: no listener of Gateway default/edge that is meant has port 81",
+            "leave `port` out, or write a listener's",
+        )],
+    );
+    check(
+        &[&GATEWAY.replace("gatewayClassName: weir", "gatewayClassName: wier"), &b],
+        &[(
+            "Gateway default/edge: spec.gatewayClassName: no GatewayClass is named wier",
+            "did you mean `weir`?",
+        )],
+    );
+    let (_, alone) = GATEWAY.split_once("---").unwrap();
+    check(
+        &[alone],
+        &[(
+            "Gateway default/edge: spec.gatewayClassName: no GatewayClass is named weir, so nobody makes Gateway default/edge",
+            "add a GatewayClass weir with `controllerName: gateway.weir.example/controller`",
+        )],
+    );
+    check(
+        &[GATEWAY, &good.replace("parentRefs: [{ name: edge }]", "parentRefs: []"), &b],
+        &[(
+            "HTTPRoute default/r: spec.parentRefs: the route belongs to no Gateway",
+            "name its Gateway: `parentRefs: [{ name: .. }]`",
+        )],
+    );
+}
+
+#[test]
+fn backends_that_cannot_be_had() {
+    let b = backend("b");
+    check(
+        &[GATEWAY, &b, &plain("{ backendRefs: [{ name: b, port: 80 }] }")],
+        &[(
+            "HTTPRoute default/r: spec.rules[0].backendRefs[0]: nobody tells the addresses of Service `b` here",
+            "name a Backend: `group: gateway.weir.example, kind: Backend`",
+        )],
+    );
+    check(
+        &[GATEWAY, &b, &plain(&format!("{{ backendRefs: [{}] }}", to("b").replace(" }", ", port: 80 }")))],
+        &[(
+            "HTTPRoute default/r: spec.rules[0].backendRefs[0].port: a Backend has a port with each of its addresses",
+            "leave `port` out",
+        )],
+    );
+    check(
+        &[
+            GATEWAY,
+            &b.replace("name: b", "name: b, namespace: far"),
+            &plain(&format!("{{ backendRefs: [{}] }}", to("b").replace(" }", ", namespace: far }"))),
+        ],
+        &[(
+            "HTTPRoute default/r: spec.rules[0].backendRefs[0]: no ReferenceGrant lets a HTTPRoute of namespace `default` \
+             name Backend far/b",
+            "add one to namespace `far`, from HTTPRoute of `default` to Backend",
+        )],
+    );
+    check(
+        &[GATEWAY, &b.replace("127.0.0.1", "b.internal")],
+        &[(
+            "Backend default/b: spec.endpoints[0].address: `b.internal` is not an IP address",
+            "write one like 10.0.0.7 or fd00::7; names are not looked up",
+        )],
+    );
+}
+
+#[test]
+fn filters_that_do_not_fit_their_type() {
+    let b = backend("b");
+    let rule = |filters: &str| plain(&format!("{{ filters: [{filters}], backendRefs: [{}] }}", to("b")));
+    check(
+        &[GATEWAY, &b, &rule("{ type: URLRewrite, requestRedirect: { scheme: https } }")],
+        &[(
+            "HTTPRoute default/r: spec.rules[0].filters[0]: a filter of the type URLRewrite has `urlRewrite`, and nothing else",
+            "write `urlRewrite`, or the type that is meant",
+        )],
+    );
+    let cors = "{ type: CORS, cors: { allowOrigins: ['*'] } }";
+    check(
+        &[GATEWAY, &b, &rule(&format!("{cors}, {cors}"))],
+        &[(
+            "HTTPRoute default/r: spec.rules[0].filters[1]: the rule has a CORS already",
+            "make one filter of the two, or leave one out",
+        )],
+    );
+    check(
+        &[
+            GATEWAY,
+            &b,
+            &rule(&format!(
+                "{{ type: RequestMirror, requestMirror: {{ backendRef: {}, percent: 101 }} }}",
+                to("b")
+            )),
+        ],
+        &[(
+            "HTTPRoute default/r: spec.rules[0].filters[0].requestMirror: the share of requests that are copied is not \
+             within 0 and 1",
+            "write a `percent` of 0 to 100, or a `fraction` of 1 at most",
+        )],
+    );
+    let prefix = "urlRewrite: { path: { type: ReplacePrefixMatch, replacePrefixMatch: /x } }";
+    check(
+        &[
+            GATEWAY,
+            &b,
+            &plain(&format!(
+                "{{ matches: [{{ path: {{ type: Exact, value: /a }} }}], filters: [{{ type: URLRewrite, {prefix} }}], backendRefs: [{}] }}",
+                to("b")
+            )),
+        ],
+        &[(
+            "HTTPRoute default/r: spec.rules[0].filters[0].urlRewrite.path: the rule has a match of which the path has no prefix",
+            "write `type: PathPrefix` in its matches, or make another rule of the others",
+        )],
+    );
+}
+
+#[test]
+fn listeners_that_cannot_be() {
+    let listeners =
+        |listeners: &str| GATEWAY.replace("[{ name: http, port: 80, protocol: HTTP }]", listeners);
+    for (text, told) in [
+        (
+            "[{ name: a, port: 80, protocol: HTTP }, { name: a, port: 81, protocol: HTTP }]",
+            "[1].name: another listener is named `a`",
+        ),
+        (
+            "[{ name: a, port: 80, protocol: HTTP }, { name: b, port: 80, protocol: HTTP }]",
+            "[1].hostname: listener `a` has the same port and hostname",
+        ),
+        (
+            "[{ name: a, port: 80, protocol: HTTP }, { name: b, port: 80, protocol: TLS, tls: { mode: Passthrough } }]",
+            "[1].protocol: listener `a` speaks another protocol on port 80",
+        ),
+        ("[{ name: a, port: 443, protocol: HTTPS }]", "[0].tls: HTTPS wants a certificate"),
+        (
+            "[{ name: a, port: 443, protocol: TLS }]",
+            "[0].tls: TLS that ends here and is not HTTPS is not supported",
+        ),
+        ("[{ name: a, port: 0, protocol: HTTP }]", "[0].port: nobody can connect to port 0"),
+    ] {
+        let misfits = translated(&[&listeners(text)]).err().unwrap_or_default();
+        let [(only, _)] = &misfits[..] else { panic!("{text}: {misfits:?}") };
+        assert_eq!(*only, format!("Gateway default/edge: spec.listeners{told}"), "{text}");
+    }
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: { name: s }\n";
+    let https =
+        listeners("[{ name: a, port: 443, protocol: HTTPS, tls: { certificateRefs: [{ name: s }] } }]");
+    check(
+        &[&https],
+        &[(
+            "Gateway default/edge: spec.listeners[0].tls.certificateRefs[0]: no Secret is named default/s",
+            "add the Secret to these files",
+        )],
+    );
+    check(
+        &[&https, secret],
+        &[(
+            "Secret default/s: type: a Gateway wants a secret of the type `kubernetes.io/tls`, and this one is `Opaque`",
+            "write `type: kubernetes.io/tls`",
+        )],
+    );
+    let of_type = format!("{secret}type: kubernetes.io/tls\n");
+    check(
+        &[&https, &format!("{of_type}stringData: {{ tls.crt: x }}\n")],
+        &[("Secret default/s: data: the secret has no `tls.key`", "add `tls.crt` and `tls.key`")],
+    );
+    check(
+        &[&https, &format!("{of_type}data: {{ tls.crt: '%', tls.key: eA== }}\n")],
+        &[(
+            "Secret default/s: data: `tls.crt` is not base64",
+            "encode it (`base64 -w0 FILE`), or write it as it is under `stringData`",
+        )],
+    );
+}
+
+#[test]
+fn hosts_that_do_not_meet() {
+    let b = backend("b");
+    let gateway = GATEWAY.replace("protocol: HTTP }", "protocol: HTTP, hostname: '*.shop.test' }");
+    let route = plain(&format!("{{ backendRefs: [{}] }}", to("b")))
+        .replace("  rules", "  hostnames: [blog.test]\n  rules");
+    check(
+        &[&gateway, &b, &route],
+        &[(
+            "HTTPRoute default/r: spec.hostnames: none of the route's hostnames is one of the listener's",
+            "there are: *.shop.test",
+        )],
+    );
+    check(
+        &[
+            GATEWAY,
+            &b,
+            &route
+                .replace("name: r", "name: r, namespace: far")
+                .replace("name: edge", "name: edge, namespace: default")
+                .replace("name: b }", "name: b, namespace: far }"),
+            &b.replace("name: b", "name: b, namespace: far"),
+        ],
+        &[(
+            "HTTPRoute far/r: spec.parentRefs[0]: no listener of Gateway default/edge that is meant takes a HTTPRoute of \
+             namespace `far`",
+            "see its `protocol` (HTTPRoutes belong to HTTP and HTTPS, TLSRoutes to TLS) and its `allowedRoutes` (without \
+             it, those of its own namespace)",
+        )],
+    );
+}

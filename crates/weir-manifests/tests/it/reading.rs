@@ -1,0 +1,144 @@
+//! Manifests as they are written, and as a cluster prints them.
+
+use weir_manifests::{has_manifests, read};
+
+use crate::setup::{GATEWAY, backend, found, manifests, route, table, to};
+
+fn titles(text: &str) -> Vec<String> {
+    read("all.yaml", text).unwrap().iter().map(|read| read.manifest.title()).collect()
+}
+
+#[track_caller]
+fn check_refused(text: &str, expected: &str) {
+    let error = read("all.yaml", text).unwrap_err();
+    assert_eq!(format!("{error} ({})", error.remedy), expected);
+}
+
+#[test]
+fn a_text_may_hold_several_and_lists() {
+    let list = "apiVersion: v1\nkind: List\nmetadata: { resourceVersion: '' }\nitems:\n\
+                - { apiVersion: v1, kind: Namespace, metadata: { name: a } }\n\
+                - { apiVersion: v1, kind: Secret, metadata: { name: s, namespace: a }, data: { x: eA== } }\n";
+    let text = format!("# first\n---\n{}---\n{list}", backend("b"));
+    assert_eq!(titles(&text), ["Backend default/b", "Namespace a", "Secret a/s"]);
+    let read = read("all.yaml", &text).unwrap();
+    assert_eq!(read[0].place("all.yaml", &text, "spec.endpoints[0].port"), Some((6, 49)));
+    assert_eq!(read[2].place("all.yaml", &text, "metadata.name"), Some((13, 53)));
+    assert_eq!(read[2].place("all.yaml", &text, "spec.nothing"), Some((13, 3)));
+}
+
+#[test]
+fn what_a_cluster_adds_is_passed_over() {
+    let printed = "apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata:
+  annotations:
+    kubectl.kubernetes.io/last-applied-configuration: |
+      {\"apiVersion\":\"gateway.networking.k8s.io/v1\"}
+  creationTimestamp: \"2025-03-01T10:00:00Z\"
+  generation: 1
+  managedFields:
+  - { manager: kubectl, operation: Apply, fieldsV1: { 'f:spec': {} } }
+  name: shop
+  namespace: default
+  resourceVersion: \"1234\"
+  uid: 0a1b
+spec:
+  hostnames: [shop.test]
+  parentRefs:
+  - group: gateway.networking.k8s.io
+    kind: Gateway
+    name: edge
+  rules:
+  - backendRefs:
+    - { group: gateway.weir.example, kind: Backend, name: b, weight: 1 }
+    matches:
+    - path: { type: PathPrefix, value: / }
+status:
+  parents:
+  - conditions: [{ type: Accepted, status: 'True' }]
+";
+    let table = table(&[GATEWAY, &backend("b"), printed]);
+    assert_eq!(found(&table, 80, "shop.test/x"), "HTTPRoute default/shop rules[0].matches[0]");
+}
+
+#[test]
+fn fields_may_come_in_any_order() {
+    let table = table(&[
+        GATEWAY,
+        "spec: { endpoints: [] }\nmetadata: { name: b }\nkind: Backend\napiVersion: gateway.weir.example/v1alpha1",
+        &format!(
+            "spec:\n  rules: [{{ backendRefs: [{}] }}]\n  parentRefs: [{{ name: edge }}]\nmetadata: {{ name: r }}\n\
+             apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute",
+            to("b")
+        ),
+    ]);
+    assert_eq!(found(&table, 80, "any/"), "HTTPRoute default/r rules[0]");
+    let secret = "apiVersion: v1\ndata: { tls.crt: eA== }\nkind: Secret\nmetadata: { name: s }\ntype: kubernetes.io/tls\n";
+    assert_eq!(manifests(&[secret])[0].manifest.title(), "Secret default/s");
+    let json = "{\"kind\":\"Namespace\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\"},\"spec\":{\"finalizers\":[]}}";
+    assert_eq!(read("a.json", json).unwrap()[0].manifest.title(), "Namespace a");
+}
+
+#[test]
+fn what_is_no_manifest_of_a_known_kind_is_told() {
+    let known =
+        "GatewayClass, Gateway, HTTPRoute, TLSRoute, ReferenceGrant, Backend, Secret, Namespace, List";
+    check_refused(
+        "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: { name: i }\n",
+        &format!("all.yaml:2:7: Ingress i: the kind `Ingress` is not known here (known are {known})"),
+    );
+    check_refused(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HttpRoute\nmetadata: { name: i }\n",
+        &format!(
+            "all.yaml:2:7: HttpRoute i: the kind `HttpRoute` is not known here (did you mean HTTPRoute? known are {known})"
+        ),
+    );
+    check_refused(
+        "apiVersion: v1\nkind: Backend\nmetadata: { name: i }\nspec: { endpoints: [] }\n",
+        "all.yaml:1:1: Backend i: `v1` has no Backend that is known (write gateway.weir.example/v1alpha1)",
+    );
+}
+
+#[test]
+fn fields_that_are_not_known_are_told_with_their_resource() {
+    let good = route("r", ", namespace: shop", "  rules: [{ filters: [{ type: URLRewrite }] }]");
+    check_refused(
+        &format!("# note\n---\n{}", good.replace("rules", "rule")),
+        "all.yaml:8:3: HTTPRoute shop/r: unknown field `rule` (did you mean `rules`?)",
+    );
+    check_refused(
+        &good.replace("URLRewrite", "ExtensionRef"),
+        "all.yaml:6:31: HTTPRoute shop/r: unknown value `ExtensionRef` (valid names here: `RequestHeaderModifier`, \
+         `ResponseHeaderModifier`, `RequestMirror`, `RequestRedirect`, `URLRewrite`, `CORS`)",
+    );
+    check_refused(
+        &good.replace("spec:", "stats: 1\nspec:"),
+        "all.yaml:4:1: HTTPRoute shop/r: unknown field `stats` (did you mean `status`?)",
+    );
+    check_refused(
+        &good.replace("filters: [{ type: URLRewrite }]", "timeouts: { request: 10 s }"),
+        "all.yaml:6:34: HTTPRoute shop/r: `10 s` is no duration (write it in whole numbers with units, like 10s, 500ms \
+         or 1h30m)",
+    );
+    check_refused(
+        &good.replace("name: r,", "name: R,"),
+        "all.yaml:3:19: HTTPRoute shop/R: `R` is not a name (write small letters, digits, `-` and `.`)",
+    );
+    check_refused(
+        &good.replace("name: r,", "creationTimestamp: yesterday, name: r,"),
+        "all.yaml:3:32: HTTPRoute shop/r: `yesterday` is no time (write it like 2026-01-31T12:00:00Z, or leave it out)",
+    );
+}
+
+#[test]
+fn the_compact_form_is_told_from_manifests() {
+    let check =
+        |name: &str, text: &str, expected: bool| assert_eq!(has_manifests(name, text), expected, "{text}");
+    check("a.yaml", GATEWAY, true);
+    check("a.yaml", "# apiVersion: none\nlisteners: []\n", false);
+    check("a.yaml", "routes: [{ path: /apiVersion, backend: kind }]\n", false);
+    check("a.yaml", "kind: Gateway\n", true);
+    check("a.json", "{ \"apiVersion\": \"v1\" }", true);
+    check("a.yaml", "apiVersion: [", false);
+}

@@ -1,0 +1,291 @@
+//! Which request goes where.
+
+use weir_config::{Resource, Route};
+
+use crate::setup::{GATEWAY, backend, found, listeners, route, table, to, translated};
+
+/// A gateway with these listeners.
+fn gateway(listeners: &str) -> String {
+    GATEWAY.replace("[{ name: http, port: 80, protocol: HTTP }]", listeners)
+}
+
+/// A route with one rule for everything.
+fn plain(name: &str, metadata: &str, hostnames: &str) -> String {
+    route(name, metadata, &format!("  hostnames: [{hostnames}]\n  rules: [{{ backendRefs: [{}] }}]", to("b")))
+}
+
+/// The model's routes of the manifest of a rule.
+fn routes(rule: &str) -> Vec<Route> {
+    let (a, b) = (backend("a"), backend("b"));
+    let documents = [GATEWAY, &a, &b, &route("r", "", &format!("  rules:\n  - {rule}"))];
+    let translation = translated(&documents).unwrap_or_else(|misfits| panic!("{misfits:#?}"));
+    let of_route = translation.resources.iter().filter_map(|(_, resource)| match resource {
+        Resource::Route(route) => Some(Route { precedence: None, ..Route::clone(route) }),
+        _ => None,
+    });
+    of_route.collect()
+}
+
+/// The rule becomes routes as the compact form has them; where they belong to is the same for all.
+#[track_caller]
+fn check(rule: &str, compact: &[&str]) {
+    let expected: Vec<Route> = compact
+        .iter()
+        .map(|text| {
+            let route: Route = weir_document::read("route.yaml", text).unwrap();
+            Route { listeners: vec!["default/edge:80".to_owned()], ..route }
+        })
+        .collect();
+    assert_eq!(routes(rule), expected);
+}
+
+#[test]
+fn matches_become_routes() {
+    let to_b = format!("backendRefs: [{}]", to("b"));
+    check(&format!("{{ {to_b} }}"), &["{ path: /, backend: default/b }"]);
+    check(
+        &format!(
+            "{{ name: reading, matches: [{{ path: {{ type: Exact, value: /a }} }}, {{ path: {{ value: /b }}, method: GET }},
+               {{ path: {{ type: RegularExpression, value: '/c+' }} }}], {to_b} }}"
+        ),
+        &[
+            "{ name: reading, exact: /a, backend: default/b }",
+            "{ name: reading, path: /b, methods: [GET], backend: default/b }",
+            "{ name: reading, regex: '/c+', backend: default/b }",
+        ],
+    );
+    check(
+        &format!(
+            "{{ matches: [{{ headers: [{{ name: X-A, value: '1' }}, {{ name: x-a, value: '2' }},
+               {{ type: RegularExpression, name: X-B, value: 'b+' }}], queryParams: [{{ name: q, value: c }}] }}], {to_b} }}"
+        ),
+        &["{ path: /, headers: { X-A: '1', X-B: { regex: 'b+' } }, query: { q: c }, backend: default/b }"],
+    );
+}
+
+#[test]
+fn filters_become_fields_of_routes() {
+    let to_b = format!("backendRefs: [{}]", to("b"));
+    let filters = |filters: &str| format!("{{ filters: [{filters}], {to_b} }}");
+    check(
+        &filters(
+            "{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: A, value: '1' }], remove: [B] } },
+             { type: ResponseHeaderModifier, responseHeaderModifier: { add: [{ name: C, value: '2' }] } }",
+        ),
+        &["{ path: /, backend: default/b, request_headers: { set: { A: '1' }, remove: [B] },
+             response_headers: { add: { C: '2' } } }"],
+    );
+    check(
+        &filters(
+            "{ type: URLRewrite, urlRewrite: { path: { type: ReplacePrefixMatch, replacePrefixMatch: /v2 } } }",
+        ),
+        &["{ path: /, backend: default/b, rewrite: /v2 }"],
+    );
+    check(
+        &filters(
+            "{ type: URLRewrite, urlRewrite: { hostname: up.test, path: { type: ReplaceFullPath, replaceFullPath: '' } } }",
+        ),
+        &["{ path: /, backend: default/b, rewrite: { host: up.test, path: / } }"],
+    );
+    for (part, share) in
+        [("", "100%"), (", percent: 10", "10%"), (", fraction: { numerator: 1, denominator: 4 }", "25%")]
+    {
+        check(
+            &filters(&format!(
+                "{{ type: RequestMirror, requestMirror: {{ backendRef: {}{part} }} }}",
+                to("a")
+            )),
+            &[&format!(
+                "{{ path: /, backend: default/b, mirror: {{ backend: default/a, share: {share} }} }}"
+            )],
+        );
+    }
+    check(
+        &filters(
+            "{ type: CORS, cors: { allowOrigins: ['https://a.test'], allowCredentials: true, allowMethods: [PUT],
+               allowHeaders: [X-A], exposeHeaders: [X-B] } }",
+        ),
+        &["{ path: /, backend: default/b, cors: { origins: ['https://a.test'], credentials: true, methods: [PUT],
+             headers: [X-A], expose: [X-B], max_age: 5s } }"],
+    );
+    check(
+        "{ filters: [{ type: RequestRedirect, requestRedirect: { scheme: https, hostname: a.test, port: 8443,
+             path: { type: ReplacePrefixMatch, replacePrefixMatch: /x }, statusCode: 301 } }] }",
+        &["{ path: /, redirect: { scheme: https, host: a.test, port: 8443, prefix: /x, status: 301 } }"],
+    );
+}
+
+#[test]
+fn backends_share_by_their_weights_and_time_is_bounded() {
+    let (a, b) = (to("a"), to("b"));
+    check(
+        &format!("{{ backendRefs: [{a}, {}] }}", b.replace(" }", ", weight: 3 }")),
+        &["{ path: /, backends: [{ backend: default/a }, { backend: default/b, weight: 3 }] }"],
+    );
+    check(
+        &format!("{{ backendRefs: [{}] }}", b.replace(" }", ", weight: 0 }")),
+        &["{ path: /, backends: [{ backend: default/b, weight: 0 }] }"],
+    );
+    check("{}", &["{ path: /, backends: [] }"]);
+    check(
+        &format!("{{ timeouts: {{ request: 1m30s, backendRequest: 500ms }}, backendRefs: [{b}] }}"),
+        &["{ path: /, backend: default/b, timeouts: { request: 90s, backend: 500ms } }"],
+    );
+    check(
+        &format!("{{ timeouts: {{ request: 0s }}, backendRefs: [{b}] }}"),
+        &["{ path: /, backend: default/b }"],
+    );
+}
+
+#[test]
+fn of_routes_for_the_same_requests_the_oldest_then_the_first_by_name_then_the_first_rule_goes_first() {
+    let (old, young) =
+        (", creationTimestamp: '2024-01-01T00:00:00Z'", ", creationTimestamp: '2024-01-01T00:00:01Z'");
+    let check = |routes: &[String], expected: &str| {
+        let b = backend("b");
+        let documents: Vec<&str> =
+            [GATEWAY, &b].into_iter().chain(routes.iter().map(String::as_str)).collect();
+        assert_eq!(found(&table(&documents), 80, "a.test/x"), format!("HTTPRoute {expected}"));
+    };
+    let route = |name: &str, metadata: &str| plain(name, metadata, "a.test");
+    check(&[route("a", young), route("z", old)], "default/z rules[0]");
+    check(&[route("b", old), route("a", old)], "default/a rules[0]");
+    check(&[route("b", ""), route("a", "")], "default/a rules[0]");
+    check(&[route("a", ""), route("z", young)], "default/z rules[0]");
+    let twice = |name: &str| {
+        let rule = format!("{{ matches: [{{}}, {{}}], backendRefs: [{}] }}", to("b"));
+        crate::setup::route(name, "", &format!("  rules: [{rule}, {rule}]"))
+    };
+    check(&[twice("a")], "default/a rules[0].matches[0]");
+    // What is more specific goes first whatever its age.
+    check(&[plain("a", old, "'*.test'"), route("z", young)], "default/z rules[0]");
+}
+
+#[test]
+fn names_are_ordered_with_their_namespaces() {
+    let b = backend("b");
+    let open =
+        gateway("[{ name: http, port: 80, protocol: HTTP, allowedRoutes: { namespaces: { from: All } } }]");
+    let of = |namespace: &str, name: &str| {
+        plain(name, &format!(", namespace: {namespace}"), "a.test")
+            .replace("{ name: edge }", "{ name: edge, namespace: default }")
+            .replace("kind: Backend, name: b", "kind: Backend, name: b, namespace: default")
+    };
+    let grant = |namespace: &str| {
+        format!(
+            "apiVersion: gateway.networking.k8s.io/v1beta1\nkind: ReferenceGrant\nmetadata: {{ name: {namespace} }}\nspec:\n  \
+             from: [{{ group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: {namespace} }}]\n  \
+             to: [{{ group: gateway.weir.example, kind: Backend }}]\n"
+        )
+    };
+    let documents = [&open, &b, &of("x", "a"), &of("x-y", "a"), &grant("x"), &grant("x-y")];
+    let documents: Vec<&str> = documents.into_iter().map(String::as_str).collect();
+    // As one text: `-` stands before `/`.
+    assert_eq!(found(&table(&documents), 80, "a.test/"), "HTTPRoute x-y/a rules[0]");
+}
+
+#[test]
+fn a_request_belongs_to_the_listener_with_the_most_specific_hostname() {
+    let b = backend("b");
+    let gateway = gateway(
+        "[{ name: all, port: 80, protocol: HTTP }, { name: wide, port: 80, protocol: HTTP, hostname: '*.test' },
+          { name: shop, port: 80, protocol: HTTP, hostname: Shop.test }, { name: other, port: 81, protocol: HTTP }]",
+    );
+    let at = |name: &str, section: &str, hostnames: &str, path: &str| {
+        let rule = format!("{{ matches: [{{ path: {{ value: {path} }} }}], backendRefs: [{}] }}", to("b"));
+        let spec = format!("  hostnames: [{hostnames}]\n  rules: [{rule}]");
+        route(name, "", &spec).replace("{ name: edge }", &format!("{{ name: edge, sectionName: {section} }}"))
+    };
+    let documents = [
+        &gateway,
+        &b,
+        &at("all", "all", "", "/"),
+        &at("lost", "all", "shop.test", "/lost"),
+        &at("wide", "wide", "", "/wide"),
+        &at("below", "wide", "a.b.test", "/"),
+        &at("shop", "shop", "'*.test'", "/shop"),
+        &at("other", "other", "", "/"),
+    ];
+    let documents: Vec<&str> = documents.into_iter().map(String::as_str).collect();
+    let table = table(&documents);
+    for (url, name) in [
+        ("any.org/shop", "HTTPRoute default/all rules[0].matches[0]"),
+        ("x.test/wide", "HTTPRoute default/wide rules[0].matches[0]"),
+        ("a.b.test/wide", "HTTPRoute default/below rules[0].matches[0]"),
+        ("x.test/all", "Gateway default/edge listener wide"),
+        ("shop.test/shop", "HTTPRoute default/shop rules[0].matches[0]"),
+        ("shop.test/wide", "Gateway default/edge listener shop"),
+        ("shop.test/lost", "Gateway default/edge listener shop"),
+    ] {
+        assert_eq!(found(&table, 80, url), name, "{url}");
+    }
+    assert_eq!(found(&table, 81, "shop.test/lost"), "HTTPRoute default/other rules[0].matches[0]");
+}
+
+#[test]
+fn parents_are_told_by_section_and_port() {
+    let b = backend("b");
+    let gateway = gateway("[{ name: a, port: 80, protocol: HTTP }, { name: b, port: 81, protocol: HTTP }]");
+    let by =
+        |parent: &str| plain("r", "", "").replace("{ name: edge }", &format!("{{ name: edge{parent} }}"));
+    for (parent, ports) in
+        [("", [true, true]), (", sectionName: b", [false, true]), (", port: 80", [true, false])]
+    {
+        let table = table(&[&gateway, &b, &by(parent)]);
+        let is_found = [80, 81].map(|port| found(&table, port, "h/") != "none");
+        assert_eq!(is_found, ports, "{parent}");
+    }
+}
+
+#[test]
+fn gateways_of_other_controllers_are_left_alone() {
+    let b = backend("b");
+    let other = GATEWAY
+        .replace("gateway.weir.example/controller", "example.com/other")
+        .replace("name: weir", "name: far");
+    let other =
+        other.replace("gatewayClassName: weir", "gatewayClassName: far").replace("name: edge", "name: far");
+    let far = plain("far", "", "").replace("name: edge", "name: far");
+    let documents = [GATEWAY, &other, &b, &plain("near", "", ""), &far];
+    let translation = translated(&documents).unwrap();
+    assert_eq!(listeners(&translation).len(), 1);
+    assert_eq!(found(&table(&documents), 80, "h/"), "HTTPRoute default/near rules[0]");
+}
+
+#[test]
+fn namespaces_are_let_in_by_their_labels() {
+    let b = backend("b");
+    let gateway = gateway(
+        "[{ name: http, port: 80, protocol: HTTP,
+            allowedRoutes: { namespaces: { from: Selector, selector: { matchLabels: { team: shop } } } } }]",
+    );
+    let namespace = |team: &str| {
+        format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {{ name: default, labels: {{ team: {team} }} }}\n"
+        )
+    };
+    let route = plain("r", "", "");
+    assert_eq!(
+        found(&table(&[&gateway, &b, &namespace("shop"), &route]), 80, "h/"),
+        "HTTPRoute default/r rules[0]"
+    );
+    assert!(translated(&[&gateway, &b, &namespace("blog"), &route]).is_err());
+}
+
+#[test]
+fn tls_is_passed_on_by_its_name() {
+    let b = backend("b");
+    let gateway =
+        gateway("[{ name: tls, port: 443, protocol: TLS, hostname: '*.test', tls: { mode: Passthrough } }]");
+    let route = |name: &str, hostnames: &str| {
+        plain(name, "", hostnames).replace("HTTPRoute", "TLSRoute").replace("io/v1\n", "io/v1alpha2\n")
+    };
+    let translation =
+        translated(&[&gateway, &b, &route("z", "a.test, b.test"), &route("a", "b.test, '*.c.test'")])
+            .unwrap();
+    let [listener] = listeners(&translation)[..] else { panic!("{translation:?}") };
+    let told: Vec<_> = listener.passthrough.iter().map(|entry| entry.hosts.join(" ")).collect();
+    assert_eq!(told, ["*.c.test b.test", "a.test"], "the first by name has what both want");
+    assert!(listener.tls.is_none());
+    table(&[&gateway, &b, &route("a", "a.test")]);
+}
