@@ -1,4 +1,5 @@
 //! A file as a source: read whole, validated whole, in force whole or not at all. So are the files that it names.
+//! Manifests and directories of files are put together by `assembly.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,19 +12,19 @@ use weir_config::{
 use weir_document::DocumentError;
 
 use crate::authorities::system_authorities;
+use crate::documents::Documents;
+use crate::places::told;
 use crate::stamp::Stamp;
-
-/// How many problems are told at once. The others may go with these, and to find each one's line takes a look through
-/// the whole file.
-const PROBLEMS_MAX: usize = 10;
 
 /// The greatest file of certificates or tokens that is read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// A configuration file, and what of it is in force.
+/// A configuration's file or directory, and what of it is in force.
 #[derive(Debug)]
 pub struct FileSource {
     pub(crate) path: PathBuf,
+    /// What was parsed of a directory.
+    pub(crate) documents: Documents,
     pub(crate) version: u64,
     /// What the file last said, to tell changes from what stayed.
     pub(crate) resources: BTreeMap<Key, Resource>,
@@ -44,6 +45,12 @@ pub enum SourceError {
         path: String,
         /// What the system says.
         error: io::Error,
+    },
+    /// There is no file in the directory that could be a configuration's.
+    #[error("{path}: no file in it ends in .yaml, .yml or .json")]
+    NoFiles {
+        /// The directory.
+        path: String,
     },
     /// The file's fault: it is no document of the right form.
     #[error("{0}")]
@@ -69,6 +76,9 @@ impl SourceError {
             SourceError::Unreadable { .. } => {
                 with_remedy(self.to_string(), Some("name a file that exists and may be read")).collect()
             }
+            SourceError::NoFiles { .. } => {
+                with_remedy(self.to_string(), Some("put one there, or name another directory")).collect()
+            }
             SourceError::Document(error) => with_remedy(error.to_string(), Some(&error.remedy)).collect(),
             SourceError::Problems(problems) => {
                 problems.iter().flat_map(|p| with_remedy(p.message.clone(), p.remedy.as_deref())).collect()
@@ -88,6 +98,7 @@ impl FileSource {
     pub fn new(path: impl Into<PathBuf>) -> FileSource {
         FileSource {
             path: path.into(),
+            documents: Documents::default(),
             version: 0,
             resources: BTreeMap::new(),
             state: State::default(),
@@ -96,26 +107,42 @@ impl FileSource {
         }
     }
 
-    /// The file.
+    /// The file or directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the file and compiles what it says now.
+    /// Reads the file, or what has changed of the directory, and compiles what it says now.
     ///
     /// # Errors
     /// When it can't be read or is not right; what was in force before stays so.
     pub fn load(&mut self) -> Result<Arc<Table>, SourceError> {
         let name = self.path.display().to_string();
+        if self.path.is_dir() {
+            return self.load_documents();
+        }
         let text = std::fs::read_to_string(&self.path)
             .map_err(|error| SourceError::Unreadable { path: name.clone(), error })?;
+        if weir_manifests::has_manifests(&name, &text) {
+            return self.load_documents();
+        }
         let configuration: Configuration =
             weir_document::read(&name, &text).map_err(SourceError::Document)?;
         let named_by_tls = configuration.tls_files().into_iter().filter(|file| file != SYSTEM_AUTHORITIES);
         let stamps = named_by_tls.map(|file| (file.clone(), Stamp::of(&self.place_of(&file)))).collect();
-        let files = self.read_files(&configuration).map_err(|problems| told(&name, &text, problems))?;
+        let files =
+            self.read_files(configuration.files()).map_err(|problems| told(&self.path, &text, problems))?;
         let mut resources: BTreeMap<Key, Resource> = configuration.into_resources().into_iter().collect();
         resources.extend(files);
+        self.put_in_force(resources, stamps).map_err(|problems| told(&self.path, &text, problems))
+    }
+
+    /// Compiles what was read, with the stamps of the files that TLS is made of.
+    pub(crate) fn put_in_force(
+        &mut self,
+        resources: BTreeMap<Key, Resource>,
+        stamps: BTreeMap<String, Option<Stamp>>,
+    ) -> Result<Arc<Table>, Vec<Problem>> {
         let batch = self.changes_to(&resources);
         let applied = self.state.apply(batch);
         match applied.table {
@@ -126,17 +153,17 @@ impl FileSource {
                 self.refused.clear();
                 Ok(table)
             }
-            None => {
-                let problems = applied.refused.into_iter().map(|(_, problem)| problem).collect();
-                Err(told(&name, &text, problems))
-            }
+            None => Err(applied.refused.into_iter().map(|(_, problem)| problem).collect()),
         }
     }
 
-    /// What the files hold that the configuration names; they are relative to its folder.
-    fn read_files(&self, configuration: &Configuration) -> Result<Vec<(Key, Resource)>, Vec<Problem>> {
+    /// What the files hold that the configuration names, each with its place there; they are relative to its folder.
+    pub(crate) fn read_files(
+        &self,
+        files: BTreeMap<String, String>,
+    ) -> Result<Vec<(Key, Resource)>, Vec<Problem>> {
         let (mut read, mut problems) = (Vec::new(), Vec::new());
-        for (file, place) in configuration.files() {
+        for (file, place) in files {
             // That it is empty is told by its own field.
             if file.is_empty() {
                 continue;
@@ -163,7 +190,8 @@ impl FileSource {
 
     /// Where a named file is.
     pub(crate) fn place_of(&self, file: &str) -> PathBuf {
-        self.path.parent().unwrap_or(Path::new("")).join(file)
+        let folder = if self.path.is_dir() { Some(&*self.path) } else { self.path.parent() };
+        folder.unwrap_or(Path::new("")).join(file)
     }
 
     /// What has to change for `resources` to be what there is.
@@ -179,18 +207,6 @@ impl FileSource {
     }
 }
 
-/// The first problems, each with its line.
-fn told(name: &str, text: &str, problems: Vec<Problem>) -> SourceError {
-    let more = problems.len().saturating_sub(PROBLEMS_MAX);
-    let first = problems.into_iter().take(PROBLEMS_MAX);
-    let mut told: Vec<PlacedProblem> = first.map(|problem| place(name, text, problem)).collect();
-    if more > 0 {
-        let message = format!("{name}: and {more} more problems like these");
-        told.push(PlacedProblem { message, remedy: None });
-    }
-    SourceError::Problems(told)
-}
-
 pub(crate) fn unreadable(place: String, file: &str, error: &io::Error) -> Problem {
     let problem = Problem::new(place, format!("`{file}` cannot be read: {error}"));
     match file {
@@ -200,24 +216,12 @@ pub(crate) fn unreadable(place: String, file: &str, error: &io::Error) -> Proble
     }
 }
 
-fn place(name: &str, text: &str, problem: Problem) -> PlacedProblem {
-    let at = weir_document::place(text, &steps(&problem.place));
-    let at = at.map_or(String::new(), |(line, column)| format!("{line}:{column}:"));
-    let separator = if at.is_empty() { "" } else { ":" };
-    let message = format!("{name}{separator}{}: {problem}", at.trim_end_matches(':'));
-    PlacedProblem { message, remedy: problem.remedy }
-}
-
-/// `routes[3].backend` as `routes`, `3`, `backend`.
-fn steps(place: &str) -> Vec<&str> {
-    place.split(['.', '[', ']']).filter(|step| !step.is_empty()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use weir_config::RequestView;
 
     use super::*;
+    use crate::places::PROBLEMS_MAX;
 
     const GOOD: &str = "listeners: [{ address: 127.0.0.1:8080 }]\nroutes:\n  - path: /\n    backend: api\n\
                         backends:\n  api: { endpoints: [127.0.0.1:9000] }\n";

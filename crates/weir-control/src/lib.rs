@@ -1,10 +1,13 @@
 //! Configuration sources. Each hands over batches of `weir-config` changes and learns what became of them; so far there
-//! is one, a file.
+//! is one, a file or a directory of files, in the compact form or as manifests of Gateway API.
 //!
 //! This crate knows nothing of the data plane: what to do with a new table is its caller's business.
 
+mod assembly;
 mod authorities;
+mod documents;
 mod file;
+mod places;
 mod refresh;
 mod stamp;
 mod watch;

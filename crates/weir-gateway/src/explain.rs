@@ -10,7 +10,7 @@ use crate::{Failure, say};
 /// What is asked for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The configuration file, YAML or JSON
+    /// The configuration: a YAML or JSON file, or a directory of such files
     path: PathBuf,
     /// The request's method
     method: String,

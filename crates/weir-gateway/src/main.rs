@@ -53,8 +53,11 @@ Every field, limit, metric and error is told in docs/gateway.md.";
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The configuration file, YAML or JSON
-    #[arg(long, value_name = "FILE", required = true)]
+    /// The configuration: a YAML or JSON file, or a directory of such files
+    ///
+    /// Both forms are taken everywhere, the compact one and manifests of Gateway API. Of a directory all files count that
+    /// end in .yaml, .yml or .json, and no directories in it.
+    #[arg(long, value_name = "PATH", required = true)]
     config: Option<PathBuf>,
     /// Serve /healthz, /readyz, /metrics and /stats on this IP address and port
     ///
@@ -94,7 +97,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     match (&args.command, &args.config) {
         (Some(Command::Explain(arguments)), _) => explain::run(arguments),
         (None, Some(config)) => serve(config, args),
-        (None, None) => Err(Failure::Use(vec!["weir-gateway: --config FILE is missing".to_owned()])),
+        (None, None) => Err(Failure::Use(vec!["weir-gateway: --config PATH is missing".to_owned()])),
     }
 }
 
@@ -160,13 +163,21 @@ fn follow(requests: &Requests, source: &mut FileSource, gateway: &Gateway, watch
 }
 
 fn reload(source: &mut FileSource, gateway: &Gateway) {
+    let parsed_before = source.files_parsed();
     let outcome = source.load().map_err(|error| error.lines()).and_then(|table| {
         let version = table.version;
         gateway.apply(table).map_err(|error| vec![error.to_string()])?;
         Ok(version)
     });
     match outcome {
-        Ok(version) => say(&format!("reloaded {}, version {version}", source.path().display())),
+        Ok(version) => {
+            let parsed = source.files_parsed() - parsed_before;
+            let of_files = match source.path().is_dir() {
+                true => format!(", {parsed} of {} files parsed", source.files()),
+                false => String::new(),
+            };
+            say(&format!("reloaded {}, version {version}{of_files}", source.path().display()));
+        }
         Err(mut lines) => {
             lines.push("weir-gateway: the former configuration stays in force".to_owned());
             gateway.count_refused_reload();

@@ -4,6 +4,7 @@ mod browser;
 mod explain;
 mod files;
 mod malformed;
+mod manifests;
 mod manual;
 mod memory;
 mod process;

@@ -1,0 +1,147 @@
+//! One configuration from all files of it: manifests, and the compact form in several files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_config::{Key, Problem, Resource, SYSTEM_AUTHORITIES, Settings, Table};
+use weir_manifests::translate;
+
+use crate::documents::{Compact, Documents, Form};
+use crate::file::{FileSource, SourceError};
+use crate::places::Places;
+use crate::stamp::Stamp;
+
+/// What all files say together.
+#[derive(Debug, Default)]
+pub(crate) struct Assembly {
+    pub(crate) resources: BTreeMap<Key, Resource>,
+    /// Every file that is named, with the place that names it first.
+    pub(crate) files: BTreeMap<String, String>,
+    /// Those of them that TLS is made of.
+    pub(crate) tls_files: BTreeSet<String>,
+    pub(crate) places: Places,
+}
+
+impl FileSource {
+    /// How many files of the configuration's directory there were when it was read last.
+    pub fn files(&self) -> usize {
+        self.documents.files()
+    }
+
+    /// How many files of manifests, and of directories, were parsed so far. Of a directory only those are whose content
+    /// is another than it was.
+    pub fn files_parsed(&self) -> u64 {
+        self.documents.parsed_count()
+    }
+
+    /// The same as [`FileSource::load`] for a directory, or for a file of manifests.
+    pub(crate) fn load_documents(&mut self) -> Result<Arc<Table>, SourceError> {
+        self.documents.read(&self.path)?;
+        let Assembly { mut resources, files, tls_files, places } = Assembly::of(&self.path, &self.documents)?;
+        let named_by_tls = tls_files.into_iter().filter(|file| file != SYSTEM_AUTHORITIES);
+        let stamps = named_by_tls
+            .map(|file| {
+                let stamp = Stamp::of(&self.place_of(&file));
+                (file, stamp)
+            })
+            .collect();
+        let outcome = match self.read_files(files) {
+            Ok(read) => {
+                resources.extend(read);
+                self.put_in_force(resources, stamps)
+            }
+            Err(problems) => Err(problems),
+        };
+        let told = outcome.map_err(|problems| places.tell(&self.documents, problems));
+        self.documents.release();
+        told
+    }
+}
+
+impl Assembly {
+    /// That of the documents at `path`.
+    ///
+    /// # Errors
+    /// When two files say the same thing, or manifests do not fit each other.
+    pub(crate) fn of(path: &Path, documents: &Documents) -> Result<Assembly, SourceError> {
+        let mut assembly = Assembly { places: Places::of(path), ..Assembly::default() };
+        let mut problems = Vec::new();
+        for (file, form) in documents.all() {
+            if let Form::Compact(compact) = form {
+                assembly.add(file, compact, documents.is_directory(), &mut problems);
+            }
+        }
+        let manifests = Places::manifests(documents);
+        let all: Vec<_> = manifests.iter().map(|(_, read)| &read.manifest).collect();
+        let mut translation = match translate(&all) {
+            Ok(translation) => translation,
+            Err(misfits) => return Err(assembly.places.tell_misfits(documents, &manifests, misfits)),
+        };
+        for (key, resource) in std::mem::take(&mut translation.resources) {
+            if let Key::Backend(name) = &key
+                && assembly.resources.contains_key(&key)
+            {
+                problems.push(twice(name, assembly.places.owner(name)));
+            }
+            assembly.resources.insert(key, resource);
+        }
+        assembly.resources.entry(Key::Settings).or_insert_with(|| Resource::Settings(Settings::default()));
+        assembly.places.translation = translation;
+        match problems.is_empty() {
+            true => Ok(assembly),
+            false => Err(assembly.places.tell(documents, problems)),
+        }
+    }
+
+    /// Adds what a file says. Of several files each says by its name whose listeners and routes they are.
+    fn add(&mut self, file: &Path, compact: &Compact, is_one_of_many: bool, problems: &mut Vec<Problem>) {
+        let prefix = if is_one_of_many { Places::prefix(file) } else { String::new() };
+        let prefixed = |name: &str| format!("{prefix}{name}");
+        for (key, resource) in &compact.resources {
+            let key = match key {
+                Key::Settings => {
+                    self.add_settings(file, resource, problems);
+                    continue;
+                }
+                Key::Listener(name) => Key::Listener(prefixed(name)),
+                Key::Route(name) => Key::Route(prefixed(name)),
+                Key::Backend(name) => {
+                    if let Some(other) = self.places.own(name, file) {
+                        problems.push(twice(name, Some(other.as_path())));
+                    }
+                    key.clone()
+                }
+                Key::File(_) => key.clone(),
+            };
+            self.resources.insert(key, resource.clone());
+        }
+        for (named, place) in &compact.files {
+            let place = if place.starts_with("backends.") { place.clone() } else { prefixed(place) };
+            self.files.entry(named.clone()).or_insert(place);
+        }
+        self.tls_files.extend(compact.tls_files.iter().cloned());
+    }
+
+    /// One file alone may say what holds for the whole gateway.
+    fn add_settings(&mut self, file: &Path, resource: &Resource, problems: &mut Vec<Problem>) {
+        if *resource == Resource::Settings(Settings::default()) {
+            return;
+        }
+        if let Some(other) = self.places.own_settings(file) {
+            let message = format!("what holds for the whole gateway stands in {} too", other.display());
+            let problem = Problem::new(Places::prefix(file).trim_end(), message);
+            problems.push(problem.help("write everything but listeners, routes and backends into one file"));
+        }
+        self.resources.insert(Key::Settings, resource.clone());
+    }
+}
+
+fn twice(name: &str, other: Option<&Path>) -> Problem {
+    let other = other.map_or("another file".to_owned(), |other| other.display().to_string());
+    let message = format!("{other} has a backend of this name, too");
+    Problem::new(format!("backends.{name}"), message).help("rename one of the two, or leave one out")
+}
+
+#[cfg(test)]
+mod tests;

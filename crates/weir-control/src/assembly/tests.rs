@@ -1,0 +1,252 @@
+//! Directories of files, in both forms.
+
+use std::os::unix::fs::symlink;
+
+use weir_config::RequestView;
+
+use super::*;
+
+const LISTENERS: &str = "listeners: [{ address: 127.0.0.1:8080 }]\n";
+const SHOP: &str = "routes: [{ hosts: [shop.test], path: /, backend: shop }]\n\
+                    backends: { shop: { endpoints: [127.0.0.1:9000] } }\n";
+const BLOG: &str = "routes: [{ hosts: [blog.test], path: /, backend: blog }]\n\
+                    backends: { blog: { endpoints: [127.0.0.1:9001] } }\n";
+const GATEWAY: &str = "apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: { name: weir }
+spec: { controllerName: gateway.weir.example/controller }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: edge }
+spec:
+  gatewayClassName: weir
+  addresses: [{ value: 127.0.0.1 }]
+  listeners: [{ name: http, port: 8081, protocol: HTTP }]
+";
+
+/// A manifest of a route to a backend of the same name.
+fn route(name: &str) -> String {
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {{ name: {name} }}
+spec:
+  parentRefs: [{{ name: edge }}]
+  hostnames: [{name}.test]
+  rules:
+    - backendRefs: [{{ group: gateway.weir.example, kind: Backend, name: {name} }}]
+---
+apiVersion: gateway.weir.example/v1alpha1
+kind: Backend
+metadata: {{ name: {name} }}
+spec: {{ endpoints: [{{ address: 127.0.0.1, port: 9000 }}] }}
+"
+    )
+}
+
+struct Folder {
+    dir: tempfile::TempDir,
+    source: FileSource,
+}
+
+impl Folder {
+    fn with(files: &[(&str, &str)]) -> Folder {
+        let dir = tempfile::tempdir().unwrap();
+        let source = FileSource::new(dir.path());
+        let folder = Folder { dir, source };
+        for (name, text) in files {
+            folder.write(name, text);
+        }
+        folder
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.dir.path().join(name), text).unwrap();
+    }
+
+    fn load(&mut self) -> Arc<Table> {
+        self.source.load().unwrap_or_else(|error| panic!("{:?}", error.lines()))
+    }
+
+    /// The lines of what is wrong, without the folder.
+    fn refused(&mut self) -> Vec<String> {
+        let prefix = format!("{}/", self.dir.path().display());
+        let lines = self.source.load().unwrap_err().lines();
+        let own = |line: &String| {
+            line.strip_prefix(&prefix).unwrap_or(line).replace(prefix.trim_end_matches('/'), "DIR")
+        };
+        lines.iter().map(own).collect()
+    }
+}
+
+/// The name of the backend that a request for this host goes to, at the listener with this port.
+fn backend(table: &Table, port: u16, host: &str) -> Option<String> {
+    let scope = table.scope(([127, 0, 0, 1], port).into());
+    let found = table.find(&RequestView { scope, ..RequestView::get(host, "/") })?;
+    Some(table.backends()[found.target.backend].name.clone())
+}
+
+#[test]
+fn files_of_a_directory_make_one_configuration() {
+    let mut folder = Folder::with(&[
+        ("a.yaml", LISTENERS),
+        ("shop.yml", SHOP),
+        ("blog.json", "{\"routes\":[{\"hosts\":[\"blog.test\"],\"path\":\"/\",\"backend\":\"shop\"}]}"),
+        ("edge.yaml", GATEWAY),
+        ("more.yaml", &route("more")),
+        ("notes.txt", "no configuration"),
+        (".hidden.yaml", "neither: this"),
+    ]);
+    std::fs::create_dir(folder.dir.path().join("inner.yaml")).unwrap();
+    let table = folder.load();
+    assert_eq!(table.listeners.len(), 2);
+    let [shop, more] = ["shop", "default/more"].map(|name| Some(name.to_owned()));
+    assert_eq!(
+        [backend(&table, 8080, "shop.test"), backend(&table, 8080, "blog.test")],
+        [shop.clone(), shop.clone()]
+    );
+    assert_eq!(backend(&table, 8080, "more.test"), None, "it belongs to another listener");
+    assert_eq!(backend(&table, 8081, "more.test"), more);
+    assert_eq!(backend(&table, 8081, "shop.test"), shop, "the compact form is for every listener");
+    assert_eq!((folder.source.files(), folder.source.files_parsed()), (5, 5));
+}
+
+#[test]
+fn only_files_with_another_content_are_parsed_again() {
+    let mut folder = Folder::with(&[("a.yaml", LISTENERS), ("shop.yaml", SHOP), ("blog.yaml", BLOG)]);
+    folder.load();
+    assert_eq!(folder.source.files_parsed(), 3);
+    folder.load();
+    folder.write("shop.yaml", SHOP);
+    folder.load();
+    assert_eq!(folder.source.files_parsed(), 3, "it was written with what it had");
+    folder.write("shop.yaml", &SHOP.replace("shop.test", "store.test"));
+    let table = folder.load();
+    assert_eq!(folder.source.files_parsed(), 4);
+    assert_eq!(backend(&table, 8080, "store.test").as_deref(), Some("shop"));
+    assert_eq!(backend(&table, 8080, "blog.test").as_deref(), Some("blog"));
+    std::fs::remove_file(folder.dir.path().join("blog.yaml")).unwrap();
+    let table = folder.load();
+    assert_eq!((folder.source.files_parsed(), folder.source.files()), (4, 2));
+    assert_eq!(backend(&table, 8080, "blog.test"), None);
+}
+
+/// As Kubernetes mounts a ConfigMap: every file is a link through `..data`, which is replaced by a rename.
+#[test]
+fn of_a_mounted_config_map_what_has_changed_is_parsed() {
+    let mut folder = Folder::with(&[]);
+    let dir = folder.dir.path().to_owned();
+    let put = |version: &str, shop: &str| {
+        std::fs::create_dir(dir.join(version)).unwrap();
+        for (name, text) in [("a.yaml", LISTENERS), ("shop.yaml", shop), ("blog.yaml", BLOG)] {
+            std::fs::write(dir.join(version).join(name), text).unwrap();
+        }
+        symlink(version, dir.join("..data_tmp")).unwrap();
+        std::fs::rename(dir.join("..data_tmp"), dir.join("..data")).unwrap();
+    };
+    put("..1", SHOP);
+    for name in ["a.yaml", "shop.yaml", "blog.yaml"] {
+        symlink(format!("..data/{name}"), dir.join(name)).unwrap();
+    }
+    folder.load();
+    assert_eq!((folder.source.files(), folder.source.files_parsed()), (3, 3));
+    put("..2", SHOP);
+    folder.load();
+    assert_eq!(folder.source.files_parsed(), 3, "every file is another one, and says the same");
+    put("..3", &SHOP.replace("shop.test", "store.test"));
+    assert_eq!(backend(&folder.load(), 8080, "store.test").as_deref(), Some("shop"));
+    assert_eq!(folder.source.files_parsed(), 4);
+}
+
+#[test]
+fn a_broken_file_is_told_and_what_was_before_stays() {
+    let mut folder =
+        Folder::with(&[("edge.yaml", GATEWAY), ("shop.yaml", &route("shop")), ("blog.yaml", &route("blog"))]);
+    folder.load();
+    folder.write("shop.yaml", &route("shop").replace("hostnames", "hostname"));
+    assert_eq!(
+        folder.refused(),
+        ["shop.yaml:6:3: HTTPRoute shop: unknown field `hostname`", "  help: did you mean `hostnames`?"]
+    );
+    folder.write("shop.yaml", &route("shop").replace("Backend, name: shop", "Backend, name: shpo"));
+    assert_eq!(
+        folder.refused(),
+        [
+            "shop.yaml:8:21: HTTPRoute default/shop: spec.rules[0].backendRefs[0]: no Backend is named default/shpo",
+            "  help: did you mean `default/shop`?"
+        ]
+    );
+    folder.write("shop.yaml", &route("shop"));
+    let parsed = folder.source.files_parsed();
+    let table = folder.load();
+    assert_eq!(folder.source.files_parsed(), parsed + 1, "the others stayed parsed");
+    assert_eq!(backend(&table, 8081, "shop.test").as_deref(), Some("default/shop"));
+}
+
+#[test]
+fn problems_are_told_with_their_file_and_resource() {
+    let check = |files: &[(&str, &str)], expected: &[&str]| {
+        let lines = Folder::with(files).refused();
+        let lines: Vec<&str> =
+            lines.iter().map(String::as_str).filter(|line| !line.starts_with("  help")).collect();
+        assert_eq!(lines, expected);
+    };
+    check(
+        &[("a.yaml", LISTENERS), ("shop.yaml", &SHOP.replace("backend: shop", "backend: shp"))],
+        &["shop.yaml:1:50: routes[0].backend: no backend is named `shp`"],
+    );
+    check(
+        &[("a.yaml", LISTENERS), ("b.yaml", SHOP), ("c.yaml", SHOP)],
+        &["c.yaml:2:19: backends.shop: DIR/b.yaml has a backend of this name, too"],
+    );
+    check(
+        &[("a.yaml", LISTENERS), ("b.yaml", LISTENERS)],
+        &["b.yaml:1:24: listeners[0].address: 127.0.0.1:8080 is the address of a.yaml listeners[0] already"],
+    );
+    check(
+        &[("a.yaml", &format!("{LISTENERS}workers: 2\n")), ("b.yaml", "workers: 3\n")],
+        &["b.yaml: what holds for the whole gateway stands in DIR/a.yaml too"],
+    );
+    check(
+        &[("a.yaml", LISTENERS), ("b.yaml", "timeouts: { idle: 0s }\n")],
+        &["b.yaml:1:19: timeouts.idle: 0s is not within 1ns and 30 days"],
+    );
+    check(
+        &[
+            ("edge.yaml", GATEWAY),
+            (
+                "shop.yaml",
+                &route("shop")
+                    .replace("- backendRefs", "- matches: [{ path: { value: /a?b } }]\n      backendRefs"),
+            ),
+        ],
+        &[
+            "shop.yaml:8:34: HTTPRoute default/shop: spec.rules[0].matches[0].path.value: `/a?b` has a query; routes \
+           match the path alone",
+        ],
+    );
+    check(
+        &[("edge.yaml", GATEWAY), ("a.yaml", &route("shop")), ("b.yaml", &route("shop"))],
+        &[
+            "b.yaml:3:19: HTTPRoute default/shop: metadata.name: there is another HTTPRoute with this name, at DIR/a.yaml:3:19",
+            "b.yaml:12:19: Backend default/shop: metadata.name: there is another Backend with this name, at \
+             DIR/a.yaml:12:19",
+        ],
+    );
+    check(&[("shop.yaml", SHOP)], &["DIR: listeners: there is none, so nobody could connect"]);
+    check(&[("notes.txt", "")], &["DIR: no file in it ends in .yaml, .yml or .json"]);
+}
+
+#[test]
+fn a_file_of_manifests_needs_no_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("all.yaml");
+    std::fs::write(&file, format!("{GATEWAY}---\n{}", route("shop"))).unwrap();
+    let mut source = FileSource::new(&file);
+    assert_eq!(backend(&source.load().unwrap(), 8081, "shop.test").as_deref(), Some("default/shop"));
+    std::fs::write(&file, format!("{GATEWAY}---\n{}", route("blog"))).unwrap();
+    let table = source.load().unwrap();
+    assert_eq!(backend(&table, 8081, "shop.test"), None);
+    assert_eq!(backend(&table, 8081, "blog.test").as_deref(), Some("default/blog"));
+}

@@ -1,0 +1,167 @@
+//! The files that make a configuration, and what each said when it was parsed last.
+//!
+//! Of a directory these are the files in it whose names end in `.yaml`, `.yml` or `.json`, and that are not hidden;
+//! directories in it are not looked into. A file is parsed again only if its content is another: its times and its inode
+//! change without that, as where Kubernetes swaps the folder behind a link.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use weir_config::{Configuration, Key, Resource};
+use weir_manifests::Read;
+
+use crate::file::SourceError;
+use crate::stamp::{Stamp, Stamps};
+
+const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// How often files are read that others come in place of meanwhile.
+const READS_MAX: usize = 5;
+
+/// What was parsed of a configuration.
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    parsed: BTreeMap<PathBuf, Parsed>,
+    is_directory: bool,
+    /// How many files there were.
+    files: usize,
+    /// Files parsed so far.
+    count: u64,
+}
+
+/// What a file said.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    digest: [u8; 32],
+    pub(crate) form: Form,
+}
+
+/// The forms that a file may have.
+#[derive(Debug)]
+pub(crate) enum Form {
+    Compact(Compact),
+    Manifests(Vec<Read>),
+}
+
+/// The gateway's own form, apart from other files.
+#[derive(Debug)]
+pub(crate) struct Compact {
+    pub(crate) resources: Vec<(Key, Resource)>,
+    /// Every file that is named, with the field that names it first.
+    pub(crate) files: BTreeMap<String, String>,
+    /// Those of them that TLS is made of.
+    pub(crate) tls_files: BTreeSet<String>,
+}
+
+impl Documents {
+    /// Reads the file at `path`, or the files of the directory there, and parses those whose content has changed.
+    ///
+    /// # Errors
+    /// When one can't be read or is no document of the right form. The others stay parsed.
+    pub(crate) fn read(&mut self, path: &Path) -> Result<(), SourceError> {
+        self.is_directory = path.is_dir();
+        let texts = if self.is_directory { texts_in(path)? } else { vec![(path.to_owned(), text_of(path)?)] };
+        self.files = texts.len();
+        let there: BTreeSet<&Path> = texts.iter().map(|(file, _)| file.as_path()).collect();
+        self.parsed.retain(|file, _| there.contains(file.as_path()));
+        for (file, text) in texts {
+            let digest = digest_of(&text);
+            if self.parsed.get(&file).is_some_and(|parsed| parsed.digest == digest) {
+                continue;
+            }
+            self.count += 1;
+            let form = parse(&file, &text).map_err(SourceError::Document)?;
+            self.parsed.insert(file, Parsed { digest, form });
+        }
+        Ok(())
+    }
+
+    /// Lets go of what is not needed to read the configuration once more: a single file is parsed whenever it is asked
+    /// for.
+    pub(crate) fn release(&mut self) {
+        if !self.is_directory {
+            self.parsed.clear();
+        }
+    }
+
+    /// Each file with what it says, in the order of their names.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, &Form)> {
+        self.parsed.iter().map(|(file, parsed)| (file.as_path(), &parsed.form))
+    }
+
+    /// The text of a file, if it is still the one that was parsed.
+    pub(crate) fn text(&self, file: &Path) -> Option<String> {
+        let text = std::fs::read_to_string(file).ok()?;
+        self.parsed.get(file).is_some_and(|parsed| parsed.digest == digest_of(&text)).then_some(text)
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        self.is_directory
+    }
+
+    pub(crate) fn files(&self) -> usize {
+        self.files
+    }
+
+    pub(crate) fn parsed_count(&self) -> u64 {
+        self.count
+    }
+}
+
+fn parse(file: &Path, text: &str) -> Result<Form, weir_document::DocumentError> {
+    let name = file.display().to_string();
+    if weir_manifests::has_manifests(&name, text) {
+        return weir_manifests::read(&name, text).map(Form::Manifests);
+    }
+    let configuration: Configuration = weir_document::read(&name, text)?;
+    let (files, tls_files) = (configuration.files(), configuration.tls_files());
+    Ok(Form::Compact(Compact { resources: configuration.into_resources(), files, tls_files }))
+}
+
+/// The files of a directory, all of one time: those that others have come in place of meanwhile are read again.
+fn texts_in(directory: &Path) -> Result<Vec<(PathBuf, String)>, SourceError> {
+    let unreadable = |error| SourceError::Unreadable { path: directory.display().to_string(), error };
+    let mut stamps = stamps_of(directory).map_err(unreadable)?;
+    let mut reads = 0;
+    loop {
+        reads += 1;
+        let texts: Result<Vec<_>, SourceError> =
+            stamps.keys().map(|file| Ok((file.clone(), text_of(file)?))).collect();
+        let now = stamps_of(directory).map_err(unreadable)?;
+        if now == stamps || reads == READS_MAX {
+            let texts = texts?;
+            return match texts.is_empty() {
+                true => Err(SourceError::NoFiles { path: directory.display().to_string() }),
+                false => Ok(texts),
+            };
+        }
+        stamps = now;
+    }
+}
+
+/// The configuration's files in a directory, as they are now.
+fn stamps_of(directory: &Path) -> io::Result<Stamps> {
+    let mut stamps = Stamps::new();
+    for entry in std::fs::read_dir(directory)? {
+        let file = entry?.path();
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_named = file.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
+        // What begins with a dot is an editor's, or Kubernetes' own.
+        if is_named && !name.starts_with('.') && !file.is_dir() {
+            let stamp = Stamp::of(&file);
+            stamps.insert(file, stamp);
+        }
+    }
+    Ok(stamps)
+}
+
+fn text_of(file: &Path) -> Result<String, SourceError> {
+    std::fs::read_to_string(file)
+        .map_err(|error| SourceError::Unreadable { path: file.display().to_string(), error })
+}
+
+fn digest_of(text: &str) -> [u8; 32] {
+    Sha256::digest(text).into()
+}

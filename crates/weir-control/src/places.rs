@@ -1,0 +1,190 @@
+//! Where in its files a configuration is wrong.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use weir_config::Problem;
+use weir_manifests::{Misfit, Read, Translation};
+
+use crate::documents::{Documents, Form};
+use crate::file::{PlacedProblem, SourceError};
+
+/// How many problems are told at once. The others may go with these, and to find each one's line takes a look through
+/// the whole file.
+pub(crate) const PROBLEMS_MAX: usize = 10;
+
+/// Which file each part of a configuration came from.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    /// The file or directory that was asked for.
+    path: PathBuf,
+    /// Backends of the compact form.
+    backends: BTreeMap<String, PathBuf>,
+    settings: Option<PathBuf>,
+    /// What became of manifests.
+    pub(crate) translation: Translation,
+}
+
+/// A field of a file.
+struct Place {
+    file: PathBuf,
+    line_and_column: Option<(u64, u64)>,
+    /// As messages name it, with the resource that it belongs to.
+    field: String,
+}
+
+impl Places {
+    /// Those of the configuration at `path`, of which nothing is known yet.
+    pub(crate) fn of(path: &Path) -> Places {
+        Places { path: path.to_owned(), ..Places::default() }
+    }
+
+    /// What stands in front of names of listeners and routes, where there are several files: the name of theirs.
+    pub(crate) fn prefix(file: &Path) -> String {
+        format!("{} ", file.file_name().unwrap_or_default().to_string_lossy())
+    }
+
+    /// All manifests with their files.
+    pub(crate) fn manifests(documents: &Documents) -> Vec<(&Path, &Read)> {
+        let of_file = documents.all().map(|(file, form)| match form {
+            Form::Manifests(manifests) => (file, manifests.as_slice()),
+            Form::Compact(_) => (file, [].as_slice()),
+        });
+        of_file.flat_map(|(file, manifests)| manifests.iter().map(move |read| (file, read))).collect()
+    }
+
+    /// Notes that a backend stands in this file; the other one that it stands in, too.
+    pub(crate) fn own(&mut self, backend: &str, file: &Path) -> Option<PathBuf> {
+        self.backends.insert(backend.to_owned(), file.to_owned())
+    }
+
+    /// The file of a backend of the compact form.
+    pub(crate) fn owner(&self, backend: &str) -> Option<&Path> {
+        self.backends.get(backend).map(PathBuf::as_path)
+    }
+
+    /// Notes that what holds for the whole gateway stands in this file; the other one that says something of it.
+    pub(crate) fn own_settings(&mut self, file: &Path) -> Option<PathBuf> {
+        self.settings.replace(file.to_owned())
+    }
+
+    /// The first problems, each with its line.
+    pub(crate) fn tell(&self, documents: &Documents, problems: Vec<Problem>) -> SourceError {
+        let manifests = Places::manifests(documents);
+        let placed = |problem: Problem| {
+            let place = self.place(documents, &manifests, &problem.place);
+            PlacedProblem { message: place.tell(&problem.message), remedy: problem.remedy }
+        };
+        first(&self.path.display().to_string(), problems, placed)
+    }
+
+    /// The same for what does not fit among manifests.
+    pub(crate) fn tell_misfits(
+        &self,
+        documents: &Documents,
+        manifests: &[(&Path, &Read)],
+        misfits: Vec<Misfit>,
+    ) -> SourceError {
+        let placed = |misfit: Misfit| {
+            let place = in_manifest(documents, manifests[misfit.manifest], &misfit.path);
+            let other = misfit.other.map(|other| in_manifest(documents, manifests[other], "metadata.name"));
+            let other = other.map_or(String::new(), |other| format!(", at {}", other.position()));
+            let message = place.tell(&format!("{}{other}", misfit.message));
+            PlacedProblem { message, remedy: Some(misfit.remedy) }
+        };
+        first(&self.path.display().to_string(), misfits, placed)
+    }
+
+    /// Where the `place` of a problem is.
+    fn place(&self, documents: &Documents, manifests: &[(&Path, &Read)], place: &str) -> Place {
+        let all: Vec<_> = manifests.iter().map(|(_, read)| &read.manifest).collect();
+        if let Some((manifest, path)) = self.translation.locate(&all, place) {
+            return in_manifest(documents, manifests[manifest], &path);
+        }
+        let (file, field) = match documents.is_directory() {
+            true => self.in_directory(documents, place),
+            false => (self.path.as_path(), place),
+        };
+        let text = documents.text(file).unwrap_or_default();
+        Place::in_text(file, &text, field)
+    }
+
+    /// The file, and the field there; the directory itself where it is no file's.
+    fn in_directory<'p>(&'p self, documents: &'p Documents, place: &'p str) -> (&'p Path, &'p str) {
+        let by_prefix = documents.all().find_map(|(file, _)| {
+            let prefix = Places::prefix(file);
+            let rest = place.strip_prefix(&prefix);
+            let rest = rest.or_else(|| (place == prefix.trim_end()).then_some(""));
+            rest.map(|rest| (file, rest))
+        });
+        let of_backend = || {
+            let rest = place.strip_prefix("backends.")?;
+            let is_own =
+                |name: &str| rest.strip_prefix(name).is_some_and(|r| r.is_empty() || r.starts_with('.'));
+            let (_, file) =
+                self.backends.iter().filter(|(name, _)| is_own(name)).max_by_key(|(name, _)| name.len())?;
+            Some((file.as_path(), place))
+        };
+        let of_settings = || {
+            let is_list = place.starts_with("listeners") || place.starts_with("backends");
+            self.settings.as_deref().filter(|_| !is_list).map(|file| (file, place))
+        };
+        by_prefix.or_else(of_backend).or_else(of_settings).unwrap_or((self.path.as_path(), place))
+    }
+}
+
+impl Place {
+    /// That of a field in the text of a file of the compact form.
+    fn in_text(file: &Path, text: &str, field: &str) -> Place {
+        let steps: Vec<&str> = field.split(['.', '[', ']']).filter(|step| !step.is_empty()).collect();
+        let line_and_column = weir_document::place(text, &steps);
+        Place { file: file.to_owned(), line_and_column, field: field.to_owned() }
+    }
+
+    /// `gateway.yaml:3:5`
+    fn position(&self) -> String {
+        let file = self.file.display();
+        match self.line_and_column {
+            Some((line, column)) => format!("{file}:{line}:{column}"),
+            None => file.to_string(),
+        }
+    }
+
+    fn tell(&self, message: &str) -> String {
+        match self.field.as_str() {
+            "" => format!("{}: {message}", self.position()),
+            field => format!("{}: {field}: {message}", self.position()),
+        }
+    }
+}
+
+fn in_manifest(documents: &Documents, (file, read): (&Path, &Read), path: &str) -> Place {
+    let text = documents.text(file);
+    let name = file.display().to_string();
+    let line_and_column = text.and_then(|text| read.place(&name, &text, path));
+    let dot = if path.is_empty() { "" } else { ": " };
+    let field = format!("{}{dot}{path}", read.manifest.title());
+    Place { file: file.to_owned(), line_and_column, field }
+}
+
+/// The first problems of a file of the compact form, each with its line.
+pub(crate) fn told(file: &Path, text: &str, problems: Vec<Problem>) -> SourceError {
+    let placed = |problem: Problem| {
+        let message = Place::in_text(file, text, &problem.place).tell(&problem.message);
+        PlacedProblem { message, remedy: problem.remedy }
+    };
+    first(&file.display().to_string(), problems, placed)
+}
+
+/// The first of all that is wrong with what is called `name`.
+fn first<P>(name: &str, problems: Vec<P>, placed: impl Fn(P) -> PlacedProblem) -> SourceError {
+    let more = problems.len().saturating_sub(PROBLEMS_MAX);
+    let mut told: Vec<PlacedProblem> = problems.into_iter().take(PROBLEMS_MAX).map(placed).collect();
+    if more > 0 {
+        told.push(PlacedProblem {
+            message: format!("{name}: and {more} more problems like these"),
+            remedy: None,
+        });
+    }
+    SourceError::Problems(told)
+}

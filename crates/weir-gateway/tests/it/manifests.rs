@@ -1,0 +1,239 @@
+//! Manifests and directories of them, through sockets.
+
+mod served;
+mod tls;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustix::process::{Pid, Signal, kill_process};
+
+use self::served::{Served, ask, backend, echo, free_port, gateway, route, whole, write};
+use self::tls::{ask_secure, certificates};
+
+const GUIDE: &str = include_str!("../../../../docs/manifests.md");
+
+#[test]
+fn manifests_and_the_compact_form_answer_alike() {
+    let (a, b) = (echo("a"), echo("b"));
+    let ip = "127.7.1.1";
+    let ports = [free_port(ip), free_port(ip)];
+    let listener = |port: u16| format!("    - {{ name: http, port: {port}, protocol: HTTP }}");
+    let to = |name: &str| format!("{{ group: gateway.weir.example, kind: Backend, name: {name} }}");
+    let rules = format!(
+        "  hostnames: [shop.test, '*.shop.test']
+  rules:
+    - matches: [{{ path: {{ type: Exact, value: /cart }}, method: GET }}, {{ path: {{ value: /basket }} }}]
+      filters:
+        - {{ type: URLRewrite, urlRewrite: {{ hostname: up.test, path: {{ type: ReplaceFullPath, replaceFullPath: /v2 }} }} }}
+        - {{ type: RequestHeaderModifier, requestHeaderModifier: {{ set: [{{ name: X-Tier, value: gold }}], remove: [X-Debug] }} }}
+      backendRefs: [{a}]
+    - matches: [{{ path: {{ type: RegularExpression, value: '/items/[0-9]+' }}, headers: [{{ name: X-Version, value: '2' }}] }}]
+      filters: [{{ type: ResponseHeaderModifier, responseHeaderModifier: {{ add: [{{ name: X-Seen, value: 'yes' }}] }} }}]
+      timeouts: {{ request: 10s }}
+      backendRefs: [{b}]
+    - matches: [{{ path: {{ value: /old }}, queryParams: [{{ name: page, value: '1' }}] }}]
+      filters: [{{ type: RequestRedirect, requestRedirect: {{ scheme: https, statusCode: 301, path: {{ type: ReplacePrefixMatch, replacePrefixMatch: /new }} }} }}]
+    - matches: [{{ path: {{ value: /api }} }}]
+      filters: [{{ type: CORS, cors: {{ allowOrigins: ['https://app.test'], allowMethods: [PUT], maxAge: 600 }} }}]
+      backendRefs: [{{ group: gateway.weir.example, kind: Backend, name: a, weight: 3 }}, {b}]
+    - matches: [{{ path: {{ value: /empty }} }}]
+",
+        a = to("a"),
+        b = to("b")
+    );
+    let manifests = [
+        gateway(ip, &listener(ports[0])),
+        backend("a", a),
+        backend("b", b),
+        route("shop", "", &rules),
+        route("rest", "", &whole("b")),
+    ];
+    let compact = format!(
+        "listeners: [{{ address: '{ip}:{}' }}]
+backends: {{ a: {{ endpoints: ['{a}'] }}, b: {{ endpoints: ['{b}'] }} }}
+routes:
+  - {{ hosts: &shop [shop.test, '*.shop.test'], exact: /cart, methods: [GET], backend: a, rewrite: &to {{ host: up.test, path: /v2 }},
+      request_headers: &gold {{ set: {{ X-Tier: gold }}, remove: [X-Debug] }} }}
+  - {{ hosts: *shop, path: /basket, backend: a, rewrite: *to, request_headers: *gold }}
+  - {{ hosts: *shop, regex: '/items/[0-9]+', headers: {{ X-Version: '2' }}, backend: b, timeouts: {{ request: 10s }},
+      response_headers: {{ add: {{ X-Seen: 'yes' }} }} }}
+  - {{ hosts: *shop, path: /old, query: {{ page: '1' }}, redirect: {{ scheme: https, status: 301, prefix: /new }} }}
+  - {{ hosts: *shop, path: /api, backends: [{{ backend: a, weight: 3 }}, {{ backend: b }}],
+      cors: {{ origins: ['https://app.test'], methods: [PUT], max_age: 600s }} }}
+  - {{ hosts: *shop, path: /empty, backends: [] }}
+  - {{ path: /, backend: b }}
+",
+        ports[1]
+    );
+    // Each worker has its own turns at what is shared by weights.
+    let one_worker = ("settings.yaml", "workers: 1\n");
+    let by_manifests = Served::start(&[("all.yaml", &manifests.concat()), one_worker]);
+    let by_compact = Served::start(&[("all.yaml", &compact), one_worker]);
+    let [of_manifests, of_compact] = [&by_manifests, &by_compact].map(|served| served.gateway.addresses()[0]);
+    let mut seen = std::collections::BTreeSet::new();
+    for request in [
+        "GET /cart?x=1\r\nHost: shop.test\r\nX-Debug: 1\r\nX-Tier: tin\r\n",
+        "PUT /cart\r\nHost: shop.test\r\n",
+        "GET /cart/2\r\nHost: a.b.shop.test\r\n",
+        "GET /basket/2?y\r\nHost: SHOP.test:80\r\n",
+        "GET /items/7\r\nHost: shop.test\r\nX-Version: 2\r\n",
+        "GET /items/7\r\nHost: shop.test\r\nX-Version: 3\r\n",
+        "GET /items/x\r\nHost: shop.test\r\nX-Version: 2\r\n",
+        "GET /old/a?page=1\r\nHost: shop.test\r\n",
+        "GET /old/a?page=2\r\nHost: shop.test\r\n",
+        "OPTIONS /api\r\nHost: shop.test\r\nOrigin: https://app.test\r\nAccess-Control-Request-Method: PUT\r\n",
+        "GET /api/1\r\nHost: shop.test\r\nOrigin: https://app.test\r\n",
+        "GET /api/2\r\nHost: shop.test\r\n",
+        "GET /api/3\r\nHost: shop.test\r\n",
+        "GET /api/4\r\nHost: shop.test\r\n",
+        "GET /empty\r\nHost: shop.test\r\n",
+        "GET /x/../%63art\r\nHost: shop.test\r\n",
+        "GET /\r\nHost: other.test\r\n",
+        "GET /a%2F..\r\nHost: other.test\r\n",
+    ] {
+        let answer = ask(of_manifests, request);
+        assert_eq!(answer, ask(of_compact, request), "{request}");
+        assert!(answer.starts_with("HTTP/1.1 "), "{request}: {answer}");
+        seen.insert(answer.lines().next().unwrap_or_default().to_owned());
+    }
+    let statuses: Vec<&str> = seen.iter().filter_map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!(statuses, ["200", "204", "301", "400", "500"]);
+}
+
+#[test]
+fn a_new_route_in_the_directory_is_the_only_file_that_is_parsed() {
+    let ip = "127.7.4.1";
+    let port = free_port(ip);
+    let listener = format!("    - {{ name: http, port: {port}, protocol: HTTP }}");
+    let mut served = Served::start(&[
+        ("gateway.yaml", &gateway(ip, &listener)),
+        ("backends.yaml", &[backend("a", echo("a")), backend("b", echo("b"))].concat()),
+        ("shop.yaml", &route("shop", "", &format!("  hostnames: [shop.test]\n{}", whole("a")))),
+    ]);
+    let address = served.gateway.addresses()[0];
+    let who = |host: &str| {
+        let answer = ask(address, &format!("GET /\r\nHost: {host}\r\n"));
+        let body = answer.rsplit("\n\n").find(|part| part.contains(": GET")).unwrap_or(&answer).to_owned();
+        body.split(':').next().unwrap_or_default().to_owned()
+    };
+    assert_eq!((who("shop.test").as_str(), served.source.files_parsed()), ("a", 3));
+    let blog = route("blog", "", &format!("  hostnames: [blog.test]\n{}", whole("b")));
+    write(served.dir.path(), "blog.yaml", &blog);
+    assert_eq!(served.reload(), [""; 0]);
+    assert_eq!((who("blog.test").as_str(), served.source.files_parsed()), ("b", 4));
+    // A broken file is named, and nothing changes.
+    write(served.dir.path(), "blog.yaml", &blog.replace("name: b }", "name: c }"));
+    let lines = served.reload();
+    let told = "/blog.yaml:8:27: HTTPRoute default/blog: spec.rules[0].backendRefs[0]: no Backend is named default/c";
+    assert!(lines[0].ends_with(told), "{lines:#?}");
+    assert_eq!((who("blog.test").as_str(), who("shop.test").as_str()), ("b", "a"));
+    std::fs::remove_file(served.dir.path().join("blog.yaml")).expect("it is there");
+    assert_eq!(served.reload(), [""; 0]);
+    assert!(ask(address, "GET /\r\nHost: blog.test\r\n").starts_with("HTTP/1.1 404 "));
+    assert_eq!(served.source.files_parsed(), 5);
+}
+
+#[test]
+fn of_two_routes_for_the_same_requests_the_older_one_has_them() {
+    let ip = "127.7.5.1";
+    let port = free_port(ip);
+    let listener = format!("    - {{ name: http, port: {port}, protocol: HTTP }}");
+    let of = |name: &str, created: &str| {
+        let created =
+            if created.is_empty() { String::new() } else { format!(", creationTimestamp: '{created}'") };
+        route(name, &created, &whole(name))
+    };
+    let mut served = Served::start(&[
+        ("gateway.yaml", &gateway(ip, &listener)),
+        ("backends.yaml", &[backend("a", echo("a")), backend("b", echo("b"))].concat()),
+        ("routes.yaml", &[of("a", ""), of("b", "")].concat()),
+    ]);
+    let address = served.gateway.addresses()[0];
+    let who = || {
+        let answer = ask(address, "GET /\r\nHost: h\r\n");
+        ["a", "b"].into_iter().find(|name| answer.contains(&format!("\n{name}: GET"))).unwrap_or("nobody")
+    };
+    assert_eq!(who(), "a");
+    for (a, b, expected) in [
+        ("2024-05-01T00:00:01Z", "2024-05-01T00:00:00Z", "b"),
+        ("2024-05-01T00:00:00Z", "2024-05-01T00:00:00Z", "a"),
+        ("", "2024-05-01T00:00:00Z", "b"),
+    ] {
+        write(served.dir.path(), "routes.yaml", &[of("a", a), of("b", b)].concat());
+        assert_eq!(served.reload(), [""; 0]);
+        assert_eq!(who(), expected, "{a} {b}");
+    }
+}
+
+#[test]
+fn the_program_takes_a_directory_and_tells_what_it_has_parsed() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write(dir.path(), "a.yaml", "listeners: [{ address: 127.0.0.1:0 }]\nworkers: 1\n");
+    let shop = |status: u16| {
+        format!("routes: [{{ hosts: [shop.test], path: /, respond: {{ status: {status} }} }}]\n")
+    };
+    write(dir.path(), "shop.yaml", &shop(201));
+    let program = || Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
+    let mut child =
+        program().arg("--config").arg(dir.path()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines().map_while(Result::ok);
+    assert!(lines.by_ref().any(|line| line == "ready"));
+    write(dir.path(), "shop.yaml", &shop(202));
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("a pid");
+    kill_process(pid, Signal::HUP).expect("it runs");
+    let told = format!("reloaded {}, version 2, 1 of 2 files parsed", dir.path().display());
+    assert_eq!(lines.next(), Some(told));
+    kill_process(pid, Signal::TERM).expect("it runs");
+    assert!(child.wait().expect("it ends").success());
+    let explained = program().arg("explain").arg(dir.path()).args(["GET", "http://shop.test/x"]).output();
+    let told = String::from_utf8(explained.expect("it starts").stdout).expect("text");
+    assert!(told.starts_with("path   /x\nroute  shop.yaml routes[0]\nanswer by the route:\n"), "{told}");
+    assert!(told.contains("HTTP/1.1 202 Accepted\n"), "{told}");
+}
+
+/// The blocks of the guide that begin like this, up to their end.
+fn blocks(start: &str) -> Vec<&'static str> {
+    let blocks = GUIDE.split(start).skip(1);
+    blocks.map(|block| block.split("```").next().unwrap_or_default()).collect()
+}
+
+#[test]
+fn what_the_guide_shows_is_what_happens() {
+    let ip = "127.7.6.1";
+    let (port, secure) = (free_port(ip), free_port(ip));
+    let (roots, pairs) = certificates(&["shop.example.org"]);
+    let (shop, search) = (echo("shop"), echo("search"));
+    let encoded = [&pairs[0].0, &pairs[0].1].map(|text| STANDARD.encode(text));
+    let manifests = blocks("```yaml\n")[0]
+        .replace("value: 127.0.0.1", &format!("value: {ip}"))
+        .replace("port: 8080", &format!("port: {port}"))
+        .replace("port: 8443", &format!("port: {secure}"))
+        .replace("port: 9000", &format!("port: {}", shop.port()))
+        .replace("port: 9001", &format!("port: {}", search.port()))
+        .replace("tls.crt: LS0t...", &format!("tls.crt: {}", encoded[0]))
+        .replace("tls.key: LS0t...", &format!("tls.key: {}", encoded[1]));
+    let served = Served::start(&[("shop.yaml", &manifests)]);
+    let addresses = served.gateway.addresses();
+    let at = |port: u16| *addresses.iter().find(|address| address.port() == port).expect("it listens");
+    let mut steps = 0;
+    for step in blocks("```text\n")[0].split("> ").skip(1) {
+        let (sent, told) = step.split_once('\n').expect("what comes of it");
+        let (method, url) = sent.split_once(' ').expect("a method");
+        let (scheme, rest) = url.split_once("://").expect("a scheme");
+        let (host, path) = rest.split_at(rest.find('/').expect("a path"));
+        let request = format!("{method} {path}\r\nHost: {host}\r\n");
+        let answer = match scheme {
+            "https" => ask_secure(at(secure), &roots, host, &request).expect("TLS"),
+            _ => ask(at(port), &request),
+        };
+        for line in told.lines() {
+            let expected = line.strip_prefix("< ").or_else(|| line.strip_prefix("| ")).expect("a side");
+            assert!(answer.lines().any(|line| line == expected), "{sent}: {expected} is not in\n{answer}");
+        }
+        steps += 1;
+    }
+    assert!(steps >= 5);
+}

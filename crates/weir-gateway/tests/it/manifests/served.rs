@@ -1,0 +1,141 @@
+//! A gateway in this process, configured by a folder, origins that tell what they got, and texts of manifests.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+
+use weir_control::FileSource;
+use weir_dataplane::Gateway;
+
+/// A gateway in this process with the configuration of a folder.
+pub(super) struct Served {
+    pub(super) dir: tempfile::TempDir,
+    pub(super) source: FileSource,
+    pub(super) gateway: Gateway,
+}
+
+impl Served {
+    pub(super) fn start(files: &[(&str, &str)]) -> Served {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        for (name, text) in files {
+            write(dir.path(), name, text);
+        }
+        let mut source = FileSource::new(dir.path());
+        let table = source.load().unwrap_or_else(|error| panic!("{:#?}", error.lines()));
+        let gateway = Gateway::start(table).expect("it starts");
+        Served { dir, source, gateway }
+    }
+
+    /// Reads the folder again; what is wrong with it.
+    pub(super) fn reload(&mut self) -> Vec<String> {
+        match self.source.load() {
+            Ok(table) => {
+                self.gateway.apply(table).expect("it is good");
+                Vec::new()
+            }
+            Err(error) => error.lines(),
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.gateway.drain();
+    }
+}
+
+pub(super) fn write(dir: &Path, name: &str, text: &str) {
+    std::fs::write(dir.join(name), text).expect("a file");
+}
+
+/// An origin that answers with its name, and with the request that it got.
+pub(super) fn echo(name: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut head = Vec::new();
+                let mut byte = [0; 1];
+                while stream.read(&mut byte).is_ok_and(|bytes| bytes == 1) {
+                    head.push(byte[0]);
+                    if head.ends_with(b"\r\n\r\n") {
+                        let body = format!("{name}: {}", String::from_utf8_lossy(&head));
+                        let length = body.len();
+                        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
+                        // The gateway may have gone.
+                        let _ = stream.write_all(answer.as_bytes());
+                        head.clear();
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// A port of this address that nobody else uses: every test has an address of its own.
+pub(super) fn free_port(ip: &str) -> u16 {
+    let listener = TcpListener::bind((ip, 0)).expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+/// What comes of one request over a connection of its own, without the moment at which it came.
+pub(super) fn ask(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    exchange(&mut stream, request)
+}
+
+pub(super) fn exchange(stream: &mut (impl Read + Write), request: &str) -> String {
+    let (start, fields) = request.split_once("\r\n").unwrap_or((request, ""));
+    let head = format!("{start} HTTP/1.1\r\nConnection: close\r\n{fields}\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("it reads");
+    let mut answer = Vec::new();
+    // Whatever came is compared, so that an end without goodbye is seen.
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    answer.split("\r\n").filter(|line| !line.starts_with("Date: ")).collect::<Vec<_>>().join("\n")
+}
+
+/// A class, and a gateway with these listeners at this address.
+pub(super) fn gateway(ip: &str, listeners: &str) -> String {
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {{ name: weir }}
+spec: {{ controllerName: gateway.weir.example/controller }}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {{ name: edge }}
+spec:
+  gatewayClassName: weir
+  addresses: [{{ value: {ip} }}]
+  listeners:
+{listeners}
+"
+    )
+}
+
+pub(super) fn backend(name: &str, origin: SocketAddr) -> String {
+    format!(
+        "---\napiVersion: gateway.weir.example/v1alpha1\nkind: Backend\nmetadata: {{ name: {name} }}\n\
+         spec: {{ endpoints: [{{ address: {}, port: {} }}] }}\n",
+        origin.ip(),
+        origin.port()
+    )
+}
+
+pub(super) fn route(name: &str, more: &str, spec: &str) -> String {
+    format!(
+        "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{ name: {name}{more} }}\nspec:\n  \
+         parentRefs: [{{ name: edge }}]\n{spec}\n"
+    )
+}
+
+/// A rule for everything to one backend.
+pub(super) fn whole(backend: &str) -> String {
+    format!(
+        "  rules: [{{ backendRefs: [{{ group: gateway.weir.example, kind: Backend, name: {backend} }}] }}]"
+    )
+}
