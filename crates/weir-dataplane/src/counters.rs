@@ -24,6 +24,11 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(amount), Ordering::Relaxed);
     }
 
+    /// Only the owning worker may call this.
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
     #[inline]
     pub(crate) fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -112,4 +117,6 @@ pub(crate) struct UpstreamCounters {
     pub(crate) accept_pauses: Counter,
     /// Connections that were open when the time to drain was over.
     pub(crate) cut_by_drain: Counter,
+    /// The version of the table that the worker goes by.
+    pub(crate) table_version: Counter,
 }

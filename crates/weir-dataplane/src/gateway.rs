@@ -134,6 +134,8 @@ impl Gateway {
         let sockets = open_sockets(&new, running)?;
         self.retired.add(self.shared.table.swap(table));
         self.reloads_applied.fetch_add(1, Ordering::Relaxed);
+        // A worker with nothing to do would hold the former table until its clock turns.
+        self.tell(|_| Command::Renew);
         self.listen(sockets);
         for address in gone {
             if let Some(listener) = self.listeners().open.remove(&address) {

@@ -92,4 +92,5 @@ pub use explain::{Explanation, Outcome, explain};
 pub use gateway::{Gateway, GatewayError, Phase};
 pub use stats::{
     ByStatus, Connections, ListenerStats, MirrorStats, ReloadStats, Stats, TlsStats, UpstreamStats,
+    WorkerStats,
 };

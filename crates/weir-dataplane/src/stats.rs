@@ -10,6 +10,10 @@ use serde::Serialize;
 use crate::cause::Cause;
 use crate::counters::{Counter, ListenerCounters, UpstreamCounters};
 
+mod workers;
+
+pub use workers::WorkerStats;
+
 /// All counters of a gateway at one moment. Errors are there with 0 too, so that the list is the same always.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
@@ -31,6 +35,8 @@ pub struct Stats {
     pub upstream: UpstreamStats,
     /// Configurations and files that were read again.
     pub reloads: ReloadStats,
+    /// By worker, in their order.
+    pub workers: Vec<WorkerStats>,
     /// The same by listener.
     pub listeners: BTreeMap<String, ListenerStats>,
 }
@@ -165,7 +171,8 @@ impl Stats {
         let is_timeout = |c: &&Cause| c.is_timeout();
         stats.timeouts =
             Cause::ALL.iter().filter(is_timeout).filter_map(|c| stats.errors.get(c.name())).sum();
-        for worker in upstreams {
+        for (position, worker) in upstreams.enumerate() {
+            stats.workers.push(WorkerStats::of(position, worker, listeners));
             stats.upstream.connects += worker.connects.value();
             stats.upstream.connect_failures += worker.connect_failures.value();
             stats.upstream.handshakes += worker.handshakes.value();
@@ -218,6 +225,7 @@ impl Stats {
         }
         self.append_tls(&mut text);
         self.append_upstream(&mut text);
+        self.append_workers(&mut text);
         text.0
     }
 

@@ -57,6 +57,8 @@ impl std::ops::Deref for TableOf {
 pub(crate) enum Command {
     /// Serve the clients of this socket.
     Listen { id: u64, address: SocketAddr, socket: TcpListener, counters: Arc<ListenerCounters> },
+    /// Look which table is in force, without waiting for a request.
+    Renew,
     /// Take what is queued in this listener's socket, then close it; end its connections once they are idle.
     Retire { id: u64 },
     /// Retire all, then end.
@@ -90,6 +92,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>, upstreams: Arc<UpstreamCounters>) -> Worker {
         let table = shared.table.load_full();
+        upstreams.table_version.set(table.version);
         let snapshot = Rc::new(Snapshot::new(table, None, &shared.open_by_backend, index));
         Worker {
             index,
@@ -118,6 +121,7 @@ impl Worker {
         if !Arc::ptr_eq(newest, &snapshot.table) {
             let open = &self.shared.open_by_backend;
             *snapshot = Rc::new(Snapshot::new(Arc::clone(newest), Some(&snapshot), open, self.index));
+            self.upstreams.table_version.set(newest.version);
         }
         Rc::clone(&snapshot)
     }
@@ -189,6 +193,7 @@ impl Worker {
             Command::Listen { id, address, socket, counters } => {
                 self.listen(id, address, socket, counters);
             }
+            Command::Renew => drop(self.snapshot()),
             Command::Retire { id } => {
                 for listening in self.listenings.borrow().iter().filter(|l| l.id == id) {
                     listening.retire();

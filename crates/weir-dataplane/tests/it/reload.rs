@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_dataplane::{GatewayError, Phase};
+use weir_dataplane::{GatewayError, Phase, Stats};
 
-use crate::setup::{Client, Origin, Proxy, compile};
+use crate::setup::{Client, Origin, Proxy, compile, recompile_with};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -153,4 +153,32 @@ fn a_drain_does_not_wait_for_ever() {
     proxy.gateway.drain();
     assert!(proxy.gateway.join());
     assert_eq!(proxy.gateway.cut_by_drain(), 1);
+}
+
+#[test]
+fn workers_tell_their_clients_and_their_version() {
+    let origin = answering_with("ok");
+    let listener = "{ address: 127.0.0.1:0 }";
+    let mut proxy = Proxy::with(&configuration(listener, 2, &origin));
+    let mut clients: Vec<Client> = (0..6).map(|_| proxy.connect()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.ask(GET).body, "ok"));
+    let stats = proxy.gateway.stats();
+    assert_eq!(stats.workers.len(), 2);
+    assert_eq!(stats.workers.iter().map(|worker| worker.connections_open).sum::<u64>(), 6);
+    let first = proxy.gateway.table().version;
+    assert!(stats.workers.iter().all(|worker| worker.table_version == first), "{:?}", stats.workers);
+    let table = recompile_with(&mut proxy.state, &configuration(listener, 2, &answering_with("new")), &[]);
+    assert!(table.version > first);
+    proxy.gateway.apply(table).unwrap();
+    // Nobody asks for anything meanwhile.
+    let of_all = |stats: &Stats, version| stats.workers.iter().all(|worker| worker.table_version == version);
+    proxy.wait_for("the new version", |stats| of_all(stats, first + 1));
+    drop(clients);
+    proxy.wait_for("the last client's end", |stats| stats.workers.iter().all(|w| w.connections_open == 0));
+    let text = proxy.gateway.stats().prometheus();
+    for sample in
+        ["weir_worker_connections_open{worker=\"1\"} 0", "weir_worker_table_version{worker=\"1\"} 2"]
+    {
+        assert!(text.contains(&format!("\n{sample}\n")), "{text}");
+    }
 }

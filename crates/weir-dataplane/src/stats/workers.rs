@@ -1,0 +1,47 @@
+//! What each worker has now: its clients, and the configuration that it goes by.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::{Exposition, Stats};
+use crate::counters::{ListenerCounters, UpstreamCounters};
+
+/// One worker, by its position.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WorkerStats {
+    /// Client connections now.
+    pub connections_open: u64,
+    /// The version of the table that its next request goes by, as far as it has looked.
+    pub table_version: u64,
+}
+
+impl WorkerStats {
+    pub(super) fn of(
+        position: usize,
+        counters: &UpstreamCounters,
+        listeners: &BTreeMap<String, Vec<Arc<ListenerCounters>>>,
+    ) -> WorkerStats {
+        let own = listeners.values().filter_map(|workers| workers.get(position));
+        WorkerStats {
+            connections_open: own.map(|listener| listener.open.value()).sum(),
+            table_version: counters.table_version.value(),
+        }
+    }
+}
+
+impl Stats {
+    pub(super) fn append_workers(&self, text: &mut Exposition) {
+        let mut family = |name: &str, help: &str, value: &dyn Fn(&WorkerStats) -> u64| {
+            text.family(name, "gauge", help);
+            for (position, worker) in self.workers.iter().enumerate() {
+                text.sample(name, &[("worker", &position.to_string())], value(worker));
+            }
+        };
+        let help = "Client connections of the worker now.";
+        family("weir_worker_connections_open", help, &|worker| worker.connections_open);
+        let help = "Version of the configuration that the worker goes by.";
+        family("weir_worker_table_version", help, &|worker| worker.table_version);
+    }
+}
