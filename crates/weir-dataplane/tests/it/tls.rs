@@ -1,6 +1,7 @@
 //! Clients that speak TLS: certificates, handshakes that break, and exchanges as in plain text.
 
 mod authority;
+mod changes;
 mod filters;
 mod origin;
 mod passthrough;
