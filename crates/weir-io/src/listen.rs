@@ -2,8 +2,9 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
 /// Binds `sockets` listening sockets to `addr`, one for each worker; the kernel spreads connections over them.
 ///
@@ -20,6 +21,19 @@ pub fn listen_shared(addr: SocketAddr, sockets: usize, backlog: i32) -> io::Resu
         // Without SO_REUSEPORT the port is refused when anybody holds it; the probe is closed at once.
         socket(addr)?.bind(&addr.into())?;
     }
+    // All are bound before the first listens, so that a failure never takes a connection with it.
+    let listeners = bind_shared(addr, sockets)?;
+    for listener in &listeners {
+        begin_listening(listener, backlog)?;
+    }
+    Ok(listeners)
+}
+
+/// Binds `sockets` more sockets to a port whose holder shares it, which must be the same user; none of them listens.
+///
+/// # Errors
+/// `AddrInUse` when somebody holds the port alone. Else what the system says.
+pub fn bind_shared(addr: SocketAddr, sockets: usize) -> io::Result<Vec<TcpListener>> {
     let mut listeners: Vec<TcpListener> = Vec::with_capacity(sockets);
     let mut bind_to = addr;
     for _ in 0..sockets {
@@ -31,11 +45,40 @@ pub fn listen_shared(addr: SocketAddr, sockets: usize, backlog: i32) -> io::Resu
         bind_to = listener.local_addr()?;
         listeners.push(listener);
     }
-    // All are bound before the first listens, so that a failure never takes a connection with it.
-    for listener in &listeners {
-        rustix::net::listen(listener, backlog)?;
-    }
     Ok(listeners)
+}
+
+/// Lets clients into the queue of a bound socket.
+///
+/// # Errors
+/// Those of `listen`.
+pub fn begin_listening(listener: &TcpListener, backlog: i32) -> io::Result<()> {
+    Ok(rustix::net::listen(listener, backlog)?)
+}
+
+/// Has the kernel pass over who begins a connection to this listening socket from now on, while those whose handshake
+/// is under way go on into its queue.
+///
+/// To close a listening socket resets whoever is in its queue or half-way into it. With this the queue can be emptied
+/// first. Who is passed over is not answered, asks again within some seconds, and meets what is there then. It can't be
+/// undone, and holds for every copy of the socket.
+///
+/// # Errors
+/// Where the kernel takes no filter.
+pub fn pass_over_newcomers(listener: &impl AsFd) -> io::Result<()> {
+    /// Where the flags stand in a header of TCP, and which of them the first packet of a connection has alone.
+    const FLAGS: u32 = 13;
+    const SYN: u32 = 0x02;
+    const SYN_AND_ACK: u32 = 0x12;
+    let step = |code: u32, if_not: u8, operand| SockFilter::new(code as u16, 0, if_not, operand);
+    let program = [
+        step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, FLAGS),
+        step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, SYN_AND_ACK),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, SYN),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0),
+        step(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
+    ];
+    SockRef::from(listener).attach_filter(&program)
 }
 
 fn socket(addr: SocketAddr) -> io::Result<Socket> {
@@ -71,6 +114,30 @@ mod tests {
         assert_eq!(listen_shared(addr, 1, 16).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         drop(held);
         assert!(listen_shared(addr, 1, 16).is_ok());
+    }
+
+    #[test]
+    fn who_holds_a_port_adds_sockets_to_it() {
+        let held = listen_shared(loopback(), 1, 16).unwrap();
+        let addr = held[0].local_addr().unwrap();
+        let more = bind_shared(addr, 2).unwrap();
+        assert!(more.iter().all(|listener| listener.local_addr().unwrap() == addr));
+        let alone = TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = bind_shared(alone.local_addr().unwrap(), 1).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn newcomers_are_passed_over_and_the_queue_stays() {
+        let listener = listen_shared(loopback(), 1, 16).unwrap().remove(0);
+        let addr = listener.local_addr().unwrap();
+        let queued = TcpStream::connect(addr).unwrap();
+        pass_over_newcomers(&listener).unwrap();
+        let newcomer = TcpStream::connect_timeout(&addr, std::time::Duration::from_millis(100));
+        assert_eq!(newcomer.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let (_, from) = listener.accept().unwrap();
+        assert_eq!(from, queued.local_addr().unwrap());
+        assert_eq!(listener.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -46,6 +46,21 @@ pub fn available_cpus() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
+/// Binds the calling thread to these CPUs, in place of those it was bound to.
+///
+/// # Errors
+/// When none of them is there for this process.
+pub fn bind_thread(cpus: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu}")));
+        }
+        set.set(cpu);
+    }
+    Ok(sched_setaffinity(None, &set)?)
+}
+
 /// Starts a thread, and runs `main` on it until it ends. Timers of the thread have a slack of 1 ns in place of the
 /// kernel's 50 us.
 ///
@@ -110,19 +125,10 @@ fn prepare(cpu: Option<usize>, is_urgent: bool) -> io::Result<()> {
         let _ = rustix::process::setpriority_process(None, -20);
     }
     if let Some(cpu) = cpu {
-        pin(cpu)?;
+        bind_thread(&[cpu])?;
     }
     set_current_timer_slack(NonZeroU64::new(1))?;
     Ok(())
-}
-
-fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu}")));
-    }
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    Ok(sched_setaffinity(None, &set)?)
 }
 
 #[cfg(test)]
