@@ -153,4 +153,5 @@ workers: 1
 routes:
   - {{ hosts: ["127.0.0.1"], path: /, backend: origin }}
 backends: {{ origin: {{ endpoints: ["127.0.0.1:{origin}"] }} }}
+drain: {{ delay: 0s }}
 """

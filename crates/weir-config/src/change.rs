@@ -24,7 +24,7 @@ pub enum Key {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Resource {
     /// What holds for the whole gateway.
-    Settings(Settings),
+    Settings(Box<Settings>),
     /// An address that clients connect to.
     Listener(Listener),
     /// A service.
@@ -91,8 +91,9 @@ impl Configuration {
             paths: self.paths,
             limits: self.limits,
             timeouts: self.timeouts,
+            drain: self.drain,
         };
-        let mut resources = vec![(Key::Settings, Resource::Settings(settings))];
+        let mut resources = vec![(Key::Settings, Resource::Settings(Box::new(settings)))];
         for (index, listener) in self.listeners.into_iter().enumerate() {
             resources.push((Key::Listener(format!("listeners[{index}]")), Resource::Listener(listener)));
         }

@@ -25,6 +25,7 @@ mod explain;
 mod files;
 mod filters;
 mod host;
+mod listener_id;
 mod matches;
 mod model;
 mod names;
@@ -55,9 +56,10 @@ pub use filters::{
     RewriteParts, RouteTimeouts, Scheme, WeightedBackend, WeightedPosition,
 };
 pub use host::host_and_port;
+pub use listener_id::ListenerId;
 pub use matches::ValueMatch;
 pub use model::{
-    Backend, BackendTls, CertificateFiles, ClientAuth, Configuration, Limits, Listener, OneOrMany,
+    Backend, BackendTls, CertificateFiles, ClientAuth, Configuration, Drain, Limits, Listener, OneOrMany,
     Passthrough, Route, Settings, TicketKeys, Tickets, Timeouts, Tls, TlsVersion,
 };
 pub use passthrough::ByName;

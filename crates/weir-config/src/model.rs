@@ -11,6 +11,7 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor, value::SeqAccessDeserial
 use serde::{Deserialize, Serialize};
 use weir_document::{Size, Time};
 
+mod drain;
 mod tls;
 
 use crate::filters::{
@@ -19,6 +20,7 @@ use crate::filters::{
 use crate::matches::ValueMatch;
 use crate::path::PathRules;
 use crate::precedence::Precedence;
+pub use drain::Drain;
 pub use tls::{BackendTls, CertificateFiles, ClientAuth, Passthrough, TicketKeys, Tickets, Tls, TlsVersion};
 
 /// A whole configuration, as a file holds it.
@@ -46,6 +48,9 @@ pub struct Configuration {
     /// Bounds on what is waited for.
     #[serde(default)]
     pub timeouts: Timeouts,
+    /// How it ends.
+    #[serde(default)]
+    pub drain: Drain,
 }
 
 /// One address that clients connect to.
@@ -232,6 +237,10 @@ pub struct Limits {
     pub body: Size,
     /// Client connections, of the whole process.
     pub connections: u32,
+    /// Client connections from one address, of the whole process; those of IPv6 from one network of 64 bits. No bound
+    /// when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections_per_address: Option<u32>,
     /// Connections to one backend, of the whole process.
     pub upstream_connections: u32,
     /// Idle connections that one worker keeps to one endpoint.
@@ -245,6 +254,7 @@ impl Default for Limits {
             fields: 100,
             body: Size(1 << 30),
             connections: 10_000,
+            connections_per_address: None,
             upstream_connections: 8_192,
             idle_upstream_connections: 512,
         }
@@ -272,8 +282,6 @@ pub struct Timeouts {
     pub upstream_idle: Time,
     /// Without a byte in either direction of an upgraded connection.
     pub upgraded: Time,
-    /// From the signal to stop to the end, whatever is still open.
-    pub drain: Time,
 }
 
 impl Default for Timeouts {
@@ -288,7 +296,6 @@ impl Default for Timeouts {
             idle: seconds(75),
             upstream_idle: seconds(55),
             upgraded: seconds(3600),
-            drain: seconds(30),
         }
     }
 }
@@ -304,6 +311,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Bounds on what is waited for.
     pub timeouts: Timeouts,
+    /// How it ends.
+    pub drain: Drain,
 }
 
 // What serde would say of these by itself names Rust's types. The text of an error is `cause; remedy`.

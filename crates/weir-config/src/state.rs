@@ -113,7 +113,7 @@ impl State {
     fn put(&mut self, key: &Key, resource: Resource) {
         let name = key.name().to_owned();
         match resource {
-            Resource::Settings(settings) => self.settings = settings,
+            Resource::Settings(settings) => self.settings = *settings,
             Resource::Listener(listener) => drop(self.listeners.insert(name, listener)),
             Resource::Backend(backend) => match self.backends.get(&name) {
                 Some(same) if **same == backend => {}

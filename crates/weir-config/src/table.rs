@@ -7,13 +7,13 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::conditions::Conditions;
 use crate::filters::{Filters, Rewrite};
 use crate::host::{HostPattern, LowerHost};
-use crate::model::{Backend, Limits, Listener, OneOrMany, Route, Timeouts};
+use crate::listener_id::ListenerId;
+use crate::model::{Backend, Drain, Limits, Listener, OneOrMany, Route, Timeouts};
 use crate::path::PathRules;
 use crate::paths::{Candidate, Clash, FastMap, Found, PathTable};
 use crate::pattern::{Pattern, Patterns};
@@ -36,6 +36,8 @@ pub struct Table {
     pub limits: Limits,
     /// Bounds on what is waited for.
     pub timeouts: Timeouts,
+    /// How it ends.
+    pub drain: Drain,
     /// Worker threads; `None` is one for each CPU.
     pub workers: Option<u32>,
     /// Where clients connect.
@@ -146,23 +148,18 @@ impl Table {
         self.backends.binary_search_by(|backend| backend.name.as_str().cmp(name)).ok()
     }
 
-    /// How clients of the listener at `address` are spoken with; `None` where there is no such listener.
-    pub fn transport(&self, address: SocketAddr) -> Option<&Transport> {
-        self.transports.get(self.listener_at(address)?)
+    /// How clients of this listener are spoken with; `None` where there is no such listener.
+    pub fn transport(&self, listener: impl Into<ListenerId>) -> Option<&Transport> {
+        self.transports.get(self.position_of(listener.into())?)
     }
 
-    /// The routes that clients of the listener at `address` may have; those for every listener where there is no such
-    /// one.
+    /// The routes that clients of this listener may have; those for every listener where there is no such one.
     #[inline]
-    pub fn scope(&self, address: SocketAddr) -> Scope {
+    pub fn scope(&self, listener: impl Into<ListenerId>) -> Scope {
         match self.scopes.is_one() {
             true => Scope::default(),
-            false => self.scopes.of_listener(self.listener_at(address)),
+            false => self.scopes.of_listener(self.position_of(listener.into())),
         }
-    }
-
-    fn listener_at(&self, address: SocketAddr) -> Option<usize> {
-        self.listeners.iter().position(|listener| listener.address == address)
     }
 
     fn find_by_suffix(
@@ -222,6 +219,7 @@ impl Table {
             paths: state.settings.paths,
             limits: state.settings.limits.clone(),
             timeouts: state.settings.timeouts.clone(),
+            drain: state.settings.drain.clone(),
             workers: state.settings.workers,
             scopes: Scopes::of(state.routes.values().map(|route| &**route), &listeners),
             listeners,

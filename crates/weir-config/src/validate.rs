@@ -8,7 +8,7 @@ use weir_document::{Time, nearest};
 use crate::change::Resource;
 use crate::filters::check_filters;
 use crate::host::HostPattern;
-use crate::model::{Backend, Limits, Listener, Route, Settings, Timeouts, Tls};
+use crate::model::{Backend, Drain, Limits, Listener, Route, Settings, Timeouts, Tls};
 use crate::path::{NormalTarget, PathProblem, PathRules, Unroutable};
 use crate::problem::Problem;
 use crate::{passthrough, policy, upstream_tls};
@@ -198,7 +198,8 @@ fn check_settings(settings: &Settings) -> Result<(), Problem> {
             .help("leave it out for one worker on each CPU"));
     }
     check_limits(&settings.limits)?;
-    check_timeouts(&settings.timeouts)
+    check_timeouts(&settings.timeouts)?;
+    check_drain(&settings.drain)
 }
 
 fn check_limits(limits: &Limits) -> Result<(), Problem> {
@@ -222,6 +223,9 @@ fn check_limits(limits: &Limits) -> Result<(), Problem> {
             return wrong(field, "0 would serve nobody".to_owned(), &default);
         }
     }
+    if limits.connections_per_address == Some(0) {
+        return wrong("connections_per_address", "0 would serve nobody".to_owned(), &"no bound");
+    }
     Ok(())
 }
 
@@ -235,10 +239,19 @@ fn check_timeouts(timeouts: &Timeouts) -> Result<(), Problem> {
         ("idle", timeouts.idle),
         ("upstream_idle", timeouts.upstream_idle),
         ("upgraded", timeouts.upgraded),
-        ("drain", timeouts.drain),
     ];
     for (field, time) in all {
         check_time(&format!("timeouts.{field}"), time, "everything has a limit")?;
+    }
+    Ok(())
+}
+
+fn check_drain(drain: &Drain) -> Result<(), Problem> {
+    check_time("drain.timeout", drain.timeout, "everything has a limit")?;
+    if drain.delay.0 >= drain.timeout.0 {
+        let message = format!("{} leaves nothing of `drain.timeout`, {}", drain.delay, drain.timeout);
+        return Err(Problem::new("drain.delay", message)
+            .help("make `timeout` longer than `delay`: it counts from the signal, too"));
     }
     Ok(())
 }

@@ -60,6 +60,7 @@ causes! {
     NoEndpoint "no_endpoint" 503 "the backend has no endpoint";
     UpstreamLimit "upstream_limit" 503 "the backend's connections are at their limit";
     ConnectionLimit "connection_limit" 503 "the gateway's connections are at their limit";
+    AddressLimit "address_limit" 503 "the client's address has as many connections as it may have";
     OutOfSockets "out_of_sockets" 503 "the gateway has no sockets left";
     ConnectTimeout "upstream_connect_timeout" 504 "the upstream did not take the connection in time";
     ResponseTimeout "upstream_response_timeout" 504 "the upstream did not answer in time";

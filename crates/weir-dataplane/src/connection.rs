@@ -13,6 +13,7 @@ use std::rc::Rc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use crate::addresses::AddressSeat;
 use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::io::{Fault, Io};
@@ -21,7 +22,7 @@ use crate::request::{Incoming, Plan, plan};
 use crate::respond::Refusal;
 use crate::snapshot::Snapshot;
 use crate::wheel::Timer;
-use crate::worker::Worker;
+use crate::worker::{LAST_REQUEST_TICKS, Worker};
 
 /// A client's connection during its exchanges, over the halves of a socket or of TLS.
 pub(crate) struct Client<'a, R, W> {
@@ -81,13 +82,18 @@ where
 }
 
 /// Tells a client that there is no place for it.
-pub(crate) async fn refuse_connection(worker: Rc<Worker>, listening: Rc<Listening>, mut stream: TcpStream) {
+pub(crate) async fn refuse_connection(
+    worker: Rc<Worker>,
+    listening: Rc<Listening>,
+    mut stream: TcpStream,
+    cause: Cause,
+) {
     listening.told.set(listening.told.get() + 1);
     let timer = worker.wheel.timer(listening.id);
     let io = Io { worker: &worker, timer: &timer };
     let (mut reader, mut writer) = stream.split();
     let mut answer = Vec::new();
-    Refusal::new(Cause::ConnectionLimit).append(&mut answer, worker.date.text().as_bytes());
+    Refusal::new(cause).append(&mut answer, worker.date.text().as_bytes());
     if io.write_all(&mut writer, &answer, &mut 0, 1).await.is_ok() {
         io.linger(&mut reader, &mut writer, &mut Buffer::default()).await;
     }
@@ -156,12 +162,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
 
     fn idle_ticks(&self, snapshot: &Snapshot) -> u32 {
         let ticks = snapshot.ticks.idle;
-        if self.is_draining() { ticks.min(self.io.worker.last_request_ticks()) } else { ticks }
+        let is_closed = self.io.worker.is_closed() || self.listening.is_retired();
+        if is_closed { ticks.min(LAST_REQUEST_TICKS) } else { ticks }
     }
 
     /// Whether the connection should end with the answer in progress.
     pub(crate) fn is_draining(&self) -> bool {
-        self.io.worker.is_draining() || self.listening.is_retired()
+        self.io.worker.is_ending() || self.listening.is_retired()
     }
 
     /// Answers for the gateway itself.
@@ -212,15 +219,21 @@ pub(crate) struct Seat {
     worker: Rc<Worker>,
     listening: Rc<Listening>,
     timer: Rc<Timer>,
+    /// Among the connections of the client's address, where these are limited.
+    _of_address: Option<AddressSeat>,
 }
 
 impl Seat {
     /// The place that [`crate::worker::Shared::enter`] has found free.
-    pub(crate) fn take(worker: Rc<Worker>, listening: Rc<Listening>) -> Seat {
+    pub(crate) fn take(
+        worker: Rc<Worker>,
+        listening: Rc<Listening>,
+        of_address: Option<AddressSeat>,
+    ) -> Seat {
         let timer = worker.wheel.timer(listening.id);
         worker.open_connections.set(worker.open_connections.get() + 1);
         listening.counters.open.add(1);
-        Seat { worker, listening, timer }
+        Seat { worker, listening, timer, _of_address: of_address }
     }
 
     /// The means of its connection's task.

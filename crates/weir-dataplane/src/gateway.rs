@@ -4,23 +4,20 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use weir_config::{Listener, Table};
-use weir_io::{JoinHandle, WorkerOptions, available_cpus, listen_shared, reserve_files, spawn_worker};
+use weir_config::{Listener, ListenerId, Table};
+use weir_io::{JoinHandle, reserve_files};
 
-use crate::counters::{ListenerCounters, UpstreamCounters};
+use crate::crew::{Crew, Member};
 use crate::retire::Retired;
+use crate::sockets::{DealtSocket, OpenListener, Passed, Redealt};
 use crate::stats::{ReloadStats, Stats};
-use crate::worker::{Command, Shared, Worker};
+use crate::worker::{Command, Shared};
 
 /// Connections that room is made for before the first one comes, 8 bytes each.
 const FILES_RESERVED: u64 = 4_096;
-
-/// Connections that may wait to be accepted, for each socket.
-const BACKLOG: i32 = 4096;
 
 /// Why a gateway can't start, or a configuration can't come into force.
 #[derive(Debug, thiserror::Error)]
@@ -36,14 +33,9 @@ pub enum GatewayError {
     /// The environment's fault.
     #[error("cannot start a worker: {0}")]
     Worker(io::Error),
-    /// The configuration's fault.
-    #[error("`workers` can't change from {running} to {wanted} while the gateway runs; restart it")]
-    WorkersChanged {
-        /// Threads there are.
-        running: usize,
-        /// Threads asked for.
-        wanted: usize,
-    },
+    /// The caller's fault.
+    #[error("the gateway ends, and takes no other configuration")]
+    Ending,
 }
 
 /// How far a gateway is.
@@ -52,35 +44,39 @@ pub enum GatewayError {
 pub enum Phase {
     /// Clients are served.
     Serving = 0,
-    /// Exchanges are brought to their end, and nothing new begins.
+    /// Exchanges are brought to their end, and no connection outlives the next.
     Draining = 1,
+    /// The same, while another process serves new clients at the same addresses.
+    HandedOver = 2,
 }
 
 /// A running gateway. Dropping it drains it too, without waiting.
 #[derive(Debug)]
 pub struct Gateway {
     shared: Arc<Shared>,
-    workers: Vec<(UnboundedSender<Command>, Arc<UpstreamCounters>)>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    listeners: Mutex<Listeners>,
+    running: Mutex<Running>,
     retired: Retired,
     reloads_applied: AtomicU64,
     reloads_refused: AtomicU64,
 }
 
-#[derive(Debug, Default)]
-struct Listeners {
+#[derive(Debug)]
+struct Running {
+    crew: Crew,
     next_id: u64,
-    /// By the address in the configuration, which may have port 0.
-    open: BTreeMap<SocketAddr, OpenListener>,
-    /// Counters by name, also of listeners that are gone; one set a worker.
-    counters: BTreeMap<String, Vec<Arc<ListenerCounters>>>,
+    open: BTreeMap<ListenerId, OpenListener>,
 }
 
-#[derive(Debug)]
-struct OpenListener {
-    id: u64,
-    bound: SocketAddr,
+/// A new listener, with what each worker gets of it.
+type Opened = (ListenerId, OpenListener, Vec<Vec<DealtSocket>>);
+
+/// What a new configuration asks for, got ready before anything changes.
+struct Change {
+    workers: usize,
+    recruits: Vec<Member>,
+    opened: Vec<Opened>,
+    redealt: Vec<(ListenerId, Redealt)>,
+    gone: Vec<ListenerId>,
 }
 
 impl Gateway {
@@ -89,59 +85,47 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError::Listen`] when an address can't be had, [`GatewayError::Worker`] when a thread can't.
     pub fn start(table: Arc<Table>) -> Result<Gateway, GatewayError> {
-        let cpus = available_cpus();
-        let count = worker_count(&table, cpus.len());
-        let sockets = open_sockets(&table.listeners, count)?;
+        Gateway::start_with(table, Vec::new())
+    }
+
+    /// The same with listening sockets from elsewhere, in place of those that would be opened for the same listeners.
+    /// What no listener of `table` wants is closed, at this end.
+    ///
+    /// # Errors
+    /// Those of [`Gateway::start`].
+    pub fn start_with(table: Arc<Table>, passed: Vec<Passed>) -> Result<Gateway, GatewayError> {
         reserve_files(FILES_RESERVED);
-        let shared = Arc::new(Shared::new(table));
-        let mut gateway = Gateway {
+        let shared = Arc::new(Shared::new(Arc::clone(&table)));
+        let crew = Crew::new(Arc::clone(&shared));
+        let mut running = Running { crew, next_id: 0, open: BTreeMap::new() };
+        let change = running.prepare(&table, passed)?;
+        running.commit(change);
+        Ok(Gateway {
             shared,
-            workers: Vec::new(),
-            threads: Mutex::default(),
-            listeners: Mutex::default(),
+            running: Mutex::new(running),
             retired: Retired::default(),
             reloads_applied: AtomicU64::default(),
             reloads_refused: AtomicU64::default(),
-        };
-        for index in 0..count {
-            // With a worker for each CPU they would only chase each other; with fewer the scheduler knows better.
-            let cpu = (count == cpus.len()).then(|| cpus[index]);
-            gateway.start_worker(index, cpu).map_err(GatewayError::Worker)?;
-        }
-        gateway.listen(sockets);
-        Ok(gateway)
+        })
     }
 
     /// Brings a new version into force. No connection and no request is lost by it; listeners that are gone end once
-    /// their clients are idle. Clients that connect from then on meet the new certificates.
+    /// their clients are idle, workers that are too many once their clients have gone. Clients that connect from then
+    /// on meet the new certificates.
     ///
     /// # Errors
     /// When it can't be; then nothing has changed.
     pub fn apply(&self, table: Arc<Table>) -> Result<(), GatewayError> {
-        let wanted = worker_count(&table, available_cpus().len());
-        let running = self.workers.len();
-        if wanted != running {
-            return Err(GatewayError::WorkersChanged { running, wanted });
+        let mut running = self.running();
+        if self.phase() != Phase::Serving {
+            return Err(GatewayError::Ending);
         }
-        let (new, gone) = {
-            let listeners = self.listeners();
-            let is_new = |l: &&Listener| !listeners.open.contains_key(&l.address);
-            let new: Vec<Listener> = table.listeners.iter().filter(is_new).cloned().collect();
-            let is_gone = |a: &&SocketAddr| !table.listeners.iter().any(|l| l.address == **a);
-            let gone: Vec<SocketAddr> = listeners.open.keys().filter(is_gone).copied().collect();
-            (new, gone)
-        };
-        let sockets = open_sockets(&new, running)?;
+        let change = running.prepare(&table, Vec::new())?;
         self.retired.add(self.shared.table.swap(table));
         self.reloads_applied.fetch_add(1, Ordering::Relaxed);
+        running.commit(change);
         // A worker with nothing to do would hold the former table until its clock turns.
-        self.tell(|_| Command::Renew);
-        self.listen(sockets);
-        for address in gone {
-            if let Some(listener) = self.listeners().open.remove(&address) {
-                self.tell(|_| Command::Retire { id: listener.id });
-            }
-        }
+        running.crew.tell_all(|| Command::Renew);
         Ok(())
     }
 
@@ -152,7 +136,7 @@ impl Gateway {
 
     /// The addresses that clients can connect to, with the ports that the system chose.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners().open.values().map(|l| l.bound).collect()
+        self.running().open.values().map(|l| l.bound).collect()
     }
 
     /// The version in force.
@@ -164,107 +148,165 @@ impl Gateway {
     pub fn phase(&self) -> Phase {
         match self.shared.phase.load(Ordering::Relaxed) {
             0 => Phase::Serving,
-            _ => Phase::Draining,
+            1 => Phase::Draining,
+            _ => Phase::HandedOver,
         }
     }
 
     /// Whether no worker has ended but to drain. One that has is not started again.
     pub fn is_healthy(&self) -> bool {
-        self.phase() == Phase::Draining || !self.workers.iter().any(|(commands, _)| commands.is_closed())
+        self.phase() != Phase::Serving || self.running().crew.is_complete()
     }
 
-    /// Begins to drain: takes what is queued, ends every connection after the exchange in progress.
+    /// Begins to drain: clients are let in for `drain.delay`, then who is on the way; every connection ends after the
+    /// exchange in progress.
     pub fn drain(&self) {
-        self.shared.phase.store(Phase::Draining as u8, Ordering::Relaxed);
-        self.tell(|_| Command::Drain);
+        self.end(Phase::Draining, self.table().drain.delay.0, &[]);
+    }
+
+    /// Copies of all listening sockets, for another process.
+    ///
+    /// # Errors
+    /// When no descriptor is left for them.
+    pub fn sockets(&self) -> io::Result<Vec<Passed>> {
+        let running = self.running();
+        let of_each = running.open.iter().map(|(id, open)| open.passed(*id));
+        Ok(of_each.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    /// Begins to drain, while another process accepts from the sockets of these listeners: they are left as they are.
+    pub fn hand_over(&self, taken: &[ListenerId]) {
+        self.end(Phase::HandedOver, Duration::ZERO, taken);
     }
 
     /// Waits until all workers have ended, which they do only when drained; false when one of them panicked.
     pub fn join(&self) -> bool {
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = self.running().crew.take_threads();
         // Each is joined, whatever became of the others.
         let panicked = threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
-        panicked == 0
+        panicked == 0 && !self.running().crew.has_panicked()
     }
 
     /// Client connections that were still open when the time to drain was over, known once [`Gateway::join`] returns.
     pub fn cut_by_drain(&self) -> u64 {
-        self.workers.iter().map(|(_, counters)| counters.cut_by_drain.value()).sum()
+        self.running().crew.upstreams.iter().map(|counters| counters.cut_by_drain.value()).sum()
     }
 
     /// All counters, summed over the workers.
     pub fn stats(&self) -> Stats {
-        let listeners = self.listeners();
-        let upstreams = self.workers.iter().map(|(_, counters)| &**counters);
+        let running = self.running();
+        let upstreams = running.crew.upstreams.iter().map(|counters| &**counters);
         let open = self.shared.open_by_backend.lock().unwrap_or_else(PoisonError::into_inner);
         let reloads = ReloadStats {
             applied: self.reloads_applied.load(Ordering::Relaxed),
             refused: self.reloads_refused.load(Ordering::Relaxed),
         };
-        Stats { reloads, ..Stats::sum(&listeners.counters, upstreams, &open) }
+        Stats { reloads, ..Stats::sum(&running.crew.listeners, upstreams, &open) }
     }
 
-    fn start_worker(&mut self, index: usize, cpu: Option<usize>) -> io::Result<()> {
-        let (commands, received) = unbounded_channel();
-        let counters = Arc::new(UpstreamCounters::default());
-        let (report, started) = sync_channel(1);
-        let options = WorkerOptions { name: format!("weir-{index}"), cpu, is_urgent: false };
-        let (shared, own) = (Arc::clone(&self.shared), Arc::clone(&counters));
-        let thread = spawn_worker(options, move || async move {
-            std::rc::Rc::new(Worker::new(index, shared, own)).run(received, report).await;
-        })?;
-        started.recv().map_err(|_| io::Error::other("the worker ended as it started"))??;
-        self.workers.push((commands, counters));
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
-        Ok(())
-    }
-
-    fn listen(&self, sockets: Vec<(Listener, Vec<std::net::TcpListener>)>) {
-        for (listener, mut sockets) in sockets {
-            let Some(bound) = sockets.first().and_then(|s| s.local_addr().ok()) else { continue };
-            let name = listener.name.unwrap_or_else(|| bound.to_string());
-            let mut listeners = self.listeners();
-            let id = listeners.next_id;
-            listeners.next_id += 1;
-            listeners.open.insert(listener.address, OpenListener { id, bound });
-            let each = || Arc::new(ListenerCounters::default());
-            let fresh = || sockets.iter().map(|_| each()).collect();
-            let counters = listeners.counters.entry(name).or_insert_with(fresh).clone();
-            self.tell(|worker| {
-                let socket = sockets.remove(0);
-                let address = listener.address;
-                Command::Listen { id, address, socket, counters: Arc::clone(&counters[worker]) }
-            });
+    fn end(&self, phase: Phase, delay: Duration, taken: &[ListenerId]) {
+        let mut running = self.running();
+        if self.phase() == Phase::Serving {
+            self.shared.phase.store(phase as u8, Ordering::Relaxed);
         }
-    }
-
-    fn tell(&self, mut command: impl FnMut(usize) -> Command) {
-        for (index, (worker, _)) in self.workers.iter().enumerate() {
-            // A worker that has ended needs to be told nothing.
-            let _ = worker.send(command(index));
+        // From here on the workers' copies are the only ones of this process.
+        for (listener, open) in std::mem::take(&mut running.open) {
+            if taken.contains(&listener) {
+                running.crew.tell_all(|| Command::Release { id: open.id, numbers: None });
+            }
         }
+        running.crew.tell_all(|| Command::Drain { delay });
     }
 
-    fn listeners(&self) -> MutexGuard<'_, Listeners> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn worker_count(table: &Table, cpus: usize) -> usize {
-    table.workers.map_or(cpus.max(1), |workers| workers as usize)
-}
+impl Running {
+    /// All that may fail.
+    fn prepare(&mut self, table: &Table, passed: Vec<Passed>) -> Result<Change, GatewayError> {
+        let workers = self.crew.wanted(table.workers);
+        let wanted: Vec<(ListenerId, &Listener)> =
+            table.listener_ids().into_iter().zip(&table.listeners).collect();
+        let is_gone = |id: &&ListenerId| !wanted.iter().any(|(wanted, _)| wanted == *id);
+        let gone: Vec<ListenerId> = self.open.keys().filter(is_gone).copied().collect();
+        let mut redealt = Vec::new();
+        if self.crew.count() != workers {
+            for (id, open) in self.open.iter().filter(|(id, _)| !gone.contains(id)) {
+                let anew = open.redealt(self.crew.count(), workers);
+                let failed = |error| GatewayError::Listen { address: open.bound, error };
+                redealt.push((*id, anew.map_err(failed)?));
+            }
+        }
+        let recruits = self.crew.recruits(workers).map_err(GatewayError::Worker)?;
+        let opened = self.open_new(&wanted, workers, passed)?;
+        Ok(Change { workers, recruits, opened, redealt, gone })
+    }
 
-/// A socket a worker for each listener; all or none.
-fn open_sockets(
-    listeners: &[Listener],
-    workers: usize,
-) -> Result<Vec<(Listener, Vec<std::net::TcpListener>)>, GatewayError> {
-    let open = |listener: &Listener| {
-        let sockets = listen_shared(listener.address, workers, BACKLOG)
-            .map_err(|error| GatewayError::Listen { address: listener.address, error })?;
-        Ok((listener.clone(), sockets))
-    };
-    listeners.iter().map(open).collect()
+    fn open_new(
+        &mut self,
+        wanted: &[(ListenerId, &Listener)],
+        workers: usize,
+        passed: Vec<Passed>,
+    ) -> Result<Vec<Opened>, GatewayError> {
+        let mut by_listener: BTreeMap<ListenerId, Vec<Passed>> = BTreeMap::new();
+        for socket in passed {
+            by_listener.entry(socket.listener).or_default().push(socket);
+        }
+        let mut opened = Vec::new();
+        for (id, listener) in wanted.iter().filter(|(id, _)| !self.open.contains_key(id)) {
+            let passed = by_listener.remove(id).unwrap_or_default();
+            let open = OpenListener::open(listener, self.next_id, workers, passed)?;
+            let failed = |error| GatewayError::Listen { address: listener.address, error };
+            let dealt = open.dealt(workers).map_err(failed)?;
+            opened.push((*id, open, dealt));
+            self.next_id += 1;
+        }
+        Ok(opened)
+    }
+
+    /// Nothing of this fails. Between two workers a socket's clients wait in its queue.
+    fn commit(&mut self, change: Change) {
+        let Change { workers, recruits, opened, redealt, gone } = change;
+        self.crew.change(recruits, workers);
+        for (id, redealt) in redealt {
+            let Some(open) = self.open.get_mut(&id) else { continue };
+            let hands = open.settle(redealt);
+            let (number, name) = (open.id, open.name.clone());
+            for (worker, hand) in hands.into_iter().enumerate() {
+                self.listen(worker, number, id, &name, hand.gets);
+                if !hand.gives.is_empty() {
+                    self.crew.tell(worker, Command::Release { id: number, numbers: Some(hand.gives) });
+                }
+            }
+        }
+        for (id, open, dealt) in opened {
+            for (worker, sockets) in dealt.into_iter().enumerate() {
+                self.listen(worker, open.id, id, &open.name, sockets);
+            }
+            self.open.insert(id, open);
+        }
+        for id in gone {
+            if let Some(open) = self.open.remove(&id) {
+                self.crew.tell_all(|| Command::Retire { id: open.id });
+            }
+        }
+    }
+
+    fn listen(
+        &mut self,
+        worker: usize,
+        id: u64,
+        listener: ListenerId,
+        name: &str,
+        sockets: Vec<DealtSocket>,
+    ) {
+        if !sockets.is_empty() {
+            let counters = self.crew.counters(worker, name);
+            self.crew.tell(worker, Command::Listen { id, listener, counters, sockets });
+        }
+    }
 }
 
 #[cfg(test)]
@@ -278,17 +320,16 @@ mod tests {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let settings = weir_config::Settings { workers: Some(2), ..Default::default() };
         let changes = vec![
-            Change::Put(Key::Settings, Resource::Settings(settings)),
+            Change::Put(Key::Settings, Resource::Settings(settings.into())),
             Change::Put(Key::Listener("l".to_owned()), Resource::Listener(Listener::plain(address))),
         ];
         let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes };
         let gateway = Gateway::start(State::default().apply(batch).table.unwrap()).unwrap();
         assert!(gateway.is_healthy());
-        gateway.workers[1].0.send(Command::Drain).unwrap();
-        while !gateway.workers[1].0.is_closed() {
+        gateway.running().crew.tell(1, Command::Drain { delay: Duration::ZERO });
+        while gateway.is_healthy() {
             std::thread::yield_now();
         }
-        assert!(!gateway.is_healthy());
         gateway.drain();
         assert!(gateway.is_healthy(), "to drain is no illness");
         assert!(gateway.join());

@@ -5,9 +5,11 @@
 //!
 //! ```text
 //! Gateway (gateway.rs) --- commands, table by pointer swap ---> Worker (worker.rs), one thread each
-//!    |                                                             |- Wheel (wheel.rs): a clock of 100 ms, deadlines
+//!    |- Crew (crew.rs): who serves, who leaves                     |- Wheel (wheel.rs): a clock of 100 ms, deadlines
+//!    |- OpenListener (sockets.rs): all sockets, dealt out -------> |- Listening (listener.rs), copies of its sockets
 //!    |- Stats (stats.rs) <-- counters with one writer each ------- |- Snapshot (snapshot.rs): table and pools (pool.rs)
-//!    |- serve_admin (admin.rs): a thread of its own                |- Listening (listener.rs), a socket of its own
+//!    |- Admin (admin.rs): a thread of its own                      |- Exhaustion (exhaustion.rs): no descriptors left
+//!    |- Successors (handover.rs): sockets for the next process     |
 //!                                                                  |- Client (connection.rs), a task each
 //!                                                                       passthrough.rs: TLS passed on by its name
 //!                                                                       secure.rs: the handshake first, in turns (turns.rs)
@@ -50,9 +52,12 @@
 //!   before a byte of the response, and only if nothing of it had left or it is idempotent and without a body.
 //!
 //! # How it ends
-//! A retired listener takes what is queued in its socket before it closes. Connections end after the exchange in
-//! progress, with `Connection: close`; idle ones after a second in which a last request may come.
+//! A listener that is gone has the kernel pass over newcomers, takes who is in the queues of its sockets or half-way
+//! into them, and closes them then. Connections end after the exchange in progress, with `Connection: close`; idle ones
+//! after a second in which a last request may come. Workers that are too many give their sockets to the others, and end
+//! with their last client. A process that is followed by another leaves it the sockets as they are.
 
+mod addresses;
 mod admin;
 mod answer;
 mod body;
@@ -60,10 +65,13 @@ mod buffer;
 mod cause;
 mod connection;
 mod counters;
+mod crew;
 mod exchange;
+mod exhaustion;
 mod explain;
 mod filtered;
 mod gateway;
+mod handover;
 mod hello;
 mod io;
 mod listener;
@@ -78,6 +86,7 @@ mod route_limits;
 mod secure;
 mod secure_upstream;
 mod snapshot;
+mod sockets;
 mod stats;
 mod tunnel;
 mod turns;
@@ -86,10 +95,12 @@ mod weights;
 mod wheel;
 mod worker;
 
-pub use admin::serve_admin;
+pub use admin::Admin;
 pub use cause::Cause;
 pub use explain::{Explanation, Outcome, explain};
 pub use gateway::{Gateway, GatewayError, Phase};
+pub use handover::{HandoverError, Predecessor, Successor, Successors};
+pub use sockets::Passed;
 pub use stats::{
     ByStatus, Connections, ListenerStats, MirrorStats, ReloadStats, Stats, TlsStats, UpstreamStats,
     WorkerStats,

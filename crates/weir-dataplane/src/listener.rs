@@ -1,4 +1,9 @@
-//! A listening socket of one worker, from its first client to its last.
+//! A listener at one worker, from its first client to its last, and the sockets that the worker accepts from.
+//!
+//! ```text
+//! open --> closing: nobody new comes; who is on the way is let in, then the socket is closed
+//!   +----> released: others accept from this socket, now or soon; it is left as it is
+//! ```
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -6,62 +11,94 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
-use weir_config::{Scope, Table, Transport};
+use weir_config::{Limits, ListenerId, Scope, Table, Transport};
+use weir_io::pass_over_newcomers;
 
+use crate::addresses::AddressSeat;
 use crate::cause::Cause;
 use crate::connection::{Seat, refuse_connection, serve};
 use crate::counters::ListenerCounters;
+use crate::exhaustion::{Exhaustion, is_exhausted};
 use crate::passthrough::serve_by_name;
 use crate::secure::serve_secure;
-use crate::worker::Worker;
+use crate::worker::{LAST_REQUEST_TICKS, Worker};
 
-/// Clients beyond the limit that are told so at one time; the others are closed without a word.
+/// Clients beyond a limit that are told so at one time; the others are closed without a word.
 const TOLD_MAX: usize = 32;
 
 /// One worker's part of a listener.
 #[derive(Debug)]
 pub(crate) struct Listening {
     pub(crate) id: u64,
-    /// As it is configured, maybe with port 0.
-    address: SocketAddr,
+    listener: ListenerId,
     /// How its clients were spoken with last.
     transport: RefCell<Transport>,
     pub(crate) counters: Arc<ListenerCounters>,
     pub(crate) told: Cell<usize>,
     retired: Cell<bool>,
-    /// The socket is closed.
-    gone: Cell<bool>,
+    doors: RefCell<Vec<Rc<Door>>>,
+}
+
+/// A socket that a worker accepts from.
+#[derive(Debug)]
+pub(crate) struct Door {
+    number: usize,
+    /// Others keep it when this process ends.
+    is_lent: bool,
+    state: Cell<DoorState>,
     waker: RefCell<Option<Waker>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DoorState {
+    Open,
+    Closing,
+    Released,
 }
 
 impl Listening {
     pub(crate) fn new(
         id: u64,
-        address: SocketAddr,
+        listener: ListenerId,
         transport: Transport,
         counters: Arc<ListenerCounters>,
     ) -> Listening {
         Listening {
             id,
-            address,
+            listener,
             transport: RefCell::new(transport),
             counters,
             told: Cell::new(0),
             retired: Cell::new(false),
-            gone: Cell::new(false),
-            waker: RefCell::new(None),
+            doors: RefCell::default(),
         }
     }
 
-    /// Takes what is queued, then closes.
+    /// Another socket, which its clients come by.
+    pub(crate) fn add_door(&self, number: usize, is_lent: bool) -> Rc<Door> {
+        let state = Cell::new(DoorState::Open);
+        let door = Rc::new(Door { number, is_lent, state, waker: RefCell::default() });
+        self.doors.borrow_mut().push(Rc::clone(&door));
+        door
+    }
+
+    /// Ends: takes who is on the way by the sockets that are ours, and closes them.
     pub(crate) fn retire(&self) {
         self.retired.set(true);
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
+        for door in self.doors.borrow().iter() {
+            door.turn(if door.is_lent { DoorState::Released } else { DoorState::Closing });
+        }
+    }
+
+    /// Accepts no more from these sockets, or from any.
+    pub(crate) fn release(&self, numbers: Option<&[usize]>) {
+        let is_chosen = |door: &&Rc<Door>| numbers.is_none_or(|numbers| numbers.contains(&door.number));
+        for door in self.doors.borrow().iter().filter(is_chosen) {
+            door.turn(DoorState::Released);
         }
     }
 
@@ -69,62 +106,116 @@ impl Listening {
         self.retired.get()
     }
 
-    pub(crate) fn is_gone(&self) -> bool {
-        self.gone.get()
+    /// Whether clients may still come by one of its sockets.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.doors.borrow().is_empty()
+    }
+
+    fn forget(&self, door: &Rc<Door>) {
+        self.doors.borrow_mut().retain(|other| !Rc::ptr_eq(other, door));
     }
 
     /// The routes that its clients may have.
     #[inline]
     pub(crate) fn scope(&self, table: &Table) -> Scope {
-        table.scope(self.address)
+        table.scope(self.listener)
     }
 
     /// How the next client is spoken with. The table has a retired listener no more, and it ends as it was.
-    fn transport(&self, table: &Table) -> Transport {
-        if let Some(transport) = table.transport(self.address) {
+    pub(crate) fn transport(&self, table: &Table) -> Transport {
+        if let Some(transport) = table.transport(self.listener) {
             self.transport.replace(transport.clone());
         }
         self.transport.borrow().clone()
     }
 }
 
-/// Accepts clients until the listener is retired and its queue is empty.
-pub(crate) async fn accept(worker: Rc<Worker>, listening: Rc<Listening>, socket: TcpListener) {
+impl Door {
+    /// What was released stays so.
+    fn turn(&self, state: DoorState) {
+        if self.state.get() != DoorState::Released {
+            self.state.set(state);
+        }
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// The next client; `None` once the door is open no more.
+    fn poll_accept(
+        &self,
+        socket: &TcpListener,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<(TcpStream, SocketAddr)>>> {
+        if self.state.get() != DoorState::Open {
+            return Poll::Ready(None);
+        }
+        let accepted = socket.poll_accept(cx);
+        if accepted.is_pending() {
+            *self.waker.borrow_mut() = Some(cx.waker().clone());
+        }
+        accepted.map(Some)
+    }
+}
+
+/// Accepts clients from a socket until its door is open no more.
+pub(crate) async fn accept(
+    worker: Rc<Worker>,
+    listening: Rc<Listening>,
+    door: Rc<Door>,
+    socket: TcpListener,
+) {
+    let mut exhaustion = Exhaustion::default();
+    while let Some(accepted) = poll_fn(|cx| door.poll_accept(&socket, cx)).await {
+        match accepted {
+            Ok((stream, from)) => {
+                exhaustion = Exhaustion::default();
+                admit(&worker, &listening, stream, from);
+            }
+            Err(error) if is_exhausted(&error) => exhaustion.bear(&worker, &listening, &socket).await,
+            // The client gave up while it was queued.
+            Err(_) => {}
+        }
+    }
+    if door.state.get() == DoorState::Closing {
+        close(&worker, &listening, socket).await;
+    }
+    listening.forget(&door);
+}
+
+/// Closes a socket with nobody in its queue or half-way into it: to close it with clients there would reset them.
+async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListener) {
+    // Where the kernel can't, a client that comes in the very last moment is reset.
+    let _ = pass_over_newcomers(&socket);
+    let timer = worker.wheel.timer(listening.id);
+    timer.arm(&worker.wheel, LAST_REQUEST_TICKS);
+    let mut exhaustion = Exhaustion::default();
     loop {
         let accepted = poll_fn(|cx| match socket.poll_accept(cx) {
-            Poll::Ready(accepted) => Poll::Ready(Some(accepted)),
-            Poll::Pending if listening.is_retired() => Poll::Ready(None),
-            Poll::Pending => {
-                *listening.waker.borrow_mut() = Some(cx.waker().clone());
-                Poll::Pending
-            }
+            Poll::Pending if timer.poll_over(cx) => Poll::Ready(None),
+            accepted => accepted.map(Some),
         })
         .await;
         match accepted {
-            Some(Ok((stream, _))) => admit(&worker, &listening, stream),
-            Some(Err(error)) if is_exhausted(&error) => {
-                worker.upstreams.accept_pauses.add(1);
-                pause(&worker, &listening).await;
-            }
-            // The client gave up while it was queued.
+            Some(Ok((stream, from))) => admit(worker, listening, stream, from),
+            Some(Err(error)) if is_exhausted(&error) => exhaustion.bear(worker, listening, &socket).await,
             Some(Err(_)) => {}
             None => break,
         }
     }
-    // The poll may not have told yet what is queued: only the socket knows. To close it with clients in its queue
-    // would reset them.
+    worker.wheel.forget(&timer);
+    // The poll may not have told yet what is queued: only the socket knows.
     if let Ok(socket) = socket.into_std() {
-        while let Ok((stream, _)) = socket.accept() {
+        while let Ok((stream, from)) = socket.accept() {
             let nonblocking = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
             if let Ok(stream) = nonblocking {
-                admit(&worker, &listening, stream);
+                admit(worker, listening, stream, from);
             }
         }
     }
-    listening.gone.set(true);
 }
 
-fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, stream: TcpStream) {
+fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, stream: TcpStream, from: SocketAddr) {
     listening.counters.accepted.add(1);
     // Answers leave in one write each; without this, the second of two small ones would wait for an acknowledgement.
     if stream.set_nodelay(true).is_err() {
@@ -132,32 +223,35 @@ fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, stream: TcpStream) {
     }
     let snapshot = worker.snapshot();
     let transport = listening.transport(&snapshot.table);
-    if worker.shared.enter(snapshot.table.limits.connections) {
-        let seat = Seat::take(Rc::clone(worker), Rc::clone(listening));
-        match transport {
-            Transport::Plain => spawn_local(serve(seat, stream)),
-            Transport::Tls(config) => spawn_local(serve_secure(seat, stream, config)),
-            Transport::ByName(by_name) => spawn_local(serve_by_name(seat, stream, by_name)),
-        };
-        return;
-    }
-    listening.counters.failure(Cause::ConnectionLimit);
+    let cause = match place(worker, &snapshot.table.limits, from) {
+        Ok(of_address) => {
+            let seat = Seat::take(Rc::clone(worker), Rc::clone(listening), of_address);
+            match transport {
+                Transport::Plain => spawn_local(serve(seat, stream)),
+                Transport::Tls(config) => spawn_local(serve_secure(seat, stream, config)),
+                Transport::ByName(by_name) => spawn_local(serve_by_name(seat, stream, by_name)),
+            };
+            return;
+        }
+        Err(cause) => cause,
+    };
+    listening.counters.failure(cause);
     // A handshake is dearer than an exchange: there is none only to say no.
     if listening.told.get() < TOLD_MAX && matches!(transport, Transport::Plain) {
-        spawn_local(refuse_connection(Rc::clone(worker), Rc::clone(listening), stream));
+        spawn_local(refuse_connection(Rc::clone(worker), Rc::clone(listening), stream, cause));
     }
 }
 
-/// Whether trying again at once would spin.
-fn is_exhausted(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
-}
-
-async fn pause(worker: &Worker, listening: &Listening) {
-    let timer = worker.wheel.timer(listening.id);
-    timer.arm(&worker.wheel, 1);
-    poll_fn(|cx| if timer.poll_over(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
-    worker.wheel.forget(&timer);
+/// A place among the process's connections, and among those of the client's address where these are limited.
+fn place(worker: &Worker, limits: &Limits, from: SocketAddr) -> Result<Option<AddressSeat>, Cause> {
+    let of_address = match limits.connections_per_address {
+        Some(most) => {
+            let seat = AddressSeat::take(&worker.shared, from.ip(), most);
+            Some(seat.ok_or(Cause::AddressLimit)?)
+        }
+        None => None,
+    };
+    if worker.shared.enter(limits.connections) { Ok(of_address) } else { Err(Cause::ConnectionLimit) }
 }
 
 #[cfg(test)]
@@ -171,18 +265,18 @@ mod tests {
     /// Else a worker that is told to drain could end between accepting a client and serving it.
     #[test]
     fn a_client_counts_before_its_task_runs() {
-        let address = "127.0.0.1:0".parse().unwrap();
+        let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let listener = Resource::Listener(Listener::plain(address));
         let changes = vec![Change::Put(Key::Listener("l".to_owned()), listener)];
         let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes };
         let table = State::default().apply(batch).table.unwrap();
         let main = move || async move {
             let worker = Rc::new(Worker::new(0, Arc::new(Shared::new(table)), Arc::default()));
-            let listening = Rc::new(Listening::new(0, address, Transport::Plain, Arc::default()));
+            let listening = Rc::new(Listening::new(0, address.into(), Transport::Plain, Arc::default()));
             let socket = TcpListener::bind(address).await.unwrap();
             let client = TcpStream::connect(socket.local_addr().unwrap()).await.unwrap();
-            let (stream, _) = socket.accept().await.unwrap();
-            admit(&worker, &listening, stream);
+            let (stream, from) = socket.accept().await.unwrap();
+            admit(&worker, &listening, stream, from);
             let counted = worker.open_connections.get();
             drop(client);
             counted

@@ -164,7 +164,7 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
     }
     let is_old = x.plan.version == Version::Http10;
     let until_end = matches!(head.framing, Framing::Chunked | Framing::UntilClose);
-    let ends = x.io.worker.is_draining() || x.listening.is_retired();
+    let ends = x.io.worker.is_ending() || x.listening.is_retired();
     let client_keep = x.plan.keep_alive && x.request_done.get() && !ends && !(is_old && until_end);
     append_start(x, &head, out);
     let to_chunks = until_end && !is_old;

@@ -2,29 +2,32 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Cache};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::spawn_local;
-use weir_config::Table;
-use weir_io::{PreciseTimer, mono_ns};
+use weir_config::{ListenerId, Table};
+use weir_io::{PreciseTimer, Reserve, bind_thread, mono_ns};
 
+use crate::addresses::Addresses;
 use crate::buffer::Buffers;
 use crate::counters::{ListenerCounters, UpstreamCounters};
+use crate::gateway::Phase;
 use crate::listener::{Listening, accept};
 use crate::respond::DateText;
 use crate::snapshot::{OpenByBackend, Snapshot};
+use crate::sockets::DealtSocket;
 use crate::turns::Turns;
-use crate::wheel::{TICK, Wheel, ticks};
+use crate::wheel::{NEVER, TICK, Wheel, ticks};
 
-/// How long an idle connection may still send a request once the gateway drains. A client that is at it gets
-/// `Connection: close` with the answer; one that is not loses nothing.
-const LAST_REQUEST_TICKS: u32 = 10;
+/// How long an idle connection may still send a request once its listener closes, and a client may still be on the way
+/// to a socket that closes. One that is at it gets `Connection: close` with the answer; one that is not loses nothing.
+pub(crate) const LAST_REQUEST_TICKS: u32 = 10;
 
 /// How often kept upstream connections are looked through.
 const SWEEP_TICKS: u32 = 10;
@@ -33,12 +36,19 @@ const SWEEP_TICKS: u32 = 10;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) table: ArcSwap<Table>,
-    /// Client connections of the process.
-    pub(crate) connections: AtomicUsize,
-    pub(crate) open_by_backend: OpenByBackend,
     /// A `Phase`.
     pub(crate) phase: AtomicU8,
+    /// Client connections of the process.
+    connections: Connections,
+    /// The same by the clients' addresses, where these are limited.
+    pub(crate) addresses: Addresses,
+    pub(crate) open_by_backend: OpenByBackend,
 }
+
+/// On cache lines of its own: it is written for each connection, and its neighbours are read for each request.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Connections(AtomicUsize);
 
 /// Where the cache of the table looks.
 #[derive(Debug)]
@@ -55,14 +65,20 @@ impl std::ops::Deref for TableOf {
 /// What the gateway tells a worker.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Serve the clients of this socket.
-    Listen { id: u64, address: SocketAddr, socket: TcpListener, counters: Arc<ListenerCounters> },
+    /// Serve the clients who come by these sockets, too.
+    Listen { id: u64, listener: ListenerId, counters: Arc<ListenerCounters>, sockets: Vec<DealtSocket> },
     /// Look which table is in force, without waiting for a request.
     Renew,
-    /// Take what is queued in this listener's socket, then close it; end its connections once they are idle.
+    /// Accept no more from these sockets of the listener, or from any; others do.
+    Release { id: u64, numbers: Option<Vec<usize>> },
+    /// Take who is on the way to this listener, then close its sockets; end its connections once they are idle.
     Retire { id: u64 },
-    /// Retire all, then end.
-    Drain,
+    /// Run on these CPUs.
+    Bind { cpus: Vec<usize> },
+    /// Release all sockets, then end once the last client has gone by itself.
+    Leave,
+    /// Retire all listeners after this time, then end.
+    Drain { delay: Duration },
 }
 
 /// What one worker has.
@@ -79,14 +95,21 @@ pub(crate) struct Worker {
     pub(crate) open_connections: Cell<usize>,
     /// Copies for mirrors that are on their way.
     pub(crate) copies_in_flight: Cell<usize>,
+    /// For clients that are told that no descriptor is left.
+    pub(crate) reserve: Reserve,
     /// Itself, once it runs: for tasks that outlive the one that starts them.
     own: OnceCell<Weak<Worker>>,
     snapshot: RefCell<Rc<Snapshot>>,
     /// Tells by comparing a pointer whether the table has changed.
     newest: RefCell<Cache<TableOf, Arc<Table>>>,
     listenings: RefCell<Vec<Rc<Listening>>>,
-    /// The tick at which it ends, whatever is open.
-    drained_at: Cell<Option<u32>>,
+    /// Answers end their connections.
+    ends: Cell<bool>,
+    /// The tick from which on no client is let in.
+    closes_at: Cell<u32>,
+    is_closed: Cell<bool>,
+    /// The tick at which it ends, whatever is open; none for one that leaves.
+    drained_at: Cell<u32>,
 }
 
 impl Worker {
@@ -103,11 +126,15 @@ impl Worker {
             turns: Turns::default(),
             open_connections: Cell::new(0),
             copies_in_flight: Cell::new(0),
+            reserve: Reserve::default(),
             own: OnceCell::new(),
             snapshot: RefCell::new(snapshot),
             newest: RefCell::new(Cache::new(TableOf(Arc::clone(&shared)))),
             listenings: RefCell::default(),
-            drained_at: Cell::new(None),
+            ends: Cell::new(false),
+            closes_at: Cell::new(NEVER),
+            is_closed: Cell::new(false),
+            drained_at: Cell::new(NEVER),
             shared,
         }
     }
@@ -149,7 +176,7 @@ impl Worker {
                 obedient.obey(command);
             }
             // Without a gateway there is nobody left to serve for.
-            obedient.drain();
+            obedient.drain(Duration::ZERO);
         });
         let keeper = Rc::clone(&self);
         spawn_local(async move { keeper.turns.keep().await });
@@ -169,62 +196,110 @@ impl Worker {
         self.own.get().and_then(Weak::upgrade)
     }
 
-    pub(crate) fn is_draining(&self) -> bool {
-        self.drained_at.get().is_some()
+    /// Whether answers should end their connections. All workers see it from the moment on in which the gateway says
+    /// that it drains, each before it is told.
+    #[inline]
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ends.get() || self.shared.phase.load(Ordering::Relaxed) != Phase::Serving as u8
     }
 
-    /// The least time that an idle connection of a draining listener is given.
-    pub(crate) fn last_request_ticks(&self) -> u32 {
-        LAST_REQUEST_TICKS
+    /// Whether no client is let in any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.get()
     }
 
     fn tick(&self) {
         self.wheel.turn();
         self.date.refresh();
+        if self.wheel.now() >= self.closes_at.get() {
+            self.close();
+        }
         let snapshot = self.snapshot();
         if self.wheel.now().is_multiple_of(SWEEP_TICKS) {
             snapshot.sweep(self.wheel.now());
-            self.listenings.borrow_mut().retain(|l| !l.is_gone());
+            self.listenings.borrow_mut().retain(|l| l.is_open() || !l.is_retired());
         }
     }
 
     fn obey(self: &Rc<Self>, command: Command) {
         match command {
-            Command::Listen { id, address, socket, counters } => {
-                self.listen(id, address, socket, counters);
+            Command::Listen { id, listener, counters, sockets } => {
+                self.listen(id, listener, counters, sockets);
+            }
+            Command::Release { id, numbers } => {
+                if let Some(listening) = self.listening(id) {
+                    listening.release(numbers.as_deref());
+                }
             }
             Command::Renew => drop(self.snapshot()),
             Command::Retire { id } => {
-                for listening in self.listenings.borrow().iter().filter(|l| l.id == id) {
+                if let Some(listening) = self.listening(id) {
                     listening.retire();
                 }
                 self.wheel.hurry_idle(Some(id), LAST_REQUEST_TICKS);
             }
-            Command::Drain => self.drain(),
+            Command::Bind { cpus } => {
+                // Where it can't be, it runs where it did.
+                let _ = bind_thread(&cpus);
+            }
+            Command::Leave => self.leave(),
+            Command::Drain { delay } => self.drain(delay),
         }
+    }
+
+    fn listening(&self, id: u64) -> Option<Rc<Listening>> {
+        self.listenings.borrow().iter().find(|listening| listening.id == id).cloned()
     }
 
     fn listen(
         self: &Rc<Self>,
         id: u64,
-        address: SocketAddr,
-        socket: TcpListener,
+        listener: ListenerId,
         counters: Arc<ListenerCounters>,
+        sockets: Vec<DealtSocket>,
     ) {
-        // It fails only where the kernel has no memory left to watch one more socket.
-        let Ok(socket) = tokio::net::TcpListener::from_std(socket) else { return };
-        let transport = self.snapshot().table.transport(address).cloned().unwrap_or_default();
-        let listening = Rc::new(Listening::new(id, address, transport, counters));
-        self.listenings.borrow_mut().push(Rc::clone(&listening));
-        spawn_local(accept(Rc::clone(self), listening, socket));
+        let listening = self.listening(id).unwrap_or_else(|| {
+            let transport = self.snapshot().table.transport(listener).cloned().unwrap_or_default();
+            let listening = Rc::new(Listening::new(id, listener, transport, counters));
+            self.listenings.borrow_mut().push(Rc::clone(&listening));
+            listening
+        });
+        for DealtSocket { number, socket, is_lent } in sockets {
+            // It fails only where the kernel has no memory left to watch one more socket.
+            let Ok(socket) = tokio::net::TcpListener::from_std(socket) else { continue };
+            let door = listening.add_door(number, is_lent);
+            spawn_local(accept(Rc::clone(self), Rc::clone(&listening), door, socket));
+        }
     }
 
-    fn drain(&self) {
-        if self.is_draining() {
+    /// Its clients go on to the end of their connections: nothing but the number of workers has changed.
+    fn leave(&self) {
+        self.ends.set(true);
+        for listening in self.listenings.borrow().iter() {
+            listening.release(None);
+        }
+    }
+
+    fn drain(&self, delay: Duration) {
+        self.ends.set(true);
+        let now = self.wheel.now();
+        if self.drained_at.get() == NEVER {
+            self.drained_at.set(now + ticks(self.snapshot().table.drain.timeout.0));
+        }
+        // Whoever drains again does so without the delay, or with the same.
+        if delay.is_zero() {
+            self.close();
+        } else {
+            self.closes_at.set(self.closes_at.get().min(now + ticks(delay)));
+        }
+    }
+
+    /// Lets no client in any more, but for those on the way.
+    fn close(&self) {
+        self.closes_at.set(NEVER);
+        if self.is_closed.replace(true) {
             return;
         }
-        let limit = ticks(self.snapshot().table.timeouts.drain.0);
-        self.drained_at.set(Some(self.wheel.now() + limit));
         for listening in self.listenings.borrow().iter() {
             listening.retire();
         }
@@ -232,9 +307,9 @@ impl Worker {
     }
 
     fn is_finished(&self) -> bool {
-        let Some(latest) = self.drained_at.get() else { return false };
-        let listening = self.listenings.borrow().iter().any(|l| !l.is_gone());
-        self.wheel.now() >= latest || (!listening && self.open_connections.get() == 0)
+        let is_open = || self.listenings.borrow().iter().any(|l| l.is_open());
+        let is_last = self.ends.get() && self.open_connections.get() == 0 && !is_open();
+        self.wheel.now() >= self.drained_at.get() || is_last
     }
 }
 
@@ -242,15 +317,16 @@ impl Shared {
     pub(crate) fn new(table: Arc<Table>) -> Shared {
         Shared {
             table: ArcSwap::new(table),
-            connections: AtomicUsize::new(0),
+            phase: AtomicU8::new(Phase::Serving as u8),
+            connections: Connections::default(),
+            addresses: Addresses::default(),
             open_by_backend: OpenByBackend::default(),
-            phase: AtomicU8::new(0),
         }
     }
 
     /// A place among the process's connections, given back by [`Shared::leave`].
     pub(crate) fn enter(&self, most: u32) -> bool {
-        let is_free = self.connections.fetch_add(1, Ordering::Relaxed) < most as usize;
+        let is_free = self.connections.0.fetch_add(1, Ordering::Relaxed) < most as usize;
         if !is_free {
             self.leave();
         }
@@ -258,6 +334,6 @@ impl Shared {
     }
 
     pub(crate) fn leave(&self) {
-        self.connections.fetch_sub(1, Ordering::Relaxed);
+        self.connections.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 use weir_control::{FileSource, Watch};
-use weir_dataplane::{Gateway, GatewayError, serve_admin};
+use weir_dataplane::{Admin, Gateway, GatewayError};
 
 use crate::signals::{Request, Requests};
 
@@ -29,8 +29,8 @@ A configuration that works as it stands:
 Signals:
   SIGHUP           read the configuration again; a bad one is reported and changes nothing.
                    Files of certificates and keys are read again by themselves when they change
-  SIGTERM, SIGINT  drain: exchanges in progress end, nothing new begins; `timeouts.drain` bounds it,
-                   and a second signal ends the gateway at once
+  SIGTERM, SIGINT  drain: clients are let in for `drain.delay`, every connection ends with its
+                   exchange; `drain.timeout` bounds it, and a second signal ends it at once
 
 Exit codes:
   0  drained, or the configuration is good, or a request was explained
@@ -116,12 +116,8 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     for address in gateway.addresses() {
         say(&format!("listening on {address}"));
     }
-    if let Some(address) = args.admin {
-        let bound = serve_admin(address, Arc::clone(&gateway)).map_err(|error| {
-            Failure::Environment(format!("cannot serve the admin interface on {address}: {error}"))
-        })?;
-        say(&format!("admin on {bound}"));
-    }
+    // It ends when it is dropped.
+    let _admin = args.admin.map(|address| serve_admin(address, &gateway)).transpose()?;
     let changes = requests.sender();
     let on_change = move || {
         // The other end is there as long as this function runs.
@@ -135,13 +131,22 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     end(&gateway)
 }
 
+fn serve_admin(address: SocketAddr, gateway: &Arc<Gateway>) -> Result<Admin, Failure> {
+    let served = Admin::listen(address).and_then(|socket| Admin::serve(socket, Arc::clone(gateway)));
+    let admin = served.map_err(|error| {
+        Failure::Environment(format!("cannot serve the admin interface on {address}: {error}"))
+    })?;
+    say(&format!("admin on {}", admin.address()));
+    Ok(admin)
+}
+
 /// Waits until a gateway that drains has ended.
 fn end(gateway: &Gateway) -> Result<(), Failure> {
     let is_well = gateway.join();
     match gateway.cut_by_drain() {
         0 => {}
         cut => report(&[format!(
-            "weir-gateway: the time to drain is over (`timeouts.drain`); connections cut while in use: {cut}"
+            "weir-gateway: the time to drain is over (`drain.timeout`); connections cut while in use: {cut}"
         )]),
     }
     match is_well {

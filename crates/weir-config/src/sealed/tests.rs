@@ -1,5 +1,7 @@
 //! Files that fit together, and those that do not.
 
+use std::net::SocketAddr;
+
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
 
 use super::*;
@@ -63,8 +65,12 @@ fn batch(policy: Policy, text: &str, folder: &Folder) -> Batch {
     Batch { version: 1, policy, changes: resources.chain(folder.changes()).collect() }
 }
 
+fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
 fn config(table: &Table) -> Arc<rustls::ServerConfig> {
-    match table.transport("127.0.0.1:8443".parse().unwrap()) {
+    match table.transport(address("127.0.0.1:8443")) {
         Some(Transport::Tls(config)) => Arc::clone(config),
         other => panic!("{other:?}"),
     }
@@ -75,7 +81,7 @@ fn files_become_tls_and_tokens() {
     let applied = State::default().apply(batch(Policy::AllOrNothing, TEXT, &Folder::new()));
     let table = applied.table.unwrap_or_else(|| panic!("{:?}", applied.refused));
     assert_eq!(config(&table).alpn_protocols, [b"http/1.1"]);
-    assert!(table.transport("127.0.0.1:1".parse().unwrap()).is_none());
+    assert!(table.transport(address("127.0.0.1:1")).is_none());
     let tokens = |path| table.find(&RequestView::get("h", path)).unwrap().target.tokens.clone().unwrap();
     assert!(tokens("/").has(b"two") && !tokens("/").has(b"three"));
     assert!(Arc::ptr_eq(&tokens("/"), &tokens("/x")), "routes share what they can");
@@ -240,7 +246,7 @@ backends: { b: { endpoints: [] } }
 fn names_that_are_passed_on_find_their_backend() {
     let none = Folder(BTreeMap::new());
     let table = State::default().apply(batch(Policy::AllOrNothing, PASSED_ON, &none)).table.unwrap();
-    let Some(Transport::ByName(by_name)) = table.transport("127.0.0.1:8443".parse().unwrap()) else {
+    let Some(Transport::ByName(by_name)) = table.transport(address("127.0.0.1:8443")) else {
         panic!("it is not passed on");
     };
     assert!(by_name.tls().is_none());

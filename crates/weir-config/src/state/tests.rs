@@ -111,6 +111,21 @@ fn problems_name_their_place_and_the_remedy() {
             "give each listener an address of its own",
         )],
     );
+    check_refused(
+        &format!("{GOOD}drain: {{ delay: 5s, timeout: 5s }}\n"),
+        &[(
+            "drain.delay: 5s leaves nothing of `drain.timeout`, 5s",
+            "make `timeout` longer than `delay`: it counts from the signal, too",
+        )],
+    );
+    check_refused(
+        &format!("{GOOD}drain: {{ delay: 0s, timeout: 0s }}\n"),
+        &[("drain.timeout: 0s is not within 1ns and 30 days", "everything has a limit")],
+    );
+    check_refused(
+        &format!("{GOOD}limits: {{ connections_per_address: 0 }}\n"),
+        &[("limits.connections_per_address: 0 would serve nobody", "leave it out for the default, no bound")],
+    );
 }
 
 #[test]

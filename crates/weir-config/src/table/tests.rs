@@ -14,6 +14,7 @@ fn table_of(routes: Vec<Route>) -> Option<Arc<Table>> {
         backends: BTreeMap::from([("b".to_owned(), Backend { endpoints: vec![], tls: None })]),
         limits: Limits::default(),
         timeouts: Timeouts::default(),
+        drain: Drain::default(),
     };
     let changes = configuration.into_resources().into_iter().map(|(k, r)| Change::Put(k, r)).collect();
     State::default().apply(Batch { version: 1, policy: Policy::AllOrNothing, changes }).table

@@ -1,6 +1,6 @@
 //! Clients that ask for too much, or too slowly.
 
-use crate::setup::{Origin, Proxy};
+use crate::setup::{Client, Origin, Proxy};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -122,6 +122,30 @@ fn clients_beyond_the_limit_are_told() {
     drop(first);
     proxy.wait_for("the free place", |s| s.connections.open == 0);
     assert_eq!(proxy.ask(GET).body, "ok");
+}
+
+#[test]
+fn connections_of_one_address_are_bounded() {
+    let text = "limits: { connections_per_address: 2 }";
+    let proxy = Proxy::to(Origin::answering(OK).address, text);
+    let from = |last: u8| {
+        let address = std::net::SocketAddr::from(([127, 0, 0, last], 0));
+        let socket =
+            rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
+        let socket = socket.unwrap();
+        rustix::net::bind(&socket, &address).unwrap();
+        rustix::net::connect(&socket, &proxy.gateway.addresses()[0]).unwrap();
+        Client::over(std::net::TcpStream::from(socket))
+    };
+    let mut first: Vec<_> = (0..2).map(|_| from(1)).collect();
+    first.iter_mut().for_each(|client| assert_eq!(client.ask(GET).body, "ok"));
+    assert_eq!(from(1).ask(GET).error(), (503, "address_limit"));
+    assert_eq!(from(2).ask(GET).body, "ok", "another address has places of its own");
+    assert_eq!(first[0].ask(GET).body, "ok");
+    drop(first.pop());
+    proxy.wait_for("the free place", |s| s.connections.open == 1);
+    assert_eq!(from(1).ask(GET).body, "ok");
+    assert_eq!((proxy.errors("address_limit"), proxy.errors("connection_limit")), (1, 0));
 }
 
 #[test]

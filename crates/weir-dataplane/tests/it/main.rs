@@ -28,3 +28,4 @@ mod tls;
 mod tokens;
 mod upgrade;
 mod weights;
+mod workers;

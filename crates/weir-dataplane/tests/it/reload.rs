@@ -102,14 +102,9 @@ fn what_cannot_come_into_force_changes_nothing() {
     let listener = "{ address: 127.0.0.1:0 }";
     let mut proxy = Proxy::with(&configuration(listener, 1, &origin));
     let version = proxy.gateway.table().version;
-    let table = compile(&mut proxy.state, &configuration(listener, 2, &origin));
-    assert!(matches!(
-        proxy.gateway.apply(table),
-        Err(GatewayError::WorkersChanged { running: 1, wanted: 2 })
-    ));
     let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = format!("{listener}, {{ address: '{}' }}", held.local_addr().unwrap());
-    let table = compile(&mut proxy.state, &configuration(&taken, 1, &origin));
+    let table = compile(&mut proxy.state, &configuration(&taken, 3, &origin));
     assert!(matches!(proxy.gateway.apply(table), Err(GatewayError::Listen { .. })));
     assert_eq!(proxy.gateway.table().version, version);
     assert_eq!(proxy.ask(GET).body, "ok");
@@ -146,7 +141,7 @@ fn a_drain_ends_what_is_in_progress_and_nothing_sooner() {
 #[test]
 fn a_drain_does_not_wait_for_ever() {
     let origin = Origin::start(crate::setup::Served::stall);
-    let proxy = Proxy::to(origin.address, "timeouts: { drain: 100ms }");
+    let proxy = Proxy::to(origin.address, "\ndrain: { delay: 0s, timeout: 100ms }");
     let mut busy = proxy.connect();
     busy.send(GET);
     proxy.wait_for("the exchange", |s| s.upstream.connects == 1);
@@ -181,4 +176,39 @@ fn workers_tell_their_clients_and_their_version() {
     {
         assert!(text.contains(&format!("\n{sample}\n")), "{text}");
     }
+}
+
+#[test]
+fn a_gateway_that_ends_takes_no_configuration() {
+    let origin = answering_with("ok");
+    let listener = "{ address: 127.0.0.1:0 }";
+    let mut proxy = Proxy::with(&configuration(listener, 1, &origin));
+    proxy.gateway.drain();
+    let table = compile(&mut proxy.state, &configuration(listener, 2, &origin));
+    assert!(matches!(proxy.gateway.apply(table), Err(GatewayError::Ending)));
+    assert!(proxy.gateway.join());
+}
+
+/// Once two of them were taken for one.
+#[test]
+fn listeners_with_port_0_are_told_apart() {
+    let origin = answering_with("ok");
+    let (one, other) = ("{ address: 127.0.0.1:0, name: one }", "{ address: 127.0.0.1:0, name: other }");
+    let mut proxy = Proxy::with(&configuration(&format!("{one}, {other}"), 2, &origin));
+    let addresses = proxy.gateway.addresses();
+    assert_eq!(addresses.len(), 2);
+    assert_ne!(addresses[0], addresses[1]);
+    for (address, exchanges) in [(addresses[0], 1), (addresses[1], 2)] {
+        let mut client = Client::connect(address);
+        (0..exchanges).for_each(|_| assert_eq!(client.ask(GET).body, "ok"));
+    }
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.listeners["one"].requests, stats.listeners["other"].requests), (1, 2));
+    let table = compile(&mut proxy.state, &configuration(&format!("{one}, {other}"), 1, &origin));
+    proxy.gateway.apply(table).unwrap();
+    assert_eq!(proxy.gateway.addresses(), addresses);
+    let table = compile(&mut proxy.state, &configuration(one, 1, &origin));
+    proxy.gateway.apply(table).unwrap();
+    assert_eq!(proxy.gateway.addresses(), addresses[..1]);
+    assert_eq!(Client::connect(addresses[0]).ask(GET).body, "ok");
 }

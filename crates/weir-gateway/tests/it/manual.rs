@@ -26,12 +26,18 @@ fn the_example_of_the_manual_loads_and_shows_the_defaults() {
     let bare = "listeners: [{ address: 127.0.0.1:1 }]";
     let default = source(dir.path(), bare).load().expect("a listener is enough");
     assert_eq!((&shown.limits, &shown.timeouts), (&default.limits, &default.timeouts));
+    assert_eq!(shown.drain, default.drain);
     // They are shown whole: whatever is there has a line of its own.
-    for (block, fields) in
-        [("limits", format!("{:?}", default.limits)), ("timeouts", format!("{:?}", default.timeouts))]
-    {
-        for name in fields.split(['{', ',']).filter_map(|f| f.split_once(": ")).map(|(name, _)| name.trim()) {
-            assert!(example.contains(&format!("\n  {name}: ")), "{block}.{name} is not in the example");
+    for (block, fields) in [
+        ("limits", format!("{:?}", default.limits)),
+        ("timeouts", format!("{:?}", default.timeouts)),
+        ("drain", format!("{:?}", default.drain)),
+    ] {
+        for (name, value) in fields.split(['{', ',']).filter_map(|f| f.split_once(": ")) {
+            let name = name.trim();
+            // What is no bound has no value that could be shown.
+            let is_shown = example.contains(&format!("\n  {name}: ")) || value.starts_with("None");
+            assert!(is_shown, "{block}.{name} is not in the example");
             assert!(MANUAL.contains(&format!("\n| `{name}` | ")), "{block}.{name} has no row");
         }
     }

@@ -199,7 +199,7 @@ pub(crate) fn origin() -> (SocketAddr, Arc<AtomicU64>) {
 pub(crate) fn config(origin: SocketAddr) -> String {
     format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 2\nroutes: [{{ path: /, backend: api }}]\n\
-         backends: {{ api: {{ endpoints: ['{origin}'] }} }}\n"
+         backends: {{ api: {{ endpoints: ['{origin}'] }} }}\ndrain: {{ delay: 0s }}\n"
     )
 }
 
@@ -360,10 +360,10 @@ fn a_draining_gateway_says_so() {
 }
 
 /// A gateway with one exchange in progress at an upstream that never answers.
-fn busy_gateway(more: &str) -> (Gateway, TcpStream, TcpListener) {
+fn busy_gateway(drain: &str) -> (Gateway, TcpStream, TcpListener) {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = silent.local_addr().expect("its address");
-    let gateway = Gateway::start(&format!("{}{more}", config(address)));
+    let gateway = Gateway::start(&config(address).replace("delay: 0s", drain));
     let mut client = connect(gateway.address);
     client.write_all(GET.as_bytes()).expect("the gateway reads");
     gateway.wait_for("the exchange", |g| g.stat("connects") == 1);
@@ -372,7 +372,7 @@ fn busy_gateway(more: &str) -> (Gateway, TcpStream, TcpListener) {
 
 #[test]
 fn a_drain_that_runs_out_of_time_says_what_it_cut() {
-    let (gateway, mut client, _silent) = busy_gateway("timeouts: { drain: 100ms }\n");
+    let (gateway, mut client, _silent) = busy_gateway("delay: 0s, timeout: 100ms");
     gateway.signal(Signal::TERM);
     let (status, messages) = gateway.finish();
     assert_eq!(status.code(), Some(0));
@@ -382,7 +382,7 @@ fn a_drain_that_runs_out_of_time_says_what_it_cut() {
 
 #[test]
 fn a_second_stop_ends_at_once() {
-    let (gateway, _client, _silent) = busy_gateway("timeouts: { drain: 1h, response: 1h }\n");
+    let (gateway, _client, _silent) = busy_gateway("delay: 0s, timeout: 1h");
     gateway.signal(Signal::TERM);
     gateway.wait_for("the drain", |g| g.admin("/readyz").starts_with("HTTP/1.1 503 "));
     gateway.signal(Signal::TERM);

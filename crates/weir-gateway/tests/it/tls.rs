@@ -74,7 +74,8 @@ fn curl(gateway: &Gateway, name: &str, more: &[&str]) -> String {
 fn text(tls: &str, origin: SocketAddr) -> String {
     format!(
         "listeners: [{{ address: 127.0.0.1:0, tls: {{ {tls} }} }}]\nworkers: 2\n\
-         routes: [{{ path: /, backend: api }}]\nbackends: {{ api: {{ endpoints: ['{origin}'] }} }}\n"
+         routes: [{{ path: /, backend: api }}]\nbackends: {{ api: {{ endpoints: ['{origin}'] }} }}\n\
+         drain: {{ delay: 0s }}\n"
     )
 }
 

@@ -24,7 +24,8 @@ impl Gateway {
             "listeners: [{{ address: \"{address}\" }}]\n\
              workers: 1\n\
              routes:\n  - {{ hosts: [example.com], path: /, backend: origin }}\n\
-             backends: {{ origin: {{ endpoints: [\"{origin}\"] }} }}\n"
+             backends: {{ origin: {{ endpoints: [\"{origin}\"] }} }}\n\
+             drain: {{ delay: 0s }}\n"
         );
         std::fs::write(&config, text).expect("a configuration file");
         let mut child = Command::new(env!("CARGO_BIN_EXE_weir-gateway"))

@@ -1,0 +1,91 @@
+//! How many connections each client's address has, of the whole process; counted only where that is limited.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::worker::Shared;
+
+/// Locks, so that workers that accept at one time seldom wait for each other.
+const SHARDS: usize = 16;
+
+/// Bits of an IPv6 address that one subscriber has to himself.
+const SUBSCRIBER_BITS: u32 = 64;
+
+/// The counts of all workers.
+#[derive(Debug, Default)]
+pub(crate) struct Addresses {
+    hasher: RandomState,
+    shards: [Mutex<HashMap<IpAddr, u32>>; SHARDS],
+}
+
+/// A place among the connections of an address, given up when dropped.
+#[derive(Debug)]
+pub(crate) struct AddressSeat {
+    shared: Arc<Shared>,
+    network: IpAddr,
+}
+
+impl AddressSeat {
+    /// A place, if the address has fewer than `most`.
+    pub(crate) fn take(shared: &Arc<Shared>, address: IpAddr, most: u32) -> Option<AddressSeat> {
+        let network = network_of(address);
+        let mut counts = shared.addresses.shard(network);
+        let count = counts.entry(network).or_default();
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        drop(counts);
+        Some(AddressSeat { shared: Arc::clone(shared), network })
+    }
+}
+
+impl Drop for AddressSeat {
+    fn drop(&mut self) {
+        let mut counts = self.shared.addresses.shard(self.network);
+        if let Some(count) = counts.get_mut(&self.network) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.network);
+            }
+        }
+    }
+}
+
+impl Addresses {
+    fn shard(&self, network: IpAddr) -> MutexGuard<'_, HashMap<IpAddr, u32>> {
+        let shard = self.hasher.hash_one(network) as usize % SHARDS;
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is counted as one: an address of IPv4, however it is written, or a network of IPv6.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = address.to_bits() >> SUBSCRIBER_BITS << SUBSCRIBER_BITS;
+            IpAddr::V6(Ipv6Addr::from_bits(network))
+        }
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_subscriber_counts_as_one() {
+        for (address, network) in [
+            ("10.0.0.1", "10.0.0.1"),
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+            ("2001:db8:1:2::", "2001:db8:1:2::"),
+            ("::1", "::"),
+        ] {
+            assert_eq!(network_of(address.parse().unwrap()), network.parse::<IpAddr>().unwrap());
+        }
+    }
+}

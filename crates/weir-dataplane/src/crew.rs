@@ -1,0 +1,178 @@
+//! The workers of a gateway: those that serve, and those that were let go and still have clients.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::mpsc::sync_channel;
+
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use weir_io::{JoinHandle, WorkerOptions, available_cpus, spawn_worker};
+
+use crate::counters::{ListenerCounters, UpstreamCounters};
+use crate::worker::{Command, Shared, Worker};
+
+/// All of them, with what they count.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    shared: Arc<Shared>,
+    cpus: Vec<usize>,
+    serving: Vec<Member>,
+    leaving: Vec<UnboundedSender<Command>>,
+    threads: Vec<JoinHandle<()>>,
+    has_panicked: bool,
+    pub(crate) upstreams: Vec<Arc<UpstreamCounters>>,
+    /// By the listener's name, also of listeners that are gone.
+    pub(crate) listeners: BTreeMap<String, Vec<Arc<ListenerCounters>>>,
+}
+
+/// A worker that serves.
+#[derive(Debug)]
+pub(crate) struct Member {
+    commands: UnboundedSender<Command>,
+    thread: Option<JoinHandle<()>>,
+    /// What it counts, by the listener's name.
+    counters: BTreeMap<String, Arc<ListenerCounters>>,
+}
+
+impl Crew {
+    /// Nobody so far.
+    pub(crate) fn new(shared: Arc<Shared>) -> Crew {
+        Crew {
+            shared,
+            cpus: available_cpus(),
+            serving: Vec::new(),
+            leaving: Vec::new(),
+            threads: Vec::new(),
+            has_panicked: false,
+            upstreams: Vec::new(),
+            listeners: BTreeMap::new(),
+        }
+    }
+
+    /// How many a configuration wants.
+    pub(crate) fn wanted(&self, workers: Option<u32>) -> usize {
+        workers.map_or(self.cpus.len().max(1), |workers| workers as usize)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.serving.len()
+    }
+
+    /// Starts workers that are missing for there to be so many; they are none of the crew yet, and end when dropped.
+    pub(crate) fn recruits(&mut self, wanted: usize) -> io::Result<Vec<Member>> {
+        (self.count()..wanted).map(|index| self.start(index, wanted)).collect()
+    }
+
+    /// From now on so many serve: recruits join, or the last ones leave. Sockets are dealt apart from this.
+    pub(crate) fn change(&mut self, recruits: Vec<Member>, wanted: usize) {
+        self.sweep();
+        let has_changed = wanted != self.count();
+        for mut recruit in recruits {
+            self.threads.extend(recruit.thread.take());
+            self.serving.push(recruit);
+        }
+        for member in self.serving.drain(wanted..) {
+            // One that has ended needs to be told nothing.
+            let _ = member.commands.send(Command::Leave);
+            self.leaving.push(member.commands);
+        }
+        if has_changed {
+            for index in 0..wanted {
+                let cpus = self.cpu(index, wanted).map_or_else(|| self.cpus.clone(), |cpu| vec![cpu]);
+                self.tell(index, Command::Bind { cpus });
+            }
+        }
+    }
+
+    pub(crate) fn tell(&self, worker: usize, command: Command) {
+        // A worker that has ended needs to be told nothing.
+        let _ = self.serving[worker].commands.send(command);
+    }
+
+    /// Tells all that serve, and those that leave.
+    pub(crate) fn tell_all(&self, command: impl Fn() -> Command) {
+        for commands in self.serving.iter().map(|member| &member.commands).chain(&self.leaving) {
+            let _ = commands.send(command());
+        }
+    }
+
+    /// What a worker counts at the listeners with this name.
+    pub(crate) fn counters(&mut self, worker: usize, name: &str) -> Arc<ListenerCounters> {
+        let sets = self.listeners.entry(name.to_owned()).or_default();
+        let own = &mut self.serving[worker].counters;
+        Arc::clone(own.entry(name.to_owned()).or_insert_with(|| unused(sets)))
+    }
+
+    /// Whether all that should serve do.
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.serving.iter().any(|member| member.commands.is_closed())
+    }
+
+    /// Their threads, to be joined without a lock.
+    pub(crate) fn take_threads(&mut self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut self.threads)
+    }
+
+    /// Whether one of those that ended before did so by a panic.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.has_panicked
+    }
+
+    /// Lets go of what is left of workers that have ended.
+    fn sweep(&mut self) {
+        self.leaving.retain(|commands| !commands.is_closed());
+        let ended: Vec<_> = self.threads.extract_if(.., |thread| thread.is_finished()).collect();
+        self.has_panicked |= ended.into_iter().map(JoinHandle::join).filter(Result::is_err).count() > 0;
+    }
+
+    fn start(&mut self, index: usize, workers: usize) -> io::Result<Member> {
+        let (commands, received) = unbounded_channel();
+        let (report, started) = sync_channel(1);
+        let cpu = self.cpu(index, workers);
+        let options = WorkerOptions { name: format!("weir-{index}"), cpu, is_urgent: false };
+        let (shared, counters) = (Arc::clone(&self.shared), unused(&mut self.upstreams));
+        let thread = spawn_worker(options, move || async move {
+            std::rc::Rc::new(Worker::new(index, shared, counters)).run(received, report).await;
+        })?;
+        started.recv().map_err(|_| io::Error::other("the worker ended as it started"))??;
+        Ok(Member { commands, thread: Some(thread), counters: BTreeMap::new() })
+    }
+
+    /// With a worker for each CPU they would only chase each other; with fewer the scheduler knows better.
+    fn cpu(&self, index: usize, workers: usize) -> Option<usize> {
+        (workers == self.cpus.len()).then(|| self.cpus[index])
+    }
+}
+
+/// Counters that nobody writes: those of a worker that has ended go on, so that there are never more than workers.
+fn unused<T: Default>(sets: &mut Vec<Arc<T>>) -> Arc<T> {
+    if let Some(set) = sets.iter().find(|set| Arc::strong_count(set) == 1) {
+        // What the former writer wrote comes before what the next one reads.
+        fence(Ordering::Acquire);
+        return Arc::clone(set);
+    }
+    let set = Arc::new(T::default());
+    sets.push(Arc::clone(&set));
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Counter;
+
+    #[test]
+    fn counters_have_one_writer_each_and_go_on_behind_the_last() {
+        let mut sets: Vec<Arc<Counter>> = Vec::new();
+        let first = unused(&mut sets);
+        let second = unused(&mut sets);
+        first.add(1);
+        second.add(10);
+        drop(first);
+        let third = unused(&mut sets);
+        third.add(100);
+        assert_eq!(sets.len(), 2);
+        assert_eq!(sets.iter().map(|set| set.value()).sum::<u64>(), 111);
+    }
+}

@@ -1,0 +1,97 @@
+//! Both ends in one process, and others in place of either.
+
+use std::io::Read as _;
+use std::net::TcpStream;
+
+use super::*;
+
+/// A folder of its own, gone with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("weir-handover-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+fn passed() -> Passed {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    Passed { listener: "127.0.0.1:0#1".parse().unwrap(), socket, is_lent: true }
+}
+
+#[test]
+fn sockets_go_over_with_who_waits_in_them() {
+    let folder = Folder::new("over");
+    assert!(Predecessor::ask(&folder.0).unwrap().is_none());
+    let successors = Successors::listen(&folder.0).unwrap();
+    let (own, admin) = (passed(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let (bound, of_admin) = (own.socket.local_addr().unwrap(), admin.local_addr().unwrap());
+    let waiting = TcpStream::connect(bound).unwrap();
+    let running = std::thread::spawn(move || {
+        let mut successor = successors.accept().unwrap();
+        assert_eq!(successor.process, i32::try_from(std::process::id()).ok());
+        let taken = successor.offer(&[own], Some((of_admin, &admin))).unwrap();
+        successor.conclude();
+        taken
+    });
+    let mut predecessor = Predecessor::ask(&folder.0).unwrap().unwrap();
+    let passed = predecessor.sockets.remove(0);
+    assert_eq!((passed.listener.to_string().as_str(), passed.is_lent), ("127.0.0.1:0#1", true));
+    assert_eq!(predecessor.admin.as_ref().unwrap().0, of_admin);
+    predecessor.follow(&[passed.listener]).unwrap();
+    assert_eq!(running.join().unwrap(), [passed.listener]);
+    passed.socket.set_nonblocking(false).unwrap();
+    assert_eq!(passed.socket.accept().unwrap().1, waiting.local_addr().unwrap());
+    assert!(Predecessor::ask(&folder.0).unwrap().is_none(), "who ran is no more");
+}
+
+#[test]
+fn who_goes_away_before_it_serves_has_taken_nothing() {
+    let folder = Folder::new("gone");
+    let successors = Successors::listen(&folder.0).unwrap();
+    let asking = {
+        let folder = folder.0.clone();
+        std::thread::spawn(move || drop(Predecessor::ask(&folder).unwrap().unwrap()))
+    };
+    let lost = successors.accept().unwrap().offer(&[passed()], None);
+    assert!(matches!(lost, Err(HandoverError::Lost(_))), "{lost:?}");
+    asking.join().unwrap();
+}
+
+#[test]
+fn who_speaks_otherwise_is_told_apart() {
+    let folder = Folder::new("foreign");
+    let successors = Successors::listen(&folder.0).unwrap();
+    for (says, expected) in [
+        ("GET / HTTP/1.1\n".to_owned(), "it says `GET / HTTP/1.1`, which is not understood here"),
+        ("x".repeat(2 * LINE_BYTES_MAX), "it speaks without an end"),
+    ] {
+        let mut stream = UnixStream::connect(folder.0.join(NAME)).unwrap();
+        stream.write_all(says.as_bytes()).unwrap();
+        let error = successors.accept().unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)));
+    }
+}
+
+#[test]
+fn a_line_without_its_socket_is_no_listener() {
+    let folder = Folder::new("bare");
+    let listener = UnixListener::bind(folder.0.join(NAME)).unwrap();
+    let running = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"listener 127.0.0.1:0#0 own\nend\n").unwrap();
+        let _ = stream.read(&mut [0; 64]);
+    });
+    let error = Predecessor::ask(&folder.0).unwrap_err();
+    assert!(error.to_string().contains("a line came without its socket"), "{error}");
+    running.join().unwrap();
+}

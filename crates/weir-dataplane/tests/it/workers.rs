@@ -1,0 +1,168 @@
+//! The number of workers changes, listeners close, and clients notice nothing but the end of their connection.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::setup::{Origin, Proxy, compile};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+const LAST: &str = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+
+fn text(listeners: &[SocketAddr], workers: usize, origin: &Origin) -> String {
+    let listeners: Vec<String> =
+        listeners.iter().map(|a| format!("{{ address: '{a}', name: main }}")).collect();
+    format!(
+        "listeners: [{}]\nworkers: {workers}\nroutes: [{{ path: /, backend: b }}]\n\
+         backends: {{ b: {{ endpoints: ['{}'] }} }}",
+        listeners.join(", "),
+        origin.address
+    )
+}
+
+fn free() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn set_workers(proxy: &mut Proxy, address: SocketAddr, workers: usize, origin: &Origin) {
+    let table = compile(&mut proxy.state, &text(&[address], workers, origin));
+    proxy.gateway.apply(table).unwrap();
+}
+
+/// One connection with one exchange; false where it is refused. Whatever else happens is a fault.
+fn exchange(address: SocketAddr) -> bool {
+    let mut stream = match TcpStream::connect(address) {
+        Ok(stream) => stream,
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => return false,
+        Err(error) => panic!("{error}"),
+    };
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(LAST.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok"), "{answer:?}");
+    true
+}
+
+#[test]
+fn workers_come_and_go_and_no_client_is_lost() {
+    let (origin, address) = (Origin::answering(OK), free());
+    let mut proxy = Proxy::with(&text(&[address], 2, &origin));
+    let stop = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                let mut answered = 0;
+                while !stop.load(Ordering::SeqCst) {
+                    assert!(exchange(address), "nobody is refused");
+                    answered += 1;
+                }
+                answered
+            })
+        })
+        .collect();
+    for workers in [1, 4, 3, 5, 2, 1, 3, 2, 8, 1] {
+        set_workers(&mut proxy, address, workers, &origin);
+        let before = proxy.gateway.stats().requests;
+        proxy.wait_for("some exchanges", |stats| stats.requests > before + 50);
+    }
+    stop.store(true, Ordering::SeqCst);
+    let answered: u64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
+    proxy.wait_for("the last client's end", |stats| stats.connections.open == 0);
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.requests, stats.by_status.success), (answered, answered), "nothing is counted twice");
+    assert_eq!(stats.connections.accepted, answered);
+    assert!(proxy.gateway.is_healthy());
+    proxy.gateway.drain();
+    assert!(proxy.gateway.join());
+    assert_eq!(proxy.gateway.cut_by_drain(), 0);
+}
+
+#[test]
+fn a_worker_that_leaves_serves_its_clients_to_their_end() {
+    let origin = Origin::start(|served| {
+        while let Some(request) = served.request() {
+            if request.contains("Upgrade") {
+                served.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+                let words = served.read_exact(5).unwrap();
+                return served.send(&words.to_uppercase());
+            }
+            served.send(OK);
+        }
+    });
+    let address = free();
+    let mut proxy = Proxy::with(&text(&[address], 8, &origin));
+    // So many that every worker has some.
+    let mut kept: Vec<_> = (0..200).map(|_| proxy.connect()).collect();
+    let mut tunnels: Vec<_> = (0..50).map(|_| proxy.connect()).collect();
+    kept.iter_mut().for_each(|client| assert_eq!(client.ask(GET).body, "ok"));
+    for tunnel in &mut tunnels {
+        tunnel.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+        assert_eq!(tunnel.head().status, 101);
+    }
+    set_workers(&mut proxy, address, 1, &origin);
+    set_workers(&mut proxy, address, 2, &origin);
+    let mut ended = 0;
+    for client in &mut kept {
+        let answer = client.ask(GET);
+        assert_eq!(answer.body, "ok");
+        if answer.field("connection") == Some("close") {
+            assert!(client.is_ended());
+            ended += 1;
+        }
+    }
+    assert!((1..200).contains(&ended), "{ended} of 200 were at workers that leave");
+    for tunnel in &mut tunnels {
+        tunnel.send("hello");
+        assert_eq!(tunnel.read_exact(5), "HELLO");
+    }
+    assert_eq!(proxy.gateway.stats().requests, 450);
+    assert!(proxy.gateway.is_healthy(), "those that left are not missed");
+}
+
+#[test]
+fn a_listener_that_goes_resets_nobody() {
+    let origin = Origin::answering(OK);
+    for _ in 0..5 {
+        let (going, staying) = (free(), free());
+        let mut proxy = Proxy::with(&text(&[going, staying], 2, &origin));
+        let clients: Vec<_> = (0..4)
+            .map(|_| {
+                std::thread::spawn(move || {
+                    let mut answered = 0;
+                    while exchange(going) {
+                        answered += 1;
+                    }
+                    answered
+                })
+            })
+            .collect();
+        proxy.wait_for("some exchanges", |stats| stats.requests > 50);
+        let table = compile(&mut proxy.state, &text(&[staying], 2, &origin));
+        proxy.gateway.apply(table).unwrap();
+        let answered: u64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
+        assert_eq!(proxy.gateway.stats().connections.accepted, answered);
+        assert!(exchange(staying));
+    }
+}
+
+#[test]
+fn a_tunnel_ends_with_the_time_to_drain() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+        served.stall();
+    });
+    let proxy = Proxy::to(origin.address, "\ndrain: { delay: 0s, timeout: 500ms }");
+    let mut tunnel = proxy.connect();
+    tunnel.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+    assert_eq!(tunnel.head().status, 101);
+    proxy.gateway.drain();
+    assert!(tunnel.is_closed());
+    assert!(proxy.gateway.join());
+    assert_eq!(proxy.gateway.cut_by_drain(), 1);
+}
