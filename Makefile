@@ -1,6 +1,6 @@
 # Short targets; anything with an `if` lives in scripts/.
 
-.PHONY: run build test peers peers-all lint fmt fuzz bench profile soak cgroup-v2 acceptance accuracy deny clean
+.PHONY: run build test peers peers-all lint fmt fuzz bench profile soak upgrades cgroup-v2 acceptance accuracy deny clean
 
 # Builds weir and runs the main job: the quickstart, with every gateway that is found here.
 run: build
@@ -44,6 +44,10 @@ profile: build peers
 # Ten minutes at full rate: memory stays flat. SOAK_SECONDS shortens it.
 soak: build peers
 	python3 bench/soak.py
+
+# 50 upgrades of the gateway and 50 reloads that change its workers, under clients that connect for each request.
+upgrades:
+	WEIR_UPGRADES=50 cargo test --locked -p weir-gateway --test it upgrades_and_reloads -- --nocapture
 
 # weir's limits on a real kernel with cgroup v2, in an emulator; needs no KVM, and takes longer without.
 cgroup-v2:

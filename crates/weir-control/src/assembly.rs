@@ -39,6 +39,7 @@ impl FileSource {
     pub(crate) fn load_documents(&mut self) -> Result<Arc<Table>, SourceError> {
         self.documents.read(&self.path)?;
         let Assembly { mut resources, files, tls_files, places } = Assembly::of(&self.path, &self.documents)?;
+        self.add_sources(files.keys().cloned(), &tls_files);
         let named_by_tls = tls_files.into_iter().filter(|file| file != SYSTEM_AUTHORITIES);
         let stamps = named_by_tls
             .map(|file| {

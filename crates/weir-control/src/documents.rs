@@ -142,7 +142,7 @@ fn texts_in(directory: &Path) -> Result<Vec<(PathBuf, String)>, SourceError> {
 }
 
 /// The configuration's files in a directory, as they are now.
-fn stamps_of(directory: &Path) -> io::Result<Stamps> {
+pub(crate) fn stamps_of(directory: &Path) -> io::Result<Stamps> {
     let mut stamps = Stamps::new();
     for entry in std::fs::read_dir(directory)? {
         let file = entry?.path();

@@ -14,7 +14,7 @@ use weir_document::DocumentError;
 use crate::authorities::system_authorities;
 use crate::documents::Documents;
 use crate::places::told;
-use crate::stamp::Stamp;
+use crate::stamp::{Stamp, Stamps};
 
 /// The greatest file of certificates or tokens that is read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -31,6 +31,9 @@ pub struct FileSource {
     pub(crate) state: State,
     /// The files that TLS is made of, as they were before they were read.
     pub(crate) stamps: BTreeMap<String, Option<Stamp>>,
+    /// The file or directory itself, its files, and those they name beside those of TLS, as they were before they were
+    /// last read.
+    pub(crate) sources: Stamps,
     /// Those whose last content was refused.
     pub(crate) refused: BTreeSet<String>,
 }
@@ -103,6 +106,7 @@ impl FileSource {
             resources: BTreeMap::new(),
             state: State::default(),
             stamps: BTreeMap::new(),
+            sources: Stamps::new(),
             refused: BTreeSet::new(),
         }
     }
@@ -118,6 +122,7 @@ impl FileSource {
     /// When it can't be read or is not right; what was in force before stays so.
     pub fn load(&mut self) -> Result<Arc<Table>, SourceError> {
         let name = self.path.display().to_string();
+        self.begin_sources();
         if self.path.is_dir() {
             return self.load_documents();
         }
@@ -128,6 +133,7 @@ impl FileSource {
         }
         let configuration: Configuration =
             weir_document::read(&name, &text).map_err(SourceError::Document)?;
+        self.add_sources(configuration.files().into_keys(), &configuration.tls_files());
         let named_by_tls = configuration.tls_files().into_iter().filter(|file| file != SYSTEM_AUTHORITIES);
         let stamps = named_by_tls.map(|file| (file.clone(), Stamp::of(&self.place_of(&file)))).collect();
         let files =

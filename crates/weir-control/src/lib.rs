@@ -11,6 +11,7 @@ mod places;
 mod refresh;
 mod stamp;
 mod watch;
+mod watched;
 
 pub use file::{FileSource, PlacedProblem, SourceError};
 pub use refresh::Refreshed;

@@ -2,18 +2,22 @@
 
 mod explain;
 mod signals;
+mod succession;
+mod supervisor;
 
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use weir_control::{FileSource, Watch};
+use weir_control::{FileSource, Stamps, Watch};
 use weir_dataplane::{Admin, Gateway, GatewayError};
 
 use crate::signals::{Request, Requests};
+use crate::succession::{Heritage, Succession};
+use crate::supervisor::Supervisor;
 
 /// How many files a line about them names.
 const NAMES_SAID_MAX: usize = 8;
@@ -29,16 +33,17 @@ A configuration that works as it stands:
 Signals:
   SIGHUP           read the configuration again; a bad one is reported and changes nothing.
                    Files of certificates and keys are read again by themselves when they change
+  SIGUSR2          start the program again, which takes over: no client notices (--runtime-dir)
   SIGTERM, SIGINT  drain: clients are let in for `drain.delay`, every connection ends with its
                    exchange; `drain.timeout` bounds it, and a second signal ends it at once
 
 Exit codes:
-  0  drained, or the configuration is good, or a request was explained
+  0  drained, or handed over, or the configuration is good, or a request was explained
   1  ended at once by a second signal
   2  the command line or the configuration is wrong
   3  the environment can't: an address is taken, a thread does not start
 
-Every field, limit, metric and error is told in docs/gateway.md.";
+Every field, limit, metric and error is told in docs/gateway.md, upgrades in docs/operations.md.";
 
 /// An HTTP/1.1 gateway: routes by host and path, upstream keep-alive, reloads without a lost request.
 #[derive(Debug, Parser)]
@@ -64,6 +69,17 @@ struct Args {
     /// Without it there is no admin server. It has no authentication, so keep it off public networks.
     #[arg(long, value_name = "ADDR")]
     admin: Option<SocketAddr>,
+    /// Read the configuration again when its file changes, or one that it names
+    ///
+    /// As SIGHUP does. Write the new file beside the old one and rename it, so that it is never seen in part.
+    #[arg(long)]
+    watch: bool,
+    /// Take over from the gateway that runs with this folder, and let the next one take over
+    ///
+    /// The listening sockets go from one process to the next, whoever waits in them unnoticed. The folder must exist
+    /// and belong to the gateway's user alone.
+    #[arg(long, value_name = "DIR")]
+    runtime_dir: Option<PathBuf>,
     /// Only check the configuration, say what is wrong with it, and end
     #[arg(long)]
     check: bool,
@@ -109,35 +125,84 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     let environment = |error: std::io::Error| Failure::Environment(error.to_string());
+    let supervisor = Supervisor::from_environment();
     // Before the first thread starts: no signal may come to a program that does not yet listen for it.
     let requests = Requests::listen().map_err(environment)?;
     signals::raise_open_files_limit();
-    let gateway = Arc::new(Gateway::start(table).map_err(failure_of)?);
+    let folder = args.runtime_dir.as_deref();
+    let mut heritage = Heritage::find(folder, &table, args.admin).map_err(Failure::Environment)?;
+    // What may fail comes before the first client: sockets that are opened and closed again would lose some.
+    let of_admin = args.admin.map(|address| admin_socket(address, &mut heritage)).transpose()?;
+    let sockets = std::mem::take(&mut heritage.sockets);
+    let gateway = Arc::new(Gateway::start_with(table, sockets).map_err(failure_of)?);
     for address in gateway.addresses() {
         say(&format!("listening on {address}"));
     }
-    // It ends when it is dropped.
-    let _admin = args.admin.map(|address| serve_admin(address, &gateway)).transpose()?;
+    let serve_admin = |(address, socket)| Ok((address, Admin::serve(socket, Arc::clone(&gateway))?));
+    let admin = of_admin.map(serve_admin).transpose().map_err(environment)?;
+    if let Some((_, admin)) = &admin {
+        say(&format!("admin on {}", admin.address()));
+    }
+    heritage.follow().map_err(Failure::Environment)?;
+    let mut succession = Succession::begin(supervisor, args.runtime_dir.clone(), admin, requests.sender())
+        .map_err(Failure::Environment)?;
     let changes = requests.sender();
     let on_change = move || {
         // The other end is there as long as this function runs.
         let _ = changes.send(Request::Refresh);
     };
     let watch = Watch::start(on_change).map_err(environment)?;
-    watch.set(source.stamps());
     say("ready");
-    follow(&requests, &mut source, &gateway, &watch);
-    gateway.drain();
-    end(&gateway)
+    succession.supervisor.ready();
+    loop {
+        watch.set(watched(&source, args.watch));
+        if !obey(requests.next(), &mut source, &gateway, &mut succession, args.watch) {
+            return end(&gateway);
+        }
+    }
 }
 
-fn serve_admin(address: SocketAddr, gateway: &Arc<Gateway>) -> Result<Admin, Failure> {
-    let served = Admin::listen(address).and_then(|socket| Admin::serve(socket, Arc::clone(gateway)));
-    let admin = served.map_err(|error| {
-        Failure::Environment(format!("cannot serve the admin interface on {address}: {error}"))
-    })?;
-    say(&format!("admin on {}", admin.address()));
-    Ok(admin)
+/// Does what is asked; false when the gateway is to end.
+fn obey(
+    request: Request,
+    source: &mut FileSource,
+    gateway: &Gateway,
+    succession: &mut Succession,
+    watches: bool,
+) -> bool {
+    match request {
+        Request::Reload => reload(source, gateway, &succession.supervisor),
+        Request::Refresh if watches && source.is_outdated() => {
+            reload(source, gateway, &succession.supervisor);
+        }
+        Request::Refresh => refresh(source, gateway),
+        Request::Upgrade => succession.start_next(),
+        Request::NextHasEnded(status) => succession.next_has_ended(status),
+        Request::HandOver(next) => return !succession.hand_over(next, gateway),
+        Request::Stop => {
+            succession.supervisor.stopping();
+            gateway.drain();
+            return false;
+        }
+    }
+    true
+}
+
+/// The admin server's socket, with the address that was asked for.
+fn admin_socket(address: SocketAddr, heritage: &mut Heritage) -> Result<(SocketAddr, TcpListener), Failure> {
+    let socket = heritage.admin.take().map_or_else(|| Admin::listen(address), Ok);
+    let failed =
+        |error| Failure::Environment(format!("cannot serve the admin interface on {address}: {error}"));
+    Ok((address, socket.map_err(failed)?))
+}
+
+/// The files whose changes are waited for.
+fn watched(source: &FileSource, with_sources: bool) -> Stamps {
+    let mut files = source.stamps();
+    if with_sources {
+        files.extend(source.sources());
+    }
+    files
 }
 
 /// Waits until a gateway that drains has ended.
@@ -155,19 +220,8 @@ fn end(gateway: &Gateway) -> Result<(), Failure> {
     }
 }
 
-/// Does what is asked until the gateway is to stop.
-fn follow(requests: &Requests, source: &mut FileSource, gateway: &Gateway, watch: &Watch) {
-    loop {
-        match requests.next() {
-            Request::Reload => reload(source, gateway),
-            Request::Refresh => refresh(source, gateway),
-            Request::Stop => return,
-        }
-        watch.set(source.stamps());
-    }
-}
-
-fn reload(source: &mut FileSource, gateway: &Gateway) {
+fn reload(source: &mut FileSource, gateway: &Gateway, supervisor: &Supervisor) {
+    supervisor.reloading();
     let parsed_before = source.files_parsed();
     let outcome = source.load().map_err(|error| error.lines()).and_then(|table| {
         let version = table.version;
@@ -189,6 +243,7 @@ fn reload(source: &mut FileSource, gateway: &Gateway) {
             report(&lines);
         }
     }
+    supervisor.ready();
 }
 
 /// Takes in files that have changed by themselves.

@@ -1,21 +1,29 @@
 //! What the operator asks of a running gateway.
 
 use std::io;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::flag::register_conditional_shutdown;
+use weir_dataplane::Successor;
 
 /// What there is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Request {
     /// SIGHUP: read the configuration again.
     Reload,
-    /// Files that TLS is made of have changed: read those again.
+    /// Files have changed: read those again.
     Refresh,
+    /// SIGUSR2: start the next process.
+    Upgrade,
+    /// That one has ended before it served.
+    NextHasEnded(ExitStatus),
+    /// A process that serves soon asks for the sockets.
+    HandOver(Successor),
     /// SIGTERM, SIGINT: drain and end. A second one ends at once.
     Stop,
 }
@@ -33,13 +41,14 @@ impl Requests {
         for signal in [SIGTERM, SIGINT] {
             register_conditional_shutdown(signal, 1, Arc::clone(&stopping))?;
         }
-        let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGTERM, SIGINT])?;
+        let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGUSR2, SIGTERM, SIGINT])?;
         let (sender, receiver) = channel();
         let of_signals = sender.clone();
         std::thread::Builder::new().name("weir-signals".to_owned()).spawn(move || {
             for signal in signals.forever() {
                 let request = match signal {
                     SIGHUP => Request::Reload,
+                    SIGUSR2 => Request::Upgrade,
                     _ => {
                         stopping.store(true, Ordering::Relaxed);
                         Request::Stop

@@ -7,6 +7,8 @@ mod malformed;
 mod manifests;
 mod manual;
 mod memory;
+mod operations;
 mod process;
 mod scan;
 mod tls;
+mod upgrades;

@@ -9,6 +9,7 @@ use weir_control::FileSource;
 use weir_dataplane::{Cause, Gateway};
 
 const MANUAL: &str = include_str!("../../../../docs/gateway.md");
+const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 
 /// The source of this text as a file in `dir`.
 fn source(dir: &Path, text: &str) -> FileSource {
@@ -100,5 +101,27 @@ fn every_metric_has_its_row() {
     assert!(metrics.len() > 10, "{text}");
     for metric in metrics {
         assert!(MANUAL.contains(&format!("\n| `{metric}` |")), "{metric} has no row");
+    }
+}
+
+#[test]
+fn alerts_and_units_name_what_is_there() {
+    let is_of_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let after = |start: &'static str| {
+        let names = OPERATIONS.match_indices(start).map(|(at, _)| &OPERATIONS[at..]);
+        names.map(move |rest| {
+            let end = rest[start.len()..].find(|c| !is_of_name(c)).unwrap_or_default();
+            &rest[..start.len() + end]
+        })
+    };
+    let metrics: BTreeSet<&str> = after("weir_").collect();
+    assert!(metrics.len() > 10, "{metrics:?}");
+    for metric in metrics {
+        assert!(MANUAL.contains(&format!("\n| `{metric}` |")), "{metric} is no metric");
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_weir-gateway")).arg("--help").output().expect("it starts");
+    let help = String::from_utf8(output.stdout).expect("text");
+    for flag in ["--config", "--admin", "--watch", "--runtime-dir"] {
+        assert!(OPERATIONS.contains(flag) && help.contains(flag), "{flag}");
     }
 }

@@ -3,26 +3,29 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
 /// A running gateway with the addresses that it printed. Killed when dropped.
 pub(crate) struct Gateway {
     child: Child,
+    /// The process that serves: another one than the child after an upgrade.
+    pub(crate) process: Pid,
     out: BufReader<ChildStdout>,
+    messages: BufReader<ChildStderr>,
     pub(crate) address: SocketAddr,
     admin: SocketAddr,
     pub(crate) dir: tempfile::TempDir,
 }
 
 impl Gateway {
-    fn start(config: &str) -> Gateway {
+    pub(crate) fn start(config: &str) -> Gateway {
         Gateway::start_with(config, &[])
     }
 
@@ -35,7 +38,7 @@ impl Gateway {
         Gateway::spawn_in(dir, config, Command::new(env!("CARGO_BIN_EXE_weir-gateway")))
     }
 
-    fn spawn(config: &str, command: Command) -> Gateway {
+    pub(crate) fn spawn(config: &str, command: Command) -> Gateway {
         Gateway::spawn_in(tempfile::tempdir().expect("a temporary folder"), config, command)
     }
 
@@ -52,12 +55,18 @@ impl Gateway {
             .expect("the gateway starts");
         let mut out = BufReader::new(child.stdout.take().expect("its output"));
         let address = line(&mut out, "listening on ").parse().expect("an address");
-        let admin = line(&mut out, "admin on ").parse().expect("an address");
+        let mut next = line(&mut out, "");
+        while next.starts_with("listening on ") {
+            next = line(&mut out, "");
+        }
+        let admin = next.strip_prefix("admin on ").and_then(|a| a.parse().ok()).expect("an address");
         line(&mut out, "ready");
-        Gateway { child, out, address, admin, dir }
+        let process = Pid::from_raw(child.id().cast_signed()).expect("a pid");
+        let messages = BufReader::new(child.stderr.take().expect("its messages"));
+        Gateway { child, process, out, messages, address, admin, dir }
     }
 
-    fn configure(&self, config: &str) {
+    pub(crate) fn configure(&self, config: &str) {
         self.write("gateway.yaml", config);
     }
 
@@ -65,9 +74,8 @@ impl Gateway {
         std::fs::write(self.dir.path().join(name), text).expect("a file");
     }
 
-    fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a pid");
-        kill_process(pid, signal).expect("it runs");
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.process, signal).expect("it runs");
     }
 
     pub(crate) fn reload(&mut self) {
@@ -75,7 +83,14 @@ impl Gateway {
         line(&mut self.out, "reloaded ");
     }
 
-    fn admin(&self, path: &str) -> String {
+    /// The next line on standard error.
+    pub(crate) fn message(&mut self) -> String {
+        let mut line = String::new();
+        self.messages.read_line(&mut line).expect("its messages are text");
+        line
+    }
+
+    pub(crate) fn admin(&self, path: &str) -> String {
         let mut stream = connect(self.admin);
         let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("the admin server reads");
@@ -121,19 +136,19 @@ impl Gateway {
         self.finish().1
     }
 
-    /// Waits for the end.
-    fn finish(mut self) -> (ExitStatus, String) {
+    /// Waits for the end, of all processes: they share standard error.
+    pub(crate) fn finish(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().expect("it ends");
         let mut messages = String::new();
-        let stderr = self.child.stderr.as_mut().expect("its messages");
-        stderr.read_to_string(&mut messages).expect("its messages are text");
+        self.messages.read_to_string(&mut messages).expect("its messages are text");
         (status, messages)
     }
 }
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // It may have ended already.
+        // They may have ended already.
+        let _ = kill_process(self.process, Signal::KILL);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -168,7 +183,7 @@ pub(crate) fn response(stream: &mut TcpStream) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn ask(stream: &mut TcpStream) -> Option<String> {
+pub(crate) fn ask(stream: &mut TcpStream) -> Option<String> {
     stream.write_all(GET.as_bytes()).ok()?;
     response(stream)
 }

@@ -1,0 +1,212 @@
+//! How this process takes the place of one that runs, and how another one takes this one's.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use weir_config::{ListenerId, Table};
+use weir_dataplane::{Admin, Gateway, HandoverError, Passed, Predecessor, Successor, Successors};
+use weir_io::inherited_sockets;
+
+use crate::signals::Request;
+use crate::supervisor::Supervisor;
+use crate::{report, say};
+
+/// Between two looks for the next process, where the first fails at once.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// Listening sockets that were there before this process, and whoever accepts from them still.
+pub(crate) struct Heritage {
+    predecessor: Option<Predecessor>,
+    taken: Vec<ListenerId>,
+    pub(crate) sockets: Vec<Passed>,
+    pub(crate) admin: Option<TcpListener>,
+}
+
+impl Heritage {
+    /// What a process that runs with `folder`, or whoever started this one, has for the listeners of `table` and the
+    /// admin server at `admin`. What nobody here wants is left alone.
+    pub(crate) fn find(
+        folder: Option<&Path>,
+        table: &Table,
+        admin: Option<SocketAddr>,
+    ) -> Result<Heritage, String> {
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(format!("--runtime-dir {}: there is no such folder", folder.display()));
+        }
+        let asked = folder.map(Predecessor::ask).transpose().map_err(|error| error.to_string())?;
+        let mut heritage =
+            Heritage { predecessor: asked.flatten(), taken: Vec::new(), sockets: Vec::new(), admin: None };
+        if let Some(predecessor) = &mut heritage.predecessor {
+            let wanted = table.listener_ids();
+            let sockets = std::mem::take(&mut predecessor.sockets);
+            heritage.sockets = sockets.into_iter().filter(|s| wanted.contains(&s.listener)).collect();
+            heritage.taken = heritage.sockets.iter().map(|socket| socket.listener).collect();
+            heritage.taken.dedup();
+            let of_admin = predecessor.admin.take().filter(|(address, _)| Some(*address) == admin);
+            heritage.admin = of_admin.map(|(_, socket)| socket);
+        }
+        for socket in inherited_sockets().map_err(|error| error.to_string())? {
+            heritage.add_lent(socket, table, admin)?;
+        }
+        Ok(heritage)
+    }
+
+    /// This process serves: whoever did before accepts no more when this returns.
+    pub(crate) fn follow(self) -> Result<(), String> {
+        match self.predecessor {
+            Some(predecessor) => predecessor.follow(&self.taken).map_err(|error| error.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    fn add_lent(
+        &mut self,
+        socket: TcpListener,
+        table: &Table,
+        admin: Option<SocketAddr>,
+    ) -> Result<(), String> {
+        let address = socket.local_addr().map_err(|error| error.to_string())?;
+        let listener = ListenerId::from(address);
+        if table.listener_ids().contains(&listener) {
+            self.sockets.push(Passed { listener, socket, is_lent: true });
+        } else if admin == Some(address) {
+            self.admin = Some(socket);
+        } else {
+            report(&[
+                format!(
+                    "weir-gateway: LISTEN_FDS has a socket for {address}, and no listener has this address"
+                ),
+                "  help: write it in `listeners` as it stands in the socket unit".to_owned(),
+            ]);
+        }
+        Ok(())
+    }
+}
+
+/// What it takes to be followed by another process.
+pub(crate) struct Succession {
+    pub(crate) supervisor: Supervisor,
+    folder: Option<PathBuf>,
+    /// With the address that was asked for.
+    admin: Option<(SocketAddr, Admin)>,
+    requests: Sender<Request>,
+    /// One was started, and has neither served nor ended yet.
+    is_under_way: bool,
+}
+
+impl Succession {
+    /// Waits in `folder`, if there is one, for processes that want to follow.
+    pub(crate) fn begin(
+        supervisor: Supervisor,
+        folder: Option<PathBuf>,
+        admin: Option<(SocketAddr, Admin)>,
+        requests: Sender<Request>,
+    ) -> Result<Succession, String> {
+        if let Some(folder) = &folder {
+            let successors = Successors::listen(folder).map_err(|error| error.to_string())?;
+            let requests = requests.clone();
+            let thread = std::thread::Builder::new().name("weir-handover".to_owned());
+            thread
+                .spawn(move || await_successors(&successors, &requests))
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(Succession { supervisor, folder, admin, requests, is_under_way: false })
+    }
+
+    /// Starts this program again, as it was started. It may be another version by now.
+    pub(crate) fn start_next(&mut self) {
+        let outcome = if self.folder.is_none() {
+            Err("there is no --runtime-dir by which the next process could follow".to_owned())
+        } else if self.is_under_way {
+            Err("the next process has been started already".to_owned())
+        } else {
+            self.try_start().map_err(|error| format!("the next process can't be started: {error}"))
+        };
+        match outcome {
+            Ok(()) => self.is_under_way = true,
+            Err(reason) => report(&[format!("weir-gateway: {reason}; this one goes on")]),
+        }
+    }
+
+    /// The process that was started has ended before it served.
+    pub(crate) fn next_has_ended(&mut self, status: ExitStatus) {
+        self.is_under_way = false;
+        report(&[format!("weir-gateway: the next process has ended ({status}); this one goes on")]);
+    }
+
+    /// Leaves the sockets to the next process; false when it went away before it served.
+    pub(crate) fn hand_over(&mut self, mut successor: Successor, gateway: &Gateway) -> bool {
+        match self.offer(&mut successor, gateway) {
+            Ok(taken) => {
+                gateway.hand_over(&taken);
+                if let Some((_, admin)) = &self.admin {
+                    admin.release();
+                }
+                if let Some(process) = successor.process {
+                    self.supervisor.followed_by(process);
+                }
+                let name =
+                    successor.process.map_or("another process".to_owned(), |id| format!("process {id}"));
+                successor.conclude();
+                say(&format!("handed over to {name}"));
+                true
+            }
+            Err(error) => {
+                report(&[format!(
+                    "weir-gateway: {error}; nothing was handed over, and this process goes on"
+                )]);
+                false
+            }
+        }
+    }
+
+    fn offer(&self, successor: &mut Successor, gateway: &Gateway) -> Result<Vec<ListenerId>, HandoverError> {
+        let sockets = gateway.sockets().map_err(HandoverError::Copy)?;
+        let admin = match &self.admin {
+            Some((address, admin)) => {
+                admin.socket().map_err(HandoverError::Copy)?.map(|socket| (*address, socket))
+            }
+            None => None,
+        };
+        successor.offer(&sockets, admin.as_ref().map(|(address, socket)| (*address, socket)))
+    }
+
+    fn try_start(&self) -> std::io::Result<()> {
+        let mut words = std::env::args_os();
+        let program = words.next().ok_or(std::io::ErrorKind::NotFound)?;
+        let mut command = Command::new(program);
+        command.args(words);
+        // What was passed to this process goes over with the other sockets.
+        for variable in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] {
+            command.env_remove(variable);
+        }
+        let mut child = command.spawn()?;
+        let requests = self.requests.clone();
+        std::thread::Builder::new().name("weir-next".to_owned()).spawn(move || {
+            if let Ok(status) = child.wait() {
+                // Nobody hears it once the process has followed.
+                let _ = requests.send(Request::NextHasEnded(status));
+            }
+        })?;
+        Ok(())
+    }
+}
+
+fn await_successors(successors: &Successors, requests: &Sender<Request>) {
+    loop {
+        match successors.accept() {
+            Ok(successor) => {
+                if requests.send(Request::HandOver(successor)).is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                report(&[format!("weir-gateway: {error}; nothing was handed over")]);
+                std::thread::sleep(RETRY_AFTER);
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! One process follows another, and workers come and go, under clients that connect for each request.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+use crate::operations::program;
+use crate::process::{Gateway, ask, config, connect, origin};
+
+/// Upgrades, and as many reloads, where `WEIR_UPGRADES` asks for no other number.
+const UPGRADES: usize = 3;
+
+const CLIENTS: usize = 4;
+
+/// Exchanges between two changes, so that none meets an idle gateway.
+const EXCHANGES_BETWEEN: u64 = 500;
+
+/// What became of the requests of all clients.
+#[derive(Debug, Default)]
+struct Outcomes {
+    answered: AtomicU64,
+    refused: AtomicU64,
+    reset: AtomicU64,
+    otherwise: AtomicU64,
+}
+
+/// Clients that connect for each request until they are stopped.
+struct Load {
+    outcomes: Arc<Outcomes>,
+    stop: Arc<AtomicBool>,
+    clients: Vec<JoinHandle<()>>,
+}
+
+impl Outcomes {
+    fn count(&self, of: &AtomicU64) -> u64 {
+        of.load(Ordering::SeqCst)
+    }
+
+    /// Answered, refused, reset, otherwise failed.
+    fn all(&self) -> [u64; 4] {
+        [&self.answered, &self.refused, &self.reset, &self.otherwise].map(|of| self.count(of))
+    }
+
+    /// One connection with one exchange, to its end.
+    fn exchange(&self, address: SocketAddr) {
+        let outcome = match exchange(address) {
+            Ok(answer) if answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nok") => {
+                &self.answered
+            }
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => &self.refused,
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
+                &self.reset
+            }
+            // An answer that is cut, or that of an error, and time-outs.
+            _ => &self.otherwise,
+        };
+        outcome.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn exchange(address: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+impl Load {
+    fn start(address: SocketAddr) -> Load {
+        let (outcomes, stop) = (Arc::new(Outcomes::default()), Arc::new(AtomicBool::new(false)));
+        let client = |_| {
+            let (outcomes, stop) = (Arc::clone(&outcomes), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::SeqCst) {
+                    outcomes.exchange(address);
+                }
+            })
+        };
+        let clients = (0..CLIENTS).map(client).collect();
+        Load { outcomes, stop, clients }
+    }
+
+    /// Waits until so many more were answered, or one was not.
+    fn go_on(&self, exchanges: u64) {
+        let until = self.outcomes.count(&self.outcomes.answered) + exchanges;
+        loop {
+            let [answered, refused, reset, otherwise] = self.outcomes.all();
+            if answered >= until || refused + reset + otherwise > 0 {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Answered, refused, reset, otherwise failed.
+    fn end(self) -> [u64; 4] {
+        self.stop.store(true, Ordering::SeqCst);
+        self.clients.into_iter().for_each(|client| client.join().expect("a client counts what it meets"));
+        self.outcomes.all()
+    }
+}
+
+impl Gateway {
+    /// Has it start the next process, which follows. Both write to one pipe, each line whole.
+    pub(crate) fn upgrade(&mut self) {
+        self.signal(Signal::USR2);
+        let mut next = None;
+        let mut is_ready = false;
+        while next.is_none() || !is_ready {
+            let line = self.line("");
+            assert!(!line.is_empty(), "no process is left");
+            is_ready |= line == "ready";
+            next = next.or_else(|| line.strip_prefix("handed over to process ")?.parse().ok());
+        }
+        self.process = next.and_then(Pid::from_raw).expect("a pid");
+    }
+}
+
+/// A gateway that can be followed.
+fn start(text: &str) -> (Gateway, tempfile::TempDir) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut command = program();
+    command.arg("--runtime-dir").arg(folder.path());
+    (Gateway::spawn(text, command), folder)
+}
+
+#[test]
+fn upgrades_and_reloads_lose_no_client() {
+    let turns = std::env::var("WEIR_UPGRADES").map_or(UPGRADES, |turns| turns.parse().expect("a number"));
+    let (origin, asked) = origin();
+    let (mut gateway, _folder) = start(&config(origin));
+    let load = Load::start(gateway.address);
+    for turn in 0..turns {
+        let workers = [1, 4, 3, 2][turn % 4];
+        gateway.configure(&config(origin).replace("workers: 2", &format!("workers: {workers}")));
+        gateway.reload();
+        load.go_on(EXCHANGES_BETWEEN);
+        gateway.upgrade();
+        load.go_on(EXCHANGES_BETWEEN);
+    }
+    let [answered, refused, reset, otherwise] = load.end();
+    println!(
+        "{turns} upgrades and {turns} reloads that change `workers`: {answered} answered, {refused} refused, \
+         {reset} reset, {otherwise} failed otherwise"
+    );
+    assert_eq!([refused, reset, otherwise], [0; 3]);
+    assert!(answered >= 2 * turns as u64 * EXCHANGES_BETWEEN);
+    assert_eq!(asked.load(Ordering::SeqCst), answered, "each was passed on once");
+    gateway.signal(Signal::TERM);
+    let (status, messages) = gateway.finish();
+    assert_eq!((status.code(), messages.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_next_process_that_fails_changes_nothing() {
+    let text = config(origin().0);
+    let (mut gateway, _folder) = start(&text);
+    gateway.configure("nonsense");
+    gateway.signal(Signal::USR2);
+    let mut messages = String::new();
+    while !messages.ends_with("this one goes on\n") {
+        messages += &gateway.message();
+    }
+    assert!(messages.contains("the next process has ended (exit status: 2)"), "{messages}");
+    assert!(ask(&mut connect(gateway.address)).is_some());
+    assert!(gateway.admin("/readyz").starts_with("HTTP/1.1 200 "));
+    gateway.configure(&text);
+    gateway.upgrade();
+    assert!(ask(&mut connect(gateway.address)).is_some());
+    assert_eq!(gateway.stat("requests"), 1, "another process counts");
+    assert_eq!(gateway.stop(), "");
+}
+
+/// With other configurations: a listener comes, and goes again.
+#[test]
+fn a_process_that_is_started_beside_it_takes_over() {
+    let (origin, _) = origin();
+    let (first, folder) = start(&config(origin));
+    let mut kept = connect(first.address);
+    assert!(ask(&mut kept).is_some());
+    let beside = |text: &str| {
+        let mut command = program();
+        command.arg("--runtime-dir").arg(folder.path());
+        Gateway::spawn(text, command)
+    };
+    let one = "{ address: 127.0.0.1:0 }";
+    let second = beside(&config(origin).replace(one, &format!("{one}, {one}")));
+    assert_eq!(second.address, first.address, "the socket is the same");
+    let last = ask(&mut kept).is_none_or(|head| head.contains("Connection: close"));
+    assert!(last, "the former process ends its connections");
+    assert_eq!(first.finish().1, "");
+    assert!(ask(&mut connect(second.address)).is_some());
+    assert_eq!(second.stat("requests"), 1);
+    let third = beside(&config(origin));
+    assert_eq!(second.finish().1, "");
+    assert!(ask(&mut connect(third.address)).is_some());
+    assert_eq!(third.stop(), "");
+}
+
+#[test]
+fn without_a_folder_there_is_no_next_process() {
+    let mut gateway = Gateway::start(&config(origin().0));
+    gateway.signal(Signal::USR2);
+    let expected =
+        "weir-gateway: there is no --runtime-dir by which the next process could follow; this one goes on\n";
+    assert_eq!(gateway.message(), expected);
+    assert!(ask(&mut connect(gateway.address)).is_some());
+    let (code, messages) = crate::process::run(&config(origin().0), &["--runtime-dir", "/no/such/folder"]);
+    let expected = "weir-gateway: --runtime-dir /no/such/folder: there is no such folder\n";
+    assert_eq!((code, messages.as_str()), (Some(3), expected));
+}
