@@ -56,12 +56,17 @@ pub(crate) struct Compact {
 }
 
 impl Documents {
+    /// Whether there is a directory at `path`, which is what is read from now on.
+    pub(crate) fn find_directory(&mut self, path: &Path) -> bool {
+        self.is_directory = path.is_dir();
+        self.is_directory
+    }
+
     /// Reads the file at `path`, or the files of the directory there, and parses those whose content has changed.
     ///
     /// # Errors
     /// When one can't be read or is no document of the right form. The others stay parsed.
     pub(crate) fn read(&mut self, path: &Path) -> Result<(), SourceError> {
-        self.is_directory = path.is_dir();
         let texts = if self.is_directory { texts_in(path)? } else { vec![(path.to_owned(), text_of(path)?)] };
         self.files = texts.len();
         let there: BTreeSet<&Path> = texts.iter().map(|(file, _)| file.as_path()).collect();

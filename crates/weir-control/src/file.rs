@@ -123,7 +123,7 @@ impl FileSource {
     pub fn load(&mut self) -> Result<Arc<Table>, SourceError> {
         let name = self.path.display().to_string();
         self.begin_sources();
-        if self.path.is_dir() {
+        if self.documents.find_directory(&self.path) {
             return self.load_documents();
         }
         let text = std::fs::read_to_string(&self.path)
@@ -196,7 +196,7 @@ impl FileSource {
 
     /// Where a named file is.
     pub(crate) fn place_of(&self, file: &str) -> PathBuf {
-        let folder = if self.path.is_dir() { Some(&*self.path) } else { self.path.parent() };
+        let folder = if self.documents.is_directory() { Some(&*self.path) } else { self.path.parent() };
         folder.unwrap_or(Path::new("")).join(file)
     }
 

@@ -43,7 +43,8 @@ struct TitleMetadata {
 /// Whether the text begins with a manifest; else it may be the gateway's compact form.
 pub fn has_manifests(source_name: &str, text: &str) -> bool {
     // A large file of the compact form is not read twice for this.
-    if !text.contains("apiVersion") && !text.lines().any(|line| line.starts_with("kind:")) {
+    let has_kind = || text.starts_with("kind:") || text.contains("\nkind:");
+    if !text.contains("apiVersion") && !has_kind() {
         return false;
     }
     let first = parts(source_name, text).first().copied();

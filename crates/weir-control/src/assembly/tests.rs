@@ -238,6 +238,68 @@ fn problems_are_told_with_their_file_and_resource() {
     check(&[("notes.txt", "")], &["DIR: no file in it ends in .yaml, .yml or .json"]);
 }
 
+/// What `weir-config` finds wrong with a route, a listener or a backend is told of the manifest's own field.
+#[test]
+fn problems_of_the_model_are_told_of_fields_of_manifests() {
+    let to = "{ group: gateway.weir.example, kind: Backend, name: shop }";
+    let check = |rule: &str, expected: &str| {
+        let text = route("shop").replace(&format!("- backendRefs: [{to}]"), &format!("- {{ {rule} }}"));
+        let lines = Folder::with(&[("edge.yaml", GATEWAY), ("shop.yaml", &text)]).refused();
+        let place =
+            lines[0].split(": HTTPRoute default/shop: ").nth(1).unwrap_or_else(|| panic!("{lines:?}"));
+        assert_eq!(place.split(": ").next(), Some(expected), "{lines:?}");
+    };
+    let with = |rule: &str| format!("{rule}, backendRefs: [{to}]");
+    check(&with("matches: [{}, { method: get }]"), "spec.rules[0].matches[1].method");
+    check(&with("matches: [{ path: { type: Exact, value: a } }]"), "spec.rules[0].matches[0].path.value");
+    check(
+        &with("matches: [{ path: { type: RegularExpression, value: '(' } }]"),
+        "spec.rules[0].matches[0].path.value",
+    );
+    check(
+        &with("matches: [{ headers: [{ name: a, value: b }, { name: 'a b', value: c }] }]"),
+        "spec.rules[0].matches[0].headers[1]",
+    );
+    check(
+        &with(
+            "matches: [{ queryParams: [{ name: a, value: b }, { name: c, value: '[', type: RegularExpression }] }]",
+        ),
+        "spec.rules[0].matches[0].queryParams[1]",
+    );
+    let redirect = "{ type: RequestRedirect, requestRedirect: { scheme: https } }";
+    check(&with(&format!("filters: [{redirect}]")), "spec.rules[0].filters[0].requestRedirect");
+    check(&with("filters: [{ type: CORS, cors: {} }]"), "spec.rules[0].filters[0].cors");
+    check(
+        &with(
+            "filters: [{ type: ResponseHeaderModifier, responseHeaderModifier: { remove: [Connection] } }]",
+        ),
+        "spec.rules[0].filters[0].responseHeaderModifier",
+    );
+    check(
+        &with(&format!("filters: [{{ type: RequestMirror, requestMirror: {{ backendRef: {to} }} }}]")),
+        "spec.rules[0].filters[0].requestMirror",
+    );
+    check(&with("timeouts: { request: 1s, backendRequest: 2s }"), "spec.rules[0].timeouts.backendRequest");
+    check(
+        &format!("backendRefs: [{to}, {}]", to.replace(" }", ", weight: 1000001 }")),
+        "spec.rules[0].backendRefs[1].weight",
+    );
+    let text = route("shop").replace("hostnames: [shop.test]", "hostnames: [shop.test, 'a b']");
+    let lines = Folder::with(&[("edge.yaml", GATEWAY), ("shop.yaml", &text)]).refused();
+    assert!(lines[0].contains("HTTPRoute default/shop: spec.hostnames: `a b`"), "{lines:?}");
+    let text = route("shop").replace("port: 9000", "port: 0");
+    let lines = Folder::with(&[("edge.yaml", GATEWAY), ("shop.yaml", &text)]).refused();
+    assert!(lines[0].starts_with("shop.yaml:13:21: Backend default/shop: spec.endpoints[0]: "), "{lines:?}");
+    let (_, second) = GATEWAY.split_once("---").unwrap();
+    let second = second.replace("name: edge", "name: other");
+    let lines = Folder::with(&[("edge.yaml", GATEWAY), ("other.yaml", &second)]).refused();
+    assert!(
+        lines[0]
+            .contains(": Gateway default/other: spec.listeners[0].port: 127.0.0.1:8081 is the address of "),
+        "{lines:?}"
+    );
+}
+
 #[test]
 fn a_file_of_manifests_needs_no_directory() {
     let dir = tempfile::tempdir().unwrap();

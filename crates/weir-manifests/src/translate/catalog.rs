@@ -11,6 +11,9 @@ use crate::manifest::{Body, Manifest, Name};
 /// How many names are listed where none is near.
 const NAMES_MAX: usize = 8;
 
+/// What is before all other names.
+static FIRST: Name = Name { namespace: String::new(), name: String::new() };
+
 /// All manifests.
 pub(super) struct Catalog<'m> {
     pub(super) manifests: &'m [&'m Manifest],
@@ -43,7 +46,7 @@ impl<'m> Catalog<'m> {
 
     /// Those of one kind with their positions, by name.
     pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = (usize, &'m Name, &'m Body)> {
-        let of_kind = self.by_name.iter().filter(move |((of, _), _)| *of == kind);
+        let of_kind = self.by_name.range((kind, &FIRST)..).take_while(move |((of, _), _)| *of == kind);
         of_kind.map(|((_, name), position)| (*position, *name, &self.manifests[*position].body))
     }
 

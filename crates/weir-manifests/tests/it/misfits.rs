@@ -241,3 +241,102 @@ fn hosts_that_do_not_meet() {
         )],
     );
 }
+
+#[test]
+fn hosts_that_are_passed_on_and_end_here() {
+    let b = backend("b");
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: { name: s }\ntype: kubernetes.io/tls\n\
+                  stringData: { tls.crt: x, tls.key: y }\n";
+    let gateway = GATEWAY.replace(
+        "[{ name: http, port: 80, protocol: HTTP }]",
+        "[{ name: tls, port: 443, protocol: TLS, hostname: '*.test', tls: { mode: Passthrough } },
+          { name: https, port: 443, protocol: HTTPS, hostname: shop.test, tls: { certificateRefs: [{ name: s }] } }]",
+    );
+    let sealed = |hostnames: &str| {
+        plain(&format!("{{ backendRefs: [{}] }}", to("b")))
+            .replace("HTTPRoute", "TLSRoute")
+            .replace("  rules", &format!("  hostnames: [{hostnames}]\n  rules"))
+    };
+    check(
+        &[&gateway, &b, secret, &sealed("'*.test'")],
+        &[(
+            "Gateway default/edge: spec.listeners[1].hostname: TLS for `*.test` is passed on sealed on this port, and \
+             `shop.test` with it",
+            "give one of the two another port, or the TLSRoute narrower `hostnames`",
+        )],
+    );
+    check(&[&gateway, &b, secret, &sealed("bank.test")], &[]);
+    let two = sealed("bank.test").replace("backendRefs: [", &format!("backendRefs: [{}, ", to("b")));
+    check(
+        &[&gateway, &b, secret, &two],
+        &[(
+            "TLSRoute default/r: spec.rules: sealed TLS goes to one backend, whole",
+            "write one rule with one of `backendRefs`",
+        )],
+    );
+}
+
+#[test]
+fn secrets_of_other_namespaces() {
+    let gateway = GATEWAY.replace(
+        "[{ name: http, port: 80, protocol: HTTP }]",
+        "[{ name: a, port: 443, protocol: HTTPS, tls: { certificateRefs: [{ name: s, namespace: far }] } }]",
+    );
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: { name: s, namespace: far }\ntype: kubernetes.io/tls\n\
+                  stringData: { tls.crt: x, tls.key: y }\n";
+    let grant = |from: &str, to: &str| {
+        format!(
+            "apiVersion: gateway.networking.k8s.io/v1beta1\nkind: ReferenceGrant\nmetadata: {{ name: g, namespace: far }}\n\
+             spec:\n  from: [{{ group: gateway.networking.k8s.io, kind: Gateway, namespace: {from} }}]\n  \
+             to: [{{ group: '', kind: Secret{to} }}]\n"
+        )
+    };
+    let refused = [(
+        "Gateway default/edge: spec.listeners[0].tls.certificateRefs[0]: no ReferenceGrant lets a Gateway of namespace \
+         `default` name Secret far/s",
+        "add one to namespace `far`, from Gateway of `default` to Secret",
+    )];
+    check(&[&gateway, secret], &refused);
+    check(&[&gateway, secret, &grant("other", "")], &refused);
+    check(&[&gateway, secret, &grant("default", ", name: t")], &refused);
+    check(&[&gateway, secret, &grant("default", ", name: s")], &[]);
+    check(&[&gateway, secret, &grant("default", "")], &[]);
+}
+
+/// Whatever is left out, doubled or written in place of another, it is told or taken.
+#[test]
+fn no_text_does_harm() {
+    let guide = include_str!("../../../../docs/manifests.md");
+    let example = guide.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let example = example.replace("LS0t...", "eA==");
+    let words: Vec<&str> = example.split_inclusive([' ', '\n']).collect();
+    let (mut taken, mut refused) = (0, 0);
+    for at in 0..words.len() {
+        for with in [vec![], vec![words[at], words[at]], vec![words[(at * 7 + 3) % words.len()]]] {
+            let text = [words[..at].concat(), with.concat(), words[at + 1..].concat()].concat();
+            let Ok(read) = weir_manifests::read("all.yaml", &text) else {
+                refused += 1;
+                continue;
+            };
+            let all: Vec<_> = read.iter().map(|read| &read.manifest).collect();
+            match weir_manifests::translate(&all) {
+                Ok(translation) => {
+                    for (key, _) in &translation.resources {
+                        for field in [
+                            "",
+                            ".path",
+                            ".backends[9].weight",
+                            ".tls.certificates[9].key",
+                            ".headers.x.regex",
+                        ] {
+                            let _ = translation.locate(&all, &format!("{}{field}", key.name()));
+                        }
+                    }
+                    taken += 1;
+                }
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(taken > 50 && refused > 200, "{taken} {refused}");
+}

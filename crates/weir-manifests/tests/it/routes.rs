@@ -1,6 +1,6 @@
 //! Which request goes where.
 
-use weir_config::{Resource, Route};
+use weir_config::{Key, Resource, Route};
 
 use crate::setup::{GATEWAY, backend, found, listeners, route, table, to, translated};
 
@@ -288,4 +288,44 @@ fn tls_is_passed_on_by_its_name() {
     assert_eq!(told, ["*.c.test b.test", "a.test"], "the first by name has what both want");
     assert!(listener.tls.is_none());
     table(&[&gateway, &b, &route("a", "a.test")]);
+}
+
+#[test]
+fn certificates_go_in_the_order_of_listeners_behind_that_for_every_host() {
+    let secret = |name: &str| {
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{ name: {name} }}\ntype: kubernetes.io/tls\n\
+             stringData: {{ tls.crt: '{name}', tls.key: k }}\n"
+        )
+    };
+    let tls = |name: &str, hostname: &str, secrets: &str| {
+        format!(
+            "{{ name: {name}, port: 443, protocol: HTTPS{hostname}, tls: {{ certificateRefs: [{secrets}] }} }}"
+        )
+    };
+    let check = |listeners_text: String, expected: &str, is_strict: bool| {
+        let (a, b, c) = (secret("a"), secret("b"), secret("c"));
+        let translation = translated(&[&gateway(&format!("[{listeners_text}]")), &a, &b, &c]).unwrap();
+        let [listener] = listeners(&translation)[..] else { panic!("{translation:?}") };
+        let tls = listener.tls.as_deref().unwrap();
+        let further = tls.certificates.iter().map(|more| more.certificate.as_str());
+        let files: Vec<&str> = std::iter::once(tls.certificate.as_str()).chain(further).collect();
+        assert_eq!(files.join(", "), expected);
+        assert_eq!(tls.strict_sni, is_strict);
+        for file in files {
+            let key = Key::File(file.to_owned());
+            let count = translation.resources.iter().filter(|(there, _)| *there == key).count();
+            assert_eq!(count, 1, "{file}");
+        }
+    };
+    let (a, all) = (
+        tls("a", ", hostname: a.test", "{ name: a }, { name: b }"),
+        tls("all", "", "{ name: c }, { name: a }"),
+    );
+    check(a.clone(), "Secret default/a tls.crt, Secret default/b tls.crt", true);
+    check(
+        format!("{a}, {all}"),
+        "Secret default/c tls.crt, Secret default/a tls.crt, Secret default/b tls.crt",
+        false,
+    );
 }
