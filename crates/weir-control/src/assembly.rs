@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_config::{Key, Problem, Resource, SYSTEM_AUTHORITIES, Settings, Table};
+use weir_config::{Key, Problem, Resource, SYSTEM_AUTHORITIES, Table};
 use weir_manifests::translate;
 
 use crate::documents::{Compact, Documents, Form};
@@ -87,7 +87,7 @@ impl Assembly {
             }
             assembly.resources.insert(key, resource);
         }
-        assembly.resources.entry(Key::Settings).or_insert_with(|| Resource::Settings(Settings::default()));
+        assembly.resources.entry(Key::Settings).or_insert_with(|| Resource::Settings(Box::default()));
         assembly.places.translation = translation;
         match problems.is_empty() {
             true => Ok(assembly),
@@ -126,7 +126,7 @@ impl Assembly {
 
     /// One file alone may say what holds for the whole gateway.
     fn add_settings(&mut self, file: &Path, resource: &Resource, problems: &mut Vec<Problem>) {
-        if *resource == Resource::Settings(Settings::default()) {
+        if *resource == Resource::Settings(Box::default()) {
             return;
         }
         if let Some(other) = self.places.own_settings(file) {

@@ -33,7 +33,7 @@ fn table(routes: &str) -> Arc<Table> {
 
 /// The key of the route that a GET for `host` gets at the listener with this address, `none` without one.
 fn found(table: &Table, address: &str, host: &str) -> String {
-    let scope = table.scope(address.parse().unwrap());
+    let scope = table.scope(address.parse::<std::net::SocketAddr>().unwrap());
     let found = table.find(&RequestView { scope, ..RequestView::get(host, "/x") });
     found.map_or("none".to_owned(), |found| table.key(found.route).to_owned())
 }
@@ -105,7 +105,7 @@ fn what_is_for_other_listeners_is_passed_over_by_that() {
     let table = table(
         "  - { listeners: [plain], path: /, backend: b }\n  - { listeners: [other], path: /x, backend: b }\n",
     );
-    let scope = table.scope("127.0.0.1:80".parse().unwrap());
+    let scope = table.scope("127.0.0.1:80".parse::<std::net::SocketAddr>().unwrap());
     let told = table.passed_over(&RequestView { scope, ..RequestView::get("a.test", "/x") }, 5);
     let told: Vec<_> = told.iter().map(|other| (other.route.as_str(), other.reason.as_str())).collect();
     assert_eq!(told, [("routes[1]", "it is for the listener `other`")]);

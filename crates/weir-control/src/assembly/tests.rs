@@ -1,5 +1,6 @@
 //! Directories of files, in both forms.
 
+use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 
 use weir_config::RequestView;
@@ -82,7 +83,7 @@ impl Folder {
 
 /// The name of the backend that a request for this host goes to, at the listener with this port.
 fn backend(table: &Table, port: u16, host: &str) -> Option<String> {
-    let scope = table.scope(([127, 0, 0, 1], port).into());
+    let scope = table.scope(SocketAddr::from(([127, 0, 0, 1], port)));
     let found = table.find(&RequestView { scope, ..RequestView::get(host, "/") })?;
     Some(table.backends()[found.target.backend].name.clone())
 }

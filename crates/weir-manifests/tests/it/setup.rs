@@ -71,7 +71,7 @@ pub(crate) fn table(documents: &[&str]) -> Arc<Table> {
 /// The key of the route that a GET of `url`, a host with its path, gets at the listener with this port.
 pub(crate) fn found(table: &Table, port: u16, url: &str) -> String {
     let (host, path) = url.split_at(url.find('/').unwrap());
-    let scope = table.scope(([127, 0, 0, 1], port).into());
+    let scope = table.scope(std::net::SocketAddr::from(([127, 0, 0, 1], port)));
     let found = table.find(&RequestView { scope, ..RequestView::get(host, path) });
     found.map_or("none".to_owned(), |found| table.key(found.route).to_owned())
 }
