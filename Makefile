@@ -33,8 +33,10 @@ fmt:
 fuzz:
 	scripts/fuzz.sh
 
-# CPU time per request against the peers, interleaved in one run; lateness and memory. Needs oha (peers-all).
+# CPU time per request against the peers, interleaved in one run; lateness, memory, handshakes, scale, prices of features.
+# Needs oha (peers-all).
 bench: build peers
+	cargo build --release --locked -p weir-dataplane --example changes
 	python3 bench/bench.py
 
 # Where the engine's CPU time goes, by perf.

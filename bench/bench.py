@@ -10,55 +10,73 @@ import argparse
 import tempfile
 from pathlib import Path
 
+import gates
 import surroundings
-from comparisons import Comparisons, report
+from comparisons import Comparison
+from domains import Domains
+from engines import Engines
+from gateways import Gateways
 from hosts import placement
 from limits import Limits
+from prices import Prices
 from processes import Failed, Processes
+from scaling import Scaling
 
 ATTEMPTS = 3
-# What each part needs besides weir and nginx.
+
+
+class Part:
+    """Measurements that have their programs for themselves, and what these are besides weir and nginx."""
+
+    def __init__(self, owner, method, needs):
+        self.owner, self.method, self.needs = owner, method, needs
+
+
 PARTS = {
-    "closed": ["wrk", "oha"],
-    "closed_256": ["wrk"],
-    "closed_1": ["wrk"],
-    "open": ["oha"],
-    "tls": ["wrk"],
-    "http2": ["h2load"],
-    "lateness": [],
-    "memory": [],
-    "origin": ["wrk"],
-    "gateway": ["wrk", "weir-gateway", "haproxy", "envoy"],
+    "closed": Part(Engines, "closed", ["wrk", "oha"]),
+    "closed_256": Part(Engines, "closed_256", ["wrk"]),
+    "closed_1": Part(Engines, "closed_1", ["wrk"]),
+    "open": Part(Engines, "open", ["oha"]),
+    "tls": Part(Engines, "tls", ["wrk"]),
+    "http2": Part(Engines, "http2", ["h2load"]),
+    "lateness": Part(Limits, "lateness", []),
+    "memory": Part(Limits, "memory", []),
+    "origin": Part(Engines, "origin", ["wrk"]),
+    "gateway": Part(Gateways, "kept", ["wrk", "weir-gateway", "haproxy", "envoy"]),
+    "gateway_256": Part(Gateways, "kept_256", ["wrk", "weir-gateway", "haproxy", "envoy"]),
+    "bodies": Part(Gateways, "bodies", ["wrk", "weir-gateway", "haproxy"]),
+    "latency": Part(Gateways, "latency", ["weir-gateway", "haproxy"]),
+    "idle": Part(Gateways, "idle", ["weir-gateway"]),
+    "start": Part(Domains, "start", ["weir-gateway", "haproxy", "envoy"]),
+    "domains": Part(Domains, "loaded", ["weir-gateway", "haproxy", "envoy"]),
+    "scale": Part(Scaling, "all", ["weir-gateway", "changes"]),
+    "prices": Part(Prices, "all", ["wrk", "weir-gateway"]),
 }
 
 
 def attempt(comparison, rounds):
-    """Measures until the gates hold, the host was quiet, or the attempts are used up; whether they hold."""
+    """Measures until the gates hold, the host was quiet, or the attempts are used up."""
     for number in range(1, ATTEMPTS + 1):
         print(f"{comparison.title}: attempt {number}", flush=True)
         comparison.measure(rounds)
-        failed = comparison.failed_gates()
-        if not failed:
-            return True
-        print(f"  missed: {', '.join(f'{other} at {comparison.gates[other].at_most}' for other in failed)}", flush=True)
+        missed = [verdict for verdict in comparison.verdicts() if not verdict.is_good()]
+        if not missed:
+            return
+        print(f"  MISSED: {', '.join(f'{verdict.what} at {verdict.gate.at_most}' for verdict in missed)}", flush=True)
         if not comparison.is_disturbed():
             print("  the host was quiet, so another attempt would show the same", flush=True)
-            return False
-    return False
+            return
 
 
-def measure(part, processes, binaries, folder, arguments):
-    """Markdown lines of one part, and whether its gates hold."""
-    common = (processes, binaries, folder, arguments.seconds, placement())
-    if part == "lateness":
-        print("Lateness:", flush=True)
-        return Limits(*common).lateness()
-    if part == "memory":
-        print("Memory:", flush=True)
-        return Limits(*common).memory(min(3, arguments.rounds))
-    comparison = getattr(Comparisons(*common), part)()
-    good = attempt(comparison, arguments.rounds)
-    return report(comparison), good
+def measured(part, binaries, folder, arguments):
+    """Markdown lines and verdicts of a part, one measurement after the other."""
+    # Each part has its programs for itself: what idles beside it costs nothing then.
+    with Processes() as processes:
+        owner = part.owner(processes, binaries, folder, arguments, placement())
+        for found in getattr(owner, part.method)():
+            if isinstance(found, Comparison):
+                attempt(found, arguments.rounds)
+            yield found.lines(), found.verdicts()
 
 
 def parse_arguments():
@@ -67,7 +85,8 @@ def parse_arguments():
     parser.add_argument("--only", choices=PARTS, action="append", help="one part; may be said again")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each candidate (default 5)")
     parser.add_argument("--seconds", type=int, default=5, help="length of each measurement (default 5)")
-    parser.add_argument("--quick", action="store_true", help="3 rounds of 2 seconds, for a first look")
+    quick = "3 rounds of 2 seconds, fewer changes and idle connections, for a first look"
+    parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables to a file too")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -79,34 +98,38 @@ def parse_arguments():
 
 def main():
     arguments = parse_arguments()
-    parts = arguments.only or list(PARTS)
-    needed = dict.fromkeys(["weir", "nginx", *(name for part in parts for name in PARTS[part])])
+    parts = {name: PARTS[name] for name in arguments.only or PARTS}
+    needed = dict.fromkeys(["weir", "nginx", *(name for part in parts.values() for name in part.needs)])
     binaries = surroundings.find_binaries(arguments.bin_dir, needed)
     header = (
-        f"64 B bodies, one worker each, loopback; {arguments.rounds} rounds of {arguments.seconds} s.\n"
-        f"{surroundings.environment(binaries)}"
+        f"64 B bodies and one worker each unless a table says otherwise, loopback; {arguments.rounds} rounds of "
+        f"{arguments.seconds} s.\n{surroundings.environment(binaries)}"
     )
     print(header, flush=True)
-    lines, missed = [], []
+    lines, verdicts, failed = [], [], []
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as work:
-        for part in parts:
-            folder = Path(work) / part
+        for name, part in parts.items():
+            folder = Path(work) / name
             folder.mkdir()
-            # Each part has its programs for itself: what idles beside it costs nothing then.
             try:
-                with Processes() as processes:
-                    table, good = measure(part, processes, binaries, folder, arguments)
+                for table, gated in measured(part, binaries, folder, arguments):
+                    lines += table
+                    verdicts += gated
+                    # After each table, so that what comes later loses nothing.
+                    if arguments.markdown:
+                        arguments.markdown.write_text("\n".join([header, *gates.summary(verdicts), *lines]))
             except Failed as failure:
                 print(f"  {failure}", flush=True)
-                table, good = [f"### {part}: not measured", "", str(failure).splitlines()[0], ""], False
-            lines += table
-            missed += [] if good else [part]
-            # After each part, so that what comes later loses nothing.
-            if arguments.markdown:
-                arguments.markdown.write_text(header + "\n" + "\n".join(lines))
-    print("\n" + "\n".join(lines))
-    print(f"missed: {', '.join(missed)}" if missed else "every gate is met")
-    return 1 if missed else 0
+                lines += [f"### {name}: not measured", "", str(failure).splitlines()[0], ""]
+                failed.append(name)
+    text = "\n".join([header, *gates.summary(verdicts), *lines])
+    if arguments.markdown:
+        arguments.markdown.write_text(text)
+    print("\n" + text)
+    missed = [verdict.what for verdict in verdicts if not verdict.is_good()]
+    for what, names in (("not measured", failed), ("MISSED", missed)):
+        print(f"{what}: {'; '.join(names)}" if names else f"{what}: none")
+    return 1 if missed or failed else 0
 
 
 if __name__ == "__main__":

@@ -3,35 +3,33 @@
 import random
 import statistics
 
+from gates import Gate, Verdict, limits, spread
 from hosts import DISTURBED_SHARE, HostWatch
 from loads import TOOLS, Shape, Site
-from processes import Failed, tree_cpu_s
-from request_sizes import equal_paths
+from processes import tree_cpu_s
 from servers import Servers
 
-GATEWAYS = ["weir-gateway", "nginx", "haproxy", "haproxy tcp", "envoy"]
-OPEN_RATE_PER_S = 20_000
 
-
-class Gate:
-    """The ratio that may not be passed, and the one that is wanted."""
-
-    def __init__(self, at_most, wanted=None):
-        self.at_most, self.wanted = at_most, wanted
+DISTURBED = "The host was disturbed during this: more than 2 % of it went to others."
 
 
 class Figure:
     """One measurement of one candidate."""
 
-    def __init__(self, cpu_us, rate_per_s, disturbed_share):
-        self.cpu_us, self.rate_per_s, self.disturbed_share = cpu_us, rate_per_s, disturbed_share
+    def __init__(self, value, rate_per_s, disturbed_share):
+        self.value, self.rate_per_s, self.disturbed_share = value, rate_per_s, disturbed_share
 
 
 class Comparison:
-    """Candidates that are measured in the same rounds; the first is ours."""
+    """Candidates that are measured in the same rounds.
 
-    def __init__(self, title, note, candidates, gates):
+    The first is ours, and ratios are of ours over another; with a `reference`, of another over that one. The key of a
+    gate is the other, or several of them: then the one that is best on the median counts.
+    """
+
+    def __init__(self, title, note, candidates, gates, unit="CPU us/request", reference=None):
         self.title, self.note, self.candidates, self.gates = title, note, candidates, gates
+        self.unit, self.reference = unit, reference
         self.rounds = []
 
     def measure(self, rounds):
@@ -42,159 +40,104 @@ class Comparison:
             random.Random(number).shuffle(order)
             figures = {name: self.candidates[name]() for name in order}
             self.rounds.append(figures)
-            shown = ", ".join(f"{name} {figures[name].cpu_us:.2f}" for name in self.candidates)
+            shown = ", ".join(f"{name} {figures[name].value:.2f}" for name in self.candidates)
             disturbed = max(figure.disturbed_share for figure in figures.values())
-            print(f"  round {number}: {shown} us/request; others took up to {disturbed:.1%}", flush=True)
+            print(f"  round {number}: {shown} {self.unit}; others took up to {disturbed:.1%}", flush=True)
 
-    def ours(self):
-        return next(iter(self.candidates))
+    def base(self):
+        return self.reference or next(iter(self.candidates))
+
+    def others(self):
+        """Keys of ratios: each other candidate, then the groups that have a gate."""
+        groups = [other for other in self.gates if isinstance(other, tuple)]
+        return [name for name in self.candidates if name != self.base()] + groups
+
+    def values(self, name):
+        return [figures[name].value for figures in self.rounds]
 
     def ratios(self, other):
-        return [figures[self.ours()].cpu_us / figures[other].cpu_us for figures in self.rounds]
+        """The ratio of each round."""
+        if isinstance(other, tuple):
+            other = min(other, key=lambda name: statistics.median(self.values(name)))
+        above, below = (other, self.base()) if self.reference else (self.base(), other)
+        return [upper / lower for upper, lower in zip(self.values(above), self.values(below))]
 
-    def failed_gates(self):
-        return [other for other, gate in self.gates.items() if statistics.median(self.ratios(other)) > gate.at_most]
+    def label(self, other):
+        other = f"the best of {', '.join(other)}" if isinstance(other, tuple) else other
+        above, below = (other, self.base()) if self.reference else (self.base(), other)
+        return f"{above} / {below}"
+
+    def verdicts(self):
+        title = self.title.removesuffix(" (not gated)")
+        made = {other: statistics.median(self.ratios(other)) for other in self.gates}
+        return [Verdict(f"{title}: {self.label(other)}", value, self.gates[other]) for other, value in made.items()]
 
     def is_disturbed(self):
-        shares = [figure.disturbed_share for figures in self.rounds for figure in figures.values()]
-        return statistics.median(shares) > DISTURBED_SHARE or sum(s > DISTURBED_SHARE for s in shares) * 4 > len(shares)
+        return are_disturbed([figure.disturbed_share for figures in self.rounds for figure in figures.values()])
+
+    def lines(self):
+        """The result as Markdown lines."""
+        note = self.note[0].upper() + self.note[1:]
+        lines = [f"### {self.title}", "", f"{note}.", ""]
+        lines += [f"| | {self.unit}, median | lowest | highest | requests/s, median |", "|---|---|---|---|---|"]
+        for name in self.candidates:
+            rate = statistics.median(figures[name].rate_per_s for figures in self.rounds)
+            lines.append(f"| {name} | {spread(self.values(name))} | {rate:,.0f} |")
+        lines += ["", "| ratio within a round | median | lowest | highest | at most | | wanted | |"]
+        lines.append("|---|---|---|---|---|---|---|---|")
+        for other in self.others():
+            ratios = self.ratios(other)
+            gate = self.gates.get(other, Gate(None))
+            middle = statistics.median(ratios)
+            lines.append(f"| {self.label(other)} | {spread(ratios)} | {limits(middle, gate)} |")
+        if self.is_disturbed():
+            lines += ["", DISTURBED]
+        return [*lines, ""]
 
 
-class Comparisons:
-    """Makes the comparisons; each starts the servers that it needs."""
+def are_disturbed(shares):
+    """Whether others took too much of the host in these measurements: on the median, or in more than a quarter."""
+    return statistics.median(shares) > DISTURBED_SHARE or sum(s > DISTURBED_SHARE for s in shares) * 4 > len(shares)
 
-    def __init__(self, processes, binaries, work, seconds, cpus):
-        self.processes, self.seconds = processes, seconds
+
+class Bench:
+    """What a part measures with: servers on one CPU, tools and what stands behind gateways on another."""
+
+    def __init__(self, processes, binaries, work, arguments, cpus):
+        self.processes, self.binaries, self.work = processes, binaries, work
+        self.seconds, self.rounds, self.is_quick = arguments.seconds, arguments.rounds, arguments.quick
         self.server_cpu, self.load_cpu = cpus
         self.servers = Servers(processes, binaries, work)
         self.site = Site(processes, binaries, work, self.load_cpu)
 
-    def closed(self):
-        """HTTP/1.1 at the number of connections where generators are usually compared."""
-        gates = {"wrk": Gate(1.0, 0.9), "oha": Gate(0.6, 0.5)}
-        return self.engine("HTTP/1.1 closed, 32 connections", Shape(32), ["wrk", "oha"], gates)
+    def watched(self, measure):
+        """What `measure` gives, and the share of the host that others took meanwhile."""
+        watch = HostWatch(self.processes)
+        made = measure()
+        return made, watch.share()
 
-    def closed_256(self):
-        gates = {"wrk": Gate(1.0, 0.9)}
-        return self.engine("HTTP/1.1 closed, 256 connections", Shape(256), ["wrk"], gates)
+    def served(self, server, load, value=None):
+        """A candidate by the CPU time of its server: `load(seconds)` is run once to warm up, then measured.
 
-    def closed_1(self):
-        """Not gated: with one connection the figure is mostly that of going to sleep and waking up."""
-        return self.engine("HTTP/1.1 closed, 1 connection (not gated)", Shape(1), ["wrk"], {})
+        `value` makes the figure of the CPU seconds and the load; without, it is microseconds for each request.
+        """
+        value = value or (lambda cpu_s, done: cpu_s * 1e6 / done.requests)
 
-    def open(self):
-        shape, spinning = (Shape(32, OPEN_RATE_PER_S, spin=spin) for spin in (False, True))
-        title = f"HTTP/1.1 open at {OPEN_RATE_PER_S:,}/s, 32 connections"
-        comparison = self.engine(title, shape, ["oha"], {"oha": Gate(0.5, 0.35)})
-        comparison.note += "; oha with `--latency-correction`; `--spin` burns its core by design and is not gated"
-        path = self.paths["weir load"]
-        comparison.candidates["weir load --spin"] = self.engine_candidate("weir load", spinning, self.port, path)
-        return comparison
-
-    def tls(self):
-        server = self.servers.nginx_tls(self.server_cpu, http2=False)
-        shape = Shape(32, tls=True)
-        suite = self.same_suite(server, shape, ["weir load", "wrk"])
-        candidates = {name: self.engine_candidate(name, shape, server.port) for name in ("weir load", "wrk")}
-        note = f"closed loop against an nginx that answers itself; seen by it from both: {suite}"
-        return Comparison("TLS keep-alive, 32 connections", note, candidates, {"wrk": Gate(1.0, 0.9)})
-
-    def http2(self):
-        server = self.servers.nginx_tls(self.server_cpu, http2=True)
-        shape = Shape(8, streams=16, tls=True)
-        suite = self.same_suite(server, shape, ["weir load", "h2load"])
-        candidates = {name: self.engine_candidate(name, shape, server.port) for name in ("weir load", "h2load")}
-        note = f"closed loop against an nginx that answers itself; seen by it from both: {suite}"
-        title = "HTTP/2 over TLS, 8 connections x 16 streams"
-        return Comparison(title, note, candidates, {"h2load": Gate(1.3, 1.0)})
-
-    def same_suite(self, server, shape, names):
-        """What nginx saw the tools use; it must be the same for both."""
-        log = next(server.folder.glob("suites.log"))
-        seen = {}
-        for name in names:
-            skip = len(log.read_text().splitlines())
-            TOOLS[name](self.site, shape, shape.url(server.logged_port), 1)
-            seen[name] = set(log.read_text().splitlines()[skip:])
-        if len(set.union(*seen.values())) != 1:
-            raise Failed(f"the tools do not use the same protocol, cipher and group: {seen}")
-        return next(iter(seen[names[0]]))
-
-    def engine(self, title, shape, others, gates):
-        """weir against load tools over HTTP/1.1, with requests of the same size."""
-        self.port = self.servers.nginx_origin(self.server_cpu).port
-        names = ["weir load", *others]
-        self.paths, request_bytes = equal_paths(self.site, Shape(1, shape.rate_per_s and 100), names)
-        candidates = {name: self.engine_candidate(name, shape, self.port, self.paths[name]) for name in names}
-        model = "open loop" if shape.rate_per_s else "closed loop"
-        note = f"{model} against an nginx that answers itself; requests of {request_bytes} bytes from all"
-        return Comparison(title, note, candidates, gates)
-
-    def engine_candidate(self, name, shape, port, path="/"):
         def measure():
-            TOOLS[name](self.site, shape, shape.url(port, path), 1)
+            load(1)
             watch = HostWatch(self.processes)
-            load = TOOLS[name](self.site, shape, shape.url(port, path), self.seconds)
-            return Figure(load.cpu_us(), load.rate_per_s, watch.share())
+            before_s = tree_cpu_s(server.process.pid)
+            done = load(self.seconds)
+            cpu_s = tree_cpu_s(server.process.pid) - before_s
+            return Figure(value(cpu_s, done), done.rate_per_s, watch.share())
 
         return measure
 
-    def origin(self):
-        servers = {
-            "weir origin": self.servers.weir_origin(self.server_cpu),
-            "nginx": self.servers.nginx_origin(self.server_cpu),
-        }
-        return self.compare_servers("Origin", "answering by itself, driven by wrk", servers, {"nginx": Gate(1.0)})
+    def driven(self, tool, shape, port, path="/"):
+        """The load of a tool of that name on a port."""
+        return lambda seconds: TOOLS[tool](self.site, shape, shape.url(port, path), seconds)
 
-    def gateway(self):
-        origin = self.servers.nginx_origin(self.load_cpu)
-        servers = {name: self.servers.gateway(name, self.server_cpu, origin) for name in GATEWAYS}
-        note = "in front of an nginx that answers itself, keep-alive on both sides, no access log, driven by wrk"
-        return self.compare_servers("Gateway", note, servers, {"nginx": Gate(1.0)})
-
-    def compare_servers(self, title, note, servers, gates):
-        shape = Shape(32)
-
-        def candidate(server):
-            def measure():
-                TOOLS["wrk"](self.site, shape, shape.url(server.port), 1)
-                watch = HostWatch(self.processes)
-                before_s = tree_cpu_s(server.process.pid)
-                load = TOOLS["wrk"](self.site, shape, shape.url(server.port), self.seconds)
-                cpu_s = tree_cpu_s(server.process.pid) - before_s
-                return Figure(cpu_s * 1e6 / load.requests, load.rate_per_s, watch.share())
-
-            return measure
-
-        return Comparison(title, note, {name: candidate(server) for name, server in servers.items()}, gates)
-
-
-def spread(values):
-    return f"{statistics.median(values):.2f} | {min(values):.2f} | {max(values):.2f}"
-
-
-def report(comparison):
-    """The result as Markdown lines."""
-    note = comparison.note[0].upper() + comparison.note[1:]
-    lines = [f"### {comparison.title}", "", f"{note}.", ""]
-    lines += ["| | CPU us/request, median | lowest | highest | requests/s, median |", "|---|---|---|---|---|"]
-    for name in comparison.candidates:
-        cpu_us = [figures[name].cpu_us for figures in comparison.rounds]
-        rate = statistics.median(figures[name].rate_per_s for figures in comparison.rounds)
-        lines.append(f"| {name} | {spread(cpu_us)} | {rate:,.0f} |")
-    lines += ["", "| ratio within a round | median | lowest | highest | at most | | wanted | |"]
-    lines.append("|---|---|---|---|---|---|---|---|")
-    for other in list(comparison.candidates)[1:]:
-        ratios = comparison.ratios(other)
-        gate = comparison.gates.get(other, Gate(None))
-        middle = statistics.median(ratios)
-        verdicts = f"{judged(middle, gate.at_most)} | {judged(middle, gate.wanted)}"
-        lines.append(f"| {comparison.ours()} / {other} | {spread(ratios)} | {verdicts} |")
-    if comparison.is_disturbed():
-        lines += ["", "The host was disturbed during this: more than 2 % of it went to others."]
-    return [*lines, ""]
-
-
-def judged(value, limit):
-    """A limit and whether it is kept, as two cells."""
-    return " | " if limit is None else f"{limit} | {'missed' if value > limit else 'met'}"
+    def compare_servers(self, title, note, servers, gates, connections=32):
+        shape = Shape(connections)
+        candidates = {name: self.served(server, self.driven("wrk", shape, server.port)) for name, server in servers.items()}
+        return Comparison(title, note, candidates, gates)

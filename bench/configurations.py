@@ -7,7 +7,7 @@ worker_processes 1;
 pid {dir}/nginx.pid;
 error_log stderr crit;
 worker_rlimit_nofile 20000;
-events {{ worker_connections 9000; }}
+events {{ worker_connections 16000; }}
 http {{
     access_log off;
     keepalive_timeout 3600s;
@@ -154,4 +154,23 @@ routes:
   - {{ hosts: ["127.0.0.1"], path: /, backend: origin }}
 backends: {{ origin: {{ endpoints: ["127.0.0.1:{origin}"] }} }}
 drain: {{ delay: 0s }}
+"""
+
+# One file for whatever is asked.
+NGINX_LARGE = """
+    sendfile on;
+    server {{
+        listen 127.0.0.1:{port};
+        root {dir};
+        location / {{ try_files /large =404; }}
+    }}
+"""
+
+WEIR_IDLE = """
+listeners: [{{ address: 127.0.0.1:{port}, tls: {{ certificate: {certificate}, key: {key} }} }}]
+workers: 1
+routes: [{{ path: /, backend: origin }}]
+backends: {{ origin: {{ endpoints: ["127.0.0.1:{origin}"] }} }}
+limits: {{ connections: {connections} }}
+timeouts: {{ idle: 1h }}
 """

@@ -9,9 +9,11 @@ from processes import Failed
 class Shape:
     """What is asked of every tool alike. Without a rate each connection sends when it has been answered."""
 
-    def __init__(self, connections, rate_per_s=None, streams=None, tls=False, spin=False):
+    def __init__(self, connections, rate_per_s=None, streams=None, tls=False, spin=False, fields=()):
         self.connections, self.rate_per_s, self.streams = connections, rate_per_s, streams
         self.tls, self.spin = tls, spin
+        # Header fields, of those tools alone that send them here: `wrk`, `weir load`.
+        self.fields = fields
 
     def url(self, port, path="/"):
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{port}{path}"
@@ -42,7 +44,8 @@ class Site:
 
 
 def wrk(site, shape, url, seconds):
-    done = site.run("wrk", ["-t1", f"-c{shape.connections}", f"-d{seconds}s", url], seconds)
+    options = ["-t1", f"-c{shape.connections}", f"-d{seconds}s", *field_options(shape)]
+    done = site.run("wrk", [*options, url], seconds)
     requests = re.search(r"(\d+) requests in", done.output)
     rate = re.search(r"Requests/sec:\s+([\d.]+)", done.output)
     if done.code != 0 or not requests or not rate or "Non-2xx" in done.output or "Socket errors" in done.output:
@@ -53,18 +56,37 @@ def wrk(site, shape, url, seconds):
 def weir(site, shape, url, seconds, watch_memory=False, even=False, more=()):
     options = ["load", url, *weir_options(shape), "--duration", f"{seconds}s", *["--even"] * even, *more]
     done = site.run("weir", options, seconds, watch_memory)
-    result = weir_result(done)
+    return complete(done, weir_result(done))
+
+
+def generated(site, specification, seconds):
+    """A load of weir's by its specification, for what `weir load` has no flag: domains that connections draw."""
+    given, record = site.work / "load.json", site.work / "record.json"
+    given.write_text(json.dumps({**specification, "duration_ns": round(seconds * 1e9)}))
+    record.unlink(missing_ok=True)
+    done = site.run("weir", ["generate", "--spec", given, "--record", record], seconds)
+    if done.code != 0 or not record.exists():
+        raise Failed(f"weir generate left no record (exit {done.code}):\n{done.said()}")
+    return complete(done, json.loads(record.read_text())["result"])
+
+
+def complete(done, result):
+    """The load of a result in which every request was answered as it should be."""
     requests = result["requests"]
     if requests["failed"] or requests["timed_out"] or requests["unexpected"] or not requests["completed"]:
-        raise Failed(f"weir load had errors: {requests}, {result['errors']}")
+        raise Failed(f"weir load had errors: {requests}, {result['errors']}, {result.get('said')}")
     return Load(done, requests["completed"], result["rate_per_s"], result)
 
 
 def weir_options(shape):
-    options = ["--connections", shape.connections, "--workers", 1, "--json"]
+    options = ["--connections", shape.connections, "--workers", 1, "--json", *field_options(shape)]
     options += ["--rate", f"{shape.rate_per_s}/s"] if shape.rate_per_s else []
     options += ["--http2", "--streams", shape.streams] if shape.streams else []
     return options + ["--insecure"] * shape.tls + ["--spin"] * shape.spin
+
+
+def field_options(shape):
+    return [word for name, value in shape.fields for word in ("-H", f"{name}: {value}")]
 
 
 def weir_result(done):

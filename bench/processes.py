@@ -47,12 +47,12 @@ class Processes:
         self.started.clear()
 
     def start(self, command, cpu, log, errors=subprocess.STDOUT, variables=None):
-        """Starts a program bound to one CPU (None: any), in a session of its own so that Ctrl-C reaches only us."""
+        """Starts a program bound to a CPU, or several (None: any), in a session of its own so that Ctrl-C reaches only us."""
         parent = os.getpid()
 
         def prepare():
             if cpu is not None:
-                os.sched_setaffinity(0, {cpu})
+                os.sched_setaffinity(0, {cpu} if isinstance(cpu, int) else cpu)
             # Thousands of connections need as many files.
             hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -187,3 +187,21 @@ def memory_bytes(pid, field="VmRSS"):
         return None
     line = re.search(rf"^{field}:\s+(\d+) kB$", text, re.MULTILINE)
     return int(line[1]) * 1024 if line else None
+
+
+def tree_memory_bytes(pid):
+    """What a process and everything below it hold in memory; of several, what they share counts once."""
+    children = [child for child, _ in descendants(pid)]
+    if not children:
+        return memory_bytes(pid) or 0
+    return sum(proportional_bytes(member) for member in [pid, *children])
+
+
+def proportional_bytes(pid):
+    """A process's resident memory, of what it shares with others its part; 0 when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    line = re.search(r"^Pss:\s+(\d+) kB$", text, re.MULTILINE)
+    return int(line[1]) * 1024 if line else 0

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import surroundings
-from comparisons import OPEN_RATE_PER_S
+from engines import OPEN_RATE_PER_S
 from hosts import placement
 from loads import Shape, Site, weir_options, weir_result
 from processes import Failed, Processes

@@ -75,7 +75,16 @@ class Servers:
 
         return self.start("weir-origin", cpu, command, tls, asked, port)
 
-    def gateway(self, name, cpu, origin):
+    def nginx_large(self, cpu, body_bytes):
+        """nginx that answers everything with one file of this size."""
+
+        def command(folder, port):
+            written(folder, "large", "x" * body_bytes)
+            return self.nginx(folder, configurations.NGINX_LARGE.format(port=port, dir=folder))
+
+        return self.start("nginx-large", cpu, command, body_bytes=body_bytes)
+
+    def gateway(self, name, cpu, origin, body_bytes=len(BODY)):
         def command(folder, port):
             if name == "nginx":
                 return self.nginx(folder, configurations.NGINX_GATEWAY.format(port=port, origin=origin.port))
@@ -94,14 +103,14 @@ class Servers:
             # In the foreground, without a master: one process.
             return [self.binaries["haproxy"], "-db", "-f", written(folder, "haproxy.cfg", text)]
 
-        return self.start(name.replace(" ", "-"), cpu, command)
+        return self.start(name.replace(" ", "-"), cpu, command, body_bytes=body_bytes)
 
     def nginx(self, folder, http):
         user = "user root;" if os.geteuid() == 0 else ""
         file = written(folder, "nginx.conf", configurations.NGINX.format(dir=folder, user=user, http=http))
         return [self.binaries["nginx"], "-p", folder, "-c", file, "-e", "stderr"]
 
-    def start(self, name, cpu, command, tls=False, asked=True, port=None):
+    def start(self, name, cpu, command, tls=False, asked=True, port=None, body_bytes=len(BODY), path="/"):
         self.count += 1
         folder = self.work / f"{self.count}-{name}"
         folder.mkdir()
@@ -110,7 +119,7 @@ class Servers:
         with open(log_path, "wb") as log:
             process = self.processes.start(command(folder, port), cpu, log)
         deadline = time.monotonic() + 20
-        while not (answers(port, tls) if asked else "listening" in log_path.read_text(errors="replace")):
+        while not (answers(port, tls, body_bytes, path) if asked else "listening" in log_path.read_text(errors="replace")):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise Failed(f"{name} does not answer:\n{log_path.read_text(errors='replace')}")
             time.sleep(0.02)
@@ -161,10 +170,10 @@ def fetched(port, path="/", tls=False):
     return head, body
 
 
-def answers(port, tls=False):
-    """Whether a request gets the 64 bytes that are wanted."""
+def answers(port, tls=False, body_bytes=len(BODY), path="/"):
+    """Whether a request gets the bytes that are wanted."""
     try:
-        head, body = fetched(port, tls=tls)
+        head, body = fetched(port, path, tls)
     except OSError:
         return False
-    return head.startswith(b"HTTP/1.1 200") and len(body) == len(BODY)
+    return head.startswith(b"HTTP/1.1 200") and len(body) == body_bytes

@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILT = ROOT / "target/release"
 PEERS = Path(os.environ.get("WEIR_PEERS") or ROOT / "target/peers")
 OURS = ("weir", "weir-gateway")
+# Of our own, what is built for measurements alone.
+EXAMPLES = {"changes": "weir-dataplane"}
 # What `make peers` does not fetch.
 SLOW_PEERS = ("hey", "oha", "k6", "locust")
 VERSION_ARGUMENTS = {"nginx": "-v", "haproxy": "-v", "wrk": "-v", "k6": "version"}
@@ -28,6 +30,8 @@ def find_binaries(bin_dir, names):
 def find_binary(bin_dir, name):
     if name in OURS:
         path, how = bin_dir / name, "cargo build --release -p weir -p weir-gateway"
+    elif name in EXAMPLES:
+        path, how = bin_dir / "examples" / name, f"cargo build --release -p {EXAMPLES[name]} --example {name}"
     else:
         path = PEERS / "bin" / name
         how = f"scripts/peers.sh {name}" if name in SLOW_PEERS else "make peers"
@@ -41,7 +45,7 @@ def find_binary(bin_dir, name):
 def environment(binaries):
     """The machine and the versions of all, as two lines."""
     cpu = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
-    versions = "; ".join(version_of(path, name) for name, path in binaries.items())
+    versions = "; ".join(version_of(path, name) for name, path in binaries.items() if name not in EXAMPLES)
     return f"Linux {platform.release()}, {cpu[1] if cpu else platform.machine()}, {os.cpu_count()} CPUs.\n{versions}.\n"
 
 

@@ -1,0 +1,163 @@
+"""weir-gateway beside nginx, HAProxy and Envoy: kept connections, large bodies, latency at one rate, idle clients."""
+
+import json
+import time
+from pathlib import Path
+
+import configurations
+from comparisons import Bench, Comparison, Figure
+from gates import Gate, Table, Verdict
+from hosts import HostWatch
+from loads import Shape, weir
+from processes import Failed, descendants, memory_bytes, tree_cpu_s
+from servers import certify, written
+
+GATEWAYS = ["weir-gateway", "nginx", "haproxy", "haproxy tcp", "envoy"]
+BODY_BYTES = 1_000_000
+COMMON_RATE_PER_S = 10_000
+IDLE_CONNECTIONS, IDLE_CONNECTIONS_QUICK = 10_000, 1_000
+IDLE_BYTES = Gate(20 * 1024, 14 * 1024)
+# How long opening the idle connections may take, and a server that does nothing may still run in a second.
+IDLE_WITHIN_S, IDLE_CPU_SHARE = 180, 0.05
+
+
+class Gateways(Bench):
+    """Makes the comparisons of gateways with one route."""
+
+    def kept(self):
+        yield self.compare_kept(32)
+
+    def kept_256(self):
+        yield self.compare_kept(256)
+
+    def compare_kept(self, connections):
+        origin = self.servers.nginx_origin(self.load_cpu)
+        servers = {name: self.servers.gateway(name, self.server_cpu, origin) for name in GATEWAYS}
+        note = "in front of an nginx that answers itself, keep-alive on both sides, no access log, driven by wrk"
+        gates = {"nginx": Gate(0.9, 0.85), "haproxy tcp": Gate(1.15, 1.05)}
+        return self.compare_servers(f"Gateway, {connections} connections", note, servers, gates, connections)
+
+    def bodies(self):
+        """CPU time by the size of bodies that pass; HAProxy splices only where it is told to."""
+        origin = self.servers.nginx_large(self.load_cpu, BODY_BYTES)
+        servers = {
+            name: self.servers.gateway(name, self.server_cpu, origin, body_bytes=BODY_BYTES)
+            for name in ("weir-gateway", "haproxy")
+        }
+        shape = Shape(32)
+
+        def per_mb(cpu_s, load):
+            return cpu_s * 1e6 / (load.requests * BODY_BYTES / 1e6)
+
+        candidates = {
+            name: self.served(server, self.driven("wrk", shape, server.port), per_mb) for name, server in servers.items()
+        }
+        note = "32 kept connections, bodies from an nginx that sends a file, plain text, driven by wrk"
+        gates = {"haproxy": Gate(1.1, 1.0)}
+        yield Comparison(f"Bodies of {BODY_BYTES / 1e6:.0f} MB", note, candidates, gates, unit="CPU us/MB")
+
+    def latency(self):
+        """Not gated: the tail at a rate that all of them carry."""
+        origin = self.servers.nginx_origin(self.load_cpu)
+        names = ["weir-gateway", "nginx", "haproxy"]
+        servers = {name: self.servers.gateway(name, self.server_cpu, origin) for name in names}
+        shape = Shape(32, COMMON_RATE_PER_S)
+
+        def candidate(server):
+            load = self.driven("weir load", shape, server.port)
+
+            def measure():
+                load(1)
+                watch = HostWatch(self.processes)
+                done = load(self.seconds)
+                return Figure(done.result["latency_ns"]["p99"] / 1e3, done.rate_per_s, watch.share())
+
+            return measure
+
+        candidates = {name: candidate(server) for name, server in servers.items()}
+        title = f"Latency at {COMMON_RATE_PER_S:,}/s, 32 connections (not gated)"
+        note = "open loop of weir's, from the intended start of each request; an nginx that answers itself behind each"
+        yield Comparison(title, note, candidates, {}, unit="p99 us")
+
+    def idle(self):
+        """The memory of idle TLS connections, each of which had one exchange."""
+        connections = IDLE_CONNECTIONS_QUICK if self.is_quick else IDLE_CONNECTIONS
+        found = {name: self.idle_bytes(server, connections) for name, server in self.idle_servers(connections).items()}
+        title = f"{connections:,} idle TLS connections"
+        lines = [f"### {title}", "", "TLS 1.3, one exchange each; resident memory over that without them.", ""]
+        lines += ["| | bytes each |", "|---|---|", *(f"| {name} | {each:,} |" for name, each in found.items())]
+        yield Table(lines, [Verdict(f"{title}, each", found["weir-gateway"], IDLE_BYTES, " B")])
+
+    def idle_servers(self, connections):
+        origin = self.servers.nginx_origin(self.load_cpu)
+
+        def ours(folder, port):
+            certificate, key = certify(self.processes, folder)
+            text = configurations.WEIR_IDLE.format(
+                port=port, origin=origin.port, certificate=certificate, key=key, connections=connections + 100
+            )
+            return [self.binaries["weir-gateway"], "--config", written(folder, "weir.yaml", text)]
+
+        return {
+            "weir-gateway": self.servers.start("weir-gateway-idle", self.server_cpu, ours, tls=True),
+            "nginx, answering itself": self.servers.nginx_tls(self.server_cpu, http2=False),
+        }
+
+    def idle_bytes(self, server, connections):
+        """Resident bytes of each connection that waits."""
+        shape = Shape(32, tls=True)
+        weir(self.site, shape, shape.url(server.port), 1)
+        pids = [server.process.pid, *(child for child, _ in descendants(server.process.pid))]
+
+        def resident():
+            return sum(memory_bytes(pid) or 0 for pid in pids)
+
+        before = resident()
+        generator, record = self.open_idle(server, connections)
+        self.wait_until_idle(server, connections, generator)
+        each = round((resident() - before) / connections)
+        print(f"  {server.name}: {before / 2**20:.1f} MiB before, {each:,} bytes each", flush=True)
+        generator.terminate()
+        generator.wait(30)
+        if not record.exists():
+            raise Failed("weir generate left no record of the idle connections")
+        requests = json.loads(record.read_text())["result"]["requests"]
+        if requests["completed"] != connections or requests["failed"] or requests["timed_out"]:
+            raise Failed(f"not every idle connection had its exchange: {requests}")
+        self.processes.end(generator)
+        return each
+
+    def open_idle(self, server, connections):
+        """Starts a load whose connections pause for longer than anybody looks, after one request each."""
+        specification, record = self.work / "idle.json", self.work / f"idle-{server.name}.json"
+        hour_ns = 3_600 * 10**9
+        specification.write_text(json.dumps({
+            "connect": f"127.0.0.1:{server.port}",
+            "tls": {"server_name": "localhost", "insecure": True, "version": "1.3"},
+            "requests": [{"method": "GET", "path": "/", "headers": [["Host", "localhost"]], "body": {"text": ""}}],
+            "model": {"model": "closed", "think": {"const": hour_ns}},
+            "connections": connections, "workers": 1, "warmup_ns": 0, "duration_ns": hour_ns,
+            "timeout_ns": IDLE_WITHIN_S * 10**9, "seed": 1,
+        }))
+        command = [self.binaries["weir"], "generate", "--spec", specification, "--record", record]
+        with open(self.work / "idle.log", "wb") as log:
+            return self.processes.start(command, self.load_cpu, log), record
+
+    def wait_until_idle(self, server, connections, generator):
+        """Waits until all are there, and their server has nothing to do."""
+        deadline = time.monotonic() + IDLE_WITHIN_S
+        while True:
+            before_s = tree_cpu_s(server.process.pid)
+            time.sleep(1)
+            is_quiet = tree_cpu_s(server.process.pid) - before_s < IDLE_CPU_SHARE
+            if is_quiet and established(server.port) >= connections:
+                return
+            if generator.poll() is not None or time.monotonic() > deadline:
+                said = (self.work / "idle.log").read_text(errors="replace")
+                raise Failed(f"of {connections:,} idle connections {established(server.port):,} came about\n{said}")
+
+
+def established(port):
+    """Connections that a server on this port has, as the kernel counts them."""
+    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
