@@ -24,7 +24,7 @@ pub use drain::Drain;
 pub use tls::{BackendTls, CertificateFiles, ClientAuth, Passthrough, TicketKeys, Tickets, Tls, TlsVersion};
 
 /// A whole configuration, as a file holds it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
     /// Where clients connect. Of the files of one folder at least one says it.
@@ -216,13 +216,6 @@ pub struct Backend {
     /// TLS with its endpoints; plain text when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<BackendTls>,
-}
-
-impl Backend {
-    /// One at these addresses that speaks plain text.
-    pub fn plain(endpoints: Vec<SocketAddr>) -> Backend {
-        Backend { endpoints, tls: None }
-    }
 }
 
 /// Bounds on what the gateway holds for its clients.

@@ -79,6 +79,8 @@ impl Assembly {
             Ok(translation) => translation,
             Err(misfits) => return Err(assembly.places.tell_misfits(documents, &manifests, misfits)),
         };
+        assembly.files.append(&mut translation.files);
+        assembly.tls_files.append(&mut translation.tls_files);
         for (key, resource) in std::mem::take(&mut translation.resources) {
             if let Key::Backend(name) = &key
                 && assembly.resources.contains_key(&key)

@@ -44,6 +44,11 @@ const KINDS: [(Kind, &str, &str, &[&str]); 9] = [
 ];
 
 impl Kind {
+    /// The kind that manifests call `name`.
+    pub(crate) fn named(name: &str) -> Option<Kind> {
+        KINDS.iter().find(|(_, known, ..)| *known == name).map(|(kind, ..)| *kind)
+    }
+
     /// As manifests write it.
     pub(crate) fn name(self) -> &'static str {
         KINDS[self as usize].1
@@ -84,7 +89,7 @@ impl fmt::Display for Kind {
 impl<'de> Deserialize<'de> for Kind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Kind, D::Error> {
         parsed(deserializer, "the name of a kind", |text| {
-            KINDS.iter().find(|(_, name, ..)| *name == text).map(|(kind, ..)| *kind).ok_or_else(|| {
+            Kind::named(text).ok_or_else(|| {
                 let names: Vec<&str> = KINDS.iter().map(|(_, name, ..)| *name).collect();
                 let meant = nearest(text, names.iter().copied());
                 let meant = meant.map_or(String::new(), |name| format!("did you mean {name}? "));

@@ -18,7 +18,7 @@ const FIELDS: &[&str] =
     &["apiVersion", "kind", "metadata", "spec", "status", "data", "stringData", "type", "immutable", "items"];
 
 /// The namespace of a manifest that names none.
-const DEFAULT_NAMESPACE: &str = "default";
+pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// The longest name that a cluster takes.
 const NAME_BYTES_MAX: usize = 253;

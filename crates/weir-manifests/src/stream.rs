@@ -4,7 +4,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use weir_document::{DocumentError, StreamPart, documents};
 
-use crate::manifest::{Body, Manifest};
+use crate::kind::Kind;
+use crate::manifest::{Body, DEFAULT_NAMESPACE, Manifest};
 
 /// A manifest with its place in the text that it was read from.
 #[derive(Debug)]
@@ -100,7 +101,12 @@ fn flatten(manifest: Manifest, first_line: u64, within: String, read: &mut Vec<R
 /// The error with the resource that it is about, where that can be told.
 fn titled(source_name: &str, part: StreamPart<'_>, error: DocumentError) -> DocumentError {
     let Ok(Title { kind, metadata }) = weir_document::read(source_name, part.text) else { return error };
-    let namespace = metadata.namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    let namespace = match (metadata.namespace, Kind::named(&kind)) {
+        (_, Some(kind)) if kind.is_of_cluster() => String::new(),
+        (Some(namespace), _) => format!("{namespace}/"),
+        (None, Some(_)) => format!("{DEFAULT_NAMESPACE}/"),
+        (None, None) => String::new(),
+    };
     let message = format!("{kind} {namespace}{}: {}", metadata.name, error.message);
     // What is wrong with it as a whole is told at its beginning.
     let (line, column) = if error.line == 0 { (1, 1) } else { (error.line, error.column) };

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_config::{Backend, Key, Resource};
+use weir_config::{Configuration, Key, Resource};
 
-use crate::backend::BackendSpec;
 use crate::kind::Kind;
 use crate::manifest::{Body, Manifest};
 use crate::origin::Origin;
@@ -41,6 +40,10 @@ pub struct Misfit {
 pub struct Translation {
     /// The resources, each under its key.
     pub resources: Vec<(Key, Resource)>,
+    /// Every file that backends name, with the place that names it first.
+    pub files: BTreeMap<String, String>,
+    /// Those of them that TLS is made of.
+    pub tls_files: BTreeSet<String>,
     /// Where each of them came from, by the beginning of the places that its problems have.
     origins: BTreeMap<String, Origin>,
 }
@@ -54,17 +57,16 @@ pub fn translate(manifests: &[&Manifest]) -> Result<Translation, Vec<Misfit>> {
     let catalog = Catalog::of(manifests, &mut misfits);
     let gateways = Gateways::of(&catalog, &mut misfits);
     let mut translation = Translation::default();
+    // Which files they name is told of configurations.
+    let mut backends = Configuration::default();
     for (position, name, body) in catalog.all(Kind::Backend) {
         let Body::Backend(spec) = body else { continue };
-        match backend(position, spec) {
-            Ok(backend) => {
-                let place = format!("backends.{name}");
-                let resource = Resource::Backend(backend);
-                translation.add(place, Origin::Backend(position), Key::Backend(name.to_string()), resource);
-            }
-            Err(misfit) => misfits.push(misfit),
-        }
+        backends.backends.insert(name.to_string(), spec.0.clone());
+        let (key, resource) = (Key::Backend(name.to_string()), Resource::Backend(spec.0.clone()));
+        translation.add(format!("backends.{name}"), Origin::Backend(position), key, resource);
     }
+    translation.files = backends.files();
+    translation.tls_files = backends.tls_files();
     rules::add_http_routes(&catalog, &gateways, &mut translation, &mut misfits);
     let passed_on = tls_routes::passed_on(&catalog, &gateways, &mut misfits);
     listeners::add_listeners(&catalog, &gateways, &passed_on, &mut translation, &mut misfits);
@@ -99,24 +101,6 @@ impl Misfit {
     ) -> Misfit {
         Misfit { manifest, path: path.into(), message: message.into(), remedy: remedy.into(), other: None }
     }
-}
-
-fn backend(manifest: usize, spec: &BackendSpec) -> Result<Backend, Misfit> {
-    let mut endpoints = Vec::new();
-    for (index, endpoint) in spec.endpoints.iter().enumerate() {
-        let address = endpoint.address.parse::<std::net::IpAddr>().map_err(|_| {
-            let message = format!("`{}` is not an IP address", endpoint.address);
-            let path = format!("spec.endpoints[{index}].address");
-            Misfit::new(
-                manifest,
-                path,
-                message,
-                "write one like 10.0.0.7 or fd00::7; names are not looked up",
-            )
-        })?;
-        endpoints.push((address, endpoint.port).into());
-    }
-    Ok(Backend::plain(endpoints))
 }
 
 /// Hosts that are wanted of one listener of the model: every one, or those with these names, or both.

@@ -168,7 +168,10 @@ fn a_broken_file_is_told_and_what_was_before_stays() {
     folder.write("shop.yaml", &route("shop").replace("hostnames", "hostname"));
     assert_eq!(
         folder.refused(),
-        ["shop.yaml:6:3: HTTPRoute shop: unknown field `hostname`", "  help: did you mean `hostnames`?"]
+        [
+            "shop.yaml:6:3: HTTPRoute default/shop: unknown field `hostname`",
+            "  help: did you mean `hostnames`?"
+        ]
     );
     folder.write("shop.yaml", &route("shop").replace("Backend, name: shop", "Backend, name: shpo"));
     assert_eq!(

@@ -204,7 +204,7 @@ fn blocks(start: &str) -> Vec<&'static str> {
 fn what_the_guide_shows_is_what_happens() {
     let ip = "127.7.6.1";
     let (port, secure) = (free_port(ip), free_port(ip));
-    let (roots, pairs) = certificates(&["shop.example.org"]);
+    let (trust, pairs) = certificates(&["shop.example.org"]);
     let (shop, search) = (echo("shop"), echo("search"));
     let encoded = [&pairs[0].0, &pairs[0].1].map(|text| STANDARD.encode(text));
     let manifests = blocks("```yaml\n")[0]
@@ -226,7 +226,7 @@ fn what_the_guide_shows_is_what_happens() {
         let (host, path) = rest.split_at(rest.find('/').expect("a path"));
         let request = format!("{method} {path}\r\nHost: {host}\r\n");
         let answer = match scheme {
-            "https" => ask_secure(at(secure), &roots, host, &request).expect("TLS"),
+            "https" => ask_secure(at(secure), &trust, host, &request).expect("TLS"),
             _ => ask(at(port), &request),
         };
         for line in told.lines() {

@@ -1,8 +1,9 @@
 //! Manifests as they are written, and as a cluster prints them.
 
+use weir_config::{Backend, Resource};
 use weir_manifests::{has_manifests, read};
 
-use crate::setup::{GATEWAY, backend, found, manifests, route, table, to};
+use crate::setup::{GATEWAY, backend, found, manifests, route, table, to, translated};
 
 fn titles(text: &str) -> Vec<String> {
     read("all.yaml", text).unwrap().iter().map(|read| read.manifest.title()).collect()
@@ -96,7 +97,7 @@ fn what_is_no_manifest_of_a_known_kind_is_told() {
     );
     check_refused(
         "apiVersion: v1\nkind: Backend\nmetadata: { name: i }\nspec: { endpoints: [] }\n",
-        "all.yaml:1:1: Backend i: `v1` has no Backend that is known (write gateway.weir.example/v1alpha1)",
+        "all.yaml:1:1: Backend default/i: `v1` has no Backend that is known (write gateway.weir.example/v1alpha1)",
     );
 }
 
@@ -128,6 +129,35 @@ fn fields_that_are_not_known_are_told_with_their_resource() {
     check_refused(
         &good.replace("name: r,", "creationTimestamp: yesterday, name: r,"),
         "all.yaml:3:32: HTTPRoute shop/r: `yesterday` is no time (write it like 2026-01-31T12:00:00Z, or leave it out)",
+    );
+}
+
+#[test]
+fn a_backend_has_the_fields_of_one_in_the_compact_form() {
+    let of = |spec: &str| {
+        format!(
+            "apiVersion: gateway.weir.example/v1alpha1\nkind: Backend\nmetadata: {{ name: b }}\nspec: {{ {spec} }}\n"
+        )
+    };
+    let text = of("endpoints: [{ address: '::1', port: 9000 }], tls: { ca: ca.pem, sni: b.test }");
+    let translation = translated(&[&text]).unwrap();
+    let [(_, Resource::Backend(made))] = &translation.resources[..] else { panic!("{translation:?}") };
+    let compact = "endpoints: ['[::1]:9000']\ntls: { ca: ca.pem, sni: b.test }\n";
+    assert_eq!(*made, weir_document::read::<Backend>("b.yaml", compact).unwrap());
+    assert_eq!(translation.files.get("ca.pem").map(String::as_str), Some("backends.default/b.tls.ca"));
+    assert!(translation.tls_files.contains("ca.pem"));
+    check_refused(
+        &of("endpoints: [{ address: b.internal, port: 9000 }]"),
+        "all.yaml:4:32: Backend default/b: `b.internal` is not an IP address (write one like 10.0.0.7 or fd00::7; names \
+         are not looked up)",
+    );
+    check_refused(
+        &of("endpoints: [{ address: 127.0.0.1, prot: 9000 }]"),
+        "all.yaml:4:43: Backend default/b: missing field `port` (add `port`)",
+    );
+    check_refused(
+        &of("endpoints: [], lts: {}"),
+        "all.yaml:4:24: Backend default/b: unknown field `lts` (did you mean `tls`?)",
     );
 }
 

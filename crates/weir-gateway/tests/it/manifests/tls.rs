@@ -10,10 +10,16 @@ use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use super::served::{Served, backend, echo, exchange, free_port, gateway, route, whole, write};
+use super::served::{Served, ask, backend, echo, exchange, free_port, gateway, route, whole, write};
+
+/// An authority that clients know, also as a file.
+pub(super) struct Trust {
+    roots: RootCertStore,
+    pem: String,
+}
 
 /// An authority, and certificates for these names, each with its key.
-pub(super) fn certificates(names: &[&str]) -> (RootCertStore, Vec<(String, String)>) {
+pub(super) fn certificates(names: &[&str]) -> (Trust, Vec<(String, String)>) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority =
@@ -25,13 +31,13 @@ pub(super) fn certificates(names: &[&str]) -> (RootCertStore, Vec<(String, Strin
         let params = CertificateParams::new(vec![(*name).to_owned()]).expect("a name");
         (params.signed_by(&key, &authority).expect("a certificate").pem(), key.serialize_pem())
     };
-    (roots, names.iter().map(pair).collect())
+    (Trust { roots, pem: authority.pem() }, names.iter().map(pair).collect())
 }
 
 /// The answer over TLS to a client that asks for `name` and knows these authorities.
 pub(super) fn ask_secure(
     address: SocketAddr,
-    roots: &RootCertStore,
+    trust: &Trust,
     name: &str,
     request: &str,
 ) -> Result<String, String> {
@@ -39,7 +45,7 @@ pub(super) fn ask_secure(
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")
-        .with_root_certificates(roots.clone())
+        .with_root_certificates(trust.roots.clone())
         .with_no_client_auth();
     let name = ServerName::try_from(name.to_owned()).expect("a name");
     let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
@@ -66,7 +72,7 @@ fn secret(name: &str, (certificate, key): &(String, String), is_encoded: bool) -
 fn certificates_stand_in_secrets_and_come_into_force_with_them() {
     let ip = "127.7.2.1";
     let port = free_port(ip);
-    let (roots, pairs) = certificates(&["shop.test", "blog.test"]);
+    let (trust, pairs) = certificates(&["shop.test", "blog.test"]);
     let listeners = format!(
         "    - {{ name: shop, port: {port}, protocol: HTTPS, hostname: shop.test, tls: {{ certificateRefs: [{{ name: shop }}] }} }}
     - {{ name: blog, port: {port}, protocol: HTTPS, hostname: blog.test, tls: {{ certificateRefs: [{{ name: blog }}] }} }}"
@@ -79,20 +85,20 @@ fn certificates_stand_in_secrets_and_come_into_force_with_them() {
     ]);
     let address = served.gateway.addresses()[0];
     for name in ["shop.test", "blog.test"] {
-        let answer = ask_secure(address, &roots, name, &format!("GET /\r\nHost: {name}\r\n")).expect("TLS");
+        let answer = ask_secure(address, &trust, name, &format!("GET /\r\nHost: {name}\r\n")).expect("TLS");
         assert!(
             answer.starts_with("HTTP/1.1 200 OK\n") && answer.contains("\na: GET / HTTP/1.1\n"),
             "{answer}"
         );
     }
-    assert!(ask_secure(address, &roots, "other.test", "GET /\r\nHost: shop.test\r\n").is_err());
+    assert!(ask_secure(address, &trust, "other.test", "GET /\r\nHost: shop.test\r\n").is_err());
     let (others, renewed) = certificates(&["shop.test"]);
     write(served.dir.path(), "shop.yaml", &secret("shop", &renewed[0], true));
     let parsed = served.source.files_parsed();
     assert_eq!(served.reload(), [""; 0]);
     assert_eq!(served.source.files_parsed(), parsed + 1);
     assert!(ask_secure(address, &others, "shop.test", "GET /\r\nHost: shop.test\r\n").is_ok());
-    assert!(ask_secure(address, &roots, "blog.test", "GET /\r\nHost: blog.test\r\n").is_ok());
+    assert!(ask_secure(address, &trust, "blog.test", "GET /\r\nHost: blog.test\r\n").is_ok());
     // A key that does not fit is told of its manifest, and what was before stays.
     write(served.dir.path(), "shop.yaml", &secret("shop", &(renewed[0].0.clone(), pairs[0].1.clone()), true));
     let lines = served.reload();
@@ -106,7 +112,7 @@ fn certificates_stand_in_secrets_and_come_into_force_with_them() {
 fn tls_is_passed_on_to_who_has_the_key() {
     let (outer, inner) = ("127.7.3.1", "127.7.3.2");
     let (outer_port, inner_port) = (free_port(outer), free_port(inner));
-    let (roots, pairs) = certificates(&["bank.test"]);
+    let (trust, pairs) = certificates(&["bank.test"]);
     let listeners = format!(
         "    - {{ name: https, port: {inner_port}, protocol: HTTPS, tls: {{ certificateRefs: [{{ name: bank }}] }} }}"
     );
@@ -132,8 +138,32 @@ fn tls_is_passed_on_to_who_has_the_key() {
         &[gateway(outer, &listeners), backend("bank", upstream), tls_route].concat(),
     )]);
     let address = served.gateway.addresses()[0];
-    let answer = ask_secure(address, &roots, "bank.test", "GET /vault\r\nHost: bank.test\r\n").expect("TLS");
+    let answer = ask_secure(address, &trust, "bank.test", "GET /vault\r\nHost: bank.test\r\n").expect("TLS");
     assert!(answer.contains("\nsealed: GET /vault HTTP/1.1\n"), "{answer}");
     assert_eq!(served.gateway.stats().tls.passed_on, 1);
-    assert!(ask_secure(address, &roots, "shop.test", "GET /\r\nHost: shop.test\r\n").is_err());
+    assert!(ask_secure(address, &trust, "shop.test", "GET /\r\nHost: shop.test\r\n").is_err());
+}
+
+#[test]
+fn a_backend_may_speak_tls() {
+    let (outer, inner) = ("127.7.7.1", "127.7.7.2");
+    let (outer_port, inner_port) = (free_port(outer), free_port(inner));
+    let (trust, pairs) = certificates(&["inner.test"]);
+    let listeners = format!(
+        "    - {{ name: https, port: {inner_port}, protocol: HTTPS, tls: {{ certificateRefs: [{{ name: s }}] }} }}"
+    );
+    let inside =
+        [gateway(inner, &listeners), backend("a", echo("inside")), route("all", "", &whole("a"))].concat();
+    let _upstream = Served::start(&[("all.yaml", &(inside + &secret("s", &pairs[0], true)))]);
+    let upstream: SocketAddr = format!("{inner}:{inner_port}").parse().expect("an address");
+    let sealed = backend("b", upstream).replace(" }] }", " }], tls: { ca: ca.pem, sni: inner.test } }");
+    let listeners = format!("    - {{ name: http, port: {outer_port}, protocol: HTTP }}");
+    let outside = [gateway(outer, &listeners), sealed, route("all", "", &whole("b"))].concat();
+    let mut served = Served::start(&[("all.yaml", &outside), ("ca.pem", &trust.pem)]);
+    let address = served.gateway.addresses()[0];
+    let answer = ask(address, "GET /x\r\nHost: h\r\n");
+    assert!(answer.contains("\ninside: GET /x HTTP/1.1\n"), "{answer}");
+    write(served.dir.path(), "all.yaml", &outside.replace("ca.pem", "none.pem"));
+    let lines = served.reload();
+    assert!(lines[0].contains("Backend default/b: spec.tls.ca: `none.pem` cannot be read"), "{lines:#?}");
 }
