@@ -43,7 +43,8 @@ Exit codes:
   2  the command line or the configuration is wrong
   3  the environment can't: an address is taken, a thread does not start
 
-Every field, limit, metric and error is told in docs/gateway.md, upgrades in docs/operations.md.";
+Every field, limit and metric is told in docs/gateway.md, every error in docs/errors.md, upgrades in
+docs/operations.md.";
 
 /// An HTTP/1.1 gateway: routes by host and path, upstream keep-alive, reloads without a lost request.
 #[derive(Debug, Parser)]

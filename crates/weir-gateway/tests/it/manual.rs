@@ -1,6 +1,5 @@
 //! What the manual and the help say, against the program.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -10,6 +9,7 @@ use weir_dataplane::{Cause, Gateway};
 
 const MANUAL: &str = include_str!("../../../../docs/gateway.md");
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
+const ERRORS: &str = include_str!("../../../../docs/errors.md");
 
 /// The source of this text as a file in `dir`.
 fn source(dir: &Path, text: &str) -> FileSource {
@@ -75,18 +75,23 @@ fn the_example_of_the_help_loads() {
 }
 
 #[test]
-fn every_cause_has_its_row() {
-    let told: BTreeSet<(&str, &str)> = MANUAL
-        .lines()
-        .filter_map(|line| line.strip_prefix("| ")?.split_once(" | `"))
-        .filter_map(|(status, rest)| Some((status, rest.split_once('`')?.0)))
+fn the_list_of_errors_is_that_of_the_program() {
+    let rows = ERRORS.lines().filter(|line| line.contains(" | `") && line.starts_with("| "));
+    let told: Vec<[&str; 3]> = rows
+        .map(|row| {
+            let mut cells = row.trim_matches('|').split('|').map(str::trim);
+            let mut next = || cells.next().unwrap_or_default();
+            [next(), next().trim_matches('`'), next()]
+        })
         .collect();
+    assert_eq!(told.len(), Cause::ALL.len());
     for cause in Cause::ALL {
         let status = cause.status().to_string();
-        // Those that are never answered have no status in the manual.
-        let found = [status.as_str(), ""].iter().any(|s| told.contains(&(s, cause.name())))
-            || MANUAL.contains(&format!("\n| | `{}` |", cause.name()));
-        assert!(found, "{status} {} has no row", cause.name());
+        // Those that are never answered have no status.
+        let is_right = |[told, name, sentence]: &&[&str; 3]| {
+            [status.as_str(), ""].contains(told) && (*name, *sentence) == (cause.name(), cause.text())
+        };
+        assert_eq!(told.iter().filter(is_right).count(), 1, "{status} {} {}", cause.name(), cause.text());
     }
 }
 
