@@ -1,5 +1,6 @@
 //! What the manual and the help say, against the program.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
