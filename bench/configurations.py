@@ -36,7 +36,7 @@ NGINX_TLS = """
     ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
     log_format suites '$server_protocol $ssl_protocol $ssl_cipher $ssl_curve';
     server {{
-        listen 127.0.0.1:{port} ssl{http2};
+        listen 127.0.0.1:{port} ssl{http2} backlog=4096;
         location / {{ return 200 "{body}"; }}
     }}
     server {{

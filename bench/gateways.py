@@ -15,7 +15,8 @@ from servers import certify, written
 GATEWAYS = ["weir-gateway", "nginx", "haproxy", "haproxy tcp", "envoy"]
 BODY_BYTES = 1_000_000
 COMMON_RATE_PER_S = 10_000
-IDLE_CONNECTIONS, IDLE_CONNECTIONS_QUICK = 10_000, 1_000
+# By several clients, one after the other: queues of clients who are not accepted yet have an end.
+IDLE_CONNECTIONS, IDLE_CONNECTIONS_QUICK, IDLE_CLIENTS = 10_000, 1_000, 4
 IDLE_BYTES = Gate(20 * 1024, 14 * 1024)
 # How long opening the idle connections may take, and a server that does nothing may still run in a second.
 IDLE_WITHIN_S, IDLE_CPU_SHARE = 180, 0.05
@@ -112,24 +113,30 @@ class Gateways(Bench):
         def resident():
             return sum(memory_bytes(pid) or 0 for pid in pids)
 
-        before = resident()
-        generator, record = self.open_idle(server, connections)
-        self.wait_until_idle(server, connections, generator)
+        before, clients = resident(), []
+        for turn in range(1, IDLE_CLIENTS + 1):
+            clients.append(self.open_idle(server, connections // IDLE_CLIENTS, turn))
+            self.wait_until_idle(server, connections // IDLE_CLIENTS * turn, clients[-1][0])
         each = round((resident() - before) / connections)
         print(f"  {server.name}: {before / 2**20:.1f} MiB before, {each:,} bytes each", flush=True)
-        generator.terminate()
-        generator.wait(30)
-        if not record.exists():
-            raise Failed("weir generate left no record of the idle connections")
-        requests = json.loads(record.read_text())["result"]["requests"]
-        if requests["completed"] != connections or requests["failed"] or requests["timed_out"]:
-            raise Failed(f"not every idle connection had its exchange: {requests}")
-        self.processes.end(generator)
+        for generator, record in clients:
+            self.end_idle(generator, record, connections // IDLE_CLIENTS)
         return each
 
-    def open_idle(self, server, connections):
+    def end_idle(self, generator, record, connections):
+        generator.terminate()
+        generator.wait(30)
+        self.processes.end(generator)
+        if not record.exists():
+            raise Failed("weir generate left no record of the idle connections")
+        result = json.loads(record.read_text())["result"]
+        requests = result["requests"]
+        if requests["completed"] != connections or requests["failed"] or requests["timed_out"]:
+            raise Failed(f"not every idle connection had its exchange: {requests}, {result['errors']}, {result.get('said')}")
+
+    def open_idle(self, server, connections, turn):
         """Starts a load whose connections pause for longer than anybody looks, after one request each."""
-        specification, record = self.work / "idle.json", self.work / f"idle-{server.name}.json"
+        specification, record = self.work / "idle.json", self.work / f"idle-{server.name}-{turn}.json"
         hour_ns = 3_600 * 10**9
         specification.write_text(json.dumps({
             "connect": f"127.0.0.1:{server.port}",
