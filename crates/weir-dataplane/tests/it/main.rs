@@ -27,5 +27,6 @@ mod streams;
 mod tls;
 mod tokens;
 mod upgrade;
+mod versions;
 mod weights;
 mod workers;

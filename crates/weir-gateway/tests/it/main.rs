@@ -1,6 +1,7 @@
 //! Tests of the gateway's process.
 
 mod browser;
+mod changes;
 mod explain;
 mod files;
 mod malformed;
@@ -12,3 +13,5 @@ mod process;
 mod scan;
 mod tls;
 mod upgrades;
+#[path = "../../../weir-dataplane/tests/it/versions.rs"]
+mod versions;

@@ -13,10 +13,10 @@ use rcgen::{
 use crate::process::{Gateway, origin};
 
 /// An authority whose certificate stands in `ca.pem` of a folder, and its key in `ca.key`.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new(dir: &Path) -> Authority {
+    pub(crate) fn new(dir: &Path) -> Authority {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "ca");
@@ -28,7 +28,7 @@ impl Authority {
     }
 
     /// Writes `FILE.pem` and `FILE.key` for these names, of which the first is the subject too.
-    fn sign(&self, file: &Path, names: &[&str], algorithm: &'static SignatureAlgorithm) {
+    pub(crate) fn sign(&self, file: &Path, names: &[&str], algorithm: &'static SignatureAlgorithm) {
         let mut params =
             CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
                 .expect("names");

@@ -3,9 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use weir_config::{Batch, Change, Key, Policy, Resource, Route};
 
 use super::authority::{Authority, Leaf, SecureClient, Trust, connect};
 use crate::setup::{Client, Origin, Proxy, Served};
+use crate::versions::Versions;
 
 const HOSTS: usize = 8;
 const BACKENDS: usize = 5;
@@ -28,29 +28,6 @@ const CHANGES_A_SWAP: usize = 10;
 const ANSWERS_A_CHANGE: u64 = 4;
 /// Requests of whoever makes the changes are numbered from here, so that no answer of another request fits.
 const OWN_NUMBERS: u64 = 1_000_000_000;
-
-/// The versions of something that may be met, from 0.
-#[derive(Default)]
-struct Versions {
-    begun: AtomicUsize,
-    done: AtomicUsize,
-}
-
-impl Versions {
-    /// Brings the next one into force.
-    fn change(&self, bring: impl FnOnce(usize)) {
-        let next = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        bring(next);
-        self.done.store(next, Ordering::SeqCst);
-    }
-
-    /// What `action` gives, and the versions that were in force at some time of it.
-    fn during<T>(&self, action: impl FnOnce() -> T) -> (T, RangeInclusive<usize>) {
-        let first = self.done.load(Ordering::SeqCst);
-        let outcome = action();
-        (outcome, first..=self.begun.load(Ordering::SeqCst))
-    }
-}
 
 /// What clients know of the gateway, each host by its position.
 struct World {
