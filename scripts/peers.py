@@ -31,6 +31,7 @@ PACKAGED = {
     "haproxy": (["haproxy"], "usr/sbin/haproxy", ["-v"]),
     "caddy": (["caddy"], "usr/bin/caddy", ["version"]),
     "prometheus": (["prometheus"], "usr/bin/prometheus", ["--version"]),
+    "promtool": (["prometheus"], "usr/bin/promtool", ["--version"]),
     "wrk": (["wrk"], "usr/bin/wrk", ["-v"]),
     "h2load": (["nghttp2-client"], "usr/bin/h2load", ["--version"]),
     "chromium-headless-shell": (["chromium-headless-shell"], "usr/lib/chromium/chromium-headless-shell", ["--version"]),
@@ -42,7 +43,7 @@ PACKAGED = {
 # name -> packages that are unpacked beside its own, whatever this machine has.
 BESIDE = {"chromium-headless-shell": ["chromium-common"], "qemu-system-x86_64": ["qemu-system-common", "qemu-system-data", "seabios"], "systemd-run": ["libsystemd-shared"]}
 ENVOY_VERSION = ["--version"]
-NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "prometheus", "wrk", "h2load", "envoy", "readers", "sslyze", "chromium-headless-shell"]
+NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "prometheus", "promtool", "wrk", "h2load", "envoy", "readers", "sslyze", "chromium-headless-shell"]
 ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
 # What `make cgroup-v2` boots a guest with.
 NEEDED_BY_GUEST = ["qemu-system-x86_64", "busybox", "systemd-run"]

@@ -92,6 +92,8 @@ impl Configuration {
             limits: self.limits,
             timeouts: self.timeouts,
             drain: self.drain,
+            access_log: self.access_log,
+            metrics: self.metrics,
         };
         let mut resources = vec![(Key::Settings, Resource::Settings(Box::new(settings)))];
         for (index, listener) in self.listeners.into_iter().enumerate() {

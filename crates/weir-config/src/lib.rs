@@ -19,6 +19,7 @@
 //!
 //! This crate does no I/O, and knows of no source and no data plane.
 
+mod access_log;
 mod change;
 mod conditions;
 mod explain;
@@ -39,6 +40,7 @@ mod precedence;
 mod problem;
 mod scope;
 mod sealed;
+mod series;
 mod state;
 mod table;
 mod tickets;
@@ -48,6 +50,7 @@ mod upstream_tls;
 mod validate;
 mod view;
 
+pub use access_log::{AccessLog, LogLine, LogPiece, LogStyle, LogValue, Metrics};
 pub use change::{Batch, Change, Key, Policy, Resource};
 pub use explain::PassedOver;
 pub use files::{Content, SYSTEM_AUTHORITIES};
@@ -67,6 +70,7 @@ pub use path::{EscapedSlashes, NormalTarget, PathProblem, PathRules, Unroutable,
 pub use precedence::Precedence;
 pub use problem::Problem;
 pub use scope::Scope;
+pub use series::Series;
 pub use state::{Applied, State};
 pub use table::{BackendEntry, Match, Table, Target};
 pub use tokens::TokenSet;

@@ -14,6 +14,7 @@ use weir_document::{Size, Time};
 mod drain;
 mod tls;
 
+use crate::access_log::{AccessLog, Metrics};
 use crate::filters::{
     Cors, HeaderChanges, Mirror, Redirect, Respond, Rewrite, RouteTimeouts, WeightedBackend,
 };
@@ -51,6 +52,12 @@ pub struct Configuration {
     /// How it ends.
     #[serde(default)]
     pub drain: Drain,
+    /// A line for each request; none when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_log: Option<AccessLog>,
+    /// What is counted beside what is counted always.
+    #[serde(default)]
+    pub metrics: Metrics,
 }
 
 /// One address that clients connect to.
@@ -157,6 +164,9 @@ pub struct Route {
     /// Its place among routes for the same requests. Two routes without one must not want the same.
     #[serde(skip)]
     pub precedence: Option<Box<Precedence>>,
+    /// Its requests are counted together with those of other routes that say the same; the backend's name when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics_group: Option<String>,
 }
 
 impl Route {
@@ -306,6 +316,10 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// How it ends.
     pub drain: Drain,
+    /// A line for each request.
+    pub access_log: Option<AccessLog>,
+    /// What is counted beside what is counted always.
+    pub metrics: Metrics,
 }
 
 // What serde would say of these by itself names Rust's types. The text of an error is `cause; remedy`.

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::access_log::{AccessLog, LogLine, Metrics};
 use crate::conditions::Conditions;
 use crate::filters::{Filters, Rewrite};
 use crate::host::{HostPattern, LowerHost};
@@ -19,6 +20,7 @@ use crate::paths::{Candidate, Clash, FastMap, Found, PathTable};
 use crate::pattern::{Pattern, Patterns};
 use crate::problem::Problem;
 use crate::scope::{Hosts, Scope, Scopes};
+use crate::series::{Series, SeriesList};
 use crate::state::State;
 use crate::tokens::TokenSet;
 use crate::transport::Transport;
@@ -40,6 +42,10 @@ pub struct Table {
     pub drain: Drain,
     /// Worker threads; `None` is one for each CPU.
     pub workers: Option<u32>,
+    /// A line for each request, and what it is made of.
+    pub access_log: Option<(AccessLog, LogLine)>,
+    /// What is counted beside what is counted always.
+    pub metrics: Metrics,
     /// Where clients connect.
     pub listeners: Vec<Listener>,
     /// One for each of the listeners.
@@ -49,6 +55,7 @@ pub struct Table {
     targets: Vec<Target>,
     /// By the routes' keys, for those that have any.
     filters: Vec<Filters>,
+    series: Box<[Series]>,
     pub(crate) routes: Vec<RouteEntry>,
     pub(crate) scopes: Scopes,
     path_tables: Vec<PathTable>,
@@ -76,6 +83,9 @@ pub struct Target {
     pub tokens: Option<Arc<TokenSet>>,
     /// Position among [`Table::filters`]; most routes have none.
     pub filters: Option<u32>,
+    /// Position among [`Table::series`]. Where several backends share the requests, that is for those that none of them
+    /// gets, and the backends' own follow in their order.
+    pub series: u32,
 }
 
 /// A route under its key, with what is compiled of its own.
@@ -136,6 +146,11 @@ impl Table {
     /// counts.
     pub fn filters(&self) -> &[Filters] {
         &self.filters
+    }
+
+    /// Which requests are counted together, in the order that [`Target::series`] counts.
+    pub fn series(&self) -> &[Series] {
+        &self.series
     }
 
     /// The key of the route at this position, as in `routes[3]`.
@@ -200,6 +215,7 @@ impl Table {
             backends.binary_search_by(|b: &BackendEntry| b.name.as_str().cmp(name)).unwrap_or(usize::MAX)
         };
         let mut filters = Vec::new();
+        let mut series = SeriesList::default();
         let targets = state
             .routes
             .iter()
@@ -211,6 +227,7 @@ impl Table {
                     filters.push(of_route);
                     filters.len() as u32 - 1
                 }),
+                series: series.of_route(route),
             })
             .collect();
         let listeners: Vec<Listener> = state.listeners.values().cloned().collect();
@@ -221,12 +238,19 @@ impl Table {
             timeouts: state.settings.timeouts.clone(),
             drain: state.settings.drain.clone(),
             workers: state.settings.workers,
+            access_log: state.settings.access_log.clone().and_then(|log| {
+                // Validation has made sure that there is a line.
+                let line = log.line().ok()?;
+                Some((log, line))
+            }),
+            metrics: state.settings.metrics.clone(),
             scopes: Scopes::of(state.routes.values().map(|route| &**route), &listeners),
             listeners,
             transports: state.listeners.iter().map(|(name, l)| state.sealed.transport(name, l)).collect(),
             backends,
             targets,
             filters,
+            series: series.into_boxed_slice(),
             routes: state
                 .routes
                 .iter()

@@ -11,7 +11,7 @@ use crate::host::HostPattern;
 use crate::model::{Backend, Drain, Limits, Listener, Route, Settings, Timeouts, Tls};
 use crate::path::{NormalTarget, PathProblem, PathRules, Unroutable};
 use crate::problem::Problem;
-use crate::{passthrough, policy, upstream_tls};
+use crate::{access_log, passthrough, policy, series, upstream_tls};
 
 const WORKERS_MAX: u32 = 1024;
 const HEAD_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
@@ -130,6 +130,9 @@ fn check_route(key: &str, route: &Route) -> Result<(), Problem> {
         check_path_of(&format_args!("{key}.{field}"), path)?;
     }
     check_filters(key, route)?;
+    if let Some(group) = &route.metrics_group {
+        series::check_group(key, group)?;
+    }
     match route.tokens.as_deref() {
         Some("") => Err(Problem::no_file(format!("{key}.tokens"))),
         _ => Ok(()),
@@ -197,6 +200,7 @@ fn check_settings(settings: &Settings) -> Result<(), Problem> {
         return Err(Problem::new("workers", format!("{workers} is not within 1 and {WORKERS_MAX}"))
             .help("leave it out for one worker on each CPU"));
     }
+    settings.access_log.as_ref().map_or(Ok(()), access_log::check)?;
     check_limits(&settings.limits)?;
     check_timeouts(&settings.timeouts)?;
     check_drain(&settings.drain)

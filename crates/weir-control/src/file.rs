@@ -146,9 +146,10 @@ impl FileSource {
     /// Compiles what was read, with the stamps of the files that TLS is made of.
     pub(crate) fn put_in_force(
         &mut self,
-        resources: BTreeMap<Key, Resource>,
+        mut resources: BTreeMap<Key, Resource>,
         stamps: BTreeMap<String, Option<Stamp>>,
     ) -> Result<Arc<Table>, Vec<Problem>> {
+        self.place_access_log(&mut resources);
         let batch = self.changes_to(&resources);
         let applied = self.state.apply(batch);
         match applied.table {
@@ -192,6 +193,16 @@ impl FileSource {
             return Err(io::Error::other(format!("{bytes} bytes are more than {FILE_BYTES_MAX}")));
         }
         std::fs::read(path).map(Content::from)
+    }
+
+    /// Says where the file of the access log is, which is relative to the configuration's folder. That its name is empty
+    /// is told by its own field.
+    fn place_access_log(&self, resources: &mut BTreeMap<Key, Resource>) {
+        let Some(Resource::Settings(settings)) = resources.get_mut(&Key::Settings) else { return };
+        let file = settings.access_log.as_mut().and_then(|log| log.file.as_mut());
+        if let Some(file) = file.filter(|file| !file.is_empty()) {
+            *file = self.place_of(file).to_string_lossy().into_owned();
+        }
     }
 
     /// Where a named file is.

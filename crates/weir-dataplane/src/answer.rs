@@ -7,6 +7,7 @@ use weir_http::{Framing, RequestHead, Version, append_content_length, append_fie
 use crate::body::BodyPump;
 use crate::connection::{After, Client};
 use crate::filtered::{Matched, append_changed};
+use crate::request::Routed;
 use crate::response::append_persistence;
 use crate::snapshot::Snapshot;
 
@@ -16,6 +17,7 @@ const SKIPPED_BYTES_MAX: u64 = 64 << 10;
 /// An answer whose head was begun: what is left to be said depends on the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
+    pub(crate) routed: Routed,
     status: u16,
     /// The filters that have the body, by their position in the table; none where there is no body to send.
     body_of: Option<u32>,
@@ -44,7 +46,7 @@ pub(crate) fn preflight(request: &Matched<'_>, filters: &Filters, out: &mut Vec<
         Preflight { origin: origin(head)?, method, headers: head.field("access-control-request-headers") };
     append_status_line(out, 204);
     policy.preflight(&asked, |name, value| append_field(out, name, value));
-    Some(Answer::new(head, 204))
+    Some(Answer::new(request, 204))
 }
 
 /// A response that stands in the configuration.
@@ -69,7 +71,7 @@ pub(crate) fn fixed(
     }
     append_end_of_fields(changes, cors, out);
     let has_body = !respond.body.is_empty() && request.head.method != "HEAD";
-    Answer { body_of: has_body.then_some(position), ..Answer::new(request.head, respond.status) }
+    Answer { body_of: has_body.then_some(position), ..Answer::new(request, respond.status) }
 }
 
 /// A redirect; `None` where neither the route nor the request names a host that it could lead to.
@@ -86,7 +88,7 @@ pub(crate) fn elsewhere(
     append_kept(changes, "Location", &location, out);
     append_content_length(out, 0);
     append_end_of_fields(changes, cors, out);
-    Some(Answer::new(request.head, redirect.status))
+    Some(Answer::new(request, redirect.status))
 }
 
 fn location(request: &Matched<'_>, redirect: &Redirect) -> Option<Vec<u8>> {
@@ -134,8 +136,10 @@ impl Answer {
     }
 
     /// One without a body.
-    fn new(head: &RequestHead<'_>, status: u16) -> Answer {
+    fn new(request: &Matched<'_>, status: u16) -> Answer {
+        let head = request.head;
         Answer {
+            routed: Routed::from(&request.found),
             status,
             body_of: None,
             head_len: head.head_len,
@@ -160,8 +164,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         if let Some(respond) = filters.and_then(|filters| filters.route.respond.as_ref()) {
             out.extend_from_slice(respond.body.as_bytes());
         }
-        self.listening.counters.response(answer.status);
-        let sent = self.io.write_all(&mut self.writer, out, &mut 0, snapshot.ticks.write).await;
+        self.count_response(Some(answer.routed), answer.status, snapshot);
+        let mut bytes = 0;
+        let sent = self.io.write_all(&mut self.writer, out, &mut bytes, snapshot.ticks.write).await;
+        self.observed.sent(bytes);
         match sent {
             Err(_) => After::Close,
             Ok(()) if keep => After::Next,

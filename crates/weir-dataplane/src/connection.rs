@@ -8,6 +8,7 @@
 //!            +- closed   +- 4xx -------+- 4xx, 5xx ----+- 5xx, or cut in the middle       +- close
 //! ```
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -18,7 +19,8 @@ use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::io::{Fault, Io};
 use crate::listener::Listening;
-use crate::request::{Incoming, Plan, plan};
+use crate::observed::{Observed, tell_of_refusal};
+use crate::request::{Incoming, Plan, Routed, plan};
 use crate::respond::Refusal;
 use crate::snapshot::Snapshot;
 use crate::wheel::Timer;
@@ -30,8 +32,12 @@ pub(crate) struct Client<'a, R, W> {
     pub(crate) listening: &'a Listening,
     pub(crate) reader: R,
     pub(crate) writer: W,
+    /// Where the connection comes from.
+    pub(crate) peer: SocketAddr,
     /// It speaks TLS.
-    is_secure: bool,
+    pub(crate) is_secure: bool,
+    /// What is told of the request in progress.
+    pub(crate) observed: &'a Observed,
     /// Read and not yet used: the rest of a body, or requests sent ahead.
     pub(crate) inbound: Buffer,
 }
@@ -67,8 +73,16 @@ where
     W: AsyncWrite + Unpin,
 {
     let io = seat.io();
-    let mut client =
-        Client { io, listening: &seat.listening, reader, writer, is_secure, inbound: Buffer::default() };
+    let mut client = Client {
+        io,
+        listening: &seat.listening,
+        reader,
+        writer,
+        peer: seat.peer,
+        is_secure,
+        observed: &Observed::default(),
+        inbound: Buffer::default(),
+    };
     let after = loop {
         match client.serve_one().await {
             After::Next => {}
@@ -86,6 +100,7 @@ pub(crate) async fn refuse_connection(
     worker: Rc<Worker>,
     listening: Rc<Listening>,
     mut stream: TcpStream,
+    peer: SocketAddr,
     cause: Cause,
 ) {
     listening.told.set(listening.told.get() + 1);
@@ -94,7 +109,10 @@ pub(crate) async fn refuse_connection(
     let (mut reader, mut writer) = stream.split();
     let mut answer = Vec::new();
     Refusal::new(cause).append(&mut answer, worker.date.text().as_bytes());
-    if io.write_all(&mut writer, &answer, &mut 0, 1).await.is_ok() {
+    let mut bytes = 0;
+    let sent = io.write_all(&mut writer, &answer, &mut bytes, 1).await;
+    tell_of_refusal(&worker, &listening, (peer, false), cause, bytes);
+    if sent.is_ok() {
         io.linger(&mut reader, &mut writer, &mut Buffer::default()).await;
     }
     worker.wheel.forget(&timer);
@@ -111,6 +129,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             Err(after) => return after,
         };
         self.listening.counters.requests.add(1);
+        if snapshot.is_observed {
+            let has_head = !matches!(incoming, Incoming::Refused(_, 0));
+            self.begin_observation(&snapshot, has_head);
+        }
         let after = match incoming {
             Incoming::Request(plan) => self.exchange(&plan, &snapshot, &mut out).await,
             Incoming::Answered(answer) => self.answer(&answer, &snapshot, &mut out).await,
@@ -120,6 +142,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             }
             Incoming::Partial => After::Close,
         };
+        if snapshot.is_observed {
+            self.conclude_observation(&snapshot);
+        }
         buffers.put_output(out);
         after
     }
@@ -174,18 +199,36 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     /// Answers for the gateway itself.
     pub(crate) async fn refuse(&mut self, mut refusal: Refusal, snapshot: &Snapshot) -> After {
         refusal.close |= self.is_draining();
-        let counters = &self.listening.counters;
-        counters.failure(refusal.cause);
-        counters.response(refusal.cause.status());
+        self.count_failure(refusal.cause);
+        self.count_response(refusal.routed, refusal.cause.status(), snapshot);
         let Io { worker, .. } = self.io;
         let mut answer = worker.buffers.output();
         refusal.append(&mut answer, worker.date.text().as_bytes());
-        let sent = self.io.write_all(&mut self.writer, &answer, &mut 0, snapshot.ticks.write).await;
+        let mut bytes = 0;
+        let sent = self.io.write_all(&mut self.writer, &answer, &mut bytes, snapshot.ticks.write).await;
+        self.observed.sent(bytes);
         worker.buffers.put_output(answer);
         match sent {
             Err(_) => After::Close,
             Ok(()) if refusal.close => After::Linger,
             Ok(()) => After::Next,
+        }
+    }
+
+    /// Counts what did not end well.
+    pub(crate) fn count_failure(&self, cause: Cause) {
+        self.listening.counters.failure(cause);
+        self.observed.cause.set(Some(cause));
+    }
+
+    /// Counts an answer of our own to a request that `routed` says more of, where it has a route.
+    pub(crate) fn count_response(&self, routed: Option<Routed>, status: u16, snapshot: &Snapshot) {
+        self.listening.counters.response(status);
+        self.observed.status.set(status);
+        self.observed.routed.set(routed);
+        if let Some(Routed { series, .. }) = routed {
+            let place = (self.io.worker, self.listening, &*snapshot.table);
+            snapshot.series.with(series, place, |counters| counters.response(status));
         }
     }
 
@@ -198,6 +241,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         snapshot: &Snapshot,
     ) -> After {
         let refusal = Refusal {
+            routed: Some(plan.routed),
             head_only: plan.response_to == weir_http::ResponseTo::Head,
             fields: plan.filtered.as_deref().map_or_else(Vec::new, |filtered| filtered.cors.clone()),
             close: !request_done || !plan.keep_alive || plan.version == weir_http::Version::Http10,
@@ -221,6 +265,8 @@ pub(crate) struct Seat {
     timer: Rc<Timer>,
     /// Among the connections of the client's address, where these are limited.
     _of_address: Option<AddressSeat>,
+    /// Where the connection comes from.
+    pub(crate) peer: SocketAddr,
 }
 
 impl Seat {
@@ -228,12 +274,13 @@ impl Seat {
     pub(crate) fn take(
         worker: Rc<Worker>,
         listening: Rc<Listening>,
+        peer: SocketAddr,
         of_address: Option<AddressSeat>,
     ) -> Seat {
         let timer = worker.wheel.timer(listening.id);
         worker.open_connections.set(worker.open_connections.get() + 1);
         listening.counters.open.add(1);
-        Seat { worker, listening, timer, _of_address: of_address }
+        Seat { worker, listening, timer, peer, _of_address: of_address }
     }
 
     /// The means of its connection's task.

@@ -39,6 +39,8 @@ impl Counter {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct ListenerCounters {
+    /// The listener's name.
+    pub(crate) name: Box<str>,
     /// Requests whose head was read to its end, or refused.
     pub(crate) requests: Counter,
     /// Responses by the first digit of their status, from 1 (interim ones) to 5.
@@ -61,9 +63,11 @@ pub(crate) struct ListenerCounters {
     pub(crate) passed_on: Counter,
 }
 
-impl Default for ListenerCounters {
-    fn default() -> Self {
+impl ListenerCounters {
+    /// The counters of the listener called `name`.
+    pub(crate) fn of(name: &str) -> ListenerCounters {
         ListenerCounters {
+            name: name.into(),
             requests: Counter::default(),
             by_class: Default::default(),
             by_cause: std::array::from_fn(|_| Counter::default()),
@@ -77,9 +81,7 @@ impl Default for ListenerCounters {
             passed_on: Counter::default(),
         }
     }
-}
 
-impl ListenerCounters {
     #[inline]
     pub(crate) fn response(&self, status: u16) {
         let class = usize::from(status / 100).clamp(1, 5);
@@ -113,6 +115,8 @@ pub(crate) struct UpstreamCounters {
     pub(crate) copies_crowded: Counter,
     /// Requests not copied for their length.
     pub(crate) copies_too_long: Counter,
+    /// Lines of the access log that found no room in the queue.
+    pub(crate) log_lines_dropped: Counter,
     /// Accepting paused for want of file descriptors.
     pub(crate) accept_pauses: Counter,
     /// Connections that were open when the time to drain was over.

@@ -101,7 +101,7 @@ impl Crew {
     pub(crate) fn counters(&mut self, worker: usize, name: &str) -> Arc<ListenerCounters> {
         let sets = self.listeners.entry(name.to_owned()).or_default();
         let own = &mut self.serving[worker].counters;
-        Arc::clone(own.entry(name.to_owned()).or_insert_with(|| unused(sets)))
+        Arc::clone(own.entry(name.to_owned()).or_insert_with(|| unused(sets, || ListenerCounters::of(name))))
     }
 
     /// Whether all that should serve do.
@@ -131,7 +131,8 @@ impl Crew {
         let (report, started) = sync_channel(1);
         let cpu = self.cpu(index, workers);
         let options = WorkerOptions { name: format!("weir-{index}"), cpu, is_urgent: false };
-        let (shared, counters) = (Arc::clone(&self.shared), unused(&mut self.upstreams));
+        let (shared, counters) =
+            (Arc::clone(&self.shared), unused(&mut self.upstreams, UpstreamCounters::default));
         let thread = spawn_worker(options, move || async move {
             std::rc::Rc::new(Worker::new(index, shared, counters)).run(received, report).await;
         })?;
@@ -146,13 +147,13 @@ impl Crew {
 }
 
 /// Counters that nobody writes: those of a worker that has ended go on, so that there are never more than workers.
-fn unused<T: Default>(sets: &mut Vec<Arc<T>>) -> Arc<T> {
+pub(crate) fn unused<T>(sets: &mut Vec<Arc<T>>, make: impl FnOnce() -> T) -> Arc<T> {
     if let Some(set) = sets.iter().find(|set| Arc::strong_count(set) == 1) {
         // What the former writer wrote comes before what the next one reads.
         fence(Ordering::Acquire);
         return Arc::clone(set);
     }
-    let set = Arc::new(T::default());
+    let set = Arc::new(make());
     sets.push(Arc::clone(&set));
     set
 }
@@ -165,12 +166,12 @@ mod tests {
     #[test]
     fn counters_have_one_writer_each_and_go_on_behind_the_last() {
         let mut sets: Vec<Arc<Counter>> = Vec::new();
-        let first = unused(&mut sets);
-        let second = unused(&mut sets);
+        let first = unused(&mut sets, Counter::default);
+        let second = unused(&mut sets, Counter::default);
         first.add(1);
         second.add(10);
         drop(first);
-        let third = unused(&mut sets);
+        let third = unused(&mut sets, Counter::default);
         third.add(100);
         assert_eq!(sets.len(), 2);
         assert_eq!(sets.iter().map(|set| set.value()).sum::<u64>(), 111);

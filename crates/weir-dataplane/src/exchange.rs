@@ -23,6 +23,7 @@ use crate::connection::{After, Client};
 use crate::io::{Fault, Io};
 use crate::listener::Listening;
 use crate::mirror::Copying;
+use crate::observed::Observed;
 use crate::pool::{Link, Upstream};
 use crate::request::Plan;
 use crate::response::{Relayed, relay};
@@ -38,6 +39,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) listening: &'a Listening,
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) plan: &'a Plan,
+    pub(crate) observed: &'a Observed,
     /// The copy of a request that is still coming.
     copying: Option<&'a Copying>,
     /// All of the request has left.
@@ -72,6 +74,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         out: &mut Vec<u8>,
     ) -> After {
         self.inbound.consume(plan.head_len);
+        if snapshot.is_observed {
+            self.observed.routed.set(Some(plan.routed));
+        }
         let mut body =
             BodyPump::new(plan.framing, plan.framing == Framing::Chunked, snapshot.table.limits.body.0);
         if let Err(fault) = body.pass(&mut self.inbound, out) {
@@ -90,7 +95,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                     return self.fail(limits.fail(self.io, cause, false), plan, is_whole, snapshot).await;
                 }
             };
-            let x = Exchange::new(self.io, self.listening, snapshot, plan, copying.as_deref(), is_whole);
+            if snapshot.is_observed {
+                self.observed.upstream.set(Some(checkout.endpoint.address));
+            }
+            let x = Exchange::new(self, snapshot, plan, copying.as_deref(), is_whole);
             let Upstream { link, inbound, .. } = &mut checkout.upstream;
             let relayed = match link {
                 Link::Plain(stream) => {
@@ -220,7 +228,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     /// The exchange failed: an answer of our own if none has begun, else the client must see that it broke.
     async fn break_off(&mut self, x: &Exchange<'_>, cause: Cause) -> After {
         if x.begun.get() || matches!(cause, Cause::ClientClosed | Cause::ClientStalled) {
-            self.listening.counters.failure(cause);
+            self.count_failure(cause);
             return After::Cut;
         }
         self.fail(cause, x.plan, x.request_done.get(), x.snapshot).await
@@ -229,19 +237,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
 
 impl<'a> Exchange<'a> {
     #[inline]
-    fn new(
-        io: Io<'a>,
-        listening: &'a Listening,
+    fn new<R, W>(
+        client: &Client<'a, R, W>,
         snapshot: &'a Snapshot,
         plan: &'a Plan,
         copying: Option<&'a Copying>,
         is_whole: bool,
     ) -> Exchange<'a> {
         Exchange {
-            io,
-            listening,
+            io: client.io,
+            listening: client.listening,
             snapshot,
             plan,
+            observed: client.observed,
             copying,
             request_done: Cell::new(is_whole),
             request_broken: Cell::new(false),
@@ -254,6 +262,17 @@ impl<'a> Exchange<'a> {
     /// Whether the request is still on its way. Then its own time limits hold, and the response's begin behind it.
     pub(crate) fn is_sending(&self) -> bool {
         !self.request_done.get() && !self.request_broken.get()
+    }
+
+    /// Counts the final response, whose head is about to leave for the client.
+    #[inline]
+    pub(crate) fn count_response(&self, status: u16) {
+        self.listening.counters.response(status);
+        let place = (self.io.worker, self.listening, &*self.snapshot.table);
+        self.snapshot.series.with(self.plan.routed.series, place, |counters| counters.response(status));
+        if self.snapshot.is_observed {
+            self.observed.answered(status);
+        }
     }
 
     /// Whether a request that met a connection closed meanwhile may go over a new one: when the upstream can't have

@@ -3,6 +3,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -52,20 +53,25 @@ async fn refuse_one(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: &Tcp
     if !worker.reserve.refill() || !worker.reserve.give_up() {
         return;
     }
-    let Poll::Ready(Ok((stream, _))) = poll_fn(|cx| Poll::Ready(socket.poll_accept(cx))).await else {
+    let Poll::Ready(Ok(client)) = poll_fn(|cx| Poll::Ready(socket.poll_accept(cx))).await else {
         worker.reserve.refill();
         return;
     };
     listening.counters.accepted.add(1);
     listening.counters.failure(Cause::OutOfSockets);
     let transport = listening.transport(&worker.snapshot().table);
-    spawn_local(refuse(Rc::clone(worker), Rc::clone(listening), stream, transport));
+    spawn_local(refuse(Rc::clone(worker), Rc::clone(listening), client, transport));
 }
 
-async fn refuse(worker: Rc<Worker>, listening: Rc<Listening>, stream: TcpStream, transport: Transport) {
+async fn refuse(
+    worker: Rc<Worker>,
+    listening: Rc<Listening>,
+    (stream, peer): (TcpStream, SocketAddr),
+    transport: Transport,
+) {
     match transport {
         Transport::Plain => {
-            refuse_connection(Rc::clone(&worker), listening, stream, Cause::OutOfSockets).await;
+            refuse_connection(Rc::clone(&worker), listening, stream, peer, Cause::OutOfSockets).await;
         }
         // There is no handshake only to say no.
         Transport::Tls(_) | Transport::ByName(_) => drop(stream),

@@ -6,7 +6,7 @@ use weir_http::{RequestHead, ResponseHead, append_field};
 use crate::answer;
 use crate::cause::Cause;
 use crate::request::{
-    Incoming, Plan, append_end, append_fields, append_host, append_start, cause_of_token, is_let_in,
+    Incoming, Plan, Routed, append_end, append_fields, append_host, append_start, cause_of_token, is_let_in,
     is_too_long, offers_h2c, plan_for, refused,
 };
 use crate::respond::Refusal;
@@ -53,15 +53,19 @@ pub(crate) fn plan_filtered(
     if let Some(policy) = &filters.cors {
         policy.response(answer::origin(head), |name, value| append_field(&mut cors, name, value));
     }
-    let refuse = |cause, cors| refused(head, Refusal { fields: cors, ..Refusal::new(cause) });
+    let routed = Routed::from(&found);
+    let refuse =
+        |cause, cors| refused(head, Refusal { fields: cors, routed: Some(routed), ..Refusal::new(cause) });
     if let Some(tokens) = &found.target.tokens
         && !is_let_in(tokens, head)
     {
         return refuse(cause_of_token(head), cors);
     }
     let backend = match filters.action() {
-        Action::Backend => Some(found.target.backend),
-        Action::OneOf(weighted) => snapshot.shares(position, |shares| shares.next(weighted)),
+        Action::Backend => Some((found.target.backend, routed)),
+        Action::OneOf(weighted) => snapshot.shares(position, |shares| shares.next(weighted)).map(|index| {
+            (weighted[index].backend, Routed { series: routed.series + 1 + index as u32, ..routed })
+        }),
         Action::Respond(respond) => {
             return Incoming::Answered(answer::fixed(request, (filters, position), respond, &cors, out));
         }
@@ -75,12 +79,12 @@ pub(crate) fn plan_filtered(
     match backend {
         None => refuse(Cause::NoBackend, cors),
         Some(_) if is_too_long(head, snapshot) => refuse(Cause::BodyTooLarge, cors),
-        Some(backend) => {
+        Some((backend, routed)) => {
             let upgrade = head.upgrade && !offers_h2c(head);
             append_request(request, filters, (backend, snapshot), upgrade, out);
             let copy_to = copy_to((filters, position), snapshot, upgrade);
             let filtered = Some(Box::new(Filtered { position, cors, copy_to }));
-            Incoming::Request(Plan { filtered, ..plan_for(head, backend, upgrade) })
+            Incoming::Request(Plan { filtered, ..plan_for(head, routed, backend, upgrade) })
         }
     }
 }

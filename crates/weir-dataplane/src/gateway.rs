@@ -11,6 +11,7 @@ use weir_config::{Listener, ListenerId, Table};
 use weir_io::{JoinHandle, reserve_files};
 
 use crate::crew::{Crew, Member};
+use crate::log::AccessLogStats;
 use crate::retire::Retired;
 use crate::sockets::{DealtSocket, OpenListener, Passed, Redealt};
 use crate::stats::{ReloadStats, Stats};
@@ -27,6 +28,14 @@ pub enum GatewayError {
     Listen {
         /// The address asked for.
         address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The environment's fault: the folder is not there, or not ours to write into.
+    #[error("cannot write the access log to {target}: {error}")]
+    AccessLog {
+        /// The file, or standard output.
+        target: String,
         /// What the system says.
         error: io::Error,
     },
@@ -96,6 +105,7 @@ impl Gateway {
     pub fn start_with(table: Arc<Table>, passed: Vec<Passed>) -> Result<Gateway, GatewayError> {
         reserve_files(FILES_RESERVED);
         let shared = Arc::new(Shared::new(Arc::clone(&table)));
+        open_log(&shared, &table)?;
         let crew = Crew::new(Arc::clone(&shared));
         let mut running = Running { crew, next_id: 0, open: BTreeMap::new() };
         let change = running.prepare(&table, passed)?;
@@ -121,12 +131,24 @@ impl Gateway {
             return Err(GatewayError::Ending);
         }
         let change = running.prepare(&table, Vec::new())?;
+        let file = |table: &Table| table.access_log.as_ref().map(|(log, _)| log.file.clone());
+        if file(&table) != file(&self.table()) {
+            open_log(&self.shared, &table)?;
+        }
         self.retired.add(self.shared.table.swap(table));
         self.reloads_applied.fetch_add(1, Ordering::Relaxed);
         running.commit(change);
         // A worker with nothing to do would hold the former table until its clock turns.
         running.crew.tell_all(|| Command::Renew);
         Ok(())
+    }
+
+    /// Opens the file of the access log anew, after it was renamed. No line is lost by it, and none is written twice.
+    ///
+    /// # Errors
+    /// When it can't be; then lines go on to where they went.
+    pub fn reopen_access_log(&self) -> Result<(), GatewayError> {
+        open_log(&self.shared, &self.table())
     }
 
     /// Counts a configuration or a file that its source refused.
@@ -184,6 +206,7 @@ impl Gateway {
         let threads = self.running().crew.take_threads();
         // Each is joined, whatever became of the others.
         let panicked = threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
+        self.shared.log.finish();
         panicked == 0 && !self.running().crew.has_panicked()
     }
 
@@ -201,7 +224,10 @@ impl Gateway {
             applied: self.reloads_applied.load(Ordering::Relaxed),
             refused: self.reloads_refused.load(Ordering::Relaxed),
         };
-        Stats { reloads, ..Stats::sum(&running.crew.listeners, upstreams, &open) }
+        let dropped = running.crew.upstreams.iter().map(|counters| counters.log_lines_dropped.value()).sum();
+        let access_log = AccessLogStats { dropped, ..self.shared.log.stats() };
+        let routes = self.shared.series.stats();
+        Stats { reloads, routes, access_log, ..Stats::sum(&running.crew.listeners, upstreams, &open) }
     }
 
     fn end(&self, phase: Phase, delay: Duration, taken: &[ListenerId]) {
@@ -307,6 +333,15 @@ impl Running {
             self.crew.tell(worker, Command::Listen { id, listener, counters, sockets });
         }
     }
+}
+
+/// Opens where the access log of `table` goes, if it has one.
+fn open_log(shared: &Shared, table: &Table) -> Result<(), GatewayError> {
+    let Some((log, _)) = &table.access_log else { return Ok(()) };
+    shared.log.open(log).map_err(|error| {
+        let target = log.file.clone().unwrap_or_else(|| "standard output".to_owned());
+        GatewayError::AccessLog { target, error }
+    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //!    |- Stats (stats.rs) <-- counters with one writer each ------- |- Snapshot (snapshot.rs): table and pools (pool.rs)
 //!    |- Admin (admin.rs): a thread of its own                      |- Exhaustion (exhaustion.rs): no descriptors left
 //!    |- Successors (handover.rs): sockets for the next process     |
+//!    |- LogWriter (log.rs): a thread of its own, lines from every worker
 //!                                                                  |- Client (connection.rs), a task each
 //!                                                                       passthrough.rs: TLS passed on by its name
 //!                                                                       secure.rs: the handshake first, in turns (turns.rs)
@@ -20,6 +21,7 @@
 //!                                                                       relay (response.rs), tunnel.rs after a 101
 //!                                                                         route_limits.rs, mirror.rs: where a route has them
 //!                                                                       refuse (respond.rs): an answer of our own
+//!                                                                       observed.rs, log_line.rs: what the log tells
 //! ```
 //!
 //! What becomes of a request can be told without a gateway, too: `explain` (explain.rs) goes through the same `plan`.
@@ -69,13 +71,17 @@ mod crew;
 mod exchange;
 mod exhaustion;
 mod explain;
+mod exposition;
 mod filtered;
 mod gateway;
 mod handover;
 mod hello;
 mod io;
 mod listener;
+mod log;
+mod log_line;
 mod mirror;
+mod observed;
 mod passthrough;
 mod pool;
 mod request;
@@ -83,8 +89,10 @@ mod respond;
 mod response;
 mod retire;
 mod route_limits;
+mod route_stats;
 mod secure;
 mod secure_upstream;
+mod series;
 mod snapshot;
 mod sockets;
 mod stats;
@@ -100,6 +108,8 @@ pub use cause::Cause;
 pub use explain::{Explanation, Outcome, explain};
 pub use gateway::{Gateway, GatewayError, Phase};
 pub use handover::{HandoverError, Predecessor, Successor, Successors};
+pub use log::AccessLogStats;
+pub use route_stats::{LatencyStats, RouteStats};
 pub use sockets::Passed;
 pub use stats::{
     ByStatus, Connections, ListenerStats, MirrorStats, ReloadStats, Stats, TlsStats, UpstreamStats,

@@ -225,7 +225,7 @@ fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, stream: TcpStream, from
     let transport = listening.transport(&snapshot.table);
     let cause = match place(worker, &snapshot.table.limits, from) {
         Ok(of_address) => {
-            let seat = Seat::take(Rc::clone(worker), Rc::clone(listening), of_address);
+            let seat = Seat::take(Rc::clone(worker), Rc::clone(listening), from, of_address);
             match transport {
                 Transport::Plain => spawn_local(serve(seat, stream)),
                 Transport::Tls(config) => spawn_local(serve_secure(seat, stream, config)),
@@ -238,7 +238,7 @@ fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, stream: TcpStream, from
     listening.counters.failure(cause);
     // A handshake is dearer than an exchange: there is none only to say no.
     if listening.told.get() < TOLD_MAX && matches!(transport, Transport::Plain) {
-        spawn_local(refuse_connection(Rc::clone(worker), Rc::clone(listening), stream, cause));
+        spawn_local(refuse_connection(Rc::clone(worker), Rc::clone(listening), stream, from, cause));
     }
 }
 
@@ -272,7 +272,12 @@ mod tests {
         let table = State::default().apply(batch).table.unwrap();
         let main = move || async move {
             let worker = Rc::new(Worker::new(0, Arc::new(Shared::new(table)), Arc::default()));
-            let listening = Rc::new(Listening::new(0, address.into(), Transport::Plain, Arc::default()));
+            let listening = Rc::new(Listening::new(
+                0,
+                address.into(),
+                Transport::Plain,
+                Arc::new(ListenerCounters::of("l")),
+            ));
             let socket = TcpListener::bind(address).await.unwrap();
             let client = TcpStream::connect(socket.local_addr().unwrap()).await.unwrap();
             let (stream, from) = socket.accept().await.unwrap();

@@ -25,9 +25,26 @@ pub(crate) enum Incoming {
     Refused(Refusal, usize),
 }
 
+/// The route that has a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Routed {
+    /// Its position in the table.
+    pub(crate) route: u32,
+    /// The position of the series that the request is counted in.
+    pub(crate) series: u32,
+}
+
+impl From<&Match<'_>> for Routed {
+    #[inline]
+    fn from(found: &Match<'_>) -> Routed {
+        Routed { route: found.route as u32, series: found.target.series }
+    }
+}
+
 /// What is to be known of a request once its head is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
+    pub(crate) routed: Routed,
     /// The position of the backend in the table.
     pub(crate) backend: usize,
     /// Bytes of the request's head.
@@ -63,16 +80,18 @@ pub(crate) fn plan(
         Ok(target) => target,
         Err(unroutable) => return refused(&head, unrouted(&head, unroutable)),
     };
-    let cause = match table.find(&view(&head, &target, scope)) {
-        None => Cause::NoRoute,
+    let (cause, routed) = match table.find(&view(&head, &target, scope)) {
+        None => (Cause::NoRoute, None),
         Some(found @ Match { target: Target { filters: Some(position), .. }, .. }) => {
             let request = Matched { head: &head, target: &target, found, is_secure };
             return plan_filtered(&request, *position, snapshot, out);
         }
-        Some(Match { target: Target { tokens: Some(tokens), .. }, .. }) if !is_let_in(tokens, &head) => {
-            cause_of_token(&head)
+        Some(found @ Match { target: Target { tokens: Some(tokens), .. }, .. })
+            if !is_let_in(tokens, &head) =>
+        {
+            (cause_of_token(&head), Some(Routed::from(&found)))
         }
-        _ if is_too_long(&head, snapshot) => Cause::BodyTooLarge,
+        Some(found) if is_too_long(&head, snapshot) => (Cause::BodyTooLarge, Some(Routed::from(&found))),
         Some(found) => {
             let backend = found.target.backend;
             let upgrade = head.upgrade && !offers_h2c(&head);
@@ -80,16 +99,17 @@ pub(crate) fn plan(
             append_host(&head, snapshot, backend, out);
             append_fields(&head, |_| true, out);
             append_end(&head, upgrade, out);
-            return Incoming::Request(plan_for(&head, backend, upgrade));
+            return Incoming::Request(plan_for(&head, Routed::from(&found), backend, upgrade));
         }
     };
-    refused(&head, Refusal::new(cause))
+    refused(&head, Refusal { routed, ..Refusal::new(cause) })
 }
 
 /// The plan of a request for the backend at this position, without filters.
 #[inline]
-pub(crate) fn plan_for(head: &RequestHead<'_>, backend: usize, upgrade: bool) -> Plan {
+pub(crate) fn plan_for(head: &RequestHead<'_>, routed: Routed, backend: usize, upgrade: bool) -> Plan {
     Plan {
+        routed,
         backend,
         head_len: head.head_len,
         framing: head.framing,

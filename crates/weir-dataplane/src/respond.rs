@@ -6,11 +6,14 @@ use std::time::{Duration, SystemTime};
 use weir_http::{append_content_length, append_field, append_status_line};
 
 use crate::cause::Cause;
+use crate::request::Routed;
 
 /// An exchange that ends with an answer of our own.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) cause: Cause,
+    /// The route that has the request, where one has.
+    pub(crate) routed: Option<Routed>,
     /// What exactly, where more is known than the cause's own sentence.
     pub(crate) detail: Option<String>,
     /// Further fields of the head, each with its line's end.
@@ -25,7 +28,15 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(cause: Cause) -> Refusal {
-        Refusal { cause, detail: None, fields: Vec::new(), location: None, head_only: false, close: true }
+        Refusal {
+            cause,
+            routed: None,
+            detail: None,
+            fields: Vec::new(),
+            location: None,
+            head_only: false,
+            close: true,
+        }
     }
 
     /// Appends the whole answer.

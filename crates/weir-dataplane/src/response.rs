@@ -107,7 +107,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         return Err(Cause::UpstreamMalformed);
     }
     x.begun.set(true);
-    x.listening.counters.response(status);
+    x.count_response(status);
     loop {
         write_out(x, to, out).await?;
         if body.is_done() || relayed.upgraded {
@@ -136,7 +136,9 @@ async fn write_out<W: AsyncWrite + Unpin>(
     if out.is_empty() {
         return Ok(());
     }
-    let written = x.io.write_all(to, out, &mut 0, x.snapshot.ticks.write).await;
+    let mut bytes = 0;
+    let written = x.io.write_all(to, out, &mut bytes, x.snapshot.ticks.write).await;
+    x.observed.sent(bytes);
     out.clear();
     written.map_err(|fault| match fault {
         Fault::Timeout => Cause::ClientStalled,

@@ -25,6 +25,7 @@ use crate::cause::Cause;
 use crate::connection::{After, Seat, converse};
 use crate::hello::HANDSHAKE;
 use crate::io::{Fault, Io};
+use crate::observed::tell_of_refusal;
 use crate::respond::Refusal;
 
 /// Serves a client to its end.
@@ -66,7 +67,7 @@ async fn shake_hands(
     match first_byte(io, &stream).await {
         Ok(Some(HANDSHAKE)) => {}
         Ok(Some(_)) => {
-            refuse_plain_text(io, stream).await;
+            refuse_plain_text(seat, stream).await;
             return Err(Some(Cause::NotTls));
         }
         Ok(None) | Err(Fault::System(_)) => return Err(None),
@@ -110,12 +111,16 @@ async fn first_byte(io: Io<'_>, stream: &TcpStream) -> Result<Option<u8>, Fault>
 }
 
 /// Tells a client that speaks plain text what it has met.
-async fn refuse_plain_text(io: Io<'_>, mut stream: TcpStream) {
+async fn refuse_plain_text(seat: &Seat, mut stream: TcpStream) {
+    let io = seat.io();
     let ticks = io.worker.snapshot().ticks.write;
     let (mut reader, mut writer) = stream.split();
     let mut answer = Vec::new();
     Refusal::new(Cause::NotTls).append(&mut answer, io.worker.date.text().as_bytes());
-    if io.write_all(&mut writer, &answer, &mut 0, ticks).await.is_ok() {
+    let mut bytes = 0;
+    let sent = io.write_all(&mut writer, &answer, &mut bytes, ticks).await;
+    tell_of_refusal(io.worker, seat.listening(), (seat.peer, false), Cause::NotTls, bytes);
+    if sent.is_ok() {
         io.linger(&mut reader, &mut writer, &mut Buffer::default()).await;
     }
 }

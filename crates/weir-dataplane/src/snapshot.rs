@@ -10,6 +10,7 @@ use weir_config::{BackendEntry, Filters, Table};
 use weir_http::HeadLimits;
 
 use crate::pool::BackendPool;
+use crate::series::SeriesOfWorker;
 use crate::weights::Shares;
 use crate::wheel::ticks;
 
@@ -22,6 +23,9 @@ pub(crate) struct Snapshot {
     pub(crate) table: Arc<Table>,
     pub(crate) head_limits: HeadLimits,
     pub(crate) ticks: Ticks,
+    /// The access log or latencies want to know of requests.
+    pub(crate) is_observed: bool,
+    pub(crate) series: SeriesOfWorker,
     /// By the position in the table; made at first use.
     pools: Vec<OnceCell<Rc<BackendPool>>>,
     /// By the position of the route's filters in the table; made at first use.
@@ -64,7 +68,10 @@ impl Snapshot {
             upgraded: ticks(t.upgraded.0),
         };
         let pools = table.backends().iter().map(|_| OnceCell::new()).collect();
-        let snapshot = Snapshot { table, head_limits, ticks, pools, shares: RefCell::default() };
+        let is_observed = table.access_log.is_some() || table.metrics.latency;
+        let series = SeriesOfWorker::new(&table);
+        let shares = RefCell::default();
+        let snapshot = Snapshot { table, head_limits, ticks, is_observed, series, pools, shares };
         if let Some(former) = former {
             snapshot.take_over(former, open, worker);
         }

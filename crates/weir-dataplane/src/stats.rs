@@ -1,7 +1,6 @@
 //! Counters summed, and written for programs (JSON) and for Prometheus.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,6 +8,9 @@ use serde::Serialize;
 
 use crate::cause::Cause;
 use crate::counters::{Counter, ListenerCounters, UpstreamCounters};
+use crate::exposition::Exposition;
+use crate::log::AccessLogStats;
+use crate::route_stats::RouteStats;
 
 mod workers;
 
@@ -39,6 +41,10 @@ pub struct Stats {
     pub workers: Vec<WorkerStats>,
     /// The same by listener.
     pub listeners: BTreeMap<String, ListenerStats>,
+    /// Lines of the access log.
+    pub access_log: AccessLogStats,
+    /// Responses by listener, group and backend.
+    pub routes: Vec<RouteStats>,
 }
 
 /// What happened at one listener.
@@ -226,7 +232,9 @@ impl Stats {
         self.append_tls(&mut text);
         self.append_upstream(&mut text);
         self.append_workers(&mut text);
-        text.0
+        self.access_log.append(&mut text);
+        self.append_routes(&mut text);
+        text.into_text()
     }
 
     fn append_tls(&self, text: &mut Exposition) {
@@ -329,7 +337,7 @@ impl ListenerStats {
 }
 
 impl ByStatus {
-    fn classes(self) -> [(&'static str, u64); 5] {
+    pub(crate) fn classes(self) -> [(&'static str, u64); 5] {
         [
             ("1xx", self.informational),
             ("2xx", self.success),
@@ -372,26 +380,5 @@ impl TlsStats {
         self.failed += other.failed;
         self.delayed += other.delayed;
         self.passed_on += other.passed_on;
-    }
-}
-
-/// Prometheus' text format.
-#[derive(Default)]
-struct Exposition(String);
-
-impl Exposition {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string can't fail.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
-        self.0.push_str(name);
-        for (index, (label, text)) in labels.iter().enumerate() {
-            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.0, "{}{label}=\"{text}\"", if index == 0 { '{' } else { ',' });
-        }
-        let end = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.0, "{end} {value}");
     }
 }

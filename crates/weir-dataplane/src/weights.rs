@@ -7,12 +7,11 @@ use weir_config::WeightedPosition;
 pub(crate) struct Shares {
     /// How far each backend is behind what it is due, in parts of the sum of all weights.
     due: Vec<i64>,
-    /// The part of a copy that is due.
-    copy_due: f64,
+    copies: DueShare,
 }
 
 impl Shares {
-    /// The backend whose turn it is; `None` when all weights are 0. As many requests as the sum of the weights are
+    /// Which of them has its turn; `None` when all weights are 0. As many requests as the sum of the weights are
     /// shared out exactly, and those of one backend lie as far apart as they can: of 3 and 1 the order is a a b a.
     pub(crate) fn next(&mut self, weighted: &[WeightedPosition]) -> Option<usize> {
         self.due.resize(weighted.len(), 0);
@@ -27,17 +26,28 @@ impl Shares {
         }
         let first = first?;
         self.due[first] -= all;
-        Some(weighted[first].backend)
+        Some(first)
     }
 
     /// Whether this request is copied, where a `share` of them is.
     pub(crate) fn is_copied(&mut self, share: f64) -> bool {
+        self.copies.take(share)
+    }
+}
+
+/// The part that is due of what a share is taken of.
+#[derive(Debug, Default)]
+pub(crate) struct DueShare(f64);
+
+impl DueShare {
+    /// Whether the next one is among the `share`.
+    pub(crate) fn take(&mut self, share: f64) -> bool {
         /// What adding decimal shares loses: ten times 10 % are a whole.
         const ROUNDING: f64 = 1e-9;
-        self.copy_due += share;
-        let is_due = self.copy_due >= 1.0 - ROUNDING;
+        self.0 += share;
+        let is_due = self.0 >= 1.0 - ROUNDING;
         if is_due {
-            self.copy_due -= 1.0;
+            self.0 -= 1.0;
         }
         is_due
     }
@@ -52,7 +62,7 @@ mod tests {
         let weighted: Vec<_> = weights.iter().enumerate().map(position).collect();
         let mut shares = Shares::default();
         (0..requests)
-            .map(|_| shares.next(&weighted).map_or('-', |backend| char::from(b'a' + backend as u8)))
+            .map(|_| shares.next(&weighted).map_or('-', |index| char::from(b'a' + index as u8)))
             .collect()
     }
 

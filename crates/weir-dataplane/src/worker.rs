@@ -19,7 +19,9 @@ use crate::buffer::Buffers;
 use crate::counters::{ListenerCounters, UpstreamCounters};
 use crate::gateway::Phase;
 use crate::listener::{Listening, accept};
+use crate::log::{LogWriter, WorkerLog};
 use crate::respond::DateText;
+use crate::series::SeriesBook;
 use crate::snapshot::{OpenByBackend, Snapshot};
 use crate::sockets::DealtSocket;
 use crate::turns::Turns;
@@ -43,6 +45,8 @@ pub(crate) struct Shared {
     /// The same by the clients' addresses, where these are limited.
     pub(crate) addresses: Addresses,
     pub(crate) open_by_backend: OpenByBackend,
+    pub(crate) series: SeriesBook,
+    pub(crate) log: LogWriter,
 }
 
 /// On cache lines of its own: it is written for each connection, and its neighbours are read for each request.
@@ -90,6 +94,7 @@ pub(crate) struct Worker {
     pub(crate) wheel: Wheel,
     pub(crate) buffers: Buffers,
     pub(crate) date: DateText,
+    pub(crate) log: WorkerLog,
     /// In which handshakes take their steps.
     pub(crate) turns: Turns,
     pub(crate) open_connections: Cell<usize>,
@@ -123,6 +128,7 @@ impl Worker {
             wheel: Wheel::default(),
             buffers: Buffers::default(),
             date: DateText::default(),
+            log: shared.log.of_worker(),
             turns: Turns::default(),
             open_connections: Cell::new(0),
             copies_in_flight: Cell::new(0),
@@ -189,6 +195,7 @@ impl Worker {
             self.tick();
         }
         self.upstreams.cut_by_drain.add(self.open_connections.get() as u64);
+        self.log.hand_over(&self.upstreams);
     }
 
     /// Itself, for a task that outlives the one that starts it; `None` before it runs.
@@ -214,6 +221,7 @@ impl Worker {
         if self.wheel.now() >= self.closes_at.get() {
             self.close();
         }
+        self.log.hand_over(&self.upstreams);
         let snapshot = self.snapshot();
         if self.wheel.now().is_multiple_of(SWEEP_TICKS) {
             snapshot.sweep(self.wheel.now());
@@ -321,6 +329,8 @@ impl Shared {
             connections: Connections::default(),
             addresses: Addresses::default(),
             open_by_backend: OpenByBackend::default(),
+            series: SeriesBook::default(),
+            log: LogWriter::default(),
         }
     }
 

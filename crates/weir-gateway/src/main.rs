@@ -33,6 +33,7 @@ A configuration that works as it stands:
 Signals:
   SIGHUP           read the configuration again; a bad one is reported and changes nothing.
                    Files of certificates and keys are read again by themselves when they change
+  SIGUSR1          open the file of the access log anew, after it was renamed
   SIGUSR2          start the program again, which takes over: no client notices (--runtime-dir)
   SIGTERM, SIGINT  drain: clients are let in for `drain.delay`, every connection ends with its
                    exchange; `drain.timeout` bounds it, and a second signal ends it at once
@@ -177,6 +178,7 @@ fn obey(
             reload(source, gateway, &succession.supervisor);
         }
         Request::Refresh => refresh(source, gateway),
+        Request::Reopen => reopen(gateway),
         Request::Upgrade => succession.start_next(),
         Request::NextHasEnded(status) => succession.next_has_ended(status),
         Request::HandOver(next) => return !succession.hand_over(next, gateway),
@@ -245,6 +247,14 @@ fn reload(source: &mut FileSource, gateway: &Gateway, supervisor: &Supervisor) {
         }
     }
     supervisor.ready();
+}
+
+/// Opens the access log anew.
+fn reopen(gateway: &Gateway) {
+    match gateway.reopen_access_log() {
+        Ok(()) => say("access log opened anew"),
+        Err(error) => report(&[format!("weir-gateway: {error}; lines go on to the former file")]),
+    }
 }
 
 /// Takes in files that have changed by themselves.

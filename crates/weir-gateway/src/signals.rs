@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag::register_conditional_shutdown;
 use weir_dataplane::Successor;
 
@@ -18,6 +18,8 @@ pub(crate) enum Request {
     Reload,
     /// Files have changed: read those again.
     Refresh,
+    /// SIGUSR1: open the access log anew.
+    Reopen,
     /// SIGUSR2: start the next process.
     Upgrade,
     /// That one has ended before it served.
@@ -41,13 +43,15 @@ impl Requests {
         for signal in [SIGTERM, SIGINT] {
             register_conditional_shutdown(signal, 1, Arc::clone(&stopping))?;
         }
-        let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGUSR2, SIGTERM, SIGINT])?;
+        let all = [SIGHUP, SIGUSR1, SIGUSR2, SIGTERM, SIGINT];
+        let mut signals = signal_hook::iterator::Signals::new(all)?;
         let (sender, receiver) = channel();
         let of_signals = sender.clone();
         std::thread::Builder::new().name("weir-signals".to_owned()).spawn(move || {
             for signal in signals.forever() {
                 let request = match signal {
                     SIGHUP => Request::Reload,
+                    SIGUSR1 => Request::Reopen,
                     SIGUSR2 => Request::Upgrade,
                     _ => {
                         stopping.store(true, Ordering::Relaxed);

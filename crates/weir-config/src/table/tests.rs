@@ -15,6 +15,8 @@ fn table_of(routes: Vec<Route>) -> Option<Arc<Table>> {
         limits: Limits::default(),
         timeouts: Timeouts::default(),
         drain: Drain::default(),
+        access_log: None,
+        metrics: Metrics::default(),
     };
     let changes = configuration.into_resources().into_iter().map(|(k, r)| Change::Put(k, r)).collect();
     State::default().apply(Batch { version: 1, policy: Policy::AllOrNothing, changes }).table

@@ -3,6 +3,7 @@
 // The setting that allows this in tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
 
+mod access_log;
 mod answers;
 mod cors;
 #[path = "../../../weir-config/tests/it/draw.rs"]
@@ -15,6 +16,7 @@ mod filters;
 mod limits;
 mod listeners;
 mod matching;
+mod metrics;
 mod mirror;
 mod paths;
 mod reload;

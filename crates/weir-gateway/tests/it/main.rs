@@ -1,5 +1,6 @@
 //! Tests of the gateway's process.
 
+mod access_log;
 mod browser;
 mod changes;
 mod explain;
@@ -8,6 +9,7 @@ mod malformed;
 mod manifests;
 mod manual;
 mod memory;
+mod metrics;
 mod operations;
 mod process;
 mod scan;

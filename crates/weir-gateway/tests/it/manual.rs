@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use weir_config::RequestView;
+use weir_config::{LogValue, RequestView};
 use weir_control::FileSource;
 use weir_dataplane::{Cause, Gateway};
 
@@ -93,6 +93,13 @@ fn the_list_of_errors_is_that_of_the_program() {
             [status.as_str(), ""].contains(told) && (*name, *sentence) == (cause.name(), cause.text())
         };
         assert_eq!(told.iter().filter(is_right).count(), 1, "{status} {} {}", cause.name(), cause.text());
+    }
+}
+
+#[test]
+fn every_value_of_the_access_log_has_its_row() {
+    for (name, _, meaning) in LogValue::NAMED {
+        assert!(MANUAL.contains(&format!("\n| `${name}` | {meaning} |\n")), "${name} has no row");
     }
 }
 

@@ -1,0 +1,277 @@
+//! What a configuration says of the access log and of metrics, and the line that is made of each request.
+//!
+//! A line is a list of pieces: text that stands in every line, and values. It is taken apart once, when a configuration
+//! comes into force.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_document::{Share, nearest};
+
+use crate::problem::Problem;
+
+/// What is counted beside what is counted always.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Metrics {
+    /// How long requests take, as a histogram for each listener, group and backend. It looks at the clock twice for
+    /// each request.
+    pub latency: bool,
+}
+
+/// A line for each request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AccessLog {
+    /// The file that lines are appended to, relative to the configuration's folder; standard output when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// `json`, or a text in which `$NAME` stands for a value.
+    pub format: String,
+    /// The part of the requests that get a line, 0 to 100 %. Those that did not end well get one always.
+    #[schemars(with = "String")]
+    pub sample: Share,
+}
+
+impl Default for AccessLog {
+    fn default() -> Self {
+        AccessLog { file: None, format: "json".to_owned(), sample: Share(1.0) }
+    }
+}
+
+/// What a line is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// In order; the line's end is not among them.
+    pub pieces: Vec<LogPiece>,
+    /// How values are written.
+    pub style: LogStyle,
+}
+
+/// How values are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogStyle {
+    /// As values of JSON: in quotation marks where they are no numbers, `null` where there is none.
+    Json,
+    /// As they are, `-` where there is none; quotation marks, backslashes and what is not printable as `\xHH`.
+    Plain,
+}
+
+/// A part of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogPiece {
+    /// The same in every line.
+    Text(String),
+    /// A value of the request.
+    Value(LogValue),
+}
+
+macro_rules! log_values {
+    ($($variant:ident $name:literal $text:literal;)*) => {
+        /// What a line can tell of a request.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum LogValue {
+            $(#[doc = $text] $variant,)*
+            /// A field of the request's head, by its name in lower case.
+            Field(String),
+        }
+
+        impl LogValue {
+            /// The values that have a name of their own, each with what it tells.
+            pub const NAMED: &[(&str, LogValue, &str)] = &[$(($name, LogValue::$variant, $text),)*];
+        }
+    };
+}
+
+log_values! {
+    Time "time_iso8601" "when the request ended, in UTC, with milliseconds";
+    TimeLocal "time_local" "the same as nginx writes it; always in UTC";
+    Seconds "msec" "the same in seconds since 1970, with milliseconds";
+    Listener "listener" "the listener's name";
+    RemoteAddress "remote_addr" "the client's address";
+    PeerAddress "peer_addr" "the address and port that the connection came from";
+    Scheme "scheme" "`http` or `https`";
+    Request "request" "method, target and version as the client sent them";
+    Method "request_method" "the method";
+    Target "request_uri" "path and query as the client sent them";
+    Host "host" "the host that is asked for";
+    Protocol "server_protocol" "the version, like HTTP/1.1";
+    Status "status" "the status that the client got; none where it got no head";
+    Cause "cause" "why it did not end well, as in X-Weir-Error";
+    BytesSent "bytes_sent" "bytes sent to the client, with heads and framing; of a tunnel the head alone";
+    Duration "request_time" "seconds from the request's whole head to the end of the answer";
+    Route "route" "the route's key";
+    Group "group" "the group in metrics";
+    Backend "backend" "the backend's name";
+    Upstream "upstream_addr" "the endpoint that was asked last";
+    UpstreamSeconds "upstream_response_time" "seconds from the request's whole head to the head of the answer";
+}
+
+/// The fields of JSON and the values in them, in order.
+const JSON_FIELDS: [(&str, &str); 18] = [
+    ("time", "time_iso8601"),
+    ("listener", "listener"),
+    ("client", "remote_addr"),
+    ("scheme", "scheme"),
+    ("method", "request_method"),
+    ("host", "host"),
+    ("target", "request_uri"),
+    ("protocol", "server_protocol"),
+    ("status", "status"),
+    ("cause", "cause"),
+    ("bytes_sent", "bytes_sent"),
+    ("seconds", "request_time"),
+    ("route", "route"),
+    ("group", "group"),
+    ("backend", "backend"),
+    ("upstream", "upstream_addr"),
+    ("upstream_seconds", "upstream_response_time"),
+    ("user_agent", "http_user_agent"),
+];
+
+impl LogValue {
+    /// The value called `name`; a field of the head as `http_` and its name with `_` for `-`.
+    fn named(name: &str) -> Option<LogValue> {
+        match name.strip_prefix("http_") {
+            Some(field) if !field.is_empty() => Some(LogValue::Field(field.replace('_', "-"))),
+            _ => Self::NAMED.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| value.clone()),
+        }
+    }
+
+    /// Whether it is told by the request's head, which is gone once the request is passed on.
+    pub fn is_of_head(&self) -> bool {
+        use LogValue::{Field, Host, Method, Protocol, Request, Target};
+        matches!(self, Request | Method | Target | Host | Protocol | Field(_))
+    }
+}
+
+impl AccessLog {
+    /// The line that it asks for, or what is wrong with its format.
+    pub(crate) fn line(&self) -> Result<LogLine, Problem> {
+        match self.format.as_str() {
+            "json" => Ok(LogLine { pieces: json_pieces(), style: LogStyle::Json }),
+            template => Ok(LogLine { pieces: template_pieces(template)?, style: LogStyle::Plain }),
+        }
+    }
+}
+
+fn json_pieces() -> Vec<LogPiece> {
+    let mut pieces = Vec::new();
+    for (index, (field, name)) in JSON_FIELDS.iter().enumerate() {
+        let start = if index == 0 { '{' } else { ',' };
+        pieces.push(LogPiece::Text(format!("{start}\"{field}\":")));
+        pieces.extend(LogValue::named(name).map(LogPiece::Value));
+    }
+    pieces.push(LogPiece::Text("}".to_owned()));
+    pieces
+}
+
+fn template_pieces(template: &str) -> Result<Vec<LogPiece>, Problem> {
+    const PLACE: &str = "access_log.format";
+    if template.chars().any(char::is_control) {
+        return Err(Problem::new(PLACE, "it has a line end or another control character")
+            .help("write it in one line; the line's end is added"));
+    }
+    let (mut pieces, mut rest) = (Vec::new(), template);
+    while let Some((text, behind)) = rest.split_once('$') {
+        if !text.is_empty() {
+            pieces.push(LogPiece::Text(text.to_owned()));
+        }
+        let (name, after) = split_name(behind);
+        let Some(value) = LogValue::named(name) else {
+            return Err(unknown_value(PLACE, name));
+        };
+        pieces.push(LogPiece::Value(value));
+        rest = after;
+    }
+    if pieces.is_empty() {
+        return Err(Problem::new(PLACE, format!("`{template}` tells nothing of a request"))
+            .help("write `json`, or a text with values like `$remote_addr $status`"));
+    }
+    if !rest.is_empty() {
+        pieces.push(LogPiece::Text(rest.to_owned()));
+    }
+    Ok(pieces)
+}
+
+/// The name at the start of `text`, which may stand in braces, and what follows it.
+fn split_name(text: &str) -> (&str, &str) {
+    if let Some((name, rest)) = text.strip_prefix('{').and_then(|text| text.split_once('}')) {
+        return (name, rest);
+    }
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    text.split_at(end)
+}
+
+fn unknown_value(place: &str, name: &str) -> Problem {
+    let problem = Problem::new(place, format!("there is no value `${}`", name.escape_debug()));
+    let names = LogValue::NAMED.iter().map(|(known, ..)| *known);
+    match nearest(name, names.clone()) {
+        Some(known) => problem.help(format!("did you mean `${known}`?")),
+        None => problem.help(format!(
+            "there are: {}, and $http_NAME for fields of the head",
+            names.map(|known| format!("${known}")).collect::<Vec<_>>().join(", ")
+        )),
+    }
+}
+
+/// Whether `log` can be written.
+pub(crate) fn check(log: &AccessLog) -> Result<(), Problem> {
+    if log.file.as_deref() == Some("") {
+        return Err(Problem::no_file("access_log.file"));
+    }
+    log.line().map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(format: &str) -> Result<LogLine, Problem> {
+        AccessLog { format: format.to_owned(), ..AccessLog::default() }.line()
+    }
+
+    #[test]
+    fn a_template_is_taken_apart() {
+        let text = |text: &str| LogPiece::Text(text.to_owned());
+        let value = LogPiece::Value;
+        assert_eq!(
+            line("[$time_local] ${status}s $http_x_a").unwrap().pieces,
+            [
+                text("["),
+                value(LogValue::TimeLocal),
+                text("] "),
+                value(LogValue::Status),
+                text("s "),
+                value(LogValue::Field("x-a".to_owned())),
+            ]
+        );
+        assert_eq!(line("$request").unwrap().pieces, [value(LogValue::Request)]);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_refused_with_the_nearest_name() {
+        let check = |format: &str, message: &str, remedy: &str| {
+            let problem = line(format).unwrap_err();
+            assert_eq!(problem.message, message);
+            assert!(problem.remedy.unwrap().starts_with(remedy), "{format}");
+        };
+        check("$statuss", "there is no value `$statuss`", "did you mean `$status`?");
+        check("100 $", "there is no value `$`", "there are: $time_iso8601, ");
+        check("$http_", "there is no value `$http_`", "");
+        check("common", "`common` tells nothing of a request", "write `json`");
+        check("$status\n", "it has a line end or another control character", "write it in one line");
+        assert_eq!(
+            super::check(&AccessLog { file: Some(String::new()), ..AccessLog::default() }).unwrap_err().place,
+            "access_log.file"
+        );
+    }
+
+    #[test]
+    fn every_field_of_json_has_its_value() {
+        let LogLine { pieces, style } = line("json").unwrap();
+        assert_eq!((pieces.len(), style), (2 * JSON_FIELDS.len() + 1, LogStyle::Json));
+        for (name, value, _) in LogValue::NAMED {
+            assert_eq!(LogValue::named(name).as_ref(), Some(value));
+        }
+    }
+}

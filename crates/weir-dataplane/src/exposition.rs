@@ -1,0 +1,29 @@
+//! Prometheus' text format, version 0.0.4.
+
+use std::fmt::{Display, Write as _};
+
+/// A text in the making.
+#[derive(Default)]
+pub(crate) struct Exposition(String);
+
+impl Exposition {
+    /// Begins a family; its samples follow.
+    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a string can't fail.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    pub(crate) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.0.push_str(name);
+        for (index, (label, text)) in labels.iter().enumerate() {
+            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(self.0, "{}{label}=\"{text}\"", if index == 0 { '{' } else { ',' });
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.0, "{end} {value}");
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+}

@@ -1,0 +1,233 @@
+//! The access log. Workers put lines together in blocks and hand these to one thread, which writes them: a disk or a
+//! reader that is slow holds up no worker. What is queued is bounded, and what finds no room is dropped and counted.
+
+use std::cell::{Cell, RefCell};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_config::{AccessLog, LogLine};
+
+use crate::counters::UpstreamCounters;
+use crate::exposition::Exposition;
+use crate::log_line::{LogClock, Told, append_line};
+use crate::weights::DueShare;
+
+/// From this size on a block leaves for the writer; smaller ones do with the next tick.
+const BLOCK_BYTES: usize = 16 << 10;
+/// What one worker may have handed over that is not written.
+const QUEUE_BYTES_MAX: usize = 1 << 20;
+/// How long the end of the process waits for what is still queued.
+const END_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What became of lines of the access log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AccessLogStats {
+    /// Lines that were written.
+    pub lines: u64,
+    /// Lines that were dropped, as the queue of their worker was full.
+    pub dropped: u64,
+    /// Lines that the system did not take: the disk is full, whoever read them has gone.
+    pub failed: u64,
+}
+
+impl AccessLogStats {
+    pub(crate) fn append(&self, text: &mut Exposition) {
+        text.family("weir_access_log_lines_total", "counter", "Lines of the access log that were written.");
+        text.sample("weir_access_log_lines_total", &[], self.lines);
+        text.family("weir_access_log_dropped_total", "counter", "Lines of the access log that were lost.");
+        for (reason, count) in [("queue", self.dropped), ("write", self.failed)] {
+            text.sample("weir_access_log_dropped_total", &[("reason", reason)], count);
+        }
+    }
+}
+
+/// One worker's part of the log.
+#[derive(Debug)]
+pub(crate) struct WorkerLog {
+    block: RefCell<Vec<u8>>,
+    lines: Cell<u64>,
+    due: RefCell<DueShare>,
+    clock: RefCell<LogClock>,
+    /// Bytes that are on their way to the writer.
+    queued: Arc<AtomicUsize>,
+    sender: Sender<Message>,
+}
+
+impl WorkerLog {
+    /// Appends the line of a request, if it gets one: `sample` of them do, and those that did not end well.
+    pub(crate) fn write(&self, sample: f64, line: &LogLine, told: &Told<'_>, counters: &UpstreamCounters) {
+        let is_due = self.due.borrow_mut().take(sample);
+        if !is_due && told.observed.cause.get().is_none() {
+            return;
+        }
+        let mut clock = self.clock.borrow_mut();
+        clock.refresh();
+        let mut block = self.block.borrow_mut();
+        append_line(&mut block, line, told, &clock);
+        block.push(b'\n');
+        self.lines.set(self.lines.get() + 1);
+        let is_full = block.len() >= BLOCK_BYTES;
+        drop(block);
+        if is_full {
+            self.hand_over(counters);
+        }
+    }
+
+    /// Hands over what there is.
+    pub(crate) fn hand_over(&self, counters: &UpstreamCounters) {
+        let lines = self.lines.take();
+        if lines == 0 {
+            return;
+        }
+        let bytes = self.block.take();
+        let queued = self.queued.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
+        let block = Block { lines, queued: Arc::clone(&self.queued), bytes };
+        // A block that does not leave gives its room back.
+        if queued > QUEUE_BYTES_MAX || self.sender.send(Message::Write(block)).is_err() {
+            counters.log_lines_dropped.add(lines);
+        }
+    }
+}
+
+/// Lines on their way to the writer, with their place in the queue.
+#[derive(Debug)]
+struct Block {
+    bytes: Vec<u8>,
+    lines: u64,
+    queued: Arc<AtomicUsize>,
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.queued.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+enum Message {
+    Write(Block),
+    /// What follows goes there.
+    Open(File),
+    End,
+}
+
+/// The thread that writes, once there is something to write to.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    sender: Sender<Message>,
+    /// Until the thread has it.
+    receiver: Mutex<Option<Receiver<Message>>>,
+    /// Closed when the thread ends.
+    running: Mutex<Option<Receiver<()>>>,
+    written: Arc<Written>,
+}
+
+#[derive(Debug, Default)]
+struct Written {
+    lines: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Default for LogWriter {
+    fn default() -> Self {
+        let (sender, receiver) = channel();
+        let receiver = Mutex::new(Some(receiver));
+        LogWriter { sender, receiver, running: Mutex::default(), written: Arc::default() }
+    }
+}
+
+impl LogWriter {
+    /// The part of a worker.
+    pub(crate) fn of_worker(&self) -> WorkerLog {
+        WorkerLog {
+            block: RefCell::default(),
+            lines: Cell::new(0),
+            due: RefCell::default(),
+            clock: RefCell::default(),
+            queued: Arc::default(),
+            sender: self.sender.clone(),
+        }
+    }
+
+    /// Opens where `log` goes, anew if it is open; lines that come from here on go there.
+    ///
+    /// # Errors
+    /// When it can't be opened; then nothing has changed.
+    pub(crate) fn open(&self, log: &AccessLog) -> io::Result<()> {
+        let file = match &log.file {
+            Some(path) => OpenOptions::new().create(true).append(true).mode(0o640).open(path)?,
+            None => File::from(io::stdout().as_fd().try_clone_to_owned()?),
+        };
+        self.start()?;
+        // The thread is there as long as this is.
+        let _ = self.sender.send(Message::Open(file));
+        Ok(())
+    }
+
+    fn start(&self) -> io::Result<()> {
+        let mut receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(messages) = receiver.take() else { return Ok(()) };
+        let (running, ended) = channel();
+        let written = Arc::clone(&self.written);
+        std::thread::Builder::new().name("weir-log".to_owned()).spawn(move || {
+            write_blocks(&messages, &written);
+            std::mem::drop(running);
+        })?;
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        Ok(())
+    }
+
+    /// Waits until everything that was handed over is written, but not for ever.
+    pub(crate) fn finish(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(running) = running {
+            // It may have ended already.
+            let _ = self.sender.send(Message::End);
+            let _ = running.recv_timeout(END_PATIENCE);
+        }
+    }
+
+    /// What became of the lines, but for those that workers dropped.
+    pub(crate) fn stats(&self) -> AccessLogStats {
+        AccessLogStats {
+            lines: self.written.lines.load(Ordering::Relaxed),
+            dropped: 0,
+            failed: self.written.failed.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn write_blocks(messages: &Receiver<Message>, written: &Written) {
+    let mut file = None;
+    // A block broke off in the middle of a line.
+    let mut is_torn = false;
+    for message in messages {
+        match message {
+            Message::Open(opened) => (file, is_torn) = (Some(opened), false),
+            Message::End => return,
+            Message::Write(block) => {
+                let outcome = match &mut file {
+                    Some(file) => write_block(file, &block.bytes, is_torn),
+                    None => Err(io::ErrorKind::NotConnected.into()),
+                };
+                let count = if outcome.is_ok() { &written.lines } else { &written.failed };
+                count.fetch_add(block.lines, Ordering::Relaxed);
+                is_torn = outcome.is_err();
+            }
+        }
+    }
+}
+
+fn write_block(file: &mut File, bytes: &[u8], is_torn: bool) -> io::Result<()> {
+    if is_torn {
+        file.write_all(b"\n")?;
+    }
+    file.write_all(bytes)
+}

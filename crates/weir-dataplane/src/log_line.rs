@@ -1,0 +1,272 @@
+//! One line of the access log.
+//!
+//! What clients send is escaped: no line holds a line end but its own, and no value ends the quotation marks around it.
+
+use std::fmt::Display;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use weir_config::{LogLine, LogPiece, LogStyle, LogValue, Table};
+use weir_http::{RequestHead, Version};
+
+use crate::observed::Observed;
+
+/// What a line tells of the request's head, as it will stand there. The head itself is gone when the line is written.
+#[derive(Debug, Default)]
+pub(crate) struct HeadValues {
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl HeadValues {
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+
+    /// Takes what `line` wants of `head`.
+    pub(crate) fn fill(&mut self, line: &LogLine, head: &RequestHead<'_>) {
+        for piece in &line.pieces {
+            if let LogPiece::Value(value) = piece
+                && value.is_of_head()
+            {
+                append_of_head(&mut Values { out: &mut self.text, style: line.style }, value, head);
+                self.ends.push(self.text.len());
+            }
+        }
+    }
+
+    /// The values in their order; none where there was no head.
+    fn values(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(move |(start, &end)| &self.text[start..end])
+    }
+}
+
+/// A request of which a line is written.
+pub(crate) struct Told<'t> {
+    pub(crate) observed: &'t Observed,
+    pub(crate) table: &'t Table,
+    pub(crate) listener: &'t str,
+    pub(crate) peer: SocketAddr,
+    pub(crate) is_secure: bool,
+    /// From the whole head to the end of the answer.
+    pub(crate) ns: u64,
+}
+
+/// The time of day, whose text is made once a second.
+#[derive(Debug, Default)]
+pub(crate) struct LogClock {
+    now: Duration,
+    second: u64,
+    iso: String,
+    local: String,
+}
+
+impl LogClock {
+    /// Looks at the clock.
+    pub(crate) fn refresh(&mut self) {
+        self.set(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+    }
+
+    fn set(&mut self, now: Duration) {
+        self.now = now;
+        if self.second != now.as_secs() || self.iso.is_empty() {
+            self.second = now.as_secs();
+            let second = Timestamp::from_second(self.second.cast_signed()).unwrap_or_default();
+            self.iso = second.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+            self.local = second.strftime("%d/%b/%Y:%H:%M:%S +0000").to_string();
+        }
+    }
+}
+
+/// Appends the line of a request, without its end.
+pub(crate) fn append_line(out: &mut Vec<u8>, line: &LogLine, request: &Told<'_>, clock: &LogClock) {
+    let head = request.observed.head.borrow();
+    let mut of_head = head.values();
+    for piece in &line.pieces {
+        match piece {
+            LogPiece::Text(text) => out.extend_from_slice(text.as_bytes()),
+            LogPiece::Value(value) if value.is_of_head() => match of_head.next() {
+                Some(value) => out.extend_from_slice(value),
+                None => Values { out, style: line.style }.nothing(),
+            },
+            LogPiece::Value(value) => {
+                append_value(&mut Values { out, style: line.style }, value, request, clock);
+            }
+        }
+    }
+}
+
+fn append_of_head(values: &mut Values<'_>, value: &LogValue, head: &RequestHead<'_>) {
+    let protocol = match head.version {
+        Version::Http10 => "HTTP/1.0",
+        Version::Http11 => "HTTP/1.1",
+    };
+    match value {
+        LogValue::Method => values.text(head.method),
+        LogValue::Target => values.text(head.path_and_query),
+        LogValue::Protocol => values.text(protocol),
+        LogValue::Host if !head.host.is_empty() => values.text(head.host),
+        LogValue::Request => values.text(&format!("{} {} {protocol}", head.method, head.path_and_query)),
+        LogValue::Field(name) => match head.field(name) {
+            Some(field) => values.bytes(field),
+            None => values.nothing(),
+        },
+        _ => values.nothing(),
+    }
+}
+
+fn append_value(values: &mut Values<'_>, value: &LogValue, request: &Told<'_>, clock: &LogClock) {
+    let Told { observed, table, listener, peer, is_secure, ns } = *request;
+    let routed = observed.routed.get();
+    let series = routed.and_then(|routed| table.series().get(routed.series as usize));
+    let not_empty = |name: &&str| !name.is_empty();
+    match value {
+        LogValue::Time => values.text(&format!("{}.{:03}Z", clock.iso, clock.now.subsec_millis())),
+        LogValue::TimeLocal => values.text(&clock.local),
+        LogValue::Seconds => {
+            values.number(Some(format_args!("{}.{:03}", clock.second, clock.now.subsec_millis())));
+        }
+        LogValue::Listener => values.text(listener),
+        LogValue::RemoteAddress => values.text(&peer.ip().to_canonical().to_string()),
+        LogValue::PeerAddress => values.text(&peer.to_string()),
+        LogValue::Scheme => values.text(if is_secure { "https" } else { "http" }),
+        LogValue::Status => values.number(Some(observed.status.get()).filter(|&status| status > 0)),
+        LogValue::Cause => values.optional(observed.cause.get().map(|cause| cause.name())),
+        LogValue::BytesSent => values.number(Some(observed.bytes_sent.get())),
+        LogValue::Duration => values.number(Some(Seconds(ns))),
+        LogValue::Route => values.optional(routed.map(|routed| table.key(routed.route as usize))),
+        LogValue::Group => values.optional(series.map(|series| &*series.group).filter(not_empty)),
+        LogValue::Backend => values.optional(series.map(|series| &*series.backend).filter(not_empty)),
+        LogValue::Upstream => {
+            values.optional(observed.upstream.get().map(|address| address.to_string()).as_deref());
+        }
+        LogValue::UpstreamSeconds => values.number(observed.upstream_ns().map(Seconds)),
+        // They are told by the head.
+        LogValue::Request
+        | LogValue::Method
+        | LogValue::Target
+        | LogValue::Host
+        | LogValue::Protocol
+        | LogValue::Field(_) => values.nothing(),
+    }
+}
+
+/// Nanoseconds as seconds with six digits behind the point.
+struct Seconds(u64);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{:06}", self.0 / 1_000_000_000, self.0 % 1_000_000_000 / 1_000)
+    }
+}
+
+/// Where values are appended, each as its style wants it.
+struct Values<'o> {
+    out: &'o mut Vec<u8>,
+    style: LogStyle,
+}
+
+impl Values<'_> {
+    fn nothing(&mut self) {
+        self.out.extend_from_slice(match self.style {
+            LogStyle::Json => b"null",
+            LogStyle::Plain => b"-",
+        });
+    }
+
+    fn optional(&mut self, text: Option<&str>) {
+        match text {
+            Some(text) => self.text(text),
+            None => self.nothing(),
+        }
+    }
+
+    fn number(&mut self, number: Option<impl Display>) {
+        match number {
+            // Writing to a vector can't fail.
+            Some(number) => drop(write!(self.out, "{number}")),
+            None => self.nothing(),
+        }
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        match self.style {
+            LogStyle::Json => self.text(&String::from_utf8_lossy(bytes)),
+            LogStyle::Plain => append_escaped(self.out, bytes),
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        match self.style {
+            // Writing a text to a vector can't fail.
+            LogStyle::Json => drop(serde_json::to_writer(&mut *self.out, text)),
+            LogStyle::Plain => append_escaped(self.out, text.as_bytes()),
+        }
+    }
+}
+
+/// As nginx escapes what clients send: nothing of it can end a quotation or a line.
+fn append_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    if bytes.is_empty() {
+        return out.push(b'-');
+    }
+    for &byte in bytes {
+        match byte {
+            b'"' | b'\\' | 0..=0x1f | 0x7f.. => {
+                let [high, low] = [byte >> 4, byte & 0xf].map(|digit| DIGITS[usize::from(digit)]);
+                out.extend_from_slice(&[b'\\', b'x', high, low]);
+            }
+            _ => out.push(byte),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_http::{FieldSlots, HeadLimits, parse_request};
+
+    use super::*;
+
+    fn of_head(pieces: Vec<LogPiece>, style: LogStyle, request: &[u8]) -> Vec<String> {
+        let mut slots = FieldSlots::new();
+        let head = parse_request(request, &HeadLimits::default(), &mut slots).unwrap().unwrap();
+        let mut values = HeadValues::default();
+        values.fill(&LogLine { pieces, style }, &head);
+        values.values().map(|value| String::from_utf8(value.to_vec()).unwrap()).collect()
+    }
+
+    #[test]
+    fn values_of_the_head_are_escaped() {
+        let request = b"GET /a\"b HTTP/1.1\r\nHost: h\r\nX-A: q\"\\\xff\t\r\nX-B:\r\n\r\n";
+        let field = |name: &str| LogPiece::Value(LogValue::Field(name.to_owned()));
+        let pieces = || {
+            let text = LogPiece::Text("|".to_owned());
+            vec![field("x-a"), text, field("x-b"), field("x-c"), LogPiece::Value(LogValue::Host)]
+        };
+        assert_eq!(of_head(pieces(), LogStyle::Plain, request), ["q\\x22\\x5C\\xFF", "-", "-", "h"]);
+        assert_eq!(
+            of_head(pieces(), LogStyle::Json, request),
+            ["\"q\\\"\\\\\u{fffd}\"", "\"\"", "null", "\"h\""]
+        );
+    }
+
+    #[test]
+    fn the_time_is_that_of_the_clock() {
+        let mut clock = LogClock::default();
+        clock.set(Duration::from_millis(951_782_400_123));
+        assert_eq!(clock.iso, "2000-02-29T00:00:00");
+        assert_eq!(clock.local, "29/Feb/2000:00:00:00 +0000");
+        clock.set(Duration::from_millis(951_782_401_123));
+        assert_eq!(clock.iso, "2000-02-29T00:00:01");
+    }
+
+    #[test]
+    fn seconds_have_six_digits() {
+        assert_eq!(Seconds(1_002_003_999).to_string(), "1.002003");
+    }
+}

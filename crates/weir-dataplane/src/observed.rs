@@ -1,0 +1,129 @@
+//! What is told of a request: in the access log, and as its latency. Where neither is asked for, none of it is filled in.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use weir_http::{FieldSlots, parse_request};
+use weir_io::mono_ns;
+
+use crate::cause::Cause;
+use crate::connection::Client;
+use crate::listener::Listening;
+use crate::log_line::{HeadValues, Told};
+use crate::request::Routed;
+use crate::snapshot::Snapshot;
+use crate::worker::Worker;
+
+/// What is known of the request in progress of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    /// When its head was whole.
+    began_ns: Cell<u64>,
+    /// When the head of the final answer came from the upstream; 0 before.
+    answered_ns: Cell<u64>,
+    /// The status that the client got; 0 before.
+    pub(crate) status: Cell<u16>,
+    /// Why it did not end well.
+    pub(crate) cause: Cell<Option<Cause>>,
+    pub(crate) bytes_sent: Cell<u64>,
+    pub(crate) routed: Cell<Option<Routed>>,
+    /// The endpoint that was asked last.
+    pub(crate) upstream: Cell<Option<SocketAddr>>,
+    /// What the access log tells of its head.
+    pub(crate) head: RefCell<HeadValues>,
+}
+
+impl Observed {
+    fn begin(&self) {
+        self.began_ns.set(mono_ns());
+        self.answered_ns.set(0);
+        self.status.set(0);
+        self.cause.set(None);
+        self.bytes_sent.set(0);
+        self.routed.set(None);
+        self.upstream.set(None);
+        self.head.borrow_mut().clear();
+    }
+
+    /// The head of the final answer has come from the upstream.
+    pub(crate) fn answered(&self, status: u16) {
+        self.answered_ns.set(mono_ns());
+        self.status.set(status);
+    }
+
+    /// So many bytes have left for the client.
+    #[inline]
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.bytes_sent.set(self.bytes_sent.get() + bytes as u64);
+    }
+
+    /// From the whole head to the head of the answer.
+    pub(crate) fn upstream_ns(&self) -> Option<u64> {
+        (self.answered_ns.get() > 0).then(|| self.answered_ns.get().saturating_sub(self.began_ns.get()))
+    }
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
+    /// Begins to observe a request whose head still stands at the start of what was read; `has_head` is false where it
+    /// is not whole, or malformed.
+    #[inline(never)]
+    pub(crate) fn begin_observation(&self, snapshot: &Snapshot, has_head: bool) {
+        self.observed.begin();
+        let Some((_, line)) = &snapshot.table.access_log else { return };
+        let mut slots = FieldSlots::new();
+        if has_head
+            && let Ok(Some(head)) = parse_request(self.inbound.data(), &snapshot.head_limits, &mut slots)
+        {
+            self.observed.head.borrow_mut().fill(line, &head);
+        }
+    }
+
+    /// Tells what was observed.
+    #[inline(never)]
+    pub(crate) fn conclude_observation(&self, snapshot: &Snapshot) {
+        let observed = self.observed;
+        let ns = mono_ns().saturating_sub(observed.began_ns.get());
+        if let Some(Routed { series, .. }) = observed.routed.get()
+            && snapshot.table.metrics.latency
+            && observed.status.get() >= 200
+        {
+            let place = (self.io.worker, self.listening, &*snapshot.table);
+            snapshot.series.with(series, place, |counters| counters.latency(ns));
+        }
+        tell(self.io.worker, self.listening, snapshot, (self.peer, self.is_secure), observed, ns);
+    }
+}
+
+/// Tells of an answer to a client that has made no request.
+pub(crate) fn tell_of_refusal(
+    worker: &Worker,
+    listening: &Listening,
+    client: (SocketAddr, bool),
+    cause: Cause,
+    bytes_sent: usize,
+) {
+    let snapshot = worker.snapshot();
+    if snapshot.table.access_log.is_some() {
+        let observed = Observed::default();
+        observed.status.set(cause.status());
+        observed.cause.set(Some(cause));
+        observed.sent(bytes_sent);
+        tell(worker, listening, &snapshot, client, &observed, 0);
+    }
+}
+
+fn tell(
+    worker: &Worker,
+    listening: &Listening,
+    snapshot: &Snapshot,
+    (peer, is_secure): (SocketAddr, bool),
+    observed: &Observed,
+    ns: u64,
+) {
+    if let Some((log, line)) = &snapshot.table.access_log {
+        let listener = &listening.counters.name;
+        let told = Told { observed, table: &snapshot.table, listener, peer, is_secure, ns };
+        worker.log.write(log.sample.0, line, &told, &worker.upstreams);
+    }
+}

@@ -1,0 +1,108 @@
+//! What is counted by listener, group and backend, summed and written.
+
+use serde::Serialize;
+
+use crate::exposition::Exposition;
+use crate::series::BUCKETS_US;
+use crate::stats::{ByStatus, Stats};
+
+/// Requests of one listener that went to one backend by routes of one group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RouteStats {
+    /// The listener's name.
+    pub listener: String,
+    /// The `metrics_group` of the routes, or the backend; `other` beyond the first thousand.
+    pub group: String,
+    /// The backend; empty where routes answer by themselves, `other` beyond the first thousand.
+    pub backend: String,
+    /// Final responses by class; the first one is 101.
+    pub by_status: ByStatus,
+    /// How long requests took.
+    pub latency: LatencyStats,
+}
+
+/// How long requests took, from the whole head to the end of the answer. All is 0 where `metrics.latency` is off.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LatencyStats {
+    /// Nanoseconds of all together.
+    pub ns_sum: u64,
+    /// Requests by bucket; the last one has no upper end.
+    pub by_bucket: Vec<u64>,
+}
+
+impl Stats {
+    pub(crate) fn append_routes(&self, text: &mut Exposition) {
+        const RESPONSES: &str = "weir_route_responses_total";
+        text.family(RESPONSES, "counter", "Final responses by listener, group, backend and status class.");
+        for route in &self.routes {
+            for (class, count) in route.by_status.classes() {
+                let [listener, group, backend] = route.labels();
+                text.sample(RESPONSES, &[listener, group, backend, ("status", class)], count);
+            }
+        }
+        const DURATION: &str = "weir_request_duration_seconds";
+        text.family(DURATION, "histogram", "Time from a request's whole head to the end of its answer.");
+        for route in self.routes.iter().filter(|route| route.latency.by_bucket.iter().any(|&n| n > 0)) {
+            route.append_latency(DURATION, text);
+        }
+    }
+}
+
+impl RouteStats {
+    fn labels(&self) -> [(&str, &str); 3] {
+        [("listener", &self.listener), ("group", &self.group), ("backend", &self.backend)]
+    }
+
+    fn append_latency(&self, name: &str, text: &mut Exposition) {
+        let [listener, group, backend] = self.labels();
+        let mut below = 0;
+        let ends = BUCKETS_US.iter().map(|&us| seconds(us * 1_000)).chain(["+Inf".to_owned()]);
+        for (count, end) in self.latency.by_bucket.iter().zip(ends) {
+            below += count;
+            text.sample(&format!("{name}_bucket"), &[listener, group, backend, ("le", &end)], below);
+        }
+        text.sample(&format!("{name}_sum"), &[listener, group, backend], seconds(self.latency.ns_sum));
+        text.sample(&format!("{name}_count"), &[listener, group, backend], below);
+    }
+}
+
+/// Nanoseconds as a decimal of seconds, without an end of zeros.
+fn seconds(ns: u64) -> String {
+    let decimal = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_lose_no_digit() {
+        for (ns, expected) in
+            [(0, "0"), (500_000, "0.0005"), (10_000_000_000, "10"), (1_000_000_001, "1.000000001")]
+        {
+            assert_eq!(seconds(ns), expected);
+        }
+    }
+
+    #[test]
+    fn buckets_are_cumulative() {
+        let mut by_bucket = vec![0; BUCKETS_US.len() + 1];
+        (by_bucket[0], by_bucket[3], by_bucket[20]) = (2, 1, 4);
+        let latency = LatencyStats { ns_sum: 1_500_000_000, by_bucket };
+        let route = RouteStats { listener: "l".to_owned(), latency, ..RouteStats::default() };
+        let mut text = Exposition::default();
+        route.append_latency("x", &mut text);
+        let text = text.into_text();
+        for line in [
+            "x_bucket{listener=\"l\",group=\"\",backend=\"\",le=\"0.0005\"} 2\n",
+            "x_bucket{listener=\"l\",group=\"\",backend=\"\",le=\"0.002\"} 2\n",
+            "x_bucket{listener=\"l\",group=\"\",backend=\"\",le=\"10\"} 3\n",
+            "x_bucket{listener=\"l\",group=\"\",backend=\"\",le=\"+Inf\"} 7\n",
+            "x_sum{listener=\"l\",group=\"\",backend=\"\"} 1.5\n",
+            "x_count{listener=\"l\",group=\"\",backend=\"\"} 7\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! The access log: what its lines say, and that each request that gets one is written or counted.
+
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use serde_json::Value;
+
+use crate::setup::{Origin, Proxy, recompile_with};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// A gateway that logs into a file, with the folder that holds it.
+struct Logged {
+    proxy: Proxy,
+    dir: tempfile::TempDir,
+}
+
+impl Logged {
+    fn to(origin: &Origin, settings: &str, more: &str) -> Logged {
+        let dir = tempfile::tempdir().unwrap();
+        let text = configuration(origin, &dir.path().join("access.log"), settings, more);
+        Logged { proxy: Proxy::with(&text), dir }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("access.log")
+    }
+
+    /// The lines, once there are as many.
+    fn lines(&self, count: u64) -> Vec<String> {
+        self.proxy.wait_for("the lines", |stats| stats.access_log.lines == count);
+        lines(&self.path())
+    }
+
+    fn json(&self, count: u64) -> Vec<Value> {
+        self.lines(count).iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+fn configuration(origin: &Origin, file: &Path, settings: &str, more: &str) -> String {
+    format!(
+        "listeners: [{{ address: 127.0.0.1:0, name: main }}]\nworkers: 1\n\
+         routes:\n- {{ path: /, backend: b }}\n- {{ path: /moved, redirect: {{ path: / }} }}\n{more}\
+         backends: {{ b: {{ endpoints: ['{}'] }}, dead: {{ endpoints: [] }} }}\n\
+         access_log: {{ file: '{}'{settings} }}\n",
+        origin.address,
+        file.display()
+    )
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'), "lines are whole: {text:?}");
+    text.lines().map(str::to_owned).collect()
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+}
+
+#[test]
+fn a_line_tells_what_became_of_a_request() {
+    let origin = Origin::answering(OK);
+    let logged = Logged::to(&origin, "", "");
+    let mut client = logged.proxy.connect();
+    let answer = client.ask("GET /a?b=c HTTP/1.1\r\nHost: Example.org\r\nUser-Agent: one \"two\"\r\n\r\n");
+    let head_bytes = answer.head.len();
+    client.ask("GET /moved HTTP/1.1\r\nHost: h\r\n\r\n");
+    let (lines, upstream) = (logged.json(2), origin.address.to_string());
+    let [first, second] = lines.as_slice() else { panic!("{lines:?}") };
+    for (field, expected) in [
+        ("listener", "main"),
+        ("client", "127.0.0.1"),
+        ("scheme", "http"),
+        ("method", "GET"),
+        ("host", "Example.org"),
+        ("target", "/a?b=c"),
+        ("protocol", "HTTP/1.1"),
+        ("route", "routes[0]"),
+        ("group", "b"),
+        ("backend", "b"),
+        ("upstream", upstream.as_str()),
+        ("user_agent", "one \"two\""),
+    ] {
+        assert_eq!(first[field], *expected, "{field}");
+    }
+    assert_eq!(first["status"], 200);
+    assert_eq!(first["bytes_sent"], head_bytes + 2);
+    assert!(first["cause"].is_null());
+    let [whole, upstream] = ["seconds", "upstream_seconds"].map(|field| first[field].as_f64().unwrap());
+    assert!(0.0 < upstream && upstream <= whole, "{first}");
+    let time = first["time"].as_str().unwrap();
+    assert!(time.len() == 24 && time.starts_with("20") && time.ends_with('Z'), "{time}");
+    assert_eq!((&second["status"], &second["route"]), (&302.into(), &"routes[1]".into()));
+    for absent in ["backend", "group", "upstream", "upstream_seconds", "cause", "user_agent"] {
+        assert!(second[absent].is_null(), "{absent}: {second}");
+    }
+}
+
+/// Whatever weir answers by itself says why in the answer and in the log.
+#[test]
+fn every_refusal_has_its_line() {
+    let origin = Origin::start(|served| {
+        served.request();
+    });
+    let more = "- { path: /dead, backend: dead }\n- { path: /token, backend: b, tokens: t }\n";
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("access.log");
+    let text = configuration(&origin, &file, "", more).replace("- { path: /,", "- { path: /up,")
+        + "timeouts: { head: 100ms }\nlimits: { body: 10B }\n";
+    let proxy = Proxy::with_files(&text, &[("t", "abc\n")]);
+    let requests = [
+        get("/up"),
+        get("/none"),
+        get("/dead"),
+        get("/token"),
+        "nonsense\r\n\r\n".to_owned(),
+        "GET /up HTTP/1.1\r\nHost:".to_owned(),
+        "GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n".to_owned(),
+        "POST /up HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\n\r\n".to_owned(),
+        "CONNECT h:1 HTTP/1.1\r\nHost: h:1\r\n\r\n".to_owned(),
+    ];
+    let answers: Vec<(u16, String)> = requests
+        .iter()
+        .map(|request| {
+            let answer = proxy.ask(request);
+            let (status, cause) = answer.error();
+            assert_ne!(cause, "none", "{}", answer.head);
+            (status, cause.to_owned())
+        })
+        .collect();
+    proxy.wait_for("the lines", |stats| stats.access_log.lines == requests.len() as u64);
+    let told: Vec<(u16, String)> = lines(&file)
+        .iter()
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            (line["status"].as_u64().unwrap() as u16, line["cause"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    assert_eq!(told, answers);
+}
+
+#[test]
+fn a_response_that_breaks_off_says_so() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
+    });
+    let logged = Logged::to(&origin, ", sample: 0%", "");
+    assert!(!logged.proxy.ask(&get("/")).whole);
+    let line = &logged.json(1)[0];
+    assert_eq!((&line["status"], &line["cause"]), (&200.into(), &"upstream_truncated".into()));
+}
+
+#[test]
+fn a_client_beyond_the_limit_has_a_line() {
+    let origin = Origin::answering(OK);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("access.log");
+    let text = configuration(&origin, &file, "", "") + "limits: { connections: 1 }\n";
+    let proxy = Proxy::with(&text);
+    let held = proxy.connect();
+    proxy.wait_for("the first client", |stats| stats.connections.open == 1);
+    assert_eq!(proxy.ask("").error(), (503, "connection_limit"));
+    proxy.wait_for("the line", |stats| stats.access_log.lines == 1);
+    let line: Value = serde_json::from_str(&lines(&file)[0]).unwrap();
+    assert_eq!((&line["cause"], &line["client"]), (&"connection_limit".into(), &"127.0.0.1".into()));
+    assert!(line["method"].is_null());
+    drop(held);
+}
+
+#[test]
+fn a_template_escapes_what_clients_send() {
+    let origin = Origin::answering(OK);
+    let format = "'$remote_addr \"$request\" $status [$http_x_a] $cause ${http_x_b}s'";
+    let logged = Logged::to(&origin, &format!(", format: {format}"), "");
+    let mut client = logged.proxy.connect();
+    client.ask("GET /a\"b HTTP/1.1\r\nHost: h\r\nX-A: \\ \"\tz\r\n\r\n");
+    client.ask("GET /b HTTP/1.1\r\nHost: h\r\nX-B: 1\r\n\r\n");
+    assert_eq!(
+        logged.lines(2),
+        [
+            "127.0.0.1 \"GET /a\\x22b HTTP/1.1\" 200 [\\x5C \\x22\\x09z] - -s",
+            "127.0.0.1 \"GET /b HTTP/1.1\" 200 [-] - 1s",
+        ]
+    );
+}
+
+#[test]
+fn a_share_of_the_good_and_all_of_the_bad_are_told() {
+    let origin = Origin::answering(OK);
+    let more = "- { path: /dead, backend: dead }\n";
+    let logged = Logged::to(&origin, ", sample: 10%, format: $status", more);
+    let mut client = logged.proxy.connect();
+    for _ in 0..100 {
+        client.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    for _ in 0..5 {
+        assert_eq!(client.ask("GET /dead HTTP/1.1\r\nHost: h\r\n\r\n").status, 503);
+    }
+    let lines = logged.lines(15);
+    let count = |status: &str| lines.iter().filter(|line| *line == status).count();
+    assert_eq!((count("200"), count("503")), (10, 5));
+}
+
+#[test]
+fn lines_go_to_the_file_of_the_configuration_in_force() {
+    let origin = Origin::answering(OK);
+    let dir = tempfile::tempdir().unwrap();
+    let [first, second] = ["first.log", "second.log"].map(|name| dir.path().join(name));
+    let settings = ", format: $request_uri";
+    let mut proxy = Proxy::with(&configuration(&origin, &first, settings, ""));
+    proxy.ask(&get("/1"));
+    proxy.wait_for("the line", |stats| stats.access_log.lines == 1);
+    let table = recompile_with(&mut proxy.state, &configuration(&origin, &second, settings, ""), &[]);
+    proxy.gateway.apply(table).unwrap();
+    proxy.ask(&get("/2"));
+    proxy.wait_for("the line", |stats| stats.access_log.lines == 2);
+    let nowhere = configuration(&origin, Path::new("/nowhere/access.log"), settings, "");
+    let table = recompile_with(&mut proxy.state, &nowhere, &[]);
+    let error = proxy.gateway.apply(table).unwrap_err().to_string();
+    assert!(error.starts_with("cannot write the access log to /nowhere/access.log: No such file"), "{error}");
+    proxy.ask(&get("/3"));
+    proxy.wait_for("the line", |stats| stats.access_log.lines == 3);
+    assert_eq!(
+        (lines(&first), lines(&second)),
+        (vec!["/1".to_owned()], vec!["/2".to_owned(), "/3".to_owned()])
+    );
+}
+
+#[test]
+fn a_renamed_file_is_left_when_it_is_opened_anew() {
+    let origin = Origin::answering(OK);
+    let logged = Logged::to(&origin, ", format: $request_uri", "");
+    let renamed = logged.dir.path().join("access.log.1");
+    let mut client = logged.proxy.connect();
+    for number in 0..30 {
+        client.ask(&format!("GET /{number} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        if number == 14 {
+            std::fs::rename(logged.path(), &renamed).unwrap();
+            logged.proxy.gateway.reopen_access_log().unwrap();
+        }
+    }
+    let after = logged.lines(30);
+    let all: Vec<String> = lines(&renamed).into_iter().chain(after).collect();
+    assert_eq!(all, (0..30).map(|number| format!("/{number}")).collect::<Vec<_>>());
+}
+
+/// A reader that does not read holds up nobody, and what finds no room is counted.
+#[test]
+fn a_log_that_nobody_reads_drops_lines_and_no_request() {
+    const REQUESTS: u64 = 300;
+    let origin = Origin::answering(OK);
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let mut reader = std::fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(&pipe).unwrap();
+    let proxy = Proxy::with(&configuration(&origin, &pipe, ", format: $request_uri", ""));
+    let mut client = proxy.connect();
+    let path = format!("/{}", "x".repeat(20_000));
+    for _ in 0..REQUESTS {
+        assert_eq!(client.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")).body, "ok");
+    }
+    proxy.wait_for("dropped lines", |stats| stats.access_log.dropped > 0);
+    let mut read = Vec::new();
+    let mut chunk = vec![0; 1 << 16];
+    let accounted = || {
+        let stats = proxy.gateway.stats().access_log;
+        stats.lines + stats.dropped
+    };
+    while accounted() < REQUESTS {
+        match reader.read(&mut chunk) {
+            Ok(bytes) => read.extend_from_slice(&chunk[..bytes]),
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+    while let Ok(bytes @ 1..) = reader.read(&mut chunk) {
+        read.extend_from_slice(&chunk[..bytes]);
+    }
+    let stats = proxy.gateway.stats().access_log;
+    assert_eq!((stats.lines + stats.dropped, stats.failed), (REQUESTS, 0));
+    let lines: Vec<&str> = std::str::from_utf8(&read).unwrap().lines().collect();
+    assert_eq!(lines.len() as u64, stats.lines);
+    assert!(lines.iter().all(|line| *line == path), "lines are whole");
+    // A queue holds 1 MiB, the pipe 64 KiB, and one block is at the writer.
+    assert!((40..=60).contains(&lines.len()), "{}", lines.len());
+}
+
+#[test]
+fn a_full_disk_costs_lines_and_no_request() {
+    let origin = Origin::answering(OK);
+    let proxy = Proxy::with(&configuration(&origin, Path::new("/dev/full"), "", ""));
+    for _ in 0..3 {
+        assert_eq!(proxy.ask(&get("/")).body, "ok");
+    }
+    proxy.wait_for("lost lines", |stats| stats.access_log.failed == 3);
+    assert_eq!(proxy.gateway.stats().access_log.lines, 0);
+}
