@@ -87,7 +87,7 @@ log_values! {
     TimeLocal "time_local" "the same as nginx writes it; always in UTC";
     Seconds "msec" "the same in seconds since 1970, with milliseconds";
     Listener "listener" "the listener's name";
-    RemoteAddress "remote_addr" "the client's address";
+    RemoteAddress "remote_addr" "the client's address, as far as `forwarding.trusted_hops` lets it be known";
     PeerAddress "peer_addr" "the address and port that the connection came from";
     Scheme "scheme" "`http` or `https`";
     Request "request" "method, target and version as the client sent them";
@@ -104,10 +104,12 @@ log_values! {
     Backend "backend" "the backend's name";
     Upstream "upstream_addr" "the endpoint that was asked last";
     UpstreamSeconds "upstream_response_time" "seconds from the request's whole head to the head of the answer";
+    RequestId "request_id" "the request's name, where `forwarding.request_id` gives it one";
+    TraceId "trace_id" "the trace, where `forwarding.trace` is on";
 }
 
 /// The fields of JSON and the values in them, in order.
-const JSON_FIELDS: [(&str, &str); 18] = [
+const JSON_FIELDS: [(&str, &str); 20] = [
     ("time", "time_iso8601"),
     ("listener", "listener"),
     ("client", "remote_addr"),
@@ -126,6 +128,8 @@ const JSON_FIELDS: [(&str, &str); 18] = [
     ("upstream", "upstream_addr"),
     ("upstream_seconds", "upstream_response_time"),
     ("user_agent", "http_user_agent"),
+    ("request_id", "request_id"),
+    ("trace_id", "trace_id"),
 ];
 
 impl LogValue {
@@ -145,6 +149,11 @@ impl LogValue {
 }
 
 impl AccessLog {
+    /// The same beside the line that it asks for; validation has made sure that there is one.
+    pub(crate) fn with_line(&self) -> Option<(AccessLog, LogLine)> {
+        Some((self.clone(), self.line().ok()?))
+    }
+
     /// The line that it asks for, or what is wrong with its format.
     pub(crate) fn line(&self) -> Result<LogLine, Problem> {
         match self.format.as_str() {

@@ -94,6 +94,7 @@ impl Configuration {
             drain: self.drain,
             access_log: self.access_log,
             metrics: self.metrics,
+            forwarding: self.forwarding,
         };
         let mut resources = vec![(Key::Settings, Resource::Settings(Box::new(settings)))];
         for (index, listener) in self.listeners.into_iter().enumerate() {

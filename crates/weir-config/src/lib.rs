@@ -25,6 +25,7 @@ mod conditions;
 mod explain;
 mod files;
 mod filters;
+mod forwarding;
 mod host;
 mod listener_id;
 mod matches;
@@ -58,6 +59,7 @@ pub use filters::{
     Action, Copies, Cors, CorsPolicy, Filters, HeaderChanges, Mirror, Preflight, Redirect, Respond, Rewrite,
     RewriteParts, RouteTimeouts, Scheme, WeightedBackend, WeightedPosition,
 };
+pub use forwarding::{B3, Forwarding, RequestId, Trace};
 pub use host::host_and_port;
 pub use listener_id::ListenerId;
 pub use matches::ValueMatch;

@@ -18,6 +18,7 @@ use crate::access_log::{AccessLog, Metrics};
 use crate::filters::{
     Cors, HeaderChanges, Mirror, Redirect, Respond, Rewrite, RouteTimeouts, WeightedBackend,
 };
+use crate::forwarding::Forwarding;
 use crate::matches::ValueMatch;
 use crate::path::PathRules;
 use crate::precedence::Precedence;
@@ -58,6 +59,9 @@ pub struct Configuration {
     /// What is counted beside what is counted always.
     #[serde(default)]
     pub metrics: Metrics,
+    /// What is added to requests for upstreams.
+    #[serde(default)]
+    pub forwarding: Forwarding,
 }
 
 /// One address that clients connect to.
@@ -320,6 +324,8 @@ pub struct Settings {
     pub access_log: Option<AccessLog>,
     /// What is counted beside what is counted always.
     pub metrics: Metrics,
+    /// What is added to requests for upstreams.
+    pub forwarding: Forwarding,
 }
 
 // What serde would say of these by itself names Rust's types. The text of an error is `cause; remedy`.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::access_log::{AccessLog, LogLine, Metrics};
 use crate::conditions::Conditions;
 use crate::filters::{Filters, Rewrite};
+use crate::forwarding::Forwarding;
 use crate::host::{HostPattern, LowerHost};
 use crate::listener_id::ListenerId;
 use crate::model::{Backend, Drain, Limits, Listener, OneOrMany, Route, Timeouts};
@@ -46,6 +47,8 @@ pub struct Table {
     pub access_log: Option<(AccessLog, LogLine)>,
     /// What is counted beside what is counted always.
     pub metrics: Metrics,
+    /// What is added to requests for upstreams, if anything.
+    pub forwarding: Option<Forwarding>,
     /// Where clients connect.
     pub listeners: Vec<Listener>,
     /// One for each of the listeners.
@@ -238,12 +241,9 @@ impl Table {
             timeouts: state.settings.timeouts.clone(),
             drain: state.settings.drain.clone(),
             workers: state.settings.workers,
-            access_log: state.settings.access_log.clone().and_then(|log| {
-                // Validation has made sure that there is a line.
-                let line = log.line().ok()?;
-                Some((log, line))
-            }),
+            access_log: state.settings.access_log.as_ref().and_then(AccessLog::with_line),
             metrics: state.settings.metrics.clone(),
+            forwarding: Some(state.settings.forwarding.clone()).filter(Forwarding::is_any),
             scopes: Scopes::of(state.routes.values().map(|route| &**route), &listeners),
             listeners,
             transports: state.listeners.iter().map(|(name, l)| state.sealed.transport(name, l)).collect(),

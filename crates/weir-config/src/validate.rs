@@ -11,7 +11,7 @@ use crate::host::HostPattern;
 use crate::model::{Backend, Drain, Limits, Listener, Route, Settings, Timeouts, Tls};
 use crate::path::{NormalTarget, PathProblem, PathRules, Unroutable};
 use crate::problem::Problem;
-use crate::{access_log, passthrough, policy, series, upstream_tls};
+use crate::{access_log, forwarding, passthrough, policy, series, upstream_tls};
 
 const WORKERS_MAX: u32 = 1024;
 const HEAD_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
@@ -201,6 +201,7 @@ fn check_settings(settings: &Settings) -> Result<(), Problem> {
             .help("leave it out for one worker on each CPU"));
     }
     settings.access_log.as_ref().map_or(Ok(()), access_log::check)?;
+    forwarding::check(&settings.forwarding)?;
     check_limits(&settings.limits)?;
     check_timeouts(&settings.timeouts)?;
     check_drain(&settings.drain)

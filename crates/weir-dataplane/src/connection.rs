@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use crate::addresses::AddressSeat;
 use crate::buffer::Buffer;
 use crate::cause::Cause;
+use crate::forwarding::Arrival;
 use crate::io::{Fault, Io};
 use crate::listener::Listening;
 use crate::observed::{Observed, tell_of_refusal};
@@ -163,8 +164,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                 if out.capacity() == 0 {
                     *out = worker.buffers.output();
                 }
-                let scope = self.listening.scope(&snapshot.table);
-                match plan(bytes, &snapshot, scope, self.is_secure, out) {
+                match plan(bytes, &snapshot, &self.arrival(&snapshot), out) {
                     Incoming::Partial if seen > 0 => {}
                     Incoming::Partial => timer.arm(&worker.wheel, snapshot.ticks.head),
                     whole => return Ok((whole, snapshot)),
@@ -182,6 +182,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                 }
                 _ => return Err(After::Close),
             }
+        }
+    }
+
+    fn arrival(&self, snapshot: &Snapshot) -> Arrival<'_> {
+        Arrival {
+            scope: self.listening.scope(&snapshot.table),
+            peer: self.peer,
+            is_secure: self.is_secure,
+            names: &self.io.worker.names,
+            observed: self.observed,
         }
     }
 

@@ -2,18 +2,24 @@
 //! that requests go through.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use weir_config::{NormalTarget, PassedOver, Scope, Table};
 use weir_http::{FieldSlots, RequestHead, parse_request};
 
 use crate::cause::Cause;
+use crate::forwarding::{Arrival, Names};
+use crate::observed::Observed;
 use crate::request::{Incoming, plan, view};
 use crate::respond::Refusal;
 use crate::snapshot::{OpenByBackend, Snapshot};
 
 /// How many routes that a request does not get are told.
 const PASSED_OVER_MAX: usize = 5;
+
+/// Where clients of whom nothing else is known are said to come from, an address for documents (RFC 5737).
+const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 0);
 
 /// What becomes of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,11 +64,13 @@ pub enum Outcome {
 
 /// What the gateway does by `table` with the request whose head stands in `request`, from a client that speaks TLS or
 /// not, to a listener of this `scope`; `None` where it is not whole. Of several backends with weights it is the first in
-/// turn.
+/// turn. The client is at 192.0.2.1, and names of requests and traces are made anew each time.
 pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool) -> Option<Explanation> {
     let snapshot = Snapshot::new(Arc::clone(table), None, &OpenByBackend::default(), 0);
+    let (names, observed) = (Names::default(), Observed::default());
+    let arrival = Arrival { scope, peer: CLIENT, is_secure, names: &names, observed: &observed };
     let mut head = Vec::new();
-    let outcome: Outcome = match plan(request, &snapshot, scope, is_secure, &mut head) {
+    let outcome: Outcome = match plan(request, &snapshot, &arrival, &mut head) {
         Incoming::Partial => return None,
         Incoming::Refused(refusal, _) => refusal.into(),
         Incoming::Answered(answer) => {

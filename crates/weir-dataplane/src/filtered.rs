@@ -5,8 +5,9 @@ use weir_http::{RequestHead, ResponseHead, append_field};
 
 use crate::answer;
 use crate::cause::Cause;
+use crate::forwarding::Marks;
 use crate::request::{
-    Incoming, Plan, Routed, append_end, append_fields, append_host, append_start, cause_of_token, is_let_in,
+    Incoming, Plan, Routed, append_end, append_host, append_marked, append_start, cause_of_token, is_let_in,
     is_too_long, offers_h2c, plan_for, refused,
 };
 use crate::respond::Refusal;
@@ -22,6 +23,8 @@ pub(crate) struct Matched<'r> {
     pub(crate) found: Match<'r>,
     /// The client speaks TLS.
     pub(crate) is_secure: bool,
+    /// What is made of the request for upstreams.
+    pub(crate) marks: Option<&'r Marks>,
 }
 
 /// What the filters want to be done once a request's head is gone.
@@ -103,7 +106,7 @@ fn append_request(
     upgrade: bool,
     out: &mut Vec<u8>,
 ) {
-    let Matched { head, target, found, .. } = *request;
+    let Matched { head, target, found, marks, .. } = *request;
     let rewrite = filters.route.rewrite.as_ref();
     let path = match rewrite.and_then(Rewrite::path) {
         Some(path) => (Some(path), target.path().len()),
@@ -115,9 +118,9 @@ fn append_request(
         None => append_host(head, snapshot, backend, out),
     }
     match filters.route.request_headers.as_deref() {
-        None => append_fields(head, |_| true, out),
+        None => append_marked(head, marks, |_| true, out),
         Some(changes) => {
-            append_fields(head, |name| changes.keeps(name), out);
+            append_marked(head, marks, |name| changes.keeps(name), out);
             append_changed(changes, out);
         }
     }

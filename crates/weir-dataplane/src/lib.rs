@@ -17,6 +17,7 @@
 //!                                                                       plan (request.rs): parse, route, new head
 //!                                                                         filtered.rs, weights.rs: routes with filters
 //!                                                                         answer (answer.rs): what a route answers itself
+//!                                                                         forwarding.rs, trace.rs: what upstreams are told
 //!                                                                       exchange (exchange.rs): upstream.rs, body.rs
 //!                                                                       relay (response.rs), tunnel.rs after a 101
 //!                                                                         route_limits.rs, mirror.rs: where a route has them
@@ -39,7 +40,8 @@
 //! # What it does to messages
 //! - Hop-by-hop fields and those named by `Connection` stay on their connection. `Host` goes first and unchanged; for
 //!   a client of HTTP/1.0 that names none it is the backend's first endpoint.
-//!   `Via`, `Forwarded` and `X-Forwarded-*` are neither added nor changed, so that gateways compare on equal terms.
+//!   `Via`, `Forwarded` and `X-Forwarded-*` are neither added nor changed unless `forwarding` asks for it, so that
+//!   gateways compare on equal terms.
 //! - Chunked bodies are framed anew: extensions end here, trailers go on. Bodies until close become chunked for
 //!   HTTP/1.1 clients. HTTP/1.0 clients get neither chunks nor interim responses.
 //! - Paths are brought to normal form, in which they are routed and sent on; what has none is refused (400), see
@@ -68,11 +70,13 @@ mod cause;
 mod connection;
 mod counters;
 mod crew;
+mod entropy;
 mod exchange;
 mod exhaustion;
 mod explain;
 mod exposition;
 mod filtered;
+mod forwarding;
 mod gateway;
 mod handover;
 mod hello;
@@ -96,6 +100,7 @@ mod series;
 mod snapshot;
 mod sockets;
 mod stats;
+mod trace;
 mod tunnel;
 mod turns;
 mod upstream;

@@ -123,6 +123,7 @@ fn append_value(values: &mut Values<'_>, value: &LogValue, request: &Told<'_>, c
     let Told { observed, table, listener, peer, is_secure, ns } = *request;
     let routed = observed.routed.get();
     let series = routed.and_then(|routed| table.series().get(routed.series as usize));
+    let marks = observed.marks.borrow();
     let not_empty = |name: &&str| !name.is_empty();
     match value {
         LogValue::Time => values.text(&format!("{}.{:03}Z", clock.iso, clock.now.subsec_millis())),
@@ -131,7 +132,10 @@ fn append_value(values: &mut Values<'_>, value: &LogValue, request: &Told<'_>, c
             values.number(Some(format_args!("{}.{:03}", clock.second, clock.now.subsec_millis())));
         }
         LogValue::Listener => values.text(listener),
-        LogValue::RemoteAddress => values.text(&peer.ip().to_canonical().to_string()),
+        LogValue::RemoteAddress => {
+            let told = marks.as_ref().map(|marks| marks.client);
+            values.text(&told.unwrap_or(peer.ip().to_canonical()).to_string());
+        }
         LogValue::PeerAddress => values.text(&peer.to_string()),
         LogValue::Scheme => values.text(if is_secure { "https" } else { "http" }),
         LogValue::Status => values.number(Some(observed.status.get()).filter(|&status| status > 0)),
@@ -145,6 +149,8 @@ fn append_value(values: &mut Values<'_>, value: &LogValue, request: &Told<'_>, c
             values.optional(observed.upstream.get().map(|address| address.to_string()).as_deref());
         }
         LogValue::UpstreamSeconds => values.number(observed.upstream_ns().map(Seconds)),
+        LogValue::RequestId => values.optional(marks.as_ref().and_then(|marks| marks.request_id.as_deref())),
+        LogValue::TraceId => values.optional(marks.as_ref().and_then(|marks| marks.trace_id())),
         // They are told by the head.
         LogValue::Request
         | LogValue::Method

@@ -9,6 +9,7 @@ use weir_io::mono_ns;
 
 use crate::cause::Cause;
 use crate::connection::Client;
+use crate::forwarding::Marks;
 use crate::listener::Listening;
 use crate::log_line::{HeadValues, Told};
 use crate::request::Routed;
@@ -30,6 +31,8 @@ pub(crate) struct Observed {
     pub(crate) routed: Cell<Option<Routed>>,
     /// The endpoint that was asked last.
     pub(crate) upstream: Cell<Option<SocketAddr>>,
+    /// What was made of it for upstreams, before all else.
+    pub(crate) marks: RefCell<Option<Box<Marks>>>,
     /// What the access log tells of its head.
     pub(crate) head: RefCell<HeadValues>,
 }
@@ -92,6 +95,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             snapshot.series.with(series, place, |counters| counters.latency(ns));
         }
         tell(self.io.worker, self.listening, snapshot, (self.peer, self.is_secure), observed, ns);
+        observed.marks.take();
     }
 }
 

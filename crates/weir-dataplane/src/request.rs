@@ -9,6 +9,7 @@ use weir_http::{
 use crate::answer::Answer;
 use crate::cause::Cause;
 use crate::filtered::{Filtered, Matched, plan_filtered};
+use crate::forwarding::{Arrival, Marks};
 use crate::respond::Refusal;
 use crate::snapshot::Snapshot;
 
@@ -62,47 +63,62 @@ pub(crate) struct Plan {
 
 /// Reads a request, routes it among the routes of `scope`, and appends the head for the upstream to `out`.
 #[inline]
-pub(crate) fn plan(
-    bytes: &[u8],
-    snapshot: &Snapshot,
-    scope: Scope,
-    is_secure: bool,
-    out: &mut Vec<u8>,
-) -> Incoming {
+pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, arrival: &Arrival<'_>, out: &mut Vec<u8>) -> Incoming {
     let mut slots = FieldSlots::new();
     let head = match parse_request(bytes, &snapshot.head_limits, &mut slots) {
         Ok(Some(head)) => head,
         Ok(None) => return Incoming::Partial,
         Err(error) => return malformed(error),
     };
+    match &snapshot.table.forwarding {
+        None => plan_head(&head, snapshot, (arrival, None), out),
+        Some(forwarding) => {
+            let marks = Marks::of(forwarding, &head, arrival);
+            let incoming = plan_head(&head, snapshot, (arrival, Some(&marks)), out);
+            if snapshot.is_observed {
+                arrival.observed.marks.replace(Some(Box::new(marks)));
+            }
+            incoming
+        }
+    }
+}
+
+#[inline]
+fn plan_head(
+    head: &RequestHead<'_>,
+    snapshot: &Snapshot,
+    (arrival, marks): (&Arrival<'_>, Option<&Marks>),
+    out: &mut Vec<u8>,
+) -> Incoming {
+    let Arrival { scope, is_secure, .. } = *arrival;
     let table = &*snapshot.table;
     let target = match NormalTarget::of(head.path_and_query, &table.paths) {
         Ok(target) => target,
-        Err(unroutable) => return refused(&head, unrouted(&head, unroutable)),
+        Err(unroutable) => return refused(head, unrouted(head, unroutable)),
     };
-    let (cause, routed) = match table.find(&view(&head, &target, scope)) {
+    let (cause, routed) = match table.find(&view(head, &target, scope)) {
         None => (Cause::NoRoute, None),
         Some(found @ Match { target: Target { filters: Some(position), .. }, .. }) => {
-            let request = Matched { head: &head, target: &target, found, is_secure };
+            let request = Matched { head, target: &target, found, is_secure, marks };
             return plan_filtered(&request, *position, snapshot, out);
         }
         Some(found @ Match { target: Target { tokens: Some(tokens), .. }, .. })
-            if !is_let_in(tokens, &head) =>
+            if !is_let_in(tokens, head) =>
         {
-            (cause_of_token(&head), Some(Routed::from(&found)))
+            (cause_of_token(head), Some(Routed::from(&found)))
         }
-        Some(found) if is_too_long(&head, snapshot) => (Cause::BodyTooLarge, Some(Routed::from(&found))),
+        Some(found) if is_too_long(head, snapshot) => (Cause::BodyTooLarge, Some(Routed::from(&found))),
         Some(found) => {
             let backend = found.target.backend;
-            let upgrade = head.upgrade && !offers_h2c(&head);
+            let upgrade = head.upgrade && !offers_h2c(head);
             append_start(head.method, target.as_str(), (found.target.rewrite.as_deref(), found.matched), out);
-            append_host(&head, snapshot, backend, out);
-            append_fields(&head, |_| true, out);
-            append_end(&head, upgrade, out);
-            return Incoming::Request(plan_for(&head, Routed::from(&found), backend, upgrade));
+            append_host(head, snapshot, backend, out);
+            append_marked(head, marks, |_| true, out);
+            append_end(head, upgrade, out);
+            return Incoming::Request(plan_for(head, Routed::from(&found), backend, upgrade));
         }
     };
-    refused(&head, Refusal { routed, ..Refusal::new(cause) })
+    refused(head, Refusal { routed, ..Refusal::new(cause) })
 }
 
 /// The plan of a request for the backend at this position, without filters.
@@ -201,13 +217,30 @@ fn append_default_host(snapshot: &Snapshot, backend: usize, out: &mut Vec<u8>) {
 
 /// Appends the end-to-end fields whose names are kept. `X-Forwarded-*`, `Forwarded` and `Via` are passed as they came.
 #[inline]
-pub(crate) fn append_fields(head: &RequestHead<'_>, keeps: impl Fn(&str) -> bool, out: &mut Vec<u8>) {
+fn append_fields(head: &RequestHead<'_>, keeps: impl Fn(&str) -> bool, out: &mut Vec<u8>) {
     for field in head.end_to_end() {
         let is_host = field.name.len() == 4 && field.name.eq_ignore_ascii_case("host");
         // HTTP/1.0 knows no expectations, and would not understand the interim answer.
         let is_moot = head.version == Version::Http10 && field.name.eq_ignore_ascii_case("expect");
         if !is_host && !is_moot && keeps(field.name) {
             append_field(out, field.name, field.value);
+        }
+    }
+}
+
+/// Appends the end-to-end fields whose names are kept, with what is made of the request where anything is.
+#[inline]
+pub(crate) fn append_marked(
+    head: &RequestHead<'_>,
+    marks: Option<&Marks>,
+    keeps: impl Fn(&str) -> bool,
+    out: &mut Vec<u8>,
+) {
+    match marks {
+        None => append_fields(head, keeps, out),
+        Some(marks) => {
+            append_fields(head, |name| keeps(name) && !marks.replaces(name), out);
+            marks.append(keeps, out);
         }
     }
 }

@@ -17,6 +17,7 @@ use weir_io::{PreciseTimer, Reserve, bind_thread, mono_ns};
 use crate::addresses::Addresses;
 use crate::buffer::Buffers;
 use crate::counters::{ListenerCounters, UpstreamCounters};
+use crate::forwarding::Names;
 use crate::gateway::Phase;
 use crate::listener::{Listening, accept};
 use crate::log::{LogWriter, WorkerLog};
@@ -95,6 +96,7 @@ pub(crate) struct Worker {
     pub(crate) buffers: Buffers,
     pub(crate) date: DateText,
     pub(crate) log: WorkerLog,
+    pub(crate) names: Names,
     /// In which handshakes take their steps.
     pub(crate) turns: Turns,
     pub(crate) open_connections: Cell<usize>,
@@ -129,6 +131,7 @@ impl Worker {
             buffers: Buffers::default(),
             date: DateText::default(),
             log: shared.log.of_worker(),
+            names: Names::default(),
             turns: Turns::default(),
             open_connections: Cell::new(0),
             copies_in_flight: Cell::new(0),

@@ -17,6 +17,7 @@ fn table_of(routes: Vec<Route>) -> Option<Arc<Table>> {
         drain: Drain::default(),
         access_log: None,
         metrics: Metrics::default(),
+        forwarding: Forwarding::default(),
     };
     let changes = configuration.into_resources().into_iter().map(|(k, r)| Change::Put(k, r)).collect();
     State::default().apply(Batch { version: 1, policy: Policy::AllOrNothing, changes }).table

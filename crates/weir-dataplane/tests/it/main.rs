@@ -13,6 +13,7 @@ mod examples;
 mod explain;
 mod failures;
 mod filters;
+mod forwarding;
 mod limits;
 mod listeners;
 mod matching;

@@ -1,0 +1,141 @@
+//! What upstreams are told of a request beside what the client sent: where it came from, and by which names it is found
+//! again in logs and traces.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_document::Share;
+
+use crate::problem::Problem;
+
+/// The most proxies that can stand in front of this one.
+const TRUSTED_HOPS_MAX: u32 = 16;
+
+/// What is added to requests; nothing when all is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Forwarding {
+    /// Tells upstreams of the client in `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
+    pub x_forwarded: bool,
+    /// The same in `Forwarded` (RFC 7239).
+    pub forwarded: bool,
+    /// How many proxies stand in front of this one that tell the truth about their clients, 0 to 16. What they have not
+    /// added themselves is a claim of the client, and ends here.
+    pub trusted_hops: u32,
+    /// What stands in `X-Request-Id`.
+    pub request_id: RequestId,
+    /// By which names a request is found again in traces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
+}
+
+/// What stands in `X-Request-Id`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RequestId {
+    /// What the client sent, if anything.
+    #[default]
+    Off,
+    /// What the client sent, if that is one; else one is made.
+    Pass,
+    /// One is made for each request.
+    Make,
+}
+
+/// Fields of traces, each passed as it came, or made where there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Trace {
+    /// `traceparent` of W3C Trace Context.
+    pub w3c: bool,
+    /// Those of Zipkin.
+    pub b3: B3,
+    /// The part of the traces begun here that are to be recorded, 0 to 100 %.
+    #[schemars(with = "String")]
+    pub sampled: Share,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Trace { w3c: true, b3: B3::Off, sampled: Share(1.0) }
+    }
+}
+
+/// How traces of Zipkin are told where none came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum B3 {
+    /// Not at all.
+    #[default]
+    Off,
+    /// In the one field `b3`.
+    Single,
+    /// In `X-B3-TraceId`, `X-B3-SpanId` and `X-B3-Sampled`.
+    Multi,
+}
+
+impl Forwarding {
+    /// Whether requests get anything.
+    pub(crate) fn is_any(&self) -> bool {
+        self.tells_clients() || self.request_id != RequestId::Off || self.trace.is_some()
+    }
+
+    /// Whether upstreams are told of clients.
+    pub fn tells_clients(&self) -> bool {
+        self.x_forwarded || self.forwarded
+    }
+}
+
+/// Whether `forwarding` holds together.
+pub(crate) fn check(forwarding: &Forwarding) -> Result<(), Problem> {
+    let Forwarding { trusted_hops, trace, .. } = forwarding;
+    if *trusted_hops > TRUSTED_HOPS_MAX {
+        let message = format!("{trusted_hops} is more than {TRUSTED_HOPS_MAX}");
+        return Err(Problem::new("forwarding.trusted_hops", message)
+            .help("count the proxies between the clients and this gateway"));
+    }
+    if *trusted_hops > 0 && !forwarding.tells_clients() {
+        return Err(Problem::new(
+            "forwarding.trusted_hops",
+            "neither `x_forwarded` nor `forwarded` is on, so nothing is read of what these proxies tell",
+        )
+        .help("add `x_forwarded: true`, or leave it out"));
+    }
+    if trace.as_ref().is_some_and(|trace| !trace.w3c && trace.b3 == B3::Off) {
+        return Err(Problem::new("forwarding.trace", "both `w3c` and `b3` are off, so it says nothing")
+            .help("turn one of them on, or leave `trace` out"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let check = |forwarding: Forwarding, expected: Option<&str>| {
+            assert_eq!(super::check(&forwarding).err().map(|problem| problem.place).as_deref(), expected);
+        };
+        let trusting = Forwarding { trusted_hops: 1, ..Forwarding::default() };
+        check(trusting.clone(), Some("forwarding.trusted_hops"));
+        check(Forwarding { forwarded: true, ..trusting.clone() }, None);
+        check(
+            Forwarding { x_forwarded: true, trusted_hops: 17, ..trusting.clone() },
+            Some("forwarding.trusted_hops"),
+        );
+        let silent = Trace { w3c: false, ..Trace::default() };
+        check(
+            Forwarding { trusted_hops: 0, trace: Some(silent), ..trusting.clone() },
+            Some("forwarding.trace"),
+        );
+        let told = Trace { w3c: false, b3: B3::Multi, ..Trace::default() };
+        check(Forwarding { trusted_hops: 0, trace: Some(told), ..trusting }, None);
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_added() {
+        assert!(!Forwarding::default().is_any());
+        assert!(Forwarding { request_id: RequestId::Pass, ..Forwarding::default() }.is_any());
+        assert!(Forwarding { trace: Some(Trace::default()), ..Forwarding::default() }.is_any());
+    }
+}

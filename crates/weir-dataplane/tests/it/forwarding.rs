@@ -1,0 +1,133 @@
+//! What upstreams are told of clients, and by which names requests are found again.
+
+use serde_json::Value;
+
+use crate::setup::{Origin, Proxy};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const SPAN: &str = "00f067aa0ba902b7";
+
+/// What the upstream receives of a request with these fields, behind `Host`.
+fn fields_of(settings: &str, route: &str, fields: &str) -> Vec<String> {
+    let origin = Origin::answering(OK);
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /, backend: b{route} }}]\n\
+         backends: {{ b: {{ endpoints: ['{}'] }} }}\nforwarding: {{ {settings} }}\n",
+        origin.address
+    ));
+    assert_eq!(proxy.ask(&format!("GET / HTTP/1.1\r\nHost: h:80\r\n{fields}\r\n")).body, "ok");
+    let requests = origin.requests();
+    requests[0].trim_end().split("\r\n").skip(2).map(str::to_owned).collect()
+}
+
+fn check(settings: &str, fields: &str, expected: &[&str]) {
+    assert_eq!(fields_of(settings, "", fields), expected, "{settings}: {fields}");
+}
+
+#[test]
+fn nothing_is_added_where_nothing_is_asked_for() {
+    let claims = "X-Forwarded-For: 1.1.1.1\r\nForwarded: for=1.1.1.1\r\nX-Request-Id: a\r\nb3: x\r\n";
+    let lines: Vec<&str> = claims.trim_end().split("\r\n").collect();
+    check("", claims, &lines);
+}
+
+#[test]
+fn clients_are_told_and_their_claims_end() {
+    let claims = "x-forwarded-for: 1.1.1.1\r\nX-Real-IP: 1.1.1.1\r\nX-Forwarded-Port: 1\r\nForwarded: for=1.1.1.1\r\n\
+                  Connection: X-Forwarded-For\r\nAccept: */*\r\n";
+    let own = ["X-Forwarded-For: 127.0.0.1", "X-Forwarded-Proto: http", "X-Forwarded-Host: h:80"];
+    check("x_forwarded: true", claims, &[&["Accept: */*"], &own[..]].concat());
+    let forwarded = "Forwarded: for=127.0.0.1;host=\"h:80\";proto=http";
+    check("forwarded: true", claims, &["Accept: */*", forwarded]);
+    check("forwarded: true, x_forwarded: true", "", &[&[forwarded], &own[..]].concat());
+}
+
+#[test]
+fn what_trusted_proxies_tell_goes_on() {
+    let chain = "X-Forwarded-For: 1.1.1.1, 2.2.2.2\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\n";
+    check(
+        "x_forwarded: true, trusted_hops: 1",
+        chain,
+        &[
+            "X-Forwarded-Port: 443",
+            "X-Forwarded-For: 2.2.2.2, 127.0.0.1",
+            "X-Forwarded-Proto: https",
+            "X-Forwarded-Host: h:80",
+        ],
+    );
+}
+
+#[test]
+fn a_route_has_the_last_word() {
+    let changes = ", request_headers: { set: { x-forwarded-for: hidden }, remove: [X-Forwarded-Host] }";
+    let fields = fields_of("x_forwarded: true", changes, "X-Forwarded-For: 1.1.1.1\r\n");
+    assert_eq!(fields, ["X-Forwarded-Proto: http", "x-forwarded-for: hidden"]);
+}
+
+#[test]
+fn requests_have_names() {
+    check("request_id: pass", "X-Request-Id: abc\r\n", &["X-Request-Id: abc"]);
+    for (rule, field) in [("pass", ""), ("make", "X-Request-Id: abc\r\n")] {
+        let fields = fields_of(&format!("request_id: {rule}"), "", field);
+        let [id] = fields.as_slice() else { panic!("{fields:?}") };
+        assert_eq!(id.len(), "X-Request-Id: ".len() + 36, "{id}");
+    }
+}
+
+#[test]
+fn traces_go_on_or_begin() {
+    let came = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\ntracestate: a=b\r\n");
+    let lines: Vec<&str> = came.trim_end().split("\r\n").collect();
+    check("trace: {}", &came, &lines);
+    let b3 = format!("b3: {TRACE}-{SPAN}-1");
+    check("trace: { b3: single }", &came, &[lines[0], lines[1], &b3]);
+    let made = fields_of("trace: { b3: multi, sampled: 0% }", "", "traceparent: x\r\ntracestate: a=b\r\n");
+    let values: Vec<&str> = made.iter().filter_map(|line| line.split(": ").nth(1)).collect();
+    let [parent, trace, span, sampled] = values.as_slice() else { panic!("{made:?}") };
+    assert_eq!((*parent, *sampled), (&*format!("00-{trace}-{span}-00"), "0"));
+}
+
+#[test]
+fn a_share_of_the_traces_is_recorded() {
+    let origin = Origin::answering(OK);
+    let proxy = Proxy::to(origin.address, "forwarding: { trace: { sampled: 20% } }");
+    let mut client = proxy.connect();
+    for _ in 0..50 {
+        client.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    let sampled = origin.requests().iter().filter(|request| request.contains("-01\r\n")).count();
+    assert_eq!(sampled, 10);
+}
+
+#[test]
+fn the_log_has_the_names_and_the_client() {
+    let origin = Origin::answering(OK);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("access.log");
+    let more = format!(
+        "access_log: {{ file: '{}' }}\n\
+         forwarding: {{ x_forwarded: true, trusted_hops: 1, request_id: pass, trace: {{}} }}\n\
+         limits: {{ body: 1B }}\n",
+        file.display()
+    );
+    let proxy = Proxy::to(origin.address, &more);
+    let fields = format!("X-Forwarded-For: 192.0.2.7\r\ntraceparent: 00-{TRACE}-{SPAN}-01\r\n");
+    let mut client = proxy.connect();
+    client.ask(&format!("GET / HTTP/1.1\r\nHost: h\r\nX-Request-Id: one\r\n{fields}\r\n"));
+    client.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    let refused = "POST / HTTP/1.1\r\nHost: h\r\nX-Request-Id: two\r\nContent-Length: 2\r\n\r\nab";
+    assert_eq!(client.ask(refused).error(), (413, "body_too_large"));
+    proxy.wait_for("the lines", |stats| stats.access_log.lines == 3);
+    let text = std::fs::read_to_string(file).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["client"], &lines[0]["request_id"]), (&"192.0.2.7".into(), &"one".into()));
+    assert_eq!(lines[0]["trace_id"], TRACE);
+    assert_eq!(lines[1]["client"], "127.0.0.1");
+    let requests = origin.requests();
+    for (field, header) in [("request_id", "X-Request-Id: "), ("trace_id", "traceparent: 00-")] {
+        let made = format!("{header}{}", lines[1][field].as_str().unwrap());
+        assert!(requests[1].contains(&made), "{made} is not in {}", requests[1]);
+    }
+    assert_eq!((&lines[2]["request_id"], &lines[2]["cause"]), (&"two".into(), &"body_too_large".into()));
+}
