@@ -141,7 +141,7 @@ fn rank(certified: &Arc<CertifiedKey>) -> u8 {
 }
 
 /// The DNS names that a certificate is for, in lower case.
-fn names_of(certified: &CertifiedKey) -> Vec<String> {
+pub(crate) fn names_of(certified: &CertifiedKey) -> Vec<String> {
     let Some(Ok(certificate)) = certified.cert.first().map(EndEntityCert::try_from) else {
         return Vec::new();
     };

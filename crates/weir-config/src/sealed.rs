@@ -4,12 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rustls::sign::CertifiedKey;
+
 use crate::change::Key;
 use crate::files::{Content, Fault, content};
 use crate::model::Listener;
 use crate::pairs::{MakingPairs, Pairs};
 use crate::passthrough::ByName;
 use crate::problem::Problem;
+use crate::shown::ShownCertificate;
 use crate::state::State;
 use crate::tokens::TokenSet;
 use crate::transport::{Secure, Transport};
@@ -45,6 +48,18 @@ impl Sealed {
             (None, Some(secure)) => Transport::Tls(Arc::clone(&secure.config)),
             (None, None) => Transport::Plain,
         }
+    }
+
+    /// The certificates of `listener`, called `name`.
+    pub(crate) fn certificates(&self, name: &str, listener: &Listener) -> Vec<ShownCertificate> {
+        let told = || listener.name.clone().unwrap_or_else(|| listener.address.to_string());
+        let pairs = self.secure.get(name).into_iter().flat_map(|secure| secure.certificates());
+        let shown = |(file, certified): (&str, &Arc<CertifiedKey>)| ShownCertificate {
+            listener: told(),
+            file: file.to_owned(),
+            certified: Arc::clone(certified),
+        };
+        pairs.map(shown).collect()
     }
 
     /// TLS with the backend `name`, unless it is spoken with in plain text.

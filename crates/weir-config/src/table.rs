@@ -22,6 +22,7 @@ use crate::pattern::{Pattern, Patterns};
 use crate::problem::Problem;
 use crate::scope::{Hosts, Scope, Scopes};
 use crate::series::{Series, SeriesList};
+use crate::shown::ShownCertificate;
 use crate::state::State;
 use crate::tokens::TokenSet;
 use crate::transport::Transport;
@@ -53,6 +54,8 @@ pub struct Table {
     pub listeners: Vec<Listener>,
     /// One for each of the listeners.
     transports: Vec<Transport>,
+    /// Those that listeners show, in the order of the listeners.
+    pub certificates: Vec<ShownCertificate>,
     backends: Vec<BackendEntry>,
     /// One for each of the routes.
     targets: Vec<Target>,
@@ -247,6 +250,11 @@ impl Table {
             scopes: Scopes::of(state.routes.values().map(|route| &**route), &listeners),
             listeners,
             transports: state.listeners.iter().map(|(name, l)| state.sealed.transport(name, l)).collect(),
+            certificates: state
+                .listeners
+                .iter()
+                .flat_map(|(name, l)| state.sealed.certificates(name, l))
+                .collect(),
             backends,
             targets,
             filters,
@@ -365,7 +373,7 @@ fn source_order(a: &RouteEntry, b: &RouteEntry) -> Ordering {
 }
 
 /// Which of two routes stands first in its source: those of a file by their position, others by their keys.
-fn key_order(a: &str, b: &str) -> Ordering {
+pub(crate) fn key_order(a: &str, b: &str) -> Ordering {
     let position = |key: &str| -> Option<(usize, u64)> {
         let (list, index) = key.strip_suffix(']')?.rsplit_once('[')?;
         Some((list.len(), index.parse().ok()?))

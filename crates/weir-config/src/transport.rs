@@ -45,6 +45,11 @@ pub(crate) struct Secure {
 }
 
 impl Secure {
+    /// The certificates, each with the file that it is read from.
+    pub(crate) fn certificates(&self) -> impl Iterator<Item = (&str, &Arc<CertifiedKey>)> {
+        self.tls.pairs().map(|pair| pair.certificate).zip(&self.pairs)
+    }
+
     /// TLS of `listener`, whose key is `key`; what stays of the `former` ones is shared.
     pub(crate) fn make(
         key: &str,

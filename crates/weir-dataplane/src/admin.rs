@@ -1,4 +1,5 @@
-//! The admin server: health, readiness, counters. A thread of its own, so that a worker at its limit is still seen.
+//! The admin server: health, readiness, counters, what is in force, and the little that can be asked of it. A thread of
+//! its own, so that a worker at its limit is still seen.
 
 use std::future::poll_fn;
 use std::io;
@@ -8,15 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use weir_http::{
-    FieldSlots, HeadLimits, append_content_length, append_field, append_status_line, parse_request,
+    FieldSlots, HeadLimits, RequestHead, append_content_length, append_field, append_status_line,
+    parse_request,
 };
 use weir_io::{Reserve, WorkerOptions, listen_shared, spawn_worker};
 
+use crate::admin_pages;
 use crate::exhaustion::is_exhausted;
 use crate::gateway::{Gateway, Phase};
 
@@ -46,17 +50,23 @@ impl Admin {
         Ok(listen_shared(address, 1, BACKLOG)?.remove(0))
     }
 
-    /// Serves `/healthz`, `/readyz`, `/metrics` and `/stats` for `gateway`.
+    /// Serves `/healthz`, `/readyz`, `/metrics`, `/stats`, `/config`, `/clusters`, `/certs`, `/log` and `/drain` for
+    /// `gateway`. `on_drain` is called when somebody asks for the drain.
     ///
     /// # Errors
     /// When the thread can't start.
-    pub fn serve(socket: std::net::TcpListener, gateway: Arc<Gateway>) -> io::Result<Admin> {
+    pub fn serve(
+        socket: std::net::TcpListener,
+        gateway: Arc<Gateway>,
+        on_drain: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<Admin> {
+        let served = Arc::new(Served { gateway, on_drain: Box::new(on_drain) });
         let (bound, own) = (socket.local_addr()?, socket.try_clone()?);
         let (released, is_released) = watch::channel(false);
         let options = WorkerOptions { name: "weir-admin".to_owned(), ..WorkerOptions::default() };
         spawn_worker(options, move || async move {
             if let Ok(listener) = TcpListener::from_std(own) {
-                accept(listener, gateway, is_released).await;
+                accept(listener, served, is_released).await;
             }
         })?;
         Ok(Admin { bound, socket: Mutex::new(Some(socket)), released })
@@ -84,7 +94,13 @@ impl Admin {
     }
 }
 
-async fn accept(listener: TcpListener, gateway: Arc<Gateway>, mut is_released: watch::Receiver<bool>) {
+/// What requests are about.
+struct Served {
+    gateway: Arc<Gateway>,
+    on_drain: Box<dyn Fn() + Send + Sync>,
+}
+
+async fn accept(listener: TcpListener, served: Arc<Served>, mut is_released: watch::Receiver<bool>) {
     let places = Arc::new(tokio::sync::Semaphore::new(CLIENTS_MAX));
     let reserve = Rc::new(Reserve::default());
     loop {
@@ -95,10 +111,10 @@ async fn accept(listener: TcpListener, gateway: Arc<Gateway>, mut is_released: w
         };
         match accepted {
             Ok((stream, _)) => {
-                let (gateway, reserve) = (Arc::clone(&gateway), Rc::clone(&reserve));
+                let (served, reserve) = (Arc::clone(&served), Rc::clone(&reserve));
                 let is_released = is_released.clone();
                 spawn_local(async move {
-                    serve(stream, &gateway, is_released).await;
+                    serve(stream, &served, is_released).await;
                     reserve.refill();
                     drop(place);
                 });
@@ -137,13 +153,13 @@ async fn wait_for_all(places: &tokio::sync::Semaphore, own: tokio::sync::OwnedSe
     let _ = places.acquire_many(CLIENTS_MAX as u32).await;
 }
 
-async fn serve(mut stream: TcpStream, gateway: &Gateway, mut is_released: watch::Receiver<bool>) {
+async fn serve(mut stream: TcpStream, served: &Served, mut is_released: watch::Receiver<bool>) {
     let mut bytes = Vec::new();
     loop {
         let answered = tokio::select! {
             // Whoever has asked is answered before it is closed.
             biased;
-            answered = tokio::time::timeout(TIMEOUT, serve_one(&mut stream, &mut bytes, gateway)) => answered,
+            answered = tokio::time::timeout(TIMEOUT, serve_one(&mut stream, &mut bytes, served)) => answered,
             _ = is_released.wait_for(|is_released| *is_released) => return,
         };
         if !matches!(answered, Ok(Ok(true))) {
@@ -153,11 +169,14 @@ async fn serve(mut stream: TcpStream, gateway: &Gateway, mut is_released: watch:
 }
 
 /// Answers one request; false when the connection ends with it.
-async fn serve_one(stream: &mut TcpStream, bytes: &mut Vec<u8>, gateway: &Gateway) -> io::Result<bool> {
+async fn serve_one(stream: &mut TcpStream, bytes: &mut Vec<u8>, served: &Served) -> io::Result<bool> {
     loop {
-        if let Some((answer, head_len)) = answer(bytes, gateway) {
+        if let Some(Answer { text, head_len, drains }) = answer(bytes, &served.gateway) {
             bytes.drain(..head_len);
-            stream.write_all(&answer).await?;
+            stream.write_all(&text).await?;
+            if drains {
+                (served.on_drain)();
+            }
             return Ok(head_len > 0);
         }
         if stream.read_buf(bytes).await? == 0 {
@@ -166,59 +185,113 @@ async fn serve_one(stream: &mut TcpStream, bytes: &mut Vec<u8>, gateway: &Gatewa
     }
 }
 
-/// The answer to the request at the start of `bytes` and the length of its head, 0 when the connection ends with it;
-/// `None` while it is not whole.
-fn answer(bytes: &[u8], gateway: &Gateway) -> Option<(Vec<u8>, usize)> {
+/// What a client gets.
+struct Answer {
+    text: Vec<u8>,
+    /// Bytes of the request's head; 0 when the connection ends with it.
+    head_len: usize,
+    /// Then the gateway drains.
+    drains: bool,
+}
+
+/// The answer to the request at the start of `bytes`; `None` while it is not whole.
+fn answer(bytes: &[u8], gateway: &Gateway) -> Option<Answer> {
     let mut slots = FieldSlots::new();
-    let (status, kind, body, head_len, head_only) =
-        match parse_request(bytes, &HeadLimits::default(), &mut slots) {
-            Ok(None) => return None,
-            Err(error) => (error.status(), PLAIN, format!("{error}\n"), 0, false),
-            Ok(Some(head)) => {
-                let path = head.path_and_query.split('?').next().unwrap_or_default();
-                let (status, kind, body) = content(head.method, path, gateway);
-                let has_body = !matches!(head.framing, weir_http::Framing::None);
-                let go_on = head.keep_alive && !has_body && head.version == weir_http::Version::Http11;
-                (status, kind, body, if go_on { head.head_len } else { 0 }, head.method == "HEAD")
-            }
-        };
-    let mut out = Vec::with_capacity(body.len() + 256);
-    append_status_line(&mut out, status);
-    append_field(&mut out, "Content-Type", kind.as_bytes());
-    append_content_length(&mut out, body.len() as u64);
-    if status == 405 {
-        append_field(&mut out, "Allow", b"GET, HEAD");
+    let (page, head_len, head_only) = match parse_request(bytes, &HeadLimits::default(), &mut slots) {
+        Ok(None) => return None,
+        Err(error) => (Page::plain(error.status(), format!("{error}\n")), 0, false),
+        Ok(Some(head)) => {
+            let has_body = !matches!(head.framing, weir_http::Framing::None);
+            let go_on = head.keep_alive && !has_body && head.version == weir_http::Version::Http11;
+            (page(&head, gateway), if go_on { head.head_len } else { 0 }, head.method == "HEAD")
+        }
+    };
+    let mut out = Vec::with_capacity(page.body.len() + 256);
+    append_status_line(&mut out, page.status);
+    append_field(&mut out, "Content-Type", page.kind.as_bytes());
+    append_content_length(&mut out, page.body.len() as u64);
+    if let Some(methods) = page.allow {
+        append_field(&mut out, "Allow", methods.as_bytes());
     }
     if head_len == 0 {
         append_field(&mut out, "Connection", b"close");
     }
     out.extend_from_slice(b"\r\n");
     if !head_only {
-        out.extend_from_slice(body.as_bytes());
+        out.extend_from_slice(page.body.as_bytes());
     }
-    Some((out, head_len))
+    Some(Answer { text: out, head_len, drains: page.drains })
 }
 
-const PLAIN: &str = "text/plain; charset=utf-8";
+/// What a request is answered.
+struct Page {
+    status: u16,
+    kind: &'static str,
+    body: String,
+    /// The methods that are served here, where the request has another.
+    allow: Option<&'static str>,
+    /// The gateway drains once it is answered.
+    drains: bool,
+}
 
-fn content(method: &str, path: &str, gateway: &Gateway) -> (u16, &'static str, String) {
-    if method != "GET" && method != "HEAD" {
-        return (405, PLAIN, "only GET and HEAD are served here\n".to_owned());
+impl Page {
+    fn plain(status: u16, body: impl Into<String>) -> Page {
+        Page { status, kind: "text/plain; charset=utf-8", body: body.into(), allow: None, drains: false }
     }
+
+    fn json(value: &impl Serialize) -> Page {
+        match serde_json::to_string(value) {
+            Ok(json) => Page { kind: "application/json", ..Page::plain(200, json + "\n") },
+            Err(error) => Page::plain(500, format!("{error}\n")),
+        }
+    }
+
+    fn only(methods: &'static str) -> Page {
+        Page { allow: Some(methods), ..Page::plain(405, format!("only {methods} are served here\n")) }
+    }
+}
+
+fn page(head: &RequestHead<'_>, gateway: &Gateway) -> Page {
+    let (path, query) = head.path_and_query.split_once('?').unwrap_or((head.path_and_query, ""));
+    match (head.method, path) {
+        // A page of the web that somebody looks at must not do what only they may.
+        ("POST", _) if head.field("origin").is_some() => {
+            Page::plain(403, "pages of the web may change nothing here\n")
+        }
+        ("POST", "/drain") => Page { drains: true, ..Page::plain(202, "draining\n") },
+        (_, "/drain") => Page::only("POST"),
+        ("POST", "/log") => match admin_pages::set_log(gateway, query) {
+            Ok(value) => Page::json(&value),
+            Err(wrong) => Page::plain(400, wrong),
+        },
+        ("GET" | "HEAD", _) => shown(path, gateway),
+        (_, "/log") => Page::only("GET, HEAD, POST"),
+        _ => Page::only("GET, HEAD"),
+    }
+}
+
+fn shown(path: &str, gateway: &Gateway) -> Page {
     match path {
-        "/healthz" if gateway.is_healthy() => (200, PLAIN, "ok\n".to_owned()),
-        "/healthz" => (503, PLAIN, "a worker has ended\n".to_owned()),
+        "/healthz" if gateway.is_healthy() => Page::plain(200, "ok\n"),
+        "/healthz" => Page::plain(503, "a worker has ended\n"),
         "/readyz" => match gateway.phase() {
-            Phase::Serving => (200, PLAIN, "ready\n".to_owned()),
-            Phase::Draining => (503, PLAIN, "draining\n".to_owned()),
+            Phase::Serving => Page::plain(200, "ready\n"),
+            Phase::Draining => Page::plain(503, "draining\n"),
             // Whoever asks means the address, which another process serves.
-            Phase::HandedOver => (200, PLAIN, "handed over\n".to_owned()),
+            Phase::HandedOver => Page::plain(200, "handed over\n"),
         },
-        "/metrics" => (200, "text/plain; version=0.0.4; charset=utf-8", gateway.stats().prometheus()),
-        "/stats" => match serde_json::to_string(&gateway.stats()) {
-            Ok(json) => (200, "application/json", json + "\n"),
-            Err(error) => (500, PLAIN, format!("{error}\n")),
+        "/metrics" => Page {
+            kind: "text/plain; version=0.0.4; charset=utf-8",
+            ..Page::plain(200, gateway.stats().prometheus())
         },
-        _ => (404, PLAIN, "there are /healthz, /readyz, /metrics and /stats\n".to_owned()),
+        "/stats" => Page::json(&gateway.stats()),
+        "/config" => Page::json(&admin_pages::config(gateway)),
+        "/clusters" => Page::json(&admin_pages::clusters(gateway)),
+        "/certs" => Page::json(&admin_pages::certs(gateway)),
+        "/log" => Page::json(&admin_pages::log(gateway)),
+        _ => Page::plain(
+            404,
+            "there are /healthz, /readyz, /metrics, /stats, /config, /clusters, /certs, /log and /drain\n",
+        ),
     }
 }

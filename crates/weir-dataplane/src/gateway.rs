@@ -10,8 +10,9 @@ use std::time::Duration;
 use weir_config::{Listener, ListenerId, Table};
 use weir_io::{JoinHandle, reserve_files};
 
+use crate::certificates;
 use crate::crew::{Crew, Member};
-use crate::log::AccessLogStats;
+use crate::log::{AccessLogStats, LogLevel};
 use crate::retire::Retired;
 use crate::sockets::{DealtSocket, OpenListener, Passed, Redealt};
 use crate::stats::{ReloadStats, Stats};
@@ -151,6 +152,16 @@ impl Gateway {
         open_log(&self.shared, &self.table())
     }
 
+    /// Which requests get a line of the access log.
+    pub fn log_level(&self) -> LogLevel {
+        self.shared.log.level.get()
+    }
+
+    /// Sets which requests get a line, until it is set again. The configuration says what a line is and where it goes.
+    pub fn set_log_level(&self, level: LogLevel) {
+        self.shared.log.level.set(level);
+    }
+
     /// Counts a configuration or a file that its source refused.
     pub fn count_refused_reload(&self) {
         self.reloads_refused.fetch_add(1, Ordering::Relaxed);
@@ -227,7 +238,14 @@ impl Gateway {
         let dropped = running.crew.upstreams.iter().map(|counters| counters.log_lines_dropped.value()).sum();
         let access_log = AccessLogStats { dropped, ..self.shared.log.stats() };
         let routes = self.shared.series.stats();
-        Stats { reloads, routes, access_log, ..Stats::sum(&running.crew.listeners, upstreams, &open) }
+        let certificate_ends = certificates::first_ends(&self.table());
+        Stats {
+            reloads,
+            routes,
+            access_log,
+            certificate_ends,
+            ..Stats::sum(&running.crew.listeners, upstreams, &open)
+        }
     }
 
     fn end(&self, phase: Phase, delay: Duration, taken: &[ListenerId]) {

@@ -63,10 +63,12 @@
 
 mod addresses;
 mod admin;
+mod admin_pages;
 mod answer;
 mod body;
 mod buffer;
 mod cause;
+mod certificates;
 mod connection;
 mod counters;
 mod crew;
@@ -113,7 +115,7 @@ pub use cause::Cause;
 pub use explain::{Explanation, Outcome, explain};
 pub use gateway::{Gateway, GatewayError, Phase};
 pub use handover::{HandoverError, Predecessor, Successor, Successors};
-pub use log::AccessLogStats;
+pub use log::{AccessLogStats, LogLevel};
 pub use route_stats::{LatencyStats, RouteStats};
 pub use sockets::Passed;
 pub use stats::{

@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,6 +25,41 @@ const BLOCK_BYTES: usize = 16 << 10;
 const QUEUE_BYTES_MAX: usize = 1 << 20;
 /// How long the end of the process waits for what is still queued.
 const END_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Which requests get a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LogLevel {
+    /// None.
+    Off = 0,
+    /// Those that did not end well.
+    Error = 1,
+    /// Those too of which the configuration wants one.
+    #[default]
+    Info = 2,
+    /// All.
+    Debug = 3,
+}
+
+impl LogLevel {
+    /// Every level, the least first.
+    pub const ALL: [LogLevel; 4] = [LogLevel::Off, LogLevel::Error, LogLevel::Info, LogLevel::Debug];
+
+    /// The name in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            LogLevel::Off => "off",
+            LogLevel::Error => "error",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+        }
+    }
+
+    /// The level called `name`.
+    pub fn named(name: &str) -> Option<LogLevel> {
+        Self::ALL.into_iter().find(|level| level.name() == name)
+    }
+}
 
 /// What became of lines of the access log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -48,12 +83,33 @@ impl AccessLogStats {
     }
 }
 
+/// The level, which is read by every worker and seldom set.
+#[derive(Debug)]
+pub(crate) struct AtomicLevel(AtomicU8);
+
+impl Default for AtomicLevel {
+    fn default() -> Self {
+        AtomicLevel(AtomicU8::new(LogLevel::default() as u8))
+    }
+}
+
+impl AtomicLevel {
+    pub(crate) fn get(&self) -> LogLevel {
+        LogLevel::ALL[usize::from(self.0.load(Ordering::Relaxed))]
+    }
+
+    pub(crate) fn set(&self, level: LogLevel) {
+        self.0.store(level as u8, Ordering::Relaxed);
+    }
+}
+
 /// One worker's part of the log.
 #[derive(Debug)]
 pub(crate) struct WorkerLog {
     block: RefCell<Vec<u8>>,
     lines: Cell<u64>,
     due: RefCell<DueShare>,
+    level: Arc<AtomicLevel>,
     clock: RefCell<LogClock>,
     /// Bytes that are on their way to the writer.
     queued: Arc<AtomicUsize>,
@@ -63,8 +119,14 @@ pub(crate) struct WorkerLog {
 impl WorkerLog {
     /// Appends the line of a request, if it gets one: `sample` of them do, and those that did not end well.
     pub(crate) fn write(&self, sample: f64, line: &LogLine, told: &Told<'_>, counters: &UpstreamCounters) {
-        let is_due = self.due.borrow_mut().take(sample);
-        if !is_due && told.observed.cause.get().is_none() {
+        let is_failure = told.observed.cause.get().is_some();
+        let is_due = match self.level.get() {
+            LogLevel::Off => false,
+            LogLevel::Error => is_failure,
+            LogLevel::Info => self.due.borrow_mut().take(sample) || is_failure,
+            LogLevel::Debug => true,
+        };
+        if !is_due {
             return;
         }
         let mut clock = self.clock.borrow_mut();
@@ -126,6 +188,7 @@ pub(crate) struct LogWriter {
     receiver: Mutex<Option<Receiver<Message>>>,
     /// Closed when the thread ends.
     running: Mutex<Option<Receiver<()>>>,
+    pub(crate) level: Arc<AtomicLevel>,
     written: Arc<Written>,
 }
 
@@ -139,7 +202,13 @@ impl Default for LogWriter {
     fn default() -> Self {
         let (sender, receiver) = channel();
         let receiver = Mutex::new(Some(receiver));
-        LogWriter { sender, receiver, running: Mutex::default(), written: Arc::default() }
+        LogWriter {
+            sender,
+            receiver,
+            running: Mutex::default(),
+            level: Arc::default(),
+            written: Arc::default(),
+        }
     }
 }
 
@@ -150,6 +219,7 @@ impl LogWriter {
             block: RefCell::default(),
             lines: Cell::new(0),
             due: RefCell::default(),
+            level: Arc::clone(&self.level),
             clock: RefCell::default(),
             queued: Arc::default(),
             sender: self.sender.clone(),

@@ -41,6 +41,8 @@ pub struct Stats {
     pub workers: Vec<WorkerStats>,
     /// The same by listener.
     pub listeners: BTreeMap<String, ListenerStats>,
+    /// When the first certificate of each listener runs out, in seconds since 1970.
+    pub certificate_ends: BTreeMap<String, i64>,
     /// Lines of the access log.
     pub access_log: AccessLogStats,
     /// Responses by listener, group and backend.
@@ -231,10 +233,23 @@ impl Stats {
         }
         self.append_tls(&mut text);
         self.append_upstream(&mut text);
+        self.append_certificates(&mut text);
         self.append_workers(&mut text);
         self.access_log.append(&mut text);
         self.append_routes(&mut text);
         text.into_text()
+    }
+
+    fn append_certificates(&self, text: &mut Exposition) {
+        const NAME: &str = "weir_certificate_expiry_timestamp_seconds";
+        text.family(
+            NAME,
+            "gauge",
+            "When the first certificate of a listener runs out, in seconds since 1970.",
+        );
+        for (listener, end) in &self.certificate_ends {
+            text.sample(NAME, &[("listener", listener)], end);
+        }
     }
 
     fn append_tls(&self, text: &mut Exposition) {
@@ -347,7 +362,7 @@ impl ByStatus {
         ]
     }
 
-    fn add(&mut self, other: ByStatus) {
+    pub(crate) fn add(&mut self, other: ByStatus) {
         self.informational += other.informational;
         self.success += other.success;
         self.redirection += other.redirection;

@@ -66,7 +66,7 @@ struct Args {
     /// end in .yaml, .yml or .json, and no directories in it.
     #[arg(long, value_name = "PATH", required = true)]
     config: Option<PathBuf>,
-    /// Serve /healthz, /readyz, /metrics and /stats on this IP address and port
+    /// Serve health, metrics, what is in force and the drain on this IP address and port
     ///
     /// Without it there is no admin server. It has no authentication, so keep it off public networks.
     #[arg(long, value_name = "ADDR")]
@@ -140,7 +140,14 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     for address in gateway.addresses() {
         say(&format!("listening on {address}"));
     }
-    let serve_admin = |(address, socket)| Ok((address, Admin::serve(socket, Arc::clone(&gateway))?));
+    let serve_admin = |(address, socket)| {
+        let stops = requests.sender();
+        let on_drain = move || {
+            // The other end is there until the gateway drains.
+            let _ = stops.send(Request::Stop);
+        };
+        Ok((address, Admin::serve(socket, Arc::clone(&gateway), on_drain)?))
+    };
     let admin = of_admin.map(serve_admin).transpose().map_err(environment)?;
     if let Some((_, admin)) = &admin {
         say(&format!("admin on {}", admin.address()));

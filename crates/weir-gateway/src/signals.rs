@@ -26,7 +26,7 @@ pub(crate) enum Request {
     NextHasEnded(ExitStatus),
     /// A process that serves soon asks for the sockets.
     HandOver(Successor),
-    /// SIGTERM, SIGINT: drain and end. A second one ends at once.
+    /// SIGTERM, SIGINT, `/drain` of the admin server: drain and end. A second signal ends at once.
     Stop,
 }
 

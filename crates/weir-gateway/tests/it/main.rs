@@ -1,6 +1,7 @@
 //! Tests of the gateway's process.
 
 mod access_log;
+mod admin;
 mod browser;
 mod changes;
 mod explain;

@@ -138,3 +138,16 @@ fn alerts_and_units_name_what_is_there() {
         assert!(OPERATIONS.contains(flag) && help.contains(flag), "{flag}");
     }
 }
+
+#[test]
+fn the_examples_of_the_log_and_of_forwarding_load() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for start in ["```\naccess_log: ", "```\nforwarding:\n"] {
+        let (_, rest) = MANUAL.split_once(start).expect("an example");
+        let (example, _) = rest.split_once("```").expect("its end");
+        let key = start.trim_start_matches("```\n");
+        let text = format!("listeners: [{{ address: 127.0.0.1:1 }}]\n{key}{example}");
+        let table = source(dir.path(), &text).load().expect("the example is good");
+        assert!(table.access_log.is_some() != table.forwarding.is_some(), "{text}");
+    }
+}

@@ -20,7 +20,7 @@ pub(crate) struct Gateway {
     out: BufReader<ChildStdout>,
     messages: BufReader<ChildStderr>,
     pub(crate) address: SocketAddr,
-    admin: SocketAddr,
+    pub(crate) admin: SocketAddr,
     pub(crate) dir: tempfile::TempDir,
 }
 
@@ -134,6 +134,12 @@ impl Gateway {
     pub(crate) fn stop(self) -> String {
         self.signal(Signal::TERM);
         self.finish().1
+    }
+
+    /// Waits for the end; exit code and what it said on standard error.
+    pub(crate) fn wait(self) -> (Option<i32>, String) {
+        let (status, messages) = self.finish();
+        (status.code(), messages)
     }
 
     /// Waits for the end, of all processes: they share standard error.

@@ -1,0 +1,147 @@
+//! What is in force, as an operator is shown it: the configuration without its secrets, and the certificates.
+
+use std::sync::Arc;
+
+use rustls::sign::CertifiedKey;
+use serde_json::{Map, Value};
+
+use crate::model::Configuration;
+use crate::names::names_of;
+use crate::table::{Table, key_order};
+
+/// What stands in place of a secret.
+const LEFT_OUT: &str = "<left out>";
+
+/// Parts of the names of fields and parameters whose values are secrets.
+const SECRET: [&str; 8] = ["auth", "cookie", "token", "secret", "key", "passw", "session", "credential"];
+
+/// A certificate that a listener shows.
+#[derive(Clone, Debug)]
+pub struct ShownCertificate {
+    /// The listener's name, or its address.
+    pub listener: String,
+    /// The file.
+    pub file: String,
+    pub(crate) certified: Arc<CertifiedKey>,
+}
+
+impl ShownCertificate {
+    /// The DNS names that it is for.
+    pub fn names(&self) -> Vec<String> {
+        names_of(&self.certified)
+    }
+
+    /// The certificate itself (DER), without those above it.
+    pub fn der(&self) -> &[u8] {
+        self.certified.cert.first().map_or(&[], |certificate| certificate)
+    }
+}
+
+impl Table {
+    /// The configuration in force, in the form of a file. In place of values that may be secrets it says that they are
+    /// left out: those that routes give to upstreams, and those of fields and parameters by whose names they are
+    /// credentials. What is in files that it names is not part of it.
+    pub fn shown(&self) -> Value {
+        let mut routes: Vec<_> = self.routes.iter().collect();
+        routes.sort_by(|a, b| key_order(&a.key, &b.key));
+        let configuration = Configuration {
+            listeners: self.listeners.clone(),
+            workers: self.workers,
+            routes: routes.iter().map(|entry| (*entry.route).clone()).collect(),
+            backends: self.backends().iter().map(|b| (b.name.clone(), (*b.backend).clone())).collect(),
+            paths: self.paths,
+            limits: self.limits.clone(),
+            timeouts: self.timeouts.clone(),
+            drain: self.drain.clone(),
+            access_log: self.access_log.as_ref().map(|(log, _)| log.clone()),
+            metrics: self.metrics.clone(),
+            forwarding: self.forwarding.clone().unwrap_or_default(),
+        };
+        // Its keys are texts and its numbers finite, so nothing of it is beyond JSON.
+        let mut shown = serde_json::to_value(configuration).unwrap_or_default();
+        for route in shown.get_mut("routes").and_then(Value::as_array_mut).into_iter().flatten() {
+            leave_out_secrets(route);
+        }
+        shown
+    }
+}
+
+/// Where values stand, and by which of their names they may be secret.
+type Secrets = (&'static [&'static str], fn(&str) -> bool);
+
+const SECRETS_OF_ROUTES: [Secrets; 7] = [
+    (&["request_headers", "set"], |_| true),
+    (&["request_headers", "add"], |_| true),
+    (&["response_headers", "set"], is_credential),
+    (&["response_headers", "add"], is_credential),
+    (&["respond", "headers"], is_credential),
+    (&["headers"], is_credential),
+    (&["query"], is_credential),
+];
+
+/// Replaces what may be secret in a route.
+fn leave_out_secrets(route: &mut Value) {
+    for (path, is_secret) in SECRETS_OF_ROUTES {
+        let found = path.iter().try_fold(&mut *route, |value, step| value.get_mut(step));
+        if let Some(Value::Object(values)) = found {
+            replace(values, is_secret);
+        }
+    }
+}
+
+fn replace(values: &mut Map<String, Value>, is_secret: fn(&str) -> bool) {
+    for (_, value) in values.iter_mut().filter(|(name, _)| is_secret(name)) {
+        *value = LEFT_OUT.into();
+    }
+}
+
+fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET.iter().any(|part| name.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::{Batch, Change, Policy};
+    use crate::state::State;
+
+    fn table(text: &str) -> Arc<Table> {
+        let configuration: Configuration = weir_document::read("test.yaml", text).unwrap();
+        let changes =
+            configuration.into_resources().into_iter().map(|(key, r)| Change::Put(key, r)).collect();
+        let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes };
+        State::default().apply(batch).table.unwrap()
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_again() {
+        let routes: Vec<String> = (0..12).map(|n| format!("{{ exact: /{n}, backend: b }}")).collect();
+        let text = format!(
+            "listeners: [{{ address: 127.0.0.1:1 }}]\nroutes: [{}]\nbackends: {{ b: {{ endpoints: [127.0.0.1:2] }} }}\n\
+             limits: {{ body: 5KiB }}\nforwarding: {{ trace: {{ sampled: 10% }} }}\naccess_log: {{ sample: 1% }}\n",
+            routes.join(", ")
+        );
+        let original: Configuration = weir_document::read("test.yaml", &text).unwrap();
+        let shown = table(&text).shown().to_string();
+        assert_eq!(weir_document::read::<Configuration>("shown.json", &shown).unwrap(), original);
+    }
+
+    #[test]
+    fn secrets_are_left_out() {
+        let shown = table(
+            "listeners: [{ address: 127.0.0.1:1 }]\nroutes:\n\
+             - path: /\n  backend: b\n  headers: { X-Api-Key: hush, x-version: '2' }\n  query: { access_token: { exact: hush } }\n  \
+             request_headers: { set: { x-any: hush }, add: { y-any: hush }, remove: [z] }\n  \
+             response_headers: { set: { Set-Cookie: hush, X-Open: told } }\n\
+             - { path: /r, respond: { headers: { X-Secret: hush, X-Plain: told } } }\n\
+             backends: { b: { endpoints: [127.0.0.1:2] } }\n",
+        )
+        .shown();
+        let text = shown.to_string();
+        assert!(!text.contains("hush"), "{text}");
+        assert_eq!((text.matches("told").count(), text.matches(LEFT_OUT).count()), (2, 6));
+        assert_eq!(shown["routes"][0]["headers"]["x-version"], "2");
+        assert_eq!(shown["routes"][0]["request_headers"]["remove"][0], "z");
+    }
+}
