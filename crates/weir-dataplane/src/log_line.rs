@@ -261,6 +261,23 @@ mod tests {
         );
     }
 
+    /// Whatever byte a client sends, a line stays a line, and JSON stays JSON.
+    #[test]
+    fn no_byte_ends_a_line() {
+        for byte in 0..=u8::MAX {
+            for style in [LogStyle::Plain, LogStyle::Json] {
+                let mut out = Vec::new();
+                Values { out: &mut out, style }.bytes(&[b'a', byte, b'b']);
+                let text = String::from_utf8(out).unwrap();
+                assert!(text.chars().all(|c| c >= ' '), "{byte}: {text:?}");
+                match style {
+                    LogStyle::Plain => assert!(text.is_ascii() && !text.contains('"'), "{byte}: {text}"),
+                    LogStyle::Json => drop(serde_json::from_str::<String>(&text).unwrap()),
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_time_is_that_of_the_clock() {
         let mut clock = LogClock::default();

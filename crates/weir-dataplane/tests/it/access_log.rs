@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use serde_json::Value;
 
-use crate::setup::{Origin, Proxy, recompile_with};
+use crate::setup::{Client, Origin, Proxy, recompile_with};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -298,4 +298,49 @@ fn a_full_disk_costs_lines_and_no_request() {
     }
     proxy.wait_for("lost lines", |stats| stats.access_log.failed == 3);
     assert_eq!(proxy.gateway.stats().access_log.lines, 0);
+}
+
+#[test]
+fn no_line_is_lost_while_files_and_formats_change() {
+    const CLIENTS: usize = 4;
+    const REQUESTS_EACH: usize = 100;
+    let origin = Origin::answering(OK);
+    let dir = tempfile::tempdir().unwrap();
+    let [first, second] = ["first.log", "second.log"].map(|name| dir.path().join(name));
+    let forms = [(&first, "$request_uri one"), (&second, "$request_uri two")].map(|(file, format)| {
+        configuration(&origin, file, &format!(", format: '{format}'"), "").replace("workers: 1", "workers: 2")
+    });
+    let mut proxy = Proxy::with(&forms[0]);
+    let address = proxy.gateway.addresses()[0];
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|number| {
+            std::thread::spawn(move || {
+                let mut client = Client::connect(address);
+                for turn in 0..REQUESTS_EACH {
+                    let path = number * REQUESTS_EACH + turn;
+                    assert_eq!(client.ask(&format!("GET /{path} HTTP/1.1\r\nHost: h\r\n\r\n")).body, "ok");
+                }
+            })
+        })
+        .collect();
+    let mut turn = 0;
+    while clients.iter().any(|client| !client.is_finished()) {
+        turn += 1;
+        let table = recompile_with(&mut proxy.state, &forms[turn % 2], &[]);
+        proxy.gateway.apply(table).unwrap();
+        proxy.gateway.reopen_access_log().unwrap();
+    }
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    proxy.gateway.drain();
+    assert!(proxy.gateway.join());
+    let all = [lines(&first), lines(&second)].concat();
+    let mut paths: Vec<usize> = all
+        .iter()
+        .map(|line| {
+            let path = line.strip_suffix(" one").or_else(|| line.strip_suffix(" two")).unwrap();
+            path.trim_start_matches('/').parse().unwrap()
+        })
+        .collect();
+    paths.sort_unstable();
+    assert_eq!(paths, (0..CLIENTS * REQUESTS_EACH).collect::<Vec<_>>());
 }

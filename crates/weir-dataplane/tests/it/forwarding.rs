@@ -1,8 +1,10 @@
 //! What upstreams are told of clients, and by which names requests are found again.
 
 use serde_json::Value;
+use weir_config::State;
+use weir_dataplane::{Outcome, explain};
 
-use crate::setup::{Origin, Proxy};
+use crate::setup::{Origin, Proxy, compile};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -82,6 +84,9 @@ fn traces_go_on_or_begin() {
     check("trace: {}", &came, &lines);
     let b3 = format!("b3: {TRACE}-{SPAN}-1");
     check("trace: { b3: single }", &came, &[lines[0], lines[1], &b3]);
+    check("trace: { w3c: false, b3: single }", &format!("{b3}\r\n"), &[&b3]);
+    let alone = fields_of("trace: { w3c: false, b3: single }", "", "");
+    assert!(alone.len() == 1 && alone[0].starts_with("b3: "), "{alone:?}");
     let made = fields_of("trace: { b3: multi, sampled: 0% }", "", "traceparent: x\r\ntracestate: a=b\r\n");
     let values: Vec<&str> = made.iter().filter_map(|line| line.split(": ").nth(1)).collect();
     let [parent, trace, span, sampled] = values.as_slice() else { panic!("{made:?}") };
@@ -130,4 +135,17 @@ fn the_log_has_the_names_and_the_client() {
         assert!(requests[1].contains(&made), "{made} is not in {}", requests[1]);
     }
     assert_eq!((&lines[2]["request_id"], &lines[2]["cause"]), (&"two".into(), &"body_too_large".into()));
+}
+
+#[test]
+fn what_is_added_is_explained() {
+    let text = "listeners: [{ address: 127.0.0.1:0 }]\nroutes: [{ path: /, backend: b }]\n\
+                backends: { b: { endpoints: ['127.0.0.1:1'] } }\nforwarding: { x_forwarded: true }\n";
+    let table = compile(&mut State::default(), text);
+    let request = b"GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.1.1.1\r\n\r\n";
+    let Some(Outcome::Sent { head, .. }) = explain(&table, request, true).map(|told| told.outcome) else {
+        panic!("it is sent");
+    };
+    let fields = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: h\r\n";
+    assert_eq!(head, format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
 }

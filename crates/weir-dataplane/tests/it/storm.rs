@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use weir_dataplane::Stats;
+use serde_json::Value;
+use weir_dataplane::{RouteStats, Stats};
 
 use crate::setup::{Origin, Proxy, Served};
 
@@ -137,6 +138,33 @@ routes:
 backends: { b: { endpoints: ['ORIGIN'] }, c: { endpoints: ['ORIGIN'] }, m: { endpoints: ['ORIGIN'] } }
 ";
 
+/// All that can be told of requests.
+const TOLD: &str = "metrics: { latency: true }\n\
+    forwarding: { x_forwarded: true, forwarded: true, trusted_hops: 1, request_id: pass, trace: { b3: multi } }\n";
+
+/// Every request has one line, whatever became of it, and every one that was answered by its route one latency.
+fn check_told(stats: &Stats, log: &str) {
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = stats.access_log;
+    assert_eq!((told.lines, told.dropped, told.failed), (stats.requests, 0, 0));
+    assert_eq!(lines.len() as u64, stats.requests);
+    let answered = lines.iter().filter(|line| line["status"].as_u64().is_some()).count();
+    assert_eq!(answered as u64, stats.responses);
+    for cause in ["upstream_truncated", "malformed_request", "no_route", "upstream_closed"] {
+        let count = lines.iter().filter(|line| line["cause"] == cause).count();
+        assert_eq!(count as u64, stats.errors[cause], "{cause}");
+    }
+    let finals = |r: &RouteStats| {
+        let by = r.by_status;
+        by.success + by.redirection + by.client_error + by.server_error
+    };
+    let timed = |r: &RouteStats| r.latency.by_bucket.iter().sum::<u64>();
+    assert!(stats.routes.iter().map(finals).sum::<u64>() > 0);
+    for route in &stats.routes {
+        assert_eq!(timed(route), finals(route), "{route:?}");
+    }
+}
+
 #[test]
 fn whatever_comes_nothing_panics_and_the_books_balance() {
     check(Proxy::to(Origin::start(misbehave).address, QUICK));
@@ -145,9 +173,14 @@ fn whatever_comes_nothing_panics_and_the_books_balance() {
 #[test]
 fn so_it_is_with_every_filter() {
     let origin = Origin::start(misbehave).address.to_string();
-    let proxy = Proxy::with(&format!("{}{QUICK}", FILTERED.replace("ORIGIN", &origin)));
-    let mirror = check(proxy).upstream.mirror;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("access.log");
+    let log = format!("access_log: {{ file: '{}' }}", file.display());
+    let proxy = Proxy::with(&format!("{}{QUICK}\n{TOLD}{log}", FILTERED.replace("ORIGIN", &origin)));
+    let stats = check(proxy);
+    let mirror = stats.upstream.mirror;
     assert!(mirror.copies > mirror.failures && mirror.failures > 0, "{mirror:?}");
+    check_told(&stats, &std::fs::read_to_string(file).unwrap());
 }
 
 /// Lets the clients loose on a gateway; what it has counted at its end.
