@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use weir_config::{Listener, Table, host_and_port};
+use weir_config::{Listener, ListenerId, Table, host_and_port};
 use weir_control::FileSource;
 
 use crate::{Failure, say};
@@ -31,9 +31,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map_err(|(message, remedy)| Failure::Use(vec![message, format!("  help: {remedy}")]))?;
     let listener = listener_of(&table, arguments)
         .map_err(|(message, remedy)| Failure::Use(vec![message, format!("  help: {remedy}")]))?;
-    let scope = listener.map(|listener| table.scope(listener.address)).unwrap_or_default();
+    let scope = listener.map(|(id, _)| table.scope(id)).unwrap_or_default();
     let is_secure = match (&arguments.listener, listener) {
-        (Some(_), Some(listener)) => listener.tls.is_some(),
+        (Some(_), Some((_, listener))) => listener.tls.is_some(),
         _ => is_https(&arguments.url),
     };
     match weir_dataplane::explain(&table, request.as_bytes(), scope, is_secure) {
@@ -85,40 +85,44 @@ fn is_https(url: &str) -> bool {
     url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"))
 }
 
-/// The listener that the request comes by: the one that is named, else one of the URL's port, else one that speaks what
-/// the URL's scheme says. `None` where there is no such one; an error where those there are have routes of their own.
-fn listener_of<'t>(
-    table: &'t Table,
-    arguments: &Arguments,
-) -> Result<Option<&'t Listener>, (String, String)> {
-    let names = |listeners: &[&Listener]| {
-        let names: Vec<String> = listeners.iter().map(|listener| format!("`{}`", listener.label())).collect();
-        names.join(", ")
-    };
-    if let Some(name) = &arguments.listener {
-        let found = table.listeners.iter().find(|listener| listener.label() == name.as_str());
-        let all: Vec<&Listener> = table.listeners.iter().collect();
-        let unknown = || (format!("no listener is named `{name}`"), format!("there are: {}", names(&all)));
-        return found.map(Some).ok_or_else(unknown);
-    }
-    let is_secure = is_https(&arguments.url);
-    let default_port = if is_secure { 443 } else { 80 };
-    let port = host_and_port(parts(&arguments.url).0).1.unwrap_or(default_port);
-    let alike = table.listeners.iter().filter(|listener| listener.tls.is_some() == is_secure);
-    let alike: Vec<&Listener> = alike.collect();
-    let of_port = alike.iter().copied().filter(|listener| listener.address.port() == port);
-    let of_port: Vec<&Listener> = of_port.collect();
-    let candidates = if of_port.is_empty() { alike } else { of_port };
-    let mut scopes = candidates.iter().map(|listener| table.scope(listener.address));
+/// A listener with what its table knows it by.
+type Known<'t> = (ListenerId, &'t Listener);
+
+/// The listener that the request comes by: the one that is named, else one for the URL. `None` where there is none.
+fn listener_of<'t>(table: &'t Table, arguments: &Arguments) -> Result<Option<Known<'t>>, (String, String)> {
+    let all: Vec<Known<'t>> = table.listener_ids().into_iter().zip(&table.listeners).collect();
+    let Some(name) = &arguments.listener else { return by_url(table, all, &arguments.url) };
+    let found = all.iter().find(|(_, listener)| listener.label() == name.as_str());
+    let unknown = || (format!("no listener is named `{name}`"), format!("there are: {}", names(&all)));
+    found.copied().map(Some).ok_or_else(unknown)
+}
+
+/// One that speaks what the URL's scheme says and has its port, as far as there are any; an error where several are left
+/// that have routes of their own.
+fn by_url<'t>(table: &Table, all: Vec<Known<'t>>, url: &str) -> Result<Option<Known<'t>>, (String, String)> {
+    let is_secure = is_https(url);
+    let port = host_and_port(parts(url).0).1.unwrap_or(if is_secure { 443 } else { 80 });
+    let speaking = only(all, |listener| listener.tls.is_some() == is_secure);
+    let candidates = only(speaking, |listener| listener.address.port() == port);
+    let mut scopes = candidates.iter().map(|(id, _)| table.scope(*id));
     let first = scopes.next();
-    match scopes.all(|scope| Some(scope) == first) {
-        true => Ok(candidates.first().copied()),
-        false => {
-            let message =
-                "several listeners could take the request, and each has routes of its own".to_owned();
-            Err((message, format!("name one by --listener: {}", names(&candidates))))
-        }
+    if scopes.all(|scope| Some(scope) == first) {
+        return Ok(candidates.first().copied());
     }
+    let message = "several listeners could take the request, and each has routes of its own".to_owned();
+    Err((message, format!("name one by --listener: {}", names(&candidates))))
+}
+
+/// Those for which it holds, or all where it holds for none.
+fn only<'t>(all: Vec<Known<'t>>, holds: impl Fn(&Listener) -> bool) -> Vec<Known<'t>> {
+    let some: Vec<Known<'t>> = all.iter().copied().filter(|(_, listener)| holds(listener)).collect();
+    if some.is_empty() { all } else { some }
+}
+
+fn names(listeners: &[Known<'_>]) -> String {
+    let names: Vec<String> =
+        listeners.iter().map(|(_, listener)| format!("`{}`", listener.label())).collect();
+    names.join(", ")
 }
 
 /// The authority, perhaps empty, and the target.

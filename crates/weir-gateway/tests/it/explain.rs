@@ -120,9 +120,24 @@ routes:
         status(&["http://a.test/", "--listener", "x"]),
         told("no listener is named `x`\n  help: there are: `plain`, `127.0.0.1:81`\n")
     );
+    let by_port = status(&["https://a.test:81/"]);
     assert_eq!(
-        status(&["https://a.test/"]).map_err(|(code, _)| code),
-        Err(Some(0)),
-        "nobody speaks TLS here"
+        by_port,
+        Ok("202".to_owned()),
+        "nobody speaks TLS here, so it came through something that does"
     );
+}
+
+#[test]
+fn listeners_of_one_address_are_told_apart_by_their_names() {
+    let config = "listeners: [{ address: 127.0.0.1:0, name: a }, { address: 127.0.0.1:0, name: b }]
+routes:
+  - { listeners: [a], path: /, respond: { status: 201 } }
+  - { listeners: [b], path: /, respond: { status: 202 } }
+";
+    for (listener, line) in [("a", "HTTP/1.1 201 Created"), ("b", "HTTP/1.1 202 Accepted")] {
+        let (_, output, messages) =
+            explain_by(config, &["gateway.yaml", "GET", "http://a.test/", "--listener", listener]);
+        assert!(output.contains(line), "{output}{messages}");
+    }
 }

@@ -4,7 +4,9 @@ mod served;
 mod tls;
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -168,30 +170,71 @@ fn of_two_routes_for_the_same_requests_the_older_one_has_them() {
     }
 }
 
+/// Starts the program with a directory; it and the lines that it prints from `ready` on.
+fn start_program(dir: &Path, more: &[&str]) -> (Child, impl Iterator<Item = String> + use<>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
+    let command = command.arg("--config").arg(dir).args(more).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines().map_while(Result::ok);
+    assert!(lines.by_ref().any(|line| line == "ready"));
+    (child, lines)
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_raw(child.id().cast_signed()).expect("a pid"), signal).expect("it runs");
+}
+
+/// A file of the compact form for one host that is answered with this status.
+fn answering(status: u16) -> String {
+    format!("routes: [{{ hosts: [shop.test], path: /, respond: {{ status: {status} }} }}]\n")
+}
+
+const ONE_LISTENER: &str = "listeners: [{ address: 127.0.0.1:0 }]\nworkers: 1\ndrain: { delay: 0s }\n";
+
 #[test]
 fn the_program_takes_a_directory_and_tells_what_it_has_parsed() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    write(dir.path(), "a.yaml", "listeners: [{ address: 127.0.0.1:0 }]\nworkers: 1\n");
-    let shop = |status: u16| {
-        format!("routes: [{{ hosts: [shop.test], path: /, respond: {{ status: {status} }} }}]\n")
-    };
-    write(dir.path(), "shop.yaml", &shop(201));
-    let program = || Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
-    let mut child =
-        program().arg("--config").arg(dir.path()).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines().map_while(Result::ok);
-    assert!(lines.by_ref().any(|line| line == "ready"));
-    write(dir.path(), "shop.yaml", &shop(202));
-    let pid = Pid::from_raw(child.id().cast_signed()).expect("a pid");
-    kill_process(pid, Signal::HUP).expect("it runs");
+    write(dir.path(), "a.yaml", ONE_LISTENER);
+    write(dir.path(), "shop.yaml", &answering(201));
+    let (mut child, mut lines) = start_program(dir.path(), &[]);
+    write(dir.path(), "shop.yaml", &answering(202));
+    signal(&child, Signal::HUP);
     let told = format!("reloaded {}, version 2, 1 of 2 files parsed", dir.path().display());
     assert_eq!(lines.next(), Some(told));
-    kill_process(pid, Signal::TERM).expect("it runs");
+    signal(&child, Signal::TERM);
     assert!(child.wait().expect("it ends").success());
-    let explained = program().arg("explain").arg(dir.path()).args(["GET", "http://shop.test/x"]).output();
+    let mut explain = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
+    let explained = explain.arg("explain").arg(dir.path()).args(["GET", "http://shop.test/x"]).output();
     let told = String::from_utf8(explained.expect("it starts").stdout).expect("text");
     assert!(told.starts_with("path   /x\nroute  shop.yaml routes[0]\nanswer by the route:\n"), "{told}");
     assert!(told.contains("HTTP/1.1 202 Accepted\n"), "{told}");
+}
+
+/// As Kubernetes mounts a ConfigMap: every file is a link through `..data`, which is replaced by a rename.
+#[test]
+fn a_config_map_that_changes_comes_into_force_by_itself() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| dir.path().join(name);
+    let put = |version: &str, status: u16| {
+        std::fs::create_dir(at(version)).expect("a folder");
+        write(&at(version), "a.yaml", ONE_LISTENER);
+        write(&at(version), "shop.yaml", &answering(status));
+        symlink(version, at("..data_tmp")).expect("a link");
+        std::fs::rename(at("..data_tmp"), at("..data")).expect("a link");
+    };
+    put("..1", 201);
+    for name in ["a.yaml", "shop.yaml"] {
+        symlink(format!("..data/{name}"), at(name)).expect("a link");
+    }
+    let (mut child, mut lines) = start_program(dir.path(), &["--watch"]);
+    for (version, status) in [(2, 202), (3, 203)] {
+        put(&format!("..{version}"), status);
+        std::fs::remove_dir_all(at(&format!("..{}", version - 1))).expect("it is there");
+        let told = format!("reloaded {}, version {version}, 1 of 2 files parsed", dir.path().display());
+        assert_eq!(lines.next(), Some(told));
+    }
+    signal(&child, Signal::TERM);
+    assert!(child.wait().expect("it ends").success());
 }
 
 /// The blocks of the guide that begin like this, up to their end.
