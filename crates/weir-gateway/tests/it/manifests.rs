@@ -170,6 +170,40 @@ fn of_two_routes_for_the_same_requests_the_older_one_has_them() {
     }
 }
 
+#[test]
+fn what_no_route_of_its_listener_takes_goes_to_no_other() {
+    let ip = "127.7.8.1";
+    let port = free_port(ip);
+    let listeners = format!(
+        "    - {{ name: wide, port: {port}, protocol: HTTP, hostname: '*.test' }}
+    - {{ name: shop, port: {port}, protocol: HTTP, hostname: shop.test }}"
+    );
+    let rule = "  rules: [{ matches: [{ path: { value: /cart } }], backendRefs: [{ group: gateway.weir.example, kind: Backend, name: a }] }]";
+    let shop = route("shop", "", rule).replace("name: edge", "name: edge, sectionName: shop");
+    let wide = route("wide", "", &whole("a")).replace("name: edge", "name: edge, sectionName: wide");
+    let served = Served::start(&[(
+        "all.yaml",
+        &[gateway(ip, &listeners), backend("a", echo("a")), shop, wide].concat(),
+    )]);
+    let address = served.gateway.addresses()[0];
+    let answer = |host: &str, path: &str| ask(address, &format!("GET {path}\r\nHost: {host}\r\n"));
+    assert!(answer("shop.test", "/cart").contains("\na: GET /cart HTTP/1.1\n"));
+    assert!(answer("blog.test", "/blog").contains("\na: GET /blog HTTP/1.1\n"));
+    let refused = answer("shop.test", "/blog");
+    // Nobody listens for this host, which the gateway tells by itself.
+    let unknown = answer("example.org", "/blog");
+    let sorted = |answer: &str| {
+        let mut lines: Vec<String> = answer.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(sorted(&refused), sorted(&unknown));
+    assert!(
+        refused.starts_with("HTTP/1.1 404 ") && refused.contains("\nX-Weir-Error: no_route\n"),
+        "{refused}"
+    );
+}
+
 /// Starts the program with a directory; it and the lines that it prints from `ready` on.
 fn start_program(dir: &Path, more: &[&str]) -> (Child, impl Iterator<Item = String> + use<>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));

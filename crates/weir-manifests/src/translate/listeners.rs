@@ -167,7 +167,7 @@ impl Making<'_, '_> {
     }
 
     /// A request belongs to the listener with the most specific hostname, and to no other: what none of its routes takes
-    /// is not for those of a less specific one.
+    /// is not for those of a less specific one. It is answered as the gateway answers what no route takes.
     fn add_fences(&mut self, gateway: &GatewayView<'_>, port: &Port) {
         for &listener in &port.listeners {
             let is_http = gateway.listener(listener).protocol != Protocol::Tls;
@@ -183,8 +183,8 @@ impl Making<'_, '_> {
                 path: Some("/".to_owned()),
                 respond: Some(Box::new(Respond {
                     status: 404,
-                    body: "no route of this listener takes the request\n".to_owned(),
-                    headers: BTreeMap::new(),
+                    body: "404 no_route: no route takes this request\n".to_owned(),
+                    headers: BTreeMap::from([("X-Weir-Error".to_owned(), "no_route".to_owned())]),
                 })),
                 precedence: Some(Box::new(behind_all(gateway.name))),
                 ..Route::default()
