@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 use weir_config::{Configuration, Key, Resource};
+use weir_document::DocumentError;
 use weir_manifests::Read;
 
 use crate::file::SourceError;
+use crate::places::told_documents;
 use crate::stamp::{Stamp, Stamps};
 
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
@@ -65,22 +67,25 @@ impl Documents {
     /// Reads the file at `path`, or the files of the directory there, and parses those whose content has changed.
     ///
     /// # Errors
-    /// When one can't be read or is no document of the right form. The others stay parsed.
+    /// When one can't be read, or some are no documents of the right form. The others stay parsed.
     pub(crate) fn read(&mut self, path: &Path) -> Result<(), SourceError> {
         let texts = if self.is_directory { texts_in(path)? } else { vec![(path.to_owned(), text_of(path)?)] };
         self.files = texts.len();
         let there: BTreeSet<&Path> = texts.iter().map(|(file, _)| file.as_path()).collect();
         self.parsed.retain(|file, _| there.contains(file.as_path()));
+        let mut errors = Vec::new();
         for (file, text) in texts {
             let digest = digest_of(&text);
             if self.parsed.get(&file).is_some_and(|parsed| parsed.digest == digest) {
                 continue;
             }
             self.count += 1;
-            let form = parse(&file, &text).map_err(SourceError::Document)?;
-            self.parsed.insert(file, Parsed { digest, form });
+            match parse(&file, &text) {
+                Ok(form) => drop(self.parsed.insert(file, Parsed { digest, form })),
+                Err(found) => errors.extend(found),
+            }
         }
-        Ok(())
+        if errors.is_empty() { Ok(()) } else { Err(told_documents(path, errors)) }
     }
 
     /// Lets go of what is not needed to read the configuration once more: a single file is parsed whenever it is asked
@@ -115,12 +120,12 @@ impl Documents {
     }
 }
 
-fn parse(file: &Path, text: &str) -> Result<Form, weir_document::DocumentError> {
+fn parse(file: &Path, text: &str) -> Result<Form, Vec<DocumentError>> {
     let name = file.display().to_string();
     if weir_manifests::has_manifests(&name, text) {
         return weir_manifests::read(&name, text).map(Form::Manifests);
     }
-    let configuration: Configuration = weir_document::read(&name, text)?;
+    let configuration: Configuration = weir_document::read(&name, text).map_err(|error| vec![error])?;
     let (files, tls_files) = (configuration.files(), configuration.tls_files());
     Ok(Form::Compact(Compact { resources: configuration.into_resources(), files, tls_files }))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use weir_config::Problem;
+use weir_document::DocumentError;
 use weir_manifests::{Misfit, Read, Translation};
 
 use crate::documents::{Documents, Form};
@@ -174,6 +175,13 @@ pub(crate) fn told(file: &Path, text: &str, problems: Vec<Problem>) -> SourceErr
         PlacedProblem { message, remedy: problem.remedy }
     };
     first(&file.display().to_string(), problems, placed)
+}
+
+/// What is wrong with the form of files at `path`, the first of it.
+pub(crate) fn told_documents(path: &Path, errors: Vec<DocumentError>) -> SourceError {
+    let placed =
+        |error: DocumentError| PlacedProblem { message: error.to_string(), remedy: Some(error.remedy) };
+    first(&path.display().to_string(), errors, placed)
 }
 
 /// The first of all that is wrong with what is called `name`.

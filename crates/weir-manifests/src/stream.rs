@@ -56,15 +56,16 @@ pub fn has_manifests(source_name: &str, text: &str) -> bool {
 /// All manifests of the text, those of lists each by itself. `source_name` stands in errors.
 ///
 /// # Errors
-/// When a document is no manifest, of a kind that is not known, or says what its kind does not have.
-pub fn read(source_name: &str, text: &str) -> Result<Vec<Read>, DocumentError> {
-    let mut read = Vec::new();
+/// One for each document that is no manifest, of a kind that is not known, or says what its kind does not have.
+pub fn read(source_name: &str, text: &str) -> Result<Vec<Read>, Vec<DocumentError>> {
+    let (mut read, mut errors) = (Vec::new(), Vec::new());
     for part in parts(source_name, text) {
-        let manifest: Manifest = weir_document::read(source_name, part.text)
-            .map_err(|error| titled(source_name, part, error).in_stream(part.first_line))?;
-        flatten(manifest, part.first_line, String::new(), &mut read);
+        match weir_document::read(source_name, part.text) {
+            Ok(manifest) => flatten(manifest, part.first_line, String::new(), &mut read),
+            Err(error) => errors.push(titled(source_name, part, error).in_stream(part.first_line)),
+        }
     }
-    Ok(read)
+    if errors.is_empty() { Ok(read) } else { Err(errors) }
 }
 
 impl Read {

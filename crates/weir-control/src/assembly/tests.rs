@@ -242,6 +242,34 @@ fn problems_are_told_with_their_file_and_resource() {
     check(&[("notes.txt", "")], &["DIR: no file in it ends in .yaml, .yml or .json"]);
 }
 
+#[test]
+fn what_is_wrong_with_several_files_is_told_in_one_go() {
+    let mut folder = Folder::with(&[
+        ("a.yaml", &LISTENERS.replace("address", "adress")),
+        (
+            "b.yaml",
+            &format!("{}---\n{}", route("b").replace("rules", "rule"), route("c").replace("rules", "rulse")),
+        ),
+        ("shop.yaml", SHOP),
+    ]);
+    let lines = folder.refused();
+    let told: Vec<&str> =
+        lines.iter().map(String::as_str).filter(|line| !line.starts_with("  help")).collect();
+    assert_eq!(
+        told,
+        [
+            "a.yaml:1:15: unknown field `adress`",
+            "b.yaml:7:3: HTTPRoute default/b: unknown field `rule`",
+            "b.yaml:21:3: HTTPRoute default/c: unknown field `rulse`",
+        ]
+    );
+    let parsed = folder.source.files_parsed();
+    folder.write("a.yaml", LISTENERS);
+    folder.write("b.yaml", "routes: []\n");
+    folder.load();
+    assert_eq!(folder.source.files_parsed(), parsed + 2, "the third stayed parsed");
+}
+
 /// What `weir-config` finds wrong with a route, a listener or a backend is told of the manifest's own field.
 #[test]
 fn problems_of_the_model_are_told_of_fields_of_manifests() {

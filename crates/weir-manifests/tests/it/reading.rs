@@ -11,7 +11,8 @@ fn titles(text: &str) -> Vec<String> {
 
 #[track_caller]
 fn check_refused(text: &str, expected: &str) {
-    let error = read("all.yaml", text).unwrap_err();
+    let errors = read("all.yaml", text).unwrap_err();
+    let [error] = &errors[..] else { panic!("{errors:#?}") };
     assert_eq!(format!("{error} ({})", error.remedy), expected);
 }
 
@@ -171,4 +172,13 @@ fn the_compact_form_is_told_from_manifests() {
     check("a.yaml", "kind: Gateway\n", true);
     check("a.json", "{ \"apiVersion\": \"v1\" }", true);
     check("a.yaml", "apiVersion: [", false);
+}
+
+#[test]
+fn what_is_wrong_is_told_of_each_document() {
+    let (good, wrong) = (backend("b"), backend("b").replace("endpoints", "endpoint"));
+    let text = [&*wrong, &*good, &*wrong].join("---\n");
+    let errors = read("all.yaml", &text).unwrap_err();
+    let lines: Vec<u64> = errors.iter().map(|error| error.line).collect();
+    assert_eq!(lines, [4, 14]);
 }

@@ -44,7 +44,7 @@ pub(crate) fn route(name: &str, metadata: &str, spec: &str) -> String {
 
 pub(crate) fn manifests(documents: &[&str]) -> Vec<Read> {
     let text = documents.join("\n---\n");
-    read("all.yaml", &text).unwrap_or_else(|error| panic!("{error} ({})\n{text}", error.remedy))
+    read("all.yaml", &text).unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"))
 }
 
 /// What they become, or each misfit as `resource: path: message` with its remedy.
