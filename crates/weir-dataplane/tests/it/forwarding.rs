@@ -1,7 +1,7 @@
 //! What upstreams are told of clients, and by which names requests are found again.
 
 use serde_json::Value;
-use weir_config::State;
+use weir_config::{Scope, State};
 use weir_dataplane::{Outcome, explain};
 
 use crate::setup::{Origin, Proxy, compile};
@@ -143,7 +143,9 @@ fn what_is_added_is_explained() {
                 backends: { b: { endpoints: ['127.0.0.1:1'] } }\nforwarding: { x_forwarded: true }\n";
     let table = compile(&mut State::default(), text);
     let request = b"GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.1.1.1\r\n\r\n";
-    let Some(Outcome::Sent { head, .. }) = explain(&table, request, true).map(|told| told.outcome) else {
+    let Some(Outcome::Sent { head, .. }) =
+        explain(&table, request, Scope::default(), true).map(|told| told.outcome)
+    else {
         panic!("it is sent");
     };
     let fields = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: h\r\n";

@@ -85,9 +85,13 @@ fn a_log_that_cannot_be_written_is_told() {
         messages.contains("cannot write the access log to ") && messages.contains("nowhere"),
         "{messages}"
     );
-    let (code, messages) = run(&with_log("format: $statuss"), &[]);
-    let expected = "gateway.yaml:5:23: access_log.format: there is no value `$statuss`\n  help: did you mean `$status`?\n";
-    assert_eq!((code, messages.as_str()), (Some(2), expected));
+    let text = with_log("format: $statuss");
+    let (code, messages) = run(&text, &[]);
+    let line = text.lines().count();
+    let expected = format!(
+        "gateway.yaml:{line}:23: access_log.format: there is no value `$statuss`\n  help: did you mean `$status`?\n"
+    );
+    assert_eq!((code, messages), (Some(2), expected));
 }
 
 #[test]

@@ -93,6 +93,8 @@ fn the_level_of_the_log_changes_at_run_time() {
     let gateway = Gateway::start_with(&text, &[]);
     assert_eq!(body(&gateway.admin("/log")), "{\"level\":\"info\"}\n");
     ask(&gateway);
+    // What is told of a request is decided at its end.
+    gateway.wait_for("its end", |g| g.stat("open") == 0);
     assert_eq!(body(&post(&gateway, "/log?level=debug", "")), "{\"level\":\"debug\"}\n");
     for lines in 1..=3 {
         ask(&gateway);
