@@ -10,6 +10,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use weir_io::{JoinHandle, WorkerOptions, available_cpus, spawn_worker};
 
 use crate::counters::{ListenerCounters, UpstreamCounters};
+use crate::stats::WorkerStats;
 use crate::worker::{Command, Shared, Worker};
 
 /// All of them, with what they count.
@@ -31,6 +32,7 @@ pub(crate) struct Crew {
 pub(crate) struct Member {
     commands: UnboundedSender<Command>,
     thread: Option<JoinHandle<()>>,
+    upstream: Arc<UpstreamCounters>,
     /// What it counts, by the listener's name.
     counters: BTreeMap<String, Arc<ListenerCounters>>,
 }
@@ -104,6 +106,11 @@ impl Crew {
         Arc::clone(own.entry(name.to_owned()).or_insert_with(|| unused(sets, || ListenerCounters::of(name))))
     }
 
+    /// What each of those that serve has now.
+    pub(crate) fn stats(&self) -> Vec<WorkerStats> {
+        self.serving.iter().map(|member| WorkerStats::of(&member.upstream, &member.counters)).collect()
+    }
+
     /// Whether all that should serve do.
     pub(crate) fn is_complete(&self) -> bool {
         !self.serving.iter().any(|member| member.commands.is_closed())
@@ -131,13 +138,13 @@ impl Crew {
         let (report, started) = sync_channel(1);
         let cpu = self.cpu(index, workers);
         let options = WorkerOptions { name: format!("weir-{index}"), cpu, is_urgent: false };
-        let (shared, counters) =
-            (Arc::clone(&self.shared), unused(&mut self.upstreams, UpstreamCounters::default));
+        let upstream = unused(&mut self.upstreams, UpstreamCounters::default);
+        let (shared, counters) = (Arc::clone(&self.shared), Arc::clone(&upstream));
         let thread = spawn_worker(options, move || async move {
             std::rc::Rc::new(Worker::new(index, shared, counters)).run(received, report).await;
         })?;
         started.recv().map_err(|_| io::Error::other("the worker ended as it started"))??;
-        Ok(Member { commands, thread: Some(thread), counters: BTreeMap::new() })
+        Ok(Member { commands, thread: Some(thread), upstream, counters: BTreeMap::new() })
     }
 
     /// With a worker for each CPU they would only chase each other; with fewer the scheduler knows better.

@@ -239,11 +239,13 @@ impl Gateway {
         let access_log = AccessLogStats { dropped, ..self.shared.log.stats() };
         let routes = self.shared.series.stats();
         let certificate_ends = certificates::first_ends(&self.table());
+        let workers = running.crew.stats();
         Stats {
             reloads,
             routes,
             access_log,
             certificate_ends,
+            workers,
             ..Stats::sum(&running.crew.listeners, upstreams, &open)
         }
     }

@@ -179,8 +179,7 @@ impl Stats {
         let is_timeout = |c: &&Cause| c.is_timeout();
         stats.timeouts =
             Cause::ALL.iter().filter(is_timeout).filter_map(|c| stats.errors.get(c.name())).sum();
-        for (position, worker) in upstreams.enumerate() {
-            stats.workers.push(WorkerStats::of(position, worker, listeners));
+        for worker in upstreams {
             stats.upstream.connects += worker.connects.value();
             stats.upstream.connect_failures += worker.connect_failures.value();
             stats.upstream.handshakes += worker.handshakes.value();

@@ -18,14 +18,13 @@ pub struct WorkerStats {
 }
 
 impl WorkerStats {
-    pub(super) fn of(
-        position: usize,
+    /// Those of a worker, from what it counts itself.
+    pub(crate) fn of(
         counters: &UpstreamCounters,
-        listeners: &BTreeMap<String, Vec<Arc<ListenerCounters>>>,
+        listeners: &BTreeMap<String, Arc<ListenerCounters>>,
     ) -> WorkerStats {
-        let own = listeners.values().filter_map(|workers| workers.get(position));
         WorkerStats {
-            connections_open: own.map(|listener| listener.open.value()).sum(),
+            connections_open: listeners.values().map(|listener| listener.open.value()).sum(),
             table_version: counters.table_version.value(),
         }
     }

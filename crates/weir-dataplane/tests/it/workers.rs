@@ -23,8 +23,9 @@ fn text(listeners: &[SocketAddr], workers: usize, origin: &Origin) -> String {
     )
 }
 
+/// An address where nobody listens, nor any other test: its clients come by when its listener has gone.
 fn free() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    std::net::TcpListener::bind("127.0.7.1:0").unwrap().local_addr().unwrap()
 }
 
 fn set_workers(proxy: &mut Proxy, address: SocketAddr, workers: usize, origin: &Origin) {
@@ -69,6 +70,11 @@ fn workers_come_and_go_and_no_client_is_lost() {
         set_workers(&mut proxy, address, workers, &origin);
         let before = proxy.gateway.stats().requests;
         proxy.wait_for("some exchanges", |stats| stats.requests > before + 50);
+        let version = proxy.gateway.table().version;
+        proxy.wait_for("the change in all workers", |stats| {
+            stats.workers.len() == workers
+                && stats.workers.iter().all(|worker| worker.table_version == version)
+        });
     }
     stop.store(true, Ordering::SeqCst);
     let answered: u64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
