@@ -63,10 +63,12 @@ impl Admin {
         let served = Arc::new(Served { gateway, on_drain: Box::new(on_drain) });
         let (bound, own) = (socket.local_addr()?, socket.try_clone()?);
         let (released, is_released) = watch::channel(false);
+        // Before the first client can take the last descriptor.
+        let reserve = Reserve::new();
         let options = WorkerOptions { name: "weir-admin".to_owned(), ..WorkerOptions::default() };
         spawn_worker(options, move || async move {
             if let Ok(listener) = TcpListener::from_std(own) {
-                accept(listener, served, is_released).await;
+                accept(listener, served, reserve, is_released).await;
             }
         })?;
         Ok(Admin { bound, socket: Mutex::new(Some(socket)), released })
@@ -100,9 +102,14 @@ struct Served {
     on_drain: Box<dyn Fn() + Send + Sync>,
 }
 
-async fn accept(listener: TcpListener, served: Arc<Served>, mut is_released: watch::Receiver<bool>) {
+async fn accept(
+    listener: TcpListener,
+    served: Arc<Served>,
+    reserve: Reserve,
+    mut is_released: watch::Receiver<bool>,
+) {
     let places = Arc::new(tokio::sync::Semaphore::new(CLIENTS_MAX));
-    let reserve = Rc::new(Reserve::default());
+    let reserve = Rc::new(reserve);
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let accepted = tokio::select! {
@@ -110,20 +117,19 @@ async fn accept(listener: TcpListener, served: Arc<Served>, mut is_released: wat
             _ = is_released.wait_for(|is_released| *is_released) => return wait_for_all(&places, place).await,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((mut stream, _)) => {
                 let (served, reserve) = (Arc::clone(&served), Rc::clone(&reserve));
                 let is_released = is_released.clone();
                 spawn_local(async move {
-                    serve(stream, &served, is_released).await;
-                    reserve.refill();
+                    serve(&mut stream, &served, is_released).await;
+                    if let Ok(stream) = stream.into_std() {
+                        reserve.take_back(stream.into());
+                    }
                     drop(place);
                 });
             }
             // Without descriptors another try would fail at once.
-            Err(_) => {
-                reserve.refill();
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
 }
@@ -135,13 +141,23 @@ fn poll_accept(
     reserve: &Reserve,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+    let mut is_idle = false;
     match listener.poll_accept(cx) {
-        Poll::Ready(Err(error)) if is_exhausted(&error) && reserve.give_up() => {
-            let accepted = listener.poll_accept(cx);
-            if !matches!(accepted, Poll::Ready(Ok(_))) {
-                reserve.refill();
+        Poll::Ready(Err(error)) if is_exhausted(&error) => {
+            let attempt = || match listener.poll_accept(cx) {
+                Poll::Ready(Ok(accepted)) => Some(Ok(accepted)),
+                // Nobody waits: it has only looked so, without a descriptor.
+                Poll::Pending => {
+                    is_idle = true;
+                    None
+                }
+                Poll::Ready(Err(_)) => None,
+            };
+            match reserve.spend(attempt) {
+                Some(accepted) => Poll::Ready(accepted),
+                None if is_idle => Poll::Pending,
+                None => Poll::Ready(Err(error)),
             }
-            accepted
         }
         accepted => accepted,
     }
@@ -153,13 +169,13 @@ async fn wait_for_all(places: &tokio::sync::Semaphore, own: tokio::sync::OwnedSe
     let _ = places.acquire_many(CLIENTS_MAX as u32).await;
 }
 
-async fn serve(mut stream: TcpStream, served: &Served, mut is_released: watch::Receiver<bool>) {
+async fn serve(stream: &mut TcpStream, served: &Served, mut is_released: watch::Receiver<bool>) {
     let mut bytes = Vec::new();
     loop {
         let answered = tokio::select! {
             // Whoever has asked is answered before it is closed.
             biased;
-            answered = tokio::time::timeout(TIMEOUT, serve_one(&mut stream, &mut bytes, served)) => answered,
+            answered = tokio::time::timeout(TIMEOUT, serve_one(stream, &mut bytes, served)) => answered,
             _ = is_released.wait_for(|is_released| *is_released) => return,
         };
         if !matches!(answered, Ok(Ok(true))) {

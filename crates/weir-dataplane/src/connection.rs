@@ -105,19 +105,30 @@ pub(crate) async fn refuse_connection(
     cause: Cause,
 ) {
     listening.told.set(listening.told.get() + 1);
+    tell(&worker, &listening, &mut stream, peer, cause).await;
+    listening.told.set(listening.told.get() - 1);
+}
+
+/// Answers with this cause, and gives the client time to read it.
+pub(crate) async fn tell(
+    worker: &Worker,
+    listening: &Listening,
+    stream: &mut TcpStream,
+    peer: SocketAddr,
+    cause: Cause,
+) {
     let timer = worker.wheel.timer(listening.id);
-    let io = Io { worker: &worker, timer: &timer };
+    let io = Io { worker, timer: &timer };
     let (mut reader, mut writer) = stream.split();
     let mut answer = Vec::new();
     Refusal::new(cause).append(&mut answer, worker.date.text().as_bytes());
     let mut bytes = 0;
     let sent = io.write_all(&mut writer, &answer, &mut bytes, 1).await;
-    tell_of_refusal(&worker, &listening, (peer, false), cause, bytes);
+    tell_of_refusal(worker, listening, (peer, false), cause, bytes);
     if sent.is_ok() {
         io.linger(&mut reader, &mut writer, &mut Buffer::default()).await;
     }
     worker.wheel.forget(&timer);
-    listening.told.set(listening.told.get() - 1);
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {

@@ -10,9 +10,10 @@ use std::task::Poll;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 use weir_config::Transport;
+use weir_io::try_in_turn;
 
 use crate::cause::Cause;
-use crate::connection::refuse_connection;
+use crate::connection::tell;
 use crate::listener::Listening;
 use crate::worker::Worker;
 
@@ -26,6 +27,11 @@ pub(crate) struct Exhaustion {
 }
 
 impl Exhaustion {
+    /// The next client; where the last try failed for want of descriptors, in turn with others who try.
+    pub(crate) fn poll<T>(&self, attempt: impl FnOnce() -> T) -> T {
+        if self.pauses == 0 { attempt() } else { try_in_turn(attempt) }
+    }
+
     /// Pauses, and after some pauses tells one of the clients that wait.
     pub(crate) async fn bear(
         &mut self,
@@ -50,13 +56,14 @@ pub(crate) fn is_exhausted(error: &io::Error) -> bool {
 /// Tells a client that waits, if there is one. Its connection takes the descriptor that was kept back; until it is over
 /// there is none, so it is one client at a time.
 async fn refuse_one(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: &TcpListener) {
-    if !worker.reserve.refill() || !worker.reserve.give_up() {
-        return;
-    }
-    let Poll::Ready(Ok(client)) = poll_fn(|cx| Poll::Ready(socket.poll_accept(cx))).await else {
-        worker.reserve.refill();
-        return;
-    };
+    let accepted = poll_fn(|cx| {
+        let attempt = || match socket.poll_accept(cx) {
+            Poll::Ready(Ok(client)) => Some(client),
+            Poll::Ready(Err(_)) | Poll::Pending => None,
+        };
+        Poll::Ready(worker.reserve.spend(attempt))
+    });
+    let Some(client) = accepted.await else { return };
     listening.counters.accepted.add(1);
     listening.counters.failure(Cause::OutOfSockets);
     let transport = listening.transport(&worker.snapshot().table);
@@ -66,17 +73,16 @@ async fn refuse_one(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: &Tcp
 async fn refuse(
     worker: Rc<Worker>,
     listening: Rc<Listening>,
-    (stream, peer): (TcpStream, SocketAddr),
+    (mut stream, peer): (TcpStream, SocketAddr),
     transport: Transport,
 ) {
-    match transport {
-        Transport::Plain => {
-            refuse_connection(Rc::clone(&worker), listening, stream, peer, Cause::OutOfSockets).await;
-        }
-        // There is no handshake only to say no.
-        Transport::Tls(_) | Transport::ByName(_) => drop(stream),
+    // There is no handshake only to say no.
+    if matches!(transport, Transport::Plain) {
+        tell(&worker, &listening, &mut stream, peer, Cause::OutOfSockets).await;
     }
-    worker.reserve.refill();
+    if let Ok(stream) = stream.into_std() {
+        worker.reserve.take_back(stream.into());
+    }
 }
 
 async fn pause(worker: &Worker, listening: &Listening) {

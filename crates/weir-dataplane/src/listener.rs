@@ -166,7 +166,7 @@ pub(crate) async fn accept(
     socket: TcpListener,
 ) {
     let mut exhaustion = Exhaustion::default();
-    while let Some(accepted) = poll_fn(|cx| door.poll_accept(&socket, cx)).await {
+    while let Some(accepted) = poll_fn(|cx| exhaustion.poll(|| door.poll_accept(&socket, cx))).await {
         match accepted {
             Ok((stream, from)) => {
                 exhaustion = Exhaustion::default();

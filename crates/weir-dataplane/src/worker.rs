@@ -135,7 +135,7 @@ impl Worker {
             turns: Turns::default(),
             open_connections: Cell::new(0),
             copies_in_flight: Cell::new(0),
-            reserve: Reserve::default(),
+            reserve: Reserve::new(),
             own: OnceCell::new(),
             snapshot: RefCell::new(snapshot),
             newest: RefCell::new(Cache::new(TableOf(Arc::clone(&shared)))),

@@ -24,7 +24,7 @@ pub use inherited::{inherited_sockets, listening_socket};
 pub use listen::{begin_listening, bind_shared, listen_shared, pass_over_newcomers};
 pub use passing::{Peer, receive_descriptors, send_descriptor};
 pub use poll::{Poll, Readiness};
-pub use reserve::Reserve;
+pub use reserve::{Reserve, try_in_turn};
 pub use socket::{connect, realtime_offset_ns, recv_stamped, stamp_arrivals};
 pub use timer::PreciseTimer;
 pub use usage::{CpuTime, process_cpu_time, thread_cpu_ns, thread_runqueue_ns};
