@@ -173,4 +173,5 @@ routes: [{{ path: /, backend: origin }}]
 backends: {{ origin: {{ endpoints: ["127.0.0.1:{origin}"] }} }}
 limits: {{ connections: {connections} }}
 timeouts: {{ idle: 1h }}
+drain: {{ delay: 0s }}
 """

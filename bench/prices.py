@@ -84,6 +84,7 @@ class Prices(Bench):
                     {"address": f"127.0.0.1:{secure_port}", "tls": {"certificate": str(certificate), "key": str(key)}},
                 ],
                 "workers": 1,
+                "drain": {"delay": "0s"},
                 # The first is for whoever looks whether it is there.
                 "routes": [{"hosts": ["127.0.0.1"], "path": "/", "backend": "origin"}, *map(route_of, FEATURES)],
                 "backends": {

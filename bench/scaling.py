@@ -198,6 +198,7 @@ def others(workers):
     return {
         "listeners": [{"address": "127.0.0.1:PORT"}],
         "workers": workers,
+        "drain": {"delay": "0s"},
         "backends": {"origin": {"endpoints": ["127.0.0.1:PORT_OF_ORIGIN"]}},
     }
 

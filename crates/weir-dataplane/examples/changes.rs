@@ -64,6 +64,7 @@ fn configuration(hosts: u64, paths: u64, workers: u64) -> Outcome<Configuration>
     let configuration = json!({
         "listeners": [{ "address": "127.0.0.1:0" }],
         "workers": workers,
+        "drain": { "delay": "0s" },
         "routes": routes,
         "backends": { "b": { "endpoints": ["127.0.0.1:9"] } },
     });
