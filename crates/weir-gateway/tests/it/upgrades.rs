@@ -135,11 +135,14 @@ fn start(text: &str) -> (Gateway, tempfile::TempDir) {
 fn upgrades_and_reloads_lose_no_client() {
     let turns = std::env::var("WEIR_UPGRADES").map_or(UPGRADES, |turns| turns.parse().expect("a number"));
     let (origin, asked) = origin();
-    let (mut gateway, _folder) = start(&config(origin));
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    let file = logs.path().join("access.log");
+    let text = format!("{}access_log: {{ file: '{}', format: $status }}\n", config(origin), file.display());
+    let (mut gateway, _folder) = start(&text);
     let load = Load::start(gateway.address);
     for turn in 0..turns {
         let workers = [1, 4, 3, 2][turn % 4];
-        gateway.configure(&config(origin).replace("workers: 2", &format!("workers: {workers}")));
+        gateway.configure(&text.replace("workers: 2", &format!("workers: {workers}")));
         gateway.reload();
         load.go_on(EXCHANGES_BETWEEN);
         gateway.upgrade();
@@ -155,6 +158,9 @@ fn upgrades_and_reloads_lose_no_client() {
     assert_eq!(asked.load(Ordering::SeqCst), answered, "each was passed on once");
     gateway.signal(Signal::TERM);
     let (status, messages) = gateway.finish();
+    let log = std::fs::read_to_string(file).expect("a log");
+    assert!(log.lines().all(|status| status == "200"), "lines of several processes are whole");
+    assert_eq!(log.lines().count() as u64, answered, "each has its line");
     assert_eq!((status.code(), messages.as_str()), (Some(0), ""));
 }
 
