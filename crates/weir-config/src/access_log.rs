@@ -22,13 +22,13 @@ pub struct Metrics {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessLog {
-    /// The file that lines are appended to, relative to the configuration's folder; standard output when absent.
+    /// The file that lines are appended to, relative to the configuration's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), example = "access.log", extend("x-default" = "standard output"))]
     pub file: Option<String>,
     /// `json`, or a text in which `$NAME` stands for a value.
     pub format: String,
     /// The part of the requests that get a line, 0 to 100 %. Those that did not end well get one always.
-    #[schemars(with = "String")]
     pub sample: Share,
 }
 

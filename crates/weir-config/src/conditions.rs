@@ -98,7 +98,31 @@ impl Conditions {
     }
 }
 
+/// Whether every request that meets the `narrow` conditions meets the `wide` ones too.
+pub(crate) fn covers(wide: Option<&Conditions>, narrow: Option<&Conditions>) -> bool {
+    let (Some(wide), Some(narrow)) = (wide, narrow) else { return wide.is_none() };
+    let has_methods = wide.methods.is_empty()
+        || !narrow.methods.is_empty() && narrow.methods.iter().all(|method| wide.methods.contains(method));
+    let has_values = |wide: &[(Box<str>, Wanted)], narrow: &[(Box<str>, Wanted)]| {
+        let is_met =
+            |name: &str, wanted: &Wanted| narrow.iter().any(|(n, w)| **n == *name && wanted.covers(w));
+        wide.iter().all(|(name, wanted)| is_met(name, wanted))
+    };
+    has_methods
+        && has_values(&wide.values.fields, &narrow.values.fields)
+        && has_values(&wide.values.parameters, &narrow.values.parameters)
+}
+
 impl Wanted {
+    /// Whether it is met by every value that meets `narrow`.
+    fn covers(&self, narrow: &Wanted) -> bool {
+        match (self, narrow) {
+            (Wanted::Present, _) => true,
+            (Wanted::Pattern(pattern), Wanted::Exact(exact)) => pattern.matches(exact.as_bytes()),
+            (wide, narrow) => wide == narrow,
+        }
+    }
+
     fn is_met_by(&self, value: Option<&[u8]>) -> bool {
         match (self, value) {
             (_, None) => false,

@@ -8,15 +8,18 @@ use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use weir_document::{Share, Time};
 
 use crate::model::Route;
+use crate::schema::{HOST, PATH, TOKEN};
 
 mod check;
 mod compiled;
 mod cors;
 
 pub(crate) use check::check_filters;
+use check::{REDIRECTS, WEIGHT_MAX};
 pub use compiled::{Action, Copies, Filters, WeightedPosition};
 pub use cors::{CorsPolicy, Preflight};
 
@@ -25,9 +28,11 @@ pub use cors::{CorsPolicy, Preflight};
 #[serde(deny_unknown_fields)]
 pub struct WeightedBackend {
     /// The backend's name.
+    #[schemars(example = &"web")]
     pub backend: String,
-    /// Its part of the sum of all weights, 0 to 1,000,000; with 0 it gets no requests.
+    /// Its part of the sum of all weights; with 0 it gets no requests.
     #[serde(default = "one")]
+    #[schemars(range(max = WEIGHT_MAX), extend("x-unit" = "parts"))]
     pub weight: u32,
 }
 
@@ -43,40 +48,51 @@ pub enum Rewrite {
 
 /// What a rewrite replaces: at least one of them, and not both `path` and `prefix`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("not" = { "required": ["path", "prefix"] }, "minProperties" = 1))]
 #[serde(deny_unknown_fields, default)]
 pub struct RewriteParts {
     /// The host that the upstream is asked for, with a port where one is meant.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = "internal.example.org")]
     pub host: Option<String>,
     /// Replaces the whole path.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = PATH), example = "/index.html")]
     pub path: Option<String>,
     /// Replaces the matched prefix, or the whole path of an exact match.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = PATH), example = "/v2")]
     pub prefix: Option<String>,
 }
 
 /// Sends the client elsewhere. What is left out stays as in the request, and so does the query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("not" = { "required": ["path", "prefix"] }))]
 #[serde(deny_unknown_fields)]
 pub struct Redirect {
     /// `http` or `https`; with it, a port that is left out is the scheme's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"https", extend("x-default" = "the request's"))]
     pub scheme: Option<Scheme>,
     /// A host name without a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = HOST), example = "www.example.org", extend("x-default" = "the request's"))]
     pub host: Option<String>,
     /// The port; it is not written where it is the scheme's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1), example = 8443, extend("x-default" = "the scheme's own with `scheme`, else the request's"))]
     pub port: Option<u16>,
     /// Replaces the whole path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = PATH), example = "/moved", extend("x-default" = "the request's"))]
     pub path: Option<String>,
     /// Replaces the matched prefix, or the whole path of an exact match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = PATH), example = "/v2", extend("x-default" = "the request's"))]
     pub prefix: Option<String>,
-    /// 301, 302, 303, 307 or 308.
+    /// The status of the answer.
     #[serde(default = "found")]
+    #[schemars(extend("enum" = REDIRECTS))]
     pub status: u16,
 }
 
@@ -94,14 +110,17 @@ pub enum Scheme {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Respond {
-    /// 200 to 599.
+    /// The status of the answer. With 204, 205 and 304 there is no body.
     #[serde(default = "ok")]
+    #[schemars(range(min = 200, max = 599))]
     pub status: u16,
     /// The body; none when empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(example = "closed for today")]
     pub body: String,
     /// Fields of its head. With a body and without a `Content-Type` it is plain text in UTF-8.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = json!({ "Retry-After": "120" }))]
     pub headers: BTreeMap<String, String>,
 }
 
@@ -111,12 +130,15 @@ pub struct Respond {
 pub struct HeaderChanges {
     /// In place of the fields that have these names, where there are any.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = json!({ "X-Tier": "gold" }))]
     pub set: BTreeMap<String, String>,
     /// Beside the fields that have these names, where there are any.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = json!({ "Via": "weir" }))]
     pub add: BTreeMap<String, String>,
     /// Fields that are left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Debug"]))]
     pub remove: Vec<String>,
 }
 
@@ -125,21 +147,26 @@ pub struct HeaderChanges {
 #[serde(deny_unknown_fields)]
 pub struct Cors {
     /// `https://app.example.org`, `https://*.example.org`, or `*` alone for all.
+    #[schemars(length(min = 1), example = json!(["https://app.example.org", "https://*.example.net"]))]
     pub origins: Vec<String>,
     /// Methods beside GET, HEAD and POST, which need no leave; `*` is every one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = TOKEN)), example = json!(["PUT", "DELETE"]))]
     pub methods: Vec<String>,
     /// Fields that a page may send beside those that need no leave; `*` is every one but `Authorization`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Token"]))]
     pub headers: Vec<String>,
     /// Fields that a page may read beside those that need no leave; `*` is every one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Total"]))]
     pub expose: Vec<String>,
     /// Whether requests may carry cookies and the like.
     #[serde(default)]
     pub credentials: bool,
-    /// For how long a browser may keep the answer to a preflight; its own default when absent.
+    /// For how long a browser may keep the answer to a preflight, in whole seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"10m", extend("x-default" = "the browser's own"))]
     pub max_age: Option<Time>,
 }
 
@@ -148,6 +175,7 @@ pub struct Cors {
 #[serde(deny_unknown_fields)]
 pub struct Mirror {
     /// The backend's name.
+    #[schemars(example = &"next")]
     pub backend: String,
     /// How many of the requests are copied.
     #[serde(default = "whole")]
@@ -160,9 +188,11 @@ pub struct Mirror {
 pub struct RouteTimeouts {
     /// From the last byte of a request's head to the last byte of its response.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"10s", extend("x-default" = "none of its own"))]
     pub request: Option<Time>,
     /// The same for each time that it is sent to a backend, from looking for a connection on.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"2s", extend("x-default" = "none of its own"))]
     pub backend: Option<Time>,
 }
 

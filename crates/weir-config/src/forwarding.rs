@@ -25,6 +25,7 @@ pub struct Forwarding {
     pub request_id: RequestId,
     /// By which names a request is found again in traces.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = serde_json::json!({ "w3c": true }))]
     pub trace: Option<Trace>,
 }
 
@@ -50,7 +51,6 @@ pub struct Trace {
     /// Those of Zipkin.
     pub b3: B3,
     /// The part of the traces begun here that are to be recorded, 0 to 100 %.
-    #[schemars(with = "String")]
     pub sampled: Share,
 }
 

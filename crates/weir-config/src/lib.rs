@@ -16,6 +16,8 @@
 //! - [`Table`] is compiled from a state, immutable, and shared by all workers. It is asked with a [`RequestView`]. The
 //!   most specific route wins, by the precedence of Gateway API. What it costs to find depends on the request's labels
 //!   and segments, never on the number of routes.
+//! - What is right and most likely not meant is told by [`State::warnings`], what a configuration amounts to by
+//!   [`State::summary`].
 //!
 //! This crate does no I/O, and knows of no source and no data plane.
 
@@ -39,18 +41,23 @@ mod pattern;
 mod policy;
 mod precedence;
 mod problem;
+mod reference;
+mod schema;
 mod scope;
 mod sealed;
 mod series;
 mod shown;
 mod state;
+mod summary;
 mod table;
 mod tickets;
 mod tokens;
 mod transport;
 mod upstream_tls;
 mod validate;
+mod validity;
 mod view;
+mod warnings;
 
 pub use access_log::{AccessLog, LogLine, LogPiece, LogStyle, LogValue, Metrics};
 pub use change::{Batch, Change, Key, Policy, Resource};
@@ -72,10 +79,13 @@ pub use passthrough::ByName;
 pub use path::{EscapedSlashes, NormalTarget, PathProblem, PathRules, Unroutable, rewritten};
 pub use precedence::Precedence;
 pub use problem::Problem;
+pub use reference::reference;
+pub use schema::schema;
 pub use scope::Scope;
 pub use series::Series;
 pub use shown::ShownCertificate;
 pub use state::{Applied, State};
+pub use summary::{CertificateSummary, ListenerSummary, Summary};
 pub use table::{BackendEntry, Match, Table, Target};
 pub use tokens::TokenSet;
 pub use transport::Transport;

@@ -11,12 +11,14 @@ use weir_http::is_token_byte;
 
 use crate::model::Route;
 use crate::problem::Problem;
+use crate::validate::wrong;
 
 /// Methods that clients write in capitals, and people in small letters.
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
 
 /// What the value of a field or of a query parameter must be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 #[serde(untagged)]
 pub enum ValueMatch {
     /// `name: value`: this value.
@@ -34,6 +36,7 @@ pub enum ValueMatch {
     /// `name: { present: true }`: any, if it is there.
     Present {
         /// Always `true`.
+        #[schemars(extend("const" = true))]
         present: bool,
     },
 }
@@ -54,15 +57,14 @@ impl Route {
         of_path.chain(patterns_of("headers", &self.headers)).chain(patterns_of("query", &self.query))
     }
 
-    /// Whether what it asks of method, fields and query is right by itself.
-    pub(crate) fn check_matches(&self, key: &str) -> Result<(), Problem> {
-        check_methods(key, &self.methods)?;
-        check_headers(key, &self.headers)?;
-        match self.query.contains_key("") {
+    /// What is wrong by itself with what it asks of method, fields and query.
+    pub(crate) fn check_matches(&self, key: &str) -> Vec<Problem> {
+        let of_query = match self.query.contains_key("") {
             true => Err(Problem::new(format!("{key}.query"), "a parameter has no name")
                 .help("write `name: value`, or leave it out")),
             false => Ok(()),
-        }
+        };
+        wrong([check_methods(key, &self.methods), check_headers(key, &self.headers), of_query])
     }
 }
 

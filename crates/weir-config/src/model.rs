@@ -9,6 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use weir_document::{Size, Time};
 
 mod drain;
@@ -21,7 +22,10 @@ use crate::filters::{
 use crate::forwarding::Forwarding;
 use crate::matches::ValueMatch;
 use crate::path::PathRules;
+use crate::pattern::PATTERN_BYTES_MAX;
 use crate::precedence::Precedence;
+use crate::schema::{ACTIONS, ADDRESS, HOST, PATH, TOKEN, one_of};
+use crate::validate::{FIELDS, WORKERS_MAX};
 pub use drain::Drain;
 pub use tls::{BackendTls, CertificateFiles, ClientAuth, Passthrough, TicketKeys, Tickets, Tls, TlsVersion};
 
@@ -29,38 +33,50 @@ pub use tls::{BackendTls, CertificateFiles, ClientAuth, Passthrough, TicketKeys,
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
-    /// Where clients connect. Of the files of one folder at least one says it.
+    /// Where clients connect, each with an address of its own. Of the files of one folder at least one says it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = json!([{ "address": "127.0.0.1:8080" }]))]
     pub listeners: Vec<Listener>,
-    /// Worker threads; one for each CPU the process may use when absent.
+    /// Worker threads, each with sockets and upstream connections of its own. It can't change by a reload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = WORKERS_MAX), example = 2)]
+    #[schemars(extend("x-unit" = "threads", "x-default" = "one for each CPU"))]
     pub workers: Option<u32>,
     /// What goes where. The most specific route wins, whatever the order.
     #[serde(default)]
+    #[schemars(example = json!([{ "path": "/", "backend": "web" }]))]
     pub routes: Vec<Route>,
     /// The services behind the gateway, by name.
     #[serde(default)]
+    #[schemars(example = json!({ "web": { "endpoints": ["127.0.0.1:9000"] } }))]
     pub backends: BTreeMap<String, Backend>,
     /// What is done to the paths of requests.
     #[serde(default)]
+    #[schemars(example = json!({ "escaped_slashes": "reject" }), extend("x-default" = "as its fields"))]
     pub paths: PathRules,
     /// Bounds on what is held.
     #[serde(default)]
+    #[schemars(example = json!({ "body": "10MB" }), extend("x-default" = "as its fields"))]
     pub limits: Limits,
     /// Bounds on what is waited for.
     #[serde(default)]
+    #[schemars(example = json!({ "response": "2m" }), extend("x-default" = "as its fields"))]
     pub timeouts: Timeouts,
     /// How it ends.
     #[serde(default)]
+    #[schemars(example = json!({ "timeout": "1m" }), extend("x-default" = "as its fields"))]
     pub drain: Drain,
-    /// A line for each request; none when absent.
+    /// A line for each request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "file": "access.log" }))]
     pub access_log: Option<AccessLog>,
     /// What is counted beside what is counted always.
     #[serde(default)]
+    #[schemars(example = json!({ "latency": true }), extend("x-default" = "as its fields"))]
     pub metrics: Metrics,
     /// What is added to requests for upstreams.
     #[serde(default)]
+    #[schemars(example = json!({ "x_forwarded": true }), extend("x-default" = "as its fields"))]
     pub forwarding: Forwarding,
 }
 
@@ -68,18 +84,22 @@ pub struct Configuration {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Listener {
-    /// IP address and port.
-    #[schemars(with = "String")]
+    /// IP address and port; port 0 lets the system choose.
+    #[schemars(with = "String", regex(pattern = ADDRESS), example = "127.0.0.1:8080")]
     #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
-    /// The name in counters; the address when absent.
+    /// The name in counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"public", extend("x-default" = "the address"))]
     pub name: Option<String>,
-    /// TLS with clients; plain text when absent.
+    /// TLS with clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "certificate": "shop.pem", "key": "shop.key" }))]
+    #[schemars(extend("x-default" = "plain text"))]
     pub tls: Option<Box<Tls>>,
     /// Clients whose TLS is passed on sealed. Whoever asks for another name meets `tls`, or is closed without it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = json!([{ "hosts": ["bank.example"], "backend": "sealed" }]))]
     pub passthrough: Vec<Passthrough>,
 }
 
@@ -101,75 +121,98 @@ impl Listener {
 /// What becomes of the requests that match. It says exactly one of `path`, `exact` and `regex`, and one of `backend`,
 /// `backends`, `redirect` and `respond`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("allOf" = [one_of(&["path", "exact", "regex"]), one_of(&ACTIONS)]))]
 #[serde(deny_unknown_fields)]
 pub struct Route {
-    /// The name in messages; the position in the file when absent.
+    /// The name in messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"checkout", extend("x-default" = "its position"))]
     pub name: Option<String>,
     /// Listeners by their names, or by their addresses where they have none: the route is for their clients alone.
-    /// Empty: every listener.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = json!(["public"]), extend("x-default" = "every listener"))]
     pub listeners: Vec<String>,
-    /// Host names, exact or `*.suffix` (one label or more before the suffix). Empty: every host.
+    /// Host names, exact or `*.suffix` (one label or more before the suffix).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = HOST)), example = json!(["example.com", "*.example.org"]))]
+    #[schemars(extend("x-default" = "every host"))]
     pub hosts: Vec<String>,
     /// A path prefix, matched by whole segments: `/api` matches `/api` and `/api/x`, not `/apix`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = PATH), example = "/api")]
     pub path: Option<String>,
     /// Whole paths, one or a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!(["/health", "/version"]))]
     pub exact: Option<OneOrMany>,
     /// A regular expression for the whole path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = PATTERN_BYTES_MAX), example = "/users/[0-9]+")]
     pub regex: Option<String>,
-    /// Methods. Empty: every method.
+    /// Methods, by their case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = TOKEN)), example = json!(["GET", "HEAD"]))]
+    #[schemars(extend("x-default" = "every method"))]
     pub methods: Vec<String>,
     /// Fields that a request has, by name, whatever its case. Several of one name make one list.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = json!({ "x-version": "2" }))]
     pub headers: BTreeMap<String, ValueMatch>,
     /// Parameters that its query has, by name, decoded. Of several with one name the first counts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = json!({ "preview": { "present": true } }))]
     pub query: BTreeMap<String, ValueMatch>,
     /// The backend's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"web")]
     pub backend: Option<String>,
     /// Several backends that share the requests by their weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!([{ "backend": "web", "weight": 9 }, { "backend": "next", "weight": 1 }]))]
     pub backends: Option<Vec<WeightedBackend>>,
     /// Sends the client elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "scheme": "https", "status": 301 }))]
     pub redirect: Option<Box<Redirect>>,
     /// Answers without a backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "status": 503 }))]
     pub respond: Option<Box<Respond>>,
     /// What the upstream is asked for in place of what the client asked for; the query is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = "/v2", extend("x-default" = "as it came"))]
     pub rewrite: Option<Rewrite>,
     /// Changes to the fields that the upstream gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "set": { "X-Tier": "gold" } }))]
     pub request_headers: Option<Box<HeaderChanges>>,
     /// Changes to the fields that the client gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "remove": ["Server"] }))]
     pub response_headers: Option<Box<HeaderChanges>>,
     /// Which pages of other origins may use the answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "origins": ["https://app.example.org"] }))]
     pub cors: Option<Box<Cors>>,
     /// Another backend that gets copies of the requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "backend": "next", "share": "10%" }))]
     pub mirror: Option<Box<Mirror>>,
     /// Bounds on the time that a request takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "request": "10s" }))]
     pub timeouts: Option<Box<RouteTimeouts>>,
     /// A file of bearer tokens, one a line, relative to the configuration's folder: a request with none of them is
     /// answered 401.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), example = "tokens.lst", extend("x-default" = "everybody is let in"))]
     pub tokens: Option<String>,
     /// Its place among routes for the same requests. Two routes without one must not want the same.
     #[serde(skip)]
     pub precedence: Option<Box<Precedence>>,
-    /// Its requests are counted together with those of other routes that say the same; the backend's name when absent.
+    /// Its requests are counted together with those of other routes that say the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"checkout", extend("x-default" = "the backend's name"))]
     pub metrics_group: Option<String>,
 }
 
@@ -224,11 +267,12 @@ impl OneOrMany {
 #[serde(deny_unknown_fields)]
 pub struct Backend {
     /// Where it runs, taken in turn. With none, requests for it are answered 503.
-    #[schemars(with = "Vec<String>")]
+    #[schemars(with = "Vec<String>", inner(regex(pattern = ADDRESS)), example = json!(["127.0.0.1:9000"]))]
     #[serde(deserialize_with = "addresses")]
     pub endpoints: Vec<SocketAddr>,
-    /// TLS with its endpoints; plain text when absent.
+    /// TLS with its endpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "sni": "web.internal" }), extend("x-default" = "plain text"))]
     pub tls: Option<BackendTls>,
 }
 
@@ -236,21 +280,25 @@ pub struct Backend {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// A request's or a response's head, start line and fields together.
+    /// A request's or a response's head, start line and fields together; 1KiB to 1MiB.
     pub head: Size,
     /// Fields in a head.
+    #[schemars(range(min = *FIELDS.start(), max = *FIELDS.end()), extend("x-unit" = "fields"))]
     pub fields: u32,
     /// A request's body.
     pub body: Size,
     /// Client connections, of the whole process.
+    #[schemars(range(min = 1), extend("x-unit" = "connections"))]
     pub connections: u32,
-    /// Client connections from one address, of the whole process; those of IPv6 from one network of 64 bits. No bound
-    /// when absent.
+    /// Client connections from one address, of the whole process; those of IPv6 from one network of 64 bits.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = 100, extend("x-unit" = "connections", "x-default" = "no bound"))]
     pub connections_per_address: Option<u32>,
-    /// Connections to one backend, of the whole process.
+    /// Connections to one backend, of the whole process. There is no queue.
+    #[schemars(range(min = 1), extend("x-unit" = "connections"))]
     pub upstream_connections: u32,
     /// Idle connections that one worker keeps to one endpoint.
+    #[schemars(extend("x-unit" = "connections"))]
     pub idle_upstream_connections: u32,
 }
 

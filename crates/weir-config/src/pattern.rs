@@ -19,7 +19,7 @@ use crate::model::Route;
 use crate::problem::Problem;
 
 /// The longest pattern.
-const PATTERN_BYTES_MAX: usize = 1 << 10;
+pub(crate) const PATTERN_BYTES_MAX: usize = 1 << 10;
 /// The largest automaton, and what may be taken to make it.
 const AUTOMATON_BYTES_MAX: usize = 1 << 20;
 
@@ -71,6 +71,12 @@ impl Pattern {
     pub(crate) fn matches(&self, value: &[u8]) -> bool {
         let input = Input::new(value).anchored(Anchored::Yes);
         matches!(self.automaton.try_search_fwd(&input), Ok(Some(_)))
+    }
+
+    /// Whether there is a path that it matches; paths begin with a slash.
+    pub(crate) fn may_match_a_path(&self) -> bool {
+        let start = self.automaton.start_state_forward(&Input::new("/").anchored(Anchored::Yes));
+        start.is_ok_and(|start| !self.automaton.is_dead_state(self.automaton.next_state(start, b'/')))
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -182,6 +188,17 @@ mod tests {
         check("\\w+\\b.*", &["word", "a b"], &[" a", ""]);
         check(".*", &["", "ä", "\u{1}"], &[]);
         check("ä", &["ä"], &["a"]);
+    }
+
+    #[test]
+    fn what_begins_without_a_slash_matches_no_path() {
+        let may = |text: &str| Pattern::new(text).unwrap().may_match_a_path();
+        for text in ["/a", ".*", "[^a].*", "(a|/b)", "/", "/?a?"] {
+            assert!(may(text), "{text}");
+        }
+        for text in ["a", "a.*", "[a-z]+", "", "(a|b)/.*", "^a"] {
+            assert!(!may(text), "{text}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::pairs::{MakingPairs, Pairs};
 use crate::passthrough::ByName;
 use crate::problem::Problem;
 use crate::shown::ShownCertificate;
-use crate::state::State;
+use crate::state::{Refused, State};
 use crate::tokens::TokenSet;
 use crate::transport::{Secure, Transport};
 use crate::upstream_tls::UpstreamTls;
@@ -35,7 +35,7 @@ pub(crate) struct Sealed {
 /// What a batch touched, less what was refused of it already.
 struct Suspects<'b> {
     touched: &'b BTreeSet<Key>,
-    refused: &'b BTreeMap<Key, Problem>,
+    refused: &'b Refused,
 }
 
 impl Sealed {
@@ -67,6 +67,11 @@ impl Sealed {
         self.upstreams.get(name).map(Arc::clone)
     }
 
+    /// The certificates of the listener called `name`, in the order in which it names them.
+    pub(crate) fn pairs_of(&self, name: &str) -> &[Arc<CertifiedKey>] {
+        self.secure.get(name).map(|secure| secure.pairs()).unwrap_or_default()
+    }
+
     /// The tokens of `file`; without any, nobody is let in.
     pub(crate) fn tokens(&self, file: &str) -> Arc<TokenSet> {
         self.tokens.get(file).map(|(_, tokens)| Arc::clone(tokens)).unwrap_or_default()
@@ -79,7 +84,7 @@ impl State {
         &mut self,
         before: &Sealed,
         touched: &BTreeSet<Key>,
-        refused: &BTreeMap<Key, Problem>,
+        refused: &Refused,
     ) -> Vec<(Key, Problem)> {
         let suspects = Suspects { touched, refused };
         let mut found = Vec::new();
@@ -151,7 +156,8 @@ impl State {
         let mut failed = BTreeSet::new();
         for (name, route) in &self.routes {
             let Some(file) = &route.tokens else { continue };
-            if sealed.tokens.contains_key(file) || failed.contains(file.as_str()) {
+            let is_told = failed.contains(file.as_str()) || suspects.is_unread(file);
+            if is_told || sealed.tokens.contains_key(file) {
                 continue;
             }
             match read_tokens(name, file, &self.files, before.tokens.get(file)) {
@@ -175,10 +181,18 @@ impl Suspects<'_> {
         self.touched.contains(key) && !self.refused.contains_key(key)
     }
 
-    /// Whom a fault is told of: the resource if the batch touched it, else each of its files that it did, else all files
+    /// Whether the source has told of this file itself.
+    fn is_unread(&self, file: &str) -> bool {
+        self.refused.get(&Key::File(file.to_owned())).is_some_and(Vec::is_empty)
+    }
+
+    /// Whom a fault is told of: nobody if it comes of a file that could not be read; the resource if the batch touched it, else each of its files that it did, else all files
     /// that it did. What the batch did not touch held together before.
     fn blame(&self, own: Key, fault: Fault) -> Vec<(Key, Problem)> {
         let Fault { problem, files } = fault;
+        if files.iter().any(|file| self.is_unread(file)) {
+            return Vec::new();
+        }
         let mut at_fault: Vec<Key> = files.into_iter().map(Key::File).filter(|key| self.has(key)).collect();
         if at_fault.is_empty() {
             let is_suspect = |key: &&Key| matches!(key, Key::File(_)) && self.has(key);

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use crate::change::{Batch, Change, Key, Policy, Resource};
 use crate::files::Content;
+use crate::filters::BackendField;
 use crate::model::{Backend, Listener, Route, Settings};
 use crate::path::PathRules;
 use crate::pattern::Patterns;
 use crate::problem::Problem;
 use crate::sealed::Sealed;
-use crate::table::{Conflict, Table};
+use crate::table::{Conflict, Table, key_order};
 use crate::validate;
 
 mod listeners;
@@ -36,78 +37,136 @@ pub struct State {
 /// What became of a batch.
 #[derive(Debug)]
 pub struct Applied {
-    /// The resources that were refused, each with its reason.
+    /// The resources that were refused, each with its reason, or with several.
     pub refused: Vec<(Key, Problem)>,
     /// The new table, unless the batch was refused whole; then nothing has changed.
     pub table: Option<Arc<Table>>,
 }
 
+/// What was refused of a batch so far, each with what is wrong with it; nothing stands where the source tells that.
+pub(crate) type Refused = BTreeMap<Key, Vec<Problem>>;
+
 impl State {
     /// Takes a batch in, or what is good of it, and compiles the outcome.
     pub fn apply(&mut self, batch: Batch) -> Applied {
-        let mut refused = BTreeMap::new();
+        self.apply_beside(batch, BTreeSet::new())
+    }
+
+    /// The same for a source that could not make out some resources and tells of them itself. They are refused, and what
+    /// only depends on them is not to blame.
+    pub fn apply_beside(&mut self, batch: Batch, unread: BTreeSet<Key>) -> Applied {
+        let mut refused: Refused = unread.into_iter().map(|key| (key, Vec::new())).collect();
         let mut next = self.clone();
         let touched: BTreeSet<Key> = batch.changes.iter().map(|c| c.key().clone()).collect();
+        let mut wrong_routes = Vec::new();
         for change in batch.changes {
-            next.take(change, &mut refused);
+            wrong_routes.extend(next.take(change, &mut refused));
         }
+        match batch.policy {
+            Policy::AllOrNothing => self.take_whole(next, &touched, refused, &wrong_routes),
+            Policy::EachAlone => self.take_good(next, &touched, refused),
+        }
+    }
+
+    /// All or nothing. What is wrong is looked for at every stage, so that it is told in one go; whether routes find
+    /// their backends, also where they are wrong by themselves.
+    fn take_whole(
+        &mut self,
+        mut next: State,
+        touched: &BTreeSet<Key>,
+        mut refused: Refused,
+        wrong_routes: &[(String, Arc<Route>)],
+    ) -> Applied {
+        for key in refused.keys() {
+            // What it was before is no part of what was meant.
+            next.remove(key);
+        }
+        let mut found = next.contradictions(self, touched, &refused, Policy::AllOrNothing);
+        for (name, route) in wrong_routes.iter().take(ADVISED_MAX) {
+            if let Some((field, backend)) = next.missing_backend(route, &refused, Policy::AllOrNothing) {
+                let names = next.backends.keys().map(String::as_str);
+                let problem = validate::no_such_backend(format!("{name}.{field}"), backend, names);
+                found.push((Key::Route(name.clone()), problem));
+            }
+        }
+        found.extend(next.seal(&self.sealed, touched, &refused));
+        let is_good = found.is_empty() && refused.is_empty();
+        if !is_good {
+            // Only routes are still looked at, and listeners may lack what they are made of.
+            next.listeners.clear();
+        }
+        match Table::compile(self.version + 1, &next) {
+            Ok(table) if is_good => return self.conclude(next, table, refused),
+            Ok(_) => {}
+            Err(conflicts) => found.extend(blame(conflicts, touched, &refused)),
+        }
+        for (key, problem) in found {
+            refused.entry(key).or_default().push(problem);
+        }
+        Applied { refused: told(refused), table: None }
+    }
+
+    /// What is good of a batch.
+    fn take_good(&mut self, mut next: State, touched: &BTreeSet<Key>, mut refused: Refused) -> Applied {
         // Every turn puts at least one resource back to what it was, and what was before held together.
         loop {
-            let found = match next.contradictions(self, &touched, &refused, batch.policy) {
+            let found = match next.contradictions(self, touched, &refused, Policy::EachAlone) {
                 found if !found.is_empty() => found,
-                _ => match next.seal(&self.sealed, &touched, &refused) {
+                _ => match next.seal(&self.sealed, touched, &refused) {
                     found if !found.is_empty() => found,
                     _ => match Table::compile(self.version + 1, &next) {
-                        Ok(table) => return self.conclude(batch.policy, next, table, refused),
-                        Err(conflicts) => blame(conflicts, &touched, &refused),
+                        Ok(table) => return self.conclude(next, table, refused),
+                        Err(conflicts) => blame(conflicts, touched, &refused),
                     },
                 },
             };
             for (key, problem) in found {
                 next.put_back(&key, self);
-                refused.insert(key, problem);
+                // One reason is enough for a resource to stay what it was.
+                refused.entry(key).or_insert_with(|| vec![problem]);
             }
-            if batch.policy == Policy::AllOrNothing || self.listeners.is_empty() && next.listeners.is_empty()
-            {
-                return Applied { refused: refused.into_iter().collect(), table: None };
+            if self.listeners.is_empty() && next.listeners.is_empty() {
+                return Applied { refused: told(refused), table: None };
             }
         }
     }
 
-    fn conclude(
-        &mut self,
-        policy: Policy,
-        next: State,
-        table: Table,
-        refused: BTreeMap<Key, Problem>,
-    ) -> Applied {
-        let refused: Vec<_> = refused.into_iter().collect();
-        if policy == Policy::AllOrNothing && !refused.is_empty() {
-            return Applied { refused, table: None };
-        }
+    fn conclude(&mut self, next: State, table: Table, refused: Refused) -> Applied {
         *self = next;
         self.version = table.version;
         self.patterns.retain(self.routes.values().map(|route| &**route));
-        Applied { refused, table: Some(Arc::new(table)) }
+        Applied { refused: told(refused), table: Some(Arc::new(table)) }
     }
 
-    fn take(&mut self, change: Change, refused: &mut BTreeMap<Key, Problem>) {
-        match change {
-            Change::Put(key, resource) => match self.check(key.name(), &resource) {
-                Ok(()) => self.put(&key, resource),
-                Err(problem) => drop(refused.insert(key, problem)),
-            },
-            Change::Remove(key) => self.remove(&key),
+    /// Takes a change in, if it is right by itself. A route that is not is handed back.
+    fn take(&mut self, change: Change, refused: &mut Refused) -> Option<(String, Arc<Route>)> {
+        let (key, resource) = match change {
+            Change::Put(key, resource) => (key, resource),
+            Change::Remove(key) => {
+                self.remove(&key);
+                return None;
+            }
+        };
+        let found = self.check(key.name(), &resource);
+        if found.is_empty() {
+            self.put(&key, resource);
+            return None;
         }
-    }
-
-    /// Whether a resource is right by itself; patterns are compiled for that, and kept.
-    fn check(&mut self, name: &str, resource: &Resource) -> Result<(), Problem> {
-        validate::check(name, resource)?;
+        let name = key.name().to_owned();
+        refused.entry(key).or_default().extend(found);
         match resource {
-            Resource::Route(route) => self.patterns.learn(name, route),
-            _ => Ok(()),
+            Resource::Route(route) => Some((name, route)),
+            _ => None,
         }
+    }
+
+    /// What is wrong with a resource by itself; patterns are compiled for that, and kept.
+    fn check(&mut self, name: &str, resource: &Resource) -> Vec<Problem> {
+        let mut found = validate::check(name, resource);
+        if let Resource::Route(route) = resource {
+            found.extend(self.patterns.learn(name, route).err());
+        }
+        found
     }
 
     fn put(&mut self, key: &Key, resource: Resource) {
@@ -151,18 +210,12 @@ impl State {
         &self,
         before: &State,
         touched: &BTreeSet<Key>,
-        refused: &BTreeMap<Key, Problem>,
+        refused: &Refused,
         policy: Policy,
     ) -> Vec<(Key, Problem)> {
         let mut found = self.unreachable_paths(before);
         for (name, route) in &self.routes {
-            let is_missing = |(_, backend): &(_, &str)| !self.backends.contains_key(*backend);
-            let Some((field, backend)) = route.backend_names().find(is_missing) else { continue };
-            // The batch is refused already for that backend; its routes are not to blame.
-            let is_refused = refused.contains_key(&Key::Backend(backend.to_owned()));
-            if is_refused && policy == Policy::AllOrNothing {
-                continue;
-            }
+            let Some((field, backend)) = self.missing_backend(route, refused, policy) else { continue };
             let changed = before.routes.get(name).is_none_or(|old| old != route);
             if changed {
                 // To find the nearest of many names for each of many routes would take minutes.
@@ -202,6 +255,21 @@ impl State {
         found
     }
 
+    /// The first backend that `route` names and that is not there.
+    fn missing_backend<'r>(
+        &self,
+        route: &'r Route,
+        refused: &Refused,
+        policy: Policy,
+    ) -> Option<(BackendField, &'r str)> {
+        let is_missing = |(_, backend): &(_, &str)| !self.backends.contains_key(*backend);
+        // A batch that is refused whole is so for that backend already; its routes are not to blame.
+        route.backend_names().find(is_missing).filter(|(_, backend)| {
+            let is_refused = refused.contains_key(&Key::Backend((*backend).to_owned()));
+            policy == Policy::EachAlone || !is_refused
+        })
+    }
+
     /// Routes whose paths no request has under the rules for paths; each the route's fault, or that of the rules where
     /// the route stood before.
     fn unreachable_paths(&self, before: &State) -> Vec<(Key, Problem)> {
@@ -225,11 +293,7 @@ impl State {
     }
 
     /// Listeners that share keys of tickets with a fleet, and are told apart by their names there.
-    fn contradictions_of_tickets(
-        &self,
-        touched: &BTreeSet<Key>,
-        refused: &BTreeMap<Key, Problem>,
-    ) -> Vec<(Key, Problem)> {
+    fn contradictions_of_tickets(&self, touched: &BTreeSet<Key>, refused: &Refused) -> Vec<(Key, Problem)> {
         let mut found = Vec::new();
         let mut names = BTreeMap::new();
         for (key, listener) in &self.listeners {
@@ -252,7 +316,7 @@ impl State {
     fn contradictions_of_passthrough(
         &self,
         before: &State,
-        refused: &BTreeMap<Key, Problem>,
+        refused: &Refused,
         policy: Policy,
     ) -> Vec<(Key, Problem)> {
         let mut found = Vec::new();
@@ -295,12 +359,21 @@ fn put_back<V: Clone>(now: &mut BTreeMap<String, V>, before: &BTreeMap<String, V
     }
 }
 
+/// Each problem with its key, in the order of the source.
+fn told(refused: Refused) -> Vec<(Key, Problem)> {
+    let each = |(key, problems): (Key, Vec<Problem>)| {
+        problems.into_iter().map(move |problem| (key.clone(), problem))
+    };
+    let mut told: Vec<(Key, Problem)> = refused.into_iter().flat_map(each).collect();
+    told.sort_by(|(a, _), (b, _)| match (a, b) {
+        (Key::Route(a), Key::Route(b)) | (Key::Listener(a), Key::Listener(b)) => key_order(a, b),
+        _ => a.cmp(b),
+    });
+    told
+}
+
 /// Of two routes that want the same, the one that the batch changed is at fault.
-fn blame(
-    conflicts: Vec<Conflict>,
-    touched: &BTreeSet<Key>,
-    refused: &BTreeMap<Key, Problem>,
-) -> Vec<(Key, Problem)> {
+fn blame(conflicts: Vec<Conflict>, touched: &BTreeSet<Key>, refused: &Refused) -> Vec<(Key, Problem)> {
     let choose = |conflict: Conflict| {
         let key = Key::Route(conflict.key);
         let at_fault = touched.contains(&key) && !refused.contains_key(&key);

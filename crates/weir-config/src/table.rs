@@ -367,7 +367,7 @@ fn path_table(
 }
 
 /// Which of two routes stands first: those without a precedence by their source, before those that have one.
-fn source_order(a: &RouteEntry, b: &RouteEntry) -> Ordering {
+pub(crate) fn source_order(a: &RouteEntry, b: &RouteEntry) -> Ordering {
     let by_precedence = a.route.precedence.cmp(&b.route.precedence);
     by_precedence.then_with(|| key_order(&a.key, &b.key))
 }

@@ -72,6 +72,11 @@ impl Secure {
         Secure::of_pairs(key, (listener, tls), made, &files, former).map_err(|fault| vec![*fault])
     }
 
+    /// In the order in which the listener names them.
+    pub(crate) fn pairs(&self) -> &[Arc<CertifiedKey>] {
+        &self.pairs
+    }
+
     fn of_pairs(
         key: &str,
         (listener, tls): (&Listener, &Tls),

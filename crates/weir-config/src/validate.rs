@@ -13,26 +13,31 @@ use crate::path::{NormalTarget, PathProblem, PathRules, Unroutable};
 use crate::problem::Problem;
 use crate::{access_log, forwarding, passthrough, policy, series, upstream_tls};
 
-const WORKERS_MAX: u32 = 1024;
+pub(crate) const WORKERS_MAX: u32 = 1024;
 const HEAD_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
 /// The parser keeps its slots for fields on the stack, which is where the upper end comes from.
-const FIELDS: std::ops::RangeInclusive<u32> = 8..=128;
+pub(crate) const FIELDS: std::ops::RangeInclusive<u32> = 8..=128;
 const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The upper end is that of TLS 1.3 (RFC 8446, 4.6.1).
 const TICKET_LIFETIME: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
 
-/// Whether `resource` is right by itself. `key` is its place in messages.
-pub(crate) fn check(key: &str, resource: &Resource) -> Result<(), Problem> {
+/// What is wrong with `resource` by itself: of each thing that it says, the first. `key` is its place in messages.
+pub(crate) fn check(key: &str, resource: &Resource) -> Vec<Problem> {
     match resource {
         Resource::Settings(settings) => check_settings(settings),
         Resource::Route(route) => check_route(key, route),
-        // An empty list of endpoints is one that is empty for now.
         Resource::Listener(listener) => check_listener(key, listener),
-        Resource::Backend(backend) => check_backend(key, backend),
+        // An empty list of endpoints is one that is empty for now.
+        Resource::Backend(backend) => wrong([check_backend(key, backend)]),
         // What is in it is known by who names it.
-        Resource::File(_) => Ok(()),
+        Resource::File(_) => Vec::new(),
     }
+}
+
+/// What is wrong of things that do not depend on each other.
+pub(crate) fn wrong<const N: usize>(checked: [Result<(), Problem>; N]) -> Vec<Problem> {
+    checked.into_iter().filter_map(Result::err).collect()
 }
 
 /// The problem of a field at `place` that names the backend `wanted`, which is not among `names`.
@@ -51,11 +56,9 @@ pub(crate) fn no_such_backend<'n>(
 }
 
 /// An address that parses is a right one.
-fn check_listener(key: &str, listener: &Listener) -> Result<(), Problem> {
-    if let Some(tls) = &listener.tls {
-        check_tls(&format!("{key}.tls"), tls)?;
-    }
-    passthrough::check(key, &listener.passthrough)
+fn check_listener(key: &str, listener: &Listener) -> Vec<Problem> {
+    let of_tls = listener.tls.as_ref().map_or(Ok(()), |tls| check_tls(&format!("{key}.tls"), tls));
+    wrong([of_tls, passthrough::check(key, &listener.passthrough)])
 }
 
 fn check_tls(place: &str, tls: &Tls) -> Result<(), Problem> {
@@ -101,13 +104,28 @@ fn check_backend_name(name: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-fn check_route(key: &str, route: &Route) -> Result<(), Problem> {
-    for (index, host) in route.hosts.iter().enumerate() {
+fn check_route(key: &str, route: &Route) -> Vec<Problem> {
+    let hosts = route.hosts.iter().enumerate().map(|(index, host)| {
         HostPattern::parse(host).map_err(|wrong| {
             Problem::new(format!("{key}.hosts[{index}]"), wrong)
                 .help("write `example.com`, or `*.example.com` for the names below it")
-        })?;
+        })
+    });
+    let mut found: Vec<Problem> = hosts.filter_map(Result::err).collect();
+    found.extend(check_way(key, route).err());
+    found.extend(route.check_matches(key));
+    let paths = route.paths().map(|(field, path)| check_path_of(&format_args!("{key}.{field}"), path));
+    found.extend(paths.filter_map(Result::err));
+    found.extend(check_filters(key, route));
+    found.extend(route.metrics_group.as_ref().and_then(|group| series::check_group(key, group).err()));
+    if route.tokens.as_deref() == Some("") {
+        found.push(Problem::no_file(format!("{key}.tokens")));
     }
+    found
+}
+
+/// A route is for paths of one kind.
+fn check_way(key: &str, route: &Route) -> Result<(), Problem> {
     let ways =
         [("path", route.path.is_some()), ("exact", route.exact.is_some()), ("regex", route.regex.is_some())];
     let mut said = ways.iter().filter(|(_, is_said)| *is_said).map(|(field, _)| *field);
@@ -125,18 +143,7 @@ fn check_route(key: &str, route: &Route) -> Result<(), Problem> {
         return Err(Problem::new(format!("{key}.exact"), "the list is empty")
             .help("name at least one path, or leave the route out"));
     }
-    route.check_matches(key)?;
-    for (field, path) in route.paths() {
-        check_path_of(&format_args!("{key}.{field}"), path)?;
-    }
-    check_filters(key, route)?;
-    if let Some(group) = &route.metrics_group {
-        series::check_group(key, group)?;
-    }
-    match route.tokens.as_deref() {
-        Some("") => Err(Problem::no_file(format!("{key}.tokens"))),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Whether a request could carry `path`, which stands at `place`.
@@ -193,18 +200,20 @@ pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -
     Err(Problem::new(place.to_string(), message).help(remedy))
 }
 
-fn check_settings(settings: &Settings) -> Result<(), Problem> {
-    if let Some(workers) = settings.workers
-        && !(1..=WORKERS_MAX).contains(&workers)
-    {
-        return Err(Problem::new("workers", format!("{workers} is not within 1 and {WORKERS_MAX}"))
-            .help("leave it out for one worker on each CPU"));
-    }
-    settings.access_log.as_ref().map_or(Ok(()), access_log::check)?;
-    forwarding::check(&settings.forwarding)?;
-    check_limits(&settings.limits)?;
-    check_timeouts(&settings.timeouts)?;
-    check_drain(&settings.drain)
+fn check_settings(settings: &Settings) -> Vec<Problem> {
+    let workers = settings.workers.filter(|workers| !(1..=WORKERS_MAX).contains(workers));
+    let workers = workers.map_or(Ok(()), |workers| {
+        Err(Problem::new("workers", format!("{workers} is not within 1 and {WORKERS_MAX}"))
+            .help("leave it out for one worker on each CPU"))
+    });
+    wrong([
+        workers,
+        settings.access_log.as_ref().map_or(Ok(()), access_log::check),
+        forwarding::check(&settings.forwarding),
+        check_limits(&settings.limits),
+        check_timeouts(&settings.timeouts),
+        check_drain(&settings.drain),
+    ])
 }
 
 fn check_limits(limits: &Limits) -> Result<(), Problem> {

@@ -8,8 +8,9 @@ use weir_config::{Key, Problem, Resource, SYSTEM_AUTHORITIES, Table};
 use weir_manifests::translate;
 
 use crate::documents::{Compact, Documents, Form};
-use crate::file::{FileSource, SourceError};
+use crate::file::FileSource;
 use crate::places::Places;
+use crate::problem::SourceError;
 use crate::stamp::Stamp;
 
 /// What all files say together.
@@ -47,16 +48,18 @@ impl FileSource {
                 (file, stamp)
             })
             .collect();
-        let outcome = match self.read_files(files) {
-            Ok(read) => {
-                resources.extend(read);
-                self.put_in_force(resources, stamps)
-            }
-            Err(problems) => Err(problems),
-        };
-        let told = outcome.map_err(|problems| places.tell(&self.documents, problems));
+        let mut missing = Vec::new();
+        resources.extend(self.read_files(files, &mut missing));
+        let unread = missing.iter().map(|(key, _)| key.clone()).collect();
+        let outcome = self.put_in_force(resources, stamps, unread).map_err(|problems| {
+            let problems = missing.into_iter().map(|(_, problem)| problem).chain(problems).collect();
+            SourceError::Problems(places.tell(&self.documents, problems))
+        });
+        if let Ok(table) = &outcome {
+            self.look(table, |documents, warnings| places.tell(documents, warnings));
+        }
         self.documents.release();
-        told
+        outcome
     }
 }
 
@@ -93,7 +96,7 @@ impl Assembly {
         assembly.places.translation = translation;
         match problems.is_empty() {
             true => Ok(assembly),
-            false => Err(assembly.places.tell(documents, problems)),
+            false => Err(SourceError::Problems(assembly.places.tell(documents, problems))),
         }
     }
 

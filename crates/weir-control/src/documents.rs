@@ -9,12 +9,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
-use weir_config::{Configuration, Key, Resource};
+use weir_config::{Key, Resource};
 use weir_document::DocumentError;
 use weir_manifests::Read;
 
-use crate::file::SourceError;
+use crate::parts::{self, Parts};
 use crate::places::told_documents;
+use crate::problem::SourceError;
 use crate::stamp::{Stamp, Stamps};
 
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
@@ -125,7 +126,10 @@ fn parse(file: &Path, text: &str) -> Result<Form, Vec<DocumentError>> {
     if weir_manifests::has_manifests(&name, text) {
         return weir_manifests::read(&name, text).map(Form::Manifests);
     }
-    let configuration: Configuration = weir_document::read(&name, text).map_err(|error| vec![error])?;
+    let Parts { configuration, errors, .. } = parts::read(&name, text).map_err(|error| vec![error])?;
+    if !errors.is_empty() {
+        return Err(errors);
+    }
     let (files, tls_files) = (configuration.files(), configuration.tls_files());
     Ok(Form::Compact(Compact { resources: configuration.into_resources(), files, tls_files }))
 }

@@ -6,14 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_config::{
-    Batch, Change, Configuration, Content, Key, Policy, Problem, Resource, SYSTEM_AUTHORITIES, State, Table,
-};
-use weir_document::DocumentError;
+use weir_config::{Batch, Change, Content, Key, Policy, Problem, Resource, SYSTEM_AUTHORITIES, State, Table};
 
 use crate::authorities::system_authorities;
+use crate::check::Look;
 use crate::documents::Documents;
+use crate::parts::{self, Parts};
 use crate::places::told;
+use crate::problem::{SourceError, unreadable};
 use crate::stamp::{Stamp, Stamps};
 
 /// The greatest file of certificates or tokens that is read.
@@ -36,64 +36,8 @@ pub struct FileSource {
     pub(crate) sources: Stamps,
     /// Those whose last content was refused.
     pub(crate) refused: BTreeSet<String>,
-}
-
-/// Why a file did not come into force.
-#[derive(Debug, thiserror::Error)]
-pub enum SourceError {
-    /// The environment's fault.
-    #[error("{path}: cannot be read: {error}")]
-    Unreadable {
-        /// The file.
-        path: String,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// There is no file in the directory that could be a configuration's.
-    #[error("{path}: no file in it ends in .yaml, .yml or .json")]
-    NoFiles {
-        /// The directory.
-        path: String,
-    },
-    /// The file's fault: it is no document of the right form.
-    #[error("{0}")]
-    Document(DocumentError),
-    /// The file's fault: what it says does not hold together.
-    #[error("{}", .0.first().map_or("", |p| &p.message))]
-    Problems(Vec<PlacedProblem>),
-}
-
-/// A problem with its line in the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlacedProblem {
-    /// `gateway.yaml:3:5: routes[0].backend: no backend is named `apy``
-    pub message: String,
-    /// What would be right, where that can be told.
-    pub remedy: Option<String>,
-}
-
-impl SourceError {
-    /// Every problem as a line, each followed by its remedy.
-    pub fn lines(&self) -> Vec<String> {
-        match self {
-            SourceError::Unreadable { .. } => {
-                with_remedy(self.to_string(), Some("name a file that exists and may be read")).collect()
-            }
-            SourceError::NoFiles { .. } => {
-                with_remedy(self.to_string(), Some("put one there, or name another directory")).collect()
-            }
-            SourceError::Document(error) => with_remedy(error.to_string(), Some(&error.remedy)).collect(),
-            SourceError::Problems(problems) => {
-                problems.iter().flat_map(|p| with_remedy(p.message.clone(), p.remedy.as_deref())).collect()
-            }
-        }
-    }
-}
-
-/// A message and, below it, what would be right.
-pub(crate) fn with_remedy(message: String, remedy: Option<&str>) -> impl Iterator<Item = String> + use<> {
-    let help = remedy.filter(|r| !r.is_empty()).map(|r| format!("  help: {r}"));
-    [Some(message), help].into_iter().flatten()
+    /// Looks for what is most likely not meant, where that is asked for.
+    pub(crate) look: Option<Look>,
 }
 
 impl FileSource {
@@ -108,6 +52,7 @@ impl FileSource {
             stamps: BTreeMap::new(),
             sources: Stamps::new(),
             refused: BTreeSet::new(),
+            look: None,
         }
     }
 
@@ -131,27 +76,40 @@ impl FileSource {
         if weir_manifests::has_manifests(&name, &text) {
             return self.load_documents();
         }
-        let configuration: Configuration =
-            weir_document::read(&name, &text).map_err(SourceError::Document)?;
+        let Parts { configuration, mut unread, errors, untold } =
+            parts::read(&name, &text).map_err(SourceError::Document)?;
         self.add_sources(configuration.files().into_keys(), &configuration.tls_files());
         let named_by_tls = configuration.tls_files().into_iter().filter(|file| file != SYSTEM_AUTHORITIES);
         let stamps = named_by_tls.map(|file| (file.clone(), Stamp::of(&self.place_of(&file)))).collect();
-        let files =
-            self.read_files(configuration.files()).map_err(|problems| told(&self.path, &text, problems))?;
+        let mut missing = Vec::new();
+        let files = self.read_files(configuration.files(), &mut missing);
         let mut resources: BTreeMap<Key, Resource> = configuration.into_resources().into_iter().collect();
         resources.extend(files);
-        self.put_in_force(resources, stamps).map_err(|problems| told(&self.path, &text, problems))
+        resources.retain(|key, _| *key == Key::Settings || !unread.contains(key));
+        unread.extend(missing.iter().map(|(key, _)| key.clone()));
+        match self.put_in_force(resources, stamps, unread) {
+            Ok(table) => {
+                let path = self.path.clone();
+                self.look(&table, |_, warnings| told(&path, &text, Vec::new(), warnings, 0));
+                Ok(table)
+            }
+            Err(problems) => {
+                let problems = missing.into_iter().map(|(_, problem)| problem).chain(problems).collect();
+                Err(SourceError::Problems(told(&self.path, &text, errors, problems, untold)))
+            }
+        }
     }
 
-    /// Compiles what was read, with the stamps of the files that TLS is made of.
+    /// Compiles what was read, with the stamps of the files that TLS is made of, beside what could not be read.
     pub(crate) fn put_in_force(
         &mut self,
         mut resources: BTreeMap<Key, Resource>,
         stamps: BTreeMap<String, Option<Stamp>>,
+        unread: BTreeSet<Key>,
     ) -> Result<Arc<Table>, Vec<Problem>> {
         self.place_access_log(&mut resources);
         let batch = self.changes_to(&resources);
-        let applied = self.state.apply(batch);
+        let applied = self.state.apply_beside(batch, unread);
         match applied.table {
             Some(table) => {
                 self.version += 1;
@@ -165,11 +123,13 @@ impl FileSource {
     }
 
     /// What the files hold that the configuration names, each with its place there; they are relative to its folder.
+    /// What cannot be read is `missing`.
     pub(crate) fn read_files(
         &self,
         files: BTreeMap<String, String>,
-    ) -> Result<Vec<(Key, Resource)>, Vec<Problem>> {
-        let (mut read, mut problems) = (Vec::new(), Vec::new());
+        missing: &mut Vec<(Key, Problem)>,
+    ) -> Vec<(Key, Resource)> {
+        let mut read = Vec::new();
         for (file, place) in files {
             // That it is empty is told by its own field.
             if file.is_empty() {
@@ -177,10 +137,10 @@ impl FileSource {
             }
             match self.read_file(&file) {
                 Ok(content) => read.push((Key::File(file), Resource::File(content))),
-                Err(error) => problems.push(unreadable(place, &file, &error)),
+                Err(error) => missing.push((Key::File(file.clone()), unreadable(place, &file, &error))),
             }
         }
-        if problems.is_empty() { Ok(read) } else { Err(problems) }
+        read
     }
 
     pub(crate) fn read_file(&self, file: &str) -> io::Result<Content> {
@@ -224,21 +184,12 @@ impl FileSource {
     }
 }
 
-pub(crate) fn unreadable(place: String, file: &str, error: &io::Error) -> Problem {
-    let problem = Problem::new(place, format!("`{file}` cannot be read: {error}"));
-    match file {
-        SYSTEM_AUTHORITIES => problem.help("name the authorities of the endpoints in `ca`"),
-        _ => problem
-            .help("name a file that exists and may be read; it is relative to the configuration's folder"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use weir_config::RequestView;
 
     use super::*;
-    use crate::places::PROBLEMS_MAX;
+    use crate::problem::PROBLEMS_MAX;
 
     const GOOD: &str = "listeners: [{ address: 127.0.0.1:8080 }]\nroutes:\n  - path: /\n    backend: api\n\
                         backends:\n  api: { endpoints: [127.0.0.1:9000] }\n";
@@ -319,13 +270,13 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_problems_are_told_by_ten() {
+    fn of_a_thousand_problems_the_first_are_told() {
         let routes = "{ path: /, backend: x },".repeat(1000);
         let (_dir, mut source) =
             file(&GOOD.replace("  - path: /\n    backend: api\n", &format!("  [{routes}]\n")));
         let lines = source.load().unwrap_err().lines();
         assert_eq!(lines.len(), 2 * PROBLEMS_MAX + 1);
-        assert!(lines[2 * PROBLEMS_MAX].ends_with("and 990 more problems like these"), "{lines:?}");
+        assert!(lines[2 * PROBLEMS_MAX].ends_with("and 1967 more problems like these"), "{lines:?}");
     }
 
     #[test]

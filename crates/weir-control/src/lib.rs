@@ -5,15 +5,20 @@
 
 mod assembly;
 mod authorities;
+mod check;
 mod documents;
 mod file;
+mod parts;
 mod places;
+mod problem;
 mod refresh;
 mod stamp;
 mod watch;
 mod watched;
 
-pub use file::{FileSource, PlacedProblem, SourceError};
+pub use check::{Report, check};
+pub use file::FileSource;
+pub use problem::{PlacedProblem, Severity, SourceError};
 pub use refresh::Refreshed;
 pub use stamp::{Stamp, Stamps};
 pub use watch::Watch;

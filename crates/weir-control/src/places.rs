@@ -8,11 +8,7 @@ use weir_document::DocumentError;
 use weir_manifests::{Misfit, Read, Translation};
 
 use crate::documents::{Documents, Form};
-use crate::file::{PlacedProblem, SourceError};
-
-/// How many problems are told at once. The others may go with these, and to find each one's line takes a look through
-/// the whole file.
-pub(crate) const PROBLEMS_MAX: usize = 10;
+use crate::problem::{PROBLEMS_MAX, PlacedProblem, Severity, SourceError, problems_max};
 
 /// Which file each part of a configuration came from.
 #[derive(Debug, Default)]
@@ -70,13 +66,12 @@ impl Places {
     }
 
     /// The first problems, each with its line.
-    pub(crate) fn tell(&self, documents: &Documents, problems: Vec<Problem>) -> SourceError {
+    pub(crate) fn tell(&self, documents: &Documents, problems: Vec<Problem>) -> Vec<PlacedProblem> {
         let manifests = Places::manifests(documents);
-        let placed = |problem: Problem| {
-            let place = self.place(documents, &manifests, &problem.place);
-            PlacedProblem { message: place.tell(&problem.message), remedy: problem.remedy }
+        let placed = |Problem { place, message, remedy }: Problem| {
+            self.place(documents, &manifests, &place).tell(message, remedy)
         };
-        first(&self.path.display().to_string(), problems, placed)
+        first(&self.path, PROBLEMS_MAX, 0, problems, placed)
     }
 
     /// The same for what does not fit among manifests.
@@ -90,10 +85,9 @@ impl Places {
             let place = in_manifest(documents, manifests[misfit.manifest], &misfit.path);
             let other = misfit.other.map(|other| in_manifest(documents, manifests[other], "metadata.name"));
             let other = other.map_or(String::new(), |other| format!(", at {}", other.position()));
-            let message = place.tell(&format!("{}{other}", misfit.message));
-            PlacedProblem { message, remedy: Some(misfit.remedy) }
+            place.tell(format!("{}{other}", misfit.message), Some(misfit.remedy))
         };
-        first(&self.path.display().to_string(), misfits, placed)
+        SourceError::Problems(first(&self.path, PROBLEMS_MAX, 0, misfits, placed))
     }
 
     /// Where the `place` of a problem is.
@@ -137,8 +131,7 @@ impl Places {
 impl Place {
     /// That of a field in the text of a file of the compact form.
     fn in_text(file: &Path, text: &str, field: &str) -> Place {
-        let steps: Vec<&str> = field.split(['.', '[', ']']).filter(|step| !step.is_empty()).collect();
-        let line_and_column = weir_document::place(text, &steps);
+        let line_and_column = weir_document::place_of_field(text, field);
         Place { file: file.to_owned(), line_and_column, field: field.to_owned() }
     }
 
@@ -151,10 +144,16 @@ impl Place {
         }
     }
 
-    fn tell(&self, message: &str) -> String {
-        match self.field.as_str() {
-            "" => format!("{}: {message}", self.position()),
-            field => format!("{}: {field}: {message}", self.position()),
+    fn tell(self, message: String, remedy: Option<String>) -> PlacedProblem {
+        let (line, column) = self.line_and_column.unzip();
+        PlacedProblem {
+            severity: Severity::Error,
+            file: self.file.display().to_string(),
+            line,
+            column,
+            field: Some(self.field).filter(|field| !field.is_empty()),
+            message,
+            remedy,
         }
     }
 }
@@ -168,31 +167,51 @@ fn in_manifest(documents: &Documents, (file, read): (&Path, &Read), path: &str) 
     Place { file: file.to_owned(), line_and_column, field }
 }
 
-/// The first problems of a file of the compact form, each with its line.
-pub(crate) fn told(file: &Path, text: &str, problems: Vec<Problem>) -> SourceError {
-    let placed = |problem: Problem| {
-        let message = Place::in_text(file, text, &problem.place).tell(&problem.message);
-        PlacedProblem { message, remedy: problem.remedy }
+/// The first problems of a file of the compact form, each with its line. `untold` ones are only counted.
+pub(crate) fn told(
+    file: &Path,
+    text: &str,
+    errors: Vec<DocumentError>,
+    problems: Vec<Problem>,
+    untold: usize,
+) -> Vec<PlacedProblem> {
+    let errors = errors.into_iter().map(Told::Document);
+    let all: Vec<Told> = errors.chain(problems.into_iter().map(Told::Problem)).collect();
+    let placed = |told| match told {
+        Told::Document(error) => error.into(),
+        Told::Problem(Problem { place, message, remedy }) => {
+            Place::in_text(file, text, &place).tell(message, remedy)
+        }
     };
-    first(&file.display().to_string(), problems, placed)
+    first(file, problems_max(text), untold, all, placed)
+}
+
+/// What is wrong with the form of a document, or with what it says.
+enum Told {
+    Document(DocumentError),
+    Problem(Problem),
 }
 
 /// What is wrong with the form of files at `path`, the first of it.
 pub(crate) fn told_documents(path: &Path, errors: Vec<DocumentError>) -> SourceError {
-    let placed =
-        |error: DocumentError| PlacedProblem { message: error.to_string(), remedy: Some(error.remedy) };
-    first(&path.display().to_string(), errors, placed)
+    SourceError::Problems(first(path, PROBLEMS_MAX, 0, errors, PlacedProblem::from))
 }
 
-/// The first of all that is wrong with what is called `name`.
-fn first<P>(name: &str, problems: Vec<P>, placed: impl Fn(P) -> PlacedProblem) -> SourceError {
-    let more = problems.len().saturating_sub(PROBLEMS_MAX);
-    let mut told: Vec<PlacedProblem> = problems.into_iter().take(PROBLEMS_MAX).map(placed).collect();
+/// The first of all that is wrong at `path`, in the order of the files.
+fn first<P>(
+    path: &Path,
+    most: usize,
+    untold: usize,
+    problems: Vec<P>,
+    placed: impl Fn(P) -> PlacedProblem,
+) -> Vec<PlacedProblem> {
+    let more = problems.len().saturating_sub(most) + untold;
+    let mut told: Vec<PlacedProblem> = problems.into_iter().take(most).map(placed).collect();
+    told.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
     if more > 0 {
-        told.push(PlacedProblem {
-            message: format!("{name}: and {more} more problems like these"),
-            remedy: None,
-        });
+        let plural = if more == 1 { "" } else { "s" };
+        let message = format!("and {more} more problem{plural} like these");
+        told.push(PlacedProblem::of_file(&path.display().to_string(), message, None));
     }
-    SourceError::Problems(told)
+    told
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use weir_config::{Batch, Change, Key, Policy, Problem, Resource, Table};
 
-use crate::file::{FileSource, unreadable, with_remedy};
+use crate::file::FileSource;
+use crate::problem::{unreadable, with_remedy};
 use crate::stamp::{Stamp, Stamps};
 
 /// What became of files that were read again.

@@ -8,6 +8,7 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqA
 use serde_json::error::Category;
 
 use crate::error::{DocumentError, Finding};
+use crate::seek::{AtEnd, Path, Seek};
 
 pub(crate) struct JsonError(serde_json::Error);
 
@@ -17,6 +18,11 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
     let mut tokens = serde_json::Deserializer::from_str(text);
     UniqueKeys.deserialize(&mut tokens).map_err(JsonError)?;
     Ok(value)
+}
+
+/// Walks to one value; what is wrong on the way, or with it.
+pub(crate) fn seek<P: Path, E: AtEnd>(text: &str, seek: Seek<'_, P, E>) -> Option<JsonError> {
+    seek.deserialize(&mut serde_json::Deserializer::from_str(text)).err().map(JsonError)
 }
 
 impl JsonError {

@@ -1,10 +1,13 @@
 //! Where a value stands in a document, for errors that only a look at the whole can find.
 
 use std::cell::Cell;
-use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize as _;
+use serde::de::{DeserializeSeed as _, Deserializer, IgnoredAny};
 use serde_saphyr::Spanned;
+
+use crate::error::offset_of;
+use crate::seek::{AtEnd, Path, Seek, Written};
 
 /// Line and column (both from 1, columns in characters) of the value at `path`, of names and list places.
 ///
@@ -16,95 +19,44 @@ pub fn place<S: AsRef<str>>(text: &str, path: &[S]) -> Option<(u64, u64)> {
     (1..=path.len()).rev().find_map(|depth| exact_place(text, &path[..depth]))
 }
 
-fn exact_place(text: &str, path: &[&str]) -> Option<(u64, u64)> {
-    let found = Cell::new(None);
-    let seek = Seek { path, found: &found };
+/// The same for a path as it is written, like `routes[3].backend`, whose names may have dots of their own.
+pub fn place_of_field(text: &str, path: &str) -> Option<(u64, u64)> {
+    let mut shorter =
+        std::iter::successors(Some(path), |path| path.rfind(['.', '[']).map(|end| &path[..end]));
+    shorter.find_map(|path| if path.is_empty() { None } else { exact_place(text, Written(path)) })
+}
+
+/// Line and column of a name in the document's own mapping.
+pub(crate) fn place_of_name(text: &str, name: &str) -> Option<(u64, u64)> {
+    let (line, column) = place(text, &[name])?;
+    // Only a colon and white space stand between a name and its value.
+    let before = &text[..offset_of(text, line, column)?];
+    let word = before.rfind(name)?;
+    let start = word - usize::from(before[..word].ends_with(['"', '\'']));
+    let line_start = before[..start].rfind('\n').map_or(0, |newline| newline + 1);
+    let (lines, characters) =
+        (before[..start].matches('\n').count(), before[line_start..start].chars().count());
+    Some((lines as u64 + 1, characters as u64 + 1))
+}
+
+fn exact_place(text: &str, path: impl Path) -> Option<(u64, u64)> {
+    let found = Found(Cell::new(None));
+    let seek = Seek { path, end: &found };
     // Errors of the document itself do not matter here, and the seek ends by one when it has found its value.
     let read = |document: serde_saphyr::Deserializer<'_, '_>| seek.deserialize(document);
     let _ = serde_saphyr::with_deserializer_from_str_with_options(text, crate::yaml::options(), read);
-    found.get()
+    found.0.get()
 }
 
-/// Walks along `path` and notes the place of the value at its end.
-#[derive(Clone, Copy)]
-struct Seek<'a> {
-    path: &'a [&'a str],
-    found: &'a Cell<Option<(u64, u64)>>,
-}
+/// The place of the value that was found.
+struct Found(Cell<Option<(u64, u64)>>);
 
-impl<'a> Seek<'a> {
-    fn inward(self) -> Self {
-        Self { path: &self.path[1..], found: self.found }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Seek<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        if !self.path.is_empty() {
-            return deserializer.deserialize_any(self);
-        }
-        let value = <Spanned<IgnoredAny> as serde::Deserialize>::deserialize(deserializer)?;
+impl AtEnd for Found {
+    fn take<'de, D: Deserializer<'de>>(&self, value: D) -> Result<(), D::Error> {
+        let value = <Spanned<IgnoredAny>>::deserialize(value)?;
         if value.referenced.line() > 0 {
-            self.found.set(Some((value.referenced.line(), value.referenced.column())));
+            self.0.set(Some((value.referenced.line(), value.referenced.column())));
         }
-        Err(D::Error::custom("found"))
-    }
-}
-
-impl<'de> Visitor<'de> for Seek<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<String>()? {
-            match self.path.first() {
-                Some(name) if *name == key => map.next_value_seed(self.inward())?,
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let wanted: Option<usize> = self.path.first().and_then(|place| place.parse().ok());
-        for position in 0.. {
-            let more = match wanted == Some(position) {
-                true => list.next_element_seed(self.inward())?.is_some(),
-                false => list.next_element::<IgnoredAny>()?.is_some(),
-            };
-            if !more {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
         Ok(())
     }
 }
@@ -135,6 +87,30 @@ mod tests {
         check("loads.full.rate", Some((3, 9)));
         check("name.x.y", Some((1, 7)));
         check("nothing", None);
+    }
+
+    #[test]
+    fn names_with_dots_are_found_by_written_paths() {
+        let text = "backends:\n  api: { tls: {} }\n  api.v1: { endpoints: [x, y], tls: { a.b: 1 } }\n";
+        let check = |path: &str, expected: Option<(u64, u64)>| {
+            assert_eq!(place_of_field(text, path), expected, "{path}")
+        };
+        check("backends.api.tls", Some((2, 15)));
+        check("backends.api.v1.endpoints[1]", Some((3, 28)));
+        check("backends.api.v1.tls.a.b", Some((3, 44)));
+        check("backends.api.v1.tls.ca", Some((3, 37)));
+        check("backends.api.v1.endpoints[2].x", Some((3, 24)));
+        check("backends.api.v2", Some((2, 8)));
+        check("routes[0]", None);
+        check("", None);
+    }
+
+    #[test]
+    fn names_are_found_before_their_values() {
+        assert_eq!(place_of_name(TEXT, "name"), Some((1, 1)));
+        assert_eq!(place_of_name(TEXT, "loads"), Some((2, 1)));
+        assert_eq!(place_of_name("{ a: 1, \"b\": 2 }", "b"), Some((1, 9)));
+        assert_eq!(place_of_name(TEXT, "nothing"), None);
     }
 
     #[test]

@@ -144,9 +144,13 @@ pub(crate) fn deserialize<'de, Q: Quantity, D: Deserializer<'de>>(deserializer: 
     deserializer.deserialize_any(FromText(PhantomData))
 }
 
-/// Serde and schema for a quantity: it is the text that `Display` gives.
+/// Serde and schema for a quantity: it is the text that `Display` gives. Its schema has a pattern for texts, beside which
+/// any number may stand, or a form of its own.
 macro_rules! as_text {
     ($quantity:ident, $pattern:literal) => {
+        crate::quantity::as_text!($quantity, { "type": ["string", "number"], "pattern": $pattern });
+    };
+    ($quantity:ident, { $($form:tt)* }) => {
         impl serde::Serialize for $quantity {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
@@ -166,11 +170,10 @@ macro_rules! as_text {
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 schemars::json_schema!({
-                    "type": ["string", "number"],
-                    "pattern": $pattern,
                     "description": format!("{} with its unit, like {}",
                         <$quantity as crate::quantity::Quantity>::KIND,
                         <$quantity as crate::quantity::Quantity>::EXAMPLES),
+                    $($form)*
                 })
             }
         }

@@ -50,7 +50,8 @@ impl fmt::Display for Size {
     }
 }
 
-as_text!(Size, r"^[0-9]+(\.[0-9]+)? *(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$|^0$");
+// A bare number has no unit, which only nothing can do without.
+as_text!(Size, { "anyOf": [{ "type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? *(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$|^0$" }, { "const": 0 }] });
 
 #[cfg(test)]
 mod tests {

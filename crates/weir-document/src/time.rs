@@ -50,7 +50,8 @@ impl fmt::Display for Time {
     }
 }
 
-as_text!(Time, r"^[0-9]+(\.[0-9]+)? *(ns|us|µs|ms|s|m|h)$|^0$");
+// A bare number has no unit, which only nothing can do without.
+as_text!(Time, { "anyOf": [{ "type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? *(ns|us|µs|ms|s|m|h)$|^0$" }, { "const": 0 }] });
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,11 @@
 //! YAML through `serde-saphyr`, with limits that stop bombs and not large files.
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, Options};
 
 use crate::error::{DocumentError, Finding, offset_of, readable_type};
+use crate::seek::{AtEnd, Path, Seek};
 
 /// Levels of nesting that are read: a file of ours has about eight, and the reader recurses on the stack.
 const DEPTH_MAX: usize = 32;
@@ -17,6 +18,17 @@ const ALIAS_EVENTS_MAX: usize = 2_000_000;
 
 pub(crate) fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result<T, DocumentError> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| located(source_name, text, &error))
+}
+
+/// Walks to one value; what is wrong on the way, or with it.
+pub(crate) fn seek<P: Path, E: AtEnd>(
+    source_name: &str,
+    text: &str,
+    seek: Seek<'_, P, E>,
+) -> Option<DocumentError> {
+    let read = |document: serde_saphyr::Deserializer<'_, '_>| seek.deserialize(document);
+    let read = serde_saphyr::with_deserializer_from_str_with_options(text, options(), read);
+    read.err().map(|error| located(source_name, text, &error))
 }
 
 /// How YAML is read, everywhere in weir.
@@ -49,11 +61,24 @@ fn located(source_name: &str, text: &str, error: &Error) -> DocumentError {
         Some(place) if place.line() > 0 => (place.line(), place.column()),
         _ => (0, 0),
     };
+    // Behind a plain value the reader stops at its end, though the tab stands in a line below.
+    let (line, column) = match error.to_string().contains("found a tab") {
+        true => tab_from(text, line).unwrap_or((line, column)),
+        false => (line, column),
+    };
     let here = Here {
         line: text.lines().nth(line.saturating_sub(1) as usize).unwrap_or(""),
         rest: offset_of(text, line, column).map_or("", |start| &text[start..]),
     };
     finding(error, here).at(source_name, text, line, column)
+}
+
+/// The first tab in the indentation of a line, from this one on.
+fn tab_from(text: &str, line: u64) -> Option<(u64, u64)> {
+    let lines = (1_u64..).zip(text.lines()).skip_while(|(number, _)| *number < line);
+    let indented = lines.map(|(number, text)| (number, text.chars().take_while(|c| *c == ' ').count(), text));
+    let mut tabs = indented.filter(|(_, spaces, text)| text[*spaces..].starts_with('\t'));
+    tabs.next().map(|(number, spaces, _)| (number, spaces as u64 + 1))
 }
 
 /// The text around an error's place.

@@ -184,6 +184,7 @@ fn keys_given_twice() {
 fn forms_that_are_not_yaml() {
     let check_line = "check the indentation, the colons and the quotes of this line and the one before it";
     yaml("name: a\nloads:\n\tx: 1\n", "3:2: a tab in the indentation", "indent with spaces");
+    yaml("name: a\nloads:\n  x: b\n \ty: 1\n", "4:2: a tab in the indentation", "indent with spaces");
     yaml("name: a: b\n", "1:8: mapping values are not allowed in this context", check_line);
     yaml("name: \"a\n", "2:1: invalid indentation in multiline quoted scalar", check_line);
     yaml("name: *x\n", "1:7: an alias without its anchor", "define it first with `&name`");

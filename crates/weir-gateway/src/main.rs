@@ -1,5 +1,6 @@
 //! The `weir-gateway` program: a configuration source, the data plane and the admin server put together.
 
+mod check;
 mod explain;
 mod signals;
 mod succession;
@@ -39,13 +40,13 @@ Signals:
                    exchange; `drain.timeout` bounds it, and a second signal ends it at once
 
 Exit codes:
-  0  drained, or handed over, or the configuration is good, or a request was explained
+  0  drained, or handed over, or the configuration is good, or what was asked for was printed
   1  ended at once by a second signal
-  2  the command line or the configuration is wrong
+  2  the command line or the configuration is wrong; with `check --strict` one with warnings, too
   3  the environment can't: an address is taken, a thread does not start
 
-Every field, limit and metric is told in docs/gateway.md, every error in docs/errors.md, upgrades in
-docs/operations.md.";
+Every field is told by `weir-gateway reference`, every limit and metric in docs/gateway.md, every error in
+docs/errors.md, upgrades in docs/operations.md.";
 
 /// An HTTP/1.1 gateway: routes by host and path, upstream keep-alive, reloads without a lost request.
 #[derive(Debug, Parser)]
@@ -82,15 +83,21 @@ struct Args {
     /// and belong to the gateway's user alone.
     #[arg(long, value_name = "DIR")]
     runtime_dir: Option<PathBuf>,
-    /// Only check the configuration, say what is wrong with it, and end
+    /// Only check the configuration, as `weir-gateway check PATH` does
     #[arg(long)]
     check: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Say whether a configuration is good, with all files that it names, and what it amounts to; nothing listens
+    Check(check::Arguments),
     /// Say which route has a request, what is sent upstream, and why other routes do not have it
     Explain(explain::Arguments),
+    /// Print every field of a configuration with its type, default, meaning and an example, as Markdown
+    Reference,
+    /// Print the JSON Schema of a configuration
+    Schema,
 }
 
 /// What went wrong, in the words of the exit code.
@@ -113,19 +120,24 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), Failure> {
     match (&args.command, &args.config) {
+        (Some(Command::Check(arguments)), _) => check::run(arguments),
         (Some(Command::Explain(arguments)), _) => explain::run(arguments),
+        (Some(Command::Reference), _) => printed(weir_config::reference().trim_end()),
+        (Some(Command::Schema), _) => printed(&format!("{:#}", weir_config::schema())),
+        (None, Some(config)) if args.check => check::run(&check::Arguments::of(config)),
         (None, Some(config)) => serve(config, args),
         (None, None) => Err(Failure::Use(vec!["weir-gateway: --config PATH is missing".to_owned()])),
     }
 }
 
+fn printed(text: &str) -> Result<(), Failure> {
+    say(text);
+    Ok(())
+}
+
 fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     let mut source = FileSource::new(config);
     let table = source.load().map_err(|error| Failure::Use(error.lines()))?;
-    if args.check {
-        say(&format!("{}: good", config.display()));
-        return Ok(());
-    }
     let environment = |error: std::io::Error| Failure::Environment(error.to_string());
     let supervisor = Supervisor::from_environment();
     // Before the first thread starts: no signal may come to a program that does not yet listen for it.

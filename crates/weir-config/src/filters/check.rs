@@ -7,12 +7,13 @@ use super::{Cors, HeaderChanges, Mirror, Redirect, Respond, Rewrite, RewritePart
 use crate::host::{HostPattern, host_and_port};
 use crate::model::Route;
 use crate::problem::Problem;
-use crate::validate::{check_path_of, check_time};
+use crate::validate::{check_path_of, check_time, wrong};
 
 /// The greatest weight, as in Gateway API.
-const WEIGHT_MAX: u32 = 1_000_000;
+pub(super) const WEIGHT_MAX: u32 = 1_000_000;
 
-const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+/// The statuses of redirects.
+pub(super) const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
 /// Whose head a field stands in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,38 +22,37 @@ enum Head {
     Response,
 }
 
-/// Whether everything that `route` does with requests and responses is right.
-pub(crate) fn check_filters(key: &str, route: &Route) -> Result<(), Problem> {
-    check_action(key, route)?;
-    for (index, weighted) in route.backends.iter().flatten().enumerate() {
-        if weighted.weight > WEIGHT_MAX {
-            let message = format!("{} is more than {WEIGHT_MAX}", weighted.weight);
-            return Err(Problem::new(format!("{key}.backends[{index}].weight"), message)
-                .help("only the weights' ratios count, so write smaller ones"));
+/// What is wrong with what `route` does with requests and responses: of each thing the first.
+pub(crate) fn check_filters(key: &str, route: &Route) -> Vec<Problem> {
+    let of = |field: &str| format!("{key}.{field}");
+    let mut found = wrong([check_action(key, route), check_weights(key, route)]);
+    found.extend(route.rewrite.iter().filter_map(|rewrite| check_rewrite(&of("rewrite"), rewrite).err()));
+    found
+        .extend(route.redirect.iter().filter_map(|redirect| check_redirect(&of("redirect"), redirect).err()));
+    found.extend(route.respond.iter().filter_map(|respond| check_respond(&of("respond"), respond).err()));
+    for (field, changes, head) in [
+        ("request_headers", &route.request_headers, Head::Request),
+        ("response_headers", &route.response_headers, Head::Response),
+    ] {
+        found.extend(changes.iter().filter_map(|changes| check_changes(&of(field), changes, head).err()));
+    }
+    found.extend(route.cors.iter().filter_map(|cors| check_cors(&of("cors"), cors).err()));
+    found.extend(route.mirror.iter().filter_map(|mirror| check_mirror(&of("mirror"), route, mirror).err()));
+    found
+        .extend(route.timeouts.iter().filter_map(|timeouts| check_timeouts(&of("timeouts"), timeouts).err()));
+    found
+}
+
+fn check_weights(key: &str, route: &Route) -> Result<(), Problem> {
+    let mut weights = route.backends.iter().flatten().map(|weighted| weighted.weight).enumerate();
+    match weights.find(|(_, weight)| *weight > WEIGHT_MAX) {
+        Some((index, weight)) => {
+            let message = format!("{weight} is more than {WEIGHT_MAX}");
+            Err(Problem::new(format!("{key}.backends[{index}].weight"), message)
+                .help("only the weights' ratios count, so write smaller ones"))
         }
+        None => Ok(()),
     }
-    if let Some(rewrite) = &route.rewrite {
-        check_rewrite(&format!("{key}.rewrite"), rewrite)?;
-    }
-    if let Some(redirect) = &route.redirect {
-        check_redirect(&format!("{key}.redirect"), redirect)?;
-    }
-    if let Some(respond) = &route.respond {
-        check_respond(&format!("{key}.respond"), respond)?;
-    }
-    if let Some(changes) = &route.request_headers {
-        check_changes(&format!("{key}.request_headers"), changes, Head::Request)?;
-    }
-    if let Some(changes) = &route.response_headers {
-        check_changes(&format!("{key}.response_headers"), changes, Head::Response)?;
-    }
-    if let Some(cors) = &route.cors {
-        check_cors(&format!("{key}.cors"), cors)?;
-    }
-    if let Some(mirror) = &route.mirror {
-        check_mirror(&format!("{key}.mirror"), route, mirror)?;
-    }
-    route.timeouts.as_deref().map_or(Ok(()), |timeouts| check_timeouts(&format!("{key}.timeouts"), timeouts))
 }
 
 /// A route does one thing, and what belongs to another is a mistake.

@@ -9,44 +9,58 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use weir_document::Time;
+
+use crate::schema::HOST;
 
 /// TLS with the clients of a listener. Its files are PEM where nothing else is said, relative to the configuration's
 /// folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("dependentRequired" = { "client_auth": ["client_ca"] }))]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// The certificate with its chain, for clients that ask for no name, or for one that no other certificate is for.
+    #[schemars(length(min = 1), example = "shop.pem")]
     pub certificate: String,
     /// Its private key.
+    #[schemars(length(min = 1), example = "shop.key")]
     pub key: String,
     /// The answer of its authority's OCSP responder (DER), handed to clients that ask for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), example = "shop.ocsp")]
     pub ocsp: Option<String>,
     /// Further ones, each for the names that it carries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = json!([{ "certificate": "blog.pem", "key": "blog.key" }]))]
     pub certificates: Vec<CertificateFiles>,
     /// Authorities: a client's certificate must be signed by one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), example = "partners.pem", extend("x-default" = "nobody is asked"))]
     pub client_ca: Option<String>,
-    /// Whether a client must show a certificate; `required` when absent. It needs `client_ca`.
+    /// Whether a client must show a certificate. It needs `client_ca`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"optional", extend("x-default" = "`required`"))]
     pub client_auth: Option<ClientAuth>,
     /// Refuses clients that ask for no name, or for one that no certificate is for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(example = true, extend("x-default" = false))]
     pub strict_sni: bool,
-    /// The versions that are spoken; empty: 1.2 and 1.3.
+    /// The versions that are spoken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = json!([1.3]), extend("x-default" = [1.2, 1.3]))]
     pub versions: Vec<TlsVersion>,
-    /// The suites that are spoken, by IANA's or OpenSSL's names, the first that a client has too is taken; empty: all
-    /// that are known, AES-128-GCM first.
+    /// The suites that are spoken, by IANA's or OpenSSL's names, the first that a client has too is taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = json!(["TLS_AES_128_GCM_SHA256"]), extend("x-default" = "all, AES-128-GCM first"))]
     pub ciphers: Vec<String>,
-    /// The groups of key exchanges that are spoken; of those the client's first is taken. Empty: all that are known.
+    /// The groups of key exchanges that are spoken; of those the client's first is taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = json!(["X25519", "P-256"]), extend("x-default" = "all"))]
     pub curves: Vec<String>,
     /// How sessions are resumed.
     #[serde(default, skip_serializing_if = "Tickets::is_default")]
+    #[schemars(example = json!({ "lifetime": "1h" }), extend("x-default" = { "lifetime": "12h" }))]
     pub tickets: Tickets,
 }
 
@@ -75,11 +89,14 @@ impl Tls {
 #[serde(deny_unknown_fields)]
 pub struct CertificateFiles {
     /// The certificate with its chain.
+    #[schemars(length(min = 1), example = "blog.pem")]
     pub certificate: String,
     /// Its private key.
+    #[schemars(length(min = 1), example = "blog.key")]
     pub key: String,
     /// The answer of its authority's OCSP responder (DER).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), example = "blog.ocsp")]
     pub ocsp: Option<String>,
 }
 
@@ -115,30 +132,36 @@ pub enum Tickets {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TicketKeys {
-    /// Keys that several gateways share, one a line in base64: the first seals, all open. When absent, keys are random,
-    /// the process's own, and change by themselves.
+    /// Keys that several gateways share, one a line in base64: the first seals, all open. Keys of its own are random and
+    /// change by themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), example = "tickets.keys", extend("x-default" = "random keys of its own"))]
     pub file: Option<String>,
-    /// How long a ticket is good for.
+    /// How long a ticket is good for, 1s to 7 days.
     pub lifetime: Time,
 }
 
 /// TLS with the endpoints of a backend. Its files are PEM, relative to the configuration's folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("dependentRequired" = { "certificate": ["key"], "key": ["certificate"] }))]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendTls {
-    /// Authorities, one of which must have signed the endpoint's certificate; the system's when absent.
+    /// Authorities, one of which must have signed the endpoint's certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), example = "internal.pem", extend("x-default" = "the system's"))]
     pub ca: Option<String>,
     /// The name that is asked for and that the certificate must be for. When absent, none is asked for, and the
     /// certificate must be for the endpoint's IP address.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = "web.internal", extend("x-default" = "the endpoint's IP address"))]
     pub sni: Option<String>,
     /// The certificate to show, with its chain.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), example = "gateway.pem")]
     pub certificate: Option<String>,
     /// Its private key.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), example = "gateway.key")]
     pub key: Option<String>,
 }
 
@@ -147,8 +170,10 @@ pub struct BackendTls {
 #[serde(deny_unknown_fields)]
 pub struct Passthrough {
     /// Host names, exact or `*.suffix` (one label or more before the suffix).
+    #[schemars(length(min = 1), inner(regex(pattern = HOST)), example = json!(["bank.example", "*.vault.example"]))]
     pub hosts: Vec<String>,
     /// The backend's name.
+    #[schemars(example = &"sealed")]
     pub backend: String,
 }
 

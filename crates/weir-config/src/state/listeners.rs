@@ -1,14 +1,14 @@
 //! Routes for listeners that are not there.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use weir_document::nearest;
 
 use crate::change::{Key, Policy};
 use crate::model::Listener;
 use crate::problem::Problem;
-use crate::state::State;
+use crate::state::{Refused, State};
 
 impl State {
     /// Names of listeners that no listener has; each the route's fault, or that of the change that took the listener
@@ -16,7 +16,7 @@ impl State {
     pub(super) fn contradictions_of_route_listeners(
         &self,
         before: &State,
-        refused: &BTreeMap<Key, Problem>,
+        refused: &Refused,
         policy: Policy,
     ) -> Vec<(Key, Problem)> {
         // The batch is refused already for a listener; routes that name it are not to blame.

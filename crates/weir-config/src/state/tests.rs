@@ -281,6 +281,37 @@ fn every_limit_out_of_range_is_told_with_its_default() {
 }
 
 #[test]
+fn everything_that_is_wrong_is_told_in_one_go() {
+    let text = GOOD
+        .replace("path: /api, backend: api", "path: api, methods: [get], backend: apy")
+        .replace("rewrite: / }", "rewrite: / }\n  - { exact: /get/1, backend: nowhere }");
+    check_refused(
+        &format!("{text}limits: {{ fields: 1 }}\ntimeouts: {{ idle: 0s }}\n"),
+        &[
+            ("limits.fields: 1 is not within 8 and 128", "leave it out for the default, 100"),
+            ("timeouts.idle: 0s is not within 1ns and 30 days", "everything has a limit"),
+            ("routes[0].methods[0]: `get` is not `GET`, for the case of methods matters", "write `GET`"),
+            ("routes[0].path: `api` does not begin with `/`", "write `/api`"),
+            ("routes[0].backend: no backend is named `apy`", "did you mean `api`?"),
+            ("routes[2].backend: no backend is named `nowhere`", "there are: api"),
+            (
+                "routes[2].exact: every host with exact `/get/1` is taken by routes[1] already",
+                "give each host and path to one route, or tell them apart by `methods`, `headers` or `query`",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn what_only_depends_on_what_could_not_be_read_is_not_told() {
+    let text = GOOD.replace("backends: { api: { endpoints: [127.0.0.1:9000] } }", "");
+    let unread = BTreeSet::from([Key::Backend("api".to_owned())]);
+    let applied = State::default().apply_beside(batch(Policy::AllOrNothing, &text), unread);
+    assert_eq!((applied.refused, applied.table.is_none()), (Vec::new(), true));
+    assert_eq!(State::default().apply(batch(Policy::AllOrNothing, &text)).refused.len(), 2);
+}
+
+#[test]
 fn a_file_changes_all_or_nothing() {
     let mut state = State::default();
     assert!(state.apply(batch(Policy::AllOrNothing, GOOD)).table.is_some());

@@ -46,20 +46,26 @@ fn the_example_of_the_manual_loads_and_shows_the_defaults() {
 }
 
 #[test]
-fn the_explanation_of_the_manual_is_what_is_printed() {
+fn what_the_manual_shows_of_the_example_is_what_is_printed() {
     let (_, rest) = MANUAL.split_once("```yaml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
     let dir = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(dir.path().join("gateway.yaml"), example).expect("a configuration file");
-    let (_, rest) = MANUAL.split_once("```\n$ weir-gateway explain ").expect("an explanation");
-    let (command, rest) = rest.split_once('\n').expect("its line");
-    let (printed, _) = rest.split_once("```").expect("its end");
-    let output = Command::new("sh")
-        .current_dir(dir.path())
-        .args(["-c", &format!("\"$0\" explain {command}"), env!("CARGO_BIN_EXE_weir-gateway")])
-        .output()
-        .expect("it starts");
-    assert_eq!(String::from_utf8(output.stdout).expect("text"), printed);
+    let shown = MANUAL.split("```\n$ weir-gateway ").skip(1);
+    let commands: Vec<&str> = shown
+        .map(|rest| {
+            let (command, rest) = rest.split_once('\n').expect("its line");
+            let (printed, _) = rest.split_once("```").expect("its end");
+            let output = Command::new("sh")
+                .current_dir(dir.path())
+                .args(["-c", &format!("\"$0\" {command}"), env!("CARGO_BIN_EXE_weir-gateway")])
+                .output()
+                .expect("it starts");
+            assert_eq!(String::from_utf8(output.stdout).expect("text"), printed, "{command}");
+            command.split(' ').next().unwrap_or_default()
+        })
+        .collect();
+    assert_eq!(commands, ["check", "explain"]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod launching;
 mod limiting;
 mod namespaces;
 mod origin;
+mod rendered;
 mod rootless;
 mod sampling;
 mod secured;

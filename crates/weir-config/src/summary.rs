@@ -1,0 +1,212 @@
+//! What a configuration amounts to, for whoever has it checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::sign::CertifiedKey;
+use serde::Serialize;
+
+use crate::host::HostPattern;
+use crate::model::Listener;
+use crate::names::names_of;
+use crate::state::State;
+use crate::validity::Validity;
+
+/// How many listeners, certificates and names are printed.
+const PRINTED_MAX: usize = 8;
+
+/// What a configuration amounts to. `Display` prints it for people, the first of what there is many of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Where clients connect.
+    pub listeners: Vec<ListenerSummary>,
+    /// How many routes there are.
+    pub routes: usize,
+    /// How many hosts, exact or wildcard, routes name.
+    pub hosts: usize,
+    /// Whether a route is for every host.
+    pub has_every_host: bool,
+    /// How many backends there are.
+    pub backends: usize,
+    /// How many endpoints they have together.
+    pub endpoints: usize,
+    /// The certificates that listeners show, by file; the one that ends first goes first.
+    pub certificates: Vec<CertificateSummary>,
+}
+
+/// A listener.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListenerSummary {
+    /// Where clients connect.
+    pub address: SocketAddr,
+    /// Its name, where it has one of its own.
+    pub name: Option<String>,
+    /// How many certificates it has; without any it speaks plain text, or none of its own.
+    pub certificates: usize,
+    /// How many hosts it passes TLS on for.
+    pub passed_on: usize,
+}
+
+/// A certificate that listeners show.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CertificateSummary {
+    /// Its file, as the configuration names it.
+    pub file: String,
+    /// The DNS names that it is for.
+    pub names: Vec<String>,
+    /// Whole days until it ends, negative since it has; `None` where its end cannot be read.
+    pub days_left: Option<i64>,
+}
+
+/// A certificate with the field that names it.
+pub(crate) struct Shown<'s> {
+    /// The key of its listener.
+    pub(crate) listener: &'s str,
+    /// `listeners[0].tls.certificates[3].certificate`
+    pub(crate) place: String,
+    pub(crate) file: &'s str,
+    /// Clients that ask for no name, or for one that is not known, get it.
+    pub(crate) is_default: bool,
+    pub(crate) certified: &'s Arc<CertifiedKey>,
+}
+
+impl State {
+    /// What it amounts to at `now_s`, in seconds since 1970.
+    pub fn summary(&self, now_s: u64) -> Summary {
+        let hosts = self.routes.values().flat_map(|route| &route.hosts);
+        let hosts: BTreeSet<HostPattern> = hosts.filter_map(|host| HostPattern::parse(host).ok()).collect();
+        Summary {
+            listeners: self.listeners.iter().map(|(key, l)| self.listener_summary(key, l)).collect(),
+            routes: self.routes.len(),
+            hosts: hosts.len(),
+            has_every_host: self.routes.values().any(|route| route.hosts.is_empty()),
+            backends: self.backends.len(),
+            endpoints: self.backends.values().map(|backend| backend.endpoints.len()).sum(),
+            certificates: self.certificate_summaries(now_s),
+        }
+    }
+
+    /// The certificates of all listeners, each with what names it.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.listeners.iter().flat_map(|(key, listener)| {
+            let named = listener.tls.iter().flat_map(|tls| tls.pairs()).enumerate();
+            let made = self.sealed.pairs_of(key);
+            named.zip(made).map(move |((position, pair), certified)| Shown {
+                listener: key,
+                place: format!("{key}.tls.{}", pair.field("certificate")),
+                file: pair.certificate,
+                is_default: position == 0,
+                certified,
+            })
+        })
+    }
+
+    fn listener_summary(&self, key: &str, listener: &Listener) -> ListenerSummary {
+        ListenerSummary {
+            address: listener.address,
+            name: listener.name.clone(),
+            certificates: self.sealed.pairs_of(key).len(),
+            passed_on: listener.passthrough.iter().map(|entry| entry.hosts.len()).sum(),
+        }
+    }
+
+    fn certificate_summaries(&self, now_s: u64) -> Vec<CertificateSummary> {
+        let by_file: BTreeMap<&str, _> = self.shown().map(|shown| (shown.file, shown.certified)).collect();
+        let mut summaries: Vec<CertificateSummary> = by_file
+            .into_iter()
+            .map(|(file, certified)| CertificateSummary {
+                file: file.to_owned(),
+                names: names_of(certified),
+                days_left: certified.cert.first().and_then(Validity::of).map(|v| v.days_left(now_s)),
+            })
+            .collect();
+        summaries.sort_by_key(|summary| summary.days_left);
+        summaries
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        rows(f, "listeners", &self.listeners)?;
+        let hosts = match (self.hosts, self.has_every_host) {
+            (0, _) => "every host".to_owned(),
+            (hosts, false) => count(hosts, "host"),
+            (hosts, true) => format!("{} and for every host", count(hosts, "host")),
+        };
+        let routes =
+            if self.routes == 0 { "none".to_owned() } else { format!("{} for {hosts}", self.routes) };
+        row(f, "routes", &routes)?;
+        let endpoints = count(self.endpoints, "endpoint");
+        let backends = if self.backends == 0 {
+            "none".to_owned()
+        } else {
+            format!("{} with {endpoints}", self.backends)
+        };
+        row(f, "backends", &backends)?;
+        rows(f, "certificates", &self.certificates)
+    }
+}
+
+impl fmt::Display for ListenerSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.address)?;
+        if let Some(name) = &self.name {
+            write!(f, " `{name}`")?;
+        }
+        match (self.certificates, self.passed_on) {
+            (0, 0) => f.write_str(", plain text"),
+            (0, hosts) => write!(f, ", TLS passed on for {}", count(hosts, "host")),
+            (certificates, 0) => write!(f, ", TLS with {}", count(certificates, "certificate")),
+            (certificates, hosts) => {
+                let certificates = count(certificates, "certificate");
+                write!(f, ", TLS with {certificates}, passed on for {}", count(hosts, "host"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for CertificateSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let days = |days: u64| count(usize::try_from(days).unwrap_or(usize::MAX), "day");
+        match self.days_left {
+            Some(left @ 0..) => write!(f, "{}: {} left", self.file, days(left.unsigned_abs()))?,
+            Some(since) => write!(f, "{}: ended {} ago", self.file, days(since.unsigned_abs()))?,
+            None => write!(f, "{}", self.file)?,
+        }
+        match self.names.as_slice() {
+            [] => Ok(()),
+            names => write!(f, ", for {}", first_of(names)),
+        }
+    }
+}
+
+fn row(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
+    writeln!(f, "{name:<12}  {text}")
+}
+
+/// A row for each of the first of many.
+fn rows<T: fmt::Display>(f: &mut fmt::Formatter<'_>, name: &str, all: &[T]) -> fmt::Result {
+    let names = std::iter::once(name).chain(std::iter::repeat(""));
+    for (item, name) in all.iter().take(PRINTED_MAX).zip(names) {
+        row(f, name, &item.to_string())?;
+    }
+    match all.len().saturating_sub(PRINTED_MAX) {
+        0 => Ok(()),
+        more => row(f, "", &format!("and {more} more")),
+    }
+}
+
+/// The first of many names, and how many more there are.
+fn first_of(names: &[String]) -> String {
+    match names.split_at_checked(PRINTED_MAX) {
+        Some((first, more)) if !more.is_empty() => format!("{} and {} more", first.join(", "), more.len()),
+        _ => names.join(", "),
+    }
+}
+
+/// `1 host`, `2 hosts`
+fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}

@@ -1,0 +1,206 @@
+//! What is right, and most likely not meant: routes that no request gets, backends that nobody uses, certificates that
+//! have run out.
+//!
+//! Nothing here keeps a configuration from coming into force.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use crate::files::SYSTEM_AUTHORITIES;
+use crate::model::{ClientAuth, Listener, Route};
+use crate::problem::Problem;
+use crate::state::State;
+use crate::table::Table;
+use crate::validity::Validity;
+
+mod certified_hosts;
+mod unreached;
+
+use certified_hosts::CertifiedHosts;
+
+/// From how many days before its end on a certificate is told of.
+const DAYS_LEFT_MIN: i64 = 14;
+
+impl State {
+    /// What is most likely not meant, at `now_s` in seconds since 1970. `table` is the one that was compiled of this
+    /// state.
+    pub fn warnings(&self, table: &Table, now_s: u64) -> Vec<Problem> {
+        let mut found = unreached::routes(table);
+        found.extend(self.routes.iter().filter_map(|(key, route)| unheard_preflights(key, route)));
+        found.extend(self.routes.iter().filter_map(|(key, route)| no_weight(key, route)));
+        found.extend(self.no_routes());
+        found.extend(self.backends_without_use());
+        found.extend(self.backends_without_endpoints());
+        found.extend(self.plain_listeners());
+        found.extend(self.certificates_of_no_host());
+        found.extend(self.ending_certificates(now_s));
+        found
+    }
+
+    fn no_routes(&self) -> Option<Problem> {
+        let answers = |listener: &Listener| listener.passthrough.is_empty() || listener.tls.is_some();
+        let is_bare = self.routes.is_empty() && self.listeners.values().any(answers);
+        is_bare.then(|| {
+            Problem::new("routes", "there is none, so every request is answered 404")
+                .help("`routes: [{ path: /, backend: NAME }]`")
+        })
+    }
+
+    /// The backends that routes and listeners name.
+    fn used_backends(&self) -> BTreeSet<&str> {
+        let of_routes = self.routes.values().flat_map(|route| route.backend_names().map(|(_, name)| name));
+        let passed_on = self.listeners.values().flat_map(|listener| &listener.passthrough);
+        of_routes.chain(passed_on.map(|entry| entry.backend.as_str())).collect()
+    }
+
+    fn backends_without_use(&self) -> Vec<Problem> {
+        let used = self.used_backends();
+        let unused = self.backends.keys().filter(|name| !used.contains(name.as_str()));
+        unused
+            .map(|name| {
+                Problem::new(format!("backends.{name}"), "nothing uses this backend")
+                    .help("name it in a route, or leave it out")
+            })
+            .collect()
+    }
+
+    fn backends_without_endpoints(&self) -> Vec<Problem> {
+        let used = self.used_backends();
+        let empty = self
+            .backends
+            .iter()
+            .filter(|(name, backend)| backend.endpoints.is_empty() && used.contains(name.as_str()));
+        empty
+            .map(|(name, _)| {
+                let message = "the list is empty, so requests for this backend are answered 503";
+                Problem::new(format!("backends.{name}.endpoints"), message)
+                    .help("name the addresses where it runs")
+            })
+            .collect()
+    }
+
+    /// Listeners in plain text, beyond this machine, for what is asked for with tokens or certificates elsewhere.
+    fn plain_listeners(&self) -> Vec<Problem> {
+        let asking = self.listeners.iter().find(|(_, listener)| is_for_certified_clients(listener));
+        let with_tokens = self.routes.iter().find(|(_, route)| route.tokens.is_some());
+        let plain = self.listeners.iter().filter(|(_, listener)| {
+            listener.tls.is_none() && listener.passthrough.is_empty() && is_beyond_here(listener.address)
+        });
+        let mut found = Vec::new();
+        for (key, listener) in plain {
+            if let Some((other, _)) = asking {
+                let message = format!(
+                    "{} speaks plain text, and {other} asks for certificates in front of the same routes",
+                    listener.address
+                );
+                found.push(
+                    Problem::new(key, message).help("give it `tls` with `client_ca` too, or leave it out"),
+                );
+            }
+            if let Some((route, _)) = with_tokens {
+                let message = format!("tokens for {route} come to {} in plain text", listener.address);
+                found.push(Problem::new(key, message).help("give it `tls`"));
+            }
+        }
+        found
+    }
+
+    fn certificates_of_no_host(&self) -> Vec<Problem> {
+        let Some(hosts) = CertifiedHosts::of(self.routes.values().map(|route| &**route)) else {
+            return Vec::new();
+        };
+        let is_alone = |key: &str| self.sealed.pairs_of(key).len() == 1;
+        let shown = self.shown().filter(|shown| {
+            // Who asks for another name gets the default one on purpose, unless there is nothing else.
+            (!shown.is_default || is_alone(shown.listener)) && !hosts.have_any_of(shown.certified)
+        });
+        shown
+            .map(|shown| {
+                let message = format!("`{}` is for none of the hosts that routes name", shown.file);
+                Problem::new(shown.place, message)
+                    .help("name the certificate of these hosts, or add a route for its own")
+            })
+            .collect()
+    }
+
+    fn ending_certificates(&self, now_s: u64) -> Vec<Problem> {
+        let mut told = BTreeSet::new();
+        let mut found = Vec::new();
+        for (place, file) in self.certificate_files() {
+            let Some(content) = self.files.get(file).filter(|_| told.insert(file)) else { continue };
+            let ended =
+                Validity::of_file(content.bytes()).into_iter().filter_map(|v| told_end(file, v, now_s));
+            // One of a chain is enough.
+            found.extend(
+                ended.take(1).map(|(message, remedy)| Problem::new(place.as_str(), message).help(remedy)),
+            );
+        }
+        found
+    }
+
+    /// Every file with certificates, with the field that names it.
+    fn certificate_files(&self) -> Vec<(String, &str)> {
+        let mut files: Vec<(String, &str)> = self.shown().map(|shown| (shown.place, shown.file)).collect();
+        for (key, listener) in &self.listeners {
+            let authorities = listener.tls.as_ref().and_then(|tls| tls.client_ca.as_deref());
+            files.extend(authorities.map(|file| (format!("{key}.tls.client_ca"), file)));
+        }
+        for (name, backend) in &self.backends {
+            let named = backend.tls.iter().flat_map(|tls| tls.files());
+            let named = named.filter(|(field, file)| *field != "key" && *file != SYSTEM_AUTHORITIES);
+            files.extend(named.map(|(field, file)| (format!("backends.{name}.tls.{field}"), file)));
+        }
+        files
+    }
+}
+
+/// What is wrong with the time in which a certificate of `file` is good, and the remedy.
+fn told_end(file: &str, validity: Validity, now_s: u64) -> Option<(String, &'static str)> {
+    let days = |days: u64| format!("{days} day{}", if days == 1 { "" } else { "s" });
+    let (until, left) = (validity.days_until(now_s), validity.days_left(now_s));
+    let renew = "renew it; the gateway reads it again by itself";
+    match left {
+        _ if until > 0 => {
+            let message = format!("a certificate in `{file}` is not good for another {}", days(until));
+            Some((message, "name one that is good now, or set the clock"))
+        }
+        ..0 => Some((format!("a certificate in `{file}` ended {} ago", days(left.unsigned_abs())), renew)),
+        0..DAYS_LEFT_MIN => {
+            Some((format!("a certificate in `{file}` ends in {}", days(left.unsigned_abs())), renew))
+        }
+        _ => None,
+    }
+}
+
+fn unheard_preflights(key: &str, route: &Route) -> Option<Problem> {
+    let is_deaf = route.cors.is_some()
+        && !route.methods.is_empty()
+        && !route.methods.iter().any(|method| method == "OPTIONS");
+    is_deaf.then(|| {
+        Problem::new(
+            format!("{key}.methods"),
+            "preflights of `cors` are OPTIONS, which this route does not take",
+        )
+        .help("add OPTIONS")
+    })
+}
+
+fn no_weight(key: &str, route: &Route) -> Option<Problem> {
+    let is_bare = route.backends.iter().any(|backends| backends.iter().all(|backend| backend.weight == 0));
+    is_bare.then(|| {
+        Problem::new(format!("{key}.backends"), "none of them has a weight, so every request is answered 500")
+            .help("give one of them a `weight` of 1 or more")
+    })
+}
+
+fn is_for_certified_clients(listener: &Listener) -> bool {
+    let tls = listener.tls.as_ref();
+    tls.is_some_and(|tls| tls.client_ca.is_some() && tls.client_auth != Some(ClientAuth::Optional))
+}
+
+fn is_beyond_here(address: SocketAddr) -> bool {
+    !address.ip().is_loopback()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! Which hosts of routes certificates are for.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use rustls::sign::CertifiedKey;
+
+use crate::host::HostPattern;
+use crate::model::Route;
+use crate::names::names_of;
+
+/// The hosts that routes name, as certificates are compared with them.
+#[derive(Default)]
+pub(super) struct CertifiedHosts {
+    exact: HashSet<String, RandomState>,
+    /// What stands behind the first dot of those.
+    parents: HashSet<String, RandomState>,
+    /// With their dots, as in `.example.com`.
+    suffixes: HashSet<String, RandomState>,
+}
+
+impl CertifiedHosts {
+    /// Those of `routes`; `None` where a route is for every host.
+    pub(super) fn of<'r>(routes: impl Iterator<Item = &'r Route>) -> Option<CertifiedHosts> {
+        let mut hosts = CertifiedHosts::default();
+        for route in routes {
+            if route.hosts.is_empty() {
+                return None;
+            }
+            for host in route.hosts.iter().filter_map(|host| HostPattern::parse(host).ok()) {
+                match host {
+                    HostPattern::Exact(name) => {
+                        hosts.parents.extend(name.split_once('.').map(|(_, parent)| parent.to_owned()));
+                        hosts.exact.insert(name);
+                    }
+                    HostPattern::Suffix(suffix) => drop(hosts.suffixes.insert(suffix)),
+                }
+            }
+        }
+        (!hosts.exact.is_empty() || !hosts.suffixes.is_empty()).then_some(hosts)
+    }
+
+    /// Whether `certified` is for any of them. One without DNS names is for addresses, which routes seldom name.
+    pub(super) fn have_any_of(&self, certified: &Arc<CertifiedKey>) -> bool {
+        let names = names_of(certified);
+        names.is_empty() || names.iter().any(|name| self.have(name))
+    }
+
+    /// Whether a host that has `name`, as a certificate spells it, is one of them.
+    fn have(&self, name: &str) -> bool {
+        match name.strip_prefix("*.") {
+            Some(parent) => self.parents.contains(parent) || self.is_below_suffix(&format!("x.{parent}")),
+            None => self.exact.contains(name) || self.is_below_suffix(name),
+        }
+    }
+
+    fn is_below_suffix(&self, name: &str) -> bool {
+        let dots = name.bytes().enumerate().skip(1).filter(|&(_, byte)| byte == b'.');
+        dots.into_iter().any(|(dot, _)| self.suffixes.contains(&name[dot..]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_certificates_are_compared_with_hosts_of_routes() {
+        let hosts = ["shop.test", "a.b.test", "*.wide.test"].map(str::to_owned).to_vec();
+        let route = Route { hosts, ..Route::default() };
+        let hosts = CertifiedHosts::of([&route].into_iter()).unwrap();
+        for name in [
+            "shop.test",
+            "*.b.test",
+            "x.wide.test",
+            "x.y.wide.test",
+            "*.wide.test",
+            "*.x.wide.test",
+            "*.test",
+        ] {
+            assert!(hosts.have(name), "{name}");
+        }
+        for name in ["b.test", "wide.test", "other.test", "*.shop.test", "*.a.b.test"] {
+            assert!(!hosts.have(name), "{name}");
+        }
+        assert!(CertifiedHosts::of([&route, &Route::default()].into_iter()).is_none());
+        assert!(CertifiedHosts::of(std::iter::empty()).is_none());
+    }
+}

@@ -1,0 +1,176 @@
+//! What is told of configurations that are right and most likely not meant.
+
+use std::collections::BTreeMap;
+
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+use super::*;
+use crate::change::{Batch, Change, Key, Policy, Resource};
+use crate::model::Configuration;
+
+/// 2026-03-01 in seconds since 1970.
+const NOW_S: u64 = 1_772_323_200;
+
+const HEAD: &str = "listeners: [{ address: 127.0.0.1:1 }]\nbackends: { a: { endpoints: ['127.0.0.1:2'] } }\n";
+
+/// A certificate for these names, good until this day of 2026.
+fn pair(names: &[&str], until: (u8, u8)) -> (String, String) {
+    let mut params =
+        CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap();
+    (params.not_before, params.not_after) =
+        (date_time_ymd(2026, 1, 1), date_time_ymd(2026, until.0, until.1));
+    let key = KeyPair::generate().unwrap();
+    (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+}
+
+fn warnings(text: &str, files: &BTreeMap<&str, String>, now_s: u64) -> Vec<String> {
+    let configuration: Configuration = weir_document::read("test.yaml", text).unwrap();
+    let put = |(name, content): (&&str, &String)| {
+        Change::Put(Key::File((*name).to_owned()), Resource::File(content.clone().into_bytes().into()))
+    };
+    let resources =
+        configuration.into_resources().into_iter().map(|(key, resource)| Change::Put(key, resource));
+    let changes = resources.chain(files.iter().map(put)).collect();
+    let mut state = State::default();
+    let applied = state.apply(Batch { version: 1, policy: Policy::AllOrNothing, changes });
+    let table = applied.table.unwrap_or_else(|| panic!("{:?}", applied.refused));
+    let found = state.warnings(&table, now_s);
+    assert!(found.iter().all(|problem| problem.remedy.is_some()), "{found:?}");
+    found.iter().map(ToString::to_string).collect()
+}
+
+#[track_caller]
+fn check(text: &str, expected: &[&str]) {
+    assert_eq!(warnings(text, &BTreeMap::new(), NOW_S), expected, "{text}");
+}
+
+/// Routes to backend `a`.
+#[track_caller]
+fn check_routes(routes: &[&str], expected: &[&str]) {
+    let routes: String = routes.iter().map(|route| format!("  - {{ {route}, backend: a }}\n")).collect();
+    check(&format!("{HEAD}routes:\n{routes}"), expected);
+}
+
+#[test]
+fn nothing_is_told_of_what_is_meant() {
+    check_routes(&["path: /"], &[]);
+    check_routes(&["path: /a", "exact: [/a, /a/b]", "path: /a, methods: [GET]", "path: /"], &[]);
+    check_routes(&["path: /, hosts: [b.test]", "path: /, hosts: ['*.test']", "path: /"], &[]);
+    check_routes(&["path: /, methods: [GET]", "path: /, headers: { x: '1' }"], &[]);
+    check_routes(&["path: /, headers: { x: '1' }", "path: /, headers: { x: { present: true } }"], &[]);
+    check_routes(&["regex: '/a/[0-9]+'", "path: /", "path: /a/b", "path: /a, methods: [POST]"], &[]);
+    check_routes(&["regex: '/a/[0-9]+', hosts: [b.test]", "path: /a"], &[]);
+    check_routes(&["regex: '/a/[0-9]+', hosts: [b.test, c.test]", "path: /a, hosts: [b.test]"], &[]);
+}
+
+#[test]
+fn routes_behind_others_are_told() {
+    check_routes(
+        &["path: /, headers: { x: { present: true } }", "path: /, headers: { x: '1' }"],
+        &["routes[1]: no request comes this far: routes[0] has them all"],
+    );
+    check_routes(
+        &["path: /, query: { x: { regex: '[0-9]+' } }, name: digits", "path: /, query: { x: '17' }"],
+        &["routes[1]: no request comes this far: routes[0] `digits` has them all"],
+    );
+    let below = "has all paths below `/a`, and prefixes go before regular expressions";
+    check_routes(
+        &["regex: '/a/b/[0-9]+'", "path: /a/"],
+        &[&format!("routes[0].regex: no request comes this far: routes[1] {below}")],
+    );
+    check_routes(
+        &[
+            "regex: '/a/[0-9]+', hosts: [b.test], methods: [GET]",
+            "path: /a, hosts: [B.test], methods: [GET, PUT]",
+        ],
+        &[&format!("routes[0].regex: no request comes this far: routes[1] {below}")],
+    );
+    check_routes(&["regex: 'a/.*'"], &["routes[0].regex: no path matches it: paths begin with `/`"]);
+}
+
+#[test]
+fn routes_and_backends_that_lead_nowhere_are_told() {
+    check(
+        "listeners: [{ address: 127.0.0.1:1 }]\n",
+        &["routes: there is none, so every request is answered 404"],
+    );
+    check(
+        &HEAD
+            .replace("a: ", "b: { endpoints: [] }, c: { endpoints: [] }, a: ")
+            .replace("backends", "routes: [{ path: /, backend: a, mirror: { backend: b } }]\nbackends"),
+        &[
+            "backends.c: nothing uses this backend",
+            "backends.b.endpoints: the list is empty, so requests for this backend are answered 503",
+        ],
+    );
+    check(
+        &format!("{HEAD}routes: [{{ path: /, backends: [{{ backend: a, weight: 0 }}] }}]\n"),
+        &["routes[0].backends: none of them has a weight, so every request is answered 500"],
+    );
+    check_routes(
+        &["path: /, methods: [GET], cors: { origins: ['*'] }"],
+        &["routes[0].methods: preflights of `cors` are OPTIONS, which this route does not take"],
+    );
+}
+
+#[test]
+fn plain_text_beyond_this_machine_is_told() {
+    let (certificate, key) = pair(&["a.test"], (12, 31));
+    let files = BTreeMap::from([("a.pem", certificate), ("a.key", key), ("t.lst", "one\n".to_owned())]);
+    let text = |plain: &str, tokens: &str| {
+        format!(
+            "listeners:\n  - {{ address: '{plain}' }}\n  - address: 127.0.0.1:2\n    \
+             tls: {{ certificate: a.pem, key: a.key, client_ca: a.pem }}\nroutes: [{{ path: /, {tokens}backend: a }}]\n\
+             backends: {{ a: {{ endpoints: ['127.0.0.1:3'] }} }}\n"
+        )
+    };
+    assert_eq!(warnings(&text("127.0.0.1:1", "tokens: t.lst, "), &files, NOW_S), [""; 0]);
+    assert_eq!(
+        warnings(&text("0.0.0.0:1", "tokens: t.lst, "), &files, NOW_S),
+        [
+            "listeners[0]: 0.0.0.0:1 speaks plain text, and listeners[1] asks for certificates in front of the same routes",
+            "listeners[0]: tokens for routes[0] come to 0.0.0.0:1 in plain text",
+        ]
+    );
+}
+
+#[test]
+fn certificates_are_told_by_their_time_and_their_names() {
+    let mut files = BTreeMap::new();
+    for (certificate_file, key_file, names, until) in [
+        ("a.pem", "a.key", ["a.test"], (12, 31)),
+        ("b.pem", "b.key", ["b.test"], (3, 2)),
+        ("c.pem", "c.key", ["c.test"], (2, 27)),
+    ] {
+        let (certificate, key) = pair(&names, until);
+        files.insert(certificate_file, certificate);
+        files.insert(key_file, key);
+    }
+    let text = "listeners:
+  - address: 127.0.0.1:2
+    tls:
+      certificate: a.pem
+      key: a.key
+      certificates: [{ certificate: b.pem, key: b.key }, { certificate: c.pem, key: c.key }]
+routes: [{ hosts: [b.test], path: /, backend: a }]
+backends: { a: { endpoints: ['127.0.0.1:3'], tls: { ca: c.pem } } }
+";
+    assert_eq!(
+        warnings(text, &files, NOW_S),
+        [
+            "listeners[0].tls.certificates[1].certificate: `c.pem` is for none of the hosts that routes name",
+            "listeners[0].tls.certificates[0].certificate: a certificate in `b.pem` ends in 1 day",
+            "listeners[0].tls.certificates[1].certificate: a certificate in `c.pem` ended 2 days ago",
+        ]
+    );
+    let alone = text
+        .replace(
+            "      certificates: [{ certificate: b.pem, key: b.key }, { certificate: c.pem, key: c.key }]\n",
+            "",
+        )
+        .replace(", tls: { ca: c.pem }", "");
+    let none = "listeners[0].tls.certificate: `a.pem` is for none of the hosts that routes name";
+    assert_eq!(warnings(&alone, &files, NOW_S), [none]);
+    let early = "listeners[0].tls.certificate: a certificate in `a.pem` is not good for another 31 days";
+    assert_eq!(warnings(&alone, &files, NOW_S - 90 * 86_400), [none, early]);
+}

@@ -1,0 +1,157 @@
+//! Routes that no request gets, because others go before them.
+//!
+//! A route has a place for each of its hosts and paths. It is told when all of its places are taken: by a route of the
+//! same host and path that asks for nothing more and is asked first, or, where it is a regular expression, by a prefix
+//! of its folder, which goes before all of them.
+
+use std::collections::BTreeMap;
+
+use crate::conditions::{Conditions, Weight, covers};
+use crate::host::HostPattern;
+use crate::model::OneOrMany;
+use crate::paths::FastMap;
+use crate::problem::Problem;
+use crate::scope::Scope;
+use crate::table::{RouteEntry, Table, source_order};
+
+/// Where a route stands: what kind of path, and which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place<'t> {
+    Exact(&'t str),
+    /// Without a closing slash.
+    Prefix(&'t str),
+    Pattern(&'t str),
+}
+
+/// Why a place of a route is not reached.
+#[derive(Clone, Copy, Debug)]
+enum Cause<'t> {
+    /// No path begins like this.
+    NoPath,
+    /// The route at this position has the same place, and asks for no more.
+    Asked(usize),
+    /// The route at this position has all paths below this one.
+    Below(usize, &'t str),
+}
+
+/// Those of `table` that no request gets.
+pub(super) fn routes(table: &Table) -> Vec<Problem> {
+    let mut causes: Vec<Option<Cause<'_>>> = vec![None; table.routes.len()];
+    let mut is_reached = vec![false; table.routes.len()];
+    for members in table.scopes.all().flat_map(|scope| by_host(table, scope).into_values()) {
+        let places = by_place(table, &members);
+        for (place, candidates) in &places {
+            for (rank, &route) in candidates.iter().enumerate() {
+                match cause(table, &places, *place, &candidates[..rank], route) {
+                    Some(cause) => causes[route] = Some(cause),
+                    None => is_reached[route] = true,
+                }
+            }
+        }
+    }
+    let unreached = causes.into_iter().zip(is_reached).enumerate();
+    unreached
+        .filter(|(_, (_, is_reached))| !is_reached)
+        .filter_map(|(route, (cause, _))| Some(told(table, route, cause?)))
+        .collect()
+}
+
+/// The positions of the routes of each host, for clients of the listeners in one scope.
+fn by_host(table: &Table, scope: Scope) -> BTreeMap<Option<HostPattern>, Vec<usize>> {
+    let mut by_host: BTreeMap<Option<HostPattern>, Vec<usize>> = BTreeMap::new();
+    for (position, RouteEntry { route, .. }) in table.routes.iter().enumerate() {
+        if !table.scopes.has(scope, route) {
+            continue;
+        }
+        if route.hosts.is_empty() {
+            by_host.entry(None).or_default().push(position);
+        }
+        for host in route.hosts.iter().filter_map(|host| HostPattern::parse(host).ok()) {
+            by_host.entry(Some(host)).or_default().push(position);
+        }
+    }
+    by_host
+}
+
+/// The routes at each place, in the order in which they are asked.
+fn by_place<'t>(table: &'t Table, members: &[usize]) -> FastMap<Place<'t>, Vec<usize>> {
+    let mut places: FastMap<Place<'_>, Vec<usize>> = FastMap::default();
+    for &member in members {
+        for place in places_of(&table.routes[member]) {
+            places.entry(place).or_default().push(member);
+        }
+    }
+    for candidates in places.values_mut() {
+        candidates.sort_by(|&a, &b| {
+            let [a, b] = [a, b].map(|position| &table.routes[position]);
+            weight(a).cmp(&weight(b)).then_with(|| source_order(a, b))
+        });
+    }
+    places
+}
+
+fn places_of(entry: &RouteEntry) -> impl Iterator<Item = Place<'_>> {
+    let route = &entry.route;
+    let prefix = route.path.iter().map(|path| Place::Prefix(path.strip_suffix('/').unwrap_or(path)));
+    let exact = route.exact.iter().flat_map(OneOrMany::as_slice).map(|path| Place::Exact(path));
+    prefix.chain(exact).chain(route.regex.iter().map(|regex| Place::Pattern(regex)))
+}
+
+/// Why no request at this place comes to `route`, before which `earlier` ones are asked.
+fn cause<'t>(
+    table: &'t Table,
+    places: &FastMap<Place<'t>, Vec<usize>>,
+    place: Place<'t>,
+    earlier: &[usize],
+    route: usize,
+) -> Option<Cause<'t>> {
+    let own = conditions(table, route);
+    let takes_all = |other: &&usize| covers(conditions(table, **other), own);
+    if let Some(&other) = earlier.iter().find(takes_all) {
+        return Some(Cause::Asked(other));
+    }
+    let pattern = table.routes[route].pattern.as_ref().filter(|_| matches!(place, Place::Pattern(_)))?;
+    if !pattern.may_match_a_path() {
+        return Some(Cause::NoPath);
+    }
+    folders(pattern.leading_segments()).find_map(|folder| {
+        let other = places.get(&Place::Prefix(folder))?.iter().find(takes_all)?;
+        Some(Cause::Below(*other, folder))
+    })
+}
+
+fn conditions(table: &Table, route: usize) -> Option<&Conditions> {
+    table.routes[route].conditions.as_deref()
+}
+
+fn weight(entry: &RouteEntry) -> Weight {
+    entry.conditions.as_ref().map(|conditions| conditions.weight()).unwrap_or_default()
+}
+
+/// `/a/b`, then `/a`.
+fn folders(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| path.rfind('/').map(|slash| &path[..slash]))
+        .filter(|folder| !folder.is_empty())
+}
+
+fn told(table: &Table, route: usize, cause: Cause<'_>) -> Problem {
+    let entry = &table.routes[route];
+    match cause {
+        Cause::NoPath => {
+            Problem::new(format!("{}.regex", entry.key), "no path matches it: paths begin with `/`")
+                .help("begin it with `/`; it is compared with the whole path")
+        }
+        Cause::Asked(other) => {
+            let message = format!("no request comes this far: {} has them all", table.label(other));
+            Problem::new(&*entry.key, message).help("ask for more than that one does, or leave the route out")
+        }
+        Cause::Below(other, folder) => {
+            let message = format!(
+                "no request comes this far: {} has all paths below `{folder}`, and prefixes go before regular expressions",
+                table.label(other)
+            );
+            Problem::new(format!("{}.regex", entry.key), message)
+                .help("write that prefix as a regular expression too, a shorter one, or leave the route out")
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `weir-gateway check`: whether a configuration is good, and what it amounts to.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use weir_control::{PlacedProblem, Report};
+
+use crate::{Failure, say};
+
+/// What is asked for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The configuration file, YAML or JSON
+    path: PathBuf,
+    /// Refuse what is right and most likely not meant, too
+    #[arg(long)]
+    strict: bool,
+    /// Print problems and summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    /// For the file at `path`, without options.
+    pub(crate) fn of(path: &Path) -> Arguments {
+        Arguments { path: path.to_owned(), strict: false, json: false }
+    }
+}
+
+/// Prints what is wrong with the configuration, or what it amounts to.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let report = weir_control::check(&arguments.path, SystemTime::now());
+    let is_refused = !report.is_good || arguments.strict && report.warnings() > 0;
+    let lines = match arguments.json {
+        true => {
+            say(&report.to_json());
+            Vec::new()
+        }
+        false => told(&report, arguments.strict),
+    };
+    match is_refused {
+        true => Err(Failure::Use(lines)),
+        false => {
+            crate::report(&lines);
+            Ok(())
+        }
+    }
+}
+
+/// Prints the summary; the lines about problems.
+fn told(report: &Report, is_strict: bool) -> Vec<String> {
+    let mut lines: Vec<String> = report.problems.iter().flat_map(PlacedProblem::lines).collect();
+    let warnings = match report.warnings() {
+        0 => None,
+        1 => Some("1 warning".to_owned()),
+        several => Some(format!("{several} warnings")),
+    };
+    if let Some(summary) = &report.summary {
+        let with = warnings.as_ref().map_or(String::new(), |warnings| format!(", with {warnings}"));
+        say(&format!("{}: good{with}\n{}", report.path, summary.to_string().trim_end()));
+    }
+    if let Some(warnings) = warnings.filter(|_| is_strict) {
+        lines.push(format!("{}: {warnings}, and `--strict` takes none", report.path));
+    }
+    lines
+}

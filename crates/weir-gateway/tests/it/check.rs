@@ -1,0 +1,215 @@
+//! `weir-gateway check` as an operator meets it.
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::mistakes::{DAYS, GOOD, Kind, MISTAKES, write_files, write_pair};
+
+/// A folder with a configuration and what it names.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        write_files(dir.path());
+        Folder(dir)
+    }
+
+    /// Exit code, output and messages for this text.
+    fn check(&self, text: &str, more: &[&str]) -> (Option<i32>, String, String) {
+        self.write("gateway.yaml", text);
+        self.run(&[&["check", "gateway.yaml"], more].concat())
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.0.path().join(name), content).expect("a file");
+    }
+
+    fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
+        let output = command.current_dir(self.0.path()).args(arguments).output().expect("it starts");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+}
+
+#[test]
+fn what_is_good_is_summed_up() {
+    let summary = format!(
+        "gateway.yaml: good\n\
+         listeners     127.0.0.1:8080 `plain`, plain text\n              127.0.0.1:8443, TLS with 1 certificate\n\
+         routes        4 for 2 hosts and for every host\n\
+         backends      2 with 3 endpoints\n\
+         certificates  a.pem: {DAYS} days left, for a.test\n"
+    );
+    let good = (Some(0), summary, String::new());
+    let folder = Folder::new();
+    assert_eq!(folder.check(GOOD, &["--strict"]), good);
+    assert_eq!(folder.run(&["--config", "gateway.yaml", "--check"]), good, "it is the same by the flag");
+}
+
+#[test]
+fn nothing_listens() {
+    let held = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken = GOOD.replace("127.0.0.1:8080", &held.local_addr().expect("its address").to_string());
+    assert_eq!(Folder::new().check(&taken, &[]).0, Some(0));
+}
+
+#[test]
+fn each_mistake_is_one_problem_with_its_line_and_a_remedy() {
+    let folder = Folder::new();
+    for mistake in &MISTAKES {
+        let (code, output, messages) = folder.check(&mistake.text(), &[]);
+        let is_warning = mistake.kind == Kind::Warning;
+        assert_eq!(code, Some(if is_warning { 0 } else { 2 }), "{mistake:?}: {messages}");
+        assert_eq!(output.starts_with("gateway.yaml: good, with 1 warning\n"), is_warning, "{output}");
+        let lines: Vec<&str> = messages.lines().collect();
+        let [problem, remedy] = lines.as_slice() else { panic!("{mistake:?}: {messages}") };
+        let place = format!("gateway.yaml:{}:", mistake.line);
+        assert!(problem.starts_with(&place) && problem.contains(mistake.what), "{mistake:?}: {messages}");
+        assert!(remedy.starts_with("  help: ") && remedy.contains(mistake.remedy), "{mistake:?}: {messages}");
+        assert_eq!(folder.check(&mistake.text(), &["--strict"]).0, Some(2), "{mistake:?}");
+    }
+    assert_eq!(folder.check(GOOD, &[]).0, Some(0), "without them it is good");
+}
+
+#[test]
+fn certificates_are_warned_of_by_their_end_and_their_hosts() {
+    let folder = Folder::new();
+    let at = "gateway.yaml:5:20: warning: listeners[1].tls.certificate:";
+    let end = |told: &str| {
+        format!(
+            "{at} a certificate in `a.pem` {told}\n  help: renew it; the gateway reads it again by itself\n"
+        )
+    };
+    let check = |host: &str, seconds_left: i64, text: &str, expected: &str| {
+        write_pair(folder.0.path(), host, seconds_left);
+        let (code, output, messages) = folder.check(text, &[]);
+        assert_eq!((code, messages.as_str()), (Some(0), expected), "{host} {seconds_left}");
+        output
+    };
+    check("a.test", 15 * 86_400, GOOD, "");
+    check("a.test", 13 * 86_400 + 3600, GOOD, &end("ends in 13 days"));
+    let output = check("a.test", -86_400 - 3600, GOOD, &end("ended 2 days ago"));
+    assert!(output.contains("a.pem: ended 2 days ago, for a.test"), "{output}");
+    // Where every route names its hosts, none of which it is for.
+    let hosts = GOOD.replace("  - regex:", "  - hosts: [b.test]\n    regex:");
+    let hosts = hosts.replace("  - path:", "  - hosts: [c.test]\n    path:");
+    let none = "`a.pem` is for none of the hosts that routes name\n  \
+                help: name the certificate of these hosts, or add a route for its own\n";
+    check("d.test", 15 * 86_400, &hosts, &format!("{at} {none}"));
+    check("x.a.test", 15 * 86_400, &hosts, "");
+}
+
+#[test]
+fn what_is_wrong_is_told_in_one_go() {
+    let folder = Folder::new();
+    let mut text = GOOD.to_owned();
+    let mut lines = Vec::new();
+    // Those that are not about the same part, and take no line.
+    for what in [
+        "missing field `address`",
+        "`RC4-SHA` is no suite",
+        "a wildcard can only be",
+        "`api` does not begin",
+        "`get` is not `GET`",
+        "is not the name of a field",
+        "no backend is named `apy`",
+        "unclosed group",
+        "200 is no redirect",
+        "`ten` is not a share",
+        "is not an IP address with a port",
+        "unknown value `refuse`",
+        "is not within 8 and 128",
+        "`75` has no unit",
+    ] {
+        let mistake = MISTAKES.iter().rev().find(|mistake| mistake.what.contains(what)).expect("one of them");
+        text = text.replacen(mistake.change.0, mistake.change.1, 1);
+        lines.push(format!("gateway.yaml:{}:", mistake.line));
+    }
+    let (code, _, messages) = folder.check(&text, &[]);
+    assert_eq!(code, Some(2));
+    let told: Vec<&str> = messages.lines().filter(|line| !line.starts_with("  help: ")).collect();
+    assert_eq!(told.len(), lines.len(), "{messages}");
+    for (told, line) in told.iter().zip(&lines) {
+        assert!(told.starts_with(line), "{told}: {line}: {messages}");
+    }
+}
+
+#[test]
+fn machines_get_json() {
+    let folder = Folder::new();
+    let read = |text: &str, more: &[&str]| -> (Option<i32>, Value) {
+        let (code, output, messages) = folder.check(text, &[&["--json"], more].concat());
+        assert_eq!(messages, "");
+        (code, serde_json::from_str(&output).expect("JSON"))
+    };
+    let (code, report) = read(GOOD, &["--strict"]);
+    assert_eq!(
+        (code, &report["is_good"], &report["problems"]),
+        (Some(0), &Value::Bool(true), &Value::Array(Vec::new()))
+    );
+    let summary = &report["summary"];
+    assert_eq!((summary["routes"].as_u64(), summary["endpoints"].as_u64()), (Some(4), Some(3)));
+    assert_eq!(summary["certificates"][0]["days_left"].as_i64(), Some(DAYS));
+    let one = |what: &str| MISTAKES.iter().find(|mistake| mistake.what.contains(what)).expect("one of them");
+    let (code, report) = read(&one("no backend is named").text(), &[]);
+    let expected = serde_json::json!({
+        "severity": "error", "file": "gateway.yaml", "line": 14, "column": 14, "field": "routes[0].backend",
+        "message": "no backend is named `apy`", "remedy": "did you mean `api`?",
+    });
+    assert_eq!((code, &report["problems"][0], &report["summary"]), (Some(2), &expected, &Value::Null));
+    let unweighted = one("none of them has a weight").text();
+    let (code, report) = read(&unweighted, &[]);
+    assert_eq!((code, report["problems"][0]["severity"].as_str()), (Some(0), Some("warning")));
+    assert_eq!(read(&unweighted, &["--strict"]).0, Some(2));
+}
+
+#[test]
+fn files_of_a_directory_are_told_apart() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.0.path().join("d")).expect("a folder");
+    let a = "listeners: [{ address: 127.0.0.1:1 }]\n\
+             backends: { b: { endpoints: ['127.0.0.1:2'] }, c: { endpoints: [] } }\n";
+    let b = "routes:\n  - { path: /, backend: b }\n";
+    folder.write("d/a.yaml", a);
+    folder.write("d/b.yaml", b);
+    let (code, output, messages) = folder.run(&["check", "d"]);
+    assert_eq!((code, output.lines().next()), (Some(0), Some("d: good, with 1 warning")), "{messages}");
+    assert!(
+        messages.starts_with("d/a.yaml:2:51: warning: backends.c: nothing uses this backend\n"),
+        "{messages}"
+    );
+    folder.write("d/a.yaml", a.replace("address", "adress"));
+    folder.write("d/b.yaml", b.replace("path", "pth"));
+    let (code, _, messages) = folder.run(&["check", "d"]);
+    let told: Vec<&str> = messages.lines().filter(|line| !line.starts_with("  help: ")).collect();
+    let expected = ["d/a.yaml:1:15: unknown field `adress`", "d/b.yaml:2:7: unknown field `pth`"];
+    assert_eq!((code, told), (Some(2), expected.to_vec()));
+}
+
+#[test]
+fn files_that_are_no_configuration_are_told() {
+    let folder = Folder::new();
+    folder.write("empty.yaml", "");
+    folder.write("latin.yaml", b"listeners: [] # \xe4\n");
+    folder.write("comma.json", "{\n  \"listeners\": [],\n}\n");
+    std::fs::create_dir(folder.0.path().join("folder")).expect("a folder");
+    for (name, what, remedy) in [
+        ("empty.yaml", "empty.yaml:1:1: the document is empty", "write one YAML or JSON document"),
+        ("latin.yaml", "latin.yaml: cannot be read: stream did not contain valid UTF-8", "write it in UTF-8"),
+        ("comma.json", "comma.json:3:1: trailing comma", "remove the comma"),
+        ("none.yaml", "none.yaml: cannot be read: No such file or directory", "name a file that exists"),
+        ("folder", "folder", ""),
+    ] {
+        let (code, output, messages) = folder.run(&["check", name]);
+        assert_eq!((code, output.as_str()), (Some(2), ""), "{name}");
+        let (problem, help) = messages.split_once('\n').expect("a line");
+        assert!(
+            problem.starts_with(what) && help.starts_with("  help: ") && help.contains(remedy),
+            "{messages}"
+        );
+    }
+}

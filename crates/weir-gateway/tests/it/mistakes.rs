@@ -1,0 +1,351 @@
+//! A configuration that is right, and ways to make it wrong.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use rcgen::{CertificateParams, KeyPair};
+
+/// Beside it stand `a.pem` with `a.key`, and `b.key`.
+pub(crate) const GOOD: &str = "\
+listeners:
+  - { address: 127.0.0.1:8080, name: plain }
+  - address: 127.0.0.1:8443
+    tls:
+      certificate: a.pem
+      key: a.key
+      versions: [1.2, 1.3]
+      ciphers: [TLS_AES_128_GCM_SHA256, ECDHE-ECDSA-AES128-GCM-SHA256]
+routes:
+  - hosts: [a.test, '*.a.test']
+    path: /api
+    methods: [GET, POST]
+    headers: { x-version: '2' }
+    backend: api
+  - regex: '/users/[0-9]+'
+    backends: [{ backend: api, weight: 9 }, { backend: web, weight: 1 }]
+    timeouts: { request: 10s, backend: 2s }
+  - path: /old
+    redirect: { scheme: https, status: 301 }
+  - path: /
+    backend: web
+    request_headers: { set: { X-Tier: gold } }
+    mirror: { backend: api, share: 10% }
+backends:
+  api: { endpoints: [127.0.0.1:9000] }
+  web: { endpoints: [127.0.0.1:9100, '[::1]:9100'] }
+paths: { escaped_slashes: reject }
+limits: { head: 32KiB, fields: 100 }
+timeouts: { idle: 75s }
+workers: 2
+";
+
+/// How many days the certificate is good for.
+pub(crate) const DAYS: i64 = 30;
+
+/// One mistake in [`GOOD`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mistake {
+    /// What is replaced, and by what.
+    pub(crate) change: (&'static str, &'static str),
+    pub(crate) line: u64,
+    /// Words of what is told.
+    pub(crate) what: &'static str,
+    /// Words of the remedy.
+    pub(crate) remedy: &'static str,
+    /// Who else finds it.
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It is no YAML, or a name stands twice: there is no document.
+    Syntax,
+    /// One of form, which the JSON Schema has too.
+    Form,
+    /// What is said does not hold together, or not with the files.
+    Sense,
+    /// It comes into force, and is most likely not meant.
+    Warning,
+}
+
+const fn mistake(
+    kind: Kind,
+    change: (&'static str, &'static str),
+    line: u64,
+    what: &'static str,
+    remedy: &'static str,
+) -> Mistake {
+    Mistake { change, line, what, remedy, kind }
+}
+
+use Kind::{Form, Sense, Syntax, Warning};
+
+/// All kinds of them.
+pub(crate) const MISTAKES: [Mistake; 44] = [
+    mistake(
+        Form,
+        ("timeouts: { request", "timeout: { request"),
+        17,
+        "unknown field `timeout`",
+        "did you mean `timeouts`?",
+    ),
+    mistake(Form, ("workers: 2", "worker: 2"), 30, "unknown field `worker`", "did you mean `workers`?"),
+    mistake(
+        Form,
+        ("workers: 2", "workers: many"),
+        30,
+        "`many` is not a whole number",
+        "write a whole number",
+    ),
+    mistake(Form, ("workers: 2", "workers: 0"), 30, "workers: 0 is not within 1 and 1024", "leave it out"),
+    mistake(Form, ("address: 127.0.0.1:8080, ", ""), 2, "missing field `address`", "add `address`"),
+    mistake(
+        Form,
+        ("127.0.0.1:8080", "localhost:8080"),
+        2,
+        "`localhost:8080` is not an IP address with a port",
+        "write it like 127.0.0.1:8080",
+    ),
+    mistake(
+        Form,
+        ("127.0.0.1:9000", "127.0.0.1:90000"),
+        25,
+        "is not an IP address with a port",
+        "write it like 127.0.0.1:8080",
+    ),
+    mistake(
+        Sense,
+        ("127.0.0.1:9000", "127.0.0.1:0"),
+        25,
+        "backends.api.endpoints[0]: 127.0.0.1:0 has no port",
+        "write the port that the service listens on",
+    ),
+    mistake(
+        Sense,
+        ("127.0.0.1:8443", "127.0.0.1:8080"),
+        3,
+        "127.0.0.1:8080 is the address of listeners[0] already",
+        "an address of its own",
+    ),
+    mistake(
+        Sense,
+        ("    backend: api\n", "    backend: apy\n"),
+        14,
+        "routes[0].backend: no backend is named `apy`",
+        "did you mean `api`?",
+    ),
+    mistake(Syntax, ("  web: {", "  api: {"), 26, "`api` is given twice", "keep one of the two"),
+    mistake(
+        Syntax,
+        ("    path: /api\n", "    path: /api\n    path: /api\n"),
+        12,
+        "`path` is given twice",
+        "keep one of the two",
+    ),
+    mistake(
+        Form,
+        ("'*.a.test'", "'a.*.test'"),
+        10,
+        "routes[0].hosts[1]: `a.*.test`: a wildcard can only be the whole first label",
+        "`*.example.com`",
+    ),
+    mistake(Form, ("a.test, ", "a.test:80, "), 10, "`a.test:80` has a port", "write `example.com`"),
+    mistake(
+        Form,
+        ("path: /api", "path: api"),
+        11,
+        "routes[0].path: `api` does not begin with `/`",
+        "write `/api`",
+    ),
+    mistake(
+        Form,
+        ("path: /api", "path: /api?x=1"),
+        11,
+        "has a query; routes match the path alone",
+        "write `/api`",
+    ),
+    mistake(
+        Sense,
+        ("path: /api", "path: /api%00"),
+        11,
+        "the path has an encoded NUL",
+        "every reader understands alike",
+    ),
+    mistake(Sense, ("path: /api", "path: /api/%2e%2e/x"), 11, "is not in normal form", "write `/x`"),
+    mistake(
+        Sense,
+        ("[0-9]+'", "([0-9]+'"),
+        15,
+        "routes[1].regex: `/users/([0-9]+`: unclosed group, at character 8",
+        "correct the pattern",
+    ),
+    mistake(
+        Sense,
+        ("[GET, POST]", "[get, POST]"),
+        12,
+        "routes[0].methods[0]: `get` is not `GET`",
+        "write `GET`",
+    ),
+    mistake(Form, ("[GET, POST]", "[GET, 'P OST']"), 12, "`P OST` is not a method", "write one like `GET`"),
+    mistake(
+        Sense,
+        ("x-version: '2'", "'x version': '2'"),
+        13,
+        "`x version` is not the name of a field",
+        "letters, digits and `-`",
+    ),
+    mistake(
+        Form,
+        ("status: 301 }", "status: 301 }\n    backend: web"),
+        19,
+        "`backend` and `redirect` stand together",
+        "leave one of them out",
+    ),
+    mistake(
+        Sense,
+        ("status: 301 }", "status: 301 }\n    rewrite: /x"),
+        20,
+        "routes[2].rewrite: the route has a `redirect`",
+        "leave it out",
+    ),
+    mistake(
+        Form,
+        ("status: 301", "status: 200"),
+        19,
+        "routes[2].redirect.status: 200 is no redirect",
+        "write 301, 302",
+    ),
+    mistake(
+        Form,
+        ("    redirect: { scheme: https, status: 301 }\n", ""),
+        18,
+        "routes[2]: the route leads nowhere",
+        "give it a `backend`",
+    ),
+    mistake(
+        Form,
+        ("regex: ", "path: /users\n    regex: "),
+        15,
+        "`path` and `regex` stand together",
+        "make two routes of it",
+    ),
+    mistake(
+        Sense,
+        ("path: /old", "path: /"),
+        20,
+        "every host with path `/` is taken by routes[2] already",
+        "give each host and path to one route",
+    ),
+    mistake(
+        Warning,
+        ("weight: 9 }, { backend: web, weight: 1 }", "weight: 0 }, { backend: web, weight: 0 }"),
+        16,
+        "warning: routes[1].backends: none of them has a weight",
+        "a `weight` of 1 or more",
+    ),
+    mistake(
+        Warning,
+        ("/users/[0-9]+", "/old/[0-9]+"),
+        15,
+        "warning: routes[1].regex: no request comes this far: routes[2] has all paths below `/old`",
+        "leave the route out",
+    ),
+    mistake(Form, ("share: 10%", "share: ten"), 23, "`ten` is not a share", "0.1%, 50%"),
+    mistake(
+        Form,
+        ("idle: 75s", "idle: 75"),
+        29,
+        "`75` has no unit",
+        "write a time with its unit, like 100us",
+    ),
+    mistake(
+        Sense,
+        ("idle: 75s", "idle: 0s"),
+        29,
+        "timeouts.idle: 0s is not within 1ns and 30 days",
+        "everything has a limit",
+    ),
+    mistake(Form, ("32KiB", "32K"), 28, "`32K` is not a size", "64KiB"),
+    mistake(
+        Form,
+        ("fields: 100", "fields: 1000"),
+        28,
+        "limits.fields: 1000 is not within 8 and 128",
+        "the default, 100",
+    ),
+    mistake(Form, ("      key: a.key\n", ""), 7, "missing field `key`", "add `key`"),
+    mistake(
+        Sense,
+        ("a.pem", "none.pem"),
+        5,
+        "listeners[1].tls.certificate: `none.pem` cannot be read: No such file",
+        "name a file that exists",
+    ),
+    mistake(
+        Sense,
+        ("a.pem", "b.key"),
+        5,
+        "listeners[1].tls.certificate: `b.key` holds no certificate in PEM",
+        "-----BEGIN CERTIFICATE-----",
+    ),
+    mistake(
+        Sense,
+        ("a.key", "b.key"),
+        6,
+        "listeners[1].tls.key: `b.key` is not the key of `a.pem`",
+        "the key that this certificate was made for",
+    ),
+    mistake(
+        Sense,
+        ("[TLS_AES_128_GCM_SHA256", "[RC4-SHA"),
+        8,
+        "listeners[1].tls.ciphers[0]: `RC4-SHA` is no suite",
+        "there are: TLS_AES_128_GCM_SHA256",
+    ),
+    mistake(
+        Form,
+        ("[1.2, 1.3]", "[1.1, 1.3]"),
+        7,
+        "`1.1` is no version of TLS that is spoken",
+        "write 1.2 or 1.3",
+    ),
+    mistake(
+        Form,
+        ("escaped_slashes: reject", "escaped_slashes: refuse"),
+        27,
+        "unknown value `refuse`",
+        "`reject`",
+    ),
+    mistake(Syntax, ("    tls:\n", "\ttls:\n"), 4, "a tab in the indentation", "indent with spaces"),
+    mistake(Syntax, ("    methods:", "   methods:"), 12, "", "check the indentation"),
+];
+
+impl Mistake {
+    /// [`GOOD`] with it.
+    pub(crate) fn text(&self) -> String {
+        let (from, to) = self.change;
+        assert!(GOOD.contains(from), "{from}");
+        GOOD.replacen(from, to, 1)
+    }
+}
+
+/// Writes the files that [`GOOD`] names.
+pub(crate) fn write_files(folder: &Path) {
+    write_pair(folder, "a.test", DAYS * 86_400 + 3600);
+    let other = KeyPair::generate().expect("a key");
+    std::fs::write(folder.join("b.key"), other.serialize_pem()).expect("a file");
+}
+
+/// Writes `a.pem` and `a.key` for this host, good until so many seconds from now, or since then no more.
+pub(crate) fn write_pair(folder: &Path, host: &str, seconds_left: i64) {
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(vec![host.to_owned()]).expect("a name");
+    let now = SystemTime::now();
+    let distance = Duration::from_secs(seconds_left.unsigned_abs());
+    params.not_before = (now - Duration::from_secs(365 * 86_400)).into();
+    params.not_after = (if seconds_left < 0 { now - distance } else { now + distance }).into();
+    let certificate = params.self_signed(&key).expect("a certificate").pem();
+    for (name, text) in [("a.pem", certificate), ("a.key", key.serialize_pem())] {
+        std::fs::write(folder.join(name), text).expect("a file");
+    }
+}

@@ -1,0 +1,28 @@
+//! What weir's own driver renders, against the JSON Schema of what it is read as.
+
+use serde_json::Value;
+use weir_rig::{Binding, Drivers, TlsBinding, tokens};
+
+use crate::gateways::binding;
+
+#[test]
+fn the_own_gateways_configuration_has_the_form_of_its_schema() {
+    let dir = tempfile::tempdir().unwrap();
+    let drivers = Drivers::load(&[]).unwrap();
+    let driver = drivers.driver("weir").unwrap();
+    let validator = jsonschema::draft202012::new(&weir_config::schema()).unwrap();
+    let tls = |certificate_each| Some(TlsBinding { client_certificate: true, certificate_each });
+    for (name, binding) in [
+        ("plain", binding()),
+        ("every-host", Binding { hosts: Vec::new(), rewrite: Some("/".into()), ..binding() }),
+        ("secured", Binding { tls: tls(false), tokens: tokens(7, 3), ..binding() }),
+        ("certificates", Binding { tls: tls(true), ..binding() }),
+    ] {
+        let rendered = driver.render(&binding, &dir.path().join(name)).unwrap();
+        let file = rendered.files.iter().find(|file| file.ends_with("weir.yaml")).unwrap();
+        let text = std::fs::read_to_string(file).unwrap();
+        let document: Value = weir_document::read("weir.yaml", &text).unwrap();
+        let wrong: Vec<String> = validator.iter_errors(&document).map(|error| error.to_string()).collect();
+        assert_eq!(wrong, [""; 0], "{name}: {text}");
+    }
+}
