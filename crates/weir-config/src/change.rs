@@ -28,7 +28,7 @@ pub enum Resource {
     /// An address that clients connect to.
     Listener(Listener),
     /// A service.
-    Backend(Backend),
+    Backend(Arc<Backend>),
     /// A route.
     Route(Arc<Route>),
     /// What a file holds.
@@ -89,6 +89,7 @@ impl Configuration {
         let settings = Settings {
             workers: self.workers,
             paths: self.paths,
+            resolver: Box::new(self.resolver),
             limits: self.limits,
             timeouts: self.timeouts,
             drain: self.drain,
@@ -101,7 +102,7 @@ impl Configuration {
             resources.push((Key::Listener(format!("listeners[{index}]")), Resource::Listener(listener)));
         }
         for (name, backend) in self.backends {
-            resources.push((Key::Backend(name), Resource::Backend(backend)));
+            resources.push((Key::Backend(name), Resource::Backend(Arc::new(backend))));
         }
         for (index, route) in self.routes.into_iter().enumerate() {
             resources.push((Key::Route(format!("routes[{index}]")), Resource::Route(Arc::new(route))));

@@ -13,13 +13,14 @@ use weir_document::{Share, Time};
 
 use crate::model::Route;
 use crate::schema::{HOST, PATH, TOKEN};
+use crate::validate::WEIGHT_MAX;
 
 mod check;
 mod compiled;
 mod cors;
 
+use check::REDIRECTS;
 pub(crate) use check::check_filters;
-use check::{REDIRECTS, WEIGHT_MAX};
 pub use compiled::{Action, Copies, Filters, WeightedPosition};
 pub use cors::{CorsPolicy, Preflight};
 

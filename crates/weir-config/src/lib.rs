@@ -22,14 +22,21 @@
 //! This crate does no I/O, and knows of no source and no data plane.
 
 mod access_log;
+mod backend_limits;
+mod backend_timeouts;
+mod balance;
 mod change;
 mod conditions;
+mod endpoint;
 mod explain;
 mod files;
 mod filters;
 mod forwarding;
+mod health;
 mod host;
+mod keepalive;
 mod listener_id;
+mod maglev;
 mod matches;
 mod model;
 mod names;
@@ -42,6 +49,8 @@ mod policy;
 mod precedence;
 mod problem;
 mod reference;
+mod resolver;
+mod retries;
 mod schema;
 mod scope;
 mod sealed;
@@ -60,7 +69,11 @@ mod view;
 mod warnings;
 
 pub use access_log::{AccessLog, LogLine, LogPiece, LogStyle, LogValue, Metrics};
+pub use backend_limits::BackendLimits;
+pub use backend_timeouts::BackendTimeouts;
+pub use balance::{Balance, HashKey, Sticky};
 pub use change::{Batch, Change, Key, Policy, Resource};
+pub use endpoint::{Endpoint, EndpointAddress, Member};
 pub use explain::PassedOver;
 pub use files::{Content, SYSTEM_AUTHORITIES};
 pub use filters::{
@@ -68,18 +81,23 @@ pub use filters::{
     RewriteParts, RouteTimeouts, Scheme, WeightedBackend, WeightedPosition,
 };
 pub use forwarding::{B3, Forwarding, RequestId, Trace};
+pub use health::{Ejection, HealthCheck};
 pub use host::host_and_port;
+pub use keepalive::Keepalive;
 pub use listener_id::ListenerId;
+pub use maglev::{Maglev, stable_hash};
 pub use matches::ValueMatch;
 pub use model::{
     Backend, BackendTls, CertificateFiles, ClientAuth, Configuration, Drain, Limits, Listener, OneOrMany,
-    Passthrough, Route, Settings, TicketKeys, Tickets, Timeouts, Tls, TlsVersion,
+    Passthrough, ProxyVersion, Route, Settings, TicketKeys, Tickets, Timeouts, Tls, TlsVersion,
 };
 pub use passthrough::ByName;
 pub use path::{EscapedSlashes, NormalTarget, PathProblem, PathRules, Unroutable, rewritten};
 pub use precedence::Precedence;
 pub use problem::Problem;
 pub use reference::reference;
+pub use resolver::Resolver;
+pub use retries::{Retries, RetryOn};
 pub use schema::schema;
 pub use scope::Scope;
 pub use series::Series;

@@ -16,14 +16,22 @@ mod drain;
 mod tls;
 
 use crate::access_log::{AccessLog, Metrics};
+use crate::backend_limits::BackendLimits;
+use crate::backend_timeouts::BackendTimeouts;
+use crate::balance::Balance;
+use crate::endpoint::Endpoint;
 use crate::filters::{
     Cors, HeaderChanges, Mirror, Redirect, Respond, Rewrite, RouteTimeouts, WeightedBackend,
 };
 use crate::forwarding::Forwarding;
+use crate::health::{Ejection, HealthCheck};
+use crate::keepalive::Keepalive;
 use crate::matches::ValueMatch;
 use crate::path::PathRules;
 use crate::pattern::PATTERN_BYTES_MAX;
 use crate::precedence::Precedence;
+use crate::resolver::Resolver;
+use crate::retries::Retries;
 use crate::schema::{ACTIONS, ADDRESS, HOST, PATH, TOKEN, one_of};
 use crate::validate::{FIELDS, WORKERS_MAX};
 pub use drain::Drain;
@@ -54,6 +62,9 @@ pub struct Configuration {
     #[serde(default)]
     #[schemars(example = json!({ "escaped_slashes": "reject" }), extend("x-default" = "as its fields"))]
     pub paths: PathRules,
+    /// Who is asked for the addresses of names.
+    #[serde(default)]
+    pub resolver: Resolver,
     /// Bounds on what is held.
     #[serde(default)]
     #[schemars(example = json!({ "body": "10MB" }), extend("x-default" = "as its fields"))]
@@ -101,12 +112,15 @@ pub struct Listener {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "hosts": ["bank.example"], "backend": "sealed" }]))]
     pub passthrough: Vec<Passthrough>,
+    /// Each connection begins with a header of the PROXY protocol, version 1 or 2, that names its client.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub proxy_protocol: bool,
 }
 
 impl Listener {
     /// One that speaks plain text.
     pub fn plain(address: SocketAddr) -> Listener {
-        Listener { address, name: None, tls: None, passthrough: Vec::new() }
+        Listener { address, name: None, tls: None, passthrough: Vec::new(), proxy_protocol: false }
     }
 
     /// What routes call it: its name, else its address as it is configured.
@@ -202,6 +216,9 @@ pub struct Route {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "request": "10s" }))]
     pub timeouts: Option<Box<RouteTimeouts>>,
+    /// When and how often requests that came to nothing are sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<Box<Retries>>,
     /// A file of bearer tokens, one a line, relative to the configuration's folder: a request with none of them is
     /// answered 401.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -263,17 +280,50 @@ impl OneOrMany {
 }
 
 /// A service behind the gateway.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Backend {
-    /// Where it runs, taken in turn. With none, requests for it are answered 503.
-    #[schemars(with = "Vec<String>", inner(regex(pattern = ADDRESS)), example = json!(["127.0.0.1:9000"]))]
-    #[serde(deserialize_with = "addresses")]
-    pub endpoints: Vec<SocketAddr>,
+    /// Where it runs. With none, requests for it are answered 503.
+    #[schemars(example = json!(["127.0.0.1:9000"]))]
+    pub endpoints: Vec<Endpoint>,
+    /// Which of them gets a request.
+    #[serde(default, skip_serializing_if = "Balance::is_default")]
+    pub balance: Balance,
+    /// How long an endpoint that is new, or well again, takes to come to its whole share of the requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_start: Option<Time>,
     /// TLS with its endpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "sni": "web.internal" }), extend("x-default" = "plain text"))]
     pub tls: Option<BackendTls>,
+    /// Checks of its endpoints; those that fail get no requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Box<HealthCheck>>,
+    /// When what requests come to takes an endpoint out for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ejection: Option<Ejection>,
+    /// Bounds on what it has at one time.
+    #[serde(default, skip_serializing_if = "BackendLimits::is_default")]
+    pub limits: BackendLimits,
+    /// Bounds on what is waited for, in place of the gateway's.
+    #[serde(default, skip_serializing_if = "BackendTimeouts::is_default")]
+    pub timeouts: BackendTimeouts,
+    /// The PROXY protocol's version in which each connection is told its client; none when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_protocol: Option<ProxyVersion>,
+    /// How long one connection is used.
+    #[serde(default, skip_serializing_if = "Keepalive::is_default")]
+    pub keepalive: Keepalive,
+}
+
+/// A version of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProxyVersion {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
 }
 
 /// Bounds on what the gateway holds for its clients.
@@ -362,6 +412,8 @@ pub struct Settings {
     pub workers: Option<u32>,
     /// What is done to the paths of requests.
     pub paths: PathRules,
+    /// Who is asked for the addresses of names.
+    pub resolver: Box<Resolver>,
     /// Bounds on what is held.
     pub limits: Limits,
     /// Bounds on what is waited for.
@@ -402,13 +454,13 @@ impl<'de> Deserialize<'de> for OneOrMany {
     }
 }
 
-fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
-    Address::deserialize(deserializer).map(|address| address.0)
-}
-
-fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAddr>, D::Error> {
+pub(crate) fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAddr>, D::Error> {
     let addresses = Vec::<Address>::deserialize(deserializer)?;
     Ok(addresses.into_iter().map(|address| address.0).collect())
+}
+
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    Address::deserialize(deserializer).map(|address| address.0)
 }
 
 struct Address(SocketAddr);

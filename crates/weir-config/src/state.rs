@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::change::{Batch, Change, Key, Policy, Resource};
 use crate::files::Content;
 use crate::filters::BackendField;
+use crate::maglev::Maglevs;
 use crate::model::{Backend, Listener, Route, Settings};
 use crate::path::PathRules;
 use crate::pattern::Patterns;
@@ -30,6 +31,8 @@ pub struct State {
     pub(crate) files: BTreeMap<String, Content>,
     /// Those that the routes name.
     pub(crate) patterns: Patterns,
+    /// Those of the backends that are balanced by hashes.
+    pub(crate) maglevs: Maglevs,
     /// What was made of the files.
     pub(crate) sealed: Sealed,
 }
@@ -95,6 +98,7 @@ impl State {
             // Only routes are still looked at, and listeners may lack what they are made of.
             next.listeners.clear();
         }
+        next.maglevs.learn(&next.backends);
         match Table::compile(self.version + 1, &next) {
             Ok(table) if is_good => return self.conclude(next, table, refused),
             Ok(_) => {}
@@ -114,10 +118,13 @@ impl State {
                 found if !found.is_empty() => found,
                 _ => match next.seal(&self.sealed, touched, &refused) {
                     found if !found.is_empty() => found,
-                    _ => match Table::compile(self.version + 1, &next) {
-                        Ok(table) => return self.conclude(next, table, refused),
-                        Err(conflicts) => blame(conflicts, touched, &refused),
-                    },
+                    _ => {
+                        next.maglevs.learn(&next.backends);
+                        match Table::compile(self.version + 1, &next) {
+                            Ok(table) => return self.conclude(next, table, refused),
+                            Err(conflicts) => blame(conflicts, touched, &refused),
+                        }
+                    }
                 },
             };
             for (key, problem) in found {
@@ -175,8 +182,8 @@ impl State {
             Resource::Settings(settings) => self.settings = *settings,
             Resource::Listener(listener) => drop(self.listeners.insert(name, listener)),
             Resource::Backend(backend) => match self.backends.get(&name) {
-                Some(same) if **same == backend => {}
-                _ => drop(self.backends.insert(name, Arc::new(backend))),
+                Some(same) if *same == backend => {}
+                _ => drop(self.backends.insert(name, backend)),
             },
             Resource::Route(route) => drop(self.routes.insert(name, route)),
             Resource::File(content) => drop(self.files.insert(name, content)),

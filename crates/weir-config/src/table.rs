@@ -6,7 +6,7 @@
 //! alone make a scope with hosts of its own for each of them (`scope.rs`).
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::access_log::{AccessLog, LogLine, Metrics};
@@ -15,11 +15,13 @@ use crate::filters::{Filters, Rewrite};
 use crate::forwarding::Forwarding;
 use crate::host::{HostPattern, LowerHost};
 use crate::listener_id::ListenerId;
+use crate::maglev::Maglev;
 use crate::model::{Backend, Drain, Limits, Listener, OneOrMany, Route, Timeouts};
 use crate::path::PathRules;
 use crate::paths::{Candidate, Clash, FastMap, Found, PathTable};
 use crate::pattern::{Pattern, Patterns};
 use crate::problem::Problem;
+use crate::resolver::Resolver;
 use crate::scope::{Hosts, Scope, Scopes};
 use crate::series::{Series, SeriesList};
 use crate::shown::ShownCertificate;
@@ -52,6 +54,10 @@ pub struct Table {
     pub forwarding: Option<Forwarding>,
     /// Where clients connect.
     pub listeners: Vec<Listener>,
+    /// Who is asked for the addresses of names.
+    pub resolver: Resolver,
+    /// Some backend is told the addresses of each client.
+    pub tells_addresses: bool,
     /// One for each of the listeners.
     transports: Vec<Transport>,
     /// Those that listeners show, in the order of the listeners.
@@ -68,7 +74,7 @@ pub struct Table {
 }
 
 /// A backend under its name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct BackendEntry {
     /// The name that routes use.
     pub name: String,
@@ -76,6 +82,16 @@ pub struct BackendEntry {
     pub backend: Arc<Backend>,
     /// TLS with its endpoints; the same allocation in every version that changed nothing of it.
     pub tls: Option<Arc<UpstreamTls>>,
+    /// Its requests in flight are counted, as something depends on their number.
+    pub counts_requests: bool,
+    /// What a request carries decides which endpoint gets it.
+    pub has_affinity: bool,
+    /// Some of its endpoints are known by names alone.
+    pub has_names: bool,
+    /// What its requests come to may take endpoints out.
+    pub has_ejection: bool,
+    /// Which endpoint has a key, where the backend is balanced by hashes and has no names.
+    pub maglev: Option<Arc<Maglev>>,
 }
 
 /// What a route does with a request.
@@ -183,6 +199,12 @@ impl Table {
         }
     }
 
+    /// Whether clients of this listener begin with a header of the PROXY protocol; `None` where there is no such
+    /// listener.
+    pub fn wants_proxy_header(&self, listener: impl Into<ListenerId>) -> Option<bool> {
+        Some(self.listeners[self.position_of(listener.into())?].proxy_protocol)
+    }
+
     fn find_by_suffix(
         &self,
         suffixes: &FastMap<Box<str>, u32>,
@@ -207,6 +229,9 @@ impl Table {
     /// Compiles a state whose resources were each checked; what is left to find are routes that contradict each other,
     /// each told with its key.
     pub(crate) fn compile(version: u64, state: &State) -> Result<Table, Vec<Conflict>> {
+        let retrying = state.routes.values().filter(|route| route.retries.is_some());
+        let retried: BTreeSet<&str> =
+            retrying.flat_map(|route| route.backend_names().map(|(_, name)| name)).collect();
         let backends: Vec<BackendEntry> = state
             .backends
             .iter()
@@ -214,6 +239,11 @@ impl Table {
                 name: name.clone(),
                 backend: Arc::clone(backend),
                 tls: state.sealed.upstream(name),
+                counts_requests: backend.limits.requests.is_some() || retried.contains(name.as_str()),
+                has_affinity: backend.balance.has_affinity(),
+                has_names: backend.names().next().is_some(),
+                has_ejection: backend.ejection.is_some(),
+                maglev: state.maglevs.find(name),
             })
             .collect();
         // Validation has made sure that the backends are there.
@@ -249,6 +279,8 @@ impl Table {
             forwarding: Some(state.settings.forwarding.clone()).filter(Forwarding::is_any),
             scopes: Scopes::of(state.routes.values().map(|route| &**route), &listeners),
             listeners,
+            resolver: (*state.settings.resolver).clone(),
+            tells_addresses: state.backends.values().any(|backend| backend.proxy_protocol.is_some()),
             transports: state.listeners.iter().map(|(name, l)| state.sealed.transport(name, l)).collect(),
             certificates: state
                 .listeners

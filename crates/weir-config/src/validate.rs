@@ -11,9 +11,14 @@ use crate::host::HostPattern;
 use crate::model::{Backend, Drain, Limits, Listener, Route, Settings, Timeouts, Tls};
 use crate::path::{NormalTarget, PathProblem, PathRules, Unroutable};
 use crate::problem::Problem;
-use crate::{access_log, forwarding, passthrough, policy, series, upstream_tls};
+use crate::{
+    access_log, backend_limits, backend_timeouts, balance, forwarding, health, keepalive, passthrough,
+    policy, resolver, series, upstream_tls,
+};
 
 pub(crate) const WORKERS_MAX: u32 = 1024;
+/// The greatest weight, as in Gateway API.
+pub(crate) const WEIGHT_MAX: u32 = 1_000_000;
 const HEAD_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
 /// The parser keeps its slots for fields on the stack, which is where the upper end comes from.
 pub(crate) const FIELDS: std::ops::RangeInclusive<u32> = 8..=128;
@@ -84,14 +89,27 @@ fn check_backend(name: &str, backend: &Backend) -> Result<(), Problem> {
     check_backend_name(name)?;
     if let Some(tls) = &backend.tls {
         upstream_tls::check(&format!("backends.{name}.tls"), tls)?;
+        if let Some(host) = backend.names().next().filter(|_| tls.sni.is_none()) {
+            let message =
+                format!("without it the certificate would have to be for the addresses of `{host}`");
+            return Err(Problem::new(format!("backends.{name}.tls.sni"), message)
+                .help(format!("write `sni: {host}`, or the name that the certificate is for")));
+        }
     }
-    match backend.endpoints.iter().position(|endpoint| endpoint.port() == 0) {
+    match backend.endpoints.iter().position(|endpoint| endpoint.address.port() == 0) {
         Some(index) => {
-            let message = format!("{} has no port that could be connected to", backend.endpoints[index]);
+            let message =
+                format!("{} has no port that could be connected to", backend.endpoints[index].address);
             Err(Problem::new(format!("backends.{name}.endpoints[{index}]"), message)
                 .help("write the port that the service listens on"))
         }
-        None => Ok(()),
+        None => {
+            backend_limits::check(name, &backend.limits)?;
+            backend_timeouts::check(name, &backend.timeouts)?;
+            keepalive::check(name, &backend.keepalive)?;
+            balance::check(name, backend)?;
+            health::check(name, backend)
+        }
     }
 }
 
@@ -210,6 +228,7 @@ fn check_settings(settings: &Settings) -> Vec<Problem> {
         workers,
         settings.access_log.as_ref().map_or(Ok(()), access_log::check),
         forwarding::check(&settings.forwarding),
+        resolver::check(&settings.resolver),
         check_limits(&settings.limits),
         check_timeouts(&settings.timeouts),
         check_drain(&settings.drain),

@@ -241,7 +241,10 @@ mod tests {
         );
         check_refused(
             &GOOD.replace("127.0.0.1:9000", "10.0.0.1"),
-            &["gateway.yaml:6:22: `10.0.0.1` is not an IP address with a port", form],
+            &[
+                "gateway.yaml:6:22: `10.0.0.1` is not an IP address or a name with a port",
+                "  help: write it like 127.0.0.1:8080, '[::1]:8080' or api.internal:8080",
+            ],
         );
         check_refused(
             &GOOD.replace("127.0.0.1:8080", "8080"),

@@ -36,7 +36,12 @@ pub(crate) fn clusters(gateway: &Gateway) -> Value {
             &entry.name,
             Cluster {
                 tls: entry.tls.is_some(),
-                endpoints: entry.backend.endpoints.iter().map(ToString::to_string).collect(),
+                endpoints: entry
+                    .backend
+                    .endpoints
+                    .iter()
+                    .map(|endpoint| endpoint.address.to_string())
+                    .collect(),
                 open: stats.upstream.open.get(&entry.name).copied().unwrap_or_default(),
                 by_status: ByStatus::default(),
             },

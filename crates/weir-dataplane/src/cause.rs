@@ -59,6 +59,8 @@ causes! {
     UpstreamHandshake "upstream_handshake" 502 "the TLS handshake with the upstream broke off";
     NoEndpoint "no_endpoint" 503 "the backend has no endpoint";
     UpstreamLimit "upstream_limit" 503 "the backend's connections are at their limit";
+    RequestLimit "upstream_request_limit" 503 "the backend's requests are at their limit";
+    PendingLimit "upstream_pending_limit" 503 "too many requests wait for a connection to the backend";
     ConnectionLimit "connection_limit" 503 "the gateway's connections are at their limit";
     AddressLimit "address_limit" 503 "the client's address has as many connections as it may have";
     OutOfSockets "out_of_sockets" 503 "the gateway has no sockets left";
@@ -71,6 +73,7 @@ causes! {
     UpstreamTruncated "upstream_truncated" 502 "the upstream's answer broke off";
     UpstreamStalled "upstream_stalled" 504 "the upstream stopped in the middle of its answer";
     ClientCertificate "client_certificate" 400 "the client showed no certificate, or one that is not trusted";
+    ProxyHeader "proxy_header" 400 "the connection does not begin with a header of the PROXY protocol";
     UnknownName "unknown_name" 400 "the client asks for a name in its TLS handshake that is not known here, or for none";
     HandshakeFailed "handshake_failed" 400 "the TLS handshake broke off: malformed, or nothing in common";
     HandshakeRefused "handshake_refused" 400 "the client broke the TLS handshake off";
@@ -112,6 +115,20 @@ impl Cause {
             BodyError::TrailersTooLarge => Cause::HeadTooLarge,
             _ => Cause::MalformedBody,
         }
+    }
+
+    /// Whether an upstream that had a connection brought it about.
+    pub(crate) fn is_upstreams(self) -> bool {
+        matches!(
+            self,
+            Cause::UpstreamClosed
+                | Cause::UpstreamMalformed
+                | Cause::UpstreamHeadTooLarge
+                | Cause::UpstreamTruncated
+                | Cause::UpstreamStalled
+                | Cause::UpstreamWriteTimeout
+                | Cause::ResponseTimeout
+        )
     }
 
     /// Whether a time limit ended it.

@@ -21,6 +21,7 @@ use crate::forwarding::Arrival;
 use crate::io::{Fault, Io};
 use crate::listener::Listening;
 use crate::observed::{Observed, tell_of_refusal};
+use crate::proxy_header::Addresses;
 use crate::request::{Incoming, Plan, Routed, plan};
 use crate::respond::Refusal;
 use crate::snapshot::Snapshot;
@@ -39,6 +40,8 @@ pub(crate) struct Client<'a, R, W> {
     pub(crate) is_secure: bool,
     /// What is told of the request in progress.
     pub(crate) observed: &'a Observed,
+    /// Where it comes from and where it went, where a backend may be told.
+    pub(crate) addresses: Option<Addresses>,
     /// Read and not yet used: the rest of a body, or requests sent ahead.
     pub(crate) inbound: Buffer,
 }
@@ -82,6 +85,7 @@ where
         peer: seat.peer,
         is_secure,
         observed: &Observed::default(),
+        addresses: seat.addresses,
         inbound: Buffer::default(),
     };
     let after = loop {
@@ -288,6 +292,7 @@ pub(crate) struct Seat {
     _of_address: Option<AddressSeat>,
     /// Where the connection comes from.
     pub(crate) peer: SocketAddr,
+    addresses: Option<Addresses>,
 }
 
 impl Seat {
@@ -295,18 +300,34 @@ impl Seat {
     pub(crate) fn take(
         worker: Rc<Worker>,
         listening: Rc<Listening>,
-        peer: SocketAddr,
+        (peer, addresses): (SocketAddr, Option<Addresses>),
         of_address: Option<AddressSeat>,
     ) -> Seat {
         let timer = worker.wheel.timer(listening.id);
         worker.open_connections.set(worker.open_connections.get() + 1);
         listening.counters.open.add(1);
-        Seat { worker, listening, timer, peer, _of_address: of_address }
+        Seat { worker, listening, timer, peer, addresses, _of_address: of_address }
     }
 
     /// The means of its connection's task.
     pub(crate) fn io(&self) -> Io<'_> {
         Io { worker: &self.worker, timer: &self.timer }
+    }
+
+    /// Where its client comes from.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The same and where it went, where a backend may be told.
+    pub(crate) fn addresses(&self) -> Option<Addresses> {
+        self.addresses
+    }
+
+    /// Takes in for whom a balancer has connected.
+    pub(crate) fn set_addresses(&mut self, addresses: Addresses) {
+        self.peer = addresses.source;
+        self.addresses = Some(addresses);
     }
 
     /// Where it was accepted.

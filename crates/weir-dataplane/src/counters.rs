@@ -105,8 +105,10 @@ pub(crate) struct UpstreamCounters {
     pub(crate) handshakes_resumed: Counter,
     /// Exchanges that found a kept connection.
     pub(crate) reused: Counter,
-    /// Exchanges sent a second time, after a kept connection turned out closed.
+    /// Exchanges sent again.
     pub(crate) retries: Counter,
+    /// Exchanges not sent again for want of a place in the budget.
+    pub(crate) retries_over_budget: Counter,
     /// Copies of requests begun for mirrors.
     pub(crate) copies: Counter,
     /// Of these, those that were not answered whole.

@@ -16,7 +16,8 @@ use tokio_rustls::client::TlsStream;
 use weir_config::RouteTimeouts;
 use weir_http::Framing;
 
-use crate::body::{BodyFault, BodyPump};
+use crate::balance::Wish;
+use crate::body::BodyPump;
 use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::connection::{After, Client};
@@ -24,14 +25,16 @@ use crate::io::{Fault, Io};
 use crate::listener::Listening;
 use crate::mirror::Copying;
 use crate::observed::Observed;
-use crate::pool::{Link, Upstream};
+use crate::pool::{EndpointPool, Link, Upstream};
 use crate::request::Plan;
 use crate::response::{Relayed, relay};
+use crate::retry::Tries;
 use crate::route_limits::RouteLimits;
 use crate::secure::SecureHalf;
+use crate::send::{SendFault, cause_of, send};
 use crate::snapshot::Snapshot;
 use crate::tunnel::tunnel;
-use crate::upstream::{Checkout, checkout};
+use crate::upstream::{Checkout, checkout, in_flight};
 
 /// What both directions of an exchange know and tell each other.
 pub(crate) struct Exchange<'a> {
@@ -41,11 +44,17 @@ pub(crate) struct Exchange<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) observed: &'a Observed,
     /// The copy of a request that is still coming.
-    copying: Option<&'a Copying>,
+    pub(crate) copying: Option<&'a Copying>,
+    /// What may become of it beside this one.
+    pub(crate) tries: &'a Tries<'a>,
     /// All of the request has left.
     pub(crate) request_done: Cell<bool>,
     /// The upstream would not take all of it.
     pub(crate) request_broken: Cell<bool>,
+    /// How long the response's head may take.
+    pub(crate) response_ticks: u32,
+    /// The name of the endpoint in cookies.
+    pub(crate) endpoint_id: u64,
     /// Bytes of the request that left.
     pub(crate) sent: Cell<usize>,
     /// Some of the response has come.
@@ -54,14 +63,14 @@ pub(crate) struct Exchange<'a> {
     pub(crate) begun: Cell<bool>,
 }
 
-/// Why the rest of a request can't be passed on.
-enum SendFault {
-    /// The client's doing: the exchange is over.
-    Client(Cause),
-    /// The upstream's doing: it may have answered all the same.
-    Upstream,
-    /// The upstream stopped reading.
-    Stalled,
+/// What a try came to.
+enum Tried {
+    /// The exchange is over.
+    Ended(After),
+    /// The request is sent again over a new connection, whatever is kept.
+    Renewed,
+    /// There is another try, elsewhere than at this endpoint if that can be.
+    Failed(Rc<EndpointPool>),
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
@@ -84,51 +93,135 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
         self.inbound.release_if_empty(&self.io.worker.buffers);
         let is_whole = body.is_done();
+        let _in_flight = match in_flight(plan, snapshot, self.io) {
+            Ok(place) => place,
+            Err(cause) => return self.fail(cause, plan, is_whole, snapshot).await,
+        };
         let copying = self.begin_copy(plan, snapshot, out, is_whole);
         let limits = RouteLimits::of(timeouts(plan, snapshot), self.io);
-        let mut retried = false;
+        let tries = Tries::begin(plan, snapshot, self.io, (out.as_slice(), is_whole));
+        let affinity = plan.affinity.with(self.peer.ip());
+        let mut wish = Wish { affinity, client: self.addresses, ..Wish::any(plan.backend) };
+        let mut fresh = false;
         loop {
             limits.begin_try(self.io);
-            let mut checkout = match checkout(self.io, snapshot, plan.backend, retried).await {
+            let checkout = match checkout(self.io, snapshot, &mut wish, fresh).await {
                 Ok(checkout) => checkout,
                 Err(cause) => {
-                    return self.fail(limits.fail(self.io, cause, false), plan, is_whole, snapshot).await;
+                    let cause = limits.fail(self.io, cause, false);
+                    match self.may_go_on(&tries, &limits, cause, out).await {
+                        Ok(()) => continue,
+                        Err(cause) => return self.fail(cause, plan, body.is_done(), snapshot).await,
+                    }
                 }
             };
             if snapshot.is_observed {
-                self.observed.upstream.set(Some(checkout.endpoint.address));
+                self.observed.upstream.set(Some(checkout.endpoint.address()));
             }
-            let x = Exchange::new(self, snapshot, plan, copying.as_deref(), is_whole);
-            let Upstream { link, inbound, .. } = &mut checkout.upstream;
-            let relayed = match link {
-                Link::Plain(stream) => {
-                    let halves = stream.split();
-                    match is_whole {
-                        true => self.pass_whole(&x, halves, inbound, out).await,
-                        false => self.pass_streaming(&x, halves, inbound, out, &mut body).await,
-                    }
-                }
-                // Boxed, so that exchanges in plain text are no larger for it.
-                Link::Tls(stream) => Box::pin(self.pass_sealed(&x, stream, inbound, out, &mut body)).await,
-            };
-            match relayed {
-                Ok(relayed) => {
-                    limits.lift(self.io);
-                    if relayed.upgraded {
-                        // A tunnel may be long, and needs the request no more.
-                        self.io.worker.buffers.put_output(std::mem::take(out));
-                    }
-                    return self.conclude(&x, relayed, checkout).await;
-                }
-                Err(cause) if checkout.reused && !retried && x.may_be_sent_again(cause) => {
-                    retried = true;
-                    self.io.worker.upstreams.retries.add(1);
-                }
-                Err(cause) => {
-                    return self.break_off(&x, limits.fail(self.io, cause, x.begun.get())).await;
+            let copying = copying.as_deref();
+            let x = Exchange::new(self, snapshot, plan, (copying, &tries), (body.is_done(), &checkout));
+            match self.try_once(&x, checkout, &limits, out, &mut body).await {
+                Tried::Ended(after) => return after,
+                Tried::Renewed => fresh = true,
+                Tried::Failed(endpoint) => {
+                    wish.failed.push(endpoint);
+                    fresh = false;
                 }
             }
         }
+    }
+
+    /// Sends the request over this connection, and passes the response back unless the request is to be sent again.
+    #[inline]
+    async fn try_once(
+        &mut self,
+        x: &Exchange<'_>,
+        mut checkout: Checkout,
+        limits: &RouteLimits,
+        out: &mut Vec<u8>,
+        body: &mut BodyPump,
+    ) -> Tried {
+        let Upstream { link, inbound, .. } = &mut checkout.upstream;
+        let relayed = match link {
+            Link::Plain(stream) => {
+                let halves = stream.split();
+                match body.is_done() {
+                    true => self.pass_whole(x, halves, inbound, out).await,
+                    false => self.pass_streaming(x, halves, inbound, out, body).await,
+                }
+            }
+            // Boxed, so that exchanges in plain text are no larger for it.
+            Link::Tls(stream) => Box::pin(self.pass_sealed(x, stream, inbound, out, body)).await,
+        };
+        x.report(&checkout, &relayed);
+        match relayed {
+            Ok(relayed) if !relayed.set_aside => {
+                limits.lift(x.io);
+                if relayed.upgraded {
+                    // A tunnel may be long, and needs the request no more.
+                    x.io.worker.buffers.put_output(std::mem::take(out));
+                }
+                Tried::Ended(self.conclude(x, relayed, checkout).await)
+            }
+            other => self.come_to_nothing(x, other, checkout, limits, out).await,
+        }
+    }
+
+    /// What follows a try whose response was set aside, or that failed.
+    async fn come_to_nothing(
+        &mut self,
+        x: &Exchange<'_>,
+        relayed: Result<Relayed, Cause>,
+        checkout: Checkout,
+        limits: &RouteLimits,
+        out: &mut Vec<u8>,
+    ) -> Tried {
+        if let Err(cause) = relayed
+            && checkout.reused
+            && x.may_be_sent_again(cause)
+        {
+            x.io.worker.upstreams.retries.add(1);
+            x.tries.restore(out);
+            return Tried::Renewed;
+        }
+        // While the next try is waited for nothing is held.
+        let endpoint = Rc::clone(&checkout.endpoint);
+        match relayed {
+            Ok(relayed) if relayed.upstream_keep && x.is_passed() => checkout.keep(x.io, x.snapshot),
+            _ => drop(checkout),
+        }
+        let next = match relayed.map_err(|cause| limits.fail(x.io, cause, x.begun.get())) {
+            Ok(_) => self.go_on(x.tries, limits, out).await,
+            Err(cause) if x.begun.get() => Err(cause),
+            Err(cause) => self.may_go_on(x.tries, limits, cause, out).await,
+        };
+        match next {
+            Ok(()) => Tried::Failed(endpoint),
+            Err(cause) => Tried::Ended(self.break_off(x, cause).await),
+        }
+    }
+
+    /// Makes ready for another try after one that failed, before anything of its response had left; the cause that is
+    /// told where there is none.
+    async fn may_go_on(
+        &self,
+        tries: &Tries<'_>,
+        limits: &RouteLimits,
+        cause: Cause,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Cause> {
+        match tries.go_on_after(cause, self.io) {
+            true => self.go_on(tries, limits, out).await,
+            false => Err(cause),
+        }
+    }
+
+    /// Waits for the next try, with the request in `out` again.
+    async fn go_on(&self, tries: &Tries<'_>, limits: &RouteLimits, out: &mut Vec<u8>) -> Result<(), Cause> {
+        tries.restore(out);
+        limits.begin_pause(self.io);
+        let waited = tries.pause(self.io).await;
+        waited.map_err(|cause| limits.fail(self.io, cause, false))
     }
 
     /// Begins the copy that the filters may want; that of a whole request has left then.
@@ -202,7 +295,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                     Err(SendFault::Stalled) => return Poll::Ready(Err(Cause::UpstreamWriteTimeout)),
                     Err(SendFault::Upstream) => x.request_broken.set(true),
                 }
-                x.io.timer.arm(&x.io.worker.wheel, x.snapshot.ticks.response);
+                x.io.timer.arm(&x.io.worker.wheel, x.response_ticks);
             }
             relaying.as_mut().poll(cx)
         })
@@ -214,8 +307,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             tunnel(self, x.snapshot, checkout.upstream).await;
             return After::Close;
         }
-        let request_passed = x.request_done.get() && !x.request_broken.get();
-        if relayed.upstream_keep && request_passed {
+        if relayed.upstream_keep && x.is_passed() {
             checkout.keep(x.io, x.snapshot);
         }
         match relayed.client_keep {
@@ -241,8 +333,8 @@ impl<'a> Exchange<'a> {
         client: &Client<'a, R, W>,
         snapshot: &'a Snapshot,
         plan: &'a Plan,
-        copying: Option<&'a Copying>,
-        is_whole: bool,
+        (copying, tries): (Option<&'a Copying>, &'a Tries<'a>),
+        (is_whole, checkout): (bool, &Checkout),
     ) -> Exchange<'a> {
         Exchange {
             io: client.io,
@@ -251,8 +343,11 @@ impl<'a> Exchange<'a> {
             plan,
             observed: client.observed,
             copying,
+            tries,
             request_done: Cell::new(is_whole),
             request_broken: Cell::new(false),
+            response_ticks: checkout.response_ticks,
+            endpoint_id: checkout.endpoint.id,
             sent: Cell::new(0),
             heard: Cell::new(false),
             begun: Cell::new(false),
@@ -275,57 +370,40 @@ impl<'a> Exchange<'a> {
         }
     }
 
+    /// Takes in what came of the endpoint, where that may take it out.
+    #[inline]
+    fn report(&self, checkout: &Checkout, relayed: &Result<Relayed, Cause>) {
+        if self.snapshot.table.backends()[self.plan.backend].has_ejection {
+            self.report_to_backend(checkout, relayed);
+        }
+    }
+
+    fn report_to_backend(&self, checkout: &Checkout, relayed: &Result<Relayed, Cause>) {
+        let is_error = match relayed {
+            Ok(relayed) => matches!(relayed.status, 502..=504),
+            // That a kept connection has closed says nothing of the endpoint.
+            Err(Cause::UpstreamClosed) if checkout.reused => return,
+            Err(cause) if cause.is_upstreams() => true,
+            Err(_) => return,
+        };
+        let Io { worker, .. } = self.io;
+        if let Some(pool) = self.snapshot.pool(self.plan.backend, &worker.shared.backends, worker.index) {
+            pool.report(&checkout.endpoint, is_error, worker.now_ns.get());
+        }
+    }
+
+    /// Whether all of the request has left, and was taken.
+    fn is_passed(&self) -> bool {
+        self.request_done.get() && !self.request_broken.get()
+    }
+
     /// Whether a request that met a connection closed meanwhile may go over a new one: when the upstream can't have
-    /// acted on it, or acting twice is as good as once.
+    /// acted on it, or acting twice is as good as once and the request is still there.
     fn may_be_sent_again(&self, cause: Cause) -> bool {
-        let bodyless = matches!(self.plan.framing, Framing::None | Framing::Length(0));
-        let harmless = self.sent.get() == 0 || (self.plan.idempotent && bodyless);
-        cause == Cause::UpstreamClosed && self.request_done.get() && !self.heard.get() && harmless
-    }
-}
-
-/// Passes the head in `out` on, then the body as it comes.
-async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
-    x: &Exchange<'_>,
-    from: &mut R,
-    inbound: &mut Buffer,
-    to: &mut T,
-    out: &mut Vec<u8>,
-    body: &mut BodyPump,
-) -> Result<(), SendFault> {
-    let ticks = &x.snapshot.ticks;
-    loop {
-        let mut sent = 0;
-        let written = x.io.write_all(to, out, &mut sent, ticks.write).await;
-        x.sent.set(x.sent.get() + sent);
-        match written {
-            Ok(()) if body.is_done() => return Ok(()),
-            Ok(()) => out.clear(),
-            Err(Fault::Timeout) => return Err(SendFault::Stalled),
-            Err(Fault::System(_)) => return Err(SendFault::Upstream),
-        }
-        if x.io.timer.is_past_bound(&x.io.worker.wheel) {
-            return Err(SendFault::Client(Cause::BodyTimeout));
-        }
-        while out.is_empty() && !body.is_done() {
-            match x.io.read(from, inbound, ticks.body).await {
-                Ok(0) | Err(Fault::System(_)) => return Err(SendFault::Client(Cause::ClientClosed)),
-                Ok(_) => {
-                    body.pass(inbound, out).map_err(|f| SendFault::Client(cause_of(f)))?;
-                    if let Some(copying) = x.copying {
-                        copying.take(out, body.is_done());
-                    }
-                }
-                Err(Fault::Timeout) => return Err(SendFault::Client(Cause::BodyTimeout)),
-            }
-        }
-    }
-}
-
-fn cause_of(fault: BodyFault) -> Cause {
-    match fault {
-        BodyFault::TooLarge => Cause::BodyTooLarge,
-        BodyFault::Malformed(error) => Cause::of_body(error),
+        // How much has left of what is still leaving is not known.
+        let is_unsent = !self.is_sending() && self.sent.get() == 0;
+        let harmless = is_unsent || (self.plan.idempotent && self.tries.is_held());
+        cause == Cause::UpstreamClosed && !self.heard.get() && harmless
     }
 }
 

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use weir_config::{NormalTarget, PassedOver, Scope, Table};
 use weir_http::{FieldSlots, RequestHead, parse_request};
 
+use crate::backend_state::BackendStates;
 use crate::cause::Cause;
 use crate::forwarding::{Arrival, Names};
 use crate::observed::Observed;
 use crate::request::{Incoming, plan, view};
 use crate::respond::Refusal;
-use crate::snapshot::{OpenByBackend, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// How many routes that a request does not get are told.
 const PASSED_OVER_MAX: usize = 5;
@@ -66,7 +67,7 @@ pub enum Outcome {
 /// not, to a listener of this `scope`; `None` where it is not whole. Of several backends with weights it is the first in
 /// turn. The client is at 192.0.2.1, and names of requests and traces are made anew each time.
 pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool) -> Option<Explanation> {
-    let snapshot = Snapshot::new(Arc::clone(table), None, &OpenByBackend::default(), 0);
+    let snapshot = Snapshot::new(Arc::clone(table), None, &BackendStates::default(), 0);
     let (names, observed) = (Names::default(), Observed::default());
     let arrival = Arrival { scope, peer: CLIENT, is_secure, names: &names, observed: &observed };
     let mut head = Vec::new();

@@ -87,7 +87,10 @@ pub(crate) fn plan_filtered(
             append_request(request, filters, (backend, snapshot), upgrade, out);
             let copy_to = copy_to((filters, position), snapshot, upgrade);
             let filtered = Some(Box::new(Filtered { position, cors, copy_to }));
-            Incoming::Request(Plan { filtered, ..plan_for(head, routed, backend, upgrade) })
+            Incoming::Request(Plan {
+                filtered,
+                ..plan_for(head, routed, (backend, snapshot), upgrade, request.is_secure)
+            })
         }
     }
 }

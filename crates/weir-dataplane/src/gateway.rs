@@ -12,7 +12,9 @@ use weir_io::{JoinHandle, reserve_files};
 
 use crate::certificates;
 use crate::crew::{Crew, Member};
+use crate::health::HealthChecks;
 use crate::log::{AccessLogStats, LogLevel};
+use crate::names::NameLookups;
 use crate::retire::Retired;
 use crate::sockets::{DealtSocket, OpenListener, Passed, Redealt};
 use crate::stats::{ReloadStats, Stats};
@@ -66,6 +68,8 @@ pub struct Gateway {
     shared: Arc<Shared>,
     running: Mutex<Running>,
     retired: Retired,
+    checks: Arc<HealthChecks>,
+    lookups: NameLookups,
     reloads_applied: AtomicU64,
     reloads_refused: AtomicU64,
 }
@@ -110,14 +114,20 @@ impl Gateway {
         let crew = Crew::new(Arc::clone(&shared));
         let mut running = Running { crew, next_id: 0, open: BTreeMap::new() };
         let change = running.prepare(&table, passed)?;
+        let (checks, lookups) = (Arc::default(), NameLookups::default());
+        prepare(&table, &shared, (&checks, &lookups))?;
         running.commit(change);
-        Ok(Gateway {
+        let gateway = Gateway {
             shared,
             running: Mutex::new(running),
             retired: Retired::default(),
+            checks,
+            lookups,
             reloads_applied: AtomicU64::default(),
             reloads_refused: AtomicU64::default(),
-        })
+        };
+        gateway.look();
+        Ok(gateway)
     }
 
     /// Brings a new version into force. No connection and no request is lost by it; listeners that are gone end once
@@ -136,7 +146,9 @@ impl Gateway {
         if file(&table) != file(&self.table()) {
             open_log(&self.shared, &table)?;
         }
+        prepare(&table, &self.shared, (&self.checks, &self.lookups))?;
         self.retired.add(self.shared.table.swap(table));
+        self.look();
         self.reloads_applied.fetch_add(1, Ordering::Relaxed);
         running.commit(change);
         // A worker with nothing to do would hold the former table until its clock turns.
@@ -230,7 +242,6 @@ impl Gateway {
     pub fn stats(&self) -> Stats {
         let running = self.running();
         let upstreams = running.crew.upstreams.iter().map(|counters| &**counters);
-        let open = self.shared.open_by_backend.lock().unwrap_or_else(PoisonError::into_inner);
         let reloads = ReloadStats {
             applied: self.reloads_applied.load(Ordering::Relaxed),
             refused: self.reloads_refused.load(Ordering::Relaxed),
@@ -246,7 +257,7 @@ impl Gateway {
             access_log,
             certificate_ends,
             workers,
-            ..Stats::sum(&running.crew.listeners, upstreams, &open)
+            ..Stats::sum(&running.crew.listeners, upstreams, &self.shared.backends)
         }
     }
 
@@ -266,6 +277,12 @@ impl Gateway {
 
     fn running(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has what stands beside the workers look at the table in force.
+    fn look(&self) {
+        self.checks.look();
+        self.lookups.look();
     }
 }
 
@@ -353,6 +370,16 @@ impl Running {
             self.crew.tell(worker, Command::Listen { id, listener, counters, sockets });
         }
     }
+}
+
+/// Starts what `table` needs beside the workers.
+fn prepare(
+    table: &Table,
+    shared: &Arc<Shared>,
+    (checks, lookups): (&Arc<HealthChecks>, &NameLookups),
+) -> Result<(), GatewayError> {
+    checks.prepare(table, shared).map_err(GatewayError::Worker)?;
+    lookups.prepare(table, shared, checks).map_err(GatewayError::Worker)
 }
 
 /// Opens where the access log of `table` goes, if it has one.

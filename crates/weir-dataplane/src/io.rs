@@ -68,6 +68,31 @@ impl Io<'_> {
         .await
     }
 
+    /// Looks at what has come, at so many bytes of it at most, and leaves it there; `None` at the end of the stream.
+    pub(crate) async fn peek<T>(
+        self,
+        from: &TcpStream,
+        most: usize,
+        of: impl Fn(&[u8]) -> T,
+    ) -> Result<Option<T>, Fault> {
+        let stock = &self.worker.buffers;
+        let mut buffer = Buffer::default();
+        poll_fn(|cx| {
+            let room = buffer.room(stock);
+            let length = room.len().min(most);
+            let mut room = ReadBuf::new(&mut room[..length]);
+            let looked = match from.poll_peek(cx, &mut room) {
+                Poll::Ready(Ok(_)) if room.filled().is_empty() => Poll::Ready(Ok(None)),
+                Poll::Ready(Ok(_)) => Poll::Ready(Ok(Some(of(room.filled())))),
+                Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::System(error))),
+                Poll::Pending => self.poll_timeout(cx),
+            };
+            buffer.release_if_empty(stock);
+            looked
+        })
+        .await
+    }
+
     /// Writes all of `bytes`. On a fault, `written` says how many left before it.
     #[inline]
     pub(crate) async fn write_all<W: AsyncWrite + Unpin>(

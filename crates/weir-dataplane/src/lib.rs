@@ -11,14 +11,16 @@
 //!    |- Admin (admin.rs): a thread of its own                      |- Exhaustion (exhaustion.rs): no descriptors left
 //!    |- Successors (handover.rs): sockets for the next process     |
 //!    |- LogWriter (log.rs): a thread of its own, lines from every worker
+//!    |- HealthChecks (health.rs), NameLookups (names.rs): others, where there are any
 //!                                                                  |- Client (connection.rs), a task each
+//!                                                                       proxied.rs: whom a balancer connects for
 //!                                                                       passthrough.rs: TLS passed on by its name
 //!                                                                       secure.rs: the handshake first, in turns (turns.rs)
 //!                                                                       plan (request.rs): parse, route, new head
 //!                                                                         filtered.rs, weights.rs: routes with filters
 //!                                                                         answer (answer.rs): what a route answers itself
 //!                                                                         forwarding.rs, trace.rs: what upstreams are told
-//!                                                                       exchange (exchange.rs): upstream.rs, body.rs
+//!                                                                       exchange (exchange.rs): upstream.rs, send.rs, body.rs, retry.rs
 //!                                                                       relay (response.rs), tunnel.rs after a 101
 //!                                                                         route_limits.rs, mirror.rs: where a route has them
 //!                                                                       refuse (respond.rs): an answer of our own
@@ -52,8 +54,9 @@
 //!   it began is cut by a reset, never ended as if it were whole.
 //! - An endpoint that takes no connection is passed over for the next, three at most. Nothing was sent, so any request
 //!   may be.
-//! - A request is sent a second time only over a fresh connection, once, when a kept connection turned out closed
-//!   before a byte of the response, and only if nothing of it had left or it is idempotent and without a body.
+//! - A request is sent a second time over a fresh connection, once, when a kept connection turned out closed before a
+//!   byte of the response, and only if nothing of it had left, or if it is idempotent and still held whole. Whatever
+//!   else is sent again is so by the route's `retries`, within the backend's budget.
 //!
 //! # How it ends
 //! A listener that is gone has the kernel pass over newcomers, takes who is in the queues of its sockets or half-way
@@ -64,7 +67,10 @@
 mod addresses;
 mod admin;
 mod admin_pages;
+mod affinity;
 mod answer;
+mod backend_state;
+mod balance;
 mod body;
 mod buffer;
 mod cause;
@@ -72,32 +78,41 @@ mod certificates;
 mod connection;
 mod counters;
 mod crew;
+mod endpoint_state;
 mod entropy;
 mod exchange;
 mod exhaustion;
 mod explain;
 mod exposition;
 mod filtered;
+mod follower;
 mod forwarding;
 mod gateway;
 mod handover;
+mod health;
 mod hello;
 mod io;
+mod life;
 mod listener;
 mod log;
 mod log_line;
 mod mirror;
+mod names;
 mod observed;
 mod passthrough;
 mod pool;
+mod proxied;
+mod proxy_header;
 mod request;
 mod respond;
 mod response;
 mod retire;
+mod retry;
 mod route_limits;
 mod route_stats;
 mod secure;
 mod secure_upstream;
+mod send;
 mod series;
 mod snapshot;
 mod sockets;
@@ -119,6 +134,6 @@ pub use log::{AccessLogStats, LogLevel};
 pub use route_stats::{LatencyStats, RouteStats};
 pub use sockets::Passed;
 pub use stats::{
-    ByStatus, Connections, ListenerStats, MirrorStats, ReloadStats, Stats, TlsStats, UpstreamStats,
-    WorkerStats,
+    BackendStats, ByStatus, Connections, ListenerStats, MirrorStats, NameStats, ReloadStats, Stats, TlsStats,
+    UpstreamStats, WorkerStats,
 };

@@ -24,6 +24,8 @@ use crate::connection::{Seat, refuse_connection, serve};
 use crate::counters::ListenerCounters;
 use crate::exhaustion::{Exhaustion, is_exhausted};
 use crate::passthrough::serve_by_name;
+use crate::proxied::serve_proxied;
+use crate::proxy_header::Addresses;
 use crate::secure::serve_secure;
 use crate::worker::{LAST_REQUEST_TICKS, Worker};
 
@@ -37,6 +39,8 @@ pub(crate) struct Listening {
     listener: ListenerId,
     /// How its clients were spoken with last.
     transport: RefCell<Transport>,
+    /// Whether its clients began with a header of the PROXY protocol last.
+    wants_header: Cell<bool>,
     pub(crate) counters: Arc<ListenerCounters>,
     pub(crate) told: Cell<usize>,
     retired: Cell<bool>,
@@ -71,6 +75,7 @@ impl Listening {
             id,
             listener,
             transport: RefCell::new(transport),
+            wants_header: Cell::new(false),
             counters,
             told: Cell::new(0),
             retired: Cell::new(false),
@@ -128,6 +133,14 @@ impl Listening {
         }
         self.transport.borrow().clone()
     }
+
+    /// Whether the next client begins with a header of the PROXY protocol; a retired listener ends as it was.
+    fn wants_header(&self, table: &Table) -> bool {
+        if let Some(wants_header) = table.wants_proxy_header(self.listener) {
+            self.wants_header.set(wants_header);
+        }
+        self.wants_header.get()
+    }
 }
 
 impl Door {
@@ -168,9 +181,9 @@ pub(crate) async fn accept(
     let mut exhaustion = Exhaustion::default();
     while let Some(accepted) = poll_fn(|cx| exhaustion.poll(|| door.poll_accept(&socket, cx))).await {
         match accepted {
-            Ok((stream, from)) => {
+            Ok(client) => {
                 exhaustion = Exhaustion::default();
-                admit(&worker, &listening, stream, from);
+                admit(&worker, &listening, client);
             }
             Err(error) if is_exhausted(&error) => exhaustion.bear(&worker, &listening, &socket).await,
             // The client gave up while it was queued.
@@ -197,7 +210,7 @@ async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListen
         })
         .await;
         match accepted {
-            Some(Ok((stream, from))) => admit(worker, listening, stream, from),
+            Some(Ok(client)) => admit(worker, listening, client),
             Some(Err(error)) if is_exhausted(&error) => exhaustion.bear(worker, listening, &socket).await,
             Some(Err(_)) => {}
             None => break,
@@ -206,16 +219,16 @@ async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListen
     worker.wheel.forget(&timer);
     // The poll may not have told yet what is queued: only the socket knows.
     if let Ok(socket) = socket.into_std() {
-        while let Ok((stream, from)) = socket.accept() {
+        while let Ok((stream, peer)) = socket.accept() {
             let nonblocking = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
             if let Ok(stream) = nonblocking {
-                admit(worker, listening, stream, from);
+                admit(worker, listening, (stream, peer));
             }
         }
     }
 }
 
-fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, stream: TcpStream, from: SocketAddr) {
+fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, (stream, peer): (TcpStream, SocketAddr)) {
     listening.counters.accepted.add(1);
     // Answers leave in one write each; without this, the second of two small ones would wait for an acknowledgement.
     if stream.set_nodelay(true).is_err() {
@@ -223,10 +236,14 @@ fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, stream: TcpStream, from
     }
     let snapshot = worker.snapshot();
     let transport = listening.transport(&snapshot.table);
-    let cause = match place(worker, &snapshot.table.limits, from) {
+    let wants_header = listening.wants_header(&snapshot.table);
+    let cause = match place(worker, &snapshot.table.limits, peer) {
         Ok(of_address) => {
-            let seat = Seat::take(Rc::clone(worker), Rc::clone(listening), from, of_address);
+            let told = snapshot.table.tells_addresses.then(|| stream.local_addr().ok()).flatten();
+            let addresses = told.map(|destination| Addresses { source: peer, destination });
+            let seat = Seat::take(Rc::clone(worker), Rc::clone(listening), (peer, addresses), of_address);
             match transport {
+                _ if wants_header => spawn_local(serve_proxied(seat, stream, transport)),
                 Transport::Plain => spawn_local(serve(seat, stream)),
                 Transport::Tls(config) => spawn_local(serve_secure(seat, stream, config)),
                 Transport::ByName(by_name) => spawn_local(serve_by_name(seat, stream, by_name)),
@@ -238,7 +255,7 @@ fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, stream: TcpStream, from
     listening.counters.failure(cause);
     // A handshake is dearer than an exchange: there is none only to say no.
     if listening.told.get() < TOLD_MAX && matches!(transport, Transport::Plain) {
-        spawn_local(refuse_connection(Rc::clone(worker), Rc::clone(listening), stream, from, cause));
+        spawn_local(refuse_connection(Rc::clone(worker), Rc::clone(listening), stream, peer, cause));
     }
 }
 
@@ -280,8 +297,8 @@ mod tests {
             ));
             let socket = TcpListener::bind(address).await.unwrap();
             let client = TcpStream::connect(socket.local_addr().unwrap()).await.unwrap();
-            let (stream, from) = socket.accept().await.unwrap();
-            admit(&worker, &listening, stream, from);
+            let accepted = socket.accept().await.unwrap();
+            admit(&worker, &listening, accepted);
             let counted = worker.open_connections.get();
             drop(client);
             counted

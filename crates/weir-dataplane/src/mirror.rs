@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::spawn_local;
 use weir_http::{FieldSlots, Framing, ResponseTo, parse_response};
 
+use crate::balance::Wish;
 use crate::body::{BodyFault, BodyPump};
 use crate::buffer::Buffer;
 use crate::cause::Cause;
@@ -113,7 +114,7 @@ async fn deliver(
     copy: &[u8],
     response_to: ResponseTo,
 ) -> Result<(), Cause> {
-    let mut checkout = checkout(io, snapshot, backend, false).await?;
+    let mut checkout = checkout(io, snapshot, &mut Wish::any(backend), false).await?;
     let Upstream { link, inbound, .. } = &mut checkout.upstream;
     let is_kept = match link {
         Link::Plain(stream) => converse(io, snapshot, (stream, inbound), copy, response_to).await?,

@@ -6,15 +6,15 @@
 //!                 +- not of TLS, malformed, too long: closed
 //! ```
 
-use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::task::Poll;
 
-use tokio::io::{Interest, ReadBuf};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use weir_config::ByName;
 
+use crate::affinity::Affinity;
+use crate::balance::Wish;
 use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::connection::Seat;
@@ -60,7 +60,7 @@ fn count_failed(seat: &Seat, cause: Option<Cause>) {
 async fn name_asked_for(io: Io<'_>, stream: &TcpStream) -> Result<Option<String>, Option<Cause>> {
     io.timer.arm(&io.worker.wheel, io.worker.snapshot().ticks.head);
     for _ in 0..LOOKS_MAX {
-        let hello = look(io, stream).await.map_err(|fault| match fault {
+        let hello = io.peek(stream, HELLO_BYTES_MAX, read_hello).await.map_err(|fault| match fault {
             Fault::Timeout => Some(Cause::HandshakeTimeout),
             Fault::System(_) => None,
         })?;
@@ -77,33 +77,16 @@ async fn name_asked_for(io: Io<'_>, stream: &TcpStream) -> Result<Option<String>
     Err(Some(Cause::HandshakeFailed))
 }
 
-/// Looks at what has come; `None` when the client has closed without a byte.
-async fn look(io: Io<'_>, stream: &TcpStream) -> Result<Option<Hello>, Fault> {
-    let stock = &io.worker.buffers;
-    let mut buffer = Buffer::default();
-    poll_fn(|cx| {
-        let room = buffer.room(stock);
-        let length = room.len().min(HELLO_BYTES_MAX);
-        let mut room = ReadBuf::new(&mut room[..length]);
-        let looked = match stream.poll_peek(cx, &mut room) {
-            Poll::Ready(Ok(_)) if room.filled().is_empty() => Poll::Ready(Ok(None)),
-            Poll::Ready(Ok(_)) => Poll::Ready(Ok(Some(read_hello(room.filled())))),
-            Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::System(error))),
-            Poll::Pending => io.poll_timeout(cx),
-        };
-        buffer.release_if_empty(stock);
-        looked
-    })
-    .await
-}
-
 /// Connects to the backend and passes bytes until both sides have ended, one failed, or nothing moved for long.
 async fn pass_on(seat: &Seat, mut stream: TcpStream, backend: &str) -> Result<(), Cause> {
     let io = seat.io();
     let (checkout, ticks) = {
         let snapshot = io.worker.snapshot();
         let position = snapshot.table.backend_named(backend).ok_or(Cause::NoEndpoint)?;
-        (checkout(io, &snapshot, position, true).await?, snapshot.ticks.upgraded)
+        // Nothing but the address tells one client from another.
+        let affinity = Affinity::ClientAddress.with(seat.peer().ip());
+        let mut wish = Wish { affinity, client: seat.addresses(), ..Wish::any(position) };
+        (checkout(io, &snapshot, &mut wish, true).await?, snapshot.ticks.upgraded)
     };
     seat.listening().counters.passed_on.add(1);
     let mut upstream = checkout.upstream;

@@ -1,36 +1,58 @@
-//! Connections to upstreams: taken in turn over the endpoints, kept alive between exchanges.
+//! Connections to upstreams, kept alive between exchanges.
 //!
 //! A kept connection stays registered with the poll. If its upstream closes it, or sends what nobody asked for, the
 //! poll marks it readable; that is looked at without a system call when the connection is taken, and once a second.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
-use weir_config::{Backend, UpstreamTls};
+use weir_config::{Backend, BackendEntry, BackendTimeouts, Balance, Member, UpstreamTls, stable_hash};
 
+use crate::backend_state::{BackendState, BackendStates, Place};
+use crate::balance::{Balancer, Wish};
 use crate::buffer::Buffer;
+use crate::cause::Cause;
+use crate::endpoint_state::{EndpointState, InFlight};
+use crate::life::Life;
 use crate::secure_upstream;
+use crate::wheel::ticks;
 
 /// One worker's connections to one backend.
 #[derive(Debug)]
 pub(crate) struct BackendPool {
     pub(crate) backend: Arc<Backend>,
     pub(crate) tls: Option<Arc<UpstreamTls>>,
+    /// What the endpoints were made of.
+    members: Vec<Member>,
     endpoints: Vec<Rc<EndpointPool>>,
-    next: Cell<usize>,
-    /// Open connections to the backend, of all workers.
-    open: Arc<AtomicU32>,
+    balancer: Balancer,
+    /// Its own time limits, where it has any.
+    pub(crate) ticks: OwnTicks,
+    /// Requests are counted by endpoint.
+    is_by_requests: bool,
+    /// What all workers know of the backend.
+    pub(crate) state: Arc<BackendState>,
+}
+
+/// Time limits of one backend, in ticks of the wheel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnTicks {
+    pub(crate) connect: Option<u32>,
+    pub(crate) response: Option<u32>,
+    idle: Option<u32>,
 }
 
 /// One worker's connections to one endpoint.
 #[derive(Debug)]
 pub(crate) struct EndpointPool {
-    pub(crate) address: SocketAddr,
+    /// What all workers know of it.
+    pub(crate) state: Arc<EndpointState>,
+    /// Its name in cookies: the same in every process.
+    pub(crate) id: u64,
     idle: RefCell<Vec<Idle>>,
 }
 
@@ -45,7 +67,8 @@ struct Idle {
 pub(crate) struct Upstream {
     pub(crate) link: Link,
     pub(crate) inbound: Buffer,
-    _permit: Permit,
+    life: Life,
+    _place: Place,
 }
 
 /// What is spoken over a connection to an upstream.
@@ -55,19 +78,15 @@ pub(crate) enum Link {
     Tls(Box<RefCell<TlsStream<TcpStream>>>),
 }
 
-/// A place among the backend's connections, of the whole process.
-#[derive(Debug)]
-pub(crate) struct Permit(Arc<AtomicU32>);
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Upstream {
-    pub(crate) fn new(link: Link, permit: Permit) -> Upstream {
-        Upstream { link, inbound: Buffer::default(), _permit: permit }
+    /// A new connection, with its place among the backend's.
+    pub(crate) fn new(link: Link, place: Place, life: Life) -> Upstream {
+        Upstream { link, inbound: Buffer::default(), life, _place: place }
+    }
+
+    /// Whether it can serve another request.
+    fn is_good(&mut self, now: u32) -> bool {
+        !self.life.is_over(now) && self.is_quiet()
     }
 
     /// Whether nothing has come since it was kept: neither bytes nor its end.
@@ -83,21 +102,32 @@ impl Upstream {
 }
 
 impl EndpointPool {
+    /// One without connections.
+    pub(crate) fn new(state: Arc<EndpointState>) -> EndpointPool {
+        let id = stable_hash(state.address.to_string().as_bytes());
+        EndpointPool { state, id, idle: RefCell::default() }
+    }
+
+    /// Where it is.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.state.address
+    }
+
     /// A kept connection that is still good; the one used last, so that the others can age.
-    pub(crate) fn take_idle(&self) -> Option<Upstream> {
+    pub(crate) fn take_idle(&self, now: u32) -> Option<Upstream> {
         let mut idle = self.idle.borrow_mut();
         while let Some(mut last) = idle.pop() {
-            if last.upstream.is_quiet() {
+            if last.upstream.is_good(now) {
                 return Some(last.upstream);
             }
         }
         None
     }
 
-    /// Keeps a connection whose exchange has ended cleanly, if there is room.
-    pub(crate) fn keep(&self, upstream: Upstream, now: u32, most: usize) {
+    /// Keeps a connection whose exchange has ended cleanly, if there is room and it is not at its end.
+    pub(crate) fn keep(&self, mut upstream: Upstream, now: u32, most: usize) {
         let mut idle = self.idle.borrow_mut();
-        if idle.len() < most {
+        if upstream.life.spend(now) && idle.len() < most {
             idle.push(Idle { upstream, since: now });
         }
     }
@@ -105,30 +135,50 @@ impl EndpointPool {
     fn sweep(&self, now: u32, idle_ticks: u32) {
         self.idle
             .borrow_mut()
-            .retain_mut(|i| now.wrapping_sub(i.since) < idle_ticks && i.upstream.is_quiet());
+            .retain_mut(|i| now.wrapping_sub(i.since) < idle_ticks && i.upstream.is_good(now));
     }
 }
 
 impl BackendPool {
     /// A pool for `backend`; `former` lends its connections where endpoints and TLS stay the same.
     pub(crate) fn new(
-        (backend, tls): (Arc<Backend>, Option<Arc<UpstreamTls>>),
-        open: Arc<AtomicU32>,
+        entry: &BackendEntry,
+        states: &BackendStates,
         first: usize,
         former: Option<&BackendPool>,
     ) -> BackendPool {
-        let endpoint = |&address: &SocketAddr| {
-            let lender = former.filter(|former| former.has_tls(tls.as_ref()));
-            let same = lender.and_then(|f| f.endpoints.iter().find(|e| e.address == address));
-            same.map(Rc::clone).unwrap_or_else(|| Rc::new(EndpointPool { address, idle: RefCell::default() }))
+        let BackendEntry { name, backend, tls, maglev, .. } = entry.clone();
+        let (state, members) = (states.of(&name), states.members(entry));
+        let is_hashed = matches!(backend.balance, Balance::Hash(_));
+        let maglev = maglev.or_else(|| is_hashed.then(|| state.maglev(&members)));
+        let lender = former.filter(|former| former.has_tls(tls.as_ref()));
+        let endpoint = |known: Arc<EndpointState>| {
+            let same = lender.and_then(|f| f.endpoints.iter().find(|e| Arc::ptr_eq(&e.state, &known)));
+            same.map(Rc::clone).unwrap_or_else(|| Rc::new(EndpointPool::new(known)))
         };
-        let endpoints = backend.endpoints.iter().map(endpoint).collect();
-        let next = Cell::new(former.map_or(first, |f| f.next.get()));
-        BackendPool { backend, tls, endpoints, next, open }
+        let addresses = members.iter().map(|member| member.address);
+        let endpoints = state.endpoints(addresses).into_iter().map(endpoint).collect();
+        let balancer =
+            Balancer::new(&backend, (&members, maglev), first, former.map(|former| &former.balancer));
+        let is_by_requests = backend.balance == Balance::LeastRequests;
+        let BackendTimeouts { connect, response, idle } = backend.timeouts;
+        let ticks = OwnTicks {
+            connect: connect.map(|time| ticks(time.0)),
+            response: response.map(|time| ticks(time.0)),
+            idle: idle.map(|time| ticks(time.0)),
+        };
+        BackendPool { backend, tls, members, endpoints, balancer, ticks, is_by_requests, state }
+    }
+
+    /// Whether it is what a new one for `entry` would be.
+    pub(crate) fn is_of(&self, entry: &BackendEntry, states: &BackendStates) -> bool {
+        *self.backend == *entry.backend
+            && self.has_tls(entry.tls.as_ref())
+            && (!entry.has_names || self.members == states.members(entry))
     }
 
     /// Whether its connections were made with this TLS, of the same files.
-    pub(crate) fn has_tls(&self, tls: Option<&Arc<UpstreamTls>>) -> bool {
+    fn has_tls(&self, tls: Option<&Arc<UpstreamTls>>) -> bool {
         self.tls.as_ref().map(Arc::as_ptr) == tls.map(Arc::as_ptr)
     }
 
@@ -136,29 +186,44 @@ impl BackendPool {
         self.endpoints.len()
     }
 
-    /// The next endpoint in turn.
-    pub(crate) fn next_endpoint(&self) -> Option<&Rc<EndpointPool>> {
-        let turn = self.next.get();
-        let turn = if turn < self.endpoints.len() { turn } else { 0 };
-        self.next.set(turn + 1);
-        self.endpoints.get(turn)
+    /// The endpoint for a request, with the request's place there where these are counted.
+    #[inline]
+    pub(crate) fn choose(&self, wish: &Wish, now_ns: u64) -> Option<(&Rc<EndpointPool>, Option<InFlight>)> {
+        let (endpoint, is_panic) =
+            self.balancer.choose(&self.endpoints, &self.backend.balance, wish, now_ns)?;
+        if is_panic {
+            self.state.count_panic();
+        }
+        Some((endpoint, self.is_by_requests.then(|| endpoint.state.enter())))
+    }
+
+    /// Takes in what a request came to at an endpoint, where that may take it out.
+    pub(crate) fn report(&self, endpoint: &EndpointPool, is_error: bool, now_ns: u64) {
+        if let Some(ejection) = &self.backend.ejection {
+            self.state.report(&endpoint.state, is_error, ejection, now_ns);
+        }
+    }
+
+    /// Counts a request that found a limit reached; the cause that says which.
+    #[cold]
+    pub(crate) fn refuse(&self, cause: Cause) -> Cause {
+        self.state.count_overflow();
+        cause
     }
 
     /// A place for a new connection. At the limit, an idle connection to any endpoint gives up its own.
-    pub(crate) fn permit(&self, most: u32) -> Option<Permit> {
+    pub(crate) fn place(&self, most: u32) -> Option<Place> {
         loop {
-            let open = self.open.fetch_add(1, Ordering::Relaxed);
-            let permit = Permit(Arc::clone(&self.open));
-            if open < most {
-                return Some(permit);
+            if let Some(place) = self.state.connection(most) {
+                return Some(place);
             }
-            drop(permit);
             self.endpoints.iter().find_map(|e| e.idle.borrow_mut().pop())?;
         }
     }
 
     /// Drops kept connections that have ended or aged.
     pub(crate) fn sweep(&self, now: u32, idle_ticks: u32) {
+        let idle_ticks = self.ticks.idle.unwrap_or(idle_ticks);
         for endpoint in &self.endpoints {
             endpoint.sweep(now, idle_ticks);
         }
@@ -169,30 +234,33 @@ impl BackendPool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn endpoints_take_turns() {
-        let endpoints: Vec<SocketAddr> = (1..=3).map(|p| SocketAddr::from(([127, 0, 0, 1], p))).collect();
-        let backend = Arc::new(Backend { endpoints, tls: None });
-        let pool = BackendPool::new((Arc::clone(&backend), None), Arc::default(), 1, None);
-        let ports: Vec<u16> = (0..7).filter_map(|_| pool.next_endpoint()).map(|e| e.address.port()).collect();
-        assert_eq!(ports, [2, 3, 1, 2, 3, 1, 2]);
-        let smaller = Arc::new(Backend { endpoints: vec![backend.endpoints[2]], tls: None });
-        let next = BackendPool::new((smaller, None), Arc::default(), 0, Some(&pool));
-        assert!(Rc::ptr_eq(&pool.endpoints[2], next.next_endpoint().unwrap()));
+    /// A pool for endpoints at these ports.
+    fn pool(
+        ports: &[u16],
+        states: &BackendStates,
+        first: usize,
+        former: Option<&BackendPool>,
+    ) -> BackendPool {
+        let endpoint = |&port: &u16| SocketAddr::from(([127, 0, 0, 1], port)).into();
+        let endpoints = ports.iter().map(endpoint).collect();
+        let backend = Arc::new(Backend { endpoints, ..Backend::default() });
+        let entry = BackendEntry { backend, ..BackendEntry::default() };
+        BackendPool::new(&entry, states, first, former)
     }
 
     #[test]
-    fn permits_are_bounded_and_come_back() {
-        let pool = BackendPool::new(
-            (Arc::new(Backend { endpoints: vec![], tls: None }), None),
-            Arc::default(),
-            0,
-            None,
-        );
-        assert!(pool.next_endpoint().is_none());
-        let held = pool.permit(1).unwrap();
-        assert!(pool.permit(1).is_none());
-        drop(held);
-        assert!(pool.permit(1).is_some());
+    fn endpoints_take_turns() {
+        let states = BackendStates::default();
+        let former = pool(&[1, 2, 3], &states, 1, None);
+        let chosen = (0..7).filter_map(|_| former.choose(&Wish::any(0), 0));
+        let ports: Vec<u16> = chosen.map(|(endpoint, _)| endpoint.address().port()).collect();
+        assert_eq!(ports, [2, 3, 1, 2, 3, 1, 2]);
+        let next = pool(&[3], &states, 0, Some(&former));
+        assert!(Rc::ptr_eq(&former.endpoints[2], next.choose(&Wish::any(0), 0).unwrap().0));
+    }
+
+    #[test]
+    fn a_backend_without_endpoints_has_no_next_one() {
+        assert!(pool(&[], &BackendStates::default(), 0, None).choose(&Wish::any(0), 0).is_none());
     }
 }

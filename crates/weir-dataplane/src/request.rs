@@ -6,6 +6,7 @@ use weir_http::{
     list_contains, parse_request,
 };
 
+use crate::affinity::Affinity;
 use crate::answer::Answer;
 use crate::cause::Cause;
 use crate::filtered::{Filtered, Matched, plan_filtered};
@@ -57,6 +58,8 @@ pub(crate) struct Plan {
     pub(crate) upgrade: bool,
     /// Sending it twice is as good as once (RFC 9110, 9.2.2).
     pub(crate) idempotent: bool,
+    /// What of it decides which endpoint gets it.
+    pub(crate) affinity: Affinity,
     /// What the route's filters want; most routes have none.
     pub(crate) filtered: Option<Box<Filtered>>,
 }
@@ -115,7 +118,8 @@ fn plan_head(
             append_host(head, snapshot, backend, out);
             append_marked(head, marks, |_| true, out);
             append_end(head, upgrade, out);
-            return Incoming::Request(plan_for(head, Routed::from(&found), backend, upgrade));
+            let plan = plan_for(head, Routed::from(&found), (backend, snapshot), upgrade, is_secure);
+            return Incoming::Request(plan);
         }
     };
     refused(head, Refusal { routed, ..Refusal::new(cause) })
@@ -123,7 +127,13 @@ fn plan_head(
 
 /// The plan of a request for the backend at this position, without filters.
 #[inline]
-pub(crate) fn plan_for(head: &RequestHead<'_>, routed: Routed, backend: usize, upgrade: bool) -> Plan {
+pub(crate) fn plan_for(
+    head: &RequestHead<'_>,
+    routed: Routed,
+    (backend, snapshot): (usize, &Snapshot),
+    upgrade: bool,
+    is_secure: bool,
+) -> Plan {
     Plan {
         routed,
         backend,
@@ -134,6 +144,7 @@ pub(crate) fn plan_for(head: &RequestHead<'_>, routed: Routed, backend: usize, u
         keep_alive: head.keep_alive,
         upgrade,
         idempotent: is_idempotent(head.method),
+        affinity: Affinity::of(&snapshot.table.backends()[backend], head, is_secure),
         filtered: None,
     }
 }
@@ -211,7 +222,7 @@ fn append_default_host(snapshot: &Snapshot, backend: usize, out: &mut Vec<u8>) {
     let backend = snapshot.table.backends().get(backend);
     // Without an endpoint nothing is sent.
     if let Some(endpoint) = backend.and_then(|b| b.backend.endpoints.first()) {
-        append_field(out, "Host", endpoint.to_string().as_bytes());
+        append_field(out, "Host", endpoint.address.to_string().as_bytes());
     }
 }
 

@@ -6,6 +6,7 @@ use weir_http::{
     parse_response,
 };
 
+use crate::affinity::Affinity;
 use crate::body::BodyPump;
 use crate::buffer::Buffer;
 use crate::cause::Cause;
@@ -15,9 +16,12 @@ use crate::io::Fault;
 /// Interim responses before the final one; an upstream that sends more is broken.
 pub(crate) const INTERIM_MAX: u32 = 32;
 
-/// A response that was passed on to its end.
+/// A response that was passed on to its end, or set aside for that of another try.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Relayed {
+    pub(crate) status: u16,
+    /// Nothing of it was passed on: the request is to be sent again.
+    pub(crate) set_aside: bool,
     /// The client's connection can go on.
     pub(crate) client_keep: bool,
     /// The upstream's connection can go on.
@@ -31,6 +35,13 @@ enum Head {
     Partial,
     /// As many bytes of an interim response; it was appended unless the client is too old for it.
     Interim(usize),
+    /// As many bytes of a final one that is not passed on.
+    SetAside {
+        status: u16,
+        head_len: usize,
+        framing: Framing,
+        keep_alive: bool,
+    },
     Final {
         status: u16,
         head_len: usize,
@@ -67,7 +78,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     let mut is_armed = false;
     let (status, framing, to_chunks, relayed) = loop {
         if !is_armed && !x.is_sending() {
-            x.io.timer.arm(&x.io.worker.wheel, ticks.response);
+            x.io.timer.arm(&x.io.worker.wheel, x.response_ticks);
             is_armed = true;
         }
         match x.io.read_armed(from, inbound).await {
@@ -97,6 +108,10 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
                 inbound.consume(head_len);
                 break (status, framing, to_chunks, relayed);
             }
+            Head::SetAside { status, head_len, framing, keep_alive } => {
+                inbound.consume(head_len);
+                return Ok(set_aside((status, framing, keep_alive), inbound, out));
+            }
             // An interim response waits for nothing.
             _ => write_out(x, to, out).await?,
         }
@@ -123,6 +138,24 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             Err(Fault::Timeout) => return Err(Cause::UpstreamStalled),
         }
         body.pass(inbound, out).map_err(|_| Cause::UpstreamTruncated)?;
+    }
+}
+
+/// Throws away what is there of a response. Its connection can go on where that is all of it.
+fn set_aside(
+    (status, framing, keep_alive): (u16, Framing, bool),
+    inbound: &mut Buffer,
+    out: &mut Vec<u8>,
+) -> Relayed {
+    let mut body = BodyPump::new(framing, false, u64::MAX);
+    let is_right = body.pass(inbound, out).is_ok();
+    out.clear();
+    Relayed {
+        status,
+        set_aside: true,
+        client_keep: true,
+        upstream_keep: keep_alive && is_right && body.is_done(),
+        upgraded: false,
     }
 }
 
@@ -160,6 +193,10 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
         }
         return Ok(Head::Interim(head.head_len));
     }
+    if x.tries.go_on_instead_of(head.status, x.io) {
+        let ResponseHead { status, head_len, framing, keep_alive, .. } = head;
+        return Ok(Head::SetAside { status, head_len, framing, keep_alive });
+    }
     // In the middle of a request's body there is nothing that could be upgraded.
     if head.upgrade && (!x.plan.upgrade || x.is_sending()) {
         return Err(Cause::UpstreamMalformed);
@@ -175,7 +212,13 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
     }
     append_connection(&head, client_keep, is_old, out);
     out.extend_from_slice(b"\r\n");
-    let relayed = Relayed { client_keep, upstream_keep: head.keep_alive, upgraded: head.upgrade };
+    let relayed = Relayed {
+        status: head.status,
+        set_aside: false,
+        client_keep,
+        upstream_keep: head.keep_alive,
+        upgraded: head.upgrade,
+    };
     Ok(Head::Final {
         status: head.status,
         head_len: head.head_len,
@@ -195,6 +238,10 @@ fn append_start(x: &Exchange<'_>, head: &ResponseHead<'_>, out: &mut Vec<u8>) {
         None => append_fields(head, |_| true, out),
         Some(filtered) => filtered.append_response_fields(head, x.snapshot, out),
     };
+    if head.status >= 200 && matches!(x.plan.affinity, Affinity::Endpoint { .. }) {
+        let backend = &x.snapshot.table.backends()[x.plan.backend].backend;
+        x.plan.affinity.append_cookie(backend, x.endpoint_id, out);
+    }
     if !is_dated && head.status >= 200 {
         append_field(out, "Date", x.io.worker.date.text().as_bytes());
     }

@@ -44,6 +44,13 @@ impl RouteLimits {
         }
     }
 
+    /// From here on only the request's own limit bounds what is waited for.
+    pub(crate) fn begin_pause(&self, io: Io<'_>) {
+        if self.is_any {
+            io.timer.bound(self.request_by);
+        }
+    }
+
     /// From here on they bound nothing.
     #[inline]
     pub(crate) fn lift(&self, io: Io<'_>) {

@@ -3,19 +3,16 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use weir_config::{BackendEntry, Filters, Table};
+use weir_config::{Filters, Table};
 use weir_http::HeadLimits;
 
+use crate::backend_state::BackendStates;
 use crate::pool::BackendPool;
 use crate::series::SeriesOfWorker;
 use crate::weights::Shares;
 use crate::wheel::ticks;
-
-/// Counts of open upstream connections by backend, of the whole process.
-pub(crate) type OpenByBackend = Mutex<HashMap<String, Arc<AtomicU32>>>;
 
 /// One version of the configuration, as one worker sees it. Exchanges in progress keep theirs to the end.
 #[derive(Debug)]
@@ -50,7 +47,7 @@ impl Snapshot {
     pub(crate) fn new(
         table: Arc<Table>,
         former: Option<&Snapshot>,
-        open: &OpenByBackend,
+        states: &BackendStates,
         worker: usize,
     ) -> Snapshot {
         let head_bytes = table.limits.head.0 as usize;
@@ -73,7 +70,7 @@ impl Snapshot {
         let shares = RefCell::default();
         let snapshot = Snapshot { table, head_limits, ticks, is_observed, series, pools, shares };
         if let Some(former) = former {
-            snapshot.take_over(former, open, worker);
+            snapshot.take_over(former, states, worker);
         }
         snapshot
     }
@@ -82,15 +79,11 @@ impl Snapshot {
     pub(crate) fn pool(
         &self,
         backend: usize,
-        open: &OpenByBackend,
+        states: &BackendStates,
         worker: usize,
     ) -> Option<&Rc<BackendPool>> {
         let entry = self.table.backends().get(backend)?;
-        let pool = self.pools[backend].get_or_init(|| {
-            let open = open_of(&entry.name, open);
-            let backend = (Arc::clone(&entry.backend), entry.tls.clone());
-            Rc::new(BackendPool::new(backend, open, worker, None))
-        });
+        let pool = self.pools[backend].get_or_init(|| Rc::new(BackendPool::new(entry, states, worker, None)));
         Some(pool)
     }
 
@@ -106,17 +99,16 @@ impl Snapshot {
         }
     }
 
-    fn take_over(&self, former: &Snapshot, open: &OpenByBackend, worker: usize) {
+    fn take_over(&self, former: &Snapshot, states: &BackendStates, worker: usize) {
         for (position, pool) in former.pools.iter().enumerate() {
             let Some(pool) = pool.get() else { continue };
             let name = &former.table.backends()[position].name;
             let Ok(position) = self.table.backends().binary_search_by(|b| b.name.cmp(name)) else { continue };
-            let BackendEntry { backend, tls, .. } = &self.table.backends()[position];
-            let pool = if *pool.backend == **backend && pool.has_tls(tls.as_ref()) {
+            let entry = &self.table.backends()[position];
+            let pool = if pool.is_of(entry, states) {
                 Rc::clone(pool)
             } else {
-                let open = open_of(name, open);
-                Rc::new(BackendPool::new((Arc::clone(backend), tls.clone()), open, worker, Some(pool)))
+                Rc::new(BackendPool::new(entry, states, worker, Some(pool)))
             };
             // The cell is new, so nothing can be there yet.
             let _ = self.pools[position].set(pool);
@@ -136,9 +128,4 @@ impl Snapshot {
         (now.backends == former.route.backends && now.mirror == former.route.mirror)
             .then_some(position as u32)
     }
-}
-
-fn open_of(name: &str, open: &OpenByBackend) -> Arc<AtomicU32> {
-    let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(open.entry(name.to_owned()).or_default())
 }

@@ -1,19 +1,21 @@
 //! Counters summed, and written for programs (JSON) and for Prometheus.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
 
+use crate::backend_state::{BackendState, BackendStates};
 use crate::cause::Cause;
 use crate::counters::{Counter, ListenerCounters, UpstreamCounters};
 use crate::exposition::Exposition;
 use crate::log::AccessLogStats;
 use crate::route_stats::RouteStats;
 
+mod backends;
 mod workers;
 
+pub use backends::{BackendStats, NameStats};
 pub use workers::WorkerStats;
 
 /// All counters of a gateway at one moment. Errors are there with 0 too, so that the list is the same always.
@@ -134,12 +136,18 @@ pub struct UpstreamStats {
     pub handshakes_resumed: u64,
     /// Exchanges over a kept connection.
     pub reused: u64,
-    /// Exchanges sent a second time.
+    /// Exchanges sent again.
     pub retries: u64,
+    /// Exchanges not sent again, as the budget of their backend was used up.
+    pub retries_over_budget: u64,
     /// Pauses in accepting for want of file descriptors.
     pub accept_pauses: u64,
     /// Connections now, by backend.
     pub open: BTreeMap<String, u64>,
+    /// Names that were looked up.
+    pub names: NameStats,
+    /// Health, by backend.
+    pub backends: BTreeMap<String, BackendStats>,
     /// Copies of requests for mirrors.
     pub mirror: MirrorStats,
 }
@@ -161,7 +169,7 @@ impl Stats {
     pub(crate) fn sum<'c>(
         listeners: &BTreeMap<String, Vec<Arc<ListenerCounters>>>,
         upstreams: impl Iterator<Item = &'c UpstreamCounters>,
-        open: &HashMap<String, Arc<AtomicU32>>,
+        backends: &BackendStates,
     ) -> Stats {
         let mut stats = Stats::default();
         for (name, workers) in listeners {
@@ -186,11 +194,13 @@ impl Stats {
             stats.upstream.handshakes_resumed += worker.handshakes_resumed.value();
             stats.upstream.reused += worker.reused.value();
             stats.upstream.retries += worker.retries.value();
+            stats.upstream.retries_over_budget += worker.retries_over_budget.value();
             stats.upstream.accept_pauses += worker.accept_pauses.value();
             stats.upstream.mirror.add(worker);
         }
-        let open = open.iter().map(|(name, count)| (name.clone(), u64::from(count.load(Ordering::Relaxed))));
-        stats.upstream.open = open.collect();
+        stats.upstream.open = backends.each(|state| u64::from(state.open()));
+        stats.upstream.backends = backends.each(BackendState::stats);
+        stats.upstream.names = NameStats::of(&backends.names);
         stats
     }
 
@@ -283,7 +293,8 @@ impl Stats {
                 up.handshakes_resumed,
             ),
             ("weir_upstream_reused_total", "Exchanges over a kept connection.", up.reused),
-            ("weir_upstream_retries_total", "Exchanges sent a second time.", up.retries),
+            ("weir_upstream_retries_total", "Exchanges sent again.", up.retries),
+            ("weir_upstream_retries_over_budget_total", "Retries without budget.", up.retries_over_budget),
             ("weir_accept_pauses_total", "Pauses for want of file descriptors.", up.accept_pauses),
             (
                 "weir_reloads_applied_total",
@@ -313,6 +324,8 @@ impl Stats {
         for (backend, count) in &up.open {
             text.sample("weir_upstream_connections_open", &[("backend", backend)], *count);
         }
+        backends::append(&up.backends, text);
+        up.names.append(text);
     }
 }
 

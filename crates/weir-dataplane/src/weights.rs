@@ -11,15 +11,21 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Which of them has its turn; `None` when all weights are 0. As many requests as the sum of the weights are
-    /// shared out exactly, and those of one backend lie as far apart as they can: of 3 and 1 the order is a a b a.
+    /// The position in the list of the one whose turn it is; `None` when all weights are 0. As many requests as the sum of
+    /// the weights are shared out exactly, and those of one backend lie as far apart as they can: of 3 and 1 the order is
+    /// a a b a.
     pub(crate) fn next(&mut self, weighted: &[WeightedPosition]) -> Option<usize> {
-        self.due.resize(weighted.len(), 0);
+        self.turn(weighted.iter().map(|w| u64::from(w.weight)))
+    }
+
+    /// The same of anything with weights: the position whose turn it is.
+    pub(crate) fn turn(&mut self, weights: impl ExactSizeIterator<Item = u64>) -> Option<usize> {
+        self.due.resize(weights.len(), 0);
         let mut all = 0;
         let mut first: Option<usize> = None;
-        for (index, w) in weighted.iter().enumerate().filter(|(_, w)| w.weight > 0) {
-            all += i64::from(w.weight);
-            self.due[index] += i64::from(w.weight);
+        for (index, weight) in weights.enumerate().filter(|(_, weight)| *weight > 0) {
+            all += weight.cast_signed();
+            self.due[index] += weight.cast_signed();
             if first.is_none_or(|first| self.due[index] > self.due[first]) {
                 first = Some(index);
             }

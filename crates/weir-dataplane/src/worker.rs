@@ -15,6 +15,7 @@ use weir_config::{ListenerId, Table};
 use weir_io::{PreciseTimer, Reserve, bind_thread, mono_ns};
 
 use crate::addresses::Addresses;
+use crate::backend_state::BackendStates;
 use crate::buffer::Buffers;
 use crate::counters::{ListenerCounters, UpstreamCounters};
 use crate::forwarding::Names;
@@ -23,7 +24,7 @@ use crate::listener::{Listening, accept};
 use crate::log::{LogWriter, WorkerLog};
 use crate::respond::DateText;
 use crate::series::SeriesBook;
-use crate::snapshot::{OpenByBackend, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::sockets::DealtSocket;
 use crate::turns::Turns;
 use crate::wheel::{NEVER, TICK, Wheel, ticks};
@@ -39,13 +40,13 @@ const SWEEP_TICKS: u32 = 10;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) table: ArcSwap<Table>,
+    pub(crate) backends: BackendStates,
     /// A `Phase`.
     pub(crate) phase: AtomicU8,
     /// Client connections of the process.
     connections: Connections,
     /// The same by the clients' addresses, where these are limited.
     pub(crate) addresses: Addresses,
-    pub(crate) open_by_backend: OpenByBackend,
     pub(crate) series: SeriesBook,
     pub(crate) log: LogWriter,
 }
@@ -97,6 +98,8 @@ pub(crate) struct Worker {
     pub(crate) date: DateText,
     pub(crate) log: WorkerLog,
     pub(crate) names: Names,
+    /// The monotonic clock as it was at the last tick, for what need not be exact.
+    pub(crate) now_ns: Cell<u64>,
     /// In which handshakes take their steps.
     pub(crate) turns: Turns,
     pub(crate) open_connections: Cell<usize>,
@@ -107,6 +110,8 @@ pub(crate) struct Worker {
     /// Itself, once it runs: for tasks that outlive the one that starts them.
     own: OnceCell<Weak<Worker>>,
     snapshot: RefCell<Rc<Snapshot>>,
+    /// The version of the names that the pools were made of.
+    names_seen: Cell<u64>,
     /// Tells by comparing a pointer whether the table has changed.
     newest: RefCell<Cache<TableOf, Arc<Table>>>,
     listenings: RefCell<Vec<Rc<Listening>>>,
@@ -123,7 +128,7 @@ impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>, upstreams: Arc<UpstreamCounters>) -> Worker {
         let table = shared.table.load_full();
         upstreams.table_version.set(table.version);
-        let snapshot = Rc::new(Snapshot::new(table, None, &shared.open_by_backend, index));
+        let snapshot = Rc::new(Snapshot::new(table, None, &shared.backends, index));
         Worker {
             index,
             upstreams,
@@ -132,12 +137,14 @@ impl Worker {
             date: DateText::default(),
             log: shared.log.of_worker(),
             names: Names::default(),
+            now_ns: Cell::new(mono_ns()),
             turns: Turns::default(),
             open_connections: Cell::new(0),
             copies_in_flight: Cell::new(0),
             reserve: Reserve::new(),
             own: OnceCell::new(),
             snapshot: RefCell::new(snapshot),
+            names_seen: Cell::new(0),
             newest: RefCell::new(Cache::new(TableOf(Arc::clone(&shared)))),
             listenings: RefCell::default(),
             ends: Cell::new(false),
@@ -155,8 +162,8 @@ impl Worker {
         let newest = newest.load();
         let mut snapshot = self.snapshot.borrow_mut();
         if !Arc::ptr_eq(newest, &snapshot.table) {
-            let open = &self.shared.open_by_backend;
-            *snapshot = Rc::new(Snapshot::new(Arc::clone(newest), Some(&snapshot), open, self.index));
+            let states = &self.shared.backends;
+            *snapshot = Rc::new(Snapshot::new(Arc::clone(newest), Some(&snapshot), states, self.index));
             self.upstreams.table_version.set(newest.version);
         }
         Rc::clone(&snapshot)
@@ -194,7 +201,9 @@ impl Worker {
         while !self.is_finished() {
             timer.wait_until(next_ns).await;
             // After a long pause the missed ticks are skipped: nobody's time is over sooner for it.
-            next_ns = mono_ns().max(next_ns) + tick_ns;
+            let now_ns = mono_ns();
+            self.now_ns.set(now_ns);
+            next_ns = now_ns.max(next_ns) + tick_ns;
             self.tick();
         }
         self.upstreams.cut_by_drain.add(self.open_connections.get() as u64);
@@ -221,6 +230,7 @@ impl Worker {
     fn tick(&self) {
         self.wheel.turn();
         self.date.refresh();
+        self.see_names();
         if self.wheel.now() >= self.closes_at.get() {
             self.close();
         }
@@ -229,6 +239,16 @@ impl Worker {
         if self.wheel.now().is_multiple_of(SWEEP_TICKS) {
             snapshot.sweep(self.wheel.now());
             self.listenings.borrow_mut().retain(|l| l.is_open() || !l.is_retired());
+        }
+    }
+
+    /// Makes the pools anew where names stand for other addresses than before.
+    fn see_names(&self) {
+        let version = self.shared.backends.names.version();
+        if self.names_seen.replace(version) != version {
+            let mut snapshot = self.snapshot.borrow_mut();
+            let (table, states) = (Arc::clone(&snapshot.table), &self.shared.backends);
+            *snapshot = Rc::new(Snapshot::new(table, Some(&snapshot), states, self.index));
         }
     }
 
@@ -331,7 +351,7 @@ impl Shared {
             phase: AtomicU8::new(Phase::Serving as u8),
             connections: Connections::default(),
             addresses: Addresses::default(),
-            open_by_backend: OpenByBackend::default(),
+            backends: BackendStates::default(),
             series: SeriesBook::default(),
             log: LogWriter::default(),
         }

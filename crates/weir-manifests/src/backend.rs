@@ -12,7 +12,7 @@ use crate::text::parsed;
 
 /// weir's own kind for a service: a backend of the compact form, but for its endpoints, which have address and port each.
 #[derive(Debug)]
-pub(crate) struct BackendSpec(pub(crate) Backend);
+pub(crate) struct BackendSpec(pub(crate) Box<Backend>);
 
 /// Where a service runs, as the compact form writes it.
 struct Endpoint(Value);
@@ -70,7 +70,10 @@ impl<'de> Deserialize<'de> for BackendSpec {
                     };
                     fields.insert(field, value);
                 }
-                serde_json::from_value(Value::Object(fields)).map(BackendSpec).map_err(de::Error::custom)
+                serde_json::from_value(Value::Object(fields))
+                    .map(Box::new)
+                    .map(BackendSpec)
+                    .map_err(de::Error::custom)
             }
         }
 

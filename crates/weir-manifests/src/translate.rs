@@ -61,8 +61,8 @@ pub fn translate(manifests: &[&Manifest]) -> Result<Translation, Vec<Misfit>> {
     let mut backends = Configuration::default();
     for (position, name, body) in catalog.all(Kind::Backend) {
         let Body::Backend(spec) = body else { continue };
-        backends.backends.insert(name.to_string(), spec.0.clone());
-        let (key, resource) = (Key::Backend(name.to_string()), Resource::Backend(spec.0.clone()));
+        backends.backends.insert(name.to_string(), (*spec.0).clone());
+        let (key, resource) = (Key::Backend(name.to_string()), Resource::Backend((*spec.0).clone().into()));
         translation.add(format!("backends.{name}"), Origin::Backend(position), key, resource);
     }
     translation.files = backends.files();

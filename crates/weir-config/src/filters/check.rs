@@ -7,10 +7,8 @@ use super::{Cors, HeaderChanges, Mirror, Redirect, Respond, Rewrite, RewritePart
 use crate::host::{HostPattern, host_and_port};
 use crate::model::Route;
 use crate::problem::Problem;
-use crate::validate::{check_path_of, check_time, wrong};
-
-/// The greatest weight, as in Gateway API.
-pub(super) const WEIGHT_MAX: u32 = 1_000_000;
+use crate::retries::check_retries;
+use crate::validate::{WEIGHT_MAX, check_path_of, check_time, wrong};
 
 /// The statuses of redirects.
 pub(super) const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
@@ -40,6 +38,7 @@ pub(crate) fn check_filters(key: &str, route: &Route) -> Vec<Problem> {
     found.extend(route.mirror.iter().filter_map(|mirror| check_mirror(&of("mirror"), route, mirror).err()));
     found
         .extend(route.timeouts.iter().filter_map(|timeouts| check_timeouts(&of("timeouts"), timeouts).err()));
+    found.extend(route.retries.iter().filter_map(|retries| check_retries(&of("retries"), retries).err()));
     found
 }
 
@@ -80,6 +79,7 @@ fn check_action(key: &str, route: &Route) -> Result<(), Problem> {
         ("request_headers", route.request_headers.is_some()),
         ("mirror", route.mirror.is_some()),
         ("timeouts", route.timeouts.is_some()),
+        ("retries", route.retries.is_some()),
     ];
     match for_backends.iter().find(|(_, is_there)| *is_there) {
         Some((field, _)) => {

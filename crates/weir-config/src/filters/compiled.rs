@@ -63,7 +63,8 @@ impl Filters {
             || route.response_headers.is_some()
             || route.cors.is_some()
             || route.mirror.is_some()
-            || route.timeouts.is_some();
+            || route.timeouts.is_some()
+            || route.retries.is_some();
         if !has_any {
             return None;
         }

@@ -47,6 +47,7 @@ fn a_route_does_one_thing() {
         ("request_headers", "{ remove: [a] }"),
         ("mirror", "{ backend: a }"),
         ("timeouts", "{ request: 1s }"),
+        ("retries", "{}"),
     ] {
         for (action, of) in [("redirect", "{ scheme: https }"), ("respond", "{}")] {
             check_refused(
@@ -320,4 +321,34 @@ fn what_is_written_is_what_was_read() {
         weir_document::read("test.yaml", "{ path: /, respond: { body: a }, rewrite: /b }").unwrap();
     let written = serde_json::to_string(&respond).unwrap();
     assert_eq!(written, r#"{"path":"/","respond":{"status":200,"body":"a"},"rewrite":"/b"}"#);
+}
+
+#[test]
+fn retries_say_what_is_tried_again_and_how_often() {
+    let check = |retries: &str, problem: &str, remedy: &str| {
+        check_refused(&format!("backend: a, retries: {retries}"), &format!(".retries{problem}"), remedy);
+    };
+    let attempts = "leave it out for 1, or leave `retries` out for none";
+    check("{ attempts: 0 }", ".attempts: 0 is not within 1 and 10", attempts);
+    check("{ attempts: 11 }", ".attempts: 11 is not within 1 and 10", attempts);
+    let empty = "leave it out for `[connect, reset]`, or leave `retries` out";
+    check("{ on: [] }", ".on: the list is empty, so nothing is sent again", empty);
+    check("{ on: [reset, reset] }", ".on[1]: `reset` stands twice", "keep one of the two");
+    check("{ on: [503, '503'] }", ".on[1]: `503` stands twice", "keep one of the two");
+    check("{ on: [302] }", ".on[0]: 302 is not within 400 and 599", "write the status of a failure");
+    check("{ backoff: 0s }", ".backoff: 0s is not within 1ns and 30 days", "leave it out for 25ms");
+    check_form_refused("backend: a, retries: { on: [5xx] }", "`5xx` is nothing that is tried again");
+    check_form_refused("backend: a, retries: { on: connect }", "a list");
+    check_form_refused("backend: a, retries: { attempt: 1 }", "unknown field `attempt`");
+}
+
+#[test]
+fn requests_are_counted_only_where_something_depends_on_it() {
+    let counted = |route: &str| {
+        let table = apply(route).table.unwrap();
+        table.backends().iter().map(|entry| entry.counts_requests).collect::<Vec<_>>()
+    };
+    assert_eq!(counted("backend: a"), [false, false]);
+    assert_eq!(counted("backend: b, retries: {}"), [false, true]);
+    assert_eq!(counted("backends: [{ backend: a }, { backend: b }], retries: {}"), [true, true]);
 }

@@ -3,6 +3,7 @@
 // The setting that allows this in tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
 
+mod backends;
 mod draw;
 mod listeners;
 mod lookup;

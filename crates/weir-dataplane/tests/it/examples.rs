@@ -89,6 +89,7 @@ fn every_filter_has_its_example() {
         "mirror:",
         "backends:",
         "timeouts:",
+        "retries:",
     ] {
         assert!(shown.contains(field), "{field} has no example");
     }

@@ -157,3 +157,75 @@ fn upstream_connections_are_bounded() {
     proxy.wait_for("the upstream connection", |s| s.upstream.open.get("b") == Some(&1));
     assert_eq!(proxy.ask(GET).error(), (503, "upstream_limit"));
 }
+
+#[test]
+fn a_backend_has_time_limits_of_its_own() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let full = listener.local_addr().unwrap();
+    let mut queued = Vec::new();
+    while let Ok(stream) = std::net::TcpStream::connect_timeout(&full, std::time::Duration::from_millis(300))
+    {
+        queued.push(stream);
+    }
+    let stalling = Origin::start(crate::setup::Served::stall);
+    let ok = Origin::answering(OK);
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\n\
+         routes: [{{ path: /full, backend: full }}, {{ path: /slow, backend: slow }}, {{ path: /ok, backend: ok }}]\n\
+         backends: {{ full: {{ endpoints: ['{full}'], timeouts: {{ connect: 100ms }} }},\
+                      slow: {{ endpoints: ['{}'], timeouts: {{ response: 100ms }} }},\
+                      ok: {{ endpoints: ['{}'], timeouts: {{ idle: 100ms }} }} }}\n\
+         timeouts: {{ connect: 1h, response: 1h, upstream_idle: 1h }}",
+        stalling.address, ok.address
+    ));
+    let ask = |path: &str| proxy.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+    assert_eq!(ask("/full").error(), (504, "upstream_connect_timeout"));
+    assert_eq!(ask("/slow").error(), (504, "upstream_response_timeout"));
+    assert_eq!(ask("/ok").body, "ok");
+    proxy.wait_for("the end of what is idle", |stats| stats.upstream.open["ok"] == 0);
+    assert_eq!(proxy.gateway.stats().timeouts, 2);
+}
+
+#[test]
+fn an_upstream_connection_serves_so_many_requests() {
+    let check = |keepalive: &str, expected: usize| {
+        let origin = Origin::answering(OK);
+        let proxy = Proxy::with(&format!(
+            "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /, backend: b }}]\n\
+             backends: {{ b: {{ endpoints: ['{}']{keepalive} }} }}",
+            origin.address
+        ));
+        let mut client = proxy.connect();
+        assert!((0..9).all(|_| client.ask(GET).body == "ok"));
+        assert_eq!(
+            (origin.connections(), proxy.gateway.stats().upstream.retries),
+            (expected, 0),
+            "{keepalive}"
+        );
+    };
+    check("", 1);
+    check(", keepalive: { requests: 3 }", 3);
+    check(", keepalive: { requests: 1 }", 9);
+    check(", keepalive: { time: 1h }", 1);
+}
+
+#[test]
+fn an_upstream_connection_serves_for_so_long() {
+    let origin = Origin::answering(OK);
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /, backend: b }}]\n\
+         backends: {{ b: {{ endpoints: ['{}'], keepalive: {{ time: 500ms }} }} }}",
+        origin.address
+    ));
+    let mut client = proxy.connect();
+    // It is used all the time, and ends all the same.
+    let is_replaced = (0..2000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        assert_eq!(client.ask(GET).body, "ok");
+        origin.connections() > 1
+    });
+    assert!(is_replaced);
+    assert_eq!(proxy.gateway.stats().upstream.retries, 0);
+    proxy.wait_for("the end of what is idle", |stats| stats.upstream.open["b"] == 0);
+}

@@ -5,6 +5,8 @@
 
 mod access_log;
 mod answers;
+mod balance;
+mod breakers;
 mod cors;
 #[path = "../../../weir-config/tests/it/draw.rs"]
 #[allow(dead_code)]
@@ -14,15 +16,19 @@ mod explain;
 mod failures;
 mod filters;
 mod forwarding;
+mod health;
 mod limits;
 mod listeners;
 mod matching;
 mod metrics;
 mod mirror;
+mod names;
 mod paths;
+mod proxy_protocol;
 mod reload;
 mod requests;
 mod responses;
+mod retries;
 mod route_limits;
 mod setup;
 mod storm;

@@ -31,7 +31,14 @@ pub(crate) struct Served {
 impl Origin {
     /// Runs `script` for each connection, on a thread of its own.
     pub(crate) fn start(script: impl Fn(&mut Served) + Send + Sync + 'static) -> Origin {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Origin::over(TcpListener::bind("127.0.0.1:0").unwrap(), script)
+    }
+
+    /// The same for those that this listener takes.
+    pub(crate) fn over(
+        listener: TcpListener,
+        script: impl Fn(&mut Served) + Send + Sync + 'static,
+    ) -> Origin {
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -94,6 +101,13 @@ impl Served {
             self.read_more()?;
         }
         Some(String::from_utf8(self.bytes.drain(..length).collect()).unwrap())
+    }
+
+    /// So many bytes of whatever comes.
+    pub(crate) fn read_raw(&mut self, length: usize) -> Vec<u8> {
+        while self.bytes.len() < length && self.read_more().is_some() {}
+        let length = length.min(self.bytes.len());
+        self.bytes.drain(..length).collect()
     }
 
     fn read_more(&mut self) -> Option<()> {

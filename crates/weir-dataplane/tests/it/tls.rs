@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use weir_dataplane::TlsStats;
 
-use self::authority::{Authority, Leaf, TLS12, TLS13, connect};
+use self::authority::{Authority, Leaf, TLS12, TLS13, connect, shake_hands};
 use crate::setup::{Client, Origin, Proxy, compile_with};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
@@ -296,4 +296,26 @@ fn beyond_the_limit_there_is_no_handshake() {
     assert!(ca.trust().connect(address(&proxy), "a.test").is_err());
     assert_eq!(first.ask(GET).body, "ok");
     assert_eq!((proxy.errors("connection_limit"), proxy.gateway.stats().tls.handshakes), (1, 1));
+}
+
+#[test]
+fn a_balancer_names_its_client_before_the_handshake() {
+    const HEADER: &str = "PROXY TCP4 192.0.2.1 192.0.2.2 1 443\r\n";
+    let ca = Authority::new("ca");
+    let own = ca.signs(&["a.test"]);
+    let origin = Origin::start(|served| {
+        let header = served.read_until("\r\n").unwrap_or_default();
+        served.request();
+        served.send(if header == HEADER { OK } else { "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n" });
+    });
+    let text = text("certificate: a.pem, key: a.key", origin.address, "")
+        .replace("name: main,", "name: main, proxy_protocol: true,")
+        .replace("'] }", "'], proxy_protocol: v1 }");
+    let proxy = Proxy::with_files(&text, &[("a.pem", &own.certificate), ("a.key", &own.key)]);
+    let mut socket = Client::connect(address(&proxy));
+    socket.send(HEADER);
+    let mut client = shake_hands(&ca.trust().config(), socket.stream, "a.test").unwrap();
+    assert_eq!(client.ask(GET).body, "ok");
+    assert!(ca.trust().connect(address(&proxy), "a.test").is_err(), "without a header there is no handshake");
+    proxy.wait_for("the cause", |stats| stats.errors["proxy_header"] == 1);
 }

@@ -144,7 +144,7 @@ fn a_backend_has_the_fields_of_one_in_the_compact_form() {
     let translation = translated(&[&text]).unwrap();
     let [(_, Resource::Backend(made))] = &translation.resources[..] else { panic!("{translation:?}") };
     let compact = "endpoints: ['[::1]:9000']\ntls: { ca: ca.pem, sni: b.test }\n";
-    assert_eq!(*made, weir_document::read::<Backend>("b.yaml", compact).unwrap());
+    assert_eq!(**made, weir_document::read::<Backend>("b.yaml", compact).unwrap());
     assert_eq!(translation.files.get("ca.pem").map(String::as_str), Some("backends.default/b.tls.ca"));
     assert!(translation.tls_files.contains("ca.pem"));
     check_refused(

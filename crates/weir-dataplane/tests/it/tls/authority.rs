@@ -138,9 +138,17 @@ pub(super) fn connect(
     address: SocketAddr,
     name: &str,
 ) -> Result<SecureClient, String> {
+    shake_hands(config, Client::connect(address).stream, name)
+}
+
+/// The same over a connection on which something was sent already.
+pub(super) fn shake_hands(
+    config: &Arc<ClientConfig>,
+    mut socket: TcpStream,
+    name: &str,
+) -> Result<SecureClient, String> {
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let mut connection = ClientConnection::new(Arc::clone(config), name).unwrap();
-    let mut socket = Client::connect(address).stream;
     while connection.is_handshaking() {
         connection.complete_io(&mut socket).map_err(|error| error.to_string())?;
     }

@@ -231,3 +231,22 @@ fn an_upgraded_connection_stays_sealed_on_the_way_up() {
     assert_eq!(client.read_exact(4), "PING");
     assert!(client.is_ended());
 }
+
+#[test]
+fn checks_go_through_tls_too() {
+    let ca = Authority::new("ca");
+    let origin = SecureOrigin::answering(&ca.signs(&["up.test"]), None, OK);
+    let pem = ca.pem();
+    let is_out = |sni: &str, expected: u64| {
+        let tls = format!("ca: ca.pem, sni: {sni} }}, health: {{ path: /up, interval: 10ms");
+        let proxy = Proxy::with_files(&text(&tls, origin.address), &[("ca.pem", &pem)]);
+        proxy.wait_for("checks", |stats| {
+            stats.upstream.backends.get("b").is_some_and(|b| b.checks >= 6 && b.endpoints_out == expected)
+        });
+    };
+    is_out("up.test", 0);
+    is_out("down.test", 1);
+    let seen = origin.seen();
+    let asked = seen.iter().flat_map(|seen| &seen.requests).all(|request| request.starts_with("GET /up "));
+    assert!(asked, "{seen:?}");
+}

@@ -1,0 +1,115 @@
+//! Which endpoint of a backend gets a request: what a configuration says of it, and whether that is right.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_document::Time;
+use weir_http::is_token_byte;
+
+use crate::model::Backend;
+use crate::problem::Problem;
+use crate::validate::{WEIGHT_MAX, check_time};
+
+/// How requests are shared among the endpoints of a backend.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Balance {
+    /// Each in turn.
+    #[default]
+    RoundRobin,
+    /// Of two that are drawn, the one with fewer requests in flight.
+    LeastRequests,
+    /// One that is drawn.
+    Random,
+    /// Requests with the same key go to the same endpoint, as long as it is there.
+    Hash(HashKey),
+    /// A client stays with the endpoint that it was given first.
+    Sticky(Sticky),
+}
+
+/// What requests are told apart by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HashKey {
+    /// The first field of this name.
+    Header(String),
+    /// The cookie of this name.
+    Cookie(String),
+    /// The IP address that the connection comes from.
+    ClientAddress,
+}
+
+/// How a client is known again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sticky {
+    /// The name of the cookie that the gateway sets.
+    pub cookie: String,
+    /// How long the client keeps it; to the end of its session when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<Time>,
+}
+
+impl Balance {
+    /// Whether nothing is said of it.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Balance::default()
+    }
+
+    /// Whether what a request carries decides.
+    pub(crate) fn has_affinity(&self) -> bool {
+        matches!(self, Balance::Hash(_) | Balance::Sticky(_))
+    }
+}
+
+/// Whether what `backend`, called `name`, says of its endpoints' shares is right by itself.
+pub(crate) fn check(name: &str, backend: &Backend) -> Result<(), Problem> {
+    let place = format!("backends.{name}");
+    if let Some(index) = backend.endpoints.iter().position(|endpoint| endpoint.weight > WEIGHT_MAX) {
+        let message = format!("{} is more than {WEIGHT_MAX}", backend.endpoints[index].weight);
+        return Err(Problem::new(format!("{place}.endpoints[{index}].weight"), message)
+            .help("only the weights' ratios count, so write smaller ones"));
+    }
+    let cookie_is_name = |place: String, cookie: &str| check_token(place, cookie, "a cookie");
+    match &backend.balance {
+        Balance::Hash(HashKey::Header(header)) => {
+            check_token(format!("{place}.balance.hash.header"), header, "a field")?;
+        }
+        Balance::Hash(HashKey::Cookie(cookie)) => {
+            cookie_is_name(format!("{place}.balance.hash.cookie"), cookie)?;
+        }
+        Balance::Sticky(sticky) => {
+            cookie_is_name(format!("{place}.balance.sticky.cookie"), &sticky.cookie)?;
+            check_max_age(&format!("{place}.balance.sticky.max_age"), sticky)?;
+        }
+        Balance::RoundRobin
+        | Balance::LeastRequests
+        | Balance::Random
+        | Balance::Hash(HashKey::ClientAddress) => {}
+    }
+    match (&backend.slow_start, &backend.balance) {
+        (Some(_), Balance::Hash(_)) => {
+            let message = "with `hash` the key alone decides, so nothing could begin slowly";
+            Err(Problem::new(format!("{place}.slow_start"), message).help("leave it out"))
+        }
+        (Some(time), _) => check_time(&format!("{place}.slow_start"), *time, "leave it out for none"),
+        (None, _) => Ok(()),
+    }
+}
+
+fn check_max_age(place: &str, sticky: &Sticky) -> Result<(), Problem> {
+    match &sticky.max_age {
+        Some(age) if age.0.subsec_nanos() != 0 || age.0.is_zero() => {
+            Err(Problem::new(place, format!("{age} is no whole number of seconds, 1 and more"))
+                .help("write it in seconds, as in `3600s`, or leave it out"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_token(place: String, name: &str, of: &str) -> Result<(), Problem> {
+    if name.is_empty() || !name.bytes().all(is_token_byte) {
+        let message = format!("`{}` is not the name of {of}", name.escape_debug());
+        return Err(Problem::new(place, message).help("write letters, digits and hyphens"));
+    }
+    Ok(())
+}

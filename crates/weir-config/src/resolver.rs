@@ -1,0 +1,30 @@
+//! Who is asked for the addresses of names: what a configuration says of it, and whether that is right.
+
+use std::net::SocketAddr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::addresses;
+use crate::problem::Problem;
+
+/// Who is asked for the addresses of endpoints that have names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Resolver {
+    /// DNS servers by IP address and port; those of the system when empty.
+    #[schemars(with = "Vec<String>")]
+    #[serde(deserialize_with = "addresses", skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<SocketAddr>,
+}
+
+/// Whether what `resolver` says is right by itself.
+pub(crate) fn check(resolver: &Resolver) -> Result<(), Problem> {
+    match resolver.servers.iter().position(|server| server.port() == 0) {
+        Some(index) => {
+            let message = format!("{} has no port that could be asked", resolver.servers[index]);
+            Err(Problem::new(format!("resolver.servers[{index}]"), message).help("DNS has the port 53"))
+        }
+        None => Ok(()),
+    }
+}

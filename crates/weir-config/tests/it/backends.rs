@@ -1,0 +1,253 @@
+//! What a configuration may say of a backend, and what it is told where it may not.
+
+use std::net::SocketAddr;
+
+use weir_config::{
+    Applied, Backend, Balance, Batch, Change, Configuration, Endpoint, EndpointAddress, HashKey, Policy,
+    ProxyVersion, State, Sticky,
+};
+use weir_document::Time;
+
+/// A configuration with a backend of these fields.
+fn read(backend: &str) -> Result<Configuration, String> {
+    let text = format!(
+        "listeners: [{{ address: 127.0.0.1:80 }}]\nroutes: [{{ path: /, backend: b }}]\n\
+         backends: {{ b: {{ {backend} }} }}\n"
+    );
+    weir_document::read("test.yaml", &text).map_err(|error| error.to_string())
+}
+
+fn apply(backend: &str) -> Applied {
+    let resources = read(backend).unwrap().into_resources();
+    let changes = resources.into_iter().map(|(key, resource)| Change::Put(key, resource)).collect();
+    State::default().apply(Batch { version: 1, policy: Policy::AllOrNothing, changes })
+}
+
+/// The backend as it is in the table, and that it reads the same from what it writes.
+fn backend(fields: &str) -> Backend {
+    let table = apply(fields).table.unwrap();
+    let backend = (*table.backends()[0].backend).clone();
+    let written = serde_json::to_string(&backend).unwrap();
+    assert_eq!(serde_json::from_str::<Backend>(&written).unwrap(), backend, "{written}");
+    backend
+}
+
+fn check_refused(fields: &str, problem: &str, remedy: &str) {
+    let applied = apply(fields);
+    let told: Vec<_> =
+        applied.refused.iter().map(|(_, p)| (p.to_string(), p.remedy.clone().unwrap_or_default())).collect();
+    assert_eq!(told, [(format!("backends.b.{problem}"), remedy.to_owned())], "{fields}");
+    assert!(applied.table.is_none());
+}
+
+fn check_form_refused(fields: &str, message: &str) {
+    let error = read(fields).unwrap_err();
+    assert!(error.contains(message), "{fields}: {error}");
+}
+
+#[test]
+fn endpoints_have_weights() {
+    let endpoints = backend("endpoints: [127.0.0.1:1, { address: '[::1]:2', weight: 0 }]").endpoints;
+    let second = Endpoint { address: "[::1]:2".parse().unwrap(), weight: 0 };
+    assert_eq!(endpoints, [SocketAddr::from(([127, 0, 0, 1], 1)).into(), second]);
+    check_refused(
+        "endpoints: [{ address: 127.0.0.1:1, weight: 1000001 }]",
+        "endpoints[0].weight: 1000001 is more than 1000000",
+        "only the weights' ratios count, so write smaller ones",
+    );
+    for wrong in ["localhost", "'127.0.0.1'", "127.0.0.256:80", "a b:80", "'*.a:80'", "a:http", "a:+1"] {
+        let message = "is not an IP address or a name with a port";
+        check_form_refused(&format!("endpoints: [{wrong}]"), message);
+        check_form_refused(&format!("endpoints: [{{ address: {wrong} }}]"), message);
+    }
+    check_form_refused("endpoints: [{ weight: 1 }]", "missing field `address`");
+    check_form_refused("endpoints: [{ address: 127.0.0.1:1, wait: 1 }]", "unknown field `wait`");
+}
+
+#[test]
+fn a_balance_is_a_word_or_says_what_by() {
+    let balance = |text: &str| backend(&format!("endpoints: [], balance: {text}")).balance;
+    assert_eq!(backend("endpoints: []").balance, Balance::RoundRobin);
+    assert_eq!(balance("round_robin"), Balance::RoundRobin);
+    assert_eq!(balance("least_requests"), Balance::LeastRequests);
+    assert_eq!(balance("random"), Balance::Random);
+    assert_eq!(balance("{ hash: client_address }"), Balance::Hash(HashKey::ClientAddress));
+    assert_eq!(balance("{ hash: { header: X-Id } }"), Balance::Hash(HashKey::Header("X-Id".to_owned())));
+    assert_eq!(balance("{ hash: { cookie: id } }"), Balance::Hash(HashKey::Cookie("id".to_owned())));
+    let sticky = Sticky { cookie: "at".to_owned(), max_age: Some(Time(std::time::Duration::from_secs(60))) };
+    assert_eq!(balance("{ sticky: { cookie: at, max_age: 1m } }"), Balance::Sticky(sticky));
+    check_form_refused("endpoints: [], balance: ring", "unknown value `ring`");
+    check_form_refused("endpoints: [], balance: { hash: { field: a } }", "unknown value `field`");
+    check_form_refused("endpoints: [], balance: { sticky: { name: a } }", "unknown field `name`");
+}
+
+#[test]
+fn what_a_balance_is_by_must_be_possible() {
+    let name = "write letters, digits and hyphens";
+    check_refused(
+        "endpoints: [], balance: { hash: { header: 'a b' } }",
+        "balance.hash.header: `a b` is not the name of a field",
+        name,
+    );
+    check_refused(
+        "endpoints: [], balance: { hash: { cookie: '' } }",
+        "balance.hash.cookie: `` is not the name of a cookie",
+        name,
+    );
+    check_refused(
+        "endpoints: [], balance: { sticky: { cookie: 'a=b' } }",
+        "balance.sticky.cookie: `a=b` is not the name of a cookie",
+        name,
+    );
+    check_refused(
+        "endpoints: [], balance: { sticky: { cookie: a, max_age: 1500ms } }",
+        "balance.sticky.max_age: 1500ms is no whole number of seconds, 1 and more",
+        "write it in seconds, as in `3600s`, or leave it out",
+    );
+    check_refused(
+        "endpoints: [], balance: { hash: client_address }, slow_start: 10s",
+        "slow_start: with `hash` the key alone decides, so nothing could begin slowly",
+        "leave it out",
+    );
+    check_refused(
+        "endpoints: [], slow_start: 0s",
+        "slow_start: 0s is not within 1ns and 30 days",
+        "leave it out for none",
+    );
+}
+
+#[test]
+fn a_table_of_keys_is_made_again_only_where_its_backend_changes() {
+    let mut state = State::default();
+    let mut maglev = |fields: &str| {
+        let resources = read(fields).unwrap().into_resources();
+        let changes = resources.into_iter().map(|(key, resource)| Change::Put(key, resource)).collect();
+        let applied = state.apply(Batch { version: 1, policy: Policy::AllOrNothing, changes });
+        applied.table.unwrap().backends()[0].maglev.clone()
+    };
+    const HASHED: &str = "endpoints: [127.0.0.1:1, 127.0.0.1:2], balance: { hash: client_address }";
+    let first = maglev(HASHED).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&first, &maglev(HASHED).unwrap()));
+    let changed = maglev(&HASHED.replace(":2]", ":3]")).unwrap();
+    assert!(!std::sync::Arc::ptr_eq(&first, &changed));
+    assert!(maglev("endpoints: [127.0.0.1:1]").is_none());
+}
+
+#[test]
+fn health_is_asked_for_by_what_can_be_asked() {
+    let health =
+        *backend("endpoints: [], health: { path: '/up?x=1', host: h:1, interval: 1s }").health.unwrap();
+    assert_eq!((health.path.as_deref(), health.host.as_deref()), (Some("/up?x=1"), Some("h:1")));
+    assert_eq!((health.healthy, health.unhealthy), (2, 3));
+    assert_eq!(backend("endpoints: [], health: {}").health.unwrap().path, None);
+    let check = |health: &str, problem: &str, remedy: &str| {
+        check_refused(&format!("endpoints: [], health: {health}"), &format!("health{problem}"), remedy);
+    };
+    check("{ path: up }", ".path: `up` does not begin with `/`", "write `/up`");
+    check(
+        "{ path: '/a?b c' }",
+        ".path: `b c` is not a query that a request could carry",
+        "percent-encode it",
+    );
+    let remedy = "say a `path`, or leave it out";
+    check("{ host: a }", ".host: without a `path` nothing is asked for", remedy);
+    let remedy = "write a name like `example.com`";
+    check("{ path: /, host: 'a b' }", ".host: `a b` is not a host", remedy);
+    check("{ interval: 0s }", ".interval: 0s is not within 1ns and 30 days", "leave it out for 10s");
+    check("{ timeout: 0s }", ".timeout: 0s is not within 1ns and 30 days", "leave it out for 2s");
+    check("{ healthy: 0 }", ".healthy: nothing is decided by 0", "leave it out for 2");
+    check("{ unhealthy: 0 }", ".unhealthy: nothing is decided by 0", "leave it out for 3");
+    check_form_refused("endpoints: [], health: { url: / }", "unknown field `url`");
+}
+
+#[test]
+fn an_ejection_has_a_count_and_a_time() {
+    assert_eq!(backend("endpoints: [], ejection: {}").ejection.unwrap().errors, 5);
+    check_refused(
+        "endpoints: [], ejection: { errors: 0 }",
+        "ejection.errors: nothing is decided by 0",
+        "leave it out for 5",
+    );
+    check_refused(
+        "endpoints: [], ejection: { time: 0s }",
+        "ejection.time: 0s is not within 1ns and 30 days",
+        "leave it out for 30s",
+    );
+    check_form_refused("endpoints: [], ejection: { most: 101% }", "more than the whole");
+}
+
+#[test]
+fn limits_let_somebody_in() {
+    let limits = backend("endpoints: [], limits: { requests: 7, retries: 5% }").limits;
+    assert_eq!((limits.requests, limits.connections, limits.retries.0), (Some(7), None, 0.05));
+    for field in ["connections", "pending", "requests"] {
+        check_refused(
+            &format!("endpoints: [], limits: {{ {field}: 0 }}"),
+            &format!("limits.{field}: 0 would serve nobody"),
+            "leave it out for none of the backend's own",
+        );
+    }
+    check_form_refused("endpoints: [], limits: { request: 1 }", "unknown field `request`");
+}
+
+#[test]
+fn timeouts_end_some_time() {
+    let timeouts = backend("endpoints: [], timeouts: { connect: 1s, idle: 2s }").timeouts;
+    assert_eq!((timeouts.connect.map(|time| time.0.as_secs()), timeouts.response), (Some(1), None));
+    for field in ["connect", "response", "idle"] {
+        check_refused(
+            &format!("endpoints: [], timeouts: {{ {field}: 0s }}"),
+            &format!("timeouts.{field}: 0s is not within 1ns and 30 days"),
+            "leave it out for that of the gateway",
+        );
+    }
+    check_form_refused("endpoints: [], timeouts: { head: 1s }", "unknown field `head`");
+}
+
+#[test]
+fn a_connection_serves_some_request() {
+    assert_eq!(backend("endpoints: [], keepalive: { requests: 1, time: 1h }").keepalive.requests, Some(1));
+    check_refused(
+        "endpoints: [], keepalive: { requests: 0 }",
+        "keepalive.requests: 0 would serve nobody",
+        "write 1 for a connection for each request, or leave it out",
+    );
+    check_refused(
+        "endpoints: [], keepalive: { time: 0s }",
+        "keepalive.time: 0s is not within 1ns and 30 days",
+        "leave it out for any time",
+    );
+}
+
+#[test]
+fn the_proxy_protocol_has_two_versions() {
+    assert_eq!(backend("endpoints: [], proxy_protocol: v2").proxy_protocol, Some(ProxyVersion::V2));
+    check_form_refused("endpoints: [], proxy_protocol: v3", "unknown value `v3`");
+    check_form_refused("endpoints: [], proxy_protocol: true", "`true`");
+}
+
+#[test]
+fn endpoints_have_names() {
+    let named = backend("endpoints: [{ address: 'Api.Internal.:80', weight: 2 }, 127.0.0.1:1]");
+    let host = "api.internal".to_owned();
+    assert_eq!(named.endpoints[0].address, EndpointAddress::Name { host, port: 80 });
+    assert_eq!(named.names().collect::<Vec<_>>(), ["api.internal"]);
+    let addresses = |name: &str| match name {
+        "api.internal" => ["10.0.0.1", "::1"].map(|ip| ip.parse().unwrap()).to_vec(),
+        _ => Vec::new(),
+    };
+    let members = named.members(addresses);
+    let told: Vec<_> = members.iter().map(|m| (m.address.to_string(), m.weight)).collect();
+    let expected = [("10.0.0.1:80", 2), ("[::1]:80", 2), ("127.0.0.1:1", 1)];
+    assert_eq!(told, expected.map(|(address, weight)| (address.to_owned(), weight)));
+    check_refused(
+        "endpoints: [a.test:0]",
+        "endpoints[0]: a.test:0 has no port that could be connected to",
+        "write the port that the service listens on",
+    );
+    check_refused(
+        "endpoints: [a.test:1], tls: { ca: ca.pem }",
+        "tls.sni: without it the certificate would have to be for the addresses of `a.test`",
+        "write `sni: a.test`, or the name that the certificate is for",
+    );
+}

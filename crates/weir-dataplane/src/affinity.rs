@@ -1,0 +1,136 @@
+//! What binds a request to an endpoint: a key that it carries, or the cookie that an earlier answer gave the client.
+
+use std::net::IpAddr;
+
+use weir_config::{Backend, BackendEntry, Balance, HashKey, Sticky, stable_hash};
+use weir_http::{RequestHead, append_field};
+
+/// What of a request decides which endpoint gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Affinity {
+    /// Nothing.
+    None,
+    /// A key with this hash.
+    Key(u64),
+    /// The address of the client.
+    ClientAddress,
+    /// The endpoint that the client's cookie names, where it has one that can be read.
+    Endpoint { id: Option<u64>, is_secure: bool },
+}
+
+impl Affinity {
+    /// That of a request for this backend, of a client that speaks TLS or not.
+    #[inline]
+    pub(crate) fn of(entry: &BackendEntry, head: &RequestHead<'_>, is_secure: bool) -> Affinity {
+        if entry.has_affinity {
+            Affinity::read(&entry.backend.balance, head, is_secure)
+        } else {
+            Affinity::None
+        }
+    }
+
+    fn read(balance: &Balance, head: &RequestHead<'_>, is_secure: bool) -> Affinity {
+        let of_key = |key: Option<&[u8]>| key.map_or(Affinity::None, |key| Affinity::Key(stable_hash(key)));
+        match balance {
+            Balance::Hash(HashKey::Header(name)) => of_key(head.field(name)),
+            Balance::Hash(HashKey::Cookie(name)) => of_key(cookie(head, name)),
+            Balance::Hash(HashKey::ClientAddress) => Affinity::ClientAddress,
+            Balance::Sticky(sticky) => {
+                let value = cookie(head, &sticky.cookie).and_then(|value| std::str::from_utf8(value).ok());
+                let id = value.and_then(|value| u64::from_str_radix(value, 16).ok());
+                Affinity::Endpoint { id, is_secure }
+            }
+            Balance::RoundRobin | Balance::LeastRequests | Balance::Random => Affinity::None,
+        }
+    }
+
+    /// The same once the client's address is known.
+    #[inline]
+    pub(crate) fn with(self, client: IpAddr) -> Affinity {
+        match self {
+            Affinity::ClientAddress => Affinity::Key(hash_of(client)),
+            other => other,
+        }
+    }
+
+    /// Appends the cookie that names the endpoint which has answered, unless the client has it.
+    pub(crate) fn append_cookie(self, backend: &Backend, endpoint: u64, out: &mut Vec<u8>) {
+        let (Affinity::Endpoint { id, is_secure }, Balance::Sticky(sticky)) = (self, &backend.balance) else {
+            return;
+        };
+        if id != Some(endpoint) {
+            append_field(out, "Set-Cookie", set_cookie(sticky, endpoint, is_secure).as_bytes());
+        }
+    }
+}
+
+fn set_cookie(sticky: &Sticky, endpoint: u64, is_secure: bool) -> String {
+    let age = sticky.max_age.map_or(String::new(), |age| format!("; Max-Age={}", age.0.as_secs()));
+    let secure = if is_secure { "; Secure" } else { "" };
+    format!("{}={endpoint:016x}; Path=/{age}{secure}; HttpOnly; SameSite=Lax", sticky.cookie)
+}
+
+/// IPv4 addresses are the same over both families.
+fn hash_of(client: IpAddr) -> u64 {
+    match client.to_canonical() {
+        IpAddr::V4(address) => stable_hash(&address.octets()),
+        IpAddr::V6(address) => stable_hash(&address.octets()),
+    }
+}
+
+/// The value of the first cookie of this name (RFC 6265, 4.2.1).
+fn cookie<'h>(head: &RequestHead<'h>, name: &str) -> Option<&'h [u8]> {
+    let fields = head.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("cookie"));
+    let mut pairs = fields.flat_map(|field| field.value.split(|&byte| byte == b';'));
+    pairs.find_map(|pair| {
+        let (key, value) = pair.trim_ascii().split_at_checked(name.len())?;
+        (key == name.as_bytes()).then(|| value.strip_prefix(b"="))?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_http::{FieldSlots, HeadLimits, parse_request};
+
+    use super::*;
+
+    fn check(fields: &str, name: &str, expected: Option<&str>) {
+        let request = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+        let mut slots = FieldSlots::new();
+        let head = parse_request(request.as_bytes(), &HeadLimits::default(), &mut slots).unwrap().unwrap();
+        assert_eq!(cookie(&head, name), expected.map(str::as_bytes), "{fields} {name}");
+    }
+
+    #[test]
+    fn cookies_are_found_by_their_whole_names() {
+        check("", "a", None);
+        check("Cookie: a=1\r\n", "a", Some("1"));
+        check("Cookie: aa=1; b=2;a=3; a=4\r\n", "a", Some("3"));
+        check("Cookie: b=2\r\ncookie: a=\r\n", "a", Some(""));
+        check("Cookie: a; b=a=5\r\n", "a", None);
+        check("Cookie: A=1\r\n", "a", None);
+    }
+
+    #[test]
+    fn an_ipv4_client_is_the_same_over_both_families() {
+        let [plain, mapped] = ["192.0.2.1", "::ffff:192.0.2.1"].map(|text| hash_of(text.parse().unwrap()));
+        assert_eq!(plain, mapped);
+        assert_ne!(plain, hash_of("192.0.2.2".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_cookie_is_set_where_the_client_has_another_or_none() {
+        let sticky = Sticky { cookie: "at".to_owned(), max_age: None };
+        let backend = Backend { balance: Balance::Sticky(sticky), ..Backend::default() };
+        let check = |affinity: Affinity, expected: &str| {
+            let mut out = Vec::new();
+            affinity.append_cookie(&backend, 10, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        };
+        let line = "Set-Cookie: at=000000000000000a; Path=/; HttpOnly; SameSite=Lax\r\n";
+        check(Affinity::Endpoint { id: None, is_secure: false }, line);
+        check(Affinity::Endpoint { id: Some(9), is_secure: true }, &line.replace("=/;", "=/; Secure;"));
+        check(Affinity::Endpoint { id: Some(10), is_secure: false }, "");
+        check(Affinity::None, "");
+    }
+}

@@ -1,0 +1,174 @@
+//! Choices among endpoints that are only looked at.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use weir_config::{HashKey, Member, Sticky};
+use weir_document::Time;
+
+use super::*;
+use crate::endpoint_state::EndpointState;
+
+/// Endpoints with these weights, and how they are chosen among.
+struct Bench {
+    backend: Backend,
+    endpoints: Vec<Rc<EndpointPool>>,
+    balancer: Balancer,
+}
+
+impl Bench {
+    fn new(balance: Balance, weights: &[u32]) -> Bench {
+        Bench::of(Backend { balance, ..Backend::default() }, weights, |_| 0)
+    }
+
+    fn of(backend: Backend, weights: &[u32], since_ns: impl Fn(u16) -> u64) -> Bench {
+        let address = |number: u16| SocketAddr::from(([10, 0, 0, 1], number));
+        let members = (1..).zip(weights).map(|(n, &weight)| Member { address: address(n), weight });
+        let members: Vec<Member> = members.collect();
+        let maglev = Arc::new(Maglev::new(&members));
+        let balancer = Balancer::new(&backend, (&members, Some(maglev)), 0, None);
+        let states = (1..).zip(weights).map(|(n, _)| EndpointState::new(address(n), since_ns(n)));
+        let endpoints = states.map(|state| Rc::new(EndpointPool::new(Arc::new(state)))).collect();
+        Bench { backend, endpoints, balancer }
+    }
+
+    fn choose(&self, wish: &Wish, now_ns: u64) -> Option<u16> {
+        let chosen = self.balancer.choose(&self.endpoints, &self.backend.balance, wish, now_ns);
+        chosen.map(|(endpoint, _)| endpoint.state.address.port())
+    }
+
+    /// How often each is chosen.
+    fn counts(&self, choices: usize, now_ns: u64) -> BTreeMap<u16, usize> {
+        let mut counts = BTreeMap::new();
+        for _ in 0..choices {
+            *counts.entry(self.choose(&Wish::any(0), now_ns).unwrap()).or_default() += 1;
+        }
+        counts
+    }
+}
+
+fn key(hash: u64) -> Wish {
+    Wish { affinity: Affinity::Key(hash), ..Wish::any(0) }
+}
+
+#[test]
+fn turns_go_by_the_weights() {
+    let turns = |weights: &[u32]| -> Vec<u16> {
+        let bench = Bench::new(Balance::RoundRobin, weights);
+        (0..6).filter_map(|_| bench.choose(&Wish::any(0), 0)).collect()
+    };
+    assert_eq!(turns(&[1, 1, 1]), [1, 2, 3, 1, 2, 3]);
+    assert_eq!(turns(&[2, 1]), [1, 2, 1, 1, 2, 1]);
+    assert_eq!(turns(&[0, 5]), [2; 6]);
+    assert_eq!(turns(&[0, 0]), [0; 0]);
+    assert_eq!(turns(&[]), [0; 0]);
+}
+
+#[test]
+fn one_that_failed_the_request_comes_last() {
+    let key_of_two = (0..).find(|&hash| Bench::new(HASH, &[1; 3]).choose(&key(hash), 0) == Some(2)).unwrap();
+    let policies = [Balance::RoundRobin, Balance::LeastRequests, Balance::Random, HASH];
+    for (balance, weights) in policies.into_iter().flat_map(|b| [(b.clone(), [1; 3]), (b, [1, 9, 2])]) {
+        let bench = Bench::new(balance.clone(), &weights);
+        let mut wish = key(key_of_two);
+        for expected in [3, 2, 1, 0] {
+            let chosen: Vec<u16> = (0..50).filter_map(|_| bench.choose(&wish, 0)).collect();
+            assert_eq!(chosen.len(), 50, "{balance:?}: there is always one");
+            let is_failed = |port: &&u16| wish.failed.iter().any(|f| f.state.address.port() == **port);
+            assert!(expected == 0 || !chosen.iter().any(|port| is_failed(&port)), "{balance:?} {expected}");
+            if let Some(next) = bench.endpoints.iter().find(|e| e.state.address.port() == chosen[0]) {
+                wish.failed.push(Rc::clone(next));
+            }
+        }
+    }
+}
+
+const HASH: Balance = Balance::Hash(HashKey::ClientAddress);
+
+#[test]
+fn draws_go_by_the_weights() {
+    for weights in [[1, 1, 1], [1, 2, 1], [1, 0, 3]] {
+        let bench = Bench::new(Balance::Random, &weights);
+        let counts = bench.counts(20_000, 0);
+        let all: u32 = weights.iter().sum();
+        for (port, weight) in (1..).zip(weights) {
+            let due = 20_000.0 * f64::from(weight) / f64::from(all);
+            let count = counts.get(&port).copied().unwrap_or_default() as f64;
+            // Ten standard deviations.
+            assert!((count - due).abs() <= 10.0 * due.sqrt(), "{weights:?}: {port} {count} of {due}");
+        }
+    }
+}
+
+#[test]
+fn of_two_the_less_busy_is_taken() {
+    let bench = Bench::new(Balance::LeastRequests, &[1, 1]);
+    let busy = bench.endpoints[0].state.enter();
+    assert_eq!(bench.counts(50, 0), BTreeMap::from([(2, 50)]));
+    drop(busy);
+    assert_eq!(bench.counts(2_000, 0).len(), 2, "at rest both are drawn");
+    let bench = Bench::new(Balance::LeastRequests, &[1, 3]);
+    let _busy = [0, 1, 1].map(|position: usize| bench.endpoints[position].state.enter());
+    assert_eq!(bench.counts(50, 0), BTreeMap::from([(2, 50)]), "two of three are less than one of one");
+}
+
+#[test]
+fn a_key_stays_where_it_is_and_spreads_when_that_has_failed() {
+    let bench = Bench::new(HASH, &[1; 5]);
+    let mut spread: BTreeMap<u16, usize> = BTreeMap::new();
+    for hash in (0..2_000).map(|n: u64| stable_hash(&n.to_le_bytes())) {
+        let mut wish = key(hash);
+        let first = bench.choose(&wish, 0).unwrap();
+        assert_eq!(bench.choose(&wish, 0), Some(first));
+        if first == 1 {
+            wish.failed.push(Rc::clone(&bench.endpoints[0]));
+            *spread.entry(bench.choose(&wish, 0).unwrap()).or_default() += 1;
+        }
+    }
+    assert_eq!(spread.keys().copied().collect::<Vec<_>>(), [2, 3, 4, 5], "{spread:?}");
+}
+
+#[test]
+fn a_client_goes_where_its_cookie_says() {
+    let bench = Bench::new(Balance::Sticky(Sticky { cookie: "a".to_owned(), max_age: None }), &[1; 3]);
+    let wish = |id| Wish { affinity: Affinity::Endpoint { id, is_secure: false }, ..Wish::any(0) };
+    let id = bench.endpoints[1].id;
+    assert!((0..4).all(|_| bench.choose(&wish(Some(id)), 0) == Some(2)));
+    let others: Vec<_> = (0..3).map(|_| bench.choose(&wish(Some(id ^ 1)), 0)).collect();
+    assert_eq!(others, [Some(1), Some(2), Some(3)], "an unknown name is none");
+}
+
+#[test]
+fn one_that_is_out_gets_nothing_unless_all_are() {
+    let health = || Backend { health: Some(Box::default()), ..Backend::default() };
+    for balance in [Balance::RoundRobin, Balance::LeastRequests, Balance::Random, HASH] {
+        let bench = Bench::of(Backend { balance: balance.clone(), ..health() }, &[1; 3], |_| 0);
+        let choose = |hash| bench.balancer.choose(&bench.endpoints, &balance, &key(hash), 5).unwrap();
+        bench.endpoints[1].state.set_failing(true, 5);
+        bench.endpoints[2].state.eject(5, 10);
+        for hash in 0..50 {
+            let (endpoint, is_panic) = choose(hash);
+            assert_eq!((endpoint.state.address.port(), is_panic), (1, false), "{balance:?}");
+        }
+        bench.endpoints[0].state.set_failing(true, 5);
+        let chosen: Vec<_> = (0..200).map(choose).collect();
+        assert!(chosen.iter().all(|(_, is_panic)| *is_panic), "{balance:?}");
+        let ports: std::collections::BTreeSet<u16> =
+            chosen.iter().map(|(endpoint, _)| endpoint.state.address.port()).collect();
+        assert_eq!(ports.len(), 3, "{balance:?}: as if none was out");
+    }
+}
+
+#[test]
+fn one_that_is_new_begins_slowly() {
+    const SECOND: u64 = 1_000_000_000;
+    let slow = || Backend { slow_start: Some(Time(Duration::from_secs(10))), ..Backend::default() };
+    let second_since = |since: u64| Bench::of(slow(), &[1, 1], move |n| if n == 2 { since } else { 0 });
+    let count_of_second = |age_s: u64| {
+        let bench = second_since(100 * SECOND);
+        bench.counts(1_100, (100 + age_s) * SECOND).get(&2).copied().unwrap_or_default()
+    };
+    // Of 1,100 requests at 10 %, 50 % and all of the weight of the other.
+    assert_eq!([0, 1, 5, 10, 99].map(count_of_second), [100, 100, 367, 550, 550]);
+}

@@ -1,0 +1,210 @@
+//! Checks of endpoints, on a thread of its own: a worker knows of them only what is in and what is out.
+//!
+//! Each endpoint of a backend with checks has a task. A new table ends the tasks that it has no use for and begins those
+//! that are missing; the others go on as they are.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::{AbortHandle, spawn_local};
+use tokio_rustls::TlsConnector;
+use weir_config::{HealthCheck, ProxyVersion, Table, UpstreamTls};
+use weir_http::{FieldSlots, HeadLimits, ResponseTo, append_field, append_request_line, parse_response};
+use weir_io::mono_ns;
+
+use crate::backend_state::BackendState;
+use crate::endpoint_state::EndpointState;
+use crate::follower::Follower;
+use crate::proxy_header::append_header;
+use crate::worker::Shared;
+
+/// Checks in progress at one time; more wait.
+const CHECKS_MAX: usize = 64;
+
+/// How much an interval is longer or shorter by chance, so that endpoints are not asked all at once.
+const JITTER: f64 = 0.1;
+
+/// The checks of a gateway. They end with it.
+#[derive(Debug, Default)]
+pub(crate) struct HealthChecks(Follower);
+
+/// What one endpoint is asked.
+#[derive(Clone)]
+struct Question {
+    check: HealthCheck,
+    proxy: Option<ProxyVersion>,
+    tls: Option<Arc<UpstreamTls>>,
+}
+
+/// One endpoint that is checked.
+struct Checked {
+    question: Question,
+    endpoint: Arc<EndpointState>,
+    task: AbortHandle,
+}
+
+impl HealthChecks {
+    /// Makes ready for what `table` asks for.
+    ///
+    /// # Errors
+    /// When the thread can't start.
+    pub(crate) fn prepare(&self, table: &Table, shared: &Arc<Shared>) -> io::Result<()> {
+        if table.backends().iter().all(|entry| entry.backend.health.is_none()) {
+            return Ok(());
+        }
+        let shared = Arc::clone(shared);
+        self.0.start("weir-health", move |looks| keep(looks, shared))
+    }
+
+    /// Checks what the table in force and the addresses of its names ask for from here on.
+    pub(crate) fn look(&self) {
+        self.0.look();
+    }
+}
+
+async fn keep(mut looks: UnboundedReceiver<()>, shared: Arc<Shared>) {
+    let mut checked = HashMap::new();
+    let places = Rc::new(Semaphore::new(CHECKS_MAX));
+    while looks.recv().await.is_some() {
+        let table = shared.table.load_full();
+        checked = renew(checked, &table, &shared, &places);
+    }
+}
+
+type ByEndpoint = HashMap<(String, SocketAddr), Checked>;
+
+/// The tasks that `table` wants; `former` lends those that ask the same.
+fn renew(mut former: ByEndpoint, table: &Table, shared: &Shared, places: &Rc<Semaphore>) -> ByEndpoint {
+    let mut checked = HashMap::new();
+    for entry in table.backends() {
+        let Some(check) = &entry.backend.health else { continue };
+        let backend = shared.backends.of(&entry.name);
+        let members = shared.backends.members(entry);
+        for endpoint in backend.endpoints(members.iter().map(|member| member.address)) {
+            let question = Question {
+                check: (**check).clone(),
+                proxy: entry.backend.proxy_protocol,
+                tls: entry.tls.clone(),
+            };
+            let key = (entry.name.clone(), endpoint.address);
+            let task = match former.remove(&key) {
+                Some(same) if same.question.is_same(&question) => same.task,
+                other => {
+                    if let Some(other) = other {
+                        other.task.abort();
+                    }
+                    let subject = (Arc::clone(&endpoint), Arc::clone(&backend));
+                    spawn_local(ask_always(question.clone(), subject, Rc::clone(places))).abort_handle()
+                }
+            };
+            checked.insert(key, Checked { question, endpoint, task });
+        }
+    }
+    for gone in former.into_values() {
+        gone.task.abort();
+        // Nobody would bring it back.
+        gone.endpoint.set_failing(false, mono_ns());
+    }
+    checked
+}
+
+async fn ask_always(
+    question: Question,
+    (endpoint, backend): (Arc<EndpointState>, Arc<BackendState>),
+    places: Rc<Semaphore>,
+) {
+    let HealthCheck { interval, healthy, unhealthy, .. } = question.check;
+    let mut in_a_row = 0;
+    let mut was_well = None;
+    loop {
+        // It is never closed.
+        let Ok(place) = places.acquire().await else { return };
+        let is_well = question.is_well(endpoint.address).await;
+        drop(place);
+        backend.count_check(is_well);
+        in_a_row = if was_well == Some(is_well) { in_a_row + 1 } else { 1u32 };
+        was_well = Some(is_well);
+        let enough = if is_well { healthy } else { unhealthy };
+        if in_a_row >= enough && endpoint.is_failing() == is_well {
+            endpoint.set_failing(!is_well, mono_ns());
+        }
+        let jitter = 1.0 - JITTER + 2.0 * JITTER * fastrand::f64();
+        tokio::time::sleep(interval.0.mul_f64(jitter)).await;
+    }
+}
+
+impl Question {
+    fn is_same(&self, other: &Question) -> bool {
+        self.check == other.check
+            && self.proxy == other.proxy
+            && self.tls.as_ref().map(Arc::as_ptr) == other.tls.as_ref().map(Arc::as_ptr)
+    }
+
+    async fn is_well(&self, endpoint: SocketAddr) -> bool {
+        let answer = tokio::time::timeout(self.check.timeout.0, self.ask(endpoint)).await;
+        matches!(answer, Ok(Ok(true)))
+    }
+
+    async fn ask(&self, endpoint: SocketAddr) -> io::Result<bool> {
+        let mut stream = TcpStream::connect(endpoint).await?;
+        let Some(path) = &self.check.path else { return Ok(true) };
+        if let Some(version) = self.proxy {
+            let mut header = Vec::new();
+            append_header(version, None, &mut header);
+            stream.write_all(&header).await?;
+        }
+        let request = self.request(path, endpoint);
+        match &self.tls {
+            None => answers_well(&mut stream, &request).await,
+            Some(tls) => {
+                let connector = TlsConnector::from(Arc::clone(&tls.config));
+                let mut stream = connector.connect(tls.name(endpoint), stream).await?;
+                answers_well(&mut stream, &request).await
+            }
+        }
+    }
+
+    fn request(&self, path: &str, endpoint: SocketAddr) -> Vec<u8> {
+        let mut request = Vec::new();
+        append_request_line(&mut request, "GET", path);
+        match &self.check.host {
+            Some(host) => append_field(&mut request, "Host", host.as_bytes()),
+            None => append_field(&mut request, "Host", endpoint.to_string().as_bytes()),
+        }
+        append_field(&mut request, "User-Agent", b"weir-gateway health check");
+        append_field(&mut request, "Connection", b"close");
+        request.extend_from_slice(b"\r\n");
+        request
+    }
+}
+
+/// Whether the answer to the request has a status that says so.
+async fn answers_well<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, request: &[u8]) -> io::Result<bool> {
+    stream.write_all(request).await?;
+    let mut answer = Vec::new();
+    loop {
+        if stream.read_buf(&mut answer).await? == 0 {
+            return Ok(false);
+        }
+        while !answer.is_empty() {
+            let mut slots = FieldSlots::new();
+            let head = match parse_response(&answer, ResponseTo::Other, &HeadLimits::default(), &mut slots) {
+                Ok(Some(head)) => head,
+                Ok(None) => break,
+                Err(_) => return Ok(false),
+            };
+            if !head.interim {
+                return Ok((200..400).contains(&head.status));
+            }
+            let head_len = head.head_len;
+            answer.drain(..head_len);
+        }
+    }
+}

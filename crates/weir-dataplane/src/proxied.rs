@@ -1,0 +1,78 @@
+//! Clients of a balancer that tells by the PROXY protocol for whom it connects.
+
+use std::future::poll_fn;
+use std::io;
+
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use weir_config::Transport;
+
+use crate::cause::Cause;
+use crate::connection::{Seat, serve};
+use crate::io::{Fault, Io};
+use crate::passthrough::serve_by_name;
+use crate::proxy_header::{Addresses, HEADER_BYTES_MAX, ProxyHeader, read_header};
+use crate::secure::serve_secure;
+
+/// How often a header is looked at before it is whole. Real balancers send theirs in one piece.
+const LOOKS_MAX: usize = 64;
+
+/// Serves a client that begins with a header, to its end.
+pub(crate) async fn serve_proxied(mut seat: Seat, stream: TcpStream, transport: Transport) {
+    match addresses(seat.io(), &stream).await {
+        Ok(Some(addresses)) => seat.set_addresses(addresses),
+        // The balancer speaks for itself, to see whether somebody is here.
+        Ok(None) => {}
+        Err(cause) => {
+            if let Some(cause) = cause {
+                seat.listening().counters.failure(cause);
+            }
+            return;
+        }
+    }
+    match transport {
+        Transport::Plain => serve(seat, stream).await,
+        Transport::Tls(config) => serve_secure(seat, stream, config).await,
+        Transport::ByName(by_name) => serve_by_name(seat, stream, by_name).await,
+    }
+}
+
+/// Takes the header, and nothing of what follows. Who closes before a byte is no failure.
+async fn addresses(io: Io<'_>, stream: &TcpStream) -> Result<Option<Addresses>, Option<Cause>> {
+    io.timer.arm(&io.worker.wheel, io.worker.snapshot().ticks.head);
+    for _ in 0..LOOKS_MAX {
+        let header = io.peek(stream, HEADER_BYTES_MAX, read_header).await.map_err(|fault| match fault {
+            Fault::Timeout => Some(Cause::HeadTimeout),
+            Fault::System(_) => None,
+        })?;
+        match header {
+            Some(ProxyHeader::Whole(len, addresses)) => {
+                take(stream, len).await.map_err(|_| None)?;
+                return Ok(addresses);
+            }
+            Some(ProxyHeader::Malformed) => return Err(Some(Cause::ProxyHeader)),
+            None => return Err(None),
+            // What was looked at is still there: without this the socket would be ready for ever.
+            Some(ProxyHeader::Partial) => {
+                let _ = stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+            }
+        }
+    }
+    Err(Some(Cause::ProxyHeader))
+}
+
+/// Reads as many bytes as were seen.
+async fn take(stream: &TcpStream, len: usize) -> io::Result<()> {
+    let mut header = [0; HEADER_BYTES_MAX];
+    let mut taken = 0;
+    while taken < len {
+        poll_fn(|cx| stream.poll_read_ready(cx)).await?;
+        match stream.try_read(&mut header[taken..len]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => taken += bytes,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! A request on its way to an upstream while the response may come already.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::body::{BodyFault, BodyPump};
+use crate::buffer::Buffer;
+use crate::cause::Cause;
+use crate::exchange::Exchange;
+use crate::io::Fault;
+
+/// Why the rest of a request can't be passed on.
+pub(crate) enum SendFault {
+    /// The client's doing: the exchange is over.
+    Client(Cause),
+    /// The upstream's doing: it may have answered all the same.
+    Upstream,
+    /// The upstream stopped reading.
+    Stalled,
+}
+
+/// Passes the head in `out` on, then the body as it comes.
+pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
+    x: &Exchange<'_>,
+    from: &mut R,
+    inbound: &mut Buffer,
+    to: &mut T,
+    out: &mut Vec<u8>,
+    body: &mut BodyPump,
+) -> Result<(), SendFault> {
+    let ticks = &x.snapshot.ticks;
+    loop {
+        let mut sent = 0;
+        let written = x.io.write_all(to, out, &mut sent, ticks.write).await;
+        x.sent.set(x.sent.get() + sent);
+        match written {
+            Ok(()) if body.is_done() => return Ok(()),
+            Ok(()) => out.clear(),
+            Err(Fault::Timeout) => return Err(SendFault::Stalled),
+            Err(Fault::System(_)) => return Err(SendFault::Upstream),
+        }
+        if x.io.timer.is_past_bound(&x.io.worker.wheel) {
+            return Err(SendFault::Client(Cause::BodyTimeout));
+        }
+        while out.is_empty() && !body.is_done() {
+            match x.io.read(from, inbound, ticks.body).await {
+                Ok(0) | Err(Fault::System(_)) => return Err(SendFault::Client(Cause::ClientClosed)),
+                Ok(_) => {
+                    body.pass(inbound, out).map_err(|f| SendFault::Client(cause_of(f)))?;
+                    if let Some(copying) = x.copying {
+                        copying.take(out, body.is_done());
+                    }
+                    x.tries.take(out);
+                }
+                Err(Fault::Timeout) => return Err(SendFault::Client(Cause::BodyTimeout)),
+            }
+        }
+    }
+}
+
+/// What a client is told whose body can't go on.
+pub(crate) fn cause_of(fault: BodyFault) -> Cause {
+    match fault {
+        BodyFault::TooLarge => Cause::BodyTooLarge,
+        BodyFault::Malformed(error) => Cause::of_body(error),
+    }
+}

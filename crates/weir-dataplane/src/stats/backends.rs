@@ -1,0 +1,71 @@
+//! What is counted of each backend.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::exposition::Exposition;
+use crate::names::Names;
+
+/// What is known of one backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BackendStats {
+    /// Its endpoints that get no requests now.
+    pub endpoints_out: u64,
+    /// Checks of endpoints that were made.
+    pub checks: u64,
+    /// Of these, those that found an endpoint ill.
+    pub check_failures: u64,
+    /// Endpoints that were taken out for what requests came to.
+    pub ejections: u64,
+    /// Requests that were sent to an endpoint that is out, as all were.
+    pub panics: u64,
+    /// Requests that found one of its limits reached.
+    pub overflows: u64,
+}
+
+/// Lookups of the names of endpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NameStats {
+    /// Those that were made.
+    pub lookups: u64,
+    /// Of these, those that failed; what was known before holds on.
+    pub failures: u64,
+}
+
+impl NameStats {
+    pub(super) fn of(names: &Names) -> NameStats {
+        let (lookups, failures) = names.counts();
+        NameStats { lookups, failures }
+    }
+
+    /// Appends what Prometheus scrapes of them.
+    pub(super) fn append(self, text: &mut Exposition) {
+        let help = "Lookups of the names of endpoints.";
+        text.family("weir_name_lookups_total", "counter", help);
+        text.sample("weir_name_lookups_total", &[], self.lookups);
+        text.family("weir_name_lookup_failures_total", "counter", "Of these, those that failed.");
+        text.sample("weir_name_lookup_failures_total", &[], self.failures);
+    }
+}
+
+/// Appends what Prometheus scrapes of them.
+pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Exposition) {
+    let mut family = |name: &str, kind: &str, help: &str, value: &dyn Fn(&BackendStats) -> u64| {
+        text.family(name, kind, help);
+        for (backend, stats) in backends {
+            text.sample(name, &[("backend", backend)], value(stats));
+        }
+    };
+    let help = "Endpoints that get no requests now.";
+    family("weir_upstream_endpoints_out", "gauge", help, &|stats| stats.endpoints_out);
+    family("weir_health_checks_total", "counter", "Checks of endpoints.", &|stats| stats.checks);
+    let help = "Of these, those that found an endpoint ill.";
+    family("weir_health_check_failures_total", "counter", help, &|stats| stats.check_failures);
+    let help = "Endpoints taken out for what requests came to.";
+    family("weir_upstream_ejections_total", "counter", help, &|stats| stats.ejections);
+    let help = "Requests sent to an endpoint that is out, as all were.";
+    family("weir_upstream_panics_total", "counter", help, &|stats| stats.panics);
+    let help = "Requests that found a limit of the backend reached.";
+    family("weir_upstream_overflows_total", "counter", help, &|stats| stats.overflows);
+}

@@ -1,0 +1,233 @@
+//! Endpoints that are left out: checks, ejection, and what happens when all are out.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use weir_dataplane::BackendStats;
+
+use crate::setup::{Origin, Proxy, compile};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+const CHECK: &str = "health: { path: '/health?x', interval: 10ms, healthy: 2, unhealthy: 2 }";
+
+/// An upstream that answers with its name, checks by whether it is well, and everything with 503 while it is broken.
+struct Server {
+    origin: Origin,
+    is_well: Arc<AtomicBool>,
+    is_broken: Arc<AtomicBool>,
+}
+
+impl Server {
+    fn start(name: &'static str) -> Server {
+        let (is_well, is_broken) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+        let (well, broken) = (Arc::clone(&is_well), Arc::clone(&is_broken));
+        let origin = Origin::start(move |served| {
+            while let Some(request) = served.request() {
+                let is_good = match request.starts_with("GET /health?x ") {
+                    true => well.load(Ordering::SeqCst),
+                    false => !broken.load(Ordering::SeqCst),
+                };
+                let status = if is_good { "200 OK" } else { "503 Service Unavailable" };
+                served.send(&format!("HTTP/1.1 {status}\r\nContent-Length: 1\r\n\r\n{name}"));
+            }
+        });
+        Server { origin, is_well, is_broken }
+    }
+
+    /// Requests that were no checks.
+    fn requests(&self) -> usize {
+        self.origin.requests().iter().filter(|request| !request.starts_with("GET /health?x ")).count()
+    }
+}
+
+fn text(backend: &str, servers: &[&Server]) -> String {
+    let endpoints: Vec<_> = servers.iter().map(|server| format!("'{}'", server.origin.address)).collect();
+    format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /, backend: b }}]\n\
+         backends: {{ b: {{ endpoints: [{}], {backend} }} }}",
+        endpoints.join(", ")
+    )
+}
+
+fn stats(proxy: &Proxy) -> BackendStats {
+    proxy.gateway.stats().upstream.backends["b"]
+}
+
+fn wait_for_out(proxy: &Proxy, count: u64) {
+    proxy.wait_for("in or out", |stats| {
+        stats.upstream.backends.get("b").is_some_and(|backend| backend.endpoints_out == count)
+    });
+}
+
+/// Who answers so many requests of one connection.
+fn answered(proxy: &Proxy, requests: usize) -> String {
+    let mut client = proxy.connect();
+    (0..requests).map(|_| client.ask(GET).body).collect()
+}
+
+#[test]
+fn an_endpoint_whose_checks_fail_gets_nothing_until_they_are_good_again() {
+    let (a, b) = (Server::start("a"), Server::start("b"));
+    let proxy = Proxy::with(&text(CHECK, &[&a, &b]));
+    assert_eq!(answered(&proxy, 4), "abab", "at first all are in");
+    a.is_well.store(false, Ordering::SeqCst);
+    wait_for_out(&proxy, 1);
+    assert_eq!(answered(&proxy, 20), "b".repeat(20));
+    a.is_well.store(true, Ordering::SeqCst);
+    wait_for_out(&proxy, 0);
+    assert_eq!((answered(&proxy, 20).matches('a').count(), a.requests()), (10, 12));
+    let asked = a.origin.requests().into_iter().find(|request| request.starts_with("GET /health")).unwrap();
+    let address = a.origin.address;
+    let expected = format!(
+        "GET /health?x HTTP/1.1\r\nHost: {address}\r\nUser-Agent: weir-gateway health check\r\n\
+         Connection: close\r\n\r\n"
+    );
+    assert_eq!(asked, expected);
+    let stats = stats(&proxy);
+    assert!(stats.check_failures >= 2 && stats.checks >= stats.check_failures + 4, "{stats:?}");
+    assert_eq!((stats.ejections, stats.panics), (0, 0));
+}
+
+#[test]
+fn one_bad_check_is_not_enough_where_three_are_asked_for() {
+    let a = Server::start("a");
+    a.is_well.store(false, Ordering::SeqCst);
+    let check = "health: { path: '/health?x', interval: 1h, unhealthy: 2 }";
+    let proxy = Proxy::with(&text(check, &[&a]));
+    proxy.wait_for("the check", |stats| {
+        stats.upstream.backends.get("b").is_some_and(|backend| backend.checks == 1)
+    });
+    assert_eq!((stats(&proxy).check_failures, stats(&proxy).endpoints_out), (1, 0));
+}
+
+#[test]
+fn what_takes_no_connection_is_found_without_a_request() {
+    let a = Server::start("a");
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let backend = text("health: { interval: 10ms, unhealthy: 1 }", &[&a]);
+    let proxy = Proxy::with(&backend.replace("endpoints: [", &format!("endpoints: ['{dead}', ")));
+    wait_for_out(&proxy, 1);
+    assert_eq!(answered(&proxy, 20), "a".repeat(20));
+    assert_eq!(proxy.gateway.stats().upstream.connect_failures, 0);
+    assert!(
+        a.origin.requests().iter().all(|request| request == GET),
+        "a connection is all that is asked for"
+    );
+}
+
+#[test]
+fn a_check_that_takes_too_long_is_a_bad_one() {
+    let origin = Origin::start(|served| {
+        let request = served.request().unwrap_or_default();
+        if request.contains("Host: check.test\r\n") {
+            return served.stall();
+        }
+        served.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    });
+    let check = "health: { path: /, host: check.test, interval: 1ms, timeout: 20ms, unhealthy: 2 }";
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /, backend: b }}]\n\
+         backends: {{ b: {{ endpoints: ['{}'], {check} }} }}",
+        origin.address
+    ));
+    wait_for_out(&proxy, 1);
+}
+
+#[test]
+fn when_all_are_out_requests_go_to_all() {
+    let (a, b) = (Server::start("a"), Server::start("b"));
+    [&a, &b].iter().for_each(|server| server.is_well.store(false, Ordering::SeqCst));
+    let proxy = Proxy::with(&text(CHECK, &[&a, &b]));
+    wait_for_out(&proxy, 2);
+    assert_eq!(answered(&proxy, 10).len(), 10);
+    assert_eq!((a.requests(), b.requests(), stats(&proxy).panics), (5, 5, 10));
+}
+
+#[test]
+fn who_is_checked_no_more_is_in() {
+    let a = Server::start("a");
+    a.is_well.store(false, Ordering::SeqCst);
+    let mut proxy = Proxy::with(&text(CHECK, &[&a]));
+    wait_for_out(&proxy, 1);
+    let without = compile(&mut proxy.state, &text("balance: random", &[&a]));
+    proxy.gateway.apply(without).unwrap();
+    wait_for_out(&proxy, 0);
+    let checks = stats(&proxy).checks;
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(stats(&proxy).checks, checks, "and nobody asks");
+    let again = compile(&mut proxy.state, &text(CHECK, &[&a]));
+    proxy.gateway.apply(again).unwrap();
+    wait_for_out(&proxy, 1);
+}
+
+#[test]
+fn errors_in_a_row_take_an_endpoint_out() {
+    let (a, b) = (Server::start("a"), Server::start("b"));
+    a.is_broken.store(true, Ordering::SeqCst);
+    let proxy = Proxy::with(&text("ejection: { errors: 3, time: 1h }", &[&a, &b]));
+    let mut client = proxy.connect();
+    let told: Vec<u16> = (0..20).map(|_| client.ask(GET).status).collect();
+    assert_eq!(told[..6], [503, 200, 503, 200, 503, 200]);
+    assert!(told[6..].iter().all(|status| *status == 200), "{told:?}");
+    assert_eq!((a.requests(), b.requests()), (3, 17));
+    assert_eq!((stats(&proxy).ejections, stats(&proxy).endpoints_out), (1, 1));
+}
+
+#[test]
+fn a_dead_endpoint_costs_so_many_connections_and_no_more() {
+    let a = Server::start("a");
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let backend = text("ejection: { errors: 3, time: 1h }", &[&a]);
+    let proxy = Proxy::with(&backend.replace("endpoints: [", &format!("endpoints: ['{dead}', ")));
+    assert_eq!(answered(&proxy, 20), "a".repeat(20));
+    let stats = proxy.gateway.stats().upstream;
+    assert_eq!((stats.connects, stats.connect_failures, stats.backends["b"].ejections), (4, 3, 1));
+}
+
+#[test]
+fn good_answers_between_errors_keep_an_endpoint_in() {
+    let (a, b) = (Server::start("a"), Server::start("b"));
+    let proxy = Proxy::with(&text("ejection: { errors: 2, time: 1h }", &[&a, &b]));
+    let mut client = proxy.connect();
+    for turn in 0..10 {
+        a.is_broken.store(turn % 2 == 0, Ordering::SeqCst);
+        assert_eq!((client.ask(GET).body, client.ask(GET).body), ("a".to_owned(), "b".to_owned()));
+    }
+    assert_eq!(stats(&proxy).ejections, 0);
+}
+
+#[test]
+fn no_more_endpoints_are_taken_out_than_may_be() {
+    let servers = ["a", "b", "c", "d"].map(Server::start);
+    servers.iter().for_each(|server| server.is_broken.store(true, Ordering::SeqCst));
+    let each = servers.each_ref();
+    let check = |most: &str, expected: u64| {
+        let proxy = Proxy::with(&text(&format!("ejection: {{ errors: 1, time: 1h{most} }}"), &each));
+        assert_eq!(answered(&proxy, 40).len(), 40);
+        let stats = stats(&proxy);
+        assert_eq!((stats.ejections, stats.endpoints_out), (expected, expected), "{most}");
+    };
+    check("", 2);
+    check(", most: 25%", 1);
+    check(", most: 20%", 0);
+    check(", most: 100%", 4);
+}
+
+#[test]
+fn who_was_taken_out_comes_back_when_its_time_is_over() {
+    let (a, b) = (Server::start("a"), Server::start("b"));
+    a.is_broken.store(true, Ordering::SeqCst);
+    let proxy = Proxy::with(&text("ejection: { errors: 1, time: 300ms }", &[&a, &b]));
+    assert_eq!(answered(&proxy, 1), "a");
+    a.is_broken.store(false, Ordering::SeqCst);
+    let mut client = proxy.connect();
+    // Workers look at their clock every 100 ms.
+    let is_back = (0..2000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        client.ask(GET).body == "a"
+    });
+    assert!(is_back, "{:?}", stats(&proxy));
+    assert_eq!((stats(&proxy).ejections, a.requests()), (1, 2));
+}

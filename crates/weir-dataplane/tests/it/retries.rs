@@ -1,0 +1,253 @@
+//! Requests that are sent again, as their routes want it.
+
+use std::collections::HashSet;
+use std::net::TcpListener;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+
+use crate::setup::{Origin, Proxy, Served};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+const POST: &str = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi";
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy";
+
+/// A gateway whose one route has these fields, to a backend of these.
+fn gateway(route: &str, backend: &str) -> Proxy {
+    Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\n\
+         routes: [{{ path: /, backend: b, {route} }}]\nbackends: {{ b: {{ {backend} }} }}"
+    ))
+}
+
+fn to(origin: &Origin, route: &str) -> Proxy {
+    gateway(route, &format!("endpoints: ['{}']", origin.address))
+}
+
+/// One that does `first` to so many requests, and then answers, over connections that are kept.
+fn failing(times: usize, first: &'static str) -> Origin {
+    let left = Mutex::new(times);
+    Origin::start(move |served| {
+        while served.request().is_some() {
+            let mut left = left.lock().unwrap();
+            let is_failing = *left > 0;
+            *left = left.saturating_sub(1);
+            drop(left);
+            served.send(if is_failing { first } else { OK });
+        }
+    })
+}
+
+/// What the client of a route with these retries is answered by an upstream that is busy so many times, and how many
+/// requests this one gets.
+fn check(retries: &str, request: &str, busy: usize, expected: (u16, usize)) {
+    let origin = failing(busy, BUSY);
+    let proxy = to(&origin, &format!("retries: {retries}"));
+    let mut client = proxy.connect();
+    let answer = client.ask(request);
+    assert_eq!((answer.status, origin.requests().len()), expected, "{retries} {request:?}");
+    assert_eq!(answer.error().1, "none", "the last answer is the upstream's own");
+    assert!(origin.requests().iter().all(|sent| *sent == origin.requests()[0]));
+    assert_eq!(origin.connections(), 1, "a response that is set aside whole leaves its connection");
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.requests, stats.responses), (1, 1));
+    assert_eq!(stats.upstream.retries, expected.1 as u64 - 1);
+    assert!(client.ask(GET).whole, "and the client's goes on");
+}
+
+#[test]
+fn statuses_are_tried_again_as_often_as_the_route_says() {
+    check("{ attempts: 2, on: [503], backoff: 1ms }", GET, 1, (200, 2));
+    check("{ attempts: 2, on: [502, 503], backoff: 1ms }", GET, 2, (200, 3));
+    check("{ attempts: 2, on: [503], backoff: 1ms }", GET, 9, (503, 3));
+    check("{ attempts: 2, on: [connect, reset, timeout, 502], backoff: 1ms }", GET, 9, (503, 1));
+    check("{}", GET, 9, (503, 1));
+}
+
+#[test]
+fn methods_that_are_not_idempotent_are_sent_once_unless_the_route_says_so() {
+    check("{ on: [503], backoff: 1ms }", POST, 9, (503, 1));
+    check("{ on: [503], backoff: 1ms, non_idempotent: true }", POST, 1, (200, 2));
+    check("{ on: [503], backoff: 1ms }", &POST.replace("POST", "PUT"), 1, (200, 2));
+}
+
+#[test]
+fn connections_that_are_not_had_are_tried_again_by_every_method() {
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let proxy = gateway("retries: { attempts: 3, backoff: 1ms }", &format!("endpoints: ['{dead}']"));
+    assert_eq!(proxy.ask(POST).error(), (502, "upstream_connect_failed"));
+    let upstream = proxy.gateway.stats().upstream;
+    assert_eq!((upstream.connects, upstream.connect_failures, upstream.retries), (4, 4, 3));
+    let proxy = gateway("retries: { on: [reset] }", &format!("endpoints: ['{dead}']"));
+    assert_eq!(proxy.ask(GET).error(), (502, "upstream_connect_failed"));
+    assert_eq!(proxy.gateway.stats().upstream.connects, 1);
+}
+
+/// What comes of an upstream that resets so many fresh connections.
+fn check_reset(retries: &str, request: &str, resets: usize, expected: (u16, &str), connections: usize) {
+    let origin = Origin::start(move |served| {
+        served.request();
+        if served.number < resets {
+            return served.reset();
+        }
+        served.send(OK);
+        served.stall();
+    });
+    let proxy = to(&origin, &format!("retries: {retries}"));
+    assert_eq!(proxy.ask(request).error(), expected, "{retries}");
+    assert_eq!(origin.connections(), connections, "{retries}");
+    assert_eq!(proxy.gateway.stats().upstream.retries, connections as u64 - 1);
+}
+
+#[test]
+fn fresh_connections_that_break_are_tried_again() {
+    check_reset("{ backoff: 1ms }", GET, 1, (200, "none"), 2);
+    check_reset("{ backoff: 1ms, attempts: 2 }", GET, 9, (502, "upstream_closed"), 3);
+    check_reset("{ backoff: 1ms }", POST, 1, (502, "upstream_closed"), 1);
+    check_reset("{ backoff: 1ms, on: [503, connect] }", GET, 1, (502, "upstream_closed"), 1);
+}
+
+#[test]
+fn a_put_meets_a_connection_that_has_closed() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.send(OK);
+        // The next one finds it closed.
+        served.request();
+    });
+    let proxy = Proxy::to(origin.address, "");
+    let mut client = proxy.connect();
+    assert_eq!(client.ask(GET).body, "ok");
+    assert_eq!(client.ask(&POST.replace("POST", "PUT")).body, "ok", "without any policy");
+    assert_eq!((origin.requests().len(), proxy.gateway.stats().upstream.retries), (3, 1));
+}
+
+#[test]
+fn a_try_that_takes_too_long_is_followed_by_another() {
+    let origin = Origin::start(|served| {
+        served.request();
+        if served.number == 0 {
+            return served.stall();
+        }
+        served.send(OK);
+        served.stall();
+    });
+    let proxy = to(&origin, "timeouts: { backend: 100ms }, retries: { on: [timeout], backoff: 1ms }");
+    assert_eq!(proxy.ask(GET).body, "ok");
+    assert_eq!((origin.connections(), proxy.gateway.stats().timeouts), (2, 0));
+    let origin = Origin::start(Served::stall);
+    let proxy = to(&origin, "timeouts: { backend: 100ms }, retries: { on: [timeout], backoff: 1ms }");
+    assert_eq!(proxy.ask(GET).error(), (504, "backend_timeout"));
+    assert_eq!((origin.connections(), proxy.gateway.stats().timeouts), (2, 1));
+}
+
+#[test]
+fn a_pause_ends_with_the_time_of_the_request() {
+    let origin = failing(usize::MAX, BUSY);
+    let proxy = to(&origin, "timeouts: { request: 200ms }, retries: { attempts: 9, on: [503], backoff: 1h }");
+    let mut client = proxy.connect();
+    assert_eq!(client.ask(GET).error(), (504, "request_timeout"));
+    assert_eq!(client.ask(GET).error(), (504, "request_timeout"), "the connection goes on");
+    assert_eq!(proxy.errors("request_timeout"), 2);
+}
+
+#[test]
+fn bodies_are_held_up_to_64_kib() {
+    let ask = |bytes: usize| {
+        let origin = failing(1, BUSY);
+        let proxy = to(&origin, "retries: { on: [503], backoff: 1ms }");
+        let body = "0123456789".repeat(bytes / 10);
+        let request = format!("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: {bytes}\r\n\r\n{body}");
+        let answer = proxy.ask(&request);
+        let requests = origin.requests();
+        assert!(requests.iter().all(|sent| sent.ends_with(&body)), "whole, each time");
+        (answer.status, requests.len(), proxy.gateway.stats().upstream.retries)
+    };
+    assert_eq!(ask(60_000), (200, 2, 1));
+    assert_eq!(ask(70_000), (503, 1, 0));
+}
+
+#[test]
+fn a_body_goes_on_behind_what_was_sent_again() {
+    let (begun, beginning) = channel();
+    let begun = Mutex::new(begun);
+    let origin = Origin::start(move |served| {
+        let head = served.read_until("\r\n\r\nabcd").unwrap();
+        if served.number == 0 {
+            return served.reset();
+        }
+        begun.lock().unwrap().send(head).unwrap();
+        assert_eq!(served.read_exact(4).unwrap(), "efgh");
+        served.send(OK);
+        served.stall();
+    });
+    let proxy = to(&origin, "retries: { backoff: 1ms }");
+    let mut client = proxy.connect();
+    client.send("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 8\r\n\r\nabcd");
+    // The rest comes only once the second upstream connection has the beginning.
+    let again = beginning.recv().unwrap();
+    assert!(again.starts_with("PUT / HTTP/1.1\r\nHost: h\r\n"), "{again}");
+    client.send("efgh");
+    assert_eq!(client.response().body, "ok");
+    assert_eq!((origin.connections(), proxy.gateway.stats().upstream.retries), (2, 1));
+}
+
+#[test]
+fn nothing_is_tried_again_once_the_response_has_begun() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+    });
+    let proxy = to(&origin, "retries: { attempts: 9, on: [connect, reset, timeout, 503], backoff: 1ms }");
+    let answer = proxy.ask(GET);
+    assert_eq!((answer.status, answer.whole, origin.requests().len()), (200, false, 1));
+    assert_eq!(proxy.errors("upstream_truncated"), 1);
+}
+
+/// An upstream that is busy at the first request for each path, and answers the second when it may.
+fn busy_first() -> (Origin, std::sync::mpsc::Sender<()>) {
+    let (release, released) = channel::<()>();
+    let (seen, released) = (Arc::new(Mutex::new(HashSet::new())), Mutex::new(released));
+    let origin = Origin::start(move |served| {
+        while let Some(request) = served.request() {
+            let path = request.split(' ').nth(1).unwrap().to_owned();
+            if seen.lock().unwrap().insert(path) {
+                served.send(BUSY);
+            } else {
+                released.lock().unwrap().recv().unwrap();
+                served.send(OK);
+            }
+        }
+    });
+    (origin, release)
+}
+
+/// How many of four clients at one time are tried again under this budget.
+fn check_budget(limits: &str, expected: u64) {
+    let (origin, release) = busy_first();
+    let backend = format!("endpoints: ['{}']{limits}", origin.address);
+    let proxy = gateway("retries: { on: [503], backoff: 1ms }", &backend);
+    let mut clients: Vec<_> = (0..4).map(|_| proxy.connect()).collect();
+    for (number, client) in (1..).zip(&mut clients) {
+        client.send(&format!("GET /{number} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        proxy.wait_for("its retry, or its end", |stats| {
+            stats.upstream.retries + stats.upstream.retries_over_budget == number
+        });
+    }
+    let upstream = proxy.gateway.stats().upstream;
+    assert_eq!((upstream.retries, upstream.retries_over_budget), (expected, 4 - expected), "{limits}");
+    (0..expected).for_each(|_| release.send(()).unwrap());
+    let told: Vec<u16> = clients.iter_mut().map(|client| client.response().status).collect();
+    assert_eq!(told.iter().filter(|&&status| status == 200).count() as u64, expected);
+    assert_eq!(told.iter().filter(|&&status| status == 503).count() as u64, 4 - expected);
+    // What is over gives its place back.
+    release.send(()).unwrap();
+    assert_eq!(proxy.ask("GET /5 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").status, 200);
+}
+
+#[test]
+fn retries_have_a_budget() {
+    check_budget("", 3);
+    check_budget(", limits: { retries: 100% }", 4);
+    check_budget(", limits: { retries: 0% }", 3);
+}
