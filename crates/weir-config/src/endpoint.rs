@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::host::HostPattern;
 use crate::model::Backend;
+use crate::schema::ENDPOINT;
 
 /// One place where a backend runs, or a name for several.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub struct Member {
 #[serde(deny_unknown_fields)]
 struct Weighted {
     /// IP address or name, and port.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", regex(pattern = ENDPOINT))]
     address: EndpointAddress,
     /// Its part of the sum of all weights, 0 to 1,000,000; with 0 it gets no requests.
     #[serde(default = "one")]
@@ -209,7 +210,7 @@ impl JsonSchema for Endpoint {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let weighted = generator.subschema_for::<Weighted>();
         json_schema!({
-            "anyOf": [{ "type": "string" }, weighted],
+            "anyOf": [{ "type": "string", "pattern": ENDPOINT }, weighted],
             "description": "One place where a backend runs: an IP address or a name with a port."
         })
     }

@@ -50,7 +50,7 @@ impl Table {
             routes: routes.iter().map(|entry| (*entry.route).clone()).collect(),
             backends: self.backends().iter().map(|b| (b.name.clone(), (*b.backend).clone())).collect(),
             paths: self.paths,
-            resolver: self.resolver.clone().into(),
+            resolver: self.resolver.clone(),
             limits: self.limits.clone(),
             timeouts: self.timeouts.clone(),
             drain: self.drain.clone(),

@@ -155,7 +155,7 @@ limits: { head: 1KiB, fields: many, body: 10 }
                 "a.yaml:4:1: unknown field `wokers`",
                 "a.yaml:7:7: unknown field `pth`",
                 "a.yaml:8:53: `10` has no unit",
-                "a.yaml:11:20: `here` is not an IP address with a port",
+                "a.yaml:11:20: `here` is not an IP address or a name with a port",
                 "a.yaml:12:31: `many` is not a whole number, not negative",
                 "a.yaml:12:43: `10` has no unit",
             ]

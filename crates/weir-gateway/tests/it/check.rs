@@ -120,7 +120,7 @@ fn what_is_wrong_is_told_in_one_go() {
         "unclosed group",
         "200 is no redirect",
         "`ten` is not a share",
-        "is not an IP address with a port",
+        "is not an IP address or a name with a port",
         "unknown value `refuse`",
         "is not within 8 and 128",
         "`75` has no unit",

@@ -110,7 +110,7 @@ pub(crate) const MISTAKES: [Mistake; 44] = [
         Form,
         ("127.0.0.1:9000", "127.0.0.1:90000"),
         25,
-        "is not an IP address with a port",
+        "is not an IP address or a name with a port",
         "write it like 127.0.0.1:8080",
     ),
     mistake(
