@@ -98,8 +98,7 @@ impl State {
             // Only routes are still looked at, and listeners may lack what they are made of.
             next.listeners.clear();
         }
-        next.maglevs.learn(&next.backends);
-        match Table::compile(self.version + 1, &next) {
+        match self.compiled(&mut next) {
             Ok(table) if is_good => return self.conclude(next, table, refused),
             Ok(_) => {}
             Err(conflicts) => found.extend(blame(conflicts, touched, &refused)),
@@ -118,13 +117,10 @@ impl State {
                 found if !found.is_empty() => found,
                 _ => match next.seal(&self.sealed, touched, &refused) {
                     found if !found.is_empty() => found,
-                    _ => {
-                        next.maglevs.learn(&next.backends);
-                        match Table::compile(self.version + 1, &next) {
-                            Ok(table) => return self.conclude(next, table, refused),
-                            Err(conflicts) => blame(conflicts, touched, &refused),
-                        }
-                    }
+                    _ => match self.compiled(&mut next) {
+                        Ok(table) => return self.conclude(next, table, refused),
+                        Err(conflicts) => blame(conflicts, touched, &refused),
+                    },
                 },
             };
             for (key, problem) in found {
@@ -136,6 +132,12 @@ impl State {
                 return Applied { refused: told(refused), table: None };
             }
         }
+    }
+
+    /// The table of what comes next.
+    fn compiled(&self, next: &mut State) -> Result<Table, Vec<Conflict>> {
+        next.maglevs.learn(&next.backends);
+        Table::compile(self.version + 1, next)
     }
 
     fn conclude(&mut self, next: State, table: Table, refused: Refused) -> Applied {

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_config::{Key, Problem, Resource, SYSTEM_AUTHORITIES, Table};
+use weir_config::{Key, Problem, Resource, Table};
 use weir_manifests::translate;
 
 use crate::documents::{Compact, Documents, Form};
 use crate::file::FileSource;
 use crate::places::Places;
 use crate::problem::SourceError;
-use crate::stamp::Stamp;
 
 /// What all files say together.
 #[derive(Debug, Default)]
@@ -39,22 +38,10 @@ impl FileSource {
     /// The same as [`FileSource::load`] for a directory, or for a file of manifests.
     pub(crate) fn load_documents(&mut self) -> Result<Arc<Table>, SourceError> {
         self.documents.read(&self.path)?;
-        let Assembly { mut resources, files, tls_files, places } = Assembly::of(&self.path, &self.documents)?;
-        self.add_sources(files.keys().cloned(), &tls_files);
-        let named_by_tls = tls_files.into_iter().filter(|file| file != SYSTEM_AUTHORITIES);
-        let stamps = named_by_tls
-            .map(|file| {
-                let stamp = Stamp::of(&self.place_of(&file));
-                (file, stamp)
-            })
-            .collect();
-        let mut missing = Vec::new();
-        resources.extend(self.read_files(files, &mut missing));
-        let unread = missing.iter().map(|(key, _)| key.clone()).collect();
-        let outcome = self.put_in_force(resources, stamps, unread).map_err(|problems| {
-            let problems = missing.into_iter().map(|(_, problem)| problem).chain(problems).collect();
-            SourceError::Problems(places.tell(&self.documents, problems))
-        });
+        let Assembly { resources, files, tls_files, places } = Assembly::of(&self.path, &self.documents)?;
+        let outcome = self
+            .put_in_force(resources, (files, tls_files), BTreeSet::new())
+            .map_err(|problems| SourceError::Problems(places.tell(&self.documents, problems)));
         if let Ok(table) = &outcome {
             self.look(table, |documents, warnings| places.tell(documents, warnings));
         }

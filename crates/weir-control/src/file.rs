@@ -76,37 +76,34 @@ impl FileSource {
         if weir_manifests::has_manifests(&name, &text) {
             return self.load_documents();
         }
-        let Parts { configuration, mut unread, errors, untold } =
+        let Parts { configuration, unread, errors, untold } =
             parts::read(&name, &text).map_err(SourceError::Document)?;
-        self.add_sources(configuration.files().into_keys(), &configuration.tls_files());
-        let named_by_tls = configuration.tls_files().into_iter().filter(|file| file != SYSTEM_AUTHORITIES);
-        let stamps = named_by_tls.map(|file| (file.clone(), Stamp::of(&self.place_of(&file)))).collect();
-        let mut missing = Vec::new();
-        let files = self.read_files(configuration.files(), &mut missing);
+        let named = (configuration.files(), configuration.tls_files());
         let mut resources: BTreeMap<Key, Resource> = configuration.into_resources().into_iter().collect();
-        resources.extend(files);
         resources.retain(|key, _| *key == Key::Settings || !unread.contains(key));
-        unread.extend(missing.iter().map(|(key, _)| key.clone()));
-        match self.put_in_force(resources, stamps, unread) {
+        match self.put_in_force(resources, named, unread) {
             Ok(table) => {
                 let path = self.path.clone();
                 self.look(&table, |_, warnings| told(&path, &text, Vec::new(), warnings, 0));
                 Ok(table)
             }
-            Err(problems) => {
-                let problems = missing.into_iter().map(|(_, problem)| problem).chain(problems).collect();
-                Err(SourceError::Problems(told(&self.path, &text, errors, problems, untold)))
-            }
+            Err(problems) => Err(SourceError::Problems(told(&self.path, &text, errors, problems, untold))),
         }
     }
 
-    /// Compiles what was read, with the stamps of the files that TLS is made of, beside what could not be read.
+    /// Reads the files that are named, each with the place that names it, of which some are those that TLS is made of;
+    /// compiles all of it, beside what could not be read.
     pub(crate) fn put_in_force(
         &mut self,
         mut resources: BTreeMap<Key, Resource>,
-        stamps: BTreeMap<String, Option<Stamp>>,
-        unread: BTreeSet<Key>,
+        (files, tls_files): (BTreeMap<String, String>, BTreeSet<String>),
+        mut unread: BTreeSet<Key>,
     ) -> Result<Arc<Table>, Vec<Problem>> {
+        self.add_sources(files.keys().cloned(), &tls_files);
+        let stamps = self.stamps_of_tls(tls_files);
+        let mut missing = Vec::new();
+        resources.extend(self.read_files(files, &mut missing));
+        unread.extend(missing.iter().map(|(key, _)| key.clone()));
         self.place_access_log(&mut resources);
         let batch = self.changes_to(&resources);
         let applied = self.state.apply_beside(batch, unread);
@@ -118,13 +115,24 @@ impl FileSource {
                 self.refused.clear();
                 Ok(table)
             }
-            None => Err(applied.refused.into_iter().map(|(_, problem)| problem).collect()),
+            None => Err(missing.into_iter().chain(applied.refused).map(|(_, problem)| problem).collect()),
         }
+    }
+
+    /// The files that TLS is made of, as they are before they are read.
+    fn stamps_of_tls(&self, files: BTreeSet<String>) -> BTreeMap<String, Option<Stamp>> {
+        let named = files.into_iter().filter(|file| file != SYSTEM_AUTHORITIES);
+        named
+            .map(|file| {
+                let stamp = Stamp::of(&self.place_of(&file));
+                (file, stamp)
+            })
+            .collect()
     }
 
     /// What the files hold that the configuration names, each with its place there; they are relative to its folder.
     /// What cannot be read is `missing`.
-    pub(crate) fn read_files(
+    fn read_files(
         &self,
         files: BTreeMap<String, String>,
         missing: &mut Vec<(Key, Problem)>,
