@@ -25,7 +25,9 @@ import verdicts
 import whole_runs
 from processes import Processes
 
-PROGRAMS = ["weir", "weir-gateway", "nginx", "wrk", "oha", "h2load", "prometheus"]
+PROGRAMS = ["weir", "weir-gateway", "nginx", "prometheus"]
+# What only some checks compare with, and what is compiled for them.
+OTHER_TOOLS = ["wrk", "oha", "h2load"]
 
 
 def parse_arguments():
@@ -50,7 +52,8 @@ def main():
     if arguments.list:
         print("\n".join([name for name, _ in checks] + [row.name for row in rows]))
         return 0
-    binaries = surroundings.find_binaries(arguments.bin_dir, PROGRAMS)
+    compares = any(check in other_tools.CHECKS for _, check in checks)
+    binaries = surroundings.find_binaries(arguments.bin_dir, PROGRAMS + (OTHER_TOOLS if compares else []))
     print(surroundings.environment(binaries), flush=True)
     failed = []
     with tempfile.TemporaryDirectory(prefix="weir-acceptance-") as folder, Processes() as processes:

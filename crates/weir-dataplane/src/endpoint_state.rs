@@ -62,9 +62,12 @@ impl EndpointState {
         InFlight(Arc::clone(self))
     }
 
-    /// For how long it has taken requests.
+    /// For how long it has taken requests; for ever where it was there from the beginning, however young the clock is.
     pub(crate) fn age_ns(&self, now_ns: u64) -> u64 {
-        now_ns.saturating_sub(self.since_ns.load(Ordering::Relaxed))
+        match self.since_ns.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            since_ns => now_ns.saturating_sub(since_ns),
+        }
     }
 
     /// Whether it is to get no requests.

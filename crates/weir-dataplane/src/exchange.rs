@@ -36,6 +36,9 @@ use crate::snapshot::Snapshot;
 use crate::tunnel::tunnel;
 use crate::upstream::{Checkout, checkout, in_flight};
 
+/// The only final response below 200: HTTP ends with it.
+const SWITCHING_PROTOCOLS: u16 = 101;
+
 /// What both directions of an exchange know and tell each other.
 pub(crate) struct Exchange<'a> {
     pub(crate) io: Io<'a>,
@@ -363,6 +366,9 @@ impl<'a> Exchange<'a> {
     #[inline]
     pub(crate) fn count_response(&self, status: u16) {
         self.listening.counters.response(status);
+        if status == SWITCHING_PROTOCOLS {
+            self.listening.counters.upgraded.add(1);
+        }
         let place = (self.io.worker, self.listening, &*self.snapshot.table);
         self.snapshot.series.with(self.plan.routed.series, place, |counters| counters.response(status));
         if self.snapshot.is_observed {

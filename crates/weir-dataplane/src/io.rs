@@ -6,12 +6,27 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::buffer::Buffer;
 use crate::wheel::Timer;
 use crate::worker::Worker;
+
+/// How often what a client sends first is looked at before it is whole. Real ones send it in one or two pieces; one that
+/// sends single bytes would have it read anew for each of them.
+const LOOKS_MAX: usize = 64;
+
+/// What came of looking at what a client sends first.
+#[derive(Debug)]
+pub(crate) enum Look<T> {
+    /// Something was made of it.
+    Made(T),
+    /// It closed before.
+    Ended,
+    /// It was not whole after so many looks.
+    Endless,
+}
 
 /// Why an operation did not succeed.
 #[derive(Debug)]
@@ -91,6 +106,29 @@ impl Io<'_> {
             looked
         })
         .await
+    }
+
+    /// Looks at what comes, at most so many bytes, until `of` makes something of it or the time for a head is over. All of
+    /// it stays in the socket.
+    pub(crate) async fn look<T>(
+        self,
+        from: &TcpStream,
+        most: usize,
+        of: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Look<T>, Fault> {
+        self.timer.arm(&self.worker.wheel, self.worker.snapshot().ticks.head);
+        for _ in 0..LOOKS_MAX {
+            match self.peek(from, most, &of).await? {
+                Some(Some(made)) => return Ok(Look::Made(made)),
+                None => return Ok(Look::Ended),
+                // What was looked at is still there: without this the socket would be ready for ever.
+                Some(None) => {
+                    let _ =
+                        from.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+                }
+            }
+        }
+        Ok(Look::Endless)
     }
 
     /// Writes all of `bytes`. On a fault, `written` says how many left before it.

@@ -6,10 +6,8 @@
 //!                 +- not of TLS, malformed, too long: closed
 //! ```
 
-use std::io;
 use std::sync::Arc;
 
-use tokio::io::Interest;
 use tokio::net::TcpStream;
 use weir_config::ByName;
 
@@ -19,14 +17,10 @@ use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::connection::Seat;
 use crate::hello::{HELLO_BYTES_MAX, Hello, read_hello};
-use crate::io::{Fault, Io};
+use crate::io::{Fault, Io, Look};
 use crate::secure::serve_secure;
 use crate::tunnel::join;
 use crate::upstream::checkout;
-
-/// How often a first message is looked at before it is whole. Real clients send theirs in one or two pieces; one that
-/// sends single bytes would have it read anew for each of them.
-const LOOKS_MAX: usize = 64;
 
 /// Serves a client to its end.
 pub(crate) async fn serve_by_name(seat: Seat, stream: TcpStream, by_name: Arc<ByName>) {
@@ -58,23 +52,17 @@ fn count_failed(seat: &Seat, cause: Option<Cause>) {
 
 /// The name in a client's first message, which stays in the socket. Who closes before a byte is no failure.
 async fn name_asked_for(io: Io<'_>, stream: &TcpStream) -> Result<Option<String>, Option<Cause>> {
-    io.timer.arm(&io.worker.wheel, io.worker.snapshot().ticks.head);
-    for _ in 0..LOOKS_MAX {
-        let hello = io.peek(stream, HELLO_BYTES_MAX, read_hello).await.map_err(|fault| match fault {
-            Fault::Timeout => Some(Cause::HandshakeTimeout),
-            Fault::System(_) => None,
-        })?;
-        match hello {
-            Some(Hello::Whole(name)) => return Ok(name),
-            Some(Hello::Malformed) => return Err(Some(Cause::HandshakeFailed)),
-            None => return Err(None),
-            // What was looked at is still there: without this the socket would be ready for ever.
-            Some(Hello::Partial) => {
-                let _ = stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
-            }
-        }
+    let seen = io.look(stream, HELLO_BYTES_MAX, |bytes| match read_hello(bytes) {
+        Hello::Whole(name) => Some(Ok(name)),
+        Hello::Malformed => Some(Err(Some(Cause::HandshakeFailed))),
+        Hello::Partial => None,
+    });
+    match seen.await {
+        Ok(Look::Made(name)) => name,
+        Ok(Look::Ended) | Err(Fault::System(_)) => Err(None),
+        Ok(Look::Endless) => Err(Some(Cause::HandshakeFailed)),
+        Err(Fault::Timeout) => Err(Some(Cause::HandshakeTimeout)),
     }
-    Err(Some(Cause::HandshakeFailed))
 }
 
 /// Connects to the backend and passes bytes until both sides have ended, one failed, or nothing moved for long.

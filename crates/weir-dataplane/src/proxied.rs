@@ -3,19 +3,15 @@
 use std::future::poll_fn;
 use std::io;
 
-use tokio::io::Interest;
 use tokio::net::TcpStream;
 use weir_config::Transport;
 
 use crate::cause::Cause;
 use crate::connection::{Seat, serve};
-use crate::io::{Fault, Io};
+use crate::io::{Fault, Io, Look};
 use crate::passthrough::serve_by_name;
 use crate::proxy_header::{Addresses, HEADER_BYTES_MAX, ProxyHeader, read_header};
 use crate::secure::serve_secure;
-
-/// How often a header is looked at before it is whole. Real balancers send theirs in one piece.
-const LOOKS_MAX: usize = 64;
 
 /// Serves a client that begins with a header, to its end.
 pub(crate) async fn serve_proxied(mut seat: Seat, stream: TcpStream, transport: Transport) {
@@ -39,26 +35,19 @@ pub(crate) async fn serve_proxied(mut seat: Seat, stream: TcpStream, transport: 
 
 /// Takes the header, and nothing of what follows. Who closes before a byte is no failure.
 async fn addresses(io: Io<'_>, stream: &TcpStream) -> Result<Option<Addresses>, Option<Cause>> {
-    io.timer.arm(&io.worker.wheel, io.worker.snapshot().ticks.head);
-    for _ in 0..LOOKS_MAX {
-        let header = io.peek(stream, HEADER_BYTES_MAX, read_header).await.map_err(|fault| match fault {
-            Fault::Timeout => Some(Cause::HeadTimeout),
-            Fault::System(_) => None,
-        })?;
-        match header {
-            Some(ProxyHeader::Whole(len, addresses)) => {
-                take(stream, len).await.map_err(|_| None)?;
-                return Ok(addresses);
-            }
-            Some(ProxyHeader::Malformed) => return Err(Some(Cause::ProxyHeader)),
-            None => return Err(None),
-            // What was looked at is still there: without this the socket would be ready for ever.
-            Some(ProxyHeader::Partial) => {
-                let _ = stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
-            }
-        }
-    }
-    Err(Some(Cause::ProxyHeader))
+    let seen = io.look(stream, HEADER_BYTES_MAX, |bytes| match read_header(bytes) {
+        ProxyHeader::Whole(len, addresses) => Some(Ok((len, addresses))),
+        ProxyHeader::Malformed => Some(Err(Some(Cause::ProxyHeader))),
+        ProxyHeader::Partial => None,
+    });
+    let (len, addresses) = match seen.await {
+        Ok(Look::Made(header)) => header?,
+        Ok(Look::Ended) | Err(Fault::System(_)) => return Err(None),
+        Ok(Look::Endless) => return Err(Some(Cause::ProxyHeader)),
+        Err(Fault::Timeout) => return Err(Some(Cause::HeadTimeout)),
+    };
+    take(stream, len).await.map_err(|_| None)?;
+    Ok(addresses)
 }
 
 /// Reads as many bytes as were seen.

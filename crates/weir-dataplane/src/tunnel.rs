@@ -22,7 +22,6 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    client.listening.counters.upgraded.add(1);
     let side = (&mut client.reader, &mut client.writer, &mut client.inbound);
     join(client.io, side, &mut upstream, snapshot.ticks.upgraded).await;
 }

@@ -1,6 +1,8 @@
 //! Connections that leave HTTP.
 
 use std::net::Shutdown;
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 
 use crate::setup::{Origin, Proxy};
 
@@ -58,4 +60,25 @@ fn a_silent_tunnel_ends() {
     let mut client = proxy.connect();
     assert_eq!(client.ask(UPGRADE).status, 101);
     assert!(client.is_closed());
+}
+
+#[test]
+fn an_upgrade_whose_client_has_left_was_answered_all_the_same() {
+    let (left, has_left) = mpsc::channel::<()>();
+    let has_left = Mutex::new(has_left);
+    let origin = Origin::start(move |served| {
+        served.request();
+        has_left.lock().unwrap().recv().unwrap();
+        served.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    });
+    let proxy = Proxy::to(origin.address, "");
+    let mut client = proxy.connect();
+    client.send(UPGRADE);
+    proxy.wait_for("the request", |s| s.requests == 1);
+    rustix::net::sockopt::set_socket_linger(&client.stream, Some(Duration::ZERO)).unwrap();
+    drop(client);
+    left.send(()).unwrap();
+    proxy.wait_for("the connection's end", |s| s.connections.open == 0);
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.responses, stats.connections.upgraded, stats.errors["client_closed"]), (1, 1, 1));
 }
