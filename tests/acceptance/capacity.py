@@ -97,7 +97,9 @@ def headroom_three_times(rig):
         for capacity in json.loads(done.output)["summary"]["capacities"]:
             row = next(row for row in capacity["rows"] if row["gateway"] == "weir")
             paths = capacity["axes"]["topology.paths"]
-            expect(row["per_s"]["interval"] is not None, f"run {number + 1}, {paths} paths: {row['per_s']['valid']} searches count")
+            searches = "; ".join(f"{searched['found']['trials']} trials, {searched['found']['stopped']}, {searched['reasons'] or 'counts'}" for searched in row["searches"])
+            said = f"run {number + 1}, {paths} paths: {row['per_s']['valid']} of {len(row['searches'])} searches count: {searches}"
+            expect(row["per_s"]["interval"] is not None, said)
             found.setdefault(paths, []).append(row["per_s"]["interval"])
     yield
     for paths, intervals in found.items():
