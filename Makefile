@@ -1,6 +1,6 @@
 # Short targets; anything with an `if` lives in scripts/.
 
-.PHONY: run build test peers peers-all lint fmt fuzz bench profile soak upgrades cgroup-v2 acceptance accuracy deny clean
+.PHONY: run build test peers peers-all lint fmt fuzz bench profile soak soak-engine upgrades cgroup-v2 acceptance accuracy deny clean
 
 # Builds weir and runs the main job: the quickstart, with every gateway that is found here.
 run: build
@@ -43,9 +43,14 @@ bench: build peers
 profile: build peers
 	python3 bench/profiling.py
 
-# Ten minutes at full rate: memory stays flat. SOAK_SECONDS shortens it.
-soak: build peers
+# Ten minutes of the gateway under mixed clients while everything about it changes: no request fails that should not,
+# counts agree, nothing grows. SOAK=8h takes longer, SOAK_SECONDS=60 shortens it.
+soak: build
 	python3 bench/soak.py
+
+# Ten minutes of the engine at full rate: memory stays flat. SOAK and SOAK_SECONDS as above.
+soak-engine: build peers
+	python3 bench/engine_soak.py
 
 # 50 upgrades of the gateway and 50 reloads that change its workers, under clients that connect for each request.
 upgrades:

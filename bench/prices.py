@@ -1,21 +1,31 @@
-"""What each feature of weir-gateway costs where it is switched on: CPU time of a request over that of a plain route.
+"""What each feature of weir-gateway costs where it is switched on: CPU time of a request over that with nothing on.
 
-All routes stand in one process and are asked in turn, each by a host of its own. Requests differ in nothing but that
-name, and carry for all of them what some of the features look at.
+Features of routes and backends stand in one process and are asked in turn, each by a host of its own. Requests differ in
+nothing but that name, and carry for all of them what some of the features look at. Settings of the whole process (the
+access log, latencies, forwarding, health checks with what the checks themselves take) have a process each, beside one
+with none of them.
 """
 
 import json
+import re
 from statistics import median
 
 from comparisons import DISTURBED, Bench, Comparison
 from loads import Shape
 from processes import Failed
-from servers import certify, fetched, free_port, written
+from servers import certify, connected, fetched, free_port, written
 
 PLAIN = "plain"
+NOTHING = "nothing on"
 TOKEN = "0123456789abcdef0123456789abcdef"
 PATH = "/a/1?preview=1"
-FIELDS = [("X-Version", "2"), ("Origin", "https://app.test"), ("Authorization", f"Bearer {TOKEN}")]
+FIELDS = [
+    ("X-Version", "2"),
+    ("Origin", "https://app.test"),
+    ("Authorization", f"Bearer {TOKEN}"),
+    ("Accept-Encoding", "gzip, br"),
+]
+AGAIN = {"attempts": 2, "on": ["connect", "reset", 502, 503]}
 SEVERAL = {
     "request_headers": {"set": {"X-Tier": "gold"}},
     "response_headers": {"set": {"Server": "weir"}},
@@ -38,8 +48,12 @@ FEATURES = {
     "prefix rewritten": {"path": "/a", "rewrite": "/b"},
     "host rewritten": {"rewrite": {"host": "up.test"}},
     "CORS, origin allowed": {"cors": {"origins": ["https://app.test"]}},
+    "compression, answer too small for it": {"compress": {}},
+    "gzip of 64 bytes": {"compress": {"types": ["*/*"], "min_size": "0B", "gzip": 5}},
+    "brotli of 64 bytes": {"compress": {"types": ["*/*"], "min_size": "0B", "brotli": 4}},
     "two backends by weight": {"backend": None, "backends": [{"backend": "origin", "weight": 9}, {"backend": "other"}]},
     "timeouts of the route": {"timeouts": {"request": "10s", "backend": "5s"}},
+    "retries": {"retries": AGAIN},
     "several of these together": SEVERAL,
     "mirror, 10 % of requests": {"mirror": {"backend": "copies", "share": "10%"}},
     "mirror, all requests": {"mirror": {"backend": "copies"}},
@@ -47,28 +61,98 @@ FEATURES = {
     "answer of its own": {"backend": None, "respond": {"body": "x" * 64}},
 }
 OVER_TLS = "TLS with clients"
+# What stands in the backend of a route that is plain otherwise; `endpoints` says how many, or the weight of each.
+BACKENDS = {
+    "limits of the backend": {"limits": {"connections": 1_000, "pending": 1_000, "requests": 1_000}},
+    "ejection": {"ejection": {}},
+    "bounds on connections' lives": {"keepalive": {"requests": 1_000_000, "time": "1h"}},
+    "three endpoints, in turn": {"endpoints": 3},
+    "three endpoints, weights": {"endpoints": [3, 2, 1]},
+    "three endpoints, slow start": {"endpoints": 3, "slow_start": "1s"},
+    "three endpoints, the less busy of two": {"endpoints": 3, "balance": "least_requests"},
+    "three endpoints, at random": {"endpoints": 3, "balance": "random"},
+    "three endpoints, hash of a header": {"endpoints": 3, "balance": {"hash": {"header": "X-Version"}}},
+    "three endpoints, hash of a cookie": {"endpoints": 3, "balance": {"hash": {"cookie": "stay"}}},
+    "three endpoints, hash of the address": {"endpoints": 3, "balance": {"hash": "client_address"}},
+    "three endpoints, sticky cookie, known client": {"endpoints": 3, "balance": {"sticky": {"cookie": "stay"}}},
+    "three endpoints, sticky cookie, new client": {"endpoints": 3, "balance": {"sticky": {"cookie": "new"}}},
+}
+KNOWN = "three endpoints, sticky cookie, known client"
+COMBINED = '$remote_addr - - [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent"'
+LOG_FILE = "access.log"
+# What stands in the configuration of a process of its own.
+SETTINGS = {
+    NOTHING: {},
+    "access log, JSON": {"access_log": {"file": LOG_FILE}},
+    "access log, nginx's combined": {"access_log": {"file": LOG_FILE, "format": COMBINED}},
+    "access log, 1 % of requests": {"access_log": {"file": LOG_FILE, "sample": "1%"}},
+    "latency buckets": {"metrics": {"latency": True}},
+    "X-Forwarded-*": {"forwarding": {"x_forwarded": True}},
+    "Forwarded": {"forwarding": {"forwarded": True}},
+    "X-Request-Id made": {"forwarding": {"request_id": "make"}},
+    "traceparent made": {"forwarding": {"trace": {"w3c": True}}},
+    "traceparent and b3 made": {"forwarding": {"trace": {"w3c": True, "b3": "single"}}},
+    "health checks by HTTP, each second": {"health": {"path": "/", "interval": "1s"}},
+    "all of these": {
+        "access_log": {"file": LOG_FILE},
+        "metrics": {"latency": True},
+        "forwarding": {
+            "x_forwarded": True, "forwarded": True, "request_id": "make", "trace": {"w3c": True, "b3": "single"},
+        },
+        "health": {"path": "/", "interval": "1s"},
+    },
+}
 
 
 class Prices(Bench):
-    """Makes the comparison; nothing in it is gated."""
+    """Makes the comparisons; nothing in them is gated."""
 
     def all(self):
-        admin = free_port()
-        server = self.gateway(admin)
-        candidates = {name: self.asked(server, server.port, name) for name in FEATURES}
-        candidates[OVER_TLS] = self.asked(server, server.secure_port, PLAIN, tls=True)
-        note = "one worker, 32 kept connections, driven by wrk; the same request for all but for its host"
-        comparison = Priced("Prices of features", note, candidates, {}, reference=PLAIN)
-        comparison.admin = admin
-        yield comparison
+        origins = [self.servers.nginx_origin(self.load_cpu) for _ in range(3)]
+        yield self.features(origins)
+        yield self.settings(origins[0])
 
-    def asked(self, server, port, name, tls=False):
-        shape = Shape(32, tls=tls, fields=[("Host", host_of(name)), *FIELDS])
+    def features(self, origins):
+        admin = free_port()
+        server = self.gateway(admin, origins)
+        cookie = stay(server.port)
+        candidates = {name: self.asked(server, server.port, name, cookie) for name in (*FEATURES, *BACKENDS)}
+        candidates[OVER_TLS] = self.asked(server, server.secure_port, PLAIN, cookie, tls=True)
+        note = "one worker, 32 kept connections, driven by wrk; the same request for all but for its host"
+        comparison = Priced("Prices of features of routes and backends", note, candidates, {}, reference=PLAIN)
+        comparison.admin = admin
+        return comparison
+
+    def settings(self, origin):
+        candidates = {name: self.with_setting(name, setting, origin) for name, setting in SETTINGS.items()}
+        note = "a process for each, with one worker and one route, 32 kept connections, driven by wrk; the same request for all"
+        return Priced("Prices of settings", note, candidates, {}, reference=NOTHING)
+
+    def with_setting(self, name, setting, origin):
+        """A candidate that is a gateway of its own with this setting."""
+
+        def command(folder, port):
+            text = json.dumps(configuration_of(setting, port, origin.port), indent=1)
+            return [self.binaries["weir-gateway"], "--config", written(folder, "weir.json", text)]
+
+        server = self.servers.start(f"weir-gateway-{list(SETTINGS).index(name)}", self.server_cpu, command)
+        measure = self.served(server, self.driven("wrk", Shape(32, fields=FIELDS), server.port, PATH))
+
+        def measure_with_room():
+            # Else the log of all rounds fills the disk.
+            if (log := server.folder / LOG_FILE).exists():
+                log.write_bytes(b"")
+            return measure()
+
+        return measure_with_room
+
+    def asked(self, server, port, name, cookie, tls=False):
+        shape = Shape(32, tls=tls, fields=[("Host", host_of(name)), ("Cookie", cookie), *FIELDS])
         return self.served(server, self.driven("wrk", shape, port, PATH))
 
-    def gateway(self, admin):
-        """One gateway with a route for each feature."""
-        origin = self.servers.nginx_origin(self.load_cpu)
+    def gateway(self, admin, origins):
+        """One gateway with a route for each feature, of routes and of backends."""
+        origin = origins[0]
         authority = self.work / "authority.pem"
         sealed = self.servers.weir_origin(self.load_cpu, "--ca-out", authority, tls=True)
         secure_port = free_port()
@@ -86,10 +170,15 @@ class Prices(Bench):
                 "workers": 1,
                 "drain": {"delay": "0s"},
                 # The first is for whoever looks whether it is there.
-                "routes": [{"hosts": ["127.0.0.1"], "path": "/", "backend": "origin"}, *map(route_of, FEATURES)],
+                "routes": [
+                    {"hosts": ["127.0.0.1"], "path": "/", "backend": "origin"},
+                    *map(route_of, FEATURES),
+                    *({"hosts": [host_of(name)], "path": "/", "backend": name} for name in BACKENDS),
+                ],
                 "backends": {
                     **{name: plain for name in ("origin", "other", "copies")},
                     "sealed": {"endpoints": [f"127.0.0.1:{sealed.port}"], "tls": tls},
+                    **{name: backend_of(name, [origin.port for origin in origins]) for name in BACKENDS},
                 },
             }
             file = written(folder, "weir.json", json.dumps(configuration, indent=1))
@@ -101,20 +190,23 @@ class Prices(Bench):
 
 
 class Priced(Comparison):
-    """A comparison that tells differences, too, and what became of the copies, by the gateway's counters at `admin`."""
+    """A comparison that tells differences, too; where there are mirrors, what became of the copies, by the gateway's
+    counters at `admin`."""
 
     admin = None
 
     def lines(self):
         lines = [f"### {self.title}", "", f"{self.note[0].upper()}{self.note[1:]}.", ""]
-        lines.append(f"| feature | {self.unit}, median | over {PLAIN}, median of rounds | lowest | highest | ratio |")
+        base = self.base()
+        lines.append(f"| feature | {self.unit}, median | over {base}, median of rounds | lowest | highest | ratio |")
         lines.append("|---|---|---|---|---|---|")
         for name in self.candidates:
-            differences = [value - plain for value, plain in zip(self.values(name), self.values(PLAIN))]
-            ratio = "" if name == PLAIN else f"{median(self.ratios(name)):.2f}"
-            over = " |  | " if name == PLAIN else signed(differences)
+            differences = [value - plain for value, plain in zip(self.values(name), self.values(base))]
+            ratio = "" if name == base else f"{median(self.ratios(name)):.2f}"
+            over = " |  | " if name == base else signed(differences)
             lines.append(f"| {name} | {median(self.values(name)):.2f} | {over} | {ratio} |")
-        lines += ["", copies(self.admin)]
+        if self.admin:
+            lines += ["", copies(self.admin)]
         if self.is_disturbed():
             lines += ["", DISTURBED]
         return [*lines, ""]
@@ -122,12 +214,46 @@ class Priced(Comparison):
 
 def host_of(name):
     """The host of a feature's route; all are of one length."""
-    return f"f{list(FEATURES).index(name):02}.test"
+    return f"f{[*FEATURES, *BACKENDS].index(name):02}.test"
 
 
 def route_of(name):
     route = {"hosts": [host_of(name)], "path": "/", "backend": "origin", **FEATURES[name]}
     return {field: value for field, value in route.items() if value is not None}
+
+
+def backend_of(name, ports):
+    """A backend with this feature, and as many endpoints as it wants of those at these ports."""
+    backend = dict(BACKENDS[name])
+    wanted = backend.pop("endpoints", 1)
+    weights = wanted if isinstance(wanted, list) else [1] * wanted
+    each = [{"address": f"127.0.0.1:{port}", "weight": weight} for port, weight in zip(ports, weights)]
+    return {"endpoints": each, **backend}
+
+
+def configuration_of(setting, port, origin_port):
+    """A gateway with one route and this setting, which is one of its backend where it is about health."""
+    setting = dict(setting)
+    health = {"health": setting.pop("health")} if "health" in setting else {}
+    return {
+        "listeners": [{"address": f"127.0.0.1:{port}"}],
+        "workers": 1,
+        "drain": {"delay": "0s"},
+        "routes": [{"path": "/", "backend": "origin"}],
+        "backends": {"origin": {"endpoints": [f"127.0.0.1:{origin_port}"], **health}},
+        **setting,
+    }
+
+
+def stay(port):
+    """The cookie that a client of the sticky backend has from its second request on."""
+    with connected(port, tls=False) as client:
+        client.sendall(f"GET / HTTP/1.1\r\nHost: {host_of(KNOWN)}\r\nConnection: close\r\n\r\n".encode())
+        received = b"".join(iter(lambda: client.recv(65536), b"")).decode()
+    found = re.search(r"^Set-Cookie: (stay=[0-9a-f]+)", received, re.MULTILINE)
+    if not found:
+        raise Failed(f"the gateway sets no cookie:\n{received}")
+    return found[1]
 
 
 def copies(admin):

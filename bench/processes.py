@@ -105,6 +105,12 @@ class Processes:
         end(process)
         self.started.remove(process)
 
+    def kill(self, process):
+        """Ends one of the programs as a crash does."""
+        process.kill()
+        process.wait()
+        self.started.remove(process)
+
     def cpu_s(self):
         """CPU seconds of all that runs, and of ourselves with the children that have ended."""
         own = os.times()

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::Time;
 
+use crate::backend_limits::BackendLimits;
 use crate::problem::Problem;
 use crate::validate::check_time;
 
@@ -20,6 +21,9 @@ pub struct BackendTimeouts {
     /// Between two requests of a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Time>,
+    /// For a place at the backend, where `limits.pending` has requests wait; as `connect` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Time>,
 }
 
 impl BackendTimeouts {
@@ -29,10 +33,16 @@ impl BackendTimeouts {
     }
 }
 
-/// Whether what `timeouts`, of the backend `name`, says is right by itself.
-pub(crate) fn check(name: &str, timeouts: &BackendTimeouts) -> Result<(), Problem> {
-    let BackendTimeouts { connect, response, idle } = timeouts;
-    for (field, time) in [("connect", connect), ("response", response), ("idle", idle)] {
+/// Whether what `timeouts`, of the backend `name` with these limits, says is right.
+pub(crate) fn check(name: &str, timeouts: &BackendTimeouts, limits: &BackendLimits) -> Result<(), Problem> {
+    let BackendTimeouts { connect, response, idle, pending } = timeouts;
+    if pending.is_some() && limits.pending == 0 {
+        let message = "without `limits.pending` no request waits for a place";
+        return Err(Problem::new(format!("backends.{name}.timeouts.pending"), message)
+            .help("say in `limits.pending` how many may wait, or leave it out"));
+    }
+    for (field, time) in [("connect", connect), ("response", response), ("idle", idle), ("pending", pending)]
+    {
         if let Some(time) = time {
             let place = format!("backends.{name}.timeouts.{field}");
             check_time(&place, *time, "leave it out for that of the gateway")?;

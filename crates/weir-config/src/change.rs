@@ -65,6 +65,14 @@ pub struct Batch {
 }
 
 impl Key {
+    /// The name of a file.
+    pub(crate) fn file(&self) -> Option<&str> {
+        match self {
+            Key::File(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// The name within its kind.
     pub fn name(&self) -> &str {
         match self {
@@ -91,9 +99,11 @@ impl Configuration {
             paths: self.paths,
             resolver: Box::new(self.resolver),
             limits: self.limits,
+            overload: self.overload,
             timeouts: self.timeouts,
             drain: self.drain,
             access_log: self.access_log,
+            log: self.log,
             metrics: self.metrics,
             forwarding: self.forwarding,
         };

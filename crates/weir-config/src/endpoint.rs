@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::host::HostPattern;
 use crate::model::Backend;
 use crate::schema::ENDPOINT;
+use crate::upstream_address::{UNIX, UpstreamAddress};
 
 /// One place where a backend runs, or a name for several.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +26,8 @@ pub struct Endpoint {
 /// Where an endpoint is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointAddress {
-    /// An IP address with a port.
-    Ip(SocketAddr),
+    /// An IP address with a port, or a Unix socket.
+    Known(UpstreamAddress),
     /// A name that is looked up, with a port. Each of its addresses is an endpoint.
     Name {
         /// The name, without a dot at its end.
@@ -37,10 +38,10 @@ pub enum EndpointAddress {
 }
 
 /// An endpoint whose address is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// IP address and port.
-    pub address: SocketAddr,
+    /// Where it is.
+    pub address: UpstreamAddress,
     /// Its part of the sum of all weights.
     pub weight: u32,
 }
@@ -49,7 +50,7 @@ pub struct Member {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Weighted {
-    /// IP address or name, and port.
+    /// IP address or name, and port; or the path of a Unix socket behind `unix:`.
     #[schemars(with = "String", regex(pattern = ENDPOINT))]
     address: EndpointAddress,
     /// Its part of the sum of all weights, 0 to 1,000,000; with 0 it gets no requests.
@@ -62,40 +63,60 @@ impl Backend {
     pub fn members(&self, addresses: impl Fn(&str) -> Vec<IpAddr>) -> Vec<Member> {
         let mut members = Vec::with_capacity(self.endpoints.len());
         for Endpoint { address, weight } in &self.endpoints {
-            let member = |address| Member { address, weight: *weight };
-            match address {
-                EndpointAddress::Ip(address) => members.push(member(*address)),
-                EndpointAddress::Name { host, port } => {
-                    let found = addresses(host).into_iter().map(|ip| SocketAddr::new(ip, *port));
-                    members.extend(found.map(member));
-                }
-            }
+            let found = address.resolved(&addresses).into_iter();
+            members.extend(found.map(|address| Member { address, weight: *weight }));
         }
         members
+    }
+
+    /// Whether some of its endpoints are Unix sockets.
+    pub(crate) fn has_unix_sockets(&self) -> bool {
+        let is_unix = |endpoint: &Endpoint| {
+            matches!(endpoint.address, EndpointAddress::Known(UpstreamAddress::Unix(_)))
+        };
+        self.endpoints.iter().any(is_unix)
     }
 
     /// The names among its endpoints.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.endpoints.iter().filter_map(|endpoint| match &endpoint.address {
-            EndpointAddress::Ip(_) => None,
+            EndpointAddress::Known(_) => None,
             EndpointAddress::Name { host, .. } => Some(host.as_str()),
         })
     }
 }
 
 impl EndpointAddress {
-    /// The port.
-    pub fn port(&self) -> u16 {
+    /// The port; Unix sockets have none.
+    pub fn port(&self) -> Option<u16> {
         match self {
-            EndpointAddress::Ip(address) => address.port(),
-            EndpointAddress::Name { port, .. } => *port,
+            EndpointAddress::Known(address) => address.port(),
+            EndpointAddress::Name { port, .. } => Some(*port),
+        }
+    }
+
+    /// The host of requests to it that are for no other.
+    pub fn host(&self) -> String {
+        match self {
+            EndpointAddress::Known(address) => address.host(),
+            EndpointAddress::Name { .. } => self.to_string(),
+        }
+    }
+
+    /// Where it is, with what `addresses` knows of its name.
+    pub fn resolved(&self, addresses: impl Fn(&str) -> Vec<IpAddr>) -> Vec<UpstreamAddress> {
+        match self {
+            EndpointAddress::Known(address) => vec![address.clone()],
+            EndpointAddress::Name { host, port } => {
+                addresses(host).into_iter().map(|ip| SocketAddr::new(ip, *port).into()).collect()
+            }
         }
     }
 }
 
 impl From<SocketAddr> for Endpoint {
     fn from(address: SocketAddr) -> Endpoint {
-        Endpoint { address: EndpointAddress::Ip(address), weight: one() }
+        Endpoint { address: EndpointAddress::Known(address.into()), weight: one() }
     }
 }
 
@@ -106,7 +127,7 @@ fn one() -> u32 {
 impl fmt::Display for EndpointAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EndpointAddress::Ip(address) => address.fmt(f),
+            EndpointAddress::Known(address) => address.fmt(f),
             EndpointAddress::Name { host, port } => write!(f, "{host}:{port}"),
         }
     }
@@ -118,13 +139,16 @@ impl FromStr for EndpointAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<EndpointAddress, String> {
-        if let Ok(address) = text.parse() {
-            return Ok(EndpointAddress::Ip(address));
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(EndpointAddress::Known(address.into()));
+        }
+        if let Some(path) = text.strip_prefix(UNIX) {
+            return UpstreamAddress::unix(path).map(EndpointAddress::Known);
         }
         let wrong = || {
             format!(
                 "`{text}` is not an IP address or a name with a port; write it like 127.0.0.1:8080, \
-                 '[::1]:8080' or api.internal:8080"
+                 '[::1]:8080' or api.internal:8080, or a Unix socket like unix:/run/app.sock"
             )
         };
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
@@ -156,7 +180,7 @@ impl<'de> Deserialize<'de> for EndpointAddress {
             type Value = EndpointAddress;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an IP address or a name with a port")
+                f.write_str("an IP address or a name with a port, or a Unix socket")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<EndpointAddress, E> {
@@ -185,7 +209,7 @@ impl<'de> Deserialize<'de> for Endpoint {
             type Value = Endpoint;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an IP address or a name with a port, or `address` and `weight`")
+                f.write_str("an IP address or a name with a port, a Unix socket, or `address` and `weight`")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Endpoint, E> {
@@ -211,7 +235,8 @@ impl JsonSchema for Endpoint {
         let weighted = generator.subschema_for::<Weighted>();
         json_schema!({
             "anyOf": [{ "type": "string", "pattern": ENDPOINT }, weighted],
-            "description": "One place where a backend runs: an IP address or a name with a port."
+            "description": "One place where a backend runs: an IP address or a name with a port, or the path of a Unix socket \
+                            behind `unix:`."
         })
     }
 }

@@ -6,10 +6,11 @@ use std::cmp::Reverse;
 use std::fmt;
 
 use crate::conditions::{Unmet, Weight};
+use crate::entry::RouteEntry;
 use crate::host::{HostPattern, LowerHost};
 use crate::model::OneOrMany;
 use crate::paths::{Candidate, PathTable};
-use crate::table::{RouteEntry, Table};
+use crate::table::Table;
 use crate::view::RequestView;
 
 /// How many of a route's hosts or paths are named.
@@ -47,8 +48,7 @@ struct Rank {
 impl Table {
     /// The key of the route at this position, with its name where it has one: ``routes[3] `checkout` ``.
     pub fn label(&self, route: usize) -> String {
-        let RouteEntry { key, route, .. } = &self.routes[route];
-        route.name.as_ref().map_or_else(|| key.to_string(), |name| format!("{key} `{name}`"))
+        self.parts.routes[route].entry.label()
     }
 
     /// Why other routes than the one found do not get a request, at most this many, the nearest first. Those that
@@ -57,24 +57,21 @@ impl Table {
         let found = self.find(request).map(|found| found.route);
         let host = LowerHost::of(request.host);
         let host = host.as_ref().map_or("", LowerHost::as_str);
-        let rank_found = found.and_then(|found| rank(&self.routes[found], host, request));
-        let others = self.routes.iter().enumerate().filter(|(position, _)| Some(*position) != found);
-        let mut near: Vec<(usize, &RouteEntry, Lack<'_>)> = others
-            .filter_map(|(position, entry)| {
-                let lack = match self.scopes.has(request.scope, &entry.route) {
+        let rank_found = found.and_then(|found| rank(&self.parts.routes[found].entry, host, request));
+        let others = self.routes().into_iter().filter(|entry| Some(entry.position as usize) != found);
+        let mut near: Vec<(&RouteEntry, Lack<'_>)> = others
+            .filter_map(|entry| {
+                let lack = match self.parts.scopes.has(request.scope, &entry.route) {
                     true => lack(entry, host, request, rank_found)?,
                     false => rank(entry, host, request).map(|_| Lack::Listener)?,
                 };
-                Some((position, entry, lack))
+                Some((&**entry, lack))
             })
             .collect();
-        near.sort_by_key(|(_, entry, lack)| Reverse((lack.nearness(), shared_bytes(entry, request.path))));
+        near.sort_by_key(|(entry, lack)| Reverse((lack.nearness(), shared_bytes(entry, request.path))));
         near.truncate(most);
         near.into_iter()
-            .map(|(position, entry, lack)| PassedOver {
-                route: self.label(position),
-                reason: reason(entry, lack, request),
-            })
+            .map(|(entry, lack)| PassedOver { route: entry.label(), reason: reason(entry, lack, request) })
             .collect()
     }
 }

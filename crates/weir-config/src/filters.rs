@@ -17,11 +17,13 @@ use crate::validate::WEIGHT_MAX;
 
 mod check;
 mod compiled;
+mod compress;
 mod cors;
 
 use check::REDIRECTS;
 pub(crate) use check::check_filters;
 pub use compiled::{Action, Copies, Filters, WeightedPosition};
+pub use compress::{Compress, CompressPolicy};
 pub use cors::{CorsPolicy, Preflight};
 
 /// One of several backends that share a route's requests.

@@ -1,8 +1,8 @@
 //! The gateway's configuration: what it can say, whether it holds together, and the table that workers route by.
 //!
 //! ```text
-//! Configuration (a file's form) --> Batch of keyed Changes --> State --> Table
-//!      model.rs                        change.rs            state.rs   table.rs
+//! Configuration (a file's form) --> Batch of keyed Changes --> State ---------> Table
+//!      model.rs                        change.rs            state.rs builder.rs table.rs
 //! ```
 //!
 //! - A **source** (a file; later Kubernetes, NATS, xDS) speaks in [`Batch`]es of [`Change`]s, each about one resource
@@ -13,7 +13,8 @@
 //!   source. What TLS makes of them is made here, once for each change, and is part of the table.
 //! - What a route does beside passing requests to a backend (other fields, redirects, CORS, weights, ..) stands in
 //!   `filters.rs`; [`Filters`] is what the data plane gets of it.
-//! - [`Table`] is compiled from a state, immutable, and shared by all workers. It is asked with a [`RequestView`]. The
+//! - [`Table`] is compiled from a state, immutable, and shared by all workers. A batch costs what it touches: a table
+//!   has all else in common with the one before (`builder.rs`). It is asked with a [`RequestView`]. The
 //!   most specific route wins, by the precedence of Gateway API. What it costs to find depends on the request's labels
 //!   and segments, never on the number of routes.
 //! - What is right and most likely not meant is told by [`State::warnings`], what a configuration amounts to by
@@ -25,9 +26,11 @@ mod access_log;
 mod backend_limits;
 mod backend_timeouts;
 mod balance;
+mod builder;
 mod change;
 mod conditions;
 mod endpoint;
+mod entry;
 mod explain;
 mod files;
 mod filters;
@@ -40,6 +43,8 @@ mod maglev;
 mod matches;
 mod model;
 mod names;
+mod overload;
+mod pages;
 mod pairs;
 mod passthrough;
 mod path;
@@ -48,6 +53,7 @@ mod pattern;
 mod policy;
 mod precedence;
 mod problem;
+mod program_log;
 mod reference;
 mod resolver;
 mod retries;
@@ -55,6 +61,7 @@ mod schema;
 mod scope;
 mod sealed;
 mod series;
+mod sharded;
 mod shown;
 mod state;
 mod summary;
@@ -62,7 +69,9 @@ mod table;
 mod tickets;
 mod tokens;
 mod transport;
+mod upstream_address;
 mod upstream_tls;
+mod uses;
 mod validate;
 mod validity;
 mod view;
@@ -74,14 +83,15 @@ pub use backend_timeouts::BackendTimeouts;
 pub use balance::{Balance, HashKey, Sticky};
 pub use change::{Batch, Change, Key, Policy, Resource};
 pub use endpoint::{Endpoint, EndpointAddress, Member};
+pub use entry::Target;
 pub use explain::PassedOver;
 pub use files::{Content, SYSTEM_AUTHORITIES};
 pub use filters::{
-    Action, Copies, Cors, CorsPolicy, Filters, HeaderChanges, Mirror, Preflight, Redirect, Respond, Rewrite,
-    RewriteParts, RouteTimeouts, Scheme, WeightedBackend, WeightedPosition,
+    Action, Compress, CompressPolicy, Copies, Cors, CorsPolicy, Filters, HeaderChanges, Mirror, Preflight,
+    Redirect, Respond, Rewrite, RewriteParts, RouteTimeouts, Scheme, WeightedBackend, WeightedPosition,
 };
 pub use forwarding::{B3, Forwarding, RequestId, Trace};
-pub use health::{Ejection, HealthCheck};
+pub use health::{Ejection, ErrorShare, HealthCheck};
 pub use host::host_and_port;
 pub use keepalive::Keepalive;
 pub use listener_id::ListenerId;
@@ -91,10 +101,13 @@ pub use model::{
     Backend, BackendTls, CertificateFiles, ClientAuth, Configuration, Drain, Limits, Listener, OneOrMany,
     Passthrough, ProxyVersion, Route, Settings, TicketKeys, Tickets, Timeouts, Tls, TlsVersion,
 };
+pub use overload::{MemoryBound, Overload};
+pub use pages::Pages;
 pub use passthrough::ByName;
 pub use path::{EscapedSlashes, NormalTarget, PathProblem, PathRules, Unroutable, rewritten};
 pub use precedence::Precedence;
 pub use problem::Problem;
+pub use program_log::{ProgramLog, ProgramLogFormat, Severity, UnknownSeverity};
 pub use reference::reference;
 pub use resolver::Resolver;
 pub use retries::{Retries, RetryOn};
@@ -104,8 +117,9 @@ pub use series::Series;
 pub use shown::ShownCertificate;
 pub use state::{Applied, State};
 pub use summary::{CertificateSummary, ListenerSummary, Summary};
-pub use table::{BackendEntry, Match, Table, Target};
+pub use table::{BackendEntry, Match, Table};
 pub use tokens::TokenSet;
 pub use transport::Transport;
+pub use upstream_address::UpstreamAddress;
 pub use upstream_tls::UpstreamTls;
 pub use view::RequestView;

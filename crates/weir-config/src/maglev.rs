@@ -5,9 +5,6 @@
 //! the slots are: each endpoint has a hundred of them or more. When an endpoint goes, its keys spread over the others
 //! and few of the others' keys move. The table depends on the set of endpoints alone, so gateways of a fleet agree.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use twox_hash::XxHash64;
 
 use crate::balance::Balance;
@@ -27,10 +24,6 @@ pub struct Maglev {
     slots: Box<[u32]>,
 }
 
-/// The tables of all backends that are balanced by hashes and whose addresses are known, by the backends' names.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Maglevs(BTreeMap<String, (Arc<Backend>, Arc<Maglev>)>);
-
 /// The hash of a key: the same in every process and version, and so in a whole fleet.
 pub fn stable_hash(key: &[u8]) -> u64 {
     XxHash64::oneshot(0, key)
@@ -47,6 +40,11 @@ struct Walk {
 }
 
 impl Maglev {
+    /// The table of a backend that is balanced by hashes, where its addresses are known.
+    pub(crate) fn of(backend: &Backend) -> Option<Maglev> {
+        is_known(backend).then(|| Maglev::new(&backend.members(|_| Vec::new())))
+    }
+
     /// The table of these endpoints.
     pub fn new(members: &[Member]) -> Maglev {
         let mut walks = walks(members);
@@ -85,26 +83,6 @@ impl Maglev {
     }
 }
 
-impl Maglevs {
-    /// Makes the tables of these backends, those alone that are not there yet.
-    pub(crate) fn learn(&mut self, backends: &BTreeMap<String, Arc<Backend>>) {
-        let mut former = std::mem::take(&mut self.0);
-        let hashed = backends.iter().filter(|(_, backend)| is_known(backend));
-        for (name, backend) in hashed {
-            let table = match former.remove(name) {
-                Some((same, table)) if Arc::ptr_eq(&same, backend) => table,
-                _ => Arc::new(Maglev::new(&backend.members(|_| Vec::new()))),
-            };
-            self.0.insert(name.clone(), (Arc::clone(backend), table));
-        }
-    }
-
-    /// The table of the backend `name`, where it is balanced by hashes.
-    pub(crate) fn find(&self, name: &str) -> Option<Arc<Maglev>> {
-        self.0.get(name).map(|(_, table)| Arc::clone(table))
-    }
-}
-
 /// Whether a backend is balanced by hashes over endpoints that are known before names are looked up.
 fn is_known(backend: &Backend) -> bool {
     matches!(backend.balance, Balance::Hash(_)) && backend.names().next().is_none()
@@ -119,7 +97,7 @@ fn size_for(endpoints: usize) -> usize {
 fn walks(members: &[Member]) -> Vec<Walk> {
     let mut weighted: Vec<(usize, &Member)> =
         members.iter().enumerate().filter(|(_, member)| member.weight > 0).collect();
-    weighted.sort_by_key(|(_, member)| member.address);
+    weighted.sort_by(|(_, a), (_, b)| a.address.cmp(&b.address));
     let size = size_for(weighted.len());
     let walk = |(position, member): (usize, &Member)| {
         let name = member.address.to_string();
@@ -140,14 +118,16 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
+    use crate::upstream_address::UpstreamAddress;
 
     fn endpoint(number: u16, weight: u32) -> Member {
-        Member { address: SocketAddr::from(([10, 0, 0, 1], number)), weight }
+        Member { address: SocketAddr::from(([10, 0, 0, 1], number)).into(), weight }
     }
 
-    fn owners(endpoints: &[Member], keys: u64) -> Vec<SocketAddr> {
+    fn owners(endpoints: &[Member], keys: u64) -> Vec<UpstreamAddress> {
         let table = Maglev::new(endpoints);
-        let owner = |key: u64| endpoints[table.find(stable_hash(&key.to_le_bytes())).unwrap()].address;
+        let owner =
+            |key: u64| endpoints[table.find(stable_hash(&key.to_le_bytes())).unwrap()].address.clone();
         (0..keys).map(owner).collect()
     }
 
@@ -174,8 +154,8 @@ mod tests {
     fn an_endpoint_that_goes_moves_few_keys_of_the_others() {
         const KEYS: u64 = 20_000;
         let all: Vec<_> = (1..=10).map(|n| endpoint(n, 1)).collect();
-        let gone = all[3].address;
-        let fewer: Vec<_> = all.iter().copied().filter(|endpoint| endpoint.address != gone).collect();
+        let gone = all[3].address.clone();
+        let fewer: Vec<_> = all.iter().filter(|&endpoint| endpoint.address != gone).cloned().collect();
         let (before, after) = (owners(&all, KEYS), owners(&fewer, KEYS));
         assert!(!after.contains(&gone));
         let moved = before.iter().zip(&after).filter(|(was, is)| **was != gone && was != is).count();

@@ -21,15 +21,17 @@ use crate::backend_timeouts::BackendTimeouts;
 use crate::balance::Balance;
 use crate::endpoint::Endpoint;
 use crate::filters::{
-    Cors, HeaderChanges, Mirror, Redirect, Respond, Rewrite, RouteTimeouts, WeightedBackend,
+    Compress, Cors, HeaderChanges, Mirror, Redirect, Respond, Rewrite, RouteTimeouts, WeightedBackend,
 };
 use crate::forwarding::Forwarding;
 use crate::health::{Ejection, HealthCheck};
 use crate::keepalive::Keepalive;
 use crate::matches::ValueMatch;
+use crate::overload::Overload;
 use crate::path::PathRules;
 use crate::pattern::PATTERN_BYTES_MAX;
 use crate::precedence::Precedence;
+use crate::program_log::ProgramLog;
 use crate::resolver::Resolver;
 use crate::retries::Retries;
 use crate::schema::{ACTIONS, ADDRESS, HOST, PATH, TOKEN, one_of};
@@ -45,7 +47,7 @@ pub struct Configuration {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "address": "127.0.0.1:8080" }]))]
     pub listeners: Vec<Listener>,
-    /// Worker threads, each with sockets and upstream connections of its own. It can't change by a reload.
+    /// Worker threads, each with sockets and upstream connections of its own. A reload may change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = WORKERS_MAX), example = 2)]
     #[schemars(extend("x-unit" = "threads", "x-default" = "one for each CPU"))]
@@ -69,6 +71,10 @@ pub struct Configuration {
     #[serde(default)]
     #[schemars(example = json!({ "body": "10MB" }), extend("x-default" = "as its fields"))]
     pub limits: Limits,
+    /// From when on new requests are turned away.
+    #[serde(default)]
+    #[schemars(example = json!({ "memory": "90%" }), extend("x-default" = "never"))]
+    pub overload: Overload,
     /// Bounds on what is waited for.
     #[serde(default)]
     #[schemars(example = json!({ "response": "2m" }), extend("x-default" = "as its fields"))]
@@ -81,6 +87,10 @@ pub struct Configuration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "file": "access.log" }))]
     pub access_log: Option<AccessLog>,
+    /// What the program tells of itself.
+    #[serde(default)]
+    #[schemars(example = json!({ "level": "info" }), extend("x-default" = "as its fields"))]
+    pub log: ProgramLog,
     /// What is counted beside what is counted always.
     #[serde(default)]
     #[schemars(example = json!({ "latency": true }), extend("x-default" = "as its fields"))]
@@ -208,6 +218,10 @@ pub struct Route {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "origins": ["https://app.example.org"] }))]
     pub cors: Option<Box<Cors>>,
+    /// Which responses are compressed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "types": ["text/*", "application/json"], "gzip": 6 }))]
+    pub compress: Option<Box<Compress>>,
     /// Another backend that gets copies of the requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "backend": "next", "share": "10%" }))]
@@ -344,7 +358,7 @@ pub struct Limits {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = 100, extend("x-unit" = "connections", "x-default" = "no bound"))]
     pub connections_per_address: Option<u32>,
-    /// Connections to one backend, of the whole process. There is no queue.
+    /// Connections to one backend, of the whole process. Who waits for one is said by `limits.pending` of the backend.
     #[schemars(range(min = 1), extend("x-unit" = "connections"))]
     pub upstream_connections: u32,
     /// Idle connections that one worker keeps to one endpoint.
@@ -416,12 +430,16 @@ pub struct Settings {
     pub resolver: Box<Resolver>,
     /// Bounds on what is held.
     pub limits: Limits,
+    /// From when on new requests are turned away.
+    pub overload: Overload,
     /// Bounds on what is waited for.
     pub timeouts: Timeouts,
     /// How it ends.
     pub drain: Drain,
     /// A line for each request.
     pub access_log: Option<AccessLog>,
+    /// What the program tells of itself.
+    pub log: ProgramLog,
     /// What is counted beside what is counted always.
     pub metrics: Metrics,
     /// What is added to requests for upstreams.

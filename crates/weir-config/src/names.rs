@@ -7,7 +7,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{SignatureAlgorithm, SignatureScheme};
 use webpki::EndEntityCert;
 
-use crate::paths::FastMap;
+use crate::sharded::Sharded;
 
 /// Ways to sign that keys are told apart by.
 const SCHEMES: [SignatureScheme; 5] = [
@@ -18,14 +18,14 @@ const SCHEMES: [SignatureScheme; 5] = [
     SignatureScheme::RSA_PSS_SHA256,
 ];
 
-/// Certificates by the names that they are for.
-#[derive(Debug)]
+/// Certificates by the names that they are for. Versions share what they have in common.
+#[derive(Clone, Debug)]
 pub(crate) struct Names {
     /// For clients that ask for no name, or for one that is not here; they are refused where there is none.
     default: Option<Choice>,
-    exact: FastMap<Box<str>, Choice>,
+    exact: Sharded<Choice>,
     /// By what follows `*.`; such a name covers one label.
-    wildcards: FastMap<Box<str>, Choice>,
+    wildcards: Sharded<Choice>,
 }
 
 /// The certificates for one name, at most one for each way to sign; ECDSA, the least work, goes first.
@@ -39,7 +39,8 @@ impl Names {
     /// Certificates in order; the first that is for a name and can sign in a way has it. An error tells the position of
     /// one that no client would get.
     pub(crate) fn new(certificates: &[Arc<CertifiedKey>], is_strict: bool) -> Result<Names, usize> {
-        let mut names = Names { default: None, exact: FastMap::default(), wildcards: FastMap::default() };
+        let mut names = Names { default: None, exact: Sharded::default(), wildcards: Sharded::default() };
+        names.exact.reserve(certificates.len());
         for (position, certified) in certificates.iter().enumerate() {
             let is_used = names.add(certified);
             // The first one is shown to clients without a name, whatever its own.
@@ -64,10 +65,39 @@ impl Names {
             };
             is_used |= match names.get_mut(name) {
                 Some(choice) => choice.add(certified),
-                None => names.insert(name.into(), Choice::of(certified)).is_none(),
+                None => {
+                    names.insert(name, Choice::of(certified));
+                    true
+                }
             };
         }
         is_used
+    }
+
+    /// The same with some of the certificates in place of others; `None` where one of them is for other names than the
+    /// one before, or signs in other ways, so that others may have its names.
+    pub(crate) fn renewed(&self, renewals: &[(Arc<CertifiedKey>, Arc<CertifiedKey>)]) -> Option<Names> {
+        let mut names = self.clone();
+        for (former, now) in renewals {
+            let of_both = names_of(now);
+            let signs_as = |scheme: &SignatureScheme| signs(former, *scheme) == signs(now, *scheme);
+            if names_of(former) != of_both || !SCHEMES.iter().all(signs_as) {
+                return None;
+            }
+            for name in &of_both {
+                let (names, name) = match name.strip_prefix("*.") {
+                    Some(parent) => (&mut names.wildcards, parent),
+                    None => (&mut names.exact, name.as_str()),
+                };
+                if let Some(choice) = names.get_mut(name) {
+                    choice.replace(former, now);
+                }
+            }
+            if let Some(default) = &mut names.default {
+                default.replace(former, now);
+            }
+        }
+        Some(names)
     }
 
     /// What there is for `name` as a certificate spells it.
@@ -115,6 +145,12 @@ impl Choice {
         true
     }
 
+    fn replace(&mut self, former: &Arc<CertifiedKey>, now: &Arc<CertifiedKey>) {
+        let all = std::iter::once(&mut self.first).chain(&mut self.others);
+        all.filter(|certified| Arc::ptr_eq(certified, former))
+            .for_each(|certified| *certified = Arc::clone(now));
+    }
+
     fn all(&self) -> impl Iterator<Item = &Arc<CertifiedKey>> {
         std::iter::once(&self.first).chain(&self.others)
     }
@@ -146,4 +182,58 @@ pub(crate) fn names_of(certified: &CertifiedKey) -> Vec<String> {
         return Vec::new();
     };
     certificate.valid_dns_names().map(str::to_ascii_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm};
+    use rustls::pki_types::PrivateKeyDer;
+
+    use super::*;
+    use crate::policy::default_provider;
+
+    fn certified(names: &[String], algorithm: &'static SignatureAlgorithm) -> Arc<CertifiedKey> {
+        let key = KeyPair::generate_for(algorithm).unwrap();
+        let certificate = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let chain = vec![certificate.der().clone()];
+        Arc::new(CertifiedKey::from_der(chain, key, &default_provider()).unwrap())
+    }
+
+    fn shown(names: &Names, name: &str) -> Arc<CertifiedKey> {
+        Arc::clone(&names.find(name).unwrap().first)
+    }
+
+    #[test]
+    fn a_renewed_certificate_changes_its_own_names_alone() {
+        let many: Vec<String> = (0..2_000).map(|n| format!("n{n}.test")).collect();
+        let many = certified(&many, &PKCS_ECDSA_P256_SHA256);
+        let own = ["one.test".to_owned(), "*.one.test".to_owned()];
+        let make = || certified(&own, &PKCS_ECDSA_P256_SHA256);
+        let (former, now) = (make(), make());
+        let names = Names::new(&[Arc::clone(&many), Arc::clone(&former)], false).unwrap();
+        let renewed = names.renewed(&[(Arc::clone(&former), Arc::clone(&now))]).unwrap();
+        assert!(Arc::ptr_eq(&shown(&renewed, "one.test"), &now));
+        assert!(Arc::ptr_eq(&shown(&renewed, "x.one.test"), &now));
+        assert!(Arc::ptr_eq(&shown(&renewed, "n77.test"), &many));
+        assert!(Arc::ptr_eq(&shown(&renewed, "who.test"), &many), "the default");
+        assert!(Arc::ptr_eq(&shown(&names, "one.test"), &former), "the one before is what it was");
+        assert_eq!(renewed.exact.differing_from(&names.exact).0, 1);
+        assert!(renewed.exact.differing_from(&names.exact).1 > 1);
+        let first = certified(&["n0.test".to_owned()], &PKCS_ECDSA_P256_SHA256);
+        let alone = Names::new(&[Arc::clone(&first)], false).unwrap();
+        let next = certified(&["n0.test".to_owned()], &PKCS_ECDSA_P256_SHA256);
+        let alone = alone.renewed(&[(first, Arc::clone(&next))]).unwrap();
+        assert!(Arc::ptr_eq(&shown(&alone, "who.test"), &next), "the default, too");
+    }
+
+    #[test]
+    fn one_for_other_names_or_of_another_kind_is_no_renewal() {
+        let own = ["one.test".to_owned()];
+        let former = certified(&own, &PKCS_ECDSA_P256_SHA256);
+        let names = Names::new(&[Arc::clone(&former)], false).unwrap();
+        let check = |now: Arc<CertifiedKey>| assert!(names.renewed(&[(Arc::clone(&former), now)]).is_none());
+        check(certified(&own, &PKCS_ED25519));
+        check(certified(&["one.test".to_owned(), "two.test".to_owned()], &PKCS_ECDSA_P256_SHA256));
+    }
 }

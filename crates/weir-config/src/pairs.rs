@@ -1,6 +1,5 @@
 //! Certificates with their keys: made once for whoever names them, and again only where a file has changed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
@@ -13,13 +12,11 @@ use webpki::EndEntityCert;
 use crate::files::{Content, Fault, Files};
 use crate::model::{CertificateFiles, Tls};
 use crate::policy::default_provider;
+use crate::sharded::Sharded;
 
-/// The pairs of a state, by the files that they were made of.
+/// The pairs of a state, by the names of the files that they were made of. Versions share what they have in common.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pairs(BTreeMap<CertificateNames, Made>);
-
-/// Certificate, key and OCSP response.
-type CertificateNames = (String, String, Option<String>);
+pub(crate) struct Pairs(Sharded<Made>);
 
 /// The pairs of the next state, made one by one.
 pub(crate) struct MakingPairs<'f> {
@@ -48,19 +45,25 @@ pub(crate) struct Pair<'t> {
 impl Tls {
     /// The pairs in order, the default one first.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
-        let first = Pair {
-            certificate: &self.certificate,
-            key: &self.key,
-            ocsp: self.ocsp.as_deref(),
-            prefix: String::new(),
-        };
-        let more = self.certificates.iter().enumerate();
-        std::iter::once(first).chain(more.map(|(index, CertificateFiles { certificate, key, ocsp })| Pair {
-            certificate,
-            key,
-            ocsp: ocsp.as_deref(),
-            prefix: format!("certificates[{index}]."),
-        }))
+        (0..=self.certificates.len()).filter_map(move |position| self.pair(position))
+    }
+
+    /// The pair at this position.
+    pub(crate) fn pair(&self, position: usize) -> Option<Pair<'_>> {
+        let (certificate, key, ocsp) = self.pair_files(position)?;
+        let prefix = position.checked_sub(1).map(|index| format!("certificates[{index}]."));
+        Some(Pair { certificate, key, ocsp, prefix: prefix.unwrap_or_default() })
+    }
+
+    /// The files of the pair at this position: certificate, key and OCSP response.
+    pub(crate) fn pair_files(&self, position: usize) -> Option<(&str, &str, Option<&str>)> {
+        Some(match position.checked_sub(1) {
+            None => (&self.certificate, &self.key, self.ocsp.as_deref()),
+            Some(index) => {
+                let CertificateFiles { certificate, key, ocsp } = self.certificates.get(index)?;
+                (certificate, key, ocsp.as_deref())
+            }
+        })
     }
 }
 
@@ -69,29 +72,34 @@ impl<'f> MakingPairs<'f> {
         MakingPairs { former, made: Pairs::default(), provider: default_provider() }
     }
 
+    /// The same where all that are in force are still named.
+    pub(crate) fn beside(former: [&'f Pairs; 2]) -> MakingPairs<'f> {
+        MakingPairs { made: former[0].clone(), ..MakingPairs::after(former) }
+    }
+
     /// The pair of `named`; the former one where its contents are the same.
     pub(crate) fn pair(
         &mut self,
         named: &Pair<'_>,
         files: &Files<'_>,
     ) -> Result<Arc<CertifiedKey>, Box<Fault>> {
-        let names = (named.certificate.to_owned(), named.key.to_owned(), named.ocsp.map(str::to_owned));
-        if let Some(made) = self.made.0.get(&names) {
-            return Ok(Arc::clone(&made.pair));
-        }
+        let names = [named.certificate, named.key, named.ocsp.unwrap_or_default()].join("\0");
         let content = |field: &str, file| files.content(&named.field(field), file).cloned();
         let contents = [
             Some(content("certificate", named.certificate)?),
             Some(content("key", named.key)?),
             named.ocsp.map(|file| content("ocsp", file)).transpose()?,
         ];
+        if let Some(made) = self.made.0.get(&names).filter(|made| made.contents == contents) {
+            return Ok(Arc::clone(&made.pair));
+        }
         let mut former = self.former.iter().filter_map(|pairs| pairs.0.get(&names));
         let made = match former.find(|made| made.contents == contents) {
             Some(made) => made.clone(),
             None => Made { contents, pair: Arc::new(named.read(files, &self.provider)?) },
         };
         let pair = Arc::clone(&made.pair);
-        self.made.0.insert(names, made);
+        self.made.0.insert(&names, made);
         Ok(pair)
     }
 }

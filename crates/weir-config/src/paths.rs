@@ -22,9 +22,11 @@ pub(crate) type FastMap<K, V> = HashMap<K, V, RandomState>;
 /// The node for the prefix `/`.
 const ROOT: u32 = 0;
 
-/// Where paths lead, as positions in the table's targets.
+/// Where paths lead, as positions of the table's routes.
 #[derive(Debug, Default)]
 pub(crate) struct PathTable {
+    /// The positions of all routes that it is made of, in order.
+    members: Box<[u32]>,
     exact: FastMap<Box<str>, Choices>,
     /// The first is the root, for the prefix `/`; empty without prefixes and patterns.
     nodes: Vec<Node>,
@@ -90,6 +92,16 @@ struct PatternChoice {
 }
 
 impl PathTable {
+    /// One of these routes, in order, as yet without their paths.
+    pub(crate) fn of(members: &[u32]) -> PathTable {
+        PathTable { members: members.into(), ..PathTable::default() }
+    }
+
+    /// The positions of the routes that it is made of, in order.
+    pub(crate) fn members(&self) -> &[u32] {
+        &self.members
+    }
+
     /// Adds a whole path.
     pub(crate) fn add_exact(&mut self, path: &str, candidate: Candidate) {
         match self.exact.entry(path.into()) {

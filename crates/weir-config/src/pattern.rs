@@ -4,7 +4,7 @@
 //! requests are matched, and time that grows with the value alone. What that costs is memory, which is bounded: a
 //! pattern whose automaton would be larger is refused.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -33,7 +33,18 @@ pub(crate) struct Pattern {
 
 /// The patterns of all routes by their texts, each compiled once, whoever names it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Patterns(BTreeMap<String, Arc<Pattern>>);
+pub(crate) struct Patterns {
+    known: BTreeMap<String, Known>,
+    /// Texts that no route may name any more.
+    doubtful: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    pattern: Arc<Pattern>,
+    /// How often routes name it.
+    uses: usize,
+}
 
 impl Pattern {
     /// Compiles `text`, or tells what is wrong with it, and the remedy.
@@ -112,29 +123,48 @@ impl Patterns {
     /// Compiles what `route`, known as `key`, names and is not here yet.
     pub(crate) fn learn(&mut self, key: &str, route: &Route) -> Result<(), Problem> {
         for (field, text) in route.patterns() {
-            if !self.0.contains_key(text) {
+            if !self.known.contains_key(text) {
                 let problem = |(message, remedy): (String, &str)| {
                     Problem::new(format!("{key}.{field}"), message).help(remedy)
                 };
-                let pattern = Pattern::new(text).map_err(problem)?;
-                self.0.insert(text.to_owned(), Arc::new(pattern));
+                let pattern = Arc::new(Pattern::new(text).map_err(problem)?);
+                self.known.insert(text.to_owned(), Known { pattern, uses: 0 });
+                self.doubtful.push(text.to_owned());
             }
         }
         Ok(())
     }
 
-    /// Forgets what none of these routes names.
-    pub(crate) fn retain<'r>(&mut self, routes: impl Iterator<Item = &'r Route>) {
-        if self.0.is_empty() {
-            return;
+    /// Keeps what `route` names, which is here.
+    pub(crate) fn hold(&mut self, route: &Route) {
+        for (_, text) in route.patterns() {
+            self.known.get_mut(text).into_iter().for_each(|known| known.uses += 1);
         }
-        let named: BTreeSet<&str> = routes.flat_map(Route::patterns).map(|(_, text)| text).collect();
-        self.0.retain(|text, _| named.contains(text.as_str()));
+    }
+
+    /// Lets go of what `route` names, as often as it was kept for it.
+    pub(crate) fn release(&mut self, route: &Route) {
+        for (_, text) in route.patterns() {
+            let Some(known) = self.known.get_mut(text) else { continue };
+            known.uses -= 1;
+            if known.uses == 0 {
+                self.doubtful.push(text.to_owned());
+            }
+        }
+    }
+
+    /// Forgets what no route names.
+    pub(crate) fn forget_unused(&mut self) {
+        for text in std::mem::take(&mut self.doubtful) {
+            if self.known.get(&text).is_some_and(|known| known.uses == 0) {
+                self.known.remove(&text);
+            }
+        }
     }
 
     /// The pattern of `text`, which is one that a checked route names.
     pub(crate) fn find(&self, text: &str) -> Arc<Pattern> {
-        Arc::clone(&self.0[text])
+        Arc::clone(&self.known[text].pattern)
     }
 }
 

@@ -8,8 +8,8 @@ use crate::model::Configuration;
 pub(crate) const ADDRESS: &str = "^(([0-9]{1,3}\\.){3}[0-9]{1,3}|\\[[0-9A-Fa-f:.]+(%[0-9]+)?\\]):([0-9]{1,4}|\
                                   [1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$";
 
-/// An IP address or a name with a port.
-pub(crate) const ENDPOINT: &str = "^([A-Za-z0-9_.-]+|\\[[0-9A-Fa-f:.]+(%[0-9]+)?\\]):([0-9]{1,4}|\
+/// An IP address or a name with a port, or a Unix socket.
+pub(crate) const ENDPOINT: &str = "^unix:/.{0,106}$|^([A-Za-z0-9_.-]+|\\[[0-9A-Fa-f:.]+(%[0-9]+)?\\]):([0-9]{1,4}|\
                                    [1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$";
 
 /// A host name, `*.` and the names below it, or an IPv6 address in brackets.

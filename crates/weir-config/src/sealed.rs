@@ -12,25 +12,32 @@ use crate::model::Listener;
 use crate::pairs::{MakingPairs, Pairs};
 use crate::passthrough::ByName;
 use crate::problem::Problem;
-use crate::shown::ShownCertificate;
 use crate::state::{Refused, State};
 use crate::tokens::TokenSet;
 use crate::transport::{Secure, Transport};
 use crate::upstream_tls::UpstreamTls;
 
-/// What was made of the files of a state.
+/// What was made of the files of a state. Versions that change nothing of one or the other share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sealed {
-    pairs: Arc<Pairs>,
+    tls: Arc<SealedTls>,
+    tokens: Arc<SealedTokens>,
+}
+
+/// TLS of listeners and backends.
+#[derive(Clone, Debug, Default)]
+struct SealedTls {
+    pairs: Pairs,
     /// By the listener's name.
     secure: BTreeMap<String, Arc<Secure>>,
     /// By the listener's name.
     by_name: BTreeMap<String, Arc<ByName>>,
     /// By the backend's name.
-    upstreams: BTreeMap<String, Arc<UpstreamTls>>,
-    /// By the file, beside what they were read from.
-    tokens: BTreeMap<String, (Content, Arc<TokenSet>)>,
+    upstreams: Arc<BTreeMap<String, Arc<UpstreamTls>>>,
 }
+
+/// By the file, beside what they were read from.
+type SealedTokens = BTreeMap<String, (Content, Arc<TokenSet>)>;
 
 /// What a batch touched, less what was refused of it already.
 struct Suspects<'b> {
@@ -41,90 +48,123 @@ struct Suspects<'b> {
 impl Sealed {
     /// How clients of `listener`, called `name`, are spoken with.
     pub(crate) fn transport(&self, name: &str, listener: &Listener) -> Transport {
-        let secure = self.secure.get(name);
+        let secure = self.tls.secure.get(name);
         assert_eq!(secure.is_some(), listener.tls.is_some(), "TLS is made before a table is");
-        match (self.by_name.get(name), secure) {
+        match (self.tls.by_name.get(name), secure) {
             (Some(by_name), _) => Transport::ByName(Arc::clone(by_name)),
             (None, Some(secure)) => Transport::Tls(Arc::clone(&secure.config)),
             (None, None) => Transport::Plain,
         }
     }
 
-    /// The certificates of `listener`, called `name`.
-    pub(crate) fn certificates(&self, name: &str, listener: &Listener) -> Vec<ShownCertificate> {
-        let told = || listener.name.clone().unwrap_or_else(|| listener.address.to_string());
-        let pairs = self.secure.get(name).into_iter().flat_map(|secure| secure.certificates());
-        let shown = |(file, certified): (&str, &Arc<CertifiedKey>)| ShownCertificate {
-            listener: told(),
-            file: file.to_owned(),
-            certified: Arc::clone(certified),
-        };
-        pairs.map(shown).collect()
+    /// TLS of the listener called `name`, where it speaks any.
+    pub(crate) fn secure(&self, name: &str) -> Option<Arc<Secure>> {
+        self.tls.secure.get(name).map(Arc::clone)
     }
 
     /// TLS with the backend `name`, unless it is spoken with in plain text.
     pub(crate) fn upstream(&self, name: &str) -> Option<Arc<UpstreamTls>> {
-        self.upstreams.get(name).map(Arc::clone)
+        self.tls.upstreams.get(name).map(Arc::clone)
     }
 
     /// The certificates of the listener called `name`, in the order in which it names them.
     pub(crate) fn pairs_of(&self, name: &str) -> &[Arc<CertifiedKey>] {
-        self.secure.get(name).map(|secure| secure.pairs()).unwrap_or_default()
+        self.tls.secure.get(name).map(|secure| secure.pairs()).unwrap_or_default()
     }
 
     /// The tokens of `file`; without any, nobody is let in.
     pub(crate) fn tokens(&self, file: &str) -> Arc<TokenSet> {
         self.tokens.get(file).map(|(_, tokens)| Arc::clone(tokens)).unwrap_or_default()
     }
+
+    /// Whether nothing of TLS has changed since `former`.
+    pub(crate) fn has_tls_of(&self, former: &Sealed) -> bool {
+        Arc::ptr_eq(&self.tls, &former.tls)
+    }
+
+    /// The backends whose TLS is not what it was in `former`.
+    pub(crate) fn upstreams_changed_since<'s>(&'s self, former: &'s Sealed) -> Vec<&'s str> {
+        if self.has_tls_of(former) {
+            return Vec::new();
+        }
+        let (now, former) = (&self.tls.upstreams, &former.tls.upstreams);
+        let is_changed =
+            |name: &&String| now.get(*name).map(Arc::as_ptr) != former.get(*name).map(Arc::as_ptr);
+        now.keys().chain(former.keys()).filter(is_changed).map(String::as_str).collect()
+    }
+
+    /// The files whose tokens are not what they were in `former`, and are there.
+    pub(crate) fn tokens_changed_since<'s>(&'s self, former: &Sealed) -> Vec<&'s str> {
+        if Arc::ptr_eq(&self.tokens, &former.tokens) {
+            return Vec::new();
+        }
+        let was = |file: &str| former.tokens.get(file).map(|(_, tokens)| Arc::as_ptr(tokens));
+        let is_changed = |(file, (_, tokens)): &(&'s String, &'s (Content, Arc<TokenSet>))| {
+            was(file) != Some(Arc::as_ptr(tokens))
+        };
+        self.tokens.iter().filter(is_changed).map(|(file, _)| file.as_str()).collect()
+    }
 }
 
 impl State {
-    /// Makes what differs from `before`; what cannot be made is told with keys that the batch touched.
+    /// Makes what differs from what is in force; what cannot be made is told with keys that the batch touched. What was
+    /// `tried` before is used again.
     pub(crate) fn seal(
-        &mut self,
-        before: &Sealed,
+        &self,
+        tried: Option<&Sealed>,
         touched: &BTreeSet<Key>,
         refused: &Refused,
-    ) -> Vec<(Key, Problem)> {
+    ) -> (Sealed, Vec<(Key, Problem)>) {
         let suspects = Suspects { touched, refused };
         let mut found = Vec::new();
-        let mut sealed = Sealed::default();
+        let former = &self.sealed;
         let is_of_tls = |key: &Key| match key {
-            Key::Listener(_) | Key::File(_) => true,
+            Key::Listener(_) => true,
             Key::Backend(name) => {
                 let is_sealed = self.backends.get(name).is_some_and(|backend| backend.tls.is_some());
-                is_sealed || before.upstreams.contains_key(name)
+                is_sealed || former.tls.upstreams.contains_key(name)
             }
-            Key::Settings | Key::Route(_) => false,
+            Key::Settings | Key::Route(_) | Key::File(_) => false,
         };
-        if touched.iter().any(is_of_tls) {
-            self.seal_tls(before, &mut sealed, &suspects, &mut found);
+        let is_of_tokens = |key: &Key| match key {
+            Key::File(_) => true,
+            Key::Route(name) => self.routes.get(name.as_str()).is_some_and(|e| e.route.tokens.is_some()),
+            Key::Settings | Key::Listener(_) | Key::Backend(_) => false,
+        };
+        let both = [&*former.tls, tried.map_or(&*former.tls, |tried| &*tried.tls)];
+        let tls = if touched.iter().any(is_of_tls) {
+            Arc::new(self.seal_tls(both, &suspects, &mut found))
+        } else if touched.iter().any(|key| matches!(key, Key::File(_))) {
+            Arc::new(self.seal_files(both, &suspects, &mut found))
         } else {
-            sealed = Sealed { tokens: BTreeMap::new(), ..before.clone() };
-        }
-        self.seal_tokens(before, &mut sealed, &suspects, &mut found);
-        self.sealed = sealed;
-        found
+            Arc::clone(&former.tls)
+        };
+        let tokens = if touched.iter().any(is_of_tokens) {
+            Arc::new(self.seal_tokens(&former.tokens, &suspects, &mut found))
+        } else {
+            Arc::clone(&former.tokens)
+        };
+        (Sealed { tls, tokens }, found)
     }
 
     fn seal_tls(
         &self,
-        before: &Sealed,
-        sealed: &mut Sealed,
+        [former, tried]: [&SealedTls; 2],
         suspects: &Suspects<'_>,
         found: &mut Vec<(Key, Problem)>,
-    ) {
-        let mut pairs = MakingPairs::after([&before.pairs, &self.sealed.pairs]);
+    ) -> SealedTls {
+        let mut sealed = SealedTls::default();
+        let mut pairs = MakingPairs::after([&former.pairs, &tried.pairs]);
         for (name, listener) in &self.listeners {
             let secure = listener
                 .tls
                 .as_deref()
-                .map(|tls| Secure::make(name, (listener, tls), &self.files, &before.secure, &mut pairs));
+                .map(|tls| Secure::make(name, (listener, tls), &self.files, &former.secure, &mut pairs));
             match secure.transpose() {
                 Ok(secure) => {
                     if !listener.passthrough.is_empty() {
                         let config = secure.as_ref().map(|secure| &secure.config);
-                        let by_name = ByName::make(&listener.passthrough, config, before.by_name.get(name));
+                        let by_name = ByName::make(&listener.passthrough, config, former.by_name.get(name));
                         sealed.by_name.insert(name.clone(), by_name);
                     }
                     sealed.secure.extend(secure.map(|secure| (name.clone(), secure)));
@@ -136,43 +176,89 @@ impl State {
                 }
             }
         }
+        let mut upstreams = BTreeMap::new();
         for (name, backend) in &self.backends {
             let Some(tls) = &backend.tls else { continue };
-            match UpstreamTls::make(name, tls, &self.files, before.upstreams.get(name), &mut pairs) {
-                Ok(upstream) => drop(sealed.upstreams.insert(name.clone(), upstream)),
+            match UpstreamTls::make(name, tls, &self.files, former.upstreams.get(name), &mut pairs) {
+                Ok(upstream) => drop(upstreams.insert(name.clone(), upstream)),
                 Err(fault) => found.extend(suspects.blame(Key::Backend(name.clone()), *fault)),
             }
         }
-        sealed.pairs = Arc::new(pairs.made);
+        sealed.upstreams = Arc::new(upstreams);
+        sealed.pairs = pairs.made;
+        sealed
     }
 
-    fn seal_tokens(
+    /// The same where files alone have changed, and nobody names others than before: what is made of them.
+    fn seal_files(
         &self,
-        before: &Sealed,
-        sealed: &mut Sealed,
+        [former, tried]: [&SealedTls; 2],
         suspects: &Suspects<'_>,
         found: &mut Vec<(Key, Problem)>,
-    ) {
-        let mut failed = BTreeSet::new();
-        for (name, route) in &self.routes {
-            let Some(file) = &route.tokens else { continue };
-            let is_told = failed.contains(file.as_str()) || suspects.is_unread(file);
-            if is_told || sealed.tokens.contains_key(file) {
-                continue;
-            }
-            match read_tokens(name, file, &self.files, before.tokens.get(file)) {
-                Ok(tokens) => drop(sealed.tokens.insert(file.clone(), tokens)),
-                Err(problem) => {
-                    let (own, of_file) = (Key::Route(name.clone()), Key::File(file.clone()));
-                    let is_files = suspects.has(&of_file);
-                    found.push((if is_files { of_file } else { own }, problem));
-                    if is_files {
-                        // It is told once, whoever else names it.
-                        failed.insert(file.as_str());
+    ) -> SealedTls {
+        let changed: BTreeSet<&str> = suspects.touched.iter().filter_map(Key::file).collect();
+        let mut sealed = former.clone();
+        let mut pairs = MakingPairs::beside([&former.pairs, &tried.pairs]);
+        for (name, secure) in &former.secure {
+            let Some(listener) = self.listeners.get(name) else { continue };
+            match secure.renewed(name, listener, (&changed, &self.files), &former.secure, &mut pairs) {
+                Ok(same) if Arc::ptr_eq(secure, &same) => {}
+                Ok(secure) => {
+                    if !listener.passthrough.is_empty() {
+                        let former = former.by_name.get(name);
+                        let by_name = ByName::make(&listener.passthrough, Some(&secure.config), former);
+                        sealed.by_name.insert(name.clone(), by_name);
+                    }
+                    sealed.secure.insert(name.clone(), secure);
+                }
+                Err(faults) => {
+                    for fault in faults {
+                        found.extend(suspects.blame(Key::Listener(name.clone()), fault));
                     }
                 }
             }
         }
+        for (name, upstream) in former.upstreams.iter().filter(|(_, upstream)| upstream.names_any(&changed)) {
+            match upstream.renewed(name, &self.files, &mut pairs) {
+                Ok(same) if Arc::ptr_eq(upstream, &same) => {}
+                Ok(other) => drop(Arc::make_mut(&mut sealed.upstreams).insert(name.clone(), other)),
+                Err(fault) => found.extend(suspects.blame(Key::Backend(name.clone()), *fault)),
+            }
+        }
+        sealed.pairs = pairs.made;
+        sealed
+    }
+
+    fn seal_tokens(
+        &self,
+        former: &SealedTokens,
+        suspects: &Suspects<'_>,
+        found: &mut Vec<(Key, Problem)>,
+    ) -> SealedTokens {
+        let mut sealed = SealedTokens::new();
+        for (file, routes) in &self.uses.tokens {
+            if suspects.is_unread(file) {
+                continue;
+            }
+            for name in routes {
+                match read_tokens(name, file, &self.files, former.get(file)) {
+                    Ok(tokens) => {
+                        sealed.insert(file.clone(), tokens);
+                        break;
+                    }
+                    Err(problem) => {
+                        let (own, of_file) = (Key::Route(name.to_string()), Key::File(file.clone()));
+                        if suspects.has(&of_file) {
+                            // It is told once, whoever else names it.
+                            found.push((of_file, problem));
+                            break;
+                        }
+                        found.push((own, problem));
+                    }
+                }
+            }
+        }
+        sealed
     }
 }
 

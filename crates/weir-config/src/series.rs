@@ -1,6 +1,9 @@
 //! Which requests are counted together: those of one group and one backend.
 
+use std::sync::Arc;
+
 use crate::model::Route;
+use crate::pages::{Pages, Slots};
 use crate::paths::FastMap;
 use crate::problem::Problem;
 
@@ -16,45 +19,70 @@ pub struct Series {
     pub backend: Box<str>,
 }
 
-/// All series of a table, in the making.
-#[derive(Debug, Default)]
+/// The series of all routes, each at a position that it keeps for as long as a route is counted in it.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SeriesList {
-    all: Vec<Series>,
-    /// The positions of those that routes with one backend or none share, by group and backend.
-    shared: FastMap<Box<str>, FastMap<Box<str>, u32>>,
+    pub(crate) all: Pages<Arc<Series>>,
+    slots: Slots,
+    /// By group and backend.
+    known: FastMap<Box<str>, FastMap<Box<str>, Counted>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    position: u32,
+    /// How often routes have it.
+    uses: usize,
 }
 
 impl SeriesList {
-    /// The position of the series of a route. Where it has several backends that is for requests that none of them gets,
-    /// and those of the backends follow in their order.
-    pub(crate) fn of_route(&mut self, route: &Route) -> u32 {
-        let Some(weighted) = &route.backends else {
-            return self.shared(route.metrics_group.as_deref(), route.backend.as_deref().unwrap_or_default());
-        };
-        let first = self.all.len() as u32;
-        let group = route.metrics_group.as_deref().unwrap_or_default();
-        self.all.push(Series { group: group.into(), backend: "".into() });
-        for backend in weighted {
-            let group = route.metrics_group.as_deref().unwrap_or(&backend.backend);
-            self.all.push(Series { group: group.into(), backend: backend.backend.as_str().into() });
-        }
-        first
+    /// The positions of the series of a route, until they are given back: the one of its backend; where it has several,
+    /// the one for requests that none of them gets, and those of the backends behind it.
+    pub(crate) fn take(&mut self, route: &Route) -> Vec<u32> {
+        of_route(route).map(|(group, backend)| self.take_one(group, backend)).collect()
     }
 
-    pub(crate) fn into_boxed_slice(self) -> Box<[Series]> {
-        self.all.into_boxed_slice()
+    /// Gives back what was taken for a route.
+    pub(crate) fn give_back(&mut self, route: &Route) {
+        of_route(route).for_each(|(group, backend)| self.give_back_one(group, backend));
     }
 
-    fn shared(&mut self, group: Option<&str>, backend: &str) -> u32 {
-        let group = group.unwrap_or(backend);
-        if let Some(&position) = self.shared.get(group).and_then(|of_group| of_group.get(backend)) {
-            return position;
+    fn take_one(&mut self, group: &str, backend: &str) -> u32 {
+        if let Some(counted) = self.known.get_mut(group).and_then(|of_group| of_group.get_mut(backend)) {
+            counted.uses += 1;
+            return counted.position;
         }
-        let position = self.all.len() as u32;
-        self.all.push(Series { group: group.into(), backend: backend.into() });
-        self.shared.entry(group.into()).or_default().insert(backend.into(), position);
+        let position = self.slots.take();
+        self.all.put(position, Arc::new(Series { group: group.into(), backend: backend.into() }));
+        let of_group = self.known.entry(group.into()).or_default();
+        of_group.insert(backend.into(), Counted { position, uses: 1 });
         position
     }
+
+    fn give_back_one(&mut self, group: &str, backend: &str) {
+        let Some(of_group) = self.known.get_mut(group) else { return };
+        let Some(counted) = of_group.get_mut(backend) else { return };
+        counted.uses -= 1;
+        if counted.uses == 0 {
+            self.all.clear(counted.position);
+            self.slots.give_back(counted.position);
+            of_group.remove(backend);
+            if of_group.is_empty() {
+                self.known.remove(group);
+            }
+        }
+    }
+}
+
+/// The group and backend of each series of a route.
+fn of_route(route: &Route) -> impl Iterator<Item = (&str, &str)> {
+    let group = route.metrics_group.as_deref();
+    let backend = route.backend.as_deref().unwrap_or_default();
+    let is_weighted = route.backends.is_some();
+    let first = if is_weighted { group.unwrap_or_default() } else { group.unwrap_or(backend) };
+    let weighted = route.backends.iter().flatten().map(|weighted| weighted.backend.as_str());
+    std::iter::once((first, if is_weighted { "" } else { backend }))
+        .chain(weighted.map(move |backend| (group.unwrap_or(backend), backend)))
 }
 
 /// Whether the group that the route `key` names is one that a label can hold.
@@ -85,18 +113,26 @@ mod tests {
     #[test]
     fn routes_of_one_group_and_backend_share_a_series() {
         let mut list = SeriesList::default();
-        let positions = [
-            list.of_route(&route(None, Some("a"), &[])),
-            list.of_route(&route(Some("shop"), Some("a"), &[])),
-            list.of_route(&route(None, Some("a"), &[])),
-            list.of_route(&route(Some("a"), Some("a"), &[])),
-            list.of_route(&route(None, None, &["a", "b"])),
-            list.of_route(&route(Some("shop"), None, &["a", "b"])),
-            list.of_route(&route(None, None, &[])),
+        let routes = [
+            route(None, Some("a"), &[]),
+            route(Some("shop"), Some("a"), &[]),
+            route(None, Some("a"), &[]),
+            route(Some("a"), Some("a"), &[]),
+            route(None, None, &["a", "b"]),
+            route(Some("shop"), None, &["a", "b"]),
+            route(None, None, &[]),
         ];
-        assert_eq!(positions, [0, 1, 0, 0, 2, 5, 8]);
-        let told: Vec<String> =
-            list.into_boxed_slice().iter().map(|s| format!("{}/{}", s.group, s.backend)).collect();
-        assert_eq!(told, ["a/a", "shop/a", "/", "a/a", "b/b", "shop/", "shop/a", "shop/b", "/"]);
+        let positions = routes.each_ref().map(|route| list.take(route));
+        let expected: [&[u32]; 7] = [&[0], &[1], &[0], &[0], &[2, 0, 3], &[4, 1, 5], &[2]];
+        assert_eq!(positions, expected);
+        let told = |list: &SeriesList| -> Vec<String> {
+            list.all.iter().map(|s| format!("{}/{}", s.group, s.backend)).collect()
+        };
+        assert_eq!(told(&list), ["a/a", "shop/a", "/", "b/b", "shop/", "shop/b"]);
+        list.give_back(&routes[5]);
+        list.give_back(&routes[0]);
+        assert_eq!(told(&list), ["a/a", "shop/a", "/", "b/b"]);
+        routes.iter().enumerate().filter(|(at, _)| ![0, 5].contains(at)).for_each(|(_, r)| list.give_back(r));
+        assert_eq!((told(&list), list.known.len()), (Vec::new(), 0));
     }
 }

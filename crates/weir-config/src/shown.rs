@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use rustls::SignatureAlgorithm;
 use rustls::sign::CertifiedKey;
 use serde_json::{Map, Value};
 
-use crate::model::Configuration;
+use crate::entry::key_order;
+use crate::model::{Configuration, Listener};
 use crate::names::names_of;
-use crate::table::{Table, key_order};
+use crate::table::Table;
 
 /// What stands in place of a secret.
 const LEFT_OUT: &str = "<left out>";
@@ -38,23 +40,47 @@ impl ShownCertificate {
 }
 
 impl Table {
+    /// Whether any certificate of a listener has a key of RSA, of which each signature takes long.
+    pub fn has_rsa(&self) -> bool {
+        let certificates = self.secure.iter().flatten().flat_map(|secure| secure.certificates());
+        certificates.map(|(_, certified)| certified).any(|c| c.key.algorithm() == SignatureAlgorithm::RSA)
+    }
+
+    /// The certificates that listeners show, in the order of the listeners.
+    pub fn certificates(&self) -> Vec<ShownCertificate> {
+        let secure = self.listeners.iter().zip(&self.secure);
+        let of_each = secure.filter_map(|(listener, secure)| Some((listener, secure.as_ref()?)));
+        let shown = |listener: &Listener, file: &str, certified: &Arc<CertifiedKey>| ShownCertificate {
+            listener: listener.label().into_owned(),
+            file: file.to_owned(),
+            certified: Arc::clone(certified),
+        };
+        of_each
+            .flat_map(|(listener, secure)| {
+                secure.certificates().map(move |(file, certified)| shown(listener, file, certified))
+            })
+            .collect()
+    }
+
     /// The configuration in force, in the form of a file. In place of values that may be secrets it says that they are
     /// left out: those that routes give to upstreams, and those of fields and parameters by whose names they are
     /// credentials. What is in files that it names is not part of it.
     pub fn shown(&self) -> Value {
-        let mut routes: Vec<_> = self.routes.iter().collect();
+        let mut routes = self.routes();
         routes.sort_by(|a, b| key_order(&a.key, &b.key));
         let configuration = Configuration {
-            listeners: self.listeners.clone(),
+            listeners: self.listeners.to_vec(),
             workers: self.workers,
             routes: routes.iter().map(|entry| (*entry.route).clone()).collect(),
             backends: self.backends().iter().map(|b| (b.name.clone(), (*b.backend).clone())).collect(),
             paths: self.paths,
             resolver: self.resolver.clone(),
             limits: self.limits.clone(),
+            overload: self.overload.unwrap_or_default(),
             timeouts: self.timeouts.clone(),
             drain: self.drain.clone(),
             access_log: self.access_log.as_ref().map(|(log, _)| log.clone()),
+            log: self.log.clone(),
             metrics: self.metrics.clone(),
             forwarding: self.forwarding.clone().unwrap_or_default(),
         };

@@ -3,38 +3,49 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::builder::{Builder, Conflict, Plan};
 use crate::change::{Batch, Change, Key, Policy, Resource};
+use crate::entry::{RouteEntry, key_order};
 use crate::files::Content;
 use crate::filters::BackendField;
-use crate::maglev::Maglevs;
 use crate::model::{Backend, Listener, Route, Settings};
 use crate::path::PathRules;
 use crate::pattern::Patterns;
 use crate::problem::Problem;
 use crate::sealed::Sealed;
-use crate::table::{Conflict, Table, key_order};
+use crate::table::Table;
+use crate::uses::{Tallies, Uses};
 use crate::validate;
 
+mod before;
 mod listeners;
+
+pub(crate) use before::{Before, ChangedRoute, Routes};
 
 /// How many routes without a backend are told which name they may have meant.
 const ADVISED_MAX: usize = 16;
 
-/// All resources in force.
+/// All resources in force. A batch changes them where they are, and what it touched is put back where it is refused.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     version: u64,
     pub(crate) settings: Settings,
     pub(crate) listeners: BTreeMap<String, Listener>,
     pub(crate) backends: BTreeMap<String, Arc<Backend>>,
-    pub(crate) routes: BTreeMap<String, Arc<Route>>,
+    pub(crate) routes: Routes,
     pub(crate) files: BTreeMap<String, Content>,
     /// Those that the routes name.
-    pub(crate) patterns: Patterns,
-    /// Those of the backends that are balanced by hashes.
-    pub(crate) maglevs: Maglevs,
+    patterns: Patterns,
+    /// What the routes name.
+    pub(crate) uses: Uses,
+    /// What the backends have.
+    pub(crate) tallies: Tallies,
     /// What was made of the files.
     pub(crate) sealed: Sealed,
+    /// What was made of all of it.
+    pub(crate) builder: Builder,
+    /// The listeners in order, as tables share them; `None` once they have changed.
+    listed: Option<Arc<[Listener]>>,
 }
 
 /// What became of a batch.
@@ -49,8 +60,16 @@ pub struct Applied {
 /// What was refused of a batch so far, each with what is wrong with it; nothing stands where the source tells that.
 pub(crate) type Refused = BTreeMap<Key, Vec<Problem>>;
 
+/// What a batch is about, and what was so before it.
+struct Trial {
+    touched: BTreeSet<Key>,
+    before: Before,
+    had_listeners: bool,
+}
+
 impl State {
-    /// Takes a batch in, or what is good of it, and compiles the outcome.
+    /// Takes a batch in, or what is good of it, and compiles the outcome. What that takes depends on what the batch
+    /// touches, and not on what else there is.
     pub fn apply(&mut self, batch: Batch) -> Applied {
         self.apply_beside(batch, BTreeSet::new())
     }
@@ -59,15 +78,18 @@ impl State {
     /// only depends on them is not to blame.
     pub fn apply_beside(&mut self, batch: Batch, unread: BTreeSet<Key>) -> Applied {
         let mut refused: Refused = unread.into_iter().map(|key| (key, Vec::new())).collect();
-        let mut next = self.clone();
-        let touched: BTreeSet<Key> = batch.changes.iter().map(|c| c.key().clone()).collect();
+        let mut trial = Trial {
+            touched: batch.changes.iter().map(|c| c.key().clone()).collect(),
+            before: Before::default(),
+            had_listeners: !self.listeners.is_empty(),
+        };
         let mut wrong_routes = Vec::new();
         for change in batch.changes {
-            wrong_routes.extend(next.take(change, &mut refused));
+            wrong_routes.extend(self.take(change, &mut trial.before, &mut refused));
         }
         match batch.policy {
-            Policy::AllOrNothing => self.take_whole(next, &touched, refused, &wrong_routes),
-            Policy::EachAlone => self.take_good(next, &touched, refused),
+            Policy::AllOrNothing => self.take_whole(trial, refused, &wrong_routes),
+            Policy::EachAlone => self.take_good(trial, refused),
         }
     }
 
@@ -75,90 +97,101 @@ impl State {
     /// their backends, also where they are wrong by themselves.
     fn take_whole(
         &mut self,
-        mut next: State,
-        touched: &BTreeSet<Key>,
+        mut trial: Trial,
         mut refused: Refused,
         wrong_routes: &[(String, Arc<Route>)],
     ) -> Applied {
         for key in refused.keys() {
             // What it was before is no part of what was meant.
-            next.remove(key);
+            self.set(key, None, &mut trial.before);
         }
-        let mut found = next.contradictions(self, touched, &refused, Policy::AllOrNothing);
+        let mut found = self.contradictions(&trial, &refused, Policy::AllOrNothing);
         for (name, route) in wrong_routes.iter().take(ADVISED_MAX) {
-            if let Some((field, backend)) = next.missing_backend(route, &refused, Policy::AllOrNothing) {
-                let names = next.backends.keys().map(String::as_str);
+            if let Some((field, backend)) = self.missing_backend(route, &refused, Policy::AllOrNothing) {
+                let names = self.backends.keys().map(String::as_str);
                 let problem = validate::no_such_backend(format!("{name}.{field}"), backend, names);
                 found.push((Key::Route(name.clone()), problem));
             }
         }
-        found.extend(next.seal(&self.sealed, touched, &refused));
+        let (sealed, faults) = self.seal(None, &trial.touched, &refused);
+        found.extend(faults);
         let is_good = found.is_empty() && refused.is_empty();
-        if !is_good {
-            // Only routes are still looked at, and listeners may lack what they are made of.
-            next.listeners.clear();
-        }
-        match self.compiled(&mut next) {
-            Ok(table) if is_good => return self.conclude(next, table, refused),
+        match self.builder.plan(self, &trial.before) {
+            Ok(plan) if is_good => return self.conclude(trial.before, (sealed, plan), refused),
             Ok(_) => {}
-            Err(conflicts) => found.extend(blame(conflicts, touched, &refused)),
+            Err(conflicts) => found.extend(blame(conflicts, &trial.touched, &refused)),
         }
         for (key, problem) in found {
             refused.entry(key).or_default().push(problem);
         }
+        self.put_all_back(trial.before);
         Applied { refused: told(refused), table: None }
     }
 
     /// What is good of a batch.
-    fn take_good(&mut self, mut next: State, touched: &BTreeSet<Key>, mut refused: Refused) -> Applied {
+    fn take_good(&mut self, trial: Trial, mut refused: Refused) -> Applied {
+        let mut tried: Option<Sealed> = None;
         // Every turn puts at least one resource back to what it was, and what was before held together.
         loop {
-            let found = match next.contradictions(self, touched, &refused, Policy::EachAlone) {
-                found if !found.is_empty() => found,
-                _ => match next.seal(&self.sealed, touched, &refused) {
-                    found if !found.is_empty() => found,
-                    _ => match self.compiled(&mut next) {
-                        Ok(table) => return self.conclude(next, table, refused),
-                        Err(conflicts) => blame(conflicts, touched, &refused),
-                    },
-                },
-            };
+            let mut found = self.contradictions(&trial, &refused, Policy::EachAlone);
+            if found.is_empty() {
+                let (sealed, faults) = self.seal(tried.as_ref(), &trial.touched, &refused);
+                found = faults;
+                if found.is_empty() {
+                    match self.builder.plan(self, &trial.before) {
+                        Ok(plan) => return self.conclude(trial.before, (sealed, plan), refused),
+                        Err(conflicts) => found = blame(conflicts, &trial.touched, &refused),
+                    }
+                }
+                tried = Some(sealed);
+            }
             for (key, problem) in found {
-                next.put_back(&key, self);
+                self.put_back(&key, &trial.before);
                 // One reason is enough for a resource to stay what it was.
                 refused.entry(key).or_insert_with(|| vec![problem]);
             }
-            if self.listeners.is_empty() && next.listeners.is_empty() {
+            if !trial.had_listeners && self.listeners.is_empty() {
+                self.put_all_back(trial.before);
                 return Applied { refused: told(refused), table: None };
             }
         }
     }
 
-    /// The table of what comes next.
-    fn compiled(&self, next: &mut State) -> Result<Table, Vec<Conflict>> {
-        next.maglevs.learn(&next.backends);
-        Table::compile(self.version + 1, next)
-    }
-
-    fn conclude(&mut self, next: State, table: Table, refused: Refused) -> Applied {
-        *self = next;
-        self.version = table.version;
-        self.patterns.retain(self.routes.values().map(|route| &**route));
+    /// Brings what is good into force. Nothing of it fails.
+    fn conclude(&mut self, before: Before, (sealed, plan): (Sealed, Plan), refused: Refused) -> Applied {
+        self.version += 1;
+        if !before.listeners.is_empty() {
+            self.listed = None;
+        }
+        let former = std::mem::replace(&mut self.sealed, sealed);
+        let mut builder = std::mem::take(&mut self.builder);
+        builder.lay(self, &before, &former, plan);
+        self.builder = builder;
+        self.keep(before);
+        let listeners = self.listeners.values();
+        let listed = self.listed.get_or_insert_with(|| listeners.cloned().collect());
+        let listed = Arc::clone(listed);
+        let table = Table::of(self.version, self, listed);
         Applied { refused: told(refused), table: Some(Arc::new(table)) }
     }
 
     /// Takes a change in, if it is right by itself. A route that is not is handed back.
-    fn take(&mut self, change: Change, refused: &mut Refused) -> Option<(String, Arc<Route>)> {
+    fn take(
+        &mut self,
+        change: Change,
+        before: &mut Before,
+        refused: &mut Refused,
+    ) -> Option<(String, Arc<Route>)> {
         let (key, resource) = match change {
             Change::Put(key, resource) => (key, resource),
             Change::Remove(key) => {
-                self.remove(&key);
+                self.set(&key, None, before);
                 return None;
             }
         };
         let found = self.check(key.name(), &resource);
         if found.is_empty() {
-            self.put(&key, resource);
+            self.set(&key, Some(resource), before);
             return None;
         }
         let name = key.name().to_owned();
@@ -178,66 +211,29 @@ impl State {
         found
     }
 
-    fn put(&mut self, key: &Key, resource: Resource) {
-        let name = key.name().to_owned();
-        match resource {
-            Resource::Settings(settings) => self.settings = *settings,
-            Resource::Listener(listener) => drop(self.listeners.insert(name, listener)),
-            Resource::Backend(backend) => match self.backends.get(&name) {
-                Some(same) if *same == backend => {}
-                _ => drop(self.backends.insert(name, backend)),
-            },
-            Resource::Route(route) => drop(self.routes.insert(name, route)),
-            Resource::File(content) => drop(self.files.insert(name, content)),
-        }
-    }
-
-    fn remove(&mut self, key: &Key) {
-        match key {
-            Key::Settings => self.settings = Settings::default(),
-            Key::Listener(name) => drop(self.listeners.remove(name)),
-            Key::Backend(name) => drop(self.backends.remove(name)),
-            Key::Route(name) => drop(self.routes.remove(name)),
-            Key::File(name) => drop(self.files.remove(name)),
-        }
-    }
-
-    /// Makes one resource what it is in `before`.
-    fn put_back(&mut self, key: &Key, before: &State) {
-        let name = key.name();
-        match key {
-            Key::Settings => self.settings = before.settings.clone(),
-            Key::Listener(_) => put_back(&mut self.listeners, &before.listeners, name),
-            Key::Backend(_) => put_back(&mut self.backends, &before.backends, name),
-            Key::Route(_) => put_back(&mut self.routes, &before.routes, name),
-            Key::File(_) => put_back(&mut self.files, &before.files, name),
+    /// Makes a resource what is said here; without anything it is gone.
+    fn set(&mut self, key: &Key, resource: Option<Resource>, before: &mut Before) {
+        match (resource, key) {
+            (Some(Resource::Settings(settings)), _) => self.set_settings(*settings, before),
+            (Some(Resource::Listener(listener)), _) => {
+                self.set_listener(key.name(), Some(listener), before);
+            }
+            (Some(Resource::Backend(backend)), _) => self.set_backend(key.name(), Some(backend), before),
+            (Some(Resource::Route(route)), _) => self.set_route(key.name(), Some(route), before),
+            (Some(Resource::File(content)), _) => self.set_file(key.name(), Some(content), before),
+            (None, Key::Settings) => self.set_settings(Settings::default(), before),
+            (None, Key::Listener(name)) => self.set_listener(name, None, before),
+            (None, Key::Backend(name)) => self.set_backend(name, None, before),
+            (None, Key::Route(name)) => self.set_route(name, None, before),
+            (None, Key::File(name)) => self.set_file(name, None, before),
         }
     }
 
     /// Resources that don't find what they name, or exclude each other; each a key that the batch touched.
-    fn contradictions(
-        &self,
-        before: &State,
-        touched: &BTreeSet<Key>,
-        refused: &Refused,
-        policy: Policy,
-    ) -> Vec<(Key, Problem)> {
+    fn contradictions(&self, trial: &Trial, refused: &Refused, policy: Policy) -> Vec<(Key, Problem)> {
+        let Trial { touched, before, .. } = trial;
         let mut found = self.unreachable_paths(before);
-        for (name, route) in &self.routes {
-            let Some((field, backend)) = self.missing_backend(route, refused, policy) else { continue };
-            let changed = before.routes.get(name).is_none_or(|old| old != route);
-            if changed {
-                // To find the nearest of many names for each of many routes would take minutes.
-                let advised = found.len() < ADVISED_MAX;
-                let names = self.backends.keys().filter(|_| advised).map(String::as_str);
-                let problem = validate::no_such_backend(format!("{name}.{field}"), backend, names);
-                found.push((Key::Route(name.clone()), problem));
-            } else {
-                let message = format!("backend `{backend}` is still used by {name}");
-                let problem = Problem::new("backends", message).help("take the route away first");
-                found.push((Key::Backend(backend.to_owned()), problem));
-            }
-        }
+        self.contradictions_of_backends(before, (refused, policy), &mut found);
         found.extend(self.contradictions_of_passthrough(before, refused, policy));
         found.extend(self.contradictions_of_tickets(touched, refused));
         found.extend(self.contradictions_of_route_listeners(before, refused, policy));
@@ -264,6 +260,45 @@ impl State {
         found
     }
 
+    /// Routes without their backends, and backends that are gone and still used.
+    fn contradictions_of_backends(
+        &self,
+        before: &Before,
+        (refused, policy): (&Refused, Policy),
+        found: &mut Vec<(Key, Problem)>,
+    ) {
+        let is_wanted = |name: &String| !self.backends.contains_key(name) && self.uses.backends.has(name);
+        for entry in self.suspects(before, before.backends.keys().any(is_wanted)) {
+            let name = &*entry.key;
+            let missing = self.missing_backend(&entry.route, refused, policy);
+            let Some((field, backend)) = missing else { continue };
+            if before.is_changed(entry) {
+                // To find the nearest of many names for each of many routes would take minutes.
+                let advised = found.len() < ADVISED_MAX;
+                let names = self.backends.keys().filter(|_| advised).map(String::as_str);
+                let problem = validate::no_such_backend(format!("{name}.{field}"), backend, names);
+                found.push((Key::Route(name.to_owned()), problem));
+            } else {
+                let message = format!("backend `{backend}` is still used by {name}");
+                let problem = Problem::new("backends", message).help("take the route away first");
+                found.push((Key::Backend(backend.to_owned()), problem));
+            }
+        }
+    }
+
+    /// The routes that the batch touched, or all of them where something else that it touched may contradict those that
+    /// it didn't.
+    fn suspects<'s>(
+        &'s self,
+        before: &'s Before,
+        all: bool,
+    ) -> Box<dyn Iterator<Item = &'s Arc<RouteEntry>> + 's> {
+        match all {
+            true => Box::new(self.routes.values()),
+            false => Box::new(before.routes.keys().filter_map(move |key| self.routes.get(key))),
+        }
+    }
+
     /// The first backend that `route` names and that is not there.
     fn missing_backend<'r>(
         &self,
@@ -281,7 +316,7 @@ impl State {
 
     /// Routes whose paths no request has under the rules for paths; each the route's fault, or that of the rules where
     /// the route stood before.
-    fn unreachable_paths(&self, before: &State) -> Vec<(Key, Problem)> {
+    fn unreachable_paths(&self, before: &Before) -> Vec<(Key, Problem)> {
         let rules = &self.settings.paths;
         // That they are right by the default rules each is known already.
         if *rules == PathRules::default() {
@@ -291,12 +326,12 @@ impl State {
             let check = |(field, path)| validate::check_normal(&format_args!("{name}.{field}"), path, rules);
             route.paths().map(check).find_map(Result::err)
         };
-        let routes = self.routes.iter();
-        routes
-            .filter_map(|(name, route)| {
-                let problem = problem_of(name, route)?;
-                let changed = before.routes.get(name).is_none_or(|old| old != route);
-                Some((if changed { Key::Route(name.clone()) } else { Key::Settings }, problem))
+        let has_other_rules = before.settings.as_ref().is_some_and(|former| former.paths != *rules);
+        self.suspects(before, has_other_rules)
+            .filter_map(|entry| {
+                let problem = problem_of(&entry.key, &entry.route)?;
+                let is_changed = before.is_changed(entry);
+                Some((if is_changed { Key::Route(entry.key.to_string()) } else { Key::Settings }, problem))
             })
             .collect()
     }
@@ -324,13 +359,16 @@ impl State {
     /// Backends of TLS that is passed on: they must be there, and speak no TLS of their own.
     fn contradictions_of_passthrough(
         &self,
-        before: &State,
+        before: &Before,
         refused: &Refused,
         policy: Policy,
     ) -> Vec<(Key, Problem)> {
         let mut found = Vec::new();
+        if before.listeners.is_empty() && before.backends.is_empty() {
+            return found;
+        }
         for (name, listener) in &self.listeners {
-            let is_changed = before.listeners.get(name) != Some(listener);
+            let is_changed = before.is_changed_listener(name, listener);
             for (index, entry) in listener.passthrough.iter().enumerate() {
                 let place = format!("{name}.passthrough[{index}].backend");
                 let of_backend = Key::Backend(entry.backend.clone());
@@ -361,13 +399,6 @@ impl State {
     }
 }
 
-fn put_back<V: Clone>(now: &mut BTreeMap<String, V>, before: &BTreeMap<String, V>, name: &str) {
-    match before.get(name) {
-        Some(old) => drop(now.insert(name.to_owned(), old.clone())),
-        None => drop(now.remove(name)),
-    }
-}
-
 /// Each problem with its key, in the order of the source.
 fn told(refused: Refused) -> Vec<(Key, Problem)> {
     let each = |(key, problems): (Key, Vec<Problem>)| {
@@ -384,9 +415,9 @@ fn told(refused: Refused) -> Vec<(Key, Problem)> {
 /// Of two routes that want the same, the one that the batch changed is at fault.
 fn blame(conflicts: Vec<Conflict>, touched: &BTreeSet<Key>, refused: &Refused) -> Vec<(Key, Problem)> {
     let choose = |conflict: Conflict| {
-        let key = Key::Route(conflict.key);
+        let key = Key::Route(conflict.key.to_string());
         let at_fault = touched.contains(&key) && !refused.contains_key(&key);
-        (if at_fault { key } else { Key::Route(conflict.taken_by) }, conflict.problem)
+        (if at_fault { key } else { Key::Route(conflict.taken_by.to_string()) }, conflict.problem)
     };
     conflicts.into_iter().map(choose).collect()
 }

@@ -75,13 +75,13 @@ pub(crate) struct Shown<'s> {
 impl State {
     /// What it amounts to at `now_s`, in seconds since 1970.
     pub fn summary(&self, now_s: u64) -> Summary {
-        let hosts = self.routes.values().flat_map(|route| &route.hosts);
+        let hosts = self.routes.values().flat_map(|entry| &entry.route.hosts);
         let hosts: BTreeSet<HostPattern> = hosts.filter_map(|host| HostPattern::parse(host).ok()).collect();
         Summary {
             listeners: self.listeners.iter().map(|(key, l)| self.listener_summary(key, l)).collect(),
             routes: self.routes.len(),
             hosts: hosts.len(),
-            has_every_host: self.routes.values().any(|route| route.hosts.is_empty()),
+            has_every_host: self.routes.values().any(|entry| entry.route.hosts.is_empty()),
             backends: self.backends.len(),
             endpoints: self.backends.values().map(|backend| backend.endpoints.len()).sum(),
             certificates: self.certificate_summaries(now_s),

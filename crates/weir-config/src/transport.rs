@@ -1,6 +1,6 @@
 //! How a listener speaks with its clients: plain text, TLS made of certificates, or TLS that is passed on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
@@ -35,8 +35,9 @@ pub enum Transport {
 /// TLS of a listener, and what it was made of. Versions that change nothing of that share it.
 #[derive(Debug)]
 pub(crate) struct Secure {
-    tls: Tls,
+    tls: Arc<Tls>,
     pairs: Vec<Arc<CertifiedKey>>,
+    names: Arc<Names>,
     secrets: Option<Content>,
     binding: Binding,
     /// Goes on over versions as long as the binding and its keys stay: certificates may change under it.
@@ -92,7 +93,7 @@ impl Secure {
         let binding = binding(listener, tls, content("client_ca", tls.client_ca.as_deref())?.as_ref());
         if let Some(same) = former.get(key).filter(|former| {
             let is_same = |(a, b): (&Arc<CertifiedKey>, &Arc<CertifiedKey>)| Arc::ptr_eq(a, b);
-            former.tls == *tls
+            *former.tls == *tls
                 && former.binding == binding
                 && former.secrets == secrets
                 && former.pairs.len() == made.len()
@@ -108,15 +109,81 @@ impl Secure {
             None => ticketer(tls, files, secrets.as_ref(), binding)?,
         };
         let names = Names::new(&made, tls.strict_sni).map_err(|position| unused(files, tls, position))?;
-        let config = server_config(tls, files, names, ticketer.clone())?;
+        let names = Arc::new(names);
+        let config = server_config(tls, files, Arc::clone(&names), ticketer.clone())?;
         Ok(Arc::new(Secure {
-            tls: tls.clone(),
+            tls: Arc::new(tls.clone()),
             pairs: made,
+            names,
             secrets,
             binding,
             ticketer,
             config: Arc::new(config),
         }))
+    }
+
+    /// The same after these files have changed. Pairs that are renewed take the places of those before; all else is made
+    /// anew where that is not enough.
+    pub(crate) fn renewed(
+        self: &Arc<Secure>,
+        key: &str,
+        listener: &Listener,
+        (changed, contents): (&BTreeSet<&str>, &BTreeMap<String, Content>),
+        former: &BTreeMap<String, Arc<Secure>>,
+        pairs: &mut MakingPairs<'_>,
+    ) -> Result<Arc<Secure>, Vec<Fault>> {
+        let tls = &*self.tls;
+        let keys = tls.tickets.keys().and_then(|keys| keys.file.as_deref());
+        if [tls.client_ca.as_deref(), keys].into_iter().flatten().any(|file| changed.contains(file)) {
+            return Secure::make(key, (listener, tls), contents, former, pairs);
+        }
+        let files = Files { place: format!("{key}.tls"), contents };
+        let (mut made, mut renewals, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        for position in (0..self.pairs.len()).filter(|position| tls.names_any(*position, changed)) {
+            let Some(pair) = tls.pair(position) else { continue };
+            let former = &self.pairs[position];
+            match pairs.pair(&pair, &files) {
+                Ok(now) if Arc::ptr_eq(former, &now) => {}
+                Ok(now) => {
+                    renewals.push((Arc::clone(former), Arc::clone(&now)));
+                    made.push((position, now));
+                }
+                Err(fault) => faults.push(*fault),
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        if made.is_empty() {
+            return Ok(Arc::clone(self));
+        }
+        let Some(names) = self.names.renewed(&renewals).map(Arc::new) else {
+            return Secure::make(key, (listener, tls), contents, former, pairs);
+        };
+        let config = server_config(tls, &files, Arc::clone(&names), self.ticketer.clone());
+        let config = Arc::new(config.map_err(|fault| vec![*fault])?);
+        let mut all = self.pairs.clone();
+        made.into_iter().for_each(|(position, pair)| all[position] = pair);
+        Ok(Arc::new(Secure {
+            tls: Arc::clone(&self.tls),
+            pairs: all,
+            names,
+            secrets: self.secrets.clone(),
+            binding: self.binding,
+            ticketer: self.ticketer.clone(),
+            config,
+        }))
+    }
+}
+
+impl Tls {
+    /// Whether the pair at this position is made of one of these files.
+    fn names_any(&self, position: usize, files: &BTreeSet<&str>) -> bool {
+        self.pair_files(position).is_some_and(|(certificate, key, ocsp)| {
+            files.contains(certificate)
+                || files.contains(key)
+                || ocsp.is_some_and(|ocsp| files.contains(ocsp))
+        })
     }
 }
 
@@ -169,7 +236,7 @@ fn ticketer(
 fn server_config(
     tls: &Tls,
     files: &Files<'_>,
-    names: Names,
+    names: Arc<Names>,
     ticketer: Option<Arc<Ticketer>>,
 ) -> Result<ServerConfig, Box<Fault>> {
     let provider = Arc::new(policy::provider(tls));
@@ -180,7 +247,7 @@ fn server_config(
         Some(ca) => builder.with_client_cert_verifier(verifier(tls, ca, files, &provider)?),
         None => builder.with_no_client_auth(),
     };
-    let mut config = builder.with_cert_resolver(Arc::new(names));
+    let mut config = builder.with_cert_resolver(names);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.ignore_client_order = true;
     // Tickets hold all there is to resume; a store would be a lock that all workers take for every handshake.

@@ -1,7 +1,7 @@
 //! TLS with the endpoints of a backend.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
@@ -13,6 +13,7 @@ use crate::model::BackendTls;
 use crate::pairs::{MakingPairs, Pair, authorities, no_authorities};
 use crate::policy;
 use crate::problem::Problem;
+use crate::upstream_address::UpstreamAddress;
 
 /// How endpoints of a backend are spoken with through TLS. All workers share it, and with it the sessions to resume;
 /// another backend, or this one with another certificate or other authorities, has one of its own.
@@ -28,8 +29,27 @@ pub struct UpstreamTls {
 
 impl UpstreamTls {
     /// Whom the certificate of `endpoint` must be for.
-    pub fn name(&self, endpoint: SocketAddr) -> ServerName<'static> {
-        self.name.clone().unwrap_or_else(|| ServerName::from(endpoint.ip()))
+    pub fn name(&self, endpoint: &UpstreamAddress) -> ServerName<'static> {
+        self.name.clone().unwrap_or_else(|| match endpoint {
+            UpstreamAddress::Ip(address) => ServerName::from(address.ip()),
+            // Validation has asked for a name; no certificate is for this one.
+            UpstreamAddress::Unix(_) => ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        })
+    }
+
+    /// Whether it is made of one of these files.
+    pub(crate) fn names_any(&self, files: &BTreeSet<&str>) -> bool {
+        self.tls.files().into_iter().any(|(_, file)| files.contains(file))
+    }
+
+    /// The same after some files have changed.
+    pub(crate) fn renewed(
+        self: &Arc<UpstreamTls>,
+        name: &str,
+        contents: &BTreeMap<String, Content>,
+        pairs: &mut MakingPairs<'_>,
+    ) -> Result<Arc<UpstreamTls>, Box<Fault>> {
+        UpstreamTls::make(name, &self.tls, contents, Some(self), pairs)
     }
 
     /// TLS with the backend `name`; `former` stays where nothing has changed.

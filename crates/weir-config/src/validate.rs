@@ -12,8 +12,8 @@ use crate::model::{Backend, Drain, Limits, Listener, Route, Settings, Timeouts, 
 use crate::path::{NormalTarget, PathProblem, PathRules, Unroutable};
 use crate::problem::Problem;
 use crate::{
-    access_log, backend_limits, backend_timeouts, balance, forwarding, health, keepalive, passthrough,
-    policy, resolver, series, upstream_tls,
+    access_log, backend_limits, backend_timeouts, balance, forwarding, health, keepalive, overload,
+    passthrough, policy, resolver, series, upstream_tls,
 };
 
 pub(crate) const WORKERS_MAX: u32 = 1024;
@@ -95,8 +95,13 @@ fn check_backend(name: &str, backend: &Backend) -> Result<(), Problem> {
             return Err(Problem::new(format!("backends.{name}.tls.sni"), message)
                 .help(format!("write `sni: {host}`, or the name that the certificate is for")));
         }
+        if tls.sni.is_none() && backend.has_unix_sockets() {
+            let message = "a Unix socket has no address that a certificate could be for";
+            return Err(Problem::new(format!("backends.{name}.tls.sni"), message)
+                .help("write the name that the service's certificate is for"));
+        }
     }
-    match backend.endpoints.iter().position(|endpoint| endpoint.address.port() == 0) {
+    match backend.endpoints.iter().position(|endpoint| endpoint.address.port() == Some(0)) {
         Some(index) => {
             let message =
                 format!("{} has no port that could be connected to", backend.endpoints[index].address);
@@ -105,7 +110,7 @@ fn check_backend(name: &str, backend: &Backend) -> Result<(), Problem> {
         }
         None => {
             backend_limits::check(name, &backend.limits)?;
-            backend_timeouts::check(name, &backend.timeouts)?;
+            backend_timeouts::check(name, &backend.timeouts, &backend.limits)?;
             keepalive::check(name, &backend.keepalive)?;
             balance::check(name, backend)?;
             health::check(name, backend)
@@ -230,6 +235,7 @@ fn check_settings(settings: &Settings) -> Vec<Problem> {
         forwarding::check(&settings.forwarding),
         resolver::check(&settings.resolver),
         check_limits(&settings.limits),
+        overload::check(&settings.overload),
         check_timeouts(&settings.timeouts),
         check_drain(&settings.drain),
     ])

@@ -26,8 +26,8 @@ impl State {
     /// state.
     pub fn warnings(&self, table: &Table, now_s: u64) -> Vec<Problem> {
         let mut found = unreached::routes(table);
-        found.extend(self.routes.iter().filter_map(|(key, route)| unheard_preflights(key, route)));
-        found.extend(self.routes.iter().filter_map(|(key, route)| no_weight(key, route)));
+        found.extend(self.routes.values().filter_map(|entry| unheard_preflights(&entry.key, &entry.route)));
+        found.extend(self.routes.values().filter_map(|entry| no_weight(&entry.key, &entry.route)));
         found.extend(self.no_routes());
         found.extend(self.backends_without_use());
         found.extend(self.backends_without_endpoints());
@@ -48,9 +48,8 @@ impl State {
 
     /// The backends that routes and listeners name.
     fn used_backends(&self) -> BTreeSet<&str> {
-        let of_routes = self.routes.values().flat_map(|route| route.backend_names().map(|(_, name)| name));
         let passed_on = self.listeners.values().flat_map(|listener| &listener.passthrough);
-        of_routes.chain(passed_on.map(|entry| entry.backend.as_str())).collect()
+        self.uses.backends.names().chain(passed_on.map(|entry| entry.backend.as_str())).collect()
     }
 
     fn backends_without_use(&self) -> Vec<Problem> {
@@ -82,7 +81,7 @@ impl State {
     /// Listeners in plain text, beyond this machine, for what is asked for with tokens or certificates elsewhere.
     fn plain_listeners(&self) -> Vec<Problem> {
         let asking = self.listeners.iter().find(|(_, listener)| is_for_certified_clients(listener));
-        let with_tokens = self.routes.iter().find(|(_, route)| route.tokens.is_some());
+        let with_tokens = self.routes.values().find(|entry| entry.route.tokens.is_some());
         let plain = self.listeners.iter().filter(|(_, listener)| {
             listener.tls.is_none() && listener.passthrough.is_empty() && is_beyond_here(listener.address)
         });
@@ -97,8 +96,8 @@ impl State {
                     Problem::new(key, message).help("give it `tls` with `client_ca` too, or leave it out"),
                 );
             }
-            if let Some((route, _)) = with_tokens {
-                let message = format!("tokens for {route} come to {} in plain text", listener.address);
+            if let Some(entry) = with_tokens {
+                let message = format!("tokens for {} come to {} in plain text", entry.key, listener.address);
                 found.push(Problem::new(key, message).help("give it `tls`"));
             }
         }
@@ -106,7 +105,7 @@ impl State {
     }
 
     fn certificates_of_no_host(&self) -> Vec<Problem> {
-        let Some(hosts) = CertifiedHosts::of(self.routes.values().map(|route| &**route)) else {
+        let Some(hosts) = CertifiedHosts::of(self.routes.values().map(|entry| &*entry.route)) else {
             return Vec::new();
         };
         let is_alone = |key: &str| self.sealed.pairs_of(key).len() == 1;

@@ -105,7 +105,7 @@ impl FileSource {
         resources.extend(self.read_files(files, &mut missing));
         unread.extend(missing.iter().map(|(key, _)| key.clone()));
         self.place_access_log(&mut resources);
-        let batch = self.changes_to(&resources);
+        let batch = self.changes_to(&mut resources);
         let applied = self.state.apply_beside(batch, unread);
         match applied.table {
             Some(table) => {
@@ -179,15 +179,20 @@ impl FileSource {
         folder.unwrap_or(Path::new("")).join(file)
     }
 
-    /// What has to change for `resources` to be what there is.
-    fn changes_to(&self, resources: &BTreeMap<Key, Resource>) -> Batch {
+    /// What has to change for `resources` to be what there is. Those that say the same as before become the ones that the
+    /// state has, so that there is one of each.
+    fn changes_to(&self, resources: &mut BTreeMap<Key, Resource>) -> Batch {
         let gone = self.resources.keys().filter(|k| !resources.contains_key(k));
-        let is_new = |(key, resource): &(&Key, &Resource)| self.resources.get(key) != Some(resource);
-        let new = resources.iter().filter(is_new);
-        let changes = gone
-            .map(|key| Change::Remove(key.clone()))
-            .chain(new.map(|(key, resource)| Change::Put(key.clone(), resource.clone())))
-            .collect();
+        let mut changes: Vec<Change> = gone.map(|key| Change::Remove(key.clone())).collect();
+        for (key, resource) in resources {
+            match self.resources.get(key).filter(|former| *former == resource) {
+                None => changes.push(Change::Put(key.clone(), resource.clone())),
+                Some(same @ (Resource::Route(_) | Resource::Backend(_) | Resource::File(_))) => {
+                    *resource = same.clone();
+                }
+                Some(Resource::Settings(_) | Resource::Listener(_)) => {}
+            }
+        }
         Batch { version: self.version + 1, policy: Policy::AllOrNothing, changes }
     }
 }
@@ -251,7 +256,8 @@ mod tests {
             &GOOD.replace("127.0.0.1:9000", "10.0.0.1"),
             &[
                 "gateway.yaml:6:22: `10.0.0.1` is not an IP address or a name with a port",
-                "  help: write it like 127.0.0.1:8080, '[::1]:8080' or api.internal:8080",
+                "  help: write it like 127.0.0.1:8080, '[::1]:8080' or api.internal:8080, or a Unix socket like \
+                 unix:/run/app.sock",
             ],
         );
         check_refused(
@@ -300,6 +306,28 @@ mod tests {
         let again = source.load().unwrap();
         assert!(again.version > first.version);
         assert!(again.find(&RequestView::get("any", "/x")).is_some());
+    }
+
+    #[test]
+    fn routes_that_stay_are_there_once() {
+        let (_dir, mut source) =
+            file(&GOOD.replace("routes:\n", "routes:\n  - { path: /a, backend: api }\n"));
+        source.load().unwrap();
+        let route = |source: &FileSource, index: usize| {
+            let Resource::Route(route) = &source.resources[&Key::Route(format!("routes[{index}]"))] else {
+                panic!("it is a route")
+            };
+            Arc::clone(route)
+        };
+        let before = [0, 1].map(|index| route(&source, index));
+        // The source, the state, what it compiled, and this test.
+        let owners = Arc::strong_count(&before[1]);
+        let text = std::fs::read_to_string(source.path()).unwrap();
+        std::fs::write(source.path(), text.replace("path: /a", "path: /b")).unwrap();
+        let table = source.load().unwrap();
+        let shared = [0, 1].map(|index| Arc::ptr_eq(&before[index], &route(&source, index)));
+        assert_eq!((shared, Arc::strong_count(&before[1])), ([false, true], owners));
+        assert!(table.find(&RequestView::get("any", "/b")).is_some());
     }
 
     #[test]

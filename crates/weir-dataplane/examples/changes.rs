@@ -18,7 +18,7 @@ use weir_dataplane::Gateway;
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const CLIENTS_A_WORKER: u64 = 2;
-/// The kernel spreads connections by chance; after so many a worker without two of them is a fault.
+/// Connections spread over the workers; after so many a worker without two of them is a fault.
 const CLIENTS_MAX: usize = 256;
 /// Between two requests of a client: the resolution of what is measured, without a load that is felt.
 const PAUSE: Duration = Duration::from_micros(100);

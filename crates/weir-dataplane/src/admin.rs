@@ -50,8 +50,8 @@ impl Admin {
         Ok(listen_shared(address, 1, BACKLOG)?.remove(0))
     }
 
-    /// Serves `/healthz`, `/readyz`, `/metrics`, `/stats`, `/config`, `/clusters`, `/certs`, `/log` and `/drain` for
-    /// `gateway`. `on_drain` is called when somebody asks for the drain.
+    /// Serves `/healthz`, `/readyz`, `/metrics`, `/stats`, `/config`, `/clusters`, `/certs`, `/log`, `/log_level` and
+    /// `/drain` for `gateway`. `on_drain` is called when somebody asks for the drain.
     ///
     /// # Errors
     /// When the thread can't start.
@@ -280,8 +280,12 @@ fn page(head: &RequestHead<'_>, gateway: &Gateway) -> Page {
             Ok(value) => Page::json(&value),
             Err(wrong) => Page::plain(400, wrong),
         },
+        ("POST", "/log_level") => match admin_pages::set_log_level(query) {
+            Ok(value) => Page::json(&value),
+            Err(wrong) => Page::plain(400, wrong),
+        },
         ("GET" | "HEAD", _) => shown(path, gateway),
-        (_, "/log") => Page::only("GET, HEAD, POST"),
+        (_, "/log" | "/log_level") => Page::only("GET, HEAD, POST"),
         _ => Page::only("GET, HEAD"),
     }
 }
@@ -291,7 +295,10 @@ fn shown(path: &str, gateway: &Gateway) -> Page {
         "/healthz" if gateway.is_healthy() => Page::plain(200, "ok\n"),
         "/healthz" => Page::plain(503, "a worker has ended\n"),
         "/readyz" => match gateway.phase() {
-            Phase::Serving => Page::plain(200, "ready\n"),
+            Phase::Serving => match gateway.overload_reasons().as_slice() {
+                [] => Page::plain(200, "ready\n"),
+                reasons => Page::plain(503, format!("overloaded: {}\n", reasons.join(", "))),
+            },
             Phase::Draining => Page::plain(503, "draining\n"),
             // Whoever asks means the address, which another process serves.
             Phase::HandedOver => Page::plain(200, "handed over\n"),
@@ -305,9 +312,10 @@ fn shown(path: &str, gateway: &Gateway) -> Page {
         "/clusters" => Page::json(&admin_pages::clusters(gateway)),
         "/certs" => Page::json(&admin_pages::certs(gateway)),
         "/log" => Page::json(&admin_pages::log(gateway)),
+        "/log_level" => Page::json(&admin_pages::log_level()),
         _ => Page::plain(
             404,
-            "there are /healthz, /readyz, /metrics, /stats, /config, /clusters, /certs, /log and /drain\n",
+            "there are /healthz, /readyz, /metrics, /stats, /config, /clusters, /certs, /log, /log_level and /drain\n",
         ),
     }
 }

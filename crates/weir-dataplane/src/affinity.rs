@@ -53,6 +53,11 @@ impl Affinity {
         }
     }
 
+    /// Whether any endpoint will do.
+    pub(crate) fn is_open(self) -> bool {
+        matches!(self, Affinity::None | Affinity::Endpoint { id: None, .. })
+    }
+
     /// Appends the cookie that names the endpoint which has answered, unless the client has it.
     pub(crate) fn append_cookie(self, backend: &Backend, endpoint: u64, out: &mut Vec<u8>) {
         let (Affinity::Endpoint { id, is_secure }, Balance::Sticky(sticky)) = (self, &backend.balance) else {

@@ -2,16 +2,17 @@
 //! over their bounds by one for each worker for a moment.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_config::{BackendEntry, BackendLimits, Ejection, Maglev, Member};
+use weir_config::{BackendEntry, BackendLimits, Ejection, Maglev, Member, UpstreamAddress};
 use weir_io::mono_ns;
 
-use crate::endpoint_state::EndpointState;
+use crate::endpoint_state::{EjectedFor, EndpointReport, EndpointState};
 use crate::names::Names;
+use crate::program_log::seldom;
 use crate::stats::BackendStats;
+use crate::waiting::Queue;
 
 /// Retries that may be in flight however few requests are.
 const RETRIES_LEAST: u32 = 3;
@@ -30,27 +31,42 @@ pub(crate) struct BackendStates {
 pub(crate) struct BackendState {
     /// Open connections.
     open: AtomicU32,
-    /// Requests that wait for a connection that is being made.
+    /// Requests that wait for a place, or for a connection that is being made, where that is bounded.
     pending: AtomicU32,
     /// Requests in flight, where the table says that they are counted.
     requests: AtomicU32,
     /// Of these, those that are on their way again.
     retries: AtomicU32,
-    endpoints: Mutex<HashMap<SocketAddr, Arc<EndpointState>>>,
+    /// Those who wait for a place among the connections.
+    for_connections: Queue,
+    /// Those who wait for a place among the requests.
+    for_requests: Queue,
+    endpoints: Mutex<HashMap<UpstreamAddress, Arc<EndpointState>>>,
     /// Which endpoint has a key, as far as that depends on what names stand for.
     maglev: Mutex<Option<(Vec<Member>, Arc<Maglev>)>>,
     checks: AtomicU64,
     check_failures: AtomicU64,
     ejections: AtomicU64,
+    ejections_by_share: AtomicU64,
     panics: AtomicU64,
     overflows: AtomicU64,
+    waits: AtomicU64,
 }
 
-/// One of the counted, until it is dropped.
+/// What of a backend is counted, and may have a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Connection,
+    Pending,
+    Request,
+    Retry,
+}
+
+/// One of the counted, until it is dropped. Then the first who waits for such a place has it.
 #[derive(Debug)]
 pub(crate) struct Place {
     state: Arc<BackendState>,
-    count: fn(&BackendState) -> &AtomicU32,
+    kind: Kind,
 }
 
 impl BackendStates {
@@ -61,6 +77,11 @@ impl BackendStates {
             return Arc::clone(state);
         }
         Arc::clone(states.entry(name.to_owned()).or_default())
+    }
+
+    /// The one of the backend with this name, if anything was asked of it.
+    pub(crate) fn known(&self, name: &str) -> Option<Arc<BackendState>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone)
     }
 
     /// The endpoints of a backend whose addresses are known now.
@@ -81,18 +102,37 @@ impl BackendState {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// What is known of these endpoints, in their order. Those that nobody knows any more are forgotten. It takes a lock.
-    pub(crate) fn endpoints(&self, addresses: impl Iterator<Item = SocketAddr>) -> Vec<Arc<EndpointState>> {
+    /// What is known of these endpoints, which the backend has now, in their order. Those that nobody knows any more are
+    /// forgotten. It takes a lock.
+    pub(crate) fn endpoints(
+        &self,
+        addresses: impl Iterator<Item = UpstreamAddress>,
+    ) -> Vec<Arc<EndpointState>> {
+        let now_ns = mono_ns();
         let mut known = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that the backend begins with have nobody who could do their part meanwhile.
-        let since_ns = if known.is_empty() { 0 } else { mono_ns() };
-        let mut of = |address| {
-            let state = known.entry(address);
-            Arc::clone(state.or_insert_with(|| Arc::new(EndpointState::new(address, since_ns))))
+        let since_ns = if known.is_empty() { 0 } else { now_ns };
+        known.values().for_each(|state| state.set_gone(true, now_ns));
+        let mut of = |address: UpstreamAddress| {
+            let state = known.entry(address.clone());
+            let state = state.or_insert_with(|| Arc::new(EndpointState::new(address, since_ns, now_ns)));
+            state.set_gone(false, now_ns);
+            Arc::clone(state)
         };
         let endpoints = addresses.map(&mut of).collect();
         known.retain(|_, state| Arc::strong_count(state) > 1);
         endpoints
+    }
+
+    /// What is told of each endpoint that the backend has, or that has something left of it.
+    pub(crate) fn endpoint_reports(&self) -> Vec<EndpointReport> {
+        let now_ns = mono_ns();
+        let known = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let reports = known.values().map(|endpoint| (endpoint.is_gone(), endpoint.report(now_ns)));
+        let is_there = |(is_gone, report): &(bool, EndpointReport)| {
+            !is_gone || report.requests_in_flight + report.connections > 0
+        };
+        reports.filter(is_there).map(|(_, report)| report).collect()
     }
 
     /// The table of these endpoints; the first worker that asks makes it for all. It takes a lock.
@@ -122,16 +162,28 @@ impl BackendState {
     /// Takes what a request came to at an endpoint in, which may eject it.
     pub(crate) fn report(&self, endpoint: &EndpointState, is_error: bool, ejection: &Ejection, now_ns: u64) {
         // What comes behind its end says nothing new.
-        if endpoint.is_out(now_ns) || endpoint.note(is_error) < ejection.errors.max(1) {
+        if endpoint.is_out(now_ns) {
             return;
         }
+        let Some(why) = endpoint.note(is_error, ejection, now_ns) else { return };
         // Two that go at one time must not go together over what may be out.
         let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        let out = endpoints.values().filter(|endpoint| endpoint.is_out(now_ns)).count();
-        let most = (endpoints.len() as f64 * ejection.most.0) as usize;
+        let there = || endpoints.values().filter(|endpoint| !endpoint.is_gone());
+        let out = there().filter(|endpoint| endpoint.is_out(now_ns)).count();
+        let most = (there().count() as f64 * ejection.most.0) as usize;
         if out < most && !endpoint.is_out(now_ns) {
-            endpoint.eject(now_ns, ejection.time.0.as_nanos() as u64);
+            endpoint.eject(why, now_ns, ejection.time.0.as_nanos() as u64);
             self.ejections.fetch_add(1, Ordering::Relaxed);
+            self.ejections_by_share.fetch_add(u64::from(why == EjectedFor::Share), Ordering::Relaxed);
+            let (address, errors) = (&endpoint.address, ejection.errors);
+            match why {
+                EjectedFor::Row => {
+                    seldom!(log::Level::Warn, "{address} is ejected for a while, errors in a row: {errors}");
+                }
+                EjectedFor::Share => {
+                    seldom!(log::Level::Warn, "{address} is ejected for a while, for its share of errors");
+                }
+            }
         }
     }
 
@@ -144,29 +196,36 @@ impl BackendState {
     pub(crate) fn stats(&self) -> BackendStats {
         let now_ns = mono_ns();
         let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = || endpoints.values().filter(|endpoint| !endpoint.is_gone());
+        let in_flight = endpoints.values().map(|endpoint| endpoint.report(now_ns).requests_in_flight);
         BackendStats {
-            endpoints_out: endpoints.values().filter(|endpoint| endpoint.is_out(now_ns)).count() as u64,
+            endpoints: there().count() as u64,
+            endpoints_out: there().filter(|endpoint| endpoint.is_out(now_ns)).count() as u64,
+            requests_in_flight: in_flight.sum(),
             checks: self.checks.load(Ordering::Relaxed),
             check_failures: self.check_failures.load(Ordering::Relaxed),
             ejections: self.ejections.load(Ordering::Relaxed),
+            ejections_by_share: self.ejections_by_share.load(Ordering::Relaxed),
             panics: self.panics.load(Ordering::Relaxed),
             overflows: self.overflows.load(Ordering::Relaxed),
+            pending: u64::from(self.pending.load(Ordering::Relaxed)),
+            waits: self.waits.load(Ordering::Relaxed),
         }
     }
 
     /// A place for a connection, if there are fewer than `most`.
     pub(crate) fn connection(self: &Arc<Self>, most: u32) -> Option<Place> {
-        self.place(|state| &state.open, most)
+        self.place(Kind::Connection, most)
     }
 
-    /// A place for a request that waits for a connection, if there are fewer than `most`.
+    /// A place for a request that waits, if there are fewer than `most`.
     pub(crate) fn pending(self: &Arc<Self>, most: u32) -> Option<Place> {
-        self.place(|state| &state.pending, most)
+        self.place(Kind::Pending, most)
     }
 
     /// A place for a request, if there are fewer than `most`.
     pub(crate) fn request(self: &Arc<Self>, most: u32) -> Option<Place> {
-        self.place(|state| &state.requests, most)
+        self.place(Kind::Request, most)
     }
 
     /// A place for a retry, if the budget has one.
@@ -174,25 +233,84 @@ impl BackendState {
         let requests = f64::from(self.requests.load(Ordering::Relaxed));
         // A cast of a float ends at the bounds of the integer.
         let share = (requests * limits.retries.0) as u32;
-        self.place(|state| &state.retries, share.max(RETRIES_LEAST))
+        self.place(Kind::Retry, share.max(RETRIES_LEAST))
     }
 
-    fn place(self: &Arc<Self>, count: fn(&BackendState) -> &AtomicU32, most: u32) -> Option<Place> {
-        let taken = count(self).fetch_add(1, Ordering::Relaxed);
-        let place = Place { state: Arc::clone(self), count };
+    /// Counts a request that has to wait for a place.
+    pub(crate) fn count_wait(&self) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether somebody waits for a place of this kind.
+    #[inline]
+    pub(crate) fn is_waited_for(&self, kind: Kind) -> bool {
+        self.queue(kind).is_some_and(Queue::is_anybody)
+    }
+
+    /// Those who wait for a place of this kind, where that can be.
+    #[inline]
+    pub(crate) fn queue(&self, kind: Kind) -> Option<&Queue> {
+        match kind {
+            Kind::Connection => Some(&self.for_connections),
+            Kind::Request => Some(&self.for_requests),
+            Kind::Pending | Kind::Retry => None,
+        }
+    }
+
+    /// Gives free places of this kind to those who wait.
+    pub(crate) fn serve(self: &Arc<Self>, kind: Kind) {
+        if let Some(queue) = self.queue(kind) {
+            queue.serve(|most| self.place_below(kind, most));
+        }
+    }
+
+    fn place(self: &Arc<Self>, kind: Kind, most: u32) -> Option<Place> {
+        let taken = self.count(kind).fetch_add(1, Ordering::SeqCst);
+        let place = Place { state: Arc::clone(self), kind };
         (taken < most).then_some(place)
+    }
+
+    /// The same without a count that is over the bound for a moment, which would be given back under the queue's lock.
+    fn place_below(self: &Arc<Self>, kind: Kind, most: u32) -> Option<Place> {
+        let one_more = |count: u32| (count < most).then_some(count + 1);
+        self.count(kind).fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).ok()?;
+        Some(Place { state: Arc::clone(self), kind })
+    }
+
+    #[inline]
+    fn count(&self, kind: Kind) -> &AtomicU32 {
+        match kind {
+            Kind::Connection => &self.open,
+            Kind::Pending => &self.pending,
+            Kind::Request => &self.requests,
+            Kind::Retry => &self.retries,
+        }
+    }
+}
+
+impl Place {
+    /// The backend that it is at.
+    pub(crate) fn state(&self) -> &Arc<BackendState> {
+        &self.state
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        (self.count)(&self.state).fetch_sub(1, Ordering::Relaxed);
+        self.state.count(self.kind).fetch_sub(1, Ordering::SeqCst);
+        if self.state.is_waited_for(self.kind) {
+            self.state.serve(self.kind);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use weir_document::Share;
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use weir_config::ErrorShare;
+    use weir_document::{Share, Time};
 
     use super::*;
 
@@ -209,7 +327,7 @@ mod tests {
 
     #[test]
     fn endpoints_are_known_as_long_as_somebody_has_them() {
-        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let address = |port: u16| UpstreamAddress::from(SocketAddr::from(([127, 0, 0, 1], port)));
         let state = BackendStates::default().of("b");
         let first = state.endpoints([1, 2].map(address).into_iter());
         // A host that has just started has a clock of a few seconds.
@@ -226,9 +344,32 @@ mod tests {
     }
 
     #[test]
+    fn who_is_gone_counts_no_more_among_those_that_may_be_out() {
+        let addresses =
+            |ports: [u16; 4]| ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)).into()).into_iter();
+        let state = BackendStates::default().of("b");
+        let all = state.endpoints(addresses([1, 2, 3, 4]));
+        let ejection = Ejection { errors: 1, ..Ejection::default() };
+        state.report(&all[0], true, &ejection, u64::MAX / 2);
+        assert_eq!((state.stats().endpoints, state.stats().endpoints_out), (4, 1));
+        let fewer = state.endpoints(addresses([2, 3, 3, 2]));
+        assert_eq!((state.stats().endpoints, state.stats().endpoints_out), (2, 0));
+        let told: Vec<_> = state.endpoint_reports().iter().map(|report| report.address.port()).collect();
+        assert!(
+            told.len() == 2 && told.contains(&Some(2)) && told.contains(&Some(3)),
+            "who has nothing left is not told"
+        );
+        all[0].counters().open.add(1);
+        assert_eq!(state.endpoint_reports().len(), 3);
+        state.report(&fewer[0], true, &ejection, u64::MAX / 2);
+        state.report(&fewer[1], true, &ejection, u64::MAX / 2);
+        assert_eq!(state.stats().endpoints_out, 1, "half of two");
+    }
+
+    #[test]
     fn errors_in_a_row_eject_as_many_as_may_be_out() {
         let state = BackendStates::default().of("b");
-        let addresses = (1..=5).map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let addresses = (1..=5).map(|port| SocketAddr::from(([127, 0, 0, 1], port)).into());
         let endpoints = state.endpoints(addresses);
         let ejection = Ejection { errors: 3, ..Ejection::default() };
         let fail = |endpoint: &EndpointState| {
@@ -242,9 +383,32 @@ mod tests {
         let out: Vec<bool> = endpoints.iter().map(|endpoint| fail(endpoint)).collect();
         assert_eq!(out, [true, true, false, false, false], "half of five are two");
         assert_eq!(state.stats().ejections, 2);
-        endpoints[0].eject(0, 0);
+        endpoints[0].eject(EjectedFor::Row, 0, 0);
         state.report(&endpoints[4], true, &ejection, 100);
         assert!(endpoints[4].is_out(100), "its errors were not forgotten");
+    }
+
+    #[test]
+    fn a_share_of_errors_ejects_as_many_as_may_be_out() {
+        let state = BackendStates::default().of("b");
+        let addresses = (1..=4).map(|port| SocketAddr::from(([127, 0, 0, 1], port)).into());
+        let endpoints = state.endpoints(addresses);
+        let share = ErrorShare { errors: Share(0.5), window: Time(Duration::from_secs(10)), requests: 4 };
+        let ejection = Ejection { errors: 0, share: Some(share), ..Ejection::default() };
+        for second in 0..5 {
+            for endpoint in &endpoints {
+                state.report(endpoint, second % 2 == 1, &ejection, second * 1_000_000_000);
+            }
+        }
+        let out = |now_ns: u64| endpoints.iter().map(|endpoint| endpoint.is_out(now_ns)).collect::<Vec<_>>();
+        assert_eq!(out(4_000_000_000), [true, true, false, false], "half of four are two");
+        let stats = state.stats();
+        assert_eq!((stats.ejections, stats.ejections_by_share), (2, 2));
+        // Where the time is over, only what came from then on counts.
+        (0..3).for_each(|_| state.report(&endpoints[0], true, &ejection, 40_000_000_000));
+        assert_eq!(out(40_000_000_000), [false; 4]);
+        state.report(&endpoints[0], true, &ejection, 40_000_000_000);
+        assert_eq!(out(40_000_000_000), [true, false, false, false]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use weir_config::{Backend, Balance, Maglev, Member, stable_hash};
 
 use crate::affinity::Affinity;
+use crate::backend_state::Place;
 use crate::pool::EndpointPool;
 use crate::proxy_header::Addresses;
 use crate::weights::Shares;
@@ -33,6 +34,8 @@ pub(crate) struct Wish {
     pub(crate) client: Option<Addresses>,
     /// Endpoints that have failed it; they come last.
     pub(crate) failed: Vec<Rc<EndpointPool>>,
+    /// Its place among those that wait, until it has a connection.
+    pub(crate) pending: Option<Place>,
 }
 
 /// How one worker chooses.
@@ -64,7 +67,7 @@ enum Among {
 impl Wish {
     /// The wish of a request that goes to any endpoint of the backend at this position.
     pub(crate) fn any(backend: usize) -> Wish {
-        Wish { backend, affinity: Affinity::None, client: None, failed: Vec::new() }
+        Wish { backend, affinity: Affinity::None, client: None, failed: Vec::new(), pending: None }
     }
 }
 

@@ -67,6 +67,11 @@ impl BodyPump {
         Ok(())
     }
 
+    /// The trailers of a body that is done, each with its line's end.
+    pub(crate) fn trailers(&self) -> &[u8] {
+        self.decoder.trailers()
+    }
+
     fn end(&mut self, out: &mut Vec<u8>) {
         if self.to_chunks && !self.done {
             append_last_chunk(out, self.decoder.trailers());

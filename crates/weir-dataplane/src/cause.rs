@@ -60,10 +60,12 @@ causes! {
     NoEndpoint "no_endpoint" 503 "the backend has no endpoint";
     UpstreamLimit "upstream_limit" 503 "the backend's connections are at their limit";
     RequestLimit "upstream_request_limit" 503 "the backend's requests are at their limit";
-    PendingLimit "upstream_pending_limit" 503 "too many requests wait for a connection to the backend";
+    PendingLimit "upstream_pending_limit" 503 "too many requests wait for the backend";
+    PendingTimeout "upstream_pending_timeout" 503 "no place at the backend became free in time";
     ConnectionLimit "connection_limit" 503 "the gateway's connections are at their limit";
     AddressLimit "address_limit" 503 "the client's address has as many connections as it may have";
     OutOfSockets "out_of_sockets" 503 "the gateway has no sockets left";
+    Overloaded "overloaded" 503 "the gateway has more to do than it can";
     ConnectTimeout "upstream_connect_timeout" 504 "the upstream did not take the connection in time";
     ResponseTimeout "upstream_response_timeout" 504 "the upstream did not answer in time";
     UpstreamWriteTimeout "upstream_write_timeout" 504 "the upstream stopped reading the request";
@@ -78,6 +80,7 @@ causes! {
     HandshakeFailed "handshake_failed" 400 "the TLS handshake broke off: malformed, or nothing in common";
     HandshakeRefused "handshake_refused" 400 "the client broke the TLS handshake off";
     HandshakeTimeout "handshake_timeout" 408 "the TLS handshake did not end in time";
+    HandshakeOverload "handshake_overload" 503 "too many TLS handshakes wait for their signature";
     ClientClosed "client_closed" 400 "the client closed in the middle of the exchange";
     ClientStalled "client_stalled" 408 "the client stopped reading the answer";
 }
@@ -138,6 +141,7 @@ impl Cause {
             Cause::HeadTimeout
                 | Cause::BodyTimeout
                 | Cause::HandshakeTimeout
+                | Cause::PendingTimeout
                 | Cause::ConnectTimeout
                 | Cause::ResponseTimeout
                 | Cause::UpstreamWriteTimeout

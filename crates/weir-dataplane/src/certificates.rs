@@ -37,7 +37,7 @@ pub(crate) fn pages(table: &Table) -> Vec<CertificatePage> {
             days_left: (not_after - now).div_euclid(DAY_SECONDS),
         })
     };
-    let mut pages: Vec<CertificatePage> = table.certificates.iter().filter_map(page).collect();
+    let mut pages: Vec<CertificatePage> = table.certificates().iter().filter_map(page).collect();
     pages.sort_by_key(|page| page.days_left);
     pages
 }
@@ -45,7 +45,7 @@ pub(crate) fn pages(table: &Table) -> Vec<CertificatePage> {
 /// When the first certificate of each listener runs out, in seconds since 1970.
 pub(crate) fn first_ends(table: &Table) -> BTreeMap<String, i64> {
     let mut ends = BTreeMap::new();
-    for shown in &table.certificates {
+    for shown in table.certificates() {
         if let Some((_, not_after)) = validity(shown.der()) {
             let end = ends.entry(shown.listener.clone()).or_insert(not_after);
             *end = not_after.min(*end);

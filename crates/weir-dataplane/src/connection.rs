@@ -21,10 +21,13 @@ use crate::forwarding::Arrival;
 use crate::io::{Fault, Io};
 use crate::listener::Listening;
 use crate::observed::{Observed, tell_of_refusal};
+use crate::plain::PlainHalf;
+use crate::program_log::seldom;
 use crate::proxy_header::Addresses;
 use crate::request::{Incoming, Plan, Routed, plan};
 use crate::respond::Refusal;
 use crate::snapshot::Snapshot;
+use crate::spread::HostSeat;
 use crate::wheel::Timer;
 use crate::worker::{LAST_REQUEST_TICKS, Worker};
 
@@ -60,8 +63,8 @@ pub(crate) enum After {
 }
 
 /// Serves a client that speaks plain text to its end.
-pub(crate) async fn serve(seat: Seat, mut stream: TcpStream) {
-    let (reader, writer) = stream.split();
+pub(crate) async fn serve(seat: Seat, stream: TcpStream) {
+    let (reader, writer) = PlainHalf::both(&stream);
     let after = converse(&seat, reader, writer, false).await;
     if after == After::Cut {
         // A reset, not an orderly end. Where it can't be had, the missing end of the body still tells.
@@ -123,7 +126,7 @@ pub(crate) async fn tell(
 ) {
     let timer = worker.wheel.timer(listening.id);
     let io = Io { worker, timer: &timer };
-    let (mut reader, mut writer) = stream.split();
+    let (mut reader, mut writer) = PlainHalf::both(stream);
     let mut answer = Vec::new();
     Refusal::new(cause).append(&mut answer, worker.date.text().as_bytes());
     let mut bytes = 0;
@@ -153,6 +156,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             Incoming::Request(plan) => self.exchange(&plan, &snapshot, &mut out).await,
             Incoming::Answered(answer) => self.answer(&answer, &snapshot, &mut out).await,
             Incoming::Refused(refusal, head_len) => {
+                if refusal.cause == Cause::Overloaded {
+                    self.io.worker.pressure.count(&self.io.worker.upstreams);
+                }
                 self.inbound.consume(head_len);
                 self.refuse(refusal, &snapshot).await
             }
@@ -207,6 +213,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             is_secure: self.is_secure,
             names: &self.io.worker.names,
             observed: self.observed,
+            is_shed: self.io.worker.pressure.is_on(),
         }
     }
 
@@ -243,6 +250,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     /// Counts what did not end well.
     pub(crate) fn count_failure(&self, cause: Cause) {
         self.listening.counters.failure(cause);
+        let (listener, peer) = (&self.listening.counters.name, self.peer);
+        seldom!(log::Level::Debug, "{listener}: {peer}: {}: {}", cause.name(), cause.text());
         self.observed.cause.set(Some(cause));
     }
 
@@ -288,8 +297,8 @@ pub(crate) struct Seat {
     worker: Rc<Worker>,
     listening: Rc<Listening>,
     timer: Rc<Timer>,
-    /// Among the connections of the client's address, where these are limited.
-    _of_address: Option<AddressSeat>,
+    /// Among the connections of the worker, and of the client's address, where these are limited.
+    _places: (HostSeat, Option<AddressSeat>),
     /// Where the connection comes from.
     pub(crate) peer: SocketAddr,
     addresses: Option<Addresses>,
@@ -301,12 +310,11 @@ impl Seat {
         worker: Rc<Worker>,
         listening: Rc<Listening>,
         (peer, addresses): (SocketAddr, Option<Addresses>),
-        of_address: Option<AddressSeat>,
+        places: (HostSeat, Option<AddressSeat>),
     ) -> Seat {
         let timer = worker.wheel.timer(listening.id);
-        worker.open_connections.set(worker.open_connections.get() + 1);
         listening.counters.open.add(1);
-        Seat { worker, listening, timer, peer, addresses, _of_address: of_address }
+        Seat { worker, listening, timer, peer, addresses, _places: places }
     }
 
     /// The means of its connection's task.
@@ -339,7 +347,6 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.worker.wheel.forget(&self.timer);
-        self.worker.open_connections.set(self.worker.open_connections.get() - 1);
         self.listening.counters.open.subtract(1);
         self.worker.shared.leave();
     }

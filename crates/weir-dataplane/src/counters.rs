@@ -49,6 +49,8 @@ pub(crate) struct ListenerCounters {
     pub(crate) by_cause: [Counter; Cause::ALL.len()],
     pub(crate) accepted: Counter,
     pub(crate) open: Counter,
+    /// Accepted, and handed to another worker, which counts them as its own.
+    pub(crate) handed: Counter,
     /// Connections that left HTTP for another protocol.
     pub(crate) upgraded: Counter,
     /// TLS handshakes that were finished.
@@ -59,6 +61,8 @@ pub(crate) struct ListenerCounters {
     pub(crate) handshakes_failed: Counter,
     /// Steps of handshakes that had to wait for a later turn.
     pub(crate) handshakes_delayed: Counter,
+    /// Handshakes whose signature was made off the worker.
+    pub(crate) handshakes_offloaded: Counter,
     /// Connections whose TLS was passed on.
     pub(crate) passed_on: Counter,
 }
@@ -73,11 +77,13 @@ impl ListenerCounters {
             by_cause: std::array::from_fn(|_| Counter::default()),
             accepted: Counter::default(),
             open: Counter::default(),
+            handed: Counter::default(),
             upgraded: Counter::default(),
             handshakes: Counter::default(),
             handshakes_resumed: Counter::default(),
             handshakes_failed: Counter::default(),
             handshakes_delayed: Counter::default(),
+            handshakes_offloaded: Counter::default(),
             passed_on: Counter::default(),
         }
     }
@@ -91,6 +97,20 @@ impl ListenerCounters {
     pub(crate) fn failure(&self, cause: Cause) {
         self.by_cause[cause.index()].add(1);
     }
+}
+
+/// What one worker counts of one endpoint.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct EndpointCounters {
+    /// Requests that had a connection to it, each try of them.
+    pub(crate) requests: Counter,
+    /// Of these, those that are over.
+    pub(crate) ended: Counter,
+    /// What an ejection would count as errors, connections that were not made too.
+    pub(crate) errors: Counter,
+    /// Connections now.
+    pub(crate) open: Counter,
 }
 
 /// What one worker counts towards the upstreams.
@@ -121,6 +141,12 @@ pub(crate) struct UpstreamCounters {
     pub(crate) log_lines_dropped: Counter,
     /// Accepting paused for want of file descriptors.
     pub(crate) accept_pauses: Counter,
+    /// Requests turned away for want of memory.
+    pub(crate) shed_by_memory: Counter,
+    /// Requests turned away as the worker was late.
+    pub(crate) shed_by_lag: Counter,
+    /// How late the worker's clock turned last.
+    pub(crate) lag_ns: Counter,
     /// Connections that were open when the time to drain was over.
     pub(crate) cut_by_drain: Counter,
     /// The version of the table that the worker goes by.

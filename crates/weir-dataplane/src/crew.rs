@@ -7,9 +7,12 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::mpsc::sync_channel;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use weir_config::ListenerId;
 use weir_io::{JoinHandle, WorkerOptions, available_cpus, spawn_worker};
 
 use crate::counters::{ListenerCounters, UpstreamCounters};
+use crate::sockets::{DealtSocket, OpenListener};
+use crate::spread::Host;
 use crate::stats::WorkerStats;
 use crate::worker::{Command, Shared, Worker};
 
@@ -33,6 +36,7 @@ pub(crate) struct Member {
     commands: UnboundedSender<Command>,
     thread: Option<JoinHandle<()>>,
     upstream: Arc<UpstreamCounters>,
+    host: Host,
     /// What it counts, by the listener's name.
     counters: BTreeMap<String, Arc<ListenerCounters>>,
 }
@@ -99,8 +103,24 @@ impl Crew {
         }
     }
 
+    /// Has a worker accept from these sockets of a listener.
+    pub(crate) fn listen(
+        &mut self,
+        worker: usize,
+        listener: ListenerId,
+        open: &mut OpenListener,
+        sockets: Vec<DealtSocket>,
+    ) {
+        if !sockets.is_empty() {
+            let (id, counters) = (open.id, self.counters(worker, &open.name));
+            open.spread_over(worker, &self.serving[worker].host, |spread| {
+                self.tell(worker, Command::Listen { id, listener, counters, spread, sockets });
+            });
+        }
+    }
+
     /// What a worker counts at the listeners with this name.
-    pub(crate) fn counters(&mut self, worker: usize, name: &str) -> Arc<ListenerCounters> {
+    fn counters(&mut self, worker: usize, name: &str) -> Arc<ListenerCounters> {
         let sets = self.listeners.entry(name.to_owned()).or_default();
         let own = &mut self.serving[worker].counters;
         Arc::clone(own.entry(name.to_owned()).or_insert_with(|| unused(sets, || ListenerCounters::of(name))))
@@ -140,11 +160,13 @@ impl Crew {
         let options = WorkerOptions { name: format!("weir-{index}"), cpu, is_urgent: false };
         let upstream = unused(&mut self.upstreams, UpstreamCounters::default);
         let (shared, counters) = (Arc::clone(&self.shared), Arc::clone(&upstream));
+        let (host, handed) = Host::new();
+        let own = host.clone();
         let thread = spawn_worker(options, move || async move {
-            std::rc::Rc::new(Worker::new(index, shared, counters)).run(received, report).await;
+            std::rc::Rc::new(Worker::new(index, shared, counters, own)).run(received, handed, report).await;
         })?;
         started.recv().map_err(|_| io::Error::other("the worker ended as it started"))??;
-        Ok(Member { commands, thread: Some(thread), upstream, counters: BTreeMap::new() })
+        Ok(Member { commands, thread: Some(thread), upstream, host, counters: BTreeMap::new() })
     }
 
     /// With a worker for each CPU they would only chase each other; with fewer the scheduler knows better.

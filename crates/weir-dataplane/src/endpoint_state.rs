@@ -1,15 +1,20 @@
 //! What all workers know together of an endpoint.
 //!
 //! ```text
-//!            checks fail (health.rs)               errors in a row (BackendState::report)
+//!            checks fail (health.rs)               errors, in a row or by their share (BackendState::report)
 //! failing <--------------------------> in <--------------------------> ejected
 //!            checks are good again                 its time is over
 //! ```
 //! It may be both failing and ejected, and takes requests when it is neither.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_config::{Ejection, ErrorShare, UpstreamAddress};
+
+use crate::counters::{Counter, EndpointCounters};
+use crate::crew::unused;
+use crate::error_window::ErrorWindow;
 
 /// The longest time for which an endpoint is ejected, in those of the first time.
 const EJECTIONS_MAX: u32 = 10;
@@ -19,18 +24,73 @@ const EJECTIONS_MAX: u32 = 10;
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct EndpointState {
-    pub(crate) address: SocketAddr,
+    pub(crate) address: UpstreamAddress,
     /// Requests in flight, where the backend is balanced by them.
     requests: AtomicU32,
     /// Errors in a row.
     errors: AtomicU32,
+    /// What the last requests came to, where a share of errors takes it out.
+    window: Mutex<ErrorWindow>,
     /// Checks have taken it out.
     is_failing: AtomicBool,
+    /// Since when checks say what they say now.
+    checked_since_ns: AtomicU64,
+    checks_passed: AtomicU64,
+    checks_failed: AtomicU64,
+    /// An [`EjectedFor`].
+    ejected_for: AtomicU8,
+    ejected_at_ns: AtomicU64,
     ejected_until_ns: AtomicU64,
     /// How often it was ejected without a long good time between.
     ejections: AtomicU32,
+    /// How often it was ever ejected.
+    ejections_in_all: AtomicU64,
     /// Since when it takes requests; 0 for one that was there from the beginning.
     since_ns: AtomicU64,
+    /// Since when it is known.
+    known_since_ns: u64,
+    /// Since when the backend has it no more, though requests may still be there; 0 while it has.
+    gone_since_ns: AtomicU64,
+    /// A set for each worker.
+    counters: Mutex<Vec<Arc<EndpointCounters>>>,
+}
+
+/// What is told of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EndpointReport {
+    pub(crate) address: UpstreamAddress,
+    pub(crate) standing: Standing,
+    /// Since when it is so.
+    pub(crate) since_ns: u64,
+    /// When an ejection ends.
+    pub(crate) until_ns: Option<u64>,
+    pub(crate) requests_in_flight: u64,
+    pub(crate) connections: u64,
+    pub(crate) requests: u64,
+    pub(crate) errors: u64,
+    pub(crate) ejections: u64,
+    pub(crate) checks_passed: u64,
+    pub(crate) checks_failed: u64,
+}
+
+/// Whether an endpoint gets requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    In,
+    /// It gets none, for what its checks or its requests come to.
+    Out(Vec<&'static str>),
+    /// The backend has it no more; it keeps what it has to its end.
+    Draining,
+}
+
+/// What of its requests takes an endpoint out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum EjectedFor {
+    /// So many errors in a row.
+    Row = 0,
+    /// Their share of the last while.
+    Share = 1,
 }
 
 /// A request in flight at an endpoint, until it is dropped.
@@ -38,16 +98,104 @@ pub(crate) struct EndpointState {
 pub(crate) struct InFlight(Arc<EndpointState>);
 
 impl EndpointState {
-    /// One that takes requests since then.
-    pub(crate) fn new(address: SocketAddr, since_ns: u64) -> EndpointState {
+    /// One that takes requests since then, and is known from now on.
+    pub(crate) fn new(address: UpstreamAddress, since_ns: u64, now_ns: u64) -> EndpointState {
         EndpointState {
             address,
             requests: AtomicU32::default(),
             errors: AtomicU32::default(),
+            window: Mutex::default(),
             is_failing: AtomicBool::default(),
+            checked_since_ns: AtomicU64::default(),
+            checks_passed: AtomicU64::default(),
+            checks_failed: AtomicU64::default(),
+            ejected_for: AtomicU8::default(),
+            ejected_at_ns: AtomicU64::default(),
             ejected_until_ns: AtomicU64::default(),
             ejections: AtomicU32::default(),
+            ejections_in_all: AtomicU64::default(),
             since_ns: AtomicU64::new(since_ns),
+            known_since_ns: now_ns,
+            gone_since_ns: AtomicU64::default(),
+            counters: Mutex::default(),
+        }
+    }
+
+    /// Counters that only the caller writes, until it lets go of them.
+    pub(crate) fn counters(&self) -> Arc<EndpointCounters> {
+        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        unused(&mut counters, EndpointCounters::default)
+    }
+
+    /// Takes in whether the backend has it.
+    pub(crate) fn set_gone(&self, is_gone: bool, now_ns: u64) {
+        if is_gone {
+            // Only the first to see it tells when that was.
+            let order = Ordering::Relaxed;
+            let _ = self.gone_since_ns.compare_exchange(0, now_ns, order, order);
+        } else {
+            self.gone_since_ns.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the backend has it no more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone_since_ns.load(Ordering::Relaxed) > 0
+    }
+
+    /// Counts a check of it.
+    pub(crate) fn count_check(&self, is_well: bool) {
+        let count = if is_well { &self.checks_passed } else { &self.checks_failed };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What is told of it.
+    pub(crate) fn report(&self, now_ns: u64) -> EndpointReport {
+        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = |of: fn(&EndpointCounters) -> &Counter| {
+            counters.iter().map(|worker| of(worker).value()).sum::<u64>()
+        };
+        // What is over is read first: a request that comes meanwhile must not make less than none of those in flight.
+        let ended = sum(|worker| &worker.ended);
+        let requests = sum(|worker| &worker.requests);
+        let (standing, since_ns) = self.standing(now_ns);
+        let until_ns = self.ejected_until_ns.load(Ordering::Relaxed);
+        EndpointReport {
+            address: self.address.clone(),
+            standing,
+            since_ns,
+            until_ns: (until_ns > now_ns).then_some(until_ns),
+            requests_in_flight: requests.saturating_sub(ended),
+            connections: sum(|worker| &worker.open),
+            requests,
+            errors: sum(|worker| &worker.errors),
+            ejections: self.ejections_in_all.load(Ordering::Relaxed),
+            checks_passed: self.checks_passed.load(Ordering::Relaxed),
+            checks_failed: self.checks_failed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether it gets requests, and since when that is so.
+    fn standing(&self, now_ns: u64) -> (Standing, u64) {
+        let of = |time: &AtomicU64| time.load(Ordering::Relaxed);
+        let (gone_ns, checked_ns, ejected_ns, until_ns) = (
+            of(&self.gone_since_ns),
+            of(&self.checked_since_ns),
+            of(&self.ejected_at_ns),
+            of(&self.ejected_until_ns),
+        );
+        if gone_ns > 0 {
+            return (Standing::Draining, gone_ns);
+        }
+        let by_checks = self.is_failing().then_some(("health_check", checked_ns));
+        let by_requests = (until_ns > now_ns).then(|| {
+            let is_for_share = self.ejected_for.load(Ordering::Relaxed) == EjectedFor::Share as u8;
+            (if is_for_share { "error_share" } else { "errors_in_a_row" }, ejected_ns)
+        });
+        let reasons: Vec<_> = by_checks.into_iter().chain(by_requests).collect();
+        match reasons.iter().map(|(_, since_ns)| *since_ns).min() {
+            None => (Standing::In, self.known_since_ns.max(checked_ns).max(until_ns)),
+            Some(since_ns) => (Standing::Out(reasons.into_iter().map(|(why, _)| why).collect()), since_ns),
         }
     }
 
@@ -83,14 +231,39 @@ impl EndpointState {
     /// Takes what checks have found in.
     pub(crate) fn set_failing(&self, is_failing: bool, now_ns: u64) {
         let was_failing = self.is_failing.swap(is_failing, Ordering::Relaxed);
+        if was_failing != is_failing {
+            self.checked_since_ns.store(now_ns, Ordering::Relaxed);
+        }
         if was_failing && !is_failing {
-            self.errors.store(0, Ordering::Relaxed);
+            self.forget_outcomes();
             self.since_ns.store(now_ns, Ordering::Relaxed);
         }
     }
 
-    /// Takes what a request has come to in; how many errors in a row that makes.
-    pub(crate) fn note(&self, is_error: bool) -> u32 {
+    /// Takes what a request has come to in; what of it, if anything, takes the endpoint out.
+    pub(crate) fn note(&self, is_error: bool, ejection: &Ejection, now_ns: u64) -> Option<EjectedFor> {
+        let in_a_row = self.count_in_a_row(is_error);
+        let has_share = ejection.share.as_ref().is_some_and(|share| self.has_share(is_error, share, now_ns));
+        if is_error && ejection.errors > 0 && in_a_row >= ejection.errors {
+            return Some(EjectedFor::Row);
+        }
+        has_share.then_some(EjectedFor::Share)
+    }
+
+    /// Whether this outcome is an error that makes the share of errors reach what it may not. It takes a lock.
+    fn has_share(&self, is_error: bool, share: &ErrorShare, now_ns: u64) -> bool {
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        window.note(is_error, share.window.0.as_nanos() as u64, now_ns);
+        is_error && window.outcomes().has_share(share.errors.0, share.requests)
+    }
+
+    fn forget_outcomes(&self) {
+        self.errors.store(0, Ordering::Relaxed);
+        *self.window.lock().unwrap_or_else(PoisonError::into_inner) = ErrorWindow::default();
+    }
+
+    /// How many errors in a row this outcome makes.
+    fn count_in_a_row(&self, is_error: bool) -> u32 {
         if is_error {
             return self.errors.fetch_add(1, Ordering::Relaxed) + 1;
         }
@@ -102,14 +275,17 @@ impl EndpointState {
     }
 
     /// Takes it out for a while, each time for longer. Only one at a time may do so.
-    pub(crate) fn eject(&self, now_ns: u64, base_ns: u64) {
+    pub(crate) fn eject(&self, why: EjectedFor, now_ns: u64, base_ns: u64) {
         let longest_ns = base_ns.saturating_mul(u64::from(EJECTIONS_MAX));
         let good_ns = now_ns.saturating_sub(self.ejected_until_ns.load(Ordering::Relaxed));
         let before = if good_ns > longest_ns { 0 } else { self.ejections.load(Ordering::Relaxed) };
         let ejections = (before + 1).min(EJECTIONS_MAX);
         let until_ns = now_ns.saturating_add(base_ns.saturating_mul(u64::from(ejections)));
         self.ejections.store(ejections, Ordering::Relaxed);
-        self.errors.store(0, Ordering::Relaxed);
+        self.ejections_in_all.fetch_add(1, Ordering::Relaxed);
+        self.forget_outcomes();
+        self.ejected_for.store(why as u8, Ordering::Relaxed);
+        self.ejected_at_ns.store(now_ns, Ordering::Relaxed);
         self.since_ns.store(until_ns, Ordering::Relaxed);
         self.ejected_until_ns.store(until_ns, Ordering::Relaxed);
     }
@@ -123,15 +299,20 @@ impl Drop for InFlight {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use weir_document::{Share, Time};
+
     use super::*;
 
     fn endpoint() -> EndpointState {
-        EndpointState::new(SocketAddr::from(([127, 0, 0, 1], 1)), 0)
+        EndpointState::new(SocketAddr::from(([127, 0, 0, 1], 1)).into(), 0, 3)
     }
 
     /// The end of a time that begins at `now_ns`.
     fn ejected_until(endpoint: &EndpointState, now_ns: u64) -> u64 {
-        endpoint.eject(now_ns, 100);
+        endpoint.eject(EjectedFor::Row, now_ns, 100);
         assert!(endpoint.is_out(now_ns));
         (now_ns..).find(|&later_ns| !endpoint.is_out(later_ns)).unwrap()
     }
@@ -152,12 +333,84 @@ mod tests {
     #[test]
     fn a_good_outcome_ends_the_row_of_errors() {
         let endpoint = endpoint();
-        let outcomes = [true, true, false, false, true].map(|is_error| endpoint.note(is_error));
+        let outcomes = [true, true, false, false, true].map(|is_error| endpoint.count_in_a_row(is_error));
         assert_eq!(outcomes, [1, 2, 0, 0, 1]);
         endpoint.set_failing(true, 5);
         assert!(endpoint.is_out(5) && endpoint.is_failing());
         endpoint.set_failing(false, 9);
         assert!(!endpoint.is_out(9));
-        assert_eq!((endpoint.age_ns(9), endpoint.note(true)), (0, 1), "it begins anew");
+        assert_eq!((endpoint.age_ns(9), endpoint.count_in_a_row(true)), (0, 1), "it begins anew");
+    }
+
+    /// What the last of so many outcomes, one every 10 ms, comes to; each fourth of them is an error.
+    fn each_fourth_fails(endpoint: &EndpointState, share: f64, outcomes: u64) -> Option<EjectedFor> {
+        let share = ErrorShare { errors: Share(share), window: Time(Duration::from_secs(1)), requests: 40 };
+        let ejection = Ejection { errors: 2, share: Some(share), ..Ejection::default() };
+        let told = |turn: u64| endpoint.note(turn % 4 == 3, &ejection, turn * 10_000_000);
+        (0..outcomes).map(told).last().flatten()
+    }
+
+    #[test]
+    fn errors_that_are_not_in_a_row_are_told_by_their_share() {
+        let check = |share: f64, outcomes: u64, expected: Option<EjectedFor>| {
+            assert_eq!(each_fourth_fails(&endpoint(), share, outcomes), expected, "{share} {outcomes}");
+        };
+        check(0.25, 36, None);
+        check(0.25, 40, Some(EjectedFor::Share));
+        check(0.25, 41, None);
+        check(0.25, 1_000, Some(EjectedFor::Share));
+        check(0.26, 1_000, None);
+    }
+
+    #[test]
+    fn what_was_before_an_ejection_is_forgotten_with_it() {
+        let endpoint = endpoint();
+        assert_eq!(each_fourth_fails(&endpoint, 0.25, 40), Some(EjectedFor::Share));
+        endpoint.eject(EjectedFor::Share, 0, 1);
+        assert_eq!(each_fourth_fails(&endpoint, 0.25, 36), None);
+        assert_eq!(each_fourth_fails(&endpoint, 0.25, 40), Some(EjectedFor::Share), "76 in one window");
+    }
+
+    #[test]
+    fn what_it_is_told_to_be_follows_checks_and_requests() {
+        let endpoint = endpoint();
+        let check = |now_ns: u64, standing: Standing, since_ns: u64, until_ns: Option<u64>| {
+            let report = endpoint.report(now_ns);
+            assert_eq!((report.standing, report.since_ns, report.until_ns), (standing, since_ns, until_ns));
+        };
+        check(5, Standing::In, 3, None);
+        endpoint.eject(EjectedFor::Share, 10, 100);
+        check(10, Standing::Out(vec!["error_share"]), 10, Some(110));
+        endpoint.set_failing(true, 20);
+        endpoint.set_failing(true, 21);
+        check(30, Standing::Out(vec!["health_check", "error_share"]), 10, Some(110));
+        check(110, Standing::Out(vec!["health_check"]), 20, None);
+        endpoint.set_failing(false, 200);
+        check(200, Standing::In, 200, None);
+        endpoint.eject(EjectedFor::Row, 300, 100);
+        check(499, Standing::Out(vec!["errors_in_a_row"]), 300, Some(500));
+        check(500, Standing::In, 500, None);
+        endpoint.set_gone(true, 600);
+        endpoint.set_gone(true, 700);
+        check(800, Standing::Draining, 600, None);
+        endpoint.set_gone(false, 900);
+        check(900, Standing::In, 500, None);
+        [true, false, false].into_iter().for_each(|is_well| endpoint.count_check(is_well));
+        let report = endpoint.report(900);
+        assert_eq!((report.checks_passed, report.checks_failed, report.ejections), (1, 2, 2));
+    }
+
+    #[test]
+    fn what_workers_count_is_summed() {
+        let endpoint = endpoint();
+        let (first, second) = (endpoint.counters(), endpoint.counters());
+        first.requests.add(3);
+        first.ended.add(1);
+        second.requests.add(1);
+        second.errors.add(1);
+        second.open.add(2);
+        let report = endpoint.report(5);
+        assert_eq!((report.requests, report.requests_in_flight), (4, 3));
+        assert_eq!((report.errors, report.connections), (1, 2));
     }
 }

@@ -4,15 +4,13 @@
 //! One whose body is still coming is passed on while the response may come already; whoever ends first decides.
 //! With two reads and two writes the common exchange is done, and nothing else asks the kernel.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio_rustls::client::TlsStream;
 use weir_config::RouteTimeouts;
 use weir_http::Framing;
 
@@ -25,6 +23,7 @@ use crate::io::{Fault, Io};
 use crate::listener::Listening;
 use crate::mirror::Copying;
 use crate::observed::Observed;
+use crate::plain::PlainHalf;
 use crate::pool::{EndpointPool, Link, Upstream};
 use crate::request::Plan;
 use crate::response::{Relayed, relay};
@@ -34,7 +33,7 @@ use crate::secure::SecureHalf;
 use crate::send::{SendFault, cause_of, send};
 use crate::snapshot::Snapshot;
 use crate::tunnel::tunnel;
-use crate::upstream::{Checkout, checkout, in_flight};
+use crate::upstream::{Checkout, checkout, in_flight, wait_in_flight};
 
 /// The only final response below 200: HTTP ends with it.
 const SWITCHING_PROTOCOLS: u16 = 101;
@@ -96,30 +95,41 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
         self.inbound.release_if_empty(&self.io.worker.buffers);
         let is_whole = body.is_done();
-        let _in_flight = match in_flight(plan, snapshot, self.io) {
-            Ok(place) => place,
-            Err(cause) => return self.fail(cause, plan, is_whole, snapshot).await,
-        };
-        let copying = self.begin_copy(plan, snapshot, out, is_whole);
         let limits = RouteLimits::of(timeouts(plan, snapshot), self.io);
-        let tries = Tries::begin(plan, snapshot, self.io, (out.as_slice(), is_whole));
         let affinity = plan.affinity.with(self.peer.ip());
         let mut wish = Wish { affinity, client: self.addresses, ..Wish::any(plan.backend) };
+        let _in_flight = match in_flight(plan, snapshot, self.io) {
+            Ok(place) => place,
+            // Boxed, so that exchanges that find a place are no larger for it.
+            Err(pool) => {
+                let mut waiting = Box::pin(wait_in_flight(self.io, snapshot, pool, &limits, &mut wish));
+                match self.unless_left(is_whole, waiting.as_mut()).await {
+                    Ok(place) => Some(place),
+                    Err(cause) => return self.decline(cause, plan, is_whole, snapshot).await,
+                }
+            }
+        };
+        let copying = self.begin_copy(plan, snapshot, out, is_whole);
+        let tries = Tries::begin(plan, snapshot, self.io, (out.as_slice(), is_whole));
         let mut fresh = false;
         loop {
             limits.begin_try(self.io);
-            let checkout = match checkout(self.io, snapshot, &mut wish, fresh).await {
+            let checked_out = {
+                let checking_out = pin!(checkout(self.io, snapshot, &mut wish, fresh));
+                self.unless_left(body.is_done(), checking_out).await
+            };
+            let checkout = match checked_out {
                 Ok(checkout) => checkout,
                 Err(cause) => {
                     let cause = limits.fail(self.io, cause, false);
                     match self.may_go_on(&tries, &limits, cause, out).await {
                         Ok(()) => continue,
-                        Err(cause) => return self.fail(cause, plan, body.is_done(), snapshot).await,
+                        Err(cause) => return self.decline(cause, plan, body.is_done(), snapshot).await,
                     }
                 }
             };
             if snapshot.is_observed {
-                self.observed.upstream.set(Some(checkout.endpoint.address()));
+                self.observed.upstream.replace(Some(checkout.endpoint.address().clone()));
             }
             let copying = copying.as_deref();
             let x = Exchange::new(self, snapshot, plan, (copying, &tries), (body.is_done(), &checkout));
@@ -147,14 +157,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         let Upstream { link, inbound, .. } = &mut checkout.upstream;
         let relayed = match link {
             Link::Plain(stream) => {
-                let halves = stream.split();
+                let halves = PlainHalf::both(stream);
                 match body.is_done() {
                     true => self.pass_whole(x, halves, inbound, out).await,
                     false => self.pass_streaming(x, halves, inbound, out, body).await,
                 }
             }
-            // Boxed, so that exchanges in plain text are no larger for it.
-            Link::Tls(stream) => Box::pin(self.pass_sealed(x, stream, inbound, out, body)).await,
+            // Boxed, so that exchanges in plain text over TCP are no larger for them.
+            Link::Unix(stream) => Box::pin(self.pass(x, stream.split(), inbound, out, body)).await,
+            Link::Tls(stream) => {
+                let half = SecureHalf(&**stream);
+                Box::pin(self.pass(x, (half, half), inbound, out, body)).await
+            }
         };
         x.report(&checkout, &relayed);
         match relayed {
@@ -242,15 +256,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         (!is_whole).then_some(copying)
     }
 
-    async fn pass_sealed(
+    async fn pass<F: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
         &mut self,
         x: &Exchange<'_>,
-        stream: &RefCell<TlsStream<TcpStream>>,
+        halves: (F, T),
         inbound: &mut Buffer,
         out: &mut Vec<u8>,
         body: &mut BodyPump,
     ) -> Result<Relayed, Cause> {
-        let halves = (SecureHalf(stream), SecureHalf(stream));
         match body.is_done() {
             true => self.pass_whole(x, halves, inbound, out).await,
             false => self.pass_streaming(x, halves, inbound, out, body).await,
@@ -322,11 +335,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
 
     /// The exchange failed: an answer of our own if none has begun, else the client must see that it broke.
     async fn break_off(&mut self, x: &Exchange<'_>, cause: Cause) -> After {
-        if x.begun.get() || matches!(cause, Cause::ClientClosed | Cause::ClientStalled) {
+        if x.begun.get() {
             self.count_failure(cause);
             return After::Cut;
         }
-        self.fail(cause, x.plan, x.request_done.get(), x.snapshot).await
+        self.decline(cause, x.plan, x.request_done.get(), x.snapshot).await
+    }
+
+    /// An answer of our own, unless its client has left.
+    async fn decline(&mut self, cause: Cause, plan: &Plan, request_done: bool, snapshot: &Snapshot) -> After {
+        if matches!(cause, Cause::ClientClosed | Cause::ClientStalled) {
+            self.count_failure(cause);
+            return After::Cut;
+        }
+        self.fail(cause, plan, request_done, snapshot).await
     }
 }
 
@@ -376,15 +398,9 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Takes in what came of the endpoint, where that may take it out.
+    /// Takes in what came of the endpoint.
     #[inline]
     fn report(&self, checkout: &Checkout, relayed: &Result<Relayed, Cause>) {
-        if self.snapshot.table.backends()[self.plan.backend].has_ejection {
-            self.report_to_backend(checkout, relayed);
-        }
-    }
-
-    fn report_to_backend(&self, checkout: &Checkout, relayed: &Result<Relayed, Cause>) {
         let is_error = match relayed {
             Ok(relayed) => matches!(relayed.status, 502..=504),
             // That a kept connection has closed says nothing of the endpoint.
@@ -392,6 +408,16 @@ impl<'a> Exchange<'a> {
             Err(cause) if cause.is_upstreams() => true,
             Err(_) => return,
         };
+        if is_error {
+            checkout.endpoint.counters.errors.add(1);
+        }
+        if self.snapshot.table.backends()[self.plan.backend].has_ejection {
+            self.report_to_backend(checkout, is_error);
+        }
+    }
+
+    /// The same for the backend, which may take the endpoint out for it.
+    fn report_to_backend(&self, checkout: &Checkout, is_error: bool) {
         let Io { worker, .. } = self.io;
         if let Some(pool) = self.snapshot.pool(self.plan.backend, &worker.shared.backends, worker.index) {
             pool.report(&checkout.endpoint, is_error, worker.now_ns.get());

@@ -15,6 +15,7 @@ use weir_io::try_in_turn;
 use crate::cause::Cause;
 use crate::connection::tell;
 use crate::listener::Listening;
+use crate::program_log::seldom;
 use crate::worker::Worker;
 
 /// Pauses in a row after which it is no passing shortage: a second.
@@ -41,6 +42,10 @@ impl Exhaustion {
     ) {
         self.pauses += 1;
         worker.upstreams.accept_pauses.add(1);
+        seldom!(
+            log::Level::Warn,
+            "no file descriptor is left for clients: accepting pauses (LimitNOFILE=, ulimit -Hn)"
+        );
         if self.pauses > PATIENCE_PAUSES {
             refuse_one(worker, listening, socket).await;
         }

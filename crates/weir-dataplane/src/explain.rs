@@ -10,9 +10,10 @@ use weir_http::{FieldSlots, RequestHead, parse_request};
 
 use crate::backend_state::BackendStates;
 use crate::cause::Cause;
+use crate::compress::offered;
 use crate::forwarding::{Arrival, Names};
 use crate::observed::Observed;
-use crate::request::{Incoming, plan, view};
+use crate::request::{Incoming, Plan, plan, view};
 use crate::respond::Refusal;
 use crate::snapshot::Snapshot;
 
@@ -44,6 +45,8 @@ pub enum Outcome {
         backend: String,
         /// The head as the upstream gets it, up to and with its empty line.
         head: String,
+        /// What becomes of the answer's body, where the route compresses.
+        compression: Option<String>,
     },
     /// Its route answers by itself.
     ByRoute {
@@ -69,7 +72,8 @@ pub enum Outcome {
 pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool) -> Option<Explanation> {
     let snapshot = Snapshot::new(Arc::clone(table), None, &BackendStates::default(), 0);
     let (names, observed) = (Names::default(), Observed::default());
-    let arrival = Arrival { scope, peer: CLIENT, is_secure, names: &names, observed: &observed };
+    let arrival =
+        Arrival { scope, peer: CLIENT, is_secure, names: &names, observed: &observed, is_shed: false };
     let mut head = Vec::new();
     let outcome: Outcome = match plan(request, &snapshot, &arrival, &mut head) {
         Incoming::Partial => return None,
@@ -84,6 +88,7 @@ pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool
                 false => Outcome::Sent {
                     backend: entry.name.clone(),
                     head: String::from_utf8_lossy(&head).into_owned(),
+                    compression: compression(&plan, &snapshot),
                 },
             }
         }
@@ -95,6 +100,18 @@ pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool
     };
     let (path, route, passed_over) = routed.unwrap_or_default();
     Some(Explanation { path, route, outcome, passed_over })
+}
+
+/// What becomes of the answer's body, where the route compresses.
+fn compression(plan: &Plan, snapshot: &Snapshot) -> Option<String> {
+    let filtered = plan.filtered.as_deref()?;
+    let policy = filtered.filters(snapshot).compress.as_ref()?;
+    let Some(coding) = filtered.coding else {
+        let offered: Vec<String> = offered(policy).map(|coding| format!("`{}`", coding.name())).collect();
+        return Some(format!("as it comes: the request does not ask for {}", offered.join(" or ")));
+    };
+    let (types, min) = (policy.types().collect::<Vec<_>>().join(", "), policy.min_bytes);
+    Some(format!("compressed by `{}` where it is of {types}, from {min} bytes on", coding.name()))
 }
 
 type Routed = (Option<String>, Option<String>, Vec<PassedOver>);
@@ -121,10 +138,13 @@ impl fmt::Display for Explanation {
         }
         writeln!(f, "route  {}", self.route.as_deref().unwrap_or("none"))?;
         match &self.outcome {
-            Outcome::Sent { backend, head } => {
+            Outcome::Sent { backend, head, compression } => {
                 writeln!(f, "sent   to backend `{backend}`:")?;
                 for line in head.lines().filter(|line| !line.is_empty()) {
                     writeln!(f, "         {line}")?;
+                }
+                if let Some(compression) = compression {
+                    writeln!(f, "answer {compression}")?;
                 }
             }
             Outcome::ByRoute { head, .. } => {

@@ -5,6 +5,7 @@ use weir_http::{RequestHead, ResponseHead, append_field};
 
 use crate::answer;
 use crate::cause::Cause;
+use crate::compress::{Coding, Encoded, encoded, negotiate};
 use crate::forwarding::Marks;
 use crate::request::{
     Incoming, Plan, Routed, append_end, append_host, append_marked, append_start, cause_of_token, is_let_in,
@@ -36,6 +37,8 @@ pub(crate) struct Filtered {
     pub(crate) cors: Vec<u8>,
     /// The position of the backend that gets a copy.
     pub(crate) copy_to: Option<usize>,
+    /// How the client likes responses to be compressed, where the route does so.
+    pub(crate) coding: Option<Coding>,
 }
 
 /// Reads what a request's head says to the filters at `position`: a plan, with the upstream's head in `out`, or an answer,
@@ -47,7 +50,7 @@ pub(crate) fn plan_filtered(
     out: &mut Vec<u8>,
 ) -> Incoming {
     let Matched { head, found, .. } = *request;
-    let filters = &snapshot.table.filters()[position as usize];
+    let filters: &Filters = &snapshot.table.filters()[position as usize];
     // A preflight carries no credentials, so it comes before whatever wants some.
     if let Some(answer) = answer::preflight(request, filters, out) {
         return Incoming::Answered(answer);
@@ -66,9 +69,9 @@ pub(crate) fn plan_filtered(
     }
     let backend = match filters.action() {
         Action::Backend => Some((found.target.backend, routed)),
-        Action::OneOf(weighted) => snapshot.shares(position, |shares| shares.next(weighted)).map(|index| {
-            (weighted[index].backend, Routed { series: routed.series + 1 + index as u32, ..routed })
-        }),
+        Action::OneOf(weighted) => snapshot
+            .shares(position, |shares| shares.next(weighted))
+            .map(|index| (weighted[index].backend, Routed { series: weighted[index].series, ..routed })),
         Action::Respond(respond) => {
             return Incoming::Answered(answer::fixed(request, (filters, position), respond, &cors, out));
         }
@@ -86,7 +89,8 @@ pub(crate) fn plan_filtered(
             let upgrade = head.upgrade && !offers_h2c(head);
             append_request(request, filters, (backend, snapshot), upgrade, out);
             let copy_to = copy_to((filters, position), snapshot, upgrade);
-            let filtered = Some(Box::new(Filtered { position, cors, copy_to }));
+            let coding = filters.compress.as_ref().and_then(|policy| negotiate(policy, head));
+            let filtered = Some(Box::new(Filtered { position, cors, copy_to, coding }));
             Incoming::Request(Plan {
                 filtered,
                 ..plan_for(head, routed, (backend, snapshot), upgrade, request.is_secure)
@@ -142,6 +146,7 @@ impl Filtered {
     pub(crate) fn append_response_fields(
         &self,
         head: &ResponseHead<'_>,
+        encoded: Encoded,
         snapshot: &Snapshot,
         out: &mut Vec<u8>,
     ) -> bool {
@@ -149,14 +154,23 @@ impl Filtered {
         let changes = filters.route.response_headers.as_deref();
         // Two answers to the same question would be none to a browser.
         let is_told = |name: &str| filters.cors.is_some() && is_of_cors(name);
-        let keeps = |name: &str| changes.is_none_or(|c| c.keeps(name)) && !is_told(name);
+        let keeps =
+            |name: &str| changes.is_none_or(|c| c.keeps(name)) && !is_told(name) && encoded.keeps(name);
         let mut is_dated = response::append_fields(head, keeps, out);
         if let Some(changes) = changes {
             append_changed(changes, out);
             is_dated |= changes.fields().any(|(name, _)| name.eq_ignore_ascii_case("date"));
         }
         out.extend_from_slice(&self.cors);
+        encoded.append_fields(filters, head, out);
         is_dated
+    }
+
+    /// What becomes of the final response with this head.
+    pub(crate) fn encoded(&self, head: &ResponseHead<'_>, snapshot: &Snapshot) -> Encoded {
+        let filters = self.filters(snapshot);
+        let policy = filters.compress.as_ref();
+        policy.map_or(Encoded::AsItIs, |policy| encoded(policy, filters, head, self.coding))
     }
 
     /// The filters themselves.

@@ -37,6 +37,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) names: &'a Names,
     /// Where what is made of the request is told.
     pub(crate) observed: &'a Observed,
+    /// The gateway is overloaded: it is turned away.
+    pub(crate) is_shed: bool,
 }
 
 /// Where a worker has the names of requests and traces from.
@@ -219,8 +221,14 @@ mod tests {
         let names = Names::default();
         let observed = Observed::default();
         let peer = peer.parse().unwrap();
-        let arrival =
-            Arrival { scope: Scope::default(), peer, is_secure: true, names: &names, observed: &observed };
+        let arrival = Arrival {
+            scope: Scope::default(),
+            peer,
+            is_secure: true,
+            names: &names,
+            observed: &observed,
+            is_shed: false,
+        };
         let marks = Marks::of(forwarding, &head, &arrival);
         let told = marks.fields.iter().map(|(name, value)| format!("{name}: {value}"));
         (marks.client.to_string(), told.collect())

@@ -10,11 +10,13 @@ use std::time::Duration;
 use weir_config::{Listener, ListenerId, Table};
 use weir_io::{JoinHandle, reserve_files};
 
+use crate::backend_state::BackendStates;
 use crate::certificates;
 use crate::crew::{Crew, Member};
 use crate::health::HealthChecks;
 use crate::log::{AccessLogStats, LogLevel};
 use crate::names::NameLookups;
+use crate::overload::MemoryWatch;
 use crate::retire::Retired;
 use crate::sockets::{DealtSocket, OpenListener, Passed, Redealt};
 use crate::stats::{ReloadStats, Stats};
@@ -70,6 +72,7 @@ pub struct Gateway {
     retired: Retired,
     checks: Arc<HealthChecks>,
     lookups: NameLookups,
+    memory: MemoryWatch,
     reloads_applied: AtomicU64,
     reloads_refused: AtomicU64,
 }
@@ -114,8 +117,8 @@ impl Gateway {
         let crew = Crew::new(Arc::clone(&shared));
         let mut running = Running { crew, next_id: 0, open: BTreeMap::new() };
         let change = running.prepare(&table, passed)?;
-        let (checks, lookups) = (Arc::default(), NameLookups::default());
-        prepare(&table, &shared, (&checks, &lookups))?;
+        let (checks, lookups, memory) = (Arc::default(), NameLookups::default(), MemoryWatch::default());
+        prepare(&table, &shared, (&checks, &lookups, &memory))?;
         running.commit(change);
         let gateway = Gateway {
             shared,
@@ -123,6 +126,7 @@ impl Gateway {
             retired: Retired::default(),
             checks,
             lookups,
+            memory,
             reloads_applied: AtomicU64::default(),
             reloads_refused: AtomicU64::default(),
         };
@@ -146,7 +150,7 @@ impl Gateway {
         if file(&table) != file(&self.table()) {
             open_log(&self.shared, &table)?;
         }
-        prepare(&table, &self.shared, (&self.checks, &self.lookups))?;
+        prepare(&table, &self.shared, (&self.checks, &self.lookups, &self.memory))?;
         self.retired.add(self.shared.table.swap(table));
         self.look();
         self.reloads_applied.fetch_add(1, Ordering::Relaxed);
@@ -189,6 +193,11 @@ impl Gateway {
         self.shared.table.load_full()
     }
 
+    /// What is known of backends.
+    pub(crate) fn backends(&self) -> &BackendStates {
+        &self.shared.backends
+    }
+
     /// How far it is.
     pub fn phase(&self) -> Phase {
         match self.shared.phase.load(Ordering::Relaxed) {
@@ -201,6 +210,11 @@ impl Gateway {
     /// Whether no worker has ended but to drain. One that has is not started again.
     pub fn is_healthy(&self) -> bool {
         self.phase() != Phase::Serving || self.running().crew.is_complete()
+    }
+
+    /// What of it is overloaded, by the fields of `overload`: new requests are answered 503. Nothing when all is well.
+    pub fn overload_reasons(&self) -> Vec<&'static str> {
+        self.shared.overload.reasons()
     }
 
     /// Begins to drain: clients are let in for `drain.delay`, then who is on the way; every connection ends after the
@@ -248,6 +262,7 @@ impl Gateway {
         };
         let dropped = running.crew.upstreams.iter().map(|counters| counters.log_lines_dropped.value()).sum();
         let access_log = AccessLogStats { dropped, ..self.shared.log.stats() };
+        let overload = self.shared.overload.stats(running.crew.upstreams.iter().map(|counters| &**counters));
         let routes = self.shared.series.stats();
         let certificate_ends = certificates::first_ends(&self.table());
         let workers = running.crew.stats();
@@ -255,6 +270,7 @@ impl Gateway {
             reloads,
             routes,
             access_log,
+            overload,
             certificate_ends,
             workers,
             ..Stats::sum(&running.crew.listeners, upstreams, &self.shared.backends)
@@ -283,6 +299,7 @@ impl Gateway {
     fn look(&self) {
         self.checks.look();
         self.lookups.look();
+        self.memory.look();
     }
 }
 
@@ -291,7 +308,7 @@ impl Running {
     fn prepare(&mut self, table: &Table, passed: Vec<Passed>) -> Result<Change, GatewayError> {
         let workers = self.crew.wanted(table.workers);
         let wanted: Vec<(ListenerId, &Listener)> =
-            table.listener_ids().into_iter().zip(&table.listeners).collect();
+            table.listener_ids().into_iter().zip(table.listeners.iter()).collect();
         let is_gone = |id: &&ListenerId| !wanted.iter().any(|(wanted, _)| wanted == *id);
         let gone: Vec<ListenerId> = self.open.keys().filter(is_gone).copied().collect();
         let mut redealt = Vec::new();
@@ -336,17 +353,16 @@ impl Running {
         for (id, redealt) in redealt {
             let Some(open) = self.open.get_mut(&id) else { continue };
             let hands = open.settle(redealt);
-            let (number, name) = (open.id, open.name.clone());
             for (worker, hand) in hands.into_iter().enumerate() {
-                self.listen(worker, number, id, &name, hand.gets);
+                self.crew.listen(worker, id, open, hand.gets);
                 if !hand.gives.is_empty() {
-                    self.crew.tell(worker, Command::Release { id: number, numbers: Some(hand.gives) });
+                    self.crew.tell(worker, Command::Release { id: open.id, numbers: Some(hand.gives) });
                 }
             }
         }
-        for (id, open, dealt) in opened {
+        for (id, mut open, dealt) in opened {
             for (worker, sockets) in dealt.into_iter().enumerate() {
-                self.listen(worker, open.id, id, &open.name, sockets);
+                self.crew.listen(worker, id, &mut open, sockets);
             }
             self.open.insert(id, open);
         }
@@ -356,28 +372,18 @@ impl Running {
             }
         }
     }
-
-    fn listen(
-        &mut self,
-        worker: usize,
-        id: u64,
-        listener: ListenerId,
-        name: &str,
-        sockets: Vec<DealtSocket>,
-    ) {
-        if !sockets.is_empty() {
-            let counters = self.crew.counters(worker, name);
-            self.crew.tell(worker, Command::Listen { id, listener, counters, sockets });
-        }
-    }
 }
 
 /// Starts what `table` needs beside the workers.
 fn prepare(
     table: &Table,
     shared: &Arc<Shared>,
-    (checks, lookups): (&Arc<HealthChecks>, &NameLookups),
+    (checks, lookups, memory): (&Arc<HealthChecks>, &NameLookups, &MemoryWatch),
 ) -> Result<(), GatewayError> {
+    memory.prepare(table, shared).map_err(GatewayError::Worker)?;
+    if table.has_rsa() {
+        shared.offload.start().map_err(GatewayError::Worker)?;
+    }
     checks.prepare(table, shared).map_err(GatewayError::Worker)?;
     lookups.prepare(table, shared, checks).map_err(GatewayError::Worker)
 }

@@ -5,17 +5,15 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{AbortHandle, spawn_local};
 use tokio_rustls::TlsConnector;
-use weir_config::{HealthCheck, ProxyVersion, Table, UpstreamTls};
+use weir_config::{BackendEntry, HealthCheck, Pages, ProxyVersion, Table, UpstreamAddress, UpstreamTls};
 use weir_http::{FieldSlots, HeadLimits, ResponseTo, append_field, append_request_line, parse_response};
 use weir_io::mono_ns;
 
@@ -23,6 +21,7 @@ use crate::backend_state::BackendState;
 use crate::endpoint_state::EndpointState;
 use crate::follower::Follower;
 use crate::proxy_header::append_header;
+use crate::upstream_socket::Socket;
 use crate::worker::Shared;
 
 /// Checks in progress at one time; more wait.
@@ -56,7 +55,7 @@ impl HealthChecks {
     /// # Errors
     /// When the thread can't start.
     pub(crate) fn prepare(&self, table: &Table, shared: &Arc<Shared>) -> io::Result<()> {
-        if table.backends().iter().all(|entry| entry.backend.health.is_none()) {
+        if !table.checks_health {
             return Ok(());
         }
         let shared = Arc::clone(shared);
@@ -71,36 +70,44 @@ impl HealthChecks {
 
 async fn keep(mut looks: UnboundedReceiver<()>, shared: Arc<Shared>) {
     let mut checked = HashMap::new();
+    let mut asked: Option<(Pages<BackendEntry>, u64)> = None;
     let places = Rc::new(Semaphore::new(CHECKS_MAX));
     while looks.recv().await.is_some() {
-        let table = shared.table.load_full();
-        checked = renew(checked, &table, &shared, &places);
+        let (table, names) = (shared.table.load_full(), shared.backends.names.version());
+        // Most changes are of routes.
+        let is_same = |(backends, version): &(Pages<BackendEntry>, u64)| {
+            *version == names && backends.shares_all(table.backends())
+        };
+        if !asked.as_ref().is_some_and(is_same) {
+            checked = renew(checked, &table, &shared, &places);
+            asked = Some((table.backends().clone(), names));
+        }
     }
 }
 
-type ByEndpoint = HashMap<(String, SocketAddr), Checked>;
+type ByEndpoint = HashMap<(String, UpstreamAddress), Checked>;
 
 /// The tasks that `table` wants; `former` lends those that ask the same.
 fn renew(mut former: ByEndpoint, table: &Table, shared: &Shared, places: &Rc<Semaphore>) -> ByEndpoint {
     let mut checked = HashMap::new();
-    for entry in table.backends() {
+    for entry in table.backends().iter() {
         let Some(check) = &entry.backend.health else { continue };
         let backend = shared.backends.of(&entry.name);
         let members = shared.backends.members(entry);
-        for endpoint in backend.endpoints(members.iter().map(|member| member.address)) {
+        for endpoint in backend.endpoints(members.iter().map(|member| member.address.clone())) {
             let question = Question {
                 check: (**check).clone(),
                 proxy: entry.backend.proxy_protocol,
                 tls: entry.tls.clone(),
             };
-            let key = (entry.name.clone(), endpoint.address);
+            let key = (entry.name.clone(), endpoint.address.clone());
             let task = match former.remove(&key) {
                 Some(same) if same.question.is_same(&question) => same.task,
                 other => {
                     if let Some(other) = other {
                         other.task.abort();
                     }
-                    let subject = (Arc::clone(&endpoint), Arc::clone(&backend));
+                    let subject = (Arc::clone(&endpoint), Arc::clone(&backend), entry.name.clone());
                     spawn_local(ask_always(question.clone(), subject, Rc::clone(places))).abort_handle()
                 }
             };
@@ -117,7 +124,7 @@ fn renew(mut former: ByEndpoint, table: &Table, shared: &Shared, places: &Rc<Sem
 
 async fn ask_always(
     question: Question,
-    (endpoint, backend): (Arc<EndpointState>, Arc<BackendState>),
+    (endpoint, backend, name): (Arc<EndpointState>, Arc<BackendState>, String),
     places: Rc<Semaphore>,
 ) {
     let HealthCheck { interval, healthy, unhealthy, .. } = question.check;
@@ -126,14 +133,20 @@ async fn ask_always(
     loop {
         // It is never closed.
         let Ok(place) = places.acquire().await else { return };
-        let is_well = question.is_well(endpoint.address).await;
+        let is_well = question.is_well(&endpoint.address).await;
         drop(place);
         backend.count_check(is_well);
+        endpoint.count_check(is_well);
         in_a_row = if was_well == Some(is_well) { in_a_row + 1 } else { 1u32 };
         was_well = Some(is_well);
         let enough = if is_well { healthy } else { unhealthy };
         if in_a_row >= enough && endpoint.is_failing() == is_well {
             endpoint.set_failing(!is_well, mono_ns());
+            let address = &endpoint.address;
+            match is_well {
+                true => log::info!("backend `{name}`: {address} is well again"),
+                false => log::warn!("backend `{name}`: {address} is out, bad checks in a row: {unhealthy}"),
+            }
         }
         let jitter = 1.0 - JITTER + 2.0 * JITTER * fastrand::f64();
         tokio::time::sleep(interval.0.mul_f64(jitter)).await;
@@ -147,13 +160,13 @@ impl Question {
             && self.tls.as_ref().map(Arc::as_ptr) == other.tls.as_ref().map(Arc::as_ptr)
     }
 
-    async fn is_well(&self, endpoint: SocketAddr) -> bool {
+    async fn is_well(&self, endpoint: &UpstreamAddress) -> bool {
         let answer = tokio::time::timeout(self.check.timeout.0, self.ask(endpoint)).await;
         matches!(answer, Ok(Ok(true)))
     }
 
-    async fn ask(&self, endpoint: SocketAddr) -> io::Result<bool> {
-        let mut stream = TcpStream::connect(endpoint).await?;
+    async fn ask(&self, endpoint: &UpstreamAddress) -> io::Result<bool> {
+        let mut stream = Socket::connect(endpoint).await?;
         let Some(path) = &self.check.path else { return Ok(true) };
         if let Some(version) = self.proxy {
             let mut header = Vec::new();
@@ -171,12 +184,12 @@ impl Question {
         }
     }
 
-    fn request(&self, path: &str, endpoint: SocketAddr) -> Vec<u8> {
+    fn request(&self, path: &str, endpoint: &UpstreamAddress) -> Vec<u8> {
         let mut request = Vec::new();
         append_request_line(&mut request, "GET", path);
         match &self.check.host {
             Some(host) => append_field(&mut request, "Host", host.as_bytes()),
-            None => append_field(&mut request, "Host", endpoint.to_string().as_bytes()),
+            None => append_field(&mut request, "Host", endpoint.host().as_bytes()),
         }
         append_field(&mut request, "User-Agent", b"weir-gateway health check");
         append_field(&mut request, "Connection", b"close");

@@ -2,14 +2,15 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
+use weir_config::UpstreamAddress;
 
 use crate::buffer::Buffer;
+use crate::upstream_socket::Socket;
 use crate::wheel::Timer;
 use crate::worker::Worker;
 
@@ -175,16 +176,14 @@ impl Io<'_> {
     }
 
     /// A new connection to an upstream.
-    pub(crate) async fn connect(self, address: SocketAddr, ticks: u32) -> Result<TcpStream, Fault> {
+    pub(crate) async fn connect(self, address: &UpstreamAddress, ticks: u32) -> Result<Socket, Fault> {
         self.timer.arm(&self.worker.wheel, ticks);
-        let mut connecting = pin!(TcpStream::connect(address));
-        let stream = poll_fn(|cx| match connecting.as_mut().poll(cx) {
+        let mut connecting = pin!(Socket::connect(address));
+        poll_fn(|cx| match connecting.as_mut().poll(cx) {
             Poll::Ready(outcome) => Poll::Ready(outcome.map_err(Fault::System)),
             Poll::Pending => self.poll_timeout(cx),
         })
-        .await?;
-        stream.set_nodelay(true).map_err(Fault::System)?;
-        Ok(stream)
+        .await
     }
 
     /// Says goodbye: no more is written, and what still comes is thrown away for a while, so that the last answer is

@@ -7,11 +7,13 @@
 //! Gateway (gateway.rs) --- commands, table by pointer swap ---> Worker (worker.rs), one thread each
 //!    |- Crew (crew.rs): who serves, who leaves                     |- Wheel (wheel.rs): a clock of 100 ms, deadlines
 //!    |- OpenListener (sockets.rs): all sockets, dealt out -------> |- Listening (listener.rs), copies of its sockets
+//!    |                                                             |  Spread (spread.rs): clients for other workers
 //!    |- Stats (stats.rs) <-- counters with one writer each ------- |- Snapshot (snapshot.rs): table and pools (pool.rs)
 //!    |- Admin (admin.rs): a thread of its own                      |- Exhaustion (exhaustion.rs): no descriptors left
 //!    |- Successors (handover.rs): sockets for the next process     |
 //!    |- LogWriter (log.rs): a thread of its own, lines from every worker
-//!    |- HealthChecks (health.rs), NameLookups (names.rs): others, where there are any
+//!    |- Offload (offload.rs): a few threads, for signatures by RSA
+//!    |- HealthChecks (health.rs), NameLookups (names.rs), MemoryWatch (overload.rs): others, where there are any
 //!                                                                  |- Client (connection.rs), a task each
 //!                                                                       proxied.rs: whom a balancer connects for
 //!                                                                       passthrough.rs: TLS passed on by its name
@@ -21,8 +23,10 @@
 //!                                                                         answer (answer.rs): what a route answers itself
 //!                                                                         forwarding.rs, trace.rs: what upstreams are told
 //!                                                                       exchange (exchange.rs): upstream.rs, send.rs, body.rs, retry.rs
+//!                                                                         upstream_socket.rs: TCP or a Unix socket
+//!                                                                         waiting.rs: requests beyond a backend's limits
 //!                                                                       relay (response.rs), tunnel.rs after a 101
-//!                                                                         route_limits.rs, mirror.rs: where a route has them
+//!                                                                         route_limits.rs, mirror.rs, compress.rs: where a route has them
 //!                                                                       refuse (respond.rs): an answer of our own
 //!                                                                       observed.rs, log_line.rs: what the log tells
 //! ```
@@ -35,6 +39,7 @@
 //! - sockets are registered once, upstream ones too, and stay so while they are kept;
 //! - deadlines are numbers on the worker's wheel, not timers;
 //! - a read that did not fill its buffer has emptied the socket, so it is not followed by another;
+//! - sockets are read and written without the C library's points of cancellation (plain.rs);
 //! - head and body leave in one write where both are there;
 //! - code for plain text and for TLS is compiled apart, on both sides, so that neither asks for each byte which it is;
 //! - counters are plain stores, summed by who asks; the table is compared by pointer.
@@ -71,15 +76,19 @@ mod affinity;
 mod answer;
 mod backend_state;
 mod balance;
+mod beside;
 mod body;
 mod buffer;
 mod cause;
 mod certificates;
+mod clusters;
+mod compress;
 mod connection;
 mod counters;
 mod crew;
 mod endpoint_state;
 mod entropy;
+mod error_window;
 mod exchange;
 mod exhaustion;
 mod explain;
@@ -96,11 +105,16 @@ mod life;
 mod listener;
 mod log;
 mod log_line;
+mod memory;
 mod mirror;
 mod names;
 mod observed;
+mod offload;
+mod overload;
 mod passthrough;
+mod plain;
 mod pool;
+mod program_log;
 mod proxied;
 mod proxy_header;
 mod request;
@@ -116,11 +130,14 @@ mod send;
 mod series;
 mod snapshot;
 mod sockets;
+mod spread;
 mod stats;
 mod trace;
 mod tunnel;
 mod turns;
 mod upstream;
+mod upstream_socket;
+mod waiting;
 mod weights;
 mod wheel;
 mod worker;
@@ -131,6 +148,8 @@ pub use explain::{Explanation, Outcome, explain};
 pub use gateway::{Gateway, GatewayError, Phase};
 pub use handover::{HandoverError, Predecessor, Successor, Successors};
 pub use log::{AccessLogStats, LogLevel};
+pub use overload::OverloadStats;
+pub use program_log::level_filter;
 pub use route_stats::{LatencyStats, RouteStats};
 pub use sockets::Passed;
 pub use stats::{

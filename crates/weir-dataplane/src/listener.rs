@@ -27,6 +27,7 @@ use crate::passthrough::serve_by_name;
 use crate::proxied::serve_proxied;
 use crate::proxy_header::Addresses;
 use crate::secure::serve_secure;
+use crate::spread::{Berth, Handed, HostSeat, Spread, Way};
 use crate::worker::{LAST_REQUEST_TICKS, Worker};
 
 /// Clients beyond a limit that are told so at one time; the others are closed without a word.
@@ -43,6 +44,9 @@ pub(crate) struct Listening {
     wants_header: Cell<bool>,
     pub(crate) counters: Arc<ListenerCounters>,
     pub(crate) told: Cell<usize>,
+    spread: Arc<Spread>,
+    /// Where other workers hand it their clients.
+    berth: Arc<Berth>,
     retired: Cell<bool>,
     doors: RefCell<Vec<Rc<Door>>>,
 }
@@ -70,6 +74,7 @@ impl Listening {
         listener: ListenerId,
         transport: Transport,
         counters: Arc<ListenerCounters>,
+        (spread, berth): (Arc<Spread>, Arc<Berth>),
     ) -> Listening {
         Listening {
             id,
@@ -78,6 +83,8 @@ impl Listening {
             wants_header: Cell::new(false),
             counters,
             told: Cell::new(0),
+            spread,
+            berth,
             retired: Cell::new(false),
             doors: RefCell::default(),
         }
@@ -94,6 +101,7 @@ impl Listening {
     /// Ends: takes who is on the way by the sockets that are ours, and closes them.
     pub(crate) fn retire(&self) {
         self.retired.set(true);
+        self.spread.close(&self.berth);
         for door in self.doors.borrow().iter() {
             door.turn(if door.is_lent { DoorState::Released } else { DoorState::Closing });
         }
@@ -101,6 +109,9 @@ impl Listening {
 
     /// Accepts no more from these sockets, or from any.
     pub(crate) fn release(&self, numbers: Option<&[usize]>) {
+        if numbers.is_none() {
+            self.spread.close(&self.berth);
+        }
         let is_chosen = |door: &&Rc<Door>| numbers.is_none_or(|numbers| numbers.contains(&door.number));
         for door in self.doors.borrow().iter().filter(is_chosen) {
             door.turn(DoorState::Released);
@@ -111,9 +122,14 @@ impl Listening {
         self.retired.get()
     }
 
-    /// Whether clients may still come by one of its sockets.
+    /// Whether clients may still come, by one of its sockets or from another worker.
     pub(crate) fn is_open(&self) -> bool {
-        !self.doors.borrow().is_empty()
+        !self.doors.borrow().is_empty() || self.berth.is_open()
+    }
+
+    /// The way for a client to a worker that should have it; who ends sees to the last clients itself.
+    fn way_elsewhere(&self, worker: &Worker) -> Option<Way> {
+        if worker.is_ending() || self.is_retired() { None } else { self.spread.way_from(&worker.host) }
     }
 
     fn forget(&self, door: &Rc<Door>) {
@@ -140,6 +156,13 @@ impl Listening {
             self.wants_header.set(wants_header);
         }
         self.wants_header.get()
+    }
+}
+
+impl Drop for Listening {
+    /// A worker that ends in whatever way is given no more clients.
+    fn drop(&mut self) {
+        self.spread.close(&self.berth);
     }
 }
 
@@ -183,7 +206,7 @@ pub(crate) async fn accept(
         match accepted {
             Ok(client) => {
                 exhaustion = Exhaustion::default();
-                admit(&worker, &listening, client);
+                welcome(&worker, &listening, client);
             }
             Err(error) if is_exhausted(&error) => exhaustion.bear(&worker, &listening, &socket).await,
             // The client gave up while it was queued.
@@ -210,7 +233,7 @@ async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListen
         })
         .await;
         match accepted {
-            Some(Ok(client)) => admit(worker, listening, client),
+            Some(Ok(client)) => admit(worker, listening, worker.host.seat(), client),
             Some(Err(error)) if is_exhausted(&error) => exhaustion.bear(worker, listening, &socket).await,
             Some(Err(_)) => {}
             None => break,
@@ -222,13 +245,41 @@ async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListen
         while let Ok((stream, peer)) = socket.accept() {
             let nonblocking = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
             if let Ok(stream) = nonblocking {
-                admit(worker, listening, (stream, peer));
+                admit(worker, listening, worker.host.seat(), (stream, peer));
             }
         }
     }
 }
 
-fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, (stream, peer): (TcpStream, SocketAddr)) {
+/// Admits a client here, or hands it to the worker that has fewest where this one would have over its share.
+fn welcome(worker: &Rc<Worker>, listening: &Rc<Listening>, client: (TcpStream, SocketAddr)) {
+    let Some(way) = listening.way_elsewhere(worker) else {
+        return admit(worker, listening, worker.host.seat(), client);
+    };
+    let (stream, peer) = client;
+    // From here on nothing of this worker's watches it.
+    if let Ok(stream) = stream.into_std() {
+        listening.counters.handed.add(1);
+        way.send(listening.id, stream, peer);
+    }
+}
+
+/// Admits a client that another worker has accepted.
+pub(crate) fn take_in(worker: &Rc<Worker>, handed: Handed) {
+    // As long as somebody is on the way to a listener, it is there.
+    let Some(listening) = worker.listening(handed.listening) else { return };
+    // It fails only where the kernel has no memory left to watch one more socket.
+    if let Ok(stream) = TcpStream::from_std(handed.stream) {
+        admit(worker, &listening, handed.seat, (stream, handed.peer));
+    }
+}
+
+fn admit(
+    worker: &Rc<Worker>,
+    listening: &Rc<Listening>,
+    of_worker: HostSeat,
+    (stream, peer): (TcpStream, SocketAddr),
+) {
     listening.counters.accepted.add(1);
     // Answers leave in one write each; without this, the second of two small ones would wait for an acknowledgement.
     if stream.set_nodelay(true).is_err() {
@@ -241,7 +292,8 @@ fn admit(worker: &Rc<Worker>, listening: &Rc<Listening>, (stream, peer): (TcpStr
         Ok(of_address) => {
             let told = snapshot.table.tells_addresses.then(|| stream.local_addr().ok()).flatten();
             let addresses = told.map(|destination| Addresses { source: peer, destination });
-            let seat = Seat::take(Rc::clone(worker), Rc::clone(listening), (peer, addresses), of_address);
+            let places = (of_worker, of_address);
+            let seat = Seat::take(Rc::clone(worker), Rc::clone(listening), (peer, addresses), places);
             match transport {
                 _ if wants_header => spawn_local(serve_proxied(seat, stream, transport)),
                 Transport::Plain => spawn_local(serve(seat, stream)),
@@ -277,6 +329,7 @@ mod tests {
     use weir_io::{WorkerOptions, spawn_worker};
 
     use super::*;
+    use crate::spread::Host;
     use crate::worker::Shared;
 
     /// Else a worker that is told to drain could end between accepting a client and serving it.
@@ -288,18 +341,20 @@ mod tests {
         let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes };
         let table = State::default().apply(batch).table.unwrap();
         let main = move || async move {
-            let worker = Rc::new(Worker::new(0, Arc::new(Shared::new(table)), Arc::default()));
+            let (host, _handed) = Host::new();
+            let worker = Rc::new(Worker::new(0, Arc::new(Shared::new(table)), Arc::default(), host));
             let listening = Rc::new(Listening::new(
                 0,
                 address.into(),
                 Transport::Plain,
                 Arc::new(ListenerCounters::of("l")),
+                (Arc::default(), Berth::new(&worker.host)),
             ));
             let socket = TcpListener::bind(address).await.unwrap();
             let client = TcpStream::connect(socket.local_addr().unwrap()).await.unwrap();
             let accepted = socket.accept().await.unwrap();
-            admit(&worker, &listening, accepted);
-            let counted = worker.open_connections.get();
+            welcome(&worker, &listening, accepted);
+            let counted = worker.host.connections();
             drop(client);
             counted
         };

@@ -17,6 +17,7 @@ use weir_config::{AccessLog, LogLine};
 use crate::counters::UpstreamCounters;
 use crate::exposition::Exposition;
 use crate::log_line::{LogClock, Told, append_line};
+use crate::program_log::seldom;
 use crate::weights::DueShare;
 
 /// From this size on a block leaves for the writer; smaller ones do with the next tick.
@@ -290,6 +291,9 @@ fn write_blocks(messages: &Receiver<Message>, written: &Written) {
                 let count = if outcome.is_ok() { &written.lines } else { &written.failed };
                 count.fetch_add(block.lines, Ordering::Relaxed);
                 is_torn = outcome.is_err();
+                if let Err(error) = outcome {
+                    seldom!(::log::Level::Error, "lines of the access log are lost: {error}");
+                }
             }
         }
     }

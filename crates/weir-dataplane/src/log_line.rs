@@ -146,7 +146,8 @@ fn append_value(values: &mut Values<'_>, value: &LogValue, request: &Told<'_>, c
         LogValue::Group => values.optional(series.map(|series| &*series.group).filter(not_empty)),
         LogValue::Backend => values.optional(series.map(|series| &*series.backend).filter(not_empty)),
         LogValue::Upstream => {
-            values.optional(observed.upstream.get().map(|address| address.to_string()).as_deref());
+            let upstream = observed.upstream.borrow();
+            values.optional(upstream.as_ref().map(ToString::to_string).as_deref());
         }
         LogValue::UpstreamSeconds => values.number(observed.upstream_ns().map(Seconds)),
         LogValue::RequestId => values.optional(marks.as_ref().and_then(|marks| marks.request_id.as_deref())),

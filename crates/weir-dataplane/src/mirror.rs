@@ -118,6 +118,7 @@ async fn deliver(
     let Upstream { link, inbound, .. } = &mut checkout.upstream;
     let is_kept = match link {
         Link::Plain(stream) => converse(io, snapshot, (stream, inbound), copy, response_to).await?,
+        Link::Unix(stream) => converse(io, snapshot, (stream, inbound), copy, response_to).await?,
         Link::Tls(stream) => {
             converse(io, snapshot, (&mut SecureHalf(stream), inbound), copy, response_to).await?
         }

@@ -17,10 +17,11 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{AbortHandle, spawn_local};
-use weir_config::Table;
+use weir_config::{BackendEntry, Pages, Table};
 
 use crate::follower::Follower;
 use crate::health::HealthChecks;
+use crate::program_log::seldom;
 use crate::worker::Shared;
 
 /// How long an answer holds at least, and at most, whatever its time to live.
@@ -96,7 +97,7 @@ impl NameLookups {
         shared: &Arc<Shared>,
         checks: &Arc<HealthChecks>,
     ) -> io::Result<()> {
-        if !table.backends().iter().any(|entry| entry.has_names) {
+        if !table.has_names {
             return Ok(());
         }
         let subject = Subject { shared: Arc::clone(shared), checks: Arc::clone(checks) };
@@ -113,15 +114,21 @@ async fn keep(mut looks: UnboundedReceiver<()>, subject: Subject) {
     let subject = Rc::new(subject);
     let mut tasks: HashMap<String, AbortHandle> = HashMap::new();
     let mut asked: Option<(Vec<SocketAddr>, Rc<TokioResolver>)> = None;
+    let mut seen: Option<Pages<BackendEntry>> = None;
     while looks.recv().await.is_some() {
         let table = subject.shared.table.load_full();
         let servers = &table.resolver.servers;
         if asked.as_ref().is_none_or(|(before, _)| before != servers) {
             tasks.drain().for_each(|(_, task)| task.abort());
+            seen = None;
             asked = resolver(servers).ok().map(|resolver| (servers.clone(), Rc::new(resolver)));
         }
         let Some((_, resolver)) = &asked else { continue };
-        tasks = renew(tasks, &table, resolver, &subject);
+        // Most changes are of routes.
+        if !seen.as_ref().is_some_and(|seen| seen.shares_all(table.backends())) {
+            tasks = renew(tasks, &table, resolver, &subject);
+            seen = Some(table.backends().clone());
+        }
     }
 }
 
@@ -181,7 +188,8 @@ async fn ask_always(host: String, resolver: Rc<TokioResolver>, subject: Rc<Subje
             }
             // Whoever knows says that there is none.
             Err(error) if error.is_no_records_found() => (Some(Vec::new()), FAILURE_PAUSE),
-            Err(_) => {
+            Err(error) => {
+                seldom!(log::Level::Warn, "the name `{host}` can't be looked up: {error}");
                 names.failures.fetch_add(1, Ordering::Relaxed);
                 (None, FAILURE_PAUSE)
             }

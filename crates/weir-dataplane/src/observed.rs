@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use weir_config::UpstreamAddress;
 use weir_http::{FieldSlots, parse_request};
 use weir_io::mono_ns;
 
@@ -30,7 +31,7 @@ pub(crate) struct Observed {
     pub(crate) bytes_sent: Cell<u64>,
     pub(crate) routed: Cell<Option<Routed>>,
     /// The endpoint that was asked last.
-    pub(crate) upstream: Cell<Option<SocketAddr>>,
+    pub(crate) upstream: RefCell<Option<UpstreamAddress>>,
     /// What was made of it for upstreams, before all else.
     pub(crate) marks: RefCell<Option<Box<Marks>>>,
     /// What the access log tells of its head.
@@ -45,7 +46,7 @@ impl Observed {
         self.cause.set(None);
         self.bytes_sent.set(0);
         self.routed.set(None);
-        self.upstream.set(None);
+        self.upstream.take();
         self.head.borrow_mut().clear();
     }
 

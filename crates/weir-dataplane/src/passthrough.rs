@@ -18,6 +18,7 @@ use crate::cause::Cause;
 use crate::connection::Seat;
 use crate::hello::{HELLO_BYTES_MAX, Hello, read_hello};
 use crate::io::{Fault, Io, Look};
+use crate::plain::PlainHalf;
 use crate::secure::serve_secure;
 use crate::tunnel::join;
 use crate::upstream::checkout;
@@ -66,7 +67,7 @@ async fn name_asked_for(io: Io<'_>, stream: &TcpStream) -> Result<Option<String>
 }
 
 /// Connects to the backend and passes bytes until both sides have ended, one failed, or nothing moved for long.
-async fn pass_on(seat: &Seat, mut stream: TcpStream, backend: &str) -> Result<(), Cause> {
+async fn pass_on(seat: &Seat, stream: TcpStream, backend: &str) -> Result<(), Cause> {
     let io = seat.io();
     let (checkout, ticks) = {
         let snapshot = io.worker.snapshot();
@@ -78,7 +79,7 @@ async fn pass_on(seat: &Seat, mut stream: TcpStream, backend: &str) -> Result<()
     };
     seat.listening().counters.passed_on.add(1);
     let mut upstream = checkout.upstream;
-    let (from_client, to_client) = stream.split();
+    let (from_client, to_client) = PlainHalf::both(&stream);
     let client = (from_client, to_client, &mut Buffer::default());
     join(io, client, &mut upstream, ticks).await;
     Ok(())

@@ -4,21 +4,25 @@
 //! poll marks it readable; that is looked at without a system call when the connection is taken, and once a second.
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
-use weir_config::{Backend, BackendEntry, BackendTimeouts, Balance, Member, UpstreamTls, stable_hash};
+use weir_config::{
+    Backend, BackendEntry, BackendTimeouts, Balance, Member, UpstreamAddress, UpstreamTls, stable_hash,
+};
 
-use crate::backend_state::{BackendState, BackendStates, Place};
+use crate::backend_state::{BackendState, BackendStates, Kind, Place};
 use crate::balance::{Balancer, Wish};
 use crate::buffer::Buffer;
 use crate::cause::Cause;
+use crate::counters::EndpointCounters;
 use crate::endpoint_state::{EndpointState, InFlight};
 use crate::life::Life;
 use crate::secure_upstream;
+use crate::upstream_socket::Socket;
 use crate::wheel::ticks;
 
 /// One worker's connections to one backend.
@@ -43,6 +47,7 @@ pub(crate) struct BackendPool {
 pub(crate) struct OwnTicks {
     pub(crate) connect: Option<u32>,
     pub(crate) response: Option<u32>,
+    pub(crate) pending: Option<u32>,
     idle: Option<u32>,
 }
 
@@ -53,8 +58,13 @@ pub(crate) struct EndpointPool {
     pub(crate) state: Arc<EndpointState>,
     /// Its name in cookies: the same in every process.
     pub(crate) id: u64,
+    pub(crate) counters: Arc<EndpointCounters>,
     idle: RefCell<Vec<Idle>>,
 }
+
+/// A request at an endpoint, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct AtEndpoint(Rc<EndpointPool>);
 
 #[derive(Debug)]
 struct Idle {
@@ -68,20 +78,51 @@ pub(crate) struct Upstream {
     pub(crate) link: Link,
     pub(crate) inbound: Buffer,
     life: Life,
-    _place: Place,
+    place: Place,
+    counted: Counted,
 }
+
+/// A connection among those of its endpoint, until it is dropped.
+#[derive(Debug)]
+struct Counted(Arc<EndpointCounters>);
 
 /// What is spoken over a connection to an upstream.
 #[derive(Debug)]
 pub(crate) enum Link {
     Plain(TcpStream),
-    Tls(Box<RefCell<TlsStream<TcpStream>>>),
+    Unix(UnixStream),
+    Tls(Box<RefCell<TlsStream<Socket>>>),
+}
+
+impl From<Socket> for Link {
+    fn from(socket: Socket) -> Link {
+        match socket {
+            Socket::Tcp(stream) => Link::Plain(stream),
+            Socket::Unix(stream) => Link::Unix(stream),
+        }
+    }
 }
 
 impl Upstream {
-    /// A new connection, with its place among the backend's.
-    pub(crate) fn new(link: Link, place: Place, life: Life) -> Upstream {
-        Upstream { link, inbound: Buffer::default(), life, _place: place }
+    /// A new connection to `endpoint`, with its place among the backend's.
+    pub(crate) fn new(link: Link, endpoint: &EndpointPool, place: Place, life: Life) -> Upstream {
+        endpoint.counters.open.add(1);
+        let counted = Counted(Arc::clone(&endpoint.counters));
+        Upstream { link, inbound: Buffer::default(), life, place, counted }
+    }
+
+    /// Its place among the backend's connections, for another one.
+    pub(crate) fn into_place(self) -> Place {
+        self.place
+    }
+
+    /// Gives it to the first request that waits for a connection to the backend, or its place alone where that is one of
+    /// another worker, or it has served to its end. Where nobody waits it comes back.
+    pub(crate) fn hand_over(mut self, now: u32) -> Option<Upstream> {
+        let state = Arc::clone(self.place.state());
+        let queue = state.queue(Kind::Connection).filter(|queue| queue.is_anybody());
+        let Some(queue) = queue else { return Some(self) };
+        if self.life.spend(now) { queue.hand_over(self) } else { None }
     }
 
     /// Whether it can serve another request.
@@ -96,6 +137,7 @@ impl Upstream {
         let would_block = |e: std::io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
         match &mut self.link {
             Link::Plain(stream) => stream.try_read(&mut [0]).is_err_and(would_block),
+            Link::Unix(stream) => stream.try_read(&mut [0]).is_err_and(would_block),
             Link::Tls(stream) => secure_upstream::is_quiet(stream.get_mut()),
         }
     }
@@ -105,12 +147,13 @@ impl EndpointPool {
     /// One without connections.
     pub(crate) fn new(state: Arc<EndpointState>) -> EndpointPool {
         let id = stable_hash(state.address.to_string().as_bytes());
-        EndpointPool { state, id, idle: RefCell::default() }
+        let counters = state.counters();
+        EndpointPool { state, id, counters, idle: RefCell::default() }
     }
 
     /// Where it is.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.state.address
+    pub(crate) fn address(&self) -> &UpstreamAddress {
+        &self.state.address
     }
 
     /// A kept connection that is still good; the one used last, so that the others can age.
@@ -139,6 +182,34 @@ impl EndpointPool {
     }
 }
 
+impl AtEndpoint {
+    /// Counts one more request there.
+    pub(crate) fn begin(endpoint: Rc<EndpointPool>) -> AtEndpoint {
+        endpoint.counters.requests.add(1);
+        AtEndpoint(endpoint)
+    }
+}
+
+impl Deref for AtEndpoint {
+    type Target = Rc<EndpointPool>;
+
+    fn deref(&self) -> &Rc<EndpointPool> {
+        &self.0
+    }
+}
+
+impl Drop for AtEndpoint {
+    fn drop(&mut self) {
+        self.0.counters.ended.add(1);
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.open.subtract(1);
+    }
+}
+
 impl BackendPool {
     /// A pool for `backend`; `former` lends its connections where endpoints and TLS stay the same.
     pub(crate) fn new(
@@ -156,15 +227,16 @@ impl BackendPool {
             let same = lender.and_then(|f| f.endpoints.iter().find(|e| Arc::ptr_eq(&e.state, &known)));
             same.map(Rc::clone).unwrap_or_else(|| Rc::new(EndpointPool::new(known)))
         };
-        let addresses = members.iter().map(|member| member.address);
+        let addresses = members.iter().map(|member| member.address.clone());
         let endpoints = state.endpoints(addresses).into_iter().map(endpoint).collect();
         let balancer =
             Balancer::new(&backend, (&members, maglev), first, former.map(|former| &former.balancer));
         let is_by_requests = backend.balance == Balance::LeastRequests;
-        let BackendTimeouts { connect, response, idle } = backend.timeouts;
+        let BackendTimeouts { connect, response, idle, pending } = backend.timeouts;
         let ticks = OwnTicks {
             connect: connect.map(|time| ticks(time.0)),
             response: response.map(|time| ticks(time.0)),
+            pending: pending.map(|time| ticks(time.0)),
             idle: idle.map(|time| ticks(time.0)),
         };
         BackendPool { backend, tls, members, endpoints, balancer, ticks, is_by_requests, state }
@@ -172,7 +244,8 @@ impl BackendPool {
 
     /// Whether it is what a new one for `entry` would be.
     pub(crate) fn is_of(&self, entry: &BackendEntry, states: &BackendStates) -> bool {
-        *self.backend == *entry.backend
+        let is_same = Arc::ptr_eq(&self.backend, &entry.backend) || *self.backend == *entry.backend;
+        is_same
             && self.has_tls(entry.tls.as_ref())
             && (!entry.has_names || self.members == states.members(entry))
     }
@@ -194,10 +267,16 @@ impl BackendPool {
         if is_panic {
             self.state.count_panic();
         }
-        Some((endpoint, self.is_by_requests.then(|| endpoint.state.enter())))
+        Some((endpoint, self.enter(endpoint)))
     }
 
-    /// Takes in what a request came to at an endpoint, where that may take it out.
+    /// The place of a request at an endpoint, where these are counted.
+    #[inline]
+    pub(crate) fn enter(&self, endpoint: &EndpointPool) -> Option<InFlight> {
+        self.is_by_requests.then(|| endpoint.state.enter())
+    }
+
+    /// Takes in what a request came to at an endpoint; it may take it out.
     pub(crate) fn report(&self, endpoint: &EndpointPool, is_error: bool, now_ns: u64) {
         if let Some(ejection) = &self.backend.ejection {
             self.state.report(&endpoint.state, is_error, ejection, now_ns);
@@ -211,13 +290,73 @@ impl BackendPool {
         cause
     }
 
-    /// A place for a new connection. At the limit, an idle connection to any endpoint gives up its own.
+    /// Whether requests wait for places where there are none.
+    pub(crate) fn has_queue(&self) -> bool {
+        self.backend.limits.pending > 0
+    }
+
+    /// A place for a request. Those who wait for one go first.
+    #[inline]
+    pub(crate) fn request_place(&self, most: u32) -> Option<Place> {
+        if self.has_queue() && self.state.is_waited_for(Kind::Request) {
+            return None;
+        }
+        self.state.request(most)
+    }
+
+    /// A place for a request among those that wait.
+    pub(crate) fn pending_place(&self) -> Result<Place, Cause> {
+        let place = self.state.pending(self.backend.limits.pending);
+        place.ok_or_else(|| self.refuse(Cause::PendingLimit))
+    }
+
+    /// A place for a new connection. At the limit, an idle connection to any endpoint gives up its own. Those who wait for
+    /// one go first.
     pub(crate) fn place(&self, most: u32) -> Option<Place> {
+        if self.has_queue() && self.state.is_waited_for(Kind::Connection) {
+            return None;
+        }
         loop {
             if let Some(place) = self.state.connection(most) {
                 return Some(place);
             }
-            self.endpoints.iter().find_map(|e| e.idle.borrow_mut().pop())?;
+            self.pop_idle()?;
+        }
+    }
+
+    /// Ends idle connections, as many as requests of the process wait for: each of these has a place then.
+    pub(crate) fn give_way(&self) {
+        if self.has_queue() {
+            while self.state.is_waited_for(Kind::Connection) && self.pop_idle().is_some() {}
+        }
+    }
+
+    fn pop_idle(&self) -> Option<Idle> {
+        self.endpoints.iter().find_map(|endpoint| endpoint.idle.borrow_mut().pop())
+    }
+
+    /// A connection that became free while a request for `wanted` waited, with its endpoint; or its place alone, where the
+    /// connection is none for this request.
+    pub(crate) fn take_freed(
+        &self,
+        mut upstream: Upstream,
+        wanted: &Rc<EndpointPool>,
+        wish: &Wish,
+        (now, now_ns): (u32, u64),
+    ) -> Result<(Upstream, Rc<EndpointPool>), Place> {
+        // Counters are those of one pool: a connection that was made with other TLS has others.
+        let is_of = |endpoint: &&Rc<EndpointPool>| Arc::ptr_eq(&endpoint.counters, &upstream.counted.0);
+        let found = self.endpoints.iter().zip(&self.members).find(|(endpoint, _)| is_of(endpoint));
+        let is_right = found.is_some_and(|(endpoint, member)| {
+            let is_as_good = wish.affinity.is_open()
+                && member.weight > 0
+                && !endpoint.state.is_out(now_ns)
+                && !wish.failed.iter().any(|failed| Rc::ptr_eq(failed, endpoint));
+            Rc::ptr_eq(endpoint, wanted) || is_as_good
+        });
+        match found {
+            Some((endpoint, _)) if is_right && upstream.is_good(now) => Ok((upstream, Rc::clone(endpoint))),
+            _ => Err(upstream.into_place()),
         }
     }
 
@@ -232,6 +371,8 @@ impl BackendPool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     /// A pool for endpoints at these ports.
@@ -253,7 +394,7 @@ mod tests {
         let states = BackendStates::default();
         let former = pool(&[1, 2, 3], &states, 1, None);
         let chosen = (0..7).filter_map(|_| former.choose(&Wish::any(0), 0));
-        let ports: Vec<u16> = chosen.map(|(endpoint, _)| endpoint.address().port()).collect();
+        let ports: Vec<u16> = chosen.filter_map(|(endpoint, _)| endpoint.address().port()).collect();
         assert_eq!(ports, [2, 3, 1, 2, 3, 1, 2]);
         let next = pool(&[3], &states, 0, Some(&former));
         assert!(Rc::ptr_eq(&former.endpoints[2], next.choose(&Wish::any(0), 0).unwrap().0));

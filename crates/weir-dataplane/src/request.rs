@@ -14,6 +14,9 @@ use crate::forwarding::{Arrival, Marks};
 use crate::respond::Refusal;
 use crate::snapshot::Snapshot;
 
+/// When a client that is turned away may ask again, in seconds.
+const RETRY_AFTER_S: &[u8] = b"1";
+
 /// What stands at the start of a client's bytes.
 #[derive(Debug)]
 pub(crate) enum Incoming {
@@ -93,7 +96,10 @@ fn plan_head(
     (arrival, marks): (&Arrival<'_>, Option<&Marks>),
     out: &mut Vec<u8>,
 ) -> Incoming {
-    let Arrival { scope, is_secure, .. } = *arrival;
+    let Arrival { scope, is_secure, is_shed, .. } = *arrival;
+    if is_shed {
+        return shed(head);
+    }
     let table = &*snapshot.table;
     let target = match NormalTarget::of(head.path_and_query, &table.paths) {
         Ok(target) => target,
@@ -169,6 +175,15 @@ pub(crate) fn refused(head: &RequestHead<'_>, refusal: Refusal) -> Incoming {
     Incoming::Refused(Refusal { head_only, close, ..refusal }, head.head_len)
 }
 
+/// A refusal while the gateway is overloaded. The connection ends with it, so that a balancer may choose another gateway.
+#[cold]
+fn shed(head: &RequestHead<'_>) -> Incoming {
+    let mut fields = Vec::new();
+    append_field(&mut fields, "Retry-After", RETRY_AFTER_S);
+    let head_only = head.method == "HEAD";
+    Incoming::Refused(Refusal { fields, head_only, ..Refusal::new(Cause::Overloaded) }, head.head_len)
+}
+
 /// What a request is answered whose target has no route by itself.
 #[cold]
 fn unrouted(head: &RequestHead<'_>, unroutable: Unroutable) -> Refusal {
@@ -222,7 +237,7 @@ fn append_default_host(snapshot: &Snapshot, backend: usize, out: &mut Vec<u8>) {
     let backend = snapshot.table.backends().get(backend);
     // Without an endpoint nothing is sent.
     if let Some(endpoint) = backend.and_then(|b| b.backend.endpoints.first()) {
-        append_field(out, "Host", endpoint.address.to_string().as_bytes());
+        append_field(out, "Host", endpoint.address.host().as_bytes());
     }
 }
 

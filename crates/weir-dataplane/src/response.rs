@@ -10,6 +10,7 @@ use crate::affinity::Affinity;
 use crate::body::BodyPump;
 use crate::buffer::Buffer;
 use crate::cause::Cause;
+use crate::compress::{Encoded, ResponseBody};
 use crate::exchange::Exchange;
 use crate::io::Fault;
 
@@ -47,6 +48,7 @@ enum Head {
         head_len: usize,
         framing: Framing,
         to_chunks: bool,
+        encoded: Encoded,
         relayed: Relayed,
     },
 }
@@ -76,7 +78,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     let mut interim = 0;
     // A head that comes in pieces gets no more time for each; what follows an interim response does.
     let mut is_armed = false;
-    let (status, framing, to_chunks, relayed) = loop {
+    let (status, mut body, relayed) = loop {
         if !is_armed && !x.is_sending() {
             x.io.timer.arm(&x.io.worker.wheel, x.response_ticks);
             is_armed = true;
@@ -104,9 +106,9 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             }
         };
         match head {
-            Head::Final { status, head_len, framing, to_chunks, relayed } => {
+            Head::Final { status, head_len, framing, to_chunks, encoded, relayed } => {
                 inbound.consume(head_len);
-                break (status, framing, to_chunks, relayed);
+                break (status, body_of(x, framing, to_chunks, encoded), relayed);
             }
             Head::SetAside { status, head_len, framing, keep_alive } => {
                 inbound.consume(head_len);
@@ -116,7 +118,6 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             _ => write_out(x, to, out).await?,
         }
     };
-    let mut body = BodyPump::new(framing, to_chunks, u64::MAX);
     // What breaks before the first byte has left can still be answered.
     if !relayed.upgraded && body.pass(inbound, out).is_err() {
         return Err(Cause::UpstreamMalformed);
@@ -138,6 +139,16 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             Err(Fault::Timeout) => return Err(Cause::UpstreamStalled),
         }
         body.pass(inbound, out).map_err(|_| Cause::UpstreamTruncated)?;
+    }
+}
+
+/// The body of a response, as it passes.
+#[inline]
+fn body_of(x: &Exchange<'_>, framing: Framing, to_chunks: bool, encoded: Encoded) -> ResponseBody {
+    let filters = x.plan.filtered.as_deref().map(|filtered| filtered.filters(x.snapshot));
+    match (encoded, filters.and_then(|filters| filters.compress.as_ref())) {
+        (Encoded::By(coding), Some(policy)) => ResponseBody::coded(framing, coding, policy),
+        _ => ResponseBody::plain(framing, to_chunks),
     }
 }
 
@@ -188,7 +199,7 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
     if head.interim {
         if x.plan.version == Version::Http11 {
             x.listening.counters.response(head.status);
-            append_start(x, &head, out);
+            append_start(x, &head, Encoded::AsItIs, out);
             out.extend_from_slice(b"\r\n");
         }
         return Ok(Head::Interim(head.head_len));
@@ -205,8 +216,10 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
     let until_end = matches!(head.framing, Framing::Chunked | Framing::UntilClose);
     let ends = x.io.worker.is_ending() || x.listening.is_retired();
     let client_keep = x.plan.keep_alive && x.request_done.get() && !ends && !(is_old && until_end);
-    append_start(x, &head, out);
-    let to_chunks = until_end && !is_old;
+    let filtered = x.plan.filtered.as_deref();
+    let encoded = filtered.map_or(Encoded::AsItIs, |filtered| filtered.encoded(&head, x.snapshot));
+    append_start(x, &head, encoded, out);
+    let to_chunks = (until_end || matches!(encoded, Encoded::By(_))) && !is_old;
     if to_chunks {
         append_framing(out, Framing::Chunked);
     }
@@ -224,19 +237,20 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
         head_len: head.head_len,
         framing: head.framing,
         to_chunks,
+        encoded,
         relayed,
     })
 }
 
 /// Status line and end-to-end fields, with a Date where the upstream gave none.
 #[inline]
-fn append_start(x: &Exchange<'_>, head: &ResponseHead<'_>, out: &mut Vec<u8>) {
+fn append_start(x: &Exchange<'_>, head: &ResponseHead<'_>, encoded: Encoded, out: &mut Vec<u8>) {
     append_status_line_with_reason(out, head.status, head.reason);
     // Interim responses, and the 101 that ends HTTP, are between the two protocols alone.
     let filtered = x.plan.filtered.as_deref().filter(|_| head.status >= 200);
     let is_dated = match filtered {
         None => append_fields(head, |_| true, out),
-        Some(filtered) => filtered.append_response_fields(head, x.snapshot, out),
+        Some(filtered) => filtered.append_response_fields(head, encoded, x.snapshot, out),
     };
     if head.status >= 200 && matches!(x.plan.affinity, Affinity::Endpoint { .. }) {
         let backend = &x.snapshot.table.backends()[x.plan.backend].backend;

@@ -1,4 +1,5 @@
-//! Tables that are no longer in force are freed here, not on a worker: a large one takes milliseconds to take apart.
+//! Tables that are no longer in force are freed here, not on a worker: one that shares little with the next takes
+//! milliseconds to take apart, and one that shares most has some thousand owners to count down.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -14,11 +14,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use rustls::{Error, HandshakeKind, ServerConfig};
+use rustls::server::Acceptor;
+use rustls::{Error, HandshakeKind, ServerConfig, SignatureAlgorithm};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
 use crate::buffer::Buffer;
 use crate::cause::Cause;
@@ -26,6 +27,8 @@ use crate::connection::{After, Seat, converse};
 use crate::hello::HANDSHAKE;
 use crate::io::{Fault, Io};
 use crate::observed::tell_of_refusal;
+use crate::offload::Overflow;
+use crate::plain::PlainHalf;
 use crate::respond::Refusal;
 
 /// Serves a client to its end.
@@ -74,7 +77,7 @@ async fn shake_hands(
         Err(Fault::Timeout) => return Err(Some(Cause::HandshakeTimeout)),
     }
     let counters = &seat.listening().counters;
-    let mut accepting = pin!(TlsAcceptor::from(config).accept(stream));
+    let mut accepting = pin!(accept(seat, stream, config));
     let mut place = None;
     let outcome = poll_fn(|cx| {
         let is_waiting = place.is_some();
@@ -96,6 +99,39 @@ async fn shake_hands(
     Ok(stream)
 }
 
+/// The handshake itself; where some listener has a key of RSA, in a way that has no worker sign by one.
+async fn accept(
+    seat: &Seat,
+    stream: TcpStream,
+    config: Arc<ServerConfig>,
+) -> io::Result<TlsStream<TcpStream>> {
+    if seat.io().worker.shared.offload.is_running() {
+        // Few have such keys, and nobody else has the room for it in each of his connections.
+        Box::pin(accept_by_key(seat, stream, config)).await
+    } else {
+        TlsAcceptor::from(config).accept(stream).await
+    }
+}
+
+/// The handshake by a client's first message: it says which key is to sign, and the signature belongs to the answer.
+async fn accept_by_key(
+    seat: &Seat,
+    stream: TcpStream,
+    config: Arc<ServerConfig>,
+) -> io::Result<TlsStream<TcpStream>> {
+    let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+    let certified = config.cert_resolver.resolve(start.client_hello());
+    if certified.is_none_or(|certified| certified.key.algorithm() != SignatureAlgorithm::RSA) {
+        return start.into_stream(config).await;
+    }
+    let answered = seat.io().worker.shared.offload.run(move || start.into_stream(config)).await;
+    let stream = answered.map_err(io::Error::other)?.await?;
+    // Who resumes a session is told of no key.
+    let is_signed = stream.get_ref().1.handshake_kind() != Some(HandshakeKind::Resumed);
+    seat.listening().counters.handshakes_offloaded.add(u64::from(is_signed));
+    Ok(stream)
+}
+
 /// The first byte that comes, left where it is; `None` when the client closes without one.
 async fn first_byte(io: Io<'_>, stream: &TcpStream) -> Result<Option<u8>, Fault> {
     poll_fn(|cx| {
@@ -111,10 +147,10 @@ async fn first_byte(io: Io<'_>, stream: &TcpStream) -> Result<Option<u8>, Fault>
 }
 
 /// Tells a client that speaks plain text what it has met.
-async fn refuse_plain_text(seat: &Seat, mut stream: TcpStream) {
+async fn refuse_plain_text(seat: &Seat, stream: TcpStream) {
     let io = seat.io();
     let ticks = io.worker.snapshot().ticks.write;
-    let (mut reader, mut writer) = stream.split();
+    let (mut reader, mut writer) = PlainHalf::both(&stream);
     let mut answer = Vec::new();
     Refusal::new(Cause::NotTls).append(&mut answer, io.worker.date.text().as_bytes());
     let mut bytes = 0;
@@ -130,6 +166,9 @@ fn cause_of(fault: &Fault) -> Cause {
         Fault::Timeout => return Cause::HandshakeTimeout,
         Fault::System(error) => error,
     };
+    if error.get_ref().is_some_and(|cause| cause.is::<Overflow>()) {
+        return Cause::HandshakeOverload;
+    }
     match error.get_ref().and_then(|cause| cause.downcast_ref::<Error>()) {
         Some(Error::NoCertificatesPresented | Error::InvalidCertificate(_)) => Cause::ClientCertificate,
         Some(Error::AlertReceived(_)) => Cause::HandshakeRefused,

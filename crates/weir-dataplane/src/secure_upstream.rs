@@ -3,32 +3,31 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{self, Read};
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
 use rustls::{Error, HandshakeKind};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use weir_config::UpstreamTls;
+use weir_config::{UpstreamAddress, UpstreamTls};
 
 use crate::cause::Cause;
 use crate::io::{Fault, Io};
 use crate::pool::Link;
+use crate::upstream_socket::Socket;
 
 /// Shakes hands with `endpoint` over a connection that was just made.
 pub(crate) async fn shake_hands(
     io: Io<'_>,
     tls: &UpstreamTls,
-    endpoint: SocketAddr,
-    stream: TcpStream,
+    endpoint: &UpstreamAddress,
+    socket: Socket,
     ticks: u32,
 ) -> Result<Link, Cause> {
     io.timer.arm(&io.worker.wheel, ticks);
     let connector = TlsConnector::from(Arc::clone(&tls.config));
-    let mut connecting = pin!(connector.connect(tls.name(endpoint), stream));
+    let mut connecting = pin!(connector.connect(tls.name(endpoint), socket));
     let outcome = poll_fn(|cx| match connecting.as_mut().poll(cx) {
         Poll::Ready(outcome) => Poll::Ready(outcome.map_err(Fault::System)),
         Poll::Pending => io.poll_timeout(cx),
@@ -55,7 +54,7 @@ fn cause_of(fault: &Fault) -> Cause {
 }
 
 /// Whether nothing has come that an exchange would read: neither content nor the end. Tickets may have.
-pub(crate) fn is_quiet(stream: &mut TlsStream<TcpStream>) -> bool {
+pub(crate) fn is_quiet(stream: &mut TlsStream<Socket>) -> bool {
     let (socket, connection) = stream.get_mut();
     loop {
         match connection.process_new_packets() {
@@ -71,7 +70,7 @@ pub(crate) fn is_quiet(stream: &mut TlsStream<TcpStream>) -> bool {
 }
 
 /// Reads without a task to wake, and other than one never says "nothing" only because its share is used up.
-struct Untold<'s>(&'s TcpStream);
+struct Untold<'s>(&'s Socket);
 
 impl Read for Untold<'_> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_config::{Series, Table};
 
+use crate::beside::Beside;
 use crate::counters::Counter;
 use crate::crew::unused;
 use crate::listener::Listening;
@@ -57,14 +58,27 @@ impl SeriesCounters {
 
 /// The counters of one worker under one configuration, by the position of the series; made at first use.
 #[derive(Debug)]
-pub(crate) struct SeriesOfWorker(Vec<RefCell<Vec<OfListener>>>);
+pub(crate) struct SeriesOfWorker(Beside<RefCell<Vec<OfListener>>>);
 
 /// The counters of a series at a listener, which its id tells.
 type OfListener = (u64, Arc<SeriesCounters>);
 
 impl SeriesOfWorker {
     pub(crate) fn new(table: &Table) -> SeriesOfWorker {
-        SeriesOfWorker(table.series().iter().map(|_| RefCell::default()).collect())
+        SeriesOfWorker(Beside::new(table.series()))
+    }
+
+    /// The same under `table`, where this is what there was under `former`: series that stay have their counters.
+    pub(crate) fn renewed(&self, former: &Table, table: &Table) -> SeriesOfWorker {
+        if !Arc::ptr_eq(&former.listeners, &table.listeners) {
+            // Those of listeners that are gone are let go of.
+            return SeriesOfWorker::new(table);
+        }
+        let (former, now) = (former.series(), table.series());
+        SeriesOfWorker(self.0.renewed((former, now), |position, known| {
+            let stays = former.get(position)? == now.get(position)?;
+            stays.then(|| RefCell::clone(known))
+        }))
     }
 
     /// Does something with the counters of the series at this position of `table`. There are few listeners, so they are
@@ -76,7 +90,9 @@ impl SeriesOfWorker {
         (worker, listening, table): (&Worker, &Listening, &Table),
         count: impl FnOnce(&SeriesCounters),
     ) {
-        let mut known = self.0[position as usize].borrow_mut();
+        // A request has a position of the table that it was routed by.
+        let Some(known) = self.0.get(position as usize) else { return };
+        let mut known = known.borrow_mut();
         if let Some((_, counters)) = known.iter().find(|(id, _)| *id == listening.id) {
             return count(counters);
         }
@@ -84,6 +100,14 @@ impl SeriesOfWorker {
         let counters = worker.shared.series.counters(&listening.counters.name, series);
         count(&counters);
         known.push((listening.id, counters));
+    }
+}
+
+#[cfg(test)]
+impl SeriesOfWorker {
+    /// How many pages are one with those of `other`, and how many there are.
+    pub(crate) fn shared_with(&self, other: &SeriesOfWorker) -> (usize, usize) {
+        self.0.shared_with(&other.0)
     }
 }
 

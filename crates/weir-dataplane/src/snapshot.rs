@@ -1,20 +1,21 @@
 //! What a worker routes by: one version of the table, its limits in the worker's units, its pools.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use weir_config::{Filters, Table};
+use weir_config::Table;
 use weir_http::HeadLimits;
 
 use crate::backend_state::BackendStates;
+use crate::beside::Beside;
 use crate::pool::BackendPool;
 use crate::series::SeriesOfWorker;
 use crate::weights::Shares;
 use crate::wheel::ticks;
 
-/// One version of the configuration, as one worker sees it. Exchanges in progress keep theirs to the end.
+/// One version of the configuration, as one worker sees it. Exchanges in progress keep theirs to the end. What is beside
+/// parts of the table that did not change is common to versions.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) table: Arc<Table>,
@@ -24,9 +25,9 @@ pub(crate) struct Snapshot {
     pub(crate) is_observed: bool,
     pub(crate) series: SeriesOfWorker,
     /// By the position in the table; made at first use.
-    pools: Vec<OnceCell<Rc<BackendPool>>>,
+    pools: Beside<OnceCell<Rc<BackendPool>>>,
     /// By the position of the route's filters in the table; made at first use.
-    shares: RefCell<HashMap<u32, Shares>>,
+    shares: Beside<OnceCell<Rc<RefCell<Shares>>>>,
 }
 
 /// The table's time limits in ticks of the wheel.
@@ -64,15 +65,18 @@ impl Snapshot {
             upstream_idle: ticks(t.upstream_idle.0),
             upgraded: ticks(t.upgraded.0),
         };
-        let pools = table.backends().iter().map(|_| OnceCell::new()).collect();
         let is_observed = table.access_log.is_some() || table.metrics.latency;
-        let series = SeriesOfWorker::new(&table);
-        let shares = RefCell::default();
-        let snapshot = Snapshot { table, head_limits, ticks, is_observed, series, pools, shares };
-        if let Some(former) = former {
-            snapshot.take_over(former, states, worker);
-        }
-        snapshot
+        let (series, pools, shares) = match former {
+            None => {
+                (SeriesOfWorker::new(&table), Beside::new(table.backends()), Beside::new(table.filters()))
+            }
+            Some(former) => (
+                former.series.renewed(&former.table, &table),
+                former.renewed_pools(&table, states, worker),
+                former.renewed_shares(&table),
+            ),
+        };
+        Snapshot { table, head_limits, ticks, is_observed, series, pools, shares }
     }
 
     /// The pool of the backend at this position of the table.
@@ -83,13 +87,16 @@ impl Snapshot {
         worker: usize,
     ) -> Option<&Rc<BackendPool>> {
         let entry = self.table.backends().get(backend)?;
-        let pool = self.pools[backend].get_or_init(|| Rc::new(BackendPool::new(entry, states, worker, None)));
-        Some(pool)
+        let pool = self.pools.get(backend)?;
+        Some(pool.get_or_init(|| Rc::new(BackendPool::new(entry, states, worker, None))))
     }
 
     /// What `of` makes of the shares of the route with the filters at this position.
     pub(crate) fn shares<T>(&self, filters: u32, of: impl FnOnce(&mut Shares) -> T) -> T {
-        of(self.shares.borrow_mut().entry(filters).or_default())
+        match self.shares.get(filters as usize) {
+            Some(shares) => of(&mut shares.get_or_init(Rc::default).borrow_mut()),
+            None => of(&mut Shares::default()),
+        }
     }
 
     /// Drops kept connections that have ended or aged.
@@ -99,33 +106,120 @@ impl Snapshot {
         }
     }
 
-    fn take_over(&self, former: &Snapshot, states: &BackendStates, worker: usize) {
-        for (position, pool) in former.pools.iter().enumerate() {
-            let Some(pool) = pool.get() else { continue };
-            let name = &former.table.backends()[position].name;
-            let Ok(position) = self.table.backends().binary_search_by(|b| b.name.cmp(name)) else { continue };
-            let entry = &self.table.backends()[position];
-            let pool = if pool.is_of(entry, states) {
-                Rc::clone(pool)
-            } else {
-                Rc::new(BackendPool::new(entry, states, worker, Some(pool)))
-            };
-            // The cell is new, so nothing can be there yet.
-            let _ = self.pools[position].set(pool);
-        }
-        for (position, shares) in former.shares.take() {
-            if let Some(position) = self.same_shares(&former.table.filters()[position as usize]) {
-                self.shares.borrow_mut().insert(position, shares);
-            }
-        }
+    /// Ends idle connections to backends that requests of other workers wait for.
+    pub(crate) fn give_way(&self) {
+        self.pools.iter().filter_map(OnceCell::get).for_each(|pool| pool.give_way());
     }
 
-    /// The position of the filters of the same route, if it goes on where it was: it shares its requests as before.
-    fn same_shares(&self, former: &Filters) -> Option<u32> {
-        let filters = self.table.filters();
-        let position = filters.binary_search_by(|f| f.key.cmp(&former.key)).ok()?;
-        let now = &filters[position].route;
-        (now.backends == former.route.backends && now.mirror == former.route.mirror)
-            .then_some(position as u32)
+    /// The pools for `table`: those whose backend stays as it is go on.
+    fn renewed_pools(
+        &self,
+        table: &Arc<Table>,
+        states: &BackendStates,
+        worker: usize,
+    ) -> Beside<OnceCell<Rc<BackendPool>>> {
+        let (former, now) = (self.table.backends(), table.backends());
+        // Under the same table names stand for other addresses.
+        let is_same_table = Arc::ptr_eq(&self.table, table);
+        let is_other = |page| is_same_table || !now.shares_page(former, page);
+        self.pools.renewed_where(now.page_count(), is_other, |position, pool| {
+            let (pool, entry) = (pool.get()?, now.get(position)?);
+            let has_moved = former.get(position).is_none_or(|former| former.name != entry.name);
+            if has_moved {
+                return None;
+            }
+            let pool = match pool.is_of(entry, states) {
+                true => Rc::clone(pool),
+                false => Rc::new(BackendPool::new(entry, states, worker, Some(pool))),
+            };
+            Some(OnceCell::from(pool))
+        })
+    }
+
+    /// The shares for `table`: a route that goes on where it was shares its requests as before.
+    fn renewed_shares(&self, table: &Table) -> Beside<OnceCell<Rc<RefCell<Shares>>>> {
+        let (former, now) = (self.table.filters(), table.filters());
+        self.shares.renewed((former, now), |position, shares| {
+            let (was, is) = (former.get(position)?, now.get(position)?);
+            let goes_on = was.key == is.key
+                && was.route.backends == is.route.backends
+                && was.route.mirror == is.route.mirror;
+            shares.get().filter(|_| goes_on).map(|shares| OnceCell::from(Rc::clone(shares)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use weir_config::{
+        Backend, Batch, Change, Key, Listener, Policy, Resource, Route, State, WeightedBackend,
+    };
+
+    use super::*;
+
+    const BACKENDS: u16 = 600;
+
+    fn put(number: u16, port: u16) -> Change {
+        let endpoint = SocketAddr::from(([127, 0, 0, 1], port)).into();
+        let backend = Backend { endpoints: vec![endpoint], ..Backend::default() };
+        Change::Put(Key::Backend(format!("b{number}")), Resource::Backend(Arc::new(backend)))
+    }
+
+    fn route(number: u16, path: &str) -> Change {
+        let weigh = |backend: u16| WeightedBackend { backend: format!("b{backend}"), weight: 1 };
+        let route = Route {
+            path: Some(path.to_owned()),
+            backends: Some(vec![weigh(number), weigh(0)]),
+            ..Route::default()
+        };
+        Change::Put(Key::Route(format!("r{number}")), Resource::Route(Arc::new(route)))
+    }
+
+    #[test]
+    fn a_change_costs_a_worker_what_it_touches() {
+        let mut state = State::default();
+        let mut apply = |changes: Vec<Change>| {
+            let applied = state.apply(Batch { version: 1, policy: Policy::AllOrNothing, changes });
+            applied.table.unwrap_or_else(|| panic!("{:?}", applied.refused))
+        };
+        let listener = Listener::plain(SocketAddr::from(([127, 0, 0, 1], 1)));
+        let mut all = vec![Change::Put(Key::Listener("l".to_owned()), Resource::Listener(listener))];
+        all.extend((0..BACKENDS).map(|number| put(number, 1)));
+        all.extend((1..BACKENDS).map(|number| route(number, &format!("/{number}"))));
+        let states = BackendStates::default();
+        let next = |table: Arc<Table>, former: &Snapshot| Snapshot::new(table, Some(former), &states, 0);
+        let first = Snapshot::new(apply(all), None, &states, 0);
+        let pool = |snapshot: &Snapshot, name: &str| {
+            let position = snapshot.table.backend_named(name).unwrap();
+            Rc::clone(snapshot.pool(position, &states, 0).unwrap())
+        };
+        let (few, many) = (pool(&first, "b1"), pool(&first, "b599"));
+        let turn = |snapshot: &Snapshot, route: u32| snapshot.shares(route, |shares| shares.next(&[]));
+        turn(&first, 0);
+
+        let second = next(apply(vec![route(1, "/other")]), &first);
+        assert_eq!(second.pools.shared_with(&first.pools), (3, 3));
+        assert_eq!(second.shares.shared_with(&first.shares), (2, 3));
+        assert_eq!(second.series.shared_with(&first.series), (3, 3));
+        assert!(Rc::ptr_eq(&few, &pool(&second, "b1")));
+        let shares = |snapshot: &Snapshot| snapshot.shares.get(0).unwrap().get().cloned();
+        assert!(Rc::ptr_eq(&shares(&first).unwrap(), &shares(&second).unwrap()), "it shares as before");
+
+        let third = next(apply(vec![put(599, 2)]), &second);
+        assert_eq!(third.pools.shared_with(&second.pools), (2, 3));
+        assert_eq!(third.shares.shared_with(&second.shares), (3, 3));
+        assert!(Rc::ptr_eq(&few, &pool(&third, "b1")) && !Rc::ptr_eq(&many, &pool(&third, "b599")));
+        assert!(Rc::ptr_eq(&many, &pool(&second, "b599")), "what goes by the one before keeps what it has");
+
+        // What comes to the place of another has nothing of it.
+        let gone =
+            vec![Change::Remove(Key::Route("r1".to_owned())), Change::Remove(Key::Backend("b1".to_owned()))];
+        let fourth = next(apply(gone), &third);
+        let fifth = next(apply(vec![put(1_000, 1), route(1_000, "/new")]), &fourth);
+        assert_eq!(fifth.table.backend_named("b1000"), first.table.backend_named("b1"));
+        assert!(!Rc::ptr_eq(&few, &pool(&fifth, "b1000")));
+        assert!(shares(&fifth).is_none());
     }
 }

@@ -6,11 +6,13 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use weir_config::{Listener, ListenerId};
 use weir_io::{begin_listening, bind_shared, listen_shared};
 
 use crate::gateway::GatewayError;
+use crate::spread::{Berth, Host, Spread};
 
 /// Connections that may wait to be accepted, for each socket.
 const BACKLOG: i32 = 4096;
@@ -34,6 +36,9 @@ pub(crate) struct OpenListener {
     /// In counters.
     pub(crate) name: String,
     pub(crate) bound: SocketAddr,
+    spread: Arc<Spread>,
+    /// Of its workers, by their positions.
+    berths: Vec<Arc<Berth>>,
     sockets: Vec<HeldSocket>,
 }
 
@@ -87,7 +92,8 @@ impl OpenListener {
         }
         let bound = sockets[0].socket.local_addr().map_err(failed)?;
         let name = listener.name.clone().unwrap_or_else(|| bound.to_string());
-        let mut open = OpenListener { id, name, bound, sockets };
+        let (spread, berths) = (Arc::default(), Vec::new());
+        let mut open = OpenListener { id, name, bound, spread, berths, sockets };
         let grown = open.grown(workers);
         open.take_in(grown);
         Ok(open)
@@ -114,10 +120,30 @@ impl OpenListener {
         Ok(Redealt { grown, hands })
     }
 
-    /// From here on it has the sockets that were added.
+    /// From here on it has the sockets that were added, and no worker beyond those that are dealt to.
     pub(crate) fn settle(&mut self, redealt: Redealt) -> Vec<Hand> {
         self.take_in(redealt.grown);
+        let workers = redealt.hands.len().min(self.berths.len());
+        for berth in self.berths.drain(workers..) {
+            self.spread.close(&berth);
+        }
         redealt.hands
+    }
+
+    /// Has a worker know of the listener, by `tell`, and then its clients spread over this one, too.
+    pub(crate) fn spread_over(
+        &mut self,
+        worker: usize,
+        host: &Host,
+        tell: impl FnOnce((Arc<Spread>, Arc<Berth>)),
+    ) {
+        let known = self.berths.get(worker).cloned();
+        let berth = known.clone().unwrap_or_else(|| Berth::new(host));
+        tell((Arc::clone(&self.spread), Arc::clone(&berth)));
+        if known.is_none() {
+            self.spread.open(&berth);
+            self.berths.push(berth);
+        }
     }
 
     /// Copies of its sockets, for another process.

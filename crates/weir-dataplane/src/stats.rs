@@ -10,6 +10,7 @@ use crate::cause::Cause;
 use crate::counters::{Counter, ListenerCounters, UpstreamCounters};
 use crate::exposition::Exposition;
 use crate::log::AccessLogStats;
+use crate::overload::OverloadStats;
 use crate::route_stats::RouteStats;
 
 mod backends;
@@ -47,6 +48,8 @@ pub struct Stats {
     pub certificate_ends: BTreeMap<String, i64>,
     /// Lines of the access log.
     pub access_log: AccessLogStats,
+    /// Overload, and requests that were turned away for it.
+    pub overload: OverloadStats,
     /// Responses by listener, group and backend.
     pub routes: Vec<RouteStats>,
 }
@@ -97,6 +100,8 @@ pub struct Connections {
     pub open: u64,
     /// Those that became tunnels.
     pub upgraded: u64,
+    /// Those that another worker serves than the one that accepted them.
+    pub handed: u64,
 }
 
 /// Handshakes of clients.
@@ -110,6 +115,8 @@ pub struct TlsStats {
     pub failed: u64,
     /// Steps of handshakes that waited, so that other connections went first.
     pub delayed: u64,
+    /// Handshakes whose signature was made off their worker.
+    pub offloaded: u64,
     /// Connections whose TLS was passed on, sealed.
     pub passed_on: u64,
 }
@@ -235,6 +242,11 @@ impl Stats {
         for (name, listener) in &self.listeners {
             text.sample("weir_connections_open", &[("listener", name)], listener.connections.open);
         }
+        let help = "Connections that one worker accepted and another serves.";
+        text.family("weir_connections_handed_total", "counter", help);
+        for (name, listener) in &self.listeners {
+            text.sample("weir_connections_handed_total", &[("listener", name)], listener.connections.handed);
+        }
         text.family("weir_connections_upgraded_total", "counter", "Connections that left HTTP.");
         for (name, listener) in &self.listeners {
             let upgraded = listener.connections.upgraded;
@@ -245,6 +257,7 @@ impl Stats {
         self.append_certificates(&mut text);
         self.append_workers(&mut text);
         self.access_log.append(&mut text);
+        self.overload.append(&mut text);
         self.append_routes(&mut text);
         text.into_text()
     }
@@ -274,6 +287,8 @@ impl Stats {
         family("weir_tls_handshakes_failed_total", "TLS handshakes not finished.", &|tls| tls.failed);
         let help = "Steps of TLS handshakes that let other connections go first.";
         family("weir_tls_handshakes_delayed_total", help, &|tls| tls.delayed);
+        let help = "TLS handshakes whose signature was made off their worker.";
+        family("weir_tls_handshakes_offloaded_total", help, &|tls| tls.offloaded);
         family("weir_tls_passed_on_total", "Connections whose TLS was passed on.", &|tls| tls.passed_on);
     }
 
@@ -351,12 +366,14 @@ impl ListenerStats {
                 accepted: total(&|w| &w.accepted),
                 open: total(&|w| &w.open),
                 upgraded,
+                handed: total(&|w| &w.handed),
             },
             tls: TlsStats {
                 handshakes: total(&|w| &w.handshakes),
                 resumed: total(&|w| &w.handshakes_resumed),
                 failed: total(&|w| &w.handshakes_failed),
                 delayed: total(&|w| &w.handshakes_delayed),
+                offloaded: total(&|w| &w.handshakes_offloaded),
                 passed_on: total(&|w| &w.passed_on),
             },
         }
@@ -397,6 +414,7 @@ impl Connections {
         self.accepted += other.accepted;
         self.open += other.open;
         self.upgraded += other.upgraded;
+        self.handed += other.handed;
     }
 }
 
@@ -406,6 +424,7 @@ impl TlsStats {
         self.resumed += other.resumed;
         self.failed += other.failed;
         self.delayed += other.delayed;
+        self.offloaded += other.offloaded;
         self.passed_on += other.passed_on;
     }
 }

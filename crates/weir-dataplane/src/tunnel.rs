@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::buffer::Buffer;
 use crate::connection::Client;
 use crate::io::{Fault, Io};
+use crate::plain::PlainHalf;
 use crate::pool::{Link, Upstream};
 use crate::secure::SecureHalf;
 use crate::snapshot::Snapshot;
@@ -34,8 +35,12 @@ where
 {
     match &mut upstream.link {
         Link::Plain(stream) => {
-            let (from, to) = stream.split();
+            let (from, to) = PlainHalf::both(stream);
             pass_both(io, client, (from, to, &mut upstream.inbound), ticks).await;
+        }
+        Link::Unix(stream) => {
+            let (from, to) = stream.split();
+            Box::pin(pass_both(io, client, (from, to, &mut upstream.inbound), ticks)).await;
         }
         Link::Tls(stream) => {
             let half = SecureHalf(&**stream);

@@ -10,8 +10,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Steps in one turn. A step takes up to a millisecond (a signature by RSA), and a poll of the sockets about one
-/// thousandth of that, so a few steps make the poll's price vanish.
+/// Steps in one turn. A step takes about a tenth of a millisecond (keys exchanged, a signature by ECDSA; those by RSA are
+/// made elsewhere), and a poll of the sockets one hundredth of that, so a few steps make the poll's price vanish.
 pub(crate) const STEPS_PER_TURN: usize = 4;
 
 /// The turns of one worker.

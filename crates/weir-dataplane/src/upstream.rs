@@ -1,19 +1,22 @@
 //! Where an exchange gets its upstream connection from.
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 
-use crate::backend_state::Place;
+use weir_config::UpstreamAddress;
+
+use crate::backend_state::{Kind, Place};
 use crate::balance::Wish;
 use crate::cause::Cause;
 use crate::endpoint_state::InFlight;
 use crate::io::{Fault, Io};
 use crate::life::Life;
-use crate::pool::{BackendPool, EndpointPool, Link, Upstream};
+use crate::pool::{AtEndpoint, BackendPool, EndpointPool, Link, Upstream};
 use crate::proxy_header::{Addresses, append_header};
 use crate::request::Plan;
+use crate::route_limits::RouteLimits;
 use crate::secure_upstream::shake_hands;
 use crate::snapshot::Snapshot;
+use crate::waiting::{Grant, Waiting};
 use crate::worker::Worker;
 
 /// How many endpoints are tried for one request when connections fail. Nothing was sent, so any request may try.
@@ -23,23 +26,29 @@ const CONNECTS_MAX: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Checkout {
     pub(crate) upstream: Upstream,
-    pub(crate) endpoint: Rc<EndpointPool>,
+    pub(crate) endpoint: AtEndpoint,
     /// The request's place at the endpoint, where these are counted.
     _in_flight: Option<InFlight>,
     /// How long its response's head may take.
     pub(crate) response_ticks: u32,
     /// It has served before, so it may have been closed meanwhile.
     pub(crate) reused: bool,
+    /// Others may wait for it.
+    has_queue: bool,
 }
 
 impl Checkout {
     /// Keeps the connection for other exchanges, if nothing is left of this one.
     pub(crate) fn keep(self, io: Io<'_>, snapshot: &Snapshot) {
-        let Checkout { mut upstream, endpoint, .. } = self;
+        let Checkout { mut upstream, endpoint, has_queue, .. } = self;
         if upstream.inbound.is_empty() {
             upstream.inbound.release_if_empty(&io.worker.buffers);
-            let most = snapshot.table.limits.idle_upstream_connections as usize;
-            endpoint.keep(upstream, io.worker.wheel.now(), most);
+            let now = io.worker.wheel.now();
+            let upstream = if has_queue { upstream.hand_over(now) } else { Some(upstream) };
+            if let Some(upstream) = upstream {
+                let most = snapshot.table.limits.idle_upstream_connections as usize;
+                endpoint.keep(upstream, now, most);
+            }
         }
     }
 }
@@ -55,19 +64,34 @@ pub(crate) async fn checkout(
     let worker = io.worker;
     let pool = snapshot.pool(wish.backend, &worker.shared.backends, worker.index).ok_or(Cause::NoEndpoint)?;
     let response_ticks = pool.ticks.response.unwrap_or(snapshot.ticks.response);
+    let has_queue = pool.has_queue();
     let (endpoint, in_flight) = pool.choose(wish, worker.now_ns.get()).ok_or(Cause::NoEndpoint)?;
     if !fresh && let Some(upstream) = take_kept(worker, endpoint) {
-        let endpoint = Rc::clone(endpoint);
-        return Ok(Checkout { upstream, endpoint, _in_flight: in_flight, response_ticks, reused: true });
+        wish.pending = None;
+        let endpoint = AtEndpoint::begin(Rc::clone(endpoint));
+        return Ok(Checkout {
+            upstream,
+            endpoint,
+            _in_flight: in_flight,
+            response_ticks,
+            reused: true,
+            has_queue,
+        });
     }
-    let (upstream, endpoint, in_flight, reused) =
-        connect(io, snapshot, pool, (Rc::clone(endpoint), in_flight), (wish, fresh)).await?;
-    Ok(Checkout { upstream, endpoint, _in_flight: in_flight, response_ticks, reused })
+    let connected = connect(io, snapshot, pool, (Rc::clone(endpoint), in_flight), (wish, fresh)).await;
+    wish.pending = None;
+    let (upstream, endpoint, in_flight, reused) = connected?;
+    let endpoint = AtEndpoint::begin(endpoint);
+    Ok(Checkout { upstream, endpoint, _in_flight: in_flight, response_ticks, reused, has_queue })
 }
 
-/// The request's place among those of its backend, where these are counted.
+/// The request's place among those of its backend, where these are counted; the pool, where it has none left.
 #[inline]
-pub(crate) fn in_flight(plan: &Plan, snapshot: &Snapshot, io: Io<'_>) -> Result<Option<Place>, Cause> {
+pub(crate) fn in_flight<'s>(
+    plan: &Plan,
+    snapshot: &'s Snapshot,
+    io: Io<'_>,
+) -> Result<Option<Place>, &'s BackendPool> {
     let entry = &snapshot.table.backends()[plan.backend];
     if !entry.counts_requests {
         return Ok(None);
@@ -76,8 +100,54 @@ pub(crate) fn in_flight(plan: &Plan, snapshot: &Snapshot, io: Io<'_>) -> Result<
         return Ok(None);
     };
     let most = entry.backend.limits.requests.unwrap_or(u32::MAX);
-    let place = pool.state.request(most).ok_or_else(|| pool.refuse(Cause::RequestLimit))?;
-    Ok(Some(place))
+    pool.request_place(most).map(Some).ok_or(&**pool)
+}
+
+/// Such a place once one is free, for a request that found none, where the backend has requests wait.
+#[cold]
+pub(crate) async fn wait_in_flight(
+    io: Io<'_>,
+    snapshot: &Snapshot,
+    pool: &BackendPool,
+    limits: &RouteLimits,
+    wish: &mut Wish,
+) -> Result<Place, Cause> {
+    if !pool.has_queue() {
+        return Err(pool.refuse(Cause::RequestLimit));
+    }
+    wish.pending = Some(pool.pending_place()?);
+    pool.state.count_wait();
+    limits.begin_pause(io);
+    let most = pool.backend.limits.requests.unwrap_or(u32::MAX);
+    let waiting = Waiting::join(&pool.state, Kind::Request, most);
+    let granted = waiting.granted(io, pending_ticks(snapshot, pool)).await;
+    granted.map(Grant::into_place).ok_or_else(|| {
+        wish.pending = None;
+        limits.fail(io, pool.refuse(Cause::PendingTimeout), false)
+    })
+}
+
+/// A place for a connection once one is free, or a connection with it, where the backend has requests wait.
+#[cold]
+async fn wait_for_connection(
+    io: Io<'_>,
+    snapshot: &Snapshot,
+    pool: &BackendPool,
+    most: u32,
+) -> Result<Grant, Cause> {
+    if !pool.has_queue() {
+        return Err(pool.refuse(Cause::UpstreamLimit));
+    }
+    pool.state.count_wait();
+    let waiting = Waiting::join(&pool.state, Kind::Connection, most);
+    pool.give_way();
+    let granted = waiting.granted(io, pending_ticks(snapshot, pool)).await;
+    granted.ok_or_else(|| pool.refuse(Cause::PendingTimeout))
+}
+
+/// How long a request waits for a place.
+fn pending_ticks(snapshot: &Snapshot, pool: &BackendPool) -> u32 {
+    pool.ticks.pending.or(pool.ticks.connect).unwrap_or(snapshot.ticks.connect)
 }
 
 #[inline]
@@ -96,15 +166,31 @@ async fn connect(
     (wish, fresh): (&mut Wish, bool),
 ) -> Result<(Upstream, Rc<EndpointPool>, Option<InFlight>, bool), Cause> {
     let worker = io.worker;
-    let limits = &pool.backend.limits;
-    let _pending = match limits.pending {
-        Some(most) => Some(pool.state.pending(most).ok_or_else(|| pool.refuse(Cause::PendingLimit))?),
-        None => None,
-    };
+    if pool.has_queue() && wish.pending.is_none() {
+        wish.pending = Some(pool.pending_place()?);
+    }
+    let most = pool.backend.limits.connections.unwrap_or(snapshot.table.limits.upstream_connections);
     let ticks = pool.ticks.connect.unwrap_or(snapshot.ticks.connect);
     for others in (0..pool.endpoint_count().min(CONNECTS_MAX)).rev() {
-        let most = limits.connections.unwrap_or(snapshot.table.limits.upstream_connections);
-        let place = pool.place(most).ok_or_else(|| pool.refuse(Cause::UpstreamLimit))?;
+        let place = match pool.place(most) {
+            Some(place) => place,
+            // Boxed, so that exchanges that find a place are no larger for it.
+            None => match Box::pin(wait_for_connection(io, snapshot, pool, most)).await? {
+                Grant::Connection(freed) if !fresh => {
+                    let now = (worker.wheel.now(), worker.now_ns.get());
+                    match pool.take_freed(*freed, &endpoint, wish, now) {
+                        Ok((upstream, freed)) => {
+                            worker.upstreams.reused.add(1);
+                            let in_flight =
+                                if Rc::ptr_eq(&freed, &endpoint) { in_flight } else { pool.enter(&freed) };
+                            return Ok((upstream, freed, in_flight, true));
+                        }
+                        Err(place) => place,
+                    }
+                }
+                granted => granted.into_place(),
+            },
+        };
         worker.upstreams.connects.add(1);
         let cause = match link(io, pool, endpoint.address(), (wish.client, ticks)).await {
             Ok(link) => {
@@ -113,13 +199,14 @@ async fn connect(
                     Some(_) => Life::ONE,
                     None => Life::begin(&pool.backend.keepalive, worker.wheel.now()),
                 };
-                let upstream = Upstream::new(link, place, life);
+                let upstream = Upstream::new(link, &endpoint, place, life);
                 return Ok((upstream, endpoint, in_flight, false));
             }
             Err(cause) => cause,
         };
         worker.upstreams.connect_failures.add(1);
         if !matches!(cause, Cause::OutOfSockets) {
+            endpoint.counters.errors.add(1);
             pool.report(&endpoint, true, worker.now_ns.get());
         }
         wish.failed.push(endpoint);
@@ -140,20 +227,20 @@ async fn connect(
 async fn link(
     io: Io<'_>,
     pool: &BackendPool,
-    endpoint: SocketAddr,
+    endpoint: &UpstreamAddress,
     (client, ticks): (Option<Addresses>, u32),
 ) -> Result<Link, Cause> {
-    let mut stream = io.connect(endpoint, ticks).await.map_err(|fault| cause_of(&fault))?;
+    let mut socket = io.connect(endpoint, ticks).await.map_err(|fault| cause_of(&fault))?;
     if let Some(version) = pool.backend.proxy_protocol {
         let mut header = Vec::new();
         append_header(version, client, &mut header);
-        let written = io.write_all(&mut stream, &header, &mut 0, ticks).await;
+        let written = io.write_all(&mut socket, &header, &mut 0, ticks).await;
         written.map_err(|fault| cause_of(&fault))?;
     }
     match &pool.tls {
-        None => Ok(Link::Plain(stream)),
+        None => Ok(Link::from(socket)),
         // Boxed, so that exchanges in plain text are no larger for it.
-        Some(tls) => Box::pin(shake_hands(io, tls, endpoint, stream, ticks)).await,
+        Some(tls) => Box::pin(shake_hands(io, tls, endpoint, socket, ticks)).await,
     }
 }
 

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     fn order(weights: &[u32], requests: usize) -> String {
-        let position = |(backend, &weight)| WeightedPosition { backend, weight };
+        let position = |(backend, &weight)| WeightedPosition { backend, weight, series: 0 };
         let weighted: Vec<_> = weights.iter().enumerate().map(position).collect();
         let mut shares = Shares::default();
         (0..requests)

@@ -29,11 +29,20 @@ pub(crate) struct Timer {
     /// The tick that no deadline is set behind.
     latest: Cell<u32>,
     fired: Cell<bool>,
-    /// The connection waits for a request and has none in part.
-    idle: Cell<bool>,
+    waits: Cell<Waits>,
     listener: u64,
     position: Cell<usize>,
     waker: RefCell<Option<Waker>>,
+}
+
+/// What a connection waits for, as far as somebody asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    /// For a request, of which it has nothing yet.
+    Idle,
+    /// For a place at a backend, among others.
+    Queued,
+    Otherwise,
 }
 
 /// How many ticks a time limit takes; at least `limit`, whenever within a tick it begins.
@@ -54,7 +63,7 @@ impl Wheel {
             deadline: Cell::new(NEVER),
             latest: Cell::new(NEVER),
             fired: Cell::new(false),
-            idle: Cell::new(false),
+            waits: Cell::new(Waits::Otherwise),
             listener,
             position: Cell::new(timers.len()),
             waker: RefCell::new(None),
@@ -84,7 +93,8 @@ impl Wheel {
     /// Gives idle connections (of one listener, or all) no more than `ticks` for another request.
     pub(crate) fn hurry_idle(&self, listener: Option<u64>, ticks: u32) {
         let latest = self.now.get() + ticks;
-        let chosen = |t: &&Rc<Timer>| t.idle.get() && listener.is_none_or(|l| l == t.listener);
+        let chosen =
+            |t: &&Rc<Timer>| t.waits.get() == Waits::Idle && listener.is_none_or(|l| l == t.listener);
         for timer in self.timers.borrow().iter().filter(chosen) {
             timer.deadline.set(timer.deadline.get().min(latest));
         }
@@ -107,7 +117,7 @@ impl Timer {
     #[inline]
     pub(crate) fn arm(&self, wheel: &Wheel, ticks: u32) {
         self.fired.set(false);
-        self.idle.set(false);
+        self.waits.set(Waits::Otherwise);
         self.deadline.set((wheel.now.get() + ticks).min(self.latest.get()));
     }
 
@@ -115,7 +125,18 @@ impl Timer {
     #[inline]
     pub(crate) fn arm_idle(&self, wheel: &Wheel, ticks: u32) {
         self.arm(wheel, ticks);
-        self.idle.set(true);
+        self.waits.set(Waits::Idle);
+    }
+
+    /// The same while waiting for a place at a backend, which is over when the client leaves.
+    pub(crate) fn arm_queued(&self, wheel: &Wheel, ticks: u32) {
+        self.arm(wheel, ticks);
+        self.waits.set(Waits::Queued);
+    }
+
+    /// Whether a place at a backend is waited for.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.waits.get() == Waits::Queued
     }
 
     /// Whether the time is over; else the task of `cx` will be woken when it is.

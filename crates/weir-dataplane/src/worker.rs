@@ -9,7 +9,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Cache};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::task::spawn_local;
 use weir_config::{ListenerId, Table};
 use weir_io::{PreciseTimer, Reserve, bind_thread, mono_ns};
@@ -20,12 +20,15 @@ use crate::buffer::Buffers;
 use crate::counters::{ListenerCounters, UpstreamCounters};
 use crate::forwarding::Names;
 use crate::gateway::Phase;
-use crate::listener::{Listening, accept};
+use crate::listener::{Listening, accept, take_in};
 use crate::log::{LogWriter, WorkerLog};
+use crate::offload::Offload;
+use crate::overload::{OverloadState, Pressure};
 use crate::respond::DateText;
 use crate::series::SeriesBook;
 use crate::snapshot::Snapshot;
 use crate::sockets::DealtSocket;
+use crate::spread::{Berth, Handed, Host, Spread};
 use crate::turns::Turns;
 use crate::wheel::{NEVER, TICK, Wheel, ticks};
 
@@ -49,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) addresses: Addresses,
     pub(crate) series: SeriesBook,
     pub(crate) log: LogWriter,
+    pub(crate) overload: OverloadState,
+    pub(crate) offload: Offload,
 }
 
 /// On cache lines of its own: it is written for each connection, and its neighbours are read for each request.
@@ -72,7 +77,13 @@ impl std::ops::Deref for TableOf {
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Serve the clients who come by these sockets, too.
-    Listen { id: u64, listener: ListenerId, counters: Arc<ListenerCounters>, sockets: Vec<DealtSocket> },
+    Listen {
+        id: u64,
+        listener: ListenerId,
+        counters: Arc<ListenerCounters>,
+        spread: (Arc<Spread>, Arc<Berth>),
+        sockets: Vec<DealtSocket>,
+    },
     /// Look which table is in force, without waiting for a request.
     Renew,
     /// Accept no more from these sockets of the listener, or from any; others do.
@@ -100,9 +111,12 @@ pub(crate) struct Worker {
     pub(crate) names: Names,
     /// The monotonic clock as it was at the last tick, for what need not be exact.
     pub(crate) now_ns: Cell<u64>,
+    /// Whether new requests are turned away.
+    pub(crate) pressure: Pressure,
     /// In which handshakes take their steps.
     pub(crate) turns: Turns,
-    pub(crate) open_connections: Cell<usize>,
+    /// Counts its connections, and takes those that other workers hand over.
+    pub(crate) host: Host,
     /// Copies for mirrors that are on their way.
     pub(crate) copies_in_flight: Cell<usize>,
     /// For clients that are told that no descriptor is left.
@@ -125,7 +139,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(index: usize, shared: Arc<Shared>, upstreams: Arc<UpstreamCounters>) -> Worker {
+    pub(crate) fn new(
+        index: usize,
+        shared: Arc<Shared>,
+        upstreams: Arc<UpstreamCounters>,
+        host: Host,
+    ) -> Worker {
         let table = shared.table.load_full();
         upstreams.table_version.set(table.version);
         let snapshot = Rc::new(Snapshot::new(table, None, &shared.backends, index));
@@ -138,8 +157,9 @@ impl Worker {
             log: shared.log.of_worker(),
             names: Names::default(),
             now_ns: Cell::new(mono_ns()),
+            pressure: Pressure::default(),
             turns: Turns::default(),
-            open_connections: Cell::new(0),
+            host,
             copies_in_flight: Cell::new(0),
             reserve: Reserve::new(),
             own: OnceCell::new(),
@@ -174,7 +194,8 @@ impl Worker {
     /// Whether it can is told to `started` first.
     pub(crate) async fn run(
         self: Rc<Self>,
-        mut commands: UnboundedReceiver<Command>,
+        commands: UnboundedReceiver<Command>,
+        handed: Receiver<Handed>,
         started: SyncSender<io::Result<()>>,
     ) {
         let _ = self.own.set(Rc::downgrade(&self));
@@ -186,14 +207,7 @@ impl Worker {
         // Who started it waits for this, or has gone and drops the commands, which ends it too.
         let _ = started.send(outcome);
         let Some(timer) = timer else { return };
-        let obedient = Rc::clone(&self);
-        spawn_local(async move {
-            while let Some(command) = commands.recv().await {
-                obedient.obey(command);
-            }
-            // Without a gateway there is nobody left to serve for.
-            obedient.drain(Duration::ZERO);
-        });
+        spawn_local(Rc::clone(&self).listen_to(commands, handed));
         let keeper = Rc::clone(&self);
         spawn_local(async move { keeper.turns.keep().await });
         let tick_ns = TICK.as_nanos() as u64;
@@ -203,11 +217,42 @@ impl Worker {
             // After a long pause the missed ticks are skipped: nobody's time is over sooner for it.
             let now_ns = mono_ns();
             self.now_ns.set(now_ns);
+            let late_ns = now_ns.saturating_sub(next_ns);
             next_ns = now_ns.max(next_ns) + tick_ns;
-            self.tick();
+            self.tick(late_ns);
         }
-        self.upstreams.cut_by_drain.add(self.open_connections.get() as u64);
+        self.pressure.end(&self.shared.overload);
+        self.upstreams.cut_by_drain.add(self.host.connections() as u64);
         self.log.hand_over(&self.upstreams);
+    }
+
+    /// Does what it is told, and takes in clients that other workers have accepted.
+    async fn listen_to(
+        self: Rc<Self>,
+        mut commands: UnboundedReceiver<Command>,
+        mut handed: Receiver<Handed>,
+    ) {
+        loop {
+            tokio::select! {
+                biased;
+                command = commands.recv() => match command {
+                    Some(command) => self.obey(command),
+                    None => break,
+                },
+                Some(client) = handed.recv() => {
+                    // It was told of the client's listener before anybody could hand it over.
+                    while let Ok(command) = commands.try_recv() {
+                        self.obey(command);
+                    }
+                    take_in(&self, client);
+                }
+            }
+        }
+        // Without a gateway there is nobody left to serve for, but those on the way.
+        self.drain(Duration::ZERO);
+        while let Some(client) = handed.recv().await {
+            take_in(&self, client);
+        }
     }
 
     /// Itself, for a task that outlives the one that starts it; `None` before it runs.
@@ -227,7 +272,8 @@ impl Worker {
         self.is_closed.get()
     }
 
-    fn tick(&self) {
+    /// Does what is due, `late_ns` behind its time.
+    fn tick(&self, late_ns: u64) {
         self.wheel.turn();
         self.date.refresh();
         self.see_names();
@@ -236,6 +282,9 @@ impl Worker {
         }
         self.log.hand_over(&self.upstreams);
         let snapshot = self.snapshot();
+        snapshot.give_way();
+        self.upstreams.lag_ns.set(late_ns);
+        self.pressure.look(snapshot.table.overload.as_ref(), late_ns, &self.shared.overload, self.index);
         if self.wheel.now().is_multiple_of(SWEEP_TICKS) {
             snapshot.sweep(self.wheel.now());
             self.listenings.borrow_mut().retain(|l| l.is_open() || !l.is_retired());
@@ -254,8 +303,8 @@ impl Worker {
 
     fn obey(self: &Rc<Self>, command: Command) {
         match command {
-            Command::Listen { id, listener, counters, sockets } => {
-                self.listen(id, listener, counters, sockets);
+            Command::Listen { id, listener, counters, spread, sockets } => {
+                self.listen(id, listener, counters, spread, sockets);
             }
             Command::Release { id, numbers } => {
                 if let Some(listening) = self.listening(id) {
@@ -278,7 +327,7 @@ impl Worker {
         }
     }
 
-    fn listening(&self, id: u64) -> Option<Rc<Listening>> {
+    pub(crate) fn listening(&self, id: u64) -> Option<Rc<Listening>> {
         self.listenings.borrow().iter().find(|listening| listening.id == id).cloned()
     }
 
@@ -287,11 +336,12 @@ impl Worker {
         id: u64,
         listener: ListenerId,
         counters: Arc<ListenerCounters>,
+        spread: (Arc<Spread>, Arc<Berth>),
         sockets: Vec<DealtSocket>,
     ) {
         let listening = self.listening(id).unwrap_or_else(|| {
             let transport = self.snapshot().table.transport(listener).cloned().unwrap_or_default();
-            let listening = Rc::new(Listening::new(id, listener, transport, counters));
+            let listening = Rc::new(Listening::new(id, listener, transport, counters, spread));
             self.listenings.borrow_mut().push(Rc::clone(&listening));
             listening
         });
@@ -339,7 +389,7 @@ impl Worker {
 
     fn is_finished(&self) -> bool {
         let is_open = || self.listenings.borrow().iter().any(|l| l.is_open());
-        let is_last = self.ends.get() && self.open_connections.get() == 0 && !is_open();
+        let is_last = self.ends.get() && self.host.connections() == 0 && !is_open();
         self.wheel.now() >= self.drained_at.get() || is_last
     }
 }
@@ -354,6 +404,8 @@ impl Shared {
             backends: BackendStates::default(),
             series: SeriesBook::default(),
             log: LogWriter::default(),
+            overload: OverloadState::default(),
+            offload: Offload::default(),
         }
     }
 

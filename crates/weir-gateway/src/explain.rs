@@ -90,7 +90,7 @@ type Known<'t> = (ListenerId, &'t Listener);
 
 /// The listener that the request comes by: the one that is named, else one for the URL. `None` where there is none.
 fn listener_of<'t>(table: &'t Table, arguments: &Arguments) -> Result<Option<Known<'t>>, (String, String)> {
-    let all: Vec<Known<'t>> = table.listener_ids().into_iter().zip(&table.listeners).collect();
+    let all: Vec<Known<'t>> = table.listener_ids().into_iter().zip(table.listeners.iter()).collect();
     let Some(name) = &arguments.listener else { return by_url(table, all, &arguments.url) };
     let found = all.iter().find(|(_, listener)| listener.label() == name.as_str());
     let unknown = || (format!("no listener is named `{name}`"), format!("there are: {}", names(&all)));

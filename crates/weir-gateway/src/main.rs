@@ -2,6 +2,7 @@
 
 mod check;
 mod explain;
+mod program_log;
 mod signals;
 mod succession;
 mod supervisor;
@@ -13,9 +14,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+use log::Level;
+use weir_config::Severity;
 use weir_control::{FileSource, Stamps, Watch};
 use weir_dataplane::{Admin, Gateway, GatewayError};
 
+use crate::program_log::{Levels, tell};
 use crate::signals::{Request, Requests};
 use crate::succession::{Heritage, Succession};
 use crate::supervisor::Supervisor;
@@ -83,6 +87,11 @@ struct Args {
     /// and belong to the gateway's user alone.
     #[arg(long, value_name = "DIR")]
     runtime_dir: Option<PathBuf>,
+    /// What is told on standard error: error, warn, info or debug, and what is worse
+    ///
+    /// It goes before the configuration's `log.level`, and may be changed at run time by the admin server.
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<Severity>,
     /// Only check the configuration, as `weir-gateway check PATH` does
     #[arg(long)]
     check: bool,
@@ -109,7 +118,9 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
-    let (code, lines) = match run(&Args::parse()) {
+    let outcome = run(&Args::parse());
+    program_log::finish();
+    let (code, lines) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Use(lines)) => (2, lines),
         Err(Failure::Environment(line)) => (3, vec![format!("weir-gateway: {line}")]),
@@ -142,6 +153,7 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     let supervisor = Supervisor::from_environment();
     // Before the first thread starts: no signal may come to a program that does not yet listen for it.
     let requests = Requests::listen().map_err(environment)?;
+    let mut levels = Levels::begin(&table.log, args.log_level).map_err(environment)?;
     signals::raise_open_files_limit();
     let folder = args.runtime_dir.as_deref();
     let mut heritage = Heritage::find(folder, &table, args.admin).map_err(Failure::Environment)?;
@@ -177,7 +189,9 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     succession.supervisor.ready();
     loop {
         watch.set(watched(&source, args.watch));
-        if !obey(requests.next(), &mut source, &gateway, &mut succession, args.watch) {
+        let goes_on = obey(requests.next(), &mut source, &gateway, &mut succession, args.watch);
+        levels.follow(&gateway.table().log);
+        if !goes_on {
             return end(&gateway);
         }
     }
@@ -202,6 +216,7 @@ fn obey(
         Request::NextHasEnded(status) => succession.next_has_ended(status),
         Request::HandOver(next) => return !succession.hand_over(next, gateway),
         Request::Stop => {
+            log::info!("draining");
             succession.supervisor.stopping();
             gateway.drain();
             return false;
@@ -232,12 +247,13 @@ fn end(gateway: &Gateway) -> Result<(), Failure> {
     let is_well = gateway.join();
     match gateway.cut_by_drain() {
         0 => {}
-        cut => report(&[format!(
-            "weir-gateway: the time to drain is over (`drain.timeout`); connections cut while in use: {cut}"
-        )]),
+        cut => log::warn!("the time to drain is over (`drain.timeout`); connections cut while in use: {cut}"),
     }
     match is_well {
-        true => Ok(()),
+        true => {
+            log::info!("drained");
+            Ok(())
+        }
         false => Err(Failure::Environment("a worker ended by a panic".to_owned())),
     }
 }
@@ -260,9 +276,9 @@ fn reload(source: &mut FileSource, gateway: &Gateway, supervisor: &Supervisor) {
             say(&format!("reloaded {}, version {version}{of_files}", source.path().display()));
         }
         Err(mut lines) => {
-            lines.push("weir-gateway: the former configuration stays in force".to_owned());
+            lines.push("the former configuration stays in force".to_owned());
             gateway.count_refused_reload();
-            report(&lines);
+            tell(Level::Error, &lines);
         }
     }
     supervisor.ready();
@@ -272,7 +288,7 @@ fn reload(source: &mut FileSource, gateway: &Gateway, supervisor: &Supervisor) {
 fn reopen(gateway: &Gateway) {
     match gateway.reopen_access_log() {
         Ok(()) => say("access log opened anew"),
-        Err(error) => report(&[format!("weir-gateway: {error}; lines go on to the former file")]),
+        Err(error) => log::error!("{error}; lines go on to the former file"),
     }
 }
 
@@ -287,9 +303,9 @@ fn refresh(source: &mut FileSource, gateway: &Gateway) {
         }
     }
     if !lines.is_empty() {
-        lines.push("weir-gateway: what these files held before stays in force".to_owned());
+        lines.push("what these files held before stays in force".to_owned());
         gateway.count_refused_reload();
-        report(&lines);
+        tell(Level::Error, &lines);
     }
 }
 
@@ -305,12 +321,15 @@ fn failure_of(error: GatewayError) -> Failure {
     Failure::Environment(error.to_string())
 }
 
-/// A line on standard output. Whoever started the gateway may have stopped reading; that is no reason to end.
+/// A line on standard output, which the log has too. Whoever started the gateway may have stopped reading; that is no
+/// reason to end.
 fn say(line: &str) {
+    log::info!("{line}");
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
+/// Lines on standard error for whoever called the program.
 fn report(lines: &[String]) {
     let mut err = std::io::stderr().lock();
     for line in lines {

@@ -10,9 +10,9 @@ use weir_config::{ListenerId, Table};
 use weir_dataplane::{Admin, Gateway, HandoverError, Passed, Predecessor, Successor, Successors};
 use weir_io::inherited_sockets;
 
+use crate::say;
 use crate::signals::Request;
 use crate::supervisor::Supervisor;
-use crate::{report, say};
 
 /// Between two looks for the next process, where the first fails at once.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
@@ -75,12 +75,10 @@ impl Heritage {
         } else if admin == Some(address) {
             self.admin = Some(socket);
         } else {
-            report(&[
-                format!(
-                    "weir-gateway: LISTEN_FDS has a socket for {address}, and no listener has this address"
-                ),
-                "  help: write it in `listeners` as it stands in the socket unit".to_owned(),
-            ]);
+            log::warn!(
+                "LISTEN_FDS has a socket for {address}, and no listener has this address; help: write it in \
+                 `listeners` as it stands in the socket unit"
+            );
         }
         Ok(())
     }
@@ -127,14 +125,14 @@ impl Succession {
         };
         match outcome {
             Ok(()) => self.is_under_way = true,
-            Err(reason) => report(&[format!("weir-gateway: {reason}; this one goes on")]),
+            Err(reason) => log::error!("{reason}; this one goes on"),
         }
     }
 
     /// The process that was started has ended before it served.
     pub(crate) fn next_has_ended(&mut self, status: ExitStatus) {
         self.is_under_way = false;
-        report(&[format!("weir-gateway: the next process has ended ({status}); this one goes on")]);
+        log::error!("the next process has ended ({status}); this one goes on");
     }
 
     /// Leaves the sockets to the next process; false when it went away before it served.
@@ -155,9 +153,7 @@ impl Succession {
                 true
             }
             Err(error) => {
-                report(&[format!(
-                    "weir-gateway: {error}; nothing was handed over, and this process goes on"
-                )]);
+                log::error!("{error}; nothing was handed over, and this process goes on");
                 false
             }
         }
@@ -204,7 +200,7 @@ fn await_successors(successors: &Successors, requests: &Sender<Request>) {
                 }
             }
             Err(error) => {
-                report(&[format!("weir-gateway: {error}; nothing was handed over")]);
+                log::error!("{error}; nothing was handed over");
                 std::thread::sleep(RETRY_AFTER);
             }
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::compress::check_compress;
 use super::cors::{self, OriginPattern};
 use super::{Cors, HeaderChanges, Mirror, Redirect, Respond, Rewrite, RewriteParts, RouteTimeouts};
 use crate::host::{HostPattern, host_and_port};
@@ -34,6 +35,7 @@ pub(crate) fn check_filters(key: &str, route: &Route) -> Vec<Problem> {
     ] {
         found.extend(changes.iter().filter_map(|changes| check_changes(&of(field), changes, head).err()));
     }
+    found.extend(route.compress.iter().filter_map(|c| check_compress(&of("compress"), c).err()));
     found.extend(route.cors.iter().filter_map(|cors| check_cors(&of("cors"), cors).err()));
     found.extend(route.mirror.iter().filter_map(|mirror| check_mirror(&of("mirror"), route, mirror).err()));
     found
@@ -77,6 +79,7 @@ fn check_action(key: &str, route: &Route) -> Result<(), Problem> {
     let for_backends = [
         ("rewrite", route.rewrite.is_some()),
         ("request_headers", route.request_headers.is_some()),
+        ("compress", route.compress.is_some()),
         ("mirror", route.mirror.is_some()),
         ("timeouts", route.timeouts.is_some()),
         ("retries", route.retries.is_some()),
@@ -308,7 +311,7 @@ fn check_timeouts(place: &str, timeouts: &RouteTimeouts) -> Result<(), Problem> 
 }
 
 /// A token of RFC 9110, 5.6.2.
-fn is_token(name: &str) -> bool {
+pub(super) fn is_token(name: &str) -> bool {
     let is_one = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     !name.is_empty() && name.bytes().all(is_one)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{CorsPolicy, Redirect, Respond, WeightedBackend};
+use super::{CompressPolicy, CorsPolicy, Redirect, Respond, WeightedBackend};
 use crate::model::Route;
 
 /// What a route does beside passing requests to one backend. Routes that do nothing else have none.
@@ -18,6 +18,8 @@ pub struct Filters {
     pub copies: Option<Copies>,
     /// What pages of other origins may do.
     pub cors: Option<CorsPolicy>,
+    /// Which responses are compressed.
+    pub compress: Option<CompressPolicy>,
 }
 
 /// A backend with its weight.
@@ -27,6 +29,8 @@ pub struct WeightedPosition {
     pub backend: usize,
     /// Its part of the sum of all weights; with 0 it gets nothing.
     pub weight: u32,
+    /// Position among [`crate::Table::series`].
+    pub series: u32,
 }
 
 /// Where copies of requests go, and how many.
@@ -52,8 +56,14 @@ pub enum Action<'f> {
 }
 
 impl Filters {
-    /// The filters of a route that was checked; `None` where it has none.
-    pub(crate) fn of(key: &str, route: &Arc<Route>, position: impl Fn(&str) -> usize) -> Option<Filters> {
+    /// The filters of a route that was checked; `None` where it has none. `series` are those of its backends, where it
+    /// has several.
+    pub(crate) fn of(
+        key: &str,
+        route: &Arc<Route>,
+        position: impl Fn(&str) -> usize,
+        series: &[u32],
+    ) -> Option<Filters> {
         let rewrites = route.rewrite.as_ref().is_some_and(|r| r.host().is_some() || r.path().is_some());
         let has_any = rewrites
             || route.backends.is_some()
@@ -62,23 +72,31 @@ impl Filters {
             || route.request_headers.is_some()
             || route.response_headers.is_some()
             || route.cors.is_some()
+            || route.compress.is_some()
             || route.mirror.is_some()
             || route.timeouts.is_some()
             || route.retries.is_some();
         if !has_any {
             return None;
         }
-        let weigh =
-            |w: &WeightedBackend| WeightedPosition { backend: position(&w.backend), weight: w.weight };
+        let weigh = |(w, &series): (&WeightedBackend, &u32)| WeightedPosition {
+            backend: position(&w.backend),
+            weight: w.weight,
+            series,
+        };
         Some(Filters {
             key: key.to_owned(),
             route: Arc::clone(route),
-            weighted: route.backends.as_ref().map(|backends| backends.iter().map(weigh).collect()),
+            weighted: route
+                .backends
+                .as_ref()
+                .map(|backends| backends.iter().zip(series).map(weigh).collect()),
             copies: route
                 .mirror
                 .as_ref()
                 .map(|mirror| Copies { backend: position(&mirror.backend), share: mirror.share.0 }),
             cors: route.cors.as_deref().map(CorsPolicy::of),
+            compress: route.compress.as_deref().map(CompressPolicy::of),
         })
     }
 

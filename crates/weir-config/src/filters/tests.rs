@@ -45,6 +45,7 @@ fn a_route_does_one_thing() {
     for (field, value) in [
         ("rewrite", "/"),
         ("request_headers", "{ remove: [a] }"),
+        ("compress", "{}"),
         ("mirror", "{ backend: a }"),
         ("timeouts", "{ request: 1s }"),
         ("retries", "{}"),
@@ -351,4 +352,31 @@ fn requests_are_counted_only_where_something_depends_on_it() {
     assert_eq!(counted("backend: a"), [false, false]);
     assert_eq!(counted("backend: b, retries: {}"), [false, true]);
     assert_eq!(counted("backends: [{ backend: a }, { backend: b }], retries: {}"), [true, true]);
+}
+
+#[test]
+fn compression_says_what_of_and_how() {
+    let check = |compress: &str, problem: &str, remedy: &str| {
+        check_refused(&format!("backend: a, compress: {compress}"), &format!(".compress.{problem}"), remedy);
+    };
+    check(
+        "{ types: [] }",
+        "types: the list is empty, so nothing is compressed",
+        "leave it out for the usual types, or leave `compress` out",
+    );
+    for wrong in ["text", "text/", "/html", "text/html; charset=utf-8", "te xt/html"] {
+        check(
+            &format!("{{ types: ['text/*', '{wrong}'] }}"),
+            &format!("types[1]: `{wrong}` is no media type"),
+            "write one like `application/json` or `text/*`",
+        );
+    }
+    check("{ gzip: 10 }", "gzip: 10 is not within 1 and 9", "5 is usual");
+    let ahead = "higher levels are for files that are compressed ahead; 4 is usual";
+    check("{ brotli: 11 }", "brotli: 11 is not within 1 and 6", ahead);
+    let other = "leave it out, and say a level for the other coding alone";
+    check("{ gzip: 0 }", "gzip: 0 is not within 1 and 9", other);
+    check_form_refused("backend: a, compress: { level: 5 }", "unknown field `level`");
+    check_form_refused("backend: a, compress: { min_size: 5 }", "has no unit");
+    assert!(apply("backend: a, compress: {}").table.is_some());
 }

@@ -364,3 +364,40 @@ fn a_bad_pair_takes_no_other_with_it() {
     let refused: Vec<&str> = applied.refused.iter().map(|(key, _)| key.name()).collect();
     assert_eq!(refused, ["a.key", "a.pem"], "{:?}", applied.refused);
 }
+
+#[test]
+fn a_renewed_pair_takes_the_place_of_the_one_before() {
+    let text = TEXT.replace(
+        "client_ca: a.pem",
+        "certificates: [{ certificate: b.pem, key: b.key }, { certificate: c.pem, key: c.key }]",
+    );
+    let with = |folder: Folder, files: [&'static str; 2], name: &str| {
+        let (certificate, key) = pair(&[name]);
+        folder.with(files[0], certificate).with(files[1], key)
+    };
+    let folder = with(with(Folder::new(), ["b.pem", "b.key"], "b.test"), ["c.pem", "c.key"], "c.test");
+    let mut state = State::default();
+    let mut apply = |changes: Vec<Change>| {
+        let applied = state.apply(Batch { version: 2, policy: Policy::EachAlone, changes });
+        applied
+            .table
+            .filter(|_| applied.refused.is_empty())
+            .unwrap_or_else(|| panic!("{:?}", applied.refused))
+    };
+    let shown = |table: &Table| -> Vec<(String, Vec<u8>)> {
+        table.certificates().iter().map(|shown| (shown.file.clone(), shown.der().to_vec())).collect()
+    };
+    let first = apply(batch(Policy::EachAlone, &text, &folder).changes);
+    let renewed = with(Folder(BTreeMap::new()), ["b.pem", "b.key"], "b.test");
+    let second = apply(renewed.changes());
+    let (before, after) = (shown(&first), shown(&second));
+    assert_eq!(before.iter().map(|(file, _)| file.as_str()).collect::<Vec<_>>(), ["a.pem", "b.pem", "c.pem"]);
+    let is_same: Vec<bool> = before.iter().zip(&after).map(|(a, b)| a == b).collect();
+    assert_eq!(is_same, [true, false, true]);
+    assert!(!Arc::ptr_eq(&config(&first), &config(&second)));
+    assert!(Arc::ptr_eq(&config(&second), &config(&apply(renewed.changes()))), "the same again is no change");
+    // One for other names, for which everything is looked at.
+    let third = apply(with(Folder(BTreeMap::new()), ["b.pem", "b.key"], "d.test").changes());
+    assert_eq!(third.certificates()[1].names(), ["d.test"]);
+    assert!(shown(&third)[0] == before[0] && shown(&third)[2] == before[2]);
+}

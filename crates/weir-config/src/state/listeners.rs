@@ -8,14 +8,14 @@ use weir_document::nearest;
 use crate::change::{Key, Policy};
 use crate::model::Listener;
 use crate::problem::Problem;
-use crate::state::{Refused, State};
+use crate::state::{Before, Refused, State};
 
 impl State {
     /// Names of listeners that no listener has; each the route's fault, or that of the change that took the listener
     /// away from a route that stood before.
     pub(super) fn contradictions_of_route_listeners(
         &self,
-        before: &State,
+        before: &Before,
         refused: &Refused,
         policy: Policy,
     ) -> Vec<(Key, Problem)> {
@@ -26,18 +26,23 @@ impl State {
         }
         let labels: BTreeSet<Cow<'_, str>> = self.listeners.values().map(Listener::label).collect();
         let mut found = Vec::new();
-        for (key, route) in &self.routes {
+        if self.uses.listeners.names().all(|name| labels.contains(name)) {
+            return found;
+        }
+        for (key, entry) in &self.routes {
+            let route = &entry.route;
             let is_missing = |(_, name): &(usize, &String)| !labels.contains(name.as_str());
             let Some((index, name)) = route.listeners.iter().enumerate().find(is_missing) else { continue };
-            let gone = before.listeners.iter().find(|(_, listener)| listener.label() == name.as_str());
+            let had_name = |former: &&Listener| former.label() == name.as_str();
+            let gone = before.listeners.iter().find(|(_, former)| former.as_ref().filter(had_name).is_some());
             found.push(match gone {
-                Some((listener, _)) if before.routes.get(key) == Some(route) => {
+                Some((listener, _)) if !before.is_changed(entry) => {
                     let message = format!("listener `{name}` is still named by {key}");
                     let problem = Problem::new("listeners", message).help("take the route away first");
                     (Key::Listener(listener.clone()), problem)
                 }
                 _ => (
-                    Key::Route(key.clone()),
+                    Key::Route(key.to_string()),
                     no_such_listener(format!("{key}.listeners[{index}]"), name, &labels),
                 ),
             });

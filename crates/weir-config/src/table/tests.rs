@@ -1,24 +1,19 @@
 //! How a table is made.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::change::{Batch, Change, Policy};
-use crate::model::Configuration;
+use crate::filters::Rewrite;
+use crate::model::{Configuration, OneOrMany, Route};
 use crate::state::Applied;
 
 fn table_of(routes: Vec<Route>) -> Option<Arc<Table>> {
     let configuration = Configuration {
         listeners: vec![Listener::plain("127.0.0.1:80".parse().unwrap())],
-        workers: None,
         routes,
-        paths: PathRules::default(),
-        resolver: Resolver::default(),
         backends: BTreeMap::from([("b".to_owned(), Backend::default())]),
-        limits: Limits::default(),
-        timeouts: Timeouts::default(),
-        drain: Drain::default(),
-        access_log: None,
-        metrics: Metrics::default(),
-        forwarding: Forwarding::default(),
+        ..Configuration::default()
     };
     let changes = configuration.into_resources().into_iter().map(|(k, r)| Change::Put(k, r)).collect();
     State::default().apply(Batch { version: 1, policy: Policy::AllOrNothing, changes }).table
@@ -35,7 +30,9 @@ fn hosts_with_the_same_routes_share_their_paths() {
     let paths = (0..100).map(|n| format!("/get/{n}")).collect();
     let many = Route { exact: Some(OneOrMany::Many(paths)), ..route(hosts, 0) };
     let table = table_of(vec![many]).unwrap();
-    assert_eq!(table.path_tables.len(), 1);
+    let exact = &table.parts.scopes.hosts(Scope::default()).exact;
+    let [first, last] = ["h0.example.com", "h999.example.com"].map(|host| exact.get(host).unwrap());
+    assert!(Arc::ptr_eq(first, last));
     assert!(table.find(&RequestView::get("h999.example.com", "/get/99")).is_some());
     assert!(table.find(&RequestView::get("h999.example.com", "/get/100")).is_none());
     assert!(table.find(&RequestView::get("other.example.com", "/get/1")).is_none());
@@ -103,12 +100,12 @@ fn routes_for_the_same_requests_are_told_and_those_that_differ_are_not() {
 fn patterns_are_compiled_once_and_forgotten_when_nobody_names_them() {
     let mut state = State::default();
     let mut apply = |routes: &str| apply(&mut state, routes).table.unwrap();
-    let of = |table: &Table| table.routes[0].pattern.clone().unwrap();
+    let of = |table: &Table| table.routes()[0].pattern.clone().unwrap();
     let first = of(&apply("{ regex: '/a[0-9]', backend: b }"));
     let second = of(&apply("{ regex: '/a[0-9]', methods: [GET], backend: b }"));
     assert!(Arc::ptr_eq(&first, &second), "versions share it");
     let table = apply("{ path: /a, backend: b }");
-    assert!(table.routes[0].pattern.is_none());
+    assert!(table.routes()[0].pattern.is_none());
     let third = of(&apply("{ regex: '/a[0-9]', backend: b }"));
     assert!(!Arc::ptr_eq(&first, &third), "it was forgotten meanwhile");
 }

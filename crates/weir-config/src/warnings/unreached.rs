@@ -5,14 +5,19 @@
 //! of its folder, which goes before all of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::conditions::{Conditions, Weight, covers};
+use crate::entry::{RouteEntry, source_order};
 use crate::host::HostPattern;
 use crate::model::OneOrMany;
 use crate::paths::FastMap;
 use crate::problem::Problem;
-use crate::scope::Scope;
-use crate::table::{RouteEntry, Table, source_order};
+use crate::scope::{Scope, Scopes};
+use crate::table::Table;
+
+/// All routes, in the order of their keys.
+type Routes<'t> = &'t [&'t Arc<RouteEntry>];
 
 /// Where a route stands: what kind of path, and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,13 +41,16 @@ enum Cause<'t> {
 
 /// Those of `table` that no request gets.
 pub(super) fn routes(table: &Table) -> Vec<Problem> {
-    let mut causes: Vec<Option<Cause<'_>>> = vec![None; table.routes.len()];
-    let mut is_reached = vec![false; table.routes.len()];
-    for members in table.scopes.all().flat_map(|scope| by_host(table, scope).into_values()) {
-        let places = by_place(table, &members);
+    let routes = table.routes();
+    let routes = routes.as_slice();
+    let mut causes: Vec<Option<Cause<'_>>> = vec![None; routes.len()];
+    let mut is_reached = vec![false; routes.len()];
+    let scopes = &table.parts.scopes;
+    for members in scopes.all().flat_map(|scope| by_host(routes, scopes, scope).into_values()) {
+        let places = by_place(routes, &members);
         for (place, candidates) in &places {
             for (rank, &route) in candidates.iter().enumerate() {
-                match cause(table, &places, *place, &candidates[..rank], route) {
+                match cause(routes, &places, *place, &candidates[..rank], route) {
                     Some(cause) => causes[route] = Some(cause),
                     None => is_reached[route] = true,
                 }
@@ -52,15 +60,15 @@ pub(super) fn routes(table: &Table) -> Vec<Problem> {
     let unreached = causes.into_iter().zip(is_reached).enumerate();
     unreached
         .filter(|(_, (_, is_reached))| !is_reached)
-        .filter_map(|(route, (cause, _))| Some(told(table, route, cause?)))
+        .filter_map(|(route, (cause, _))| Some(told(routes, route, cause?)))
         .collect()
 }
 
 /// The positions of the routes of each host, for clients of the listeners in one scope.
-fn by_host(table: &Table, scope: Scope) -> BTreeMap<Option<HostPattern>, Vec<usize>> {
+fn by_host(routes: Routes<'_>, scopes: &Scopes, scope: Scope) -> BTreeMap<Option<HostPattern>, Vec<usize>> {
     let mut by_host: BTreeMap<Option<HostPattern>, Vec<usize>> = BTreeMap::new();
-    for (position, RouteEntry { route, .. }) in table.routes.iter().enumerate() {
-        if !table.scopes.has(scope, route) {
+    for (position, route) in routes.iter().map(|entry| &entry.route).enumerate() {
+        if !scopes.has(scope, route) {
             continue;
         }
         if route.hosts.is_empty() {
@@ -74,16 +82,16 @@ fn by_host(table: &Table, scope: Scope) -> BTreeMap<Option<HostPattern>, Vec<usi
 }
 
 /// The routes at each place, in the order in which they are asked.
-fn by_place<'t>(table: &'t Table, members: &[usize]) -> FastMap<Place<'t>, Vec<usize>> {
+fn by_place<'t>(routes: Routes<'t>, members: &[usize]) -> FastMap<Place<'t>, Vec<usize>> {
     let mut places: FastMap<Place<'_>, Vec<usize>> = FastMap::default();
     for &member in members {
-        for place in places_of(&table.routes[member]) {
+        for place in places_of(routes[member]) {
             places.entry(place).or_default().push(member);
         }
     }
     for candidates in places.values_mut() {
         candidates.sort_by(|&a, &b| {
-            let [a, b] = [a, b].map(|position| &table.routes[position]);
+            let [a, b] = [a, b].map(|position| routes[position]);
             weight(a).cmp(&weight(b)).then_with(|| source_order(a, b))
         });
     }
@@ -99,18 +107,18 @@ fn places_of(entry: &RouteEntry) -> impl Iterator<Item = Place<'_>> {
 
 /// Why no request at this place comes to `route`, before which `earlier` ones are asked.
 fn cause<'t>(
-    table: &'t Table,
+    routes: Routes<'t>,
     places: &FastMap<Place<'t>, Vec<usize>>,
     place: Place<'t>,
     earlier: &[usize],
     route: usize,
 ) -> Option<Cause<'t>> {
-    let own = conditions(table, route);
-    let takes_all = |other: &&usize| covers(conditions(table, **other), own);
+    let own = conditions(routes, route);
+    let takes_all = |other: &&usize| covers(conditions(routes, **other), own);
     if let Some(&other) = earlier.iter().find(takes_all) {
         return Some(Cause::Asked(other));
     }
-    let pattern = table.routes[route].pattern.as_ref().filter(|_| matches!(place, Place::Pattern(_)))?;
+    let pattern = routes[route].pattern.as_ref().filter(|_| matches!(place, Place::Pattern(_)))?;
     if !pattern.may_match_a_path() {
         return Some(Cause::NoPath);
     }
@@ -120,8 +128,8 @@ fn cause<'t>(
     })
 }
 
-fn conditions(table: &Table, route: usize) -> Option<&Conditions> {
-    table.routes[route].conditions.as_deref()
+fn conditions(routes: Routes<'_>, route: usize) -> Option<&Conditions> {
+    routes[route].conditions.as_deref()
 }
 
 fn weight(entry: &RouteEntry) -> Weight {
@@ -134,21 +142,21 @@ fn folders(path: &str) -> impl Iterator<Item = &str> {
         .filter(|folder| !folder.is_empty())
 }
 
-fn told(table: &Table, route: usize, cause: Cause<'_>) -> Problem {
-    let entry = &table.routes[route];
+fn told(routes: Routes<'_>, route: usize, cause: Cause<'_>) -> Problem {
+    let entry = routes[route];
     match cause {
         Cause::NoPath => {
             Problem::new(format!("{}.regex", entry.key), "no path matches it: paths begin with `/`")
                 .help("begin it with `/`; it is compared with the whole path")
         }
         Cause::Asked(other) => {
-            let message = format!("no request comes this far: {} has them all", table.label(other));
+            let message = format!("no request comes this far: {} has them all", routes[other].label());
             Problem::new(&*entry.key, message).help("ask for more than that one does, or leave the route out")
         }
         Cause::Below(other, folder) => {
             let message = format!(
                 "no request comes this far: {} has all paths below `{folder}`, and prefixes go before regular expressions",
-                table.label(other)
+                routes[other].label()
             );
             Problem::new(format!("{}.regex", entry.key), message)
                 .help("write that prefix as a regular expression too, a shorter one, or leave the route out")

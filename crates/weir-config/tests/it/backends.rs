@@ -177,10 +177,32 @@ fn an_ejection_has_a_count_and_a_time() {
 }
 
 #[test]
+fn an_ejection_may_go_by_the_share_of_errors() {
+    let ejection =
+        |fields: &str| backend(&format!("endpoints: [], ejection: {{ {fields} }}")).ejection.unwrap();
+    assert_eq!(ejection("most: 10%").share, None);
+    let share = ejection("errors: 0, share: { errors: 20% }").share.unwrap();
+    assert_eq!((share.errors.0, share.window.0.as_secs(), share.requests), (0.2, 10, 20));
+    let check = |share: &str, problem: &str, remedy: &str| {
+        let fields = format!("endpoints: [], ejection: {{ share: {share} }}");
+        check_refused(&fields, &format!("ejection.share.{problem}"), remedy);
+    };
+    let above = "write a share above 0, like 50%";
+    check("{ errors: 0% }", "errors: every endpoint has such a share", above);
+    let window = "leave it out for 10s";
+    check("{ errors: 1%, window: 999ms }", "window: 999ms is not within 1s and 1h", window);
+    check("{ errors: 1%, window: 2h }", "window: 2h is not within 1s and 1h", window);
+    check("{ errors: 1%, requests: 0 }", "requests: nothing is decided by 0", "leave it out for 20");
+    check_form_refused("endpoints: [], ejection: { share: 20% }", "20%");
+    check_form_refused("endpoints: [], ejection: { share: {} }", "missing field `errors`");
+}
+
+#[test]
 fn limits_let_somebody_in() {
     let limits = backend("endpoints: [], limits: { requests: 7, retries: 5% }").limits;
     assert_eq!((limits.requests, limits.connections, limits.retries.0), (Some(7), None, 0.05));
-    for field in ["connections", "pending", "requests"] {
+    assert_eq!((limits.pending, backend("endpoints: [], limits: { pending: 0 }").limits.pending), (0, 0));
+    for field in ["connections", "requests"] {
         check_refused(
             &format!("endpoints: [], limits: {{ {field}: 0 }}"),
             &format!("limits.{field}: 0 would serve nobody"),
@@ -194,9 +216,17 @@ fn limits_let_somebody_in() {
 fn timeouts_end_some_time() {
     let timeouts = backend("endpoints: [], timeouts: { connect: 1s, idle: 2s }").timeouts;
     assert_eq!((timeouts.connect.map(|time| time.0.as_secs()), timeouts.response), (Some(1), None));
-    for field in ["connect", "response", "idle"] {
+    let pending =
+        backend("endpoints: [], limits: { pending: 5 }, timeouts: { pending: 3s }").timeouts.pending;
+    assert_eq!(pending.map(|time| time.0.as_secs()), Some(3));
+    check_refused(
+        "endpoints: [], timeouts: { pending: 3s }",
+        "timeouts.pending: without `limits.pending` no request waits for a place",
+        "say in `limits.pending` how many may wait, or leave it out",
+    );
+    for field in ["connect", "response", "idle", "pending"] {
         check_refused(
-            &format!("endpoints: [], timeouts: {{ {field}: 0s }}"),
+            &format!("endpoints: [], limits: {{ pending: 1 }}, timeouts: {{ {field}: 0s }}"),
             &format!("timeouts.{field}: 0s is not within 1ns and 30 days"),
             "leave it out for that of the gateway",
         );
@@ -224,6 +254,40 @@ fn the_proxy_protocol_has_two_versions() {
     assert_eq!(backend("endpoints: [], proxy_protocol: v2").proxy_protocol, Some(ProxyVersion::V2));
     check_form_refused("endpoints: [], proxy_protocol: v3", "unknown value `v3`");
     check_form_refused("endpoints: [], proxy_protocol: true", "`true`");
+}
+
+#[test]
+fn endpoints_may_be_unix_sockets() {
+    let all =
+        backend("endpoints: ['unix:/run/a b.sock', { address: 'unix:/run/c', weight: 2 }, 127.0.0.1:1]");
+    let told: Vec<_> = all
+        .members(|_| Vec::new())
+        .iter()
+        .map(|m| (m.address.to_string(), m.address.host(), m.weight))
+        .collect();
+    let expected = [
+        ("unix:/run/a b.sock", "localhost", 1),
+        ("unix:/run/c", "localhost", 2),
+        ("127.0.0.1:1", "127.0.0.1:1", 1),
+    ];
+    assert_eq!(told, expected.map(|(address, host, weight)| (address.to_owned(), host.to_owned(), weight)));
+    let whole = "does not name the whole path of a socket";
+    for (wrong, message) in [
+        ("'unix:run/a'", whole),
+        ("'unix:'", whole),
+        ("'unix:80'", whole),
+        ("\"unix:/run/\\ta\"", "has a control character"),
+    ] {
+        check_form_refused(&format!("endpoints: [{wrong}]"), message);
+        check_form_refused(&format!("endpoints: [{{ address: {wrong} }}]"), message);
+    }
+    let long = format!("endpoints: ['unix:/{}']", "a".repeat(107));
+    check_form_refused(&long, "has a path of 108 bytes, and the system takes 107");
+    check_refused(
+        "endpoints: ['unix:/a'], tls: { ca: ca.pem }",
+        "tls.sni: a Unix socket has no address that a certificate could be for",
+        "write the name that the service's certificate is for",
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod backends;
+mod changes;
 mod draw;
 mod listeners;
 mod lookup;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use weir_config::{HashKey, Member, Sticky};
+use weir_config::{HashKey, Member, Sticky, UpstreamAddress};
 use weir_document::Time;
 
 use super::*;
-use crate::endpoint_state::EndpointState;
+use crate::endpoint_state::{EjectedFor, EndpointState};
 
 /// Endpoints with these weights, and how they are chosen among.
 struct Bench {
@@ -23,19 +23,19 @@ impl Bench {
     }
 
     fn of(backend: Backend, weights: &[u32], since_ns: impl Fn(u16) -> u64) -> Bench {
-        let address = |number: u16| SocketAddr::from(([10, 0, 0, 1], number));
+        let address = |number: u16| UpstreamAddress::from(SocketAddr::from(([10, 0, 0, 1], number)));
         let members = (1..).zip(weights).map(|(n, &weight)| Member { address: address(n), weight });
         let members: Vec<Member> = members.collect();
         let maglev = Arc::new(Maglev::new(&members));
         let balancer = Balancer::new(&backend, (&members, Some(maglev)), 0, None);
-        let states = (1..).zip(weights).map(|(n, _)| EndpointState::new(address(n), since_ns(n)));
+        let states = (1..).zip(weights).map(|(n, _)| EndpointState::new(address(n), since_ns(n), 0));
         let endpoints = states.map(|state| Rc::new(EndpointPool::new(Arc::new(state)))).collect();
         Bench { backend, endpoints, balancer }
     }
 
     fn choose(&self, wish: &Wish, now_ns: u64) -> Option<u16> {
         let chosen = self.balancer.choose(&self.endpoints, &self.backend.balance, wish, now_ns);
-        chosen.map(|(endpoint, _)| endpoint.state.address.port())
+        chosen.and_then(|(endpoint, _)| endpoint.state.address.port())
     }
 
     /// How often each is chosen.
@@ -75,9 +75,9 @@ fn one_that_failed_the_request_comes_last() {
         for expected in [3, 2, 1, 0] {
             let chosen: Vec<u16> = (0..50).filter_map(|_| bench.choose(&wish, 0)).collect();
             assert_eq!(chosen.len(), 50, "{balance:?}: there is always one");
-            let is_failed = |port: &&u16| wish.failed.iter().any(|f| f.state.address.port() == **port);
+            let is_failed = |port: &&u16| wish.failed.iter().any(|f| f.state.address.port() == Some(**port));
             assert!(expected == 0 || !chosen.iter().any(|port| is_failed(&port)), "{balance:?} {expected}");
-            if let Some(next) = bench.endpoints.iter().find(|e| e.state.address.port() == chosen[0]) {
+            if let Some(next) = bench.endpoints.iter().find(|e| e.state.address.port() == Some(chosen[0])) {
                 wish.failed.push(Rc::clone(next));
             }
         }
@@ -146,16 +146,16 @@ fn one_that_is_out_gets_nothing_unless_all_are() {
         let bench = Bench::of(Backend { balance: balance.clone(), ..health() }, &[1; 3], |_| 0);
         let choose = |hash| bench.balancer.choose(&bench.endpoints, &balance, &key(hash), 5).unwrap();
         bench.endpoints[1].state.set_failing(true, 5);
-        bench.endpoints[2].state.eject(5, 10);
+        bench.endpoints[2].state.eject(EjectedFor::Row, 5, 10);
         for hash in 0..50 {
             let (endpoint, is_panic) = choose(hash);
-            assert_eq!((endpoint.state.address.port(), is_panic), (1, false), "{balance:?}");
+            assert_eq!((endpoint.state.address.port(), is_panic), (Some(1), false), "{balance:?}");
         }
         bench.endpoints[0].state.set_failing(true, 5);
         let chosen: Vec<_> = (0..200).map(choose).collect();
         assert!(chosen.iter().all(|(_, is_panic)| *is_panic), "{balance:?}");
         let ports: std::collections::BTreeSet<u16> =
-            chosen.iter().map(|(endpoint, _)| endpoint.state.address.port()).collect();
+            chosen.iter().filter_map(|(endpoint, _)| endpoint.state.address.port()).collect();
         assert_eq!(ports.len(), 3, "{balance:?}: as if none was out");
     }
 }

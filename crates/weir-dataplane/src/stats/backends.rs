@@ -10,18 +10,28 @@ use crate::names::Names;
 /// What is known of one backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BackendStats {
-    /// Its endpoints that get no requests now.
+    /// Its endpoints; of names, their addresses. 0 before it was asked for anything.
+    pub endpoints: u64,
+    /// Of these, those that get no requests now.
     pub endpoints_out: u64,
+    /// Requests at its endpoints now, at those that are gone too.
+    pub requests_in_flight: u64,
     /// Checks of endpoints that were made.
     pub checks: u64,
     /// Of these, those that found an endpoint ill.
     pub check_failures: u64,
     /// Endpoints that were taken out for what requests came to.
     pub ejections: u64,
+    /// Of these, those that were for the share of errors, not for errors in a row.
+    pub ejections_by_share: u64,
     /// Requests that were sent to an endpoint that is out, as all were.
     pub panics: u64,
-    /// Requests that found one of its limits reached.
+    /// Requests that found one of its limits reached, and no place in time.
     pub overflows: u64,
+    /// Requests that wait now, where `limits.pending` bounds them.
+    pub pending: u64,
+    /// Waits of requests for a place, whatever became of them.
+    pub waits: u64,
 }
 
 /// Lookups of the names of endpoints.
@@ -57,15 +67,24 @@ pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Expos
             text.sample(name, &[("backend", backend)], value(stats));
         }
     };
+    family("weir_upstream_endpoints", "gauge", "Endpoints now.", &|stats| stats.endpoints);
     let help = "Endpoints that get no requests now.";
     family("weir_upstream_endpoints_out", "gauge", help, &|stats| stats.endpoints_out);
+    let help = "Requests at endpoints now.";
+    family("weir_upstream_requests_in_flight", "gauge", help, &|stats| stats.requests_in_flight);
     family("weir_health_checks_total", "counter", "Checks of endpoints.", &|stats| stats.checks);
     let help = "Of these, those that found an endpoint ill.";
     family("weir_health_check_failures_total", "counter", help, &|stats| stats.check_failures);
     let help = "Endpoints taken out for what requests came to.";
     family("weir_upstream_ejections_total", "counter", help, &|stats| stats.ejections);
+    let help = "Of these, those for their share of errors.";
+    family("weir_upstream_ejections_by_share_total", "counter", help, &|stats| stats.ejections_by_share);
     let help = "Requests sent to an endpoint that is out, as all were.";
     family("weir_upstream_panics_total", "counter", help, &|stats| stats.panics);
-    let help = "Requests that found a limit of the backend reached.";
+    let help = "Requests that found a limit of the backend reached, and no place in time.";
     family("weir_upstream_overflows_total", "counter", help, &|stats| stats.overflows);
+    let help = "Requests that wait now, where that is bounded.";
+    family("weir_upstream_pending", "gauge", help, &|stats| stats.pending);
+    let help = "Waits of requests for a place.";
+    family("weir_upstream_waits_total", "counter", help, &|stats| stats.waits);
 }

@@ -15,6 +15,8 @@ pub struct WorkerStats {
     pub connections_open: u64,
     /// The version of the table that its next request goes by, as far as it has looked.
     pub table_version: u64,
+    /// How late its event loop came round to its clock last, which is every 100 ms.
+    pub lag_ns: u64,
 }
 
 impl WorkerStats {
@@ -26,6 +28,7 @@ impl WorkerStats {
         WorkerStats {
             connections_open: listeners.values().map(|listener| listener.open.value()).sum(),
             table_version: counters.table_version.value(),
+            lag_ns: counters.lag_ns.value(),
         }
     }
 }
@@ -42,5 +45,10 @@ impl Stats {
         family("weir_worker_connections_open", help, &|worker| worker.connections_open);
         let help = "Version of the configuration that the worker goes by.";
         family("weir_worker_table_version", help, &|worker| worker.table_version);
+        text.family("weir_worker_lag_seconds", "gauge", "How late the worker's event loop came round last.");
+        for (position, worker) in self.workers.iter().enumerate() {
+            let seconds = worker.lag_ns as f64 / 1e9;
+            text.sample("weir_worker_lag_seconds", &[("worker", &position.to_string())], seconds);
+        }
     }
 }

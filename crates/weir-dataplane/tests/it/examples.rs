@@ -86,6 +86,7 @@ fn every_filter_has_its_example() {
         "redirect:",
         "respond:",
         "cors:",
+        "compress:",
         "mirror:",
         "backends:",
         "timeouts:",

@@ -94,7 +94,7 @@ fn a_gateway_does_what_is_explained() {
             let request = text(&draw.request());
             let explanation = explain(&table, request.as_bytes(), Scope::default(), false).unwrap();
             let expected = match explanation.outcome.clone() {
-                Outcome::Sent { backend, head } => (200, backend, head),
+                Outcome::Sent { backend, head, .. } => (200, backend, head),
                 Outcome::ByRoute { status, head } => {
                     let location = head.lines().find_map(|line| line.strip_prefix("Location: "));
                     (status, String::new(), location.unwrap_or_default().to_owned())

@@ -199,6 +199,37 @@ fn good_answers_between_errors_keep_an_endpoint_in() {
 }
 
 #[test]
+fn a_share_of_errors_takes_an_endpoint_out() {
+    let check = |ejection: &str, of_a: usize, by_share: u64| {
+        let (a, b) = (Server::start("a"), Server::start("b"));
+        let proxy = Proxy::with(&text(&format!("ejection: {{ {ejection}, time: 1h }}"), &[&a, &b]));
+        let mut client = proxy.connect();
+        // Each second request that `a` gets fails.
+        for turn in 0..of_a {
+            a.is_broken.store(turn % 2 == 1, Ordering::SeqCst);
+            let status = if turn % 2 == 1 { 503 } else { 200 };
+            assert_eq!(
+                (client.ask(GET).status, client.ask(GET).body),
+                (status, "b".to_owned()),
+                "{ejection}"
+            );
+        }
+        let stats = stats(&proxy);
+        let counted = (stats.ejections, stats.ejections_by_share, stats.endpoints_out);
+        assert_eq!(counted, (by_share, by_share, by_share), "{ejection}");
+        if by_share > 0 {
+            assert_eq!(answered(&proxy, 10), "b".repeat(10), "{ejection}");
+            assert_eq!(a.requests(), of_a, "{ejection}");
+        }
+    };
+    check("share: { errors: 50%, requests: 10, window: 1h }", 10, 1);
+    check("errors: 0, share: { errors: 40%, requests: 6, window: 1h }", 6, 1);
+    check("share: { errors: 51%, requests: 10, window: 1h }", 40, 0);
+    check("share: { errors: 50%, requests: 41, window: 1h }", 40, 0);
+    check("errors: 2", 40, 0);
+}
+
+#[test]
 fn no_more_endpoints_are_taken_out_than_may_be() {
     let servers = ["a", "b", "c", "d"].map(Server::start);
     servers.iter().for_each(|server| server.is_broken.store(true, Ordering::SeqCst));
@@ -210,6 +241,7 @@ fn no_more_endpoints_are_taken_out_than_may_be() {
         assert_eq!((stats.ejections, stats.endpoints_out), (expected, expected), "{most}");
     };
     check("", 2);
+    check(", share: { errors: 50%, requests: 1 }", 2);
     check(", most: 25%", 1);
     check(", most: 20%", 0);
     check(", most: 100%", 4);

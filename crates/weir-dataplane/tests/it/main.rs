@@ -7,6 +7,7 @@ mod access_log;
 mod answers;
 mod balance;
 mod breakers;
+mod compress;
 mod cors;
 #[path = "../../../weir-config/tests/it/draw.rs"]
 #[allow(dead_code)]
@@ -23,6 +24,7 @@ mod matching;
 mod metrics;
 mod mirror;
 mod names;
+mod overload;
 mod paths;
 mod proxy_protocol;
 mod reload;
@@ -31,10 +33,12 @@ mod responses;
 mod retries;
 mod route_limits;
 mod setup;
+mod spread;
 mod storm;
 mod streams;
 mod tls;
 mod tokens;
+mod unix;
 mod upgrade;
 mod versions;
 mod weights;

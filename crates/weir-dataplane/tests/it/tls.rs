@@ -3,6 +3,7 @@
 mod authority;
 mod changes;
 mod filters;
+mod offload;
 mod origin;
 mod passthrough;
 mod policy;
@@ -296,6 +297,38 @@ fn beyond_the_limit_there_is_no_handshake() {
     assert!(ca.trust().connect(address(&proxy), "a.test").is_err());
     assert_eq!(first.ask(GET).body, "ok");
     assert_eq!((proxy.errors("connection_limit"), proxy.gateway.stats().tls.handshakes), (1, 1));
+}
+
+/// Each of many clients that a balancer names, of whom some are at other workers than those that accepted them.
+#[test]
+fn who_is_handed_to_another_worker_is_served_as_any() {
+    let ca = Authority::new("ca");
+    let own = ca.signs(&["a.test"]);
+    let origin = Origin::start(|served| {
+        let header = served.read_until("\r\n").unwrap_or_default();
+        served.request();
+        let client = header.split(' ').nth(2).unwrap_or_default();
+        served.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{client}", client.len()));
+    });
+    let text = text("certificate: a.pem, key: a.key", origin.address, "")
+        .replace("workers: 1", "workers: 4")
+        .replace("name: main,", "name: main, proxy_protocol: true,")
+        .replace("'] }", "'], proxy_protocol: v1 }");
+    let proxy = Proxy::with_files(&text, &[("a.pem", &own.certificate), ("a.key", &own.key)]);
+    let config = ca.trust().config();
+    let clients: Vec<_> = (0..64)
+        .map(|number| {
+            let mut socket = Client::connect(address(&proxy));
+            socket.send(&format!("PROXY TCP4 192.0.2.{number} 192.0.2.200 1 443\r\n"));
+            let mut client = shake_hands(&config, socket.stream, "a.test").unwrap();
+            assert_eq!(client.ask(GET).body, format!("192.0.2.{number}"));
+            client
+        })
+        .collect();
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.connections.open, stats.connections.accepted, stats.tls.handshakes), (64, 64, 64));
+    assert!(stats.connections.handed > 0);
+    drop(clients);
 }
 
 #[test]

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use weir_dataplane::Gateway;
+
 use crate::setup::{Origin, Proxy, compile};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -82,10 +84,50 @@ fn workers_come_and_go_and_no_client_is_lost() {
     let stats = proxy.gateway.stats();
     assert_eq!((stats.requests, stats.by_status.success), (answered, answered), "nothing is counted twice");
     assert_eq!(stats.connections.accepted, answered);
+    assert!(stats.connections.handed > 0, "some went from worker to worker");
     assert!(proxy.gateway.is_healthy());
     proxy.gateway.drain();
     assert!(proxy.gateway.join());
     assert_eq!(proxy.gateway.cut_by_drain(), 0);
+}
+
+#[test]
+fn processes_follow_each_other_and_no_client_is_lost() {
+    let (origin, address) = (Origin::answering(OK), free());
+    let mut proxy = Proxy::with(&text(&[address], 4, &origin));
+    let stop = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                let mut answered = 0;
+                while !stop.load(Ordering::SeqCst) {
+                    assert!(exchange(address), "nobody is refused");
+                    answered += 1;
+                }
+                answered
+            })
+        })
+        .collect();
+    let (mut accepted, mut handed) = (0, 0);
+    for _ in 0..6 {
+        proxy.wait_for("some exchanges", |stats| stats.requests > 50);
+        let sockets = proxy.gateway.sockets().unwrap();
+        let taken: Vec<_> = sockets.iter().map(|passed| passed.listener).collect();
+        let table = compile(&mut proxy.state, &text(&[address], 4, &origin));
+        let next = Gateway::start_with(table, sockets).unwrap();
+        let former = std::mem::replace(&mut proxy.gateway, next);
+        former.hand_over(&taken);
+        assert!(former.join());
+        let connections = former.stats().connections;
+        assert_eq!((connections.open, former.cut_by_drain()), (0, 0));
+        accepted += connections.accepted;
+        handed += connections.handed;
+    }
+    stop.store(true, Ordering::SeqCst);
+    let answered: u64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
+    assert_eq!(accepted + proxy.gateway.stats().connections.accepted, answered);
+    assert!(handed > 0, "some went from worker to worker");
 }
 
 #[test]

@@ -1,7 +1,12 @@
 //! The admin server beyond health and counters.
 
 use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
 
 use crate::process::{Gateway, config, connect, origin, response};
 
@@ -13,7 +18,7 @@ fn ask(gateway: &Gateway) {
     assert!(response(&mut client).expect("an answer").starts_with("HTTP/1.1 200 "));
 }
 
-fn post(gateway: &Gateway, target: &str, fields: &str) -> String {
+pub(crate) fn post(gateway: &Gateway, target: &str, fields: &str) -> String {
     let mut client = connect(gateway.admin);
     let request = format!("POST {target} HTTP/1.1\r\nHost: h\r\n{fields}Connection: close\r\n\r\n");
     client.write_all(request.as_bytes()).expect("it reads");
@@ -22,7 +27,7 @@ fn post(gateway: &Gateway, target: &str, fields: &str) -> String {
     answer
 }
 
-fn body(answer: &str) -> &str {
+pub(crate) fn body(answer: &str) -> &str {
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"), "{answer}");
     answer.split_once("\r\n\r\n").expect("a body").1
 }
@@ -49,11 +54,133 @@ fn clusters_are_shown_with_their_counters() {
     for _ in 0..3 {
         ask(&gateway);
     }
+    let api = &clusters(&gateway)["api"];
+    assert_eq!((&api["tls"], &api["balance"]), (&json!(false), &json!("round_robin")));
+    assert_eq!(api["by_status"], json!({ "1xx": 0, "2xx": 3, "3xx": 0, "4xx": 0, "5xx": 0 }));
+    let [endpoint] = api["endpoints"].as_array().expect("a list").as_slice() else { panic!("{api}") };
+    assert_eq!((&endpoint["address"], &endpoint["weight"]), (&json!(origin.to_string()), &json!(1)));
+    assert_eq!((&endpoint["state"], &endpoint["reasons"]), (&json!("in"), &json!([])));
+    assert_eq!((&endpoint["requests"], &endpoint["errors"]), (&json!(3), &json!(0)));
+    assert_eq!(api["open"], endpoint["connections"]);
+    let since = endpoint["since"].as_str().expect("a time");
+    assert!(since.starts_with("20") && since.ends_with('Z'), "{since}");
+    for absent in ["name", "until"] {
+        assert!(endpoint[absent].is_null(), "{absent}: {endpoint}");
+    }
+}
+
+/// What the admin server shows of the backends.
+fn clusters(gateway: &Gateway) -> Value {
     let answer = gateway.admin("/clusters");
-    let start = format!("{{\"clusters\":{{\"api\":{{\"tls\":false,\"endpoints\":[\"{origin}\"],\"open\":");
-    assert!(body(&answer).starts_with(&start), "{answer}");
-    let counted = "\"by_status\":{\"1xx\":0,\"2xx\":3,\"3xx\":0,\"4xx\":0,\"5xx\":0}}}}\n";
-    assert!(answer.ends_with(counted), "{answer}");
+    let mut shown: Value = serde_json::from_str(body(&answer)).expect("JSON");
+    shown["clusters"].take()
+}
+
+/// The endpoints of the backend `api`, each by these fields of it.
+fn endpoints(gateway: &Gateway, fields: &[&str]) -> Value {
+    let shown = clusters(gateway)["api"]["endpoints"].take();
+    let fields_of = |endpoint: &Value| fields.iter().map(|field| endpoint[*field].clone()).collect::<Value>();
+    shown.as_array().expect("a list").iter().map(fields_of).collect()
+}
+
+/// An upstream that answers 500, but for `/slow`, which has its answer once it may.
+fn broken_origin() -> (SocketAddr, Sender<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    let (release, released) = channel::<()>();
+    let released = Arc::new(Mutex::new(released));
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let released = Arc::clone(&released);
+            std::thread::spawn(move || {
+                let mut chunk = [0; 4096];
+                while let Ok(bytes @ 1..) = stream.read(&mut chunk) {
+                    let status = match chunk[..bytes].starts_with(b"GET /slow ") {
+                        true => {
+                            released.lock().expect("nobody panics").recv().map_or("502 No", |()| "200 OK")
+                        }
+                        false => "500 No",
+                    };
+                    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nok");
+                    if stream.write_all(answer.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, release)
+}
+
+#[test]
+fn endpoints_are_shown_with_what_takes_them_out() {
+    let ((good, _), (broken, release)) = (origin(), broken_origin());
+    let dead = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("its address");
+    let text = |endpoints: &str, more: &str| {
+        let of_origin = format!("endpoints: ['{good}']");
+        config(good)
+            .replace("workers: 2", "workers: 1")
+            .replace(&of_origin, &format!("endpoints: [{endpoints}]{more}"))
+    };
+    let health = ", health: { path: /up, interval: 10ms, unhealthy: 1 }";
+    let ejection = ", ejection: { errors: 1, time: 1h }";
+    let mut gateway = Gateway::start(&text(&format!("{{ address: '{broken}', weight: 2 }}"), ""));
+    let mut slow = connect(gateway.address);
+    slow.write_all(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n").expect("it reads");
+    let state = ["address", "weight", "state", "reasons"];
+    let counted = ["requests_in_flight", "connections", "requests", "errors", "ejections", "checks_passed"];
+    gateway.wait_for("the slow one", |g| endpoints(g, &["requests_in_flight"]) == json!([[1]]));
+    assert_eq!(endpoints(&gateway, &state), json!([[broken.to_string(), 2, "in", []]]));
+    // Its checks fail, and it is gone while it has a request.
+    let both = format!("'{good}', '{broken}'");
+    gateway.configure(&text(&both, health));
+    gateway.reload();
+    gateway.wait_for("the checks", |g| endpoints(g, &["state"]) == json!([["in"], ["out"]]));
+    let expected = json!([[good.to_string(), 1, "in", []], [broken.to_string(), 1, "out", ["health_check"]]]);
+    assert_eq!(endpoints(&gateway, &state), expected);
+    gateway.configure(&text(&format!("'{good}', '{dead}'"), ejection));
+    gateway.reload();
+    ask(&gateway);
+    ask(&gateway);
+    let in_flight = json!([[0], [0], [1]]);
+    gateway.wait_for("their ends", |g| endpoints(g, &["requests_in_flight"]) == in_flight);
+    let of_broken = json!([broken.to_string(), null, "draining", []]);
+    let of_dead = json!([dead.to_string(), 1, "out", ["errors_in_a_row"]]);
+    assert_eq!(endpoints(&gateway, &state), json!([[good.to_string(), 1, "in", []], of_dead, of_broken]));
+    let of_good = endpoints(&gateway, &counted)[0].take();
+    assert_eq!((&of_good[2], &of_good[3]), (&json!(2), &json!(0)), "{of_good}");
+    assert_eq!(endpoints(&gateway, &counted)[1], json!([0, 0, 0, 1, 1, 0]));
+    assert_eq!(endpoints(&gateway, &counted)[2], json!([1, 1, 1, 0, 0, 0]));
+    assert!(endpoints(&gateway, &["until"])[1][0].is_string());
+    let metrics = gateway.admin("/metrics");
+    for line in [
+        "\nweir_upstream_endpoints{backend=\"api\"} 2\n",
+        "\nweir_upstream_endpoints_out{backend=\"api\"} 1\n",
+        "\nweir_upstream_requests_in_flight{backend=\"api\"} 1\n",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
+    release.send(()).expect("it waits");
+    assert!(response(&mut slow).expect("an answer").starts_with("HTTP/1.1 200 "));
+    gateway.wait_for("the end", |g| endpoints(g, &["state"]) == json!([["in"], ["out"]]));
+}
+
+#[test]
+fn names_are_shown_with_their_addresses() {
+    let (origin, _) = origin();
+    let port = origin.port();
+    // Of the two names one is in the system's file of hosts, and nobody is there who could be asked for the other.
+    let endpoints = format!("['localhost:{port}', 'nowhere.invalid:80']");
+    let text = config(origin).replace(&format!("['{origin}']"), &endpoints)
+        + "resolver: { servers: ['127.0.0.1:9'] }\n";
+    let gateway = Gateway::start_with(&text, &[]);
+    gateway.wait_for("the address", |g| clusters(g)["api"]["names"]["localhost"][0].is_string());
+    let api = &clusters(&gateway)["api"];
+    assert_eq!(api["names"]["nowhere.invalid"], json!([]));
+    let first = &api["endpoints"][0];
+    assert_eq!((&first["name"], &first["state"]), (&json!(format!("localhost:{port}")), &json!("in")));
+    let addresses = api["names"]["localhost"].as_array().expect("a list").len();
+    assert_eq!(api["endpoints"].as_array().expect("a list").len(), addresses);
 }
 
 /// A certificate for this name, good for so many days and an hour, and its key.

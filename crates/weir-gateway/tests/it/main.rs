@@ -2,9 +2,11 @@
 
 mod access_log;
 mod admin;
+mod alerts;
 mod browser;
 mod changes;
 mod check;
+mod compress;
 mod explain;
 mod files;
 mod malformed;
@@ -13,8 +15,10 @@ mod manual;
 mod memory;
 mod metrics;
 mod mistakes;
+mod nginx;
 mod operations;
 mod process;
+mod program_log;
 mod scan;
 mod schema;
 mod tls;

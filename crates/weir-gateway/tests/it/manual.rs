@@ -1,6 +1,5 @@
 //! What the manual and the help say, against the program.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -124,25 +123,26 @@ fn every_metric_has_its_row() {
 }
 
 #[test]
-fn alerts_and_units_name_what_is_there() {
-    let is_of_name = |c: char| c.is_ascii_lowercase() || c == '_';
-    let after = |start: &'static str| {
-        let names = OPERATIONS.match_indices(start).map(|(at, _)| &OPERATIONS[at..]);
-        names.map(move |rest| {
-            let end = rest[start.len()..].find(|c| !is_of_name(c)).unwrap_or_default();
-            &rest[..start.len() + end]
-        })
-    };
-    let metrics: BTreeSet<&str> = after("weir_").collect();
-    assert!(metrics.len() > 10, "{metrics:?}");
-    for metric in metrics {
-        assert!(MANUAL.contains(&format!("\n| `{metric}` |")), "{metric} is no metric");
-    }
+fn units_name_flags_that_there_are() {
     let output = Command::new(env!("CARGO_BIN_EXE_weir-gateway")).arg("--help").output().expect("it starts");
     let help = String::from_utf8(output.stdout).expect("text");
     for flag in ["--config", "--admin", "--watch", "--runtime-dir"] {
         assert!(OPERATIONS.contains(flag) && help.contains(flag), "{flag}");
     }
+}
+
+#[test]
+fn the_configuration_in_the_manifests_of_a_deployment_is_good() {
+    let (_, rest) = OPERATIONS.split_once("  gateway.yaml: |\n").expect("a ConfigMap");
+    let (text, _) = rest.split_once("---\n").expect("its end");
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(dir.path().join("gateway.yaml"), text).expect("a file");
+    let output = Command::new(env!("CARGO_BIN_EXE_weir-gateway"))
+        .args(["check", "--strict"])
+        .arg(dir.path().join("gateway.yaml"))
+        .output()
+        .expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -30,6 +30,7 @@ routes:
     backend: web
     request_headers: { set: { X-Tier: gold } }
     mirror: { backend: api, share: 10% }
+    compress: { types: [text/*], gzip: 5 }
 backends:
   api: { endpoints: [127.0.0.1:9000] }
   web: { endpoints: [127.0.0.1:9100, '[::1]:9100'] }
@@ -37,6 +38,8 @@ paths: { escaped_slashes: reject }
 limits: { head: 32KiB, fields: 100 }
 timeouts: { idle: 75s }
 workers: 2
+log: { level: warn }
+overload: { memory: 90%, lag: 50ms }
 ";
 
 /// How many days the certificate is good for.
@@ -81,7 +84,7 @@ const fn mistake(
 use Kind::{Form, Sense, Syntax, Warning};
 
 /// All kinds of them.
-pub(crate) const MISTAKES: [Mistake; 44] = [
+pub(crate) const MISTAKES: [Mistake; 53] = [
     mistake(
         Form,
         ("timeouts: { request", "timeout: { request"),
@@ -89,15 +92,15 @@ pub(crate) const MISTAKES: [Mistake; 44] = [
         "unknown field `timeout`",
         "did you mean `timeouts`?",
     ),
-    mistake(Form, ("workers: 2", "worker: 2"), 30, "unknown field `worker`", "did you mean `workers`?"),
+    mistake(Form, ("workers: 2", "worker: 2"), 31, "unknown field `worker`", "did you mean `workers`?"),
     mistake(
         Form,
         ("workers: 2", "workers: many"),
-        30,
+        31,
         "`many` is not a whole number",
         "write a whole number",
     ),
-    mistake(Form, ("workers: 2", "workers: 0"), 30, "workers: 0 is not within 1 and 1024", "leave it out"),
+    mistake(Form, ("workers: 2", "workers: 0"), 31, "workers: 0 is not within 1 and 1024", "leave it out"),
     mistake(Form, ("address: 127.0.0.1:8080, ", ""), 2, "missing field `address`", "add `address`"),
     mistake(
         Form,
@@ -109,14 +112,14 @@ pub(crate) const MISTAKES: [Mistake; 44] = [
     mistake(
         Form,
         ("127.0.0.1:9000", "127.0.0.1:90000"),
-        25,
+        26,
         "is not an IP address or a name with a port",
         "write it like 127.0.0.1:8080",
     ),
     mistake(
         Sense,
         ("127.0.0.1:9000", "127.0.0.1:0"),
-        25,
+        26,
         "backends.api.endpoints[0]: 127.0.0.1:0 has no port",
         "write the port that the service listens on",
     ),
@@ -134,7 +137,7 @@ pub(crate) const MISTAKES: [Mistake; 44] = [
         "routes[0].backend: no backend is named `apy`",
         "did you mean `api`?",
     ),
-    mistake(Syntax, ("  web: {", "  api: {"), 26, "`api` is given twice", "keep one of the two"),
+    mistake(Syntax, ("  web: {", "  api: {"), 27, "`api` is given twice", "keep one of the two"),
     mistake(
         Syntax,
         ("    path: /api\n", "    path: /api\n    path: /api\n"),
@@ -254,22 +257,22 @@ pub(crate) const MISTAKES: [Mistake; 44] = [
     mistake(
         Form,
         ("idle: 75s", "idle: 75"),
-        29,
+        30,
         "`75` has no unit",
         "write a time with its unit, like 100us",
     ),
     mistake(
         Sense,
         ("idle: 75s", "idle: 0s"),
-        29,
+        30,
         "timeouts.idle: 0s is not within 1ns and 30 days",
         "everything has a limit",
     ),
-    mistake(Form, ("32KiB", "32K"), 28, "`32K` is not a size", "64KiB"),
+    mistake(Form, ("32KiB", "32K"), 29, "`32K` is not a size", "64KiB"),
     mistake(
         Form,
         ("fields: 100", "fields: 1000"),
-        28,
+        29,
         "limits.fields: 1000 is not within 8 and 128",
         "the default, 100",
     ),
@@ -312,9 +315,54 @@ pub(crate) const MISTAKES: [Mistake; 44] = [
     mistake(
         Form,
         ("escaped_slashes: reject", "escaped_slashes: refuse"),
-        27,
+        28,
         "unknown value `refuse`",
         "`reject`",
+    ),
+    mistake(
+        Sense,
+        ("[127.0.0.1:9000] }", "[127.0.0.1:9000], ejection: { share: { errors: 0% } } }"),
+        26,
+        "backends.api.ejection.share.errors: every endpoint has such a share",
+        "write a share above 0",
+    ),
+    mistake(
+        Form,
+        ("127.0.0.1:9000", "'unix:run/api.sock'"),
+        26,
+        "does not name the whole path of a socket",
+        "begin it with `/`",
+    ),
+    mistake(
+        Sense,
+        ("[127.0.0.1:9000] }", "[127.0.0.1:9000], timeouts: { pending: 1s } }"),
+        26,
+        "backends.api.timeouts.pending: without `limits.pending` no request waits for a place",
+        "say in `limits.pending` how many may wait",
+    ),
+    mistake(Form, ("level: warn", "level: loud"), 32, "unknown value `loud`", "`error`"),
+    mistake(Form, ("90%", "90"), 33, "`90` is no bound on memory", "a share like 90%"),
+    mistake(Sense, ("90%", "0%"), 33, "overload.memory: every request would be answered 503", "no bound"),
+    mistake(
+        Sense,
+        ("lag: 50ms", "lag: 0s"),
+        33,
+        "overload.lag: 0s is not within 1ns and 30 days",
+        "leave it out for no bound",
+    ),
+    mistake(
+        Form,
+        ("gzip: 5", "gzip: 10"),
+        24,
+        "routes[3].compress.gzip: 10 is not within 1 and 9",
+        "5 is usual",
+    ),
+    mistake(
+        Sense,
+        ("[text/*]", "[text]"),
+        24,
+        "routes[3].compress.types[0]: `text` is no media type",
+        "`application/json` or `text/*`",
     ),
     mistake(Syntax, ("    tls:\n", "\ttls:\n"), 4, "a tab in the indentation", "indent with spaces"),
     mistake(Syntax, ("    methods:", "   methods:"), 12, "", "check the indentation"),

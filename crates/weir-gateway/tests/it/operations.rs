@@ -198,3 +198,17 @@ fn without_descriptors_clients_are_told_and_nothing_spins() {
     gateway.wait_for("the clients' end", |g| g.stat("open") == 0);
     assert!(ask(&mut connect(gateway.address)).is_some(), "it goes on as before");
 }
+
+#[test]
+fn an_overload_is_told_to_whoever_balances() {
+    let mut gateway = Gateway::start(&answering("overload: { memory: 1MiB }\n"));
+    gateway.wait_for("the overload", |g| g.admin("/readyz").starts_with("HTTP/1.1 503 "));
+    assert!(gateway.admin("/readyz").ends_with("\r\n\r\noverloaded: memory\n"));
+    assert!(gateway.admin("/healthz").starts_with("HTTP/1.1 200 "), "a restart would not help");
+    let told = gateway.message();
+    let (start, end) = ("]: overloaded: ", " of 1048576 at most; new requests are answered 503\n");
+    assert!(told.contains(" warn weir-gateway[") && told.contains(start) && told.ends_with(end), "{told}");
+    gateway.configure(&answering(""));
+    gateway.reload();
+    gateway.wait_for("its end", |g| g.admin("/readyz").ends_with("\r\n\r\nready\n"));
+}

@@ -7,6 +7,7 @@ use super::authority::{Authority, Leaf};
 use super::origin::{SecureOrigin, request};
 use super::{GET, OK};
 use crate::setup::{Origin, Proxy, recompile_with};
+use crate::unix::lead;
 
 fn text(tls: &str, origin: SocketAddr) -> String {
     format!(
@@ -29,6 +30,25 @@ fn an_upstream_is_verified_by_its_name_and_its_connections_are_kept() {
     assert_eq!(seen.len(), 1, "{seen:?}");
     assert_eq!((seen[0].name.as_deref(), seen[0].alpn.as_deref()), (Some("up.test"), Some("http/1.1")));
     assert_eq!(seen[0].requests.len(), 3);
+    let stats = proxy.gateway.stats().upstream;
+    assert_eq!((stats.connects, stats.handshakes, stats.reused), (1, 1, 2));
+}
+
+#[test]
+fn an_upstream_may_be_a_unix_socket() {
+    let (ca, dir) = (Authority::new("ca"), tempfile::tempdir().unwrap());
+    let origin = SecureOrigin::answering(&ca.signs(&["up.test"]), None, OK);
+    lead(&dir.path().join("up"), origin.address);
+    let endpoint = format!("unix:{}", dir.path().join("up").display());
+    let text =
+        text("ca: ca.pem, sni: up.test", origin.address).replace(&origin.address.to_string(), &endpoint);
+    let proxy = Proxy::with_files(&text, &[("ca.pem", &ca.pem())]);
+    let mut client = proxy.connect();
+    for _ in 0..3 {
+        assert_eq!(client.ask(GET).body, "ok");
+    }
+    let seen = origin.seen();
+    assert_eq!((seen.len(), seen[0].name.as_deref(), seen[0].requests.len()), (1, Some("up.test"), 3));
     let stats = proxy.gateway.stats().upstream;
     assert_eq!((stats.connects, stats.handshakes, stats.reused), (1, 1, 2));
 }

@@ -1,0 +1,53 @@
+"""The configurations that prices are measured with, and how differences are told."""
+
+import contextlib
+import io
+import unittest
+
+import prices
+from comparisons import Figure
+from prices import NOTHING, Priced
+
+
+def measured(values):
+    """A comparison whose candidates have these values, a round each."""
+    turns = {name: iter(of_name) for name, of_name in values.items()}
+
+    def candidate(name):
+        return lambda: Figure(next(turns[name]), 1_000, 0)
+
+    made = Priced("Prices", "a note", {name: candidate(name) for name in values}, {}, reference=next(iter(values)))
+    with contextlib.redirect_stdout(io.StringIO()):
+        made.measure(len(next(iter(values.values()))))
+    return made
+
+
+class Prices(unittest.TestCase):
+    def test_hosts_are_different_and_of_one_length(self):
+        names = [*prices.FEATURES, *prices.BACKENDS]
+        hosts = [prices.host_of(name) for name in names]
+        self.assertEqual((len(set(hosts)), {len(host) for host in hosts}), (len(names), {8}))
+
+    def test_backends_have_the_endpoints_that_they_want(self):
+        three = prices.backend_of("three endpoints, weights", [1, 2, 3])
+        self.assertEqual([(each["address"], each["weight"]) for each in three["endpoints"]][-1], ("127.0.0.1:3", 1))
+        one = prices.backend_of("ejection", [1, 2, 3])
+        self.assertEqual((len(one["endpoints"]), one["ejection"]), (1, {}))
+
+    def test_a_setting_stands_alone_in_its_process(self):
+        bare = prices.configuration_of(prices.SETTINGS[NOTHING], 1, 2)
+        for name, setting in prices.SETTINGS.items():
+            made = prices.configuration_of(setting, 1, 2)
+            more = set(made) - set(bare)
+            self.assertEqual("health" in made["backends"]["origin"], "health" in setting, name)
+            self.assertEqual(more, set(setting) - {"health"}, name)
+
+    def test_prices_are_differences_within_a_round(self):
+        lines = measured({"plain": [10, 20, 10], "dear": [12, 23, 11]}).lines()
+        self.assertIn("| plain | 10.00 |  |  |  |  |", lines)
+        self.assertIn("| dear | 12.00 | +2.00 | +1.00 | +3.00 | 1.15 |", lines)
+        self.assertTrue(any("over plain" in line for line in lines))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,175 @@
+//! Which responses of a route are compressed: the form that a configuration has for it, whether that is right, and what
+//! the data plane needs of it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use weir_document::Size;
+
+use super::check::is_token;
+use crate::problem::Problem;
+
+/// Levels of gzip.
+const GZIP_LEVELS: std::ops::RangeInclusive<u32> = 1..=9;
+/// Levels of brotli. Those above take tables of 8 MiB and more for each response.
+const BROTLI_LEVELS: std::ops::RangeInclusive<u32> = 1..=6;
+/// The levels where no coding is named.
+const GZIP_DEFAULT: u32 = 5;
+const BROTLI_DEFAULT: u32 = 4;
+
+/// What is worth compressing where nothing else is said.
+const TYPES: [&str; 12] = [
+    "text/*",
+    "application/atom+xml",
+    "application/javascript",
+    "application/json",
+    "application/ld+json",
+    "application/manifest+json",
+    "application/problem+json",
+    "application/rss+xml",
+    "application/wasm",
+    "application/xhtml+xml",
+    "application/xml",
+    "image/svg+xml",
+];
+
+/// Responses are compressed for clients that ask for it (`Accept-Encoding`). With neither `gzip` nor `brotli` both are
+/// offered, at their default levels; with one of them that one alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Compress {
+    /// Media types, `type/subtype` or `type/*`; parameters and case do not matter.
+    #[schemars(length(min = 1), example = json!(["text/*", "application/json"]))]
+    pub types: Vec<String>,
+    /// A body that is known to be shorter stays as it is.
+    pub min_size: Size,
+    /// Offers gzip at this level, 1 (fast) to 9 (small).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = *GZIP_LEVELS.start(), max = *GZIP_LEVELS.end()), example = 6)]
+    #[schemars(extend("x-default" = "5, or not offered where `brotli` is said"))]
+    pub gzip: Option<u32>,
+    /// Offers brotli at this level, 1 (fast) to 6 (small).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = *BROTLI_LEVELS.start(), max = *BROTLI_LEVELS.end()), example = 5)]
+    #[schemars(extend("x-default" = "4, or not offered where `gzip` is said"))]
+    pub brotli: Option<u32>,
+}
+
+impl Default for Compress {
+    fn default() -> Compress {
+        Compress { types: TYPES.map(str::to_owned).into(), min_size: Size(1024), gzip: None, brotli: None }
+    }
+}
+
+/// Whether `compress`, at `place`, is right by itself.
+pub(super) fn check_compress(place: &str, compress: &Compress) -> Result<(), Problem> {
+    if compress.types.is_empty() {
+        return Err(Problem::new(format!("{place}.types"), "the list is empty, so nothing is compressed")
+            .help("leave it out for the usual types, or leave `compress` out"));
+    }
+    if let Some(index) = compress.types.iter().position(|kind| !is_media_type(kind)) {
+        let message = format!("`{}` is no media type", compress.types[index].escape_debug());
+        return Err(Problem::new(format!("{place}.types[{index}]"), message)
+            .help("write one like `application/json` or `text/*`"));
+    }
+    for (field, level, levels) in
+        [("gzip", compress.gzip, GZIP_LEVELS), ("brotli", compress.brotli, BROTLI_LEVELS)]
+    {
+        if let Some(level) = level.filter(|level| !levels.contains(level)) {
+            let message = format!("{level} is not within {} and {}", levels.start(), levels.end());
+            let remedy = match level {
+                0 => "leave it out, and say a level for the other coding alone",
+                _ if field == "brotli" => "higher levels are for files that are compressed ahead; 4 is usual",
+                _ => "5 is usual",
+            };
+            return Err(Problem::new(format!("{place}.{field}"), message).help(remedy));
+        }
+    }
+    Ok(())
+}
+
+fn is_media_type(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(kind, sub)| is_token(kind) && is_token(sub))
+}
+
+/// What the data plane needs of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompressPolicy {
+    types: Box<[Box<str>]>,
+    /// Bytes from which on a body of a known length is compressed.
+    pub min_bytes: u64,
+    /// The level of gzip, where it is offered.
+    pub gzip: Option<u32>,
+    /// The level of brotli, where it is offered.
+    pub brotli: Option<u32>,
+}
+
+impl CompressPolicy {
+    /// That of a form that was checked.
+    pub(super) fn of(compress: &Compress) -> CompressPolicy {
+        let (gzip, brotli) = match (compress.gzip, compress.brotli) {
+            (None, None) => (Some(GZIP_DEFAULT), Some(BROTLI_DEFAULT)),
+            said => said,
+        };
+        let types = compress.types.iter().map(|kind| kind.as_str().into()).collect();
+        CompressPolicy { types, min_bytes: compress.min_size.0, gzip, brotli }
+    }
+
+    /// Whether bodies of this `Content-Type` are compressed.
+    pub fn takes(&self, content_type: &[u8]) -> bool {
+        let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        self.types.iter().any(|kind| match kind.strip_suffix("/*") {
+            Some("*") => essence.contains(&b'/'),
+            Some(kind) => essence.split_at_checked(kind.len()).is_some_and(|(start, rest)| {
+                start.eq_ignore_ascii_case(kind.as_bytes()) && rest.starts_with(b"/")
+            }),
+            None => essence.eq_ignore_ascii_case(kind.as_bytes()),
+        })
+    }
+
+    /// The types, as the configuration has them.
+    pub fn types(&self) -> impl Iterator<Item = &str> {
+        self.types.iter().map(|kind| &**kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(types: &[&str]) -> CompressPolicy {
+        let types = types.iter().map(|kind| (*kind).to_owned()).collect();
+        CompressPolicy::of(&Compress { types, ..Compress::default() })
+    }
+
+    #[test]
+    fn types_are_met_whole_or_by_their_kind() {
+        let check = |types: &[&str], content_type: &str, expected: bool| {
+            assert_eq!(policy(types).takes(content_type.as_bytes()), expected, "{types:?} {content_type}");
+        };
+        check(&["text/*"], "text/html", true);
+        check(&["text/*"], "TEXT/html; charset=utf-8", true);
+        check(&["text/*"], "texts/html", false);
+        check(&["text/*"], "text", false);
+        check(&["text/*"], "", false);
+        check(&["application/json"], "application/json;a=b", true);
+        check(&["application/json"], " Application/JSON ", true);
+        check(&["application/json"], "application/json5", false);
+        check(&["*/*"], "a/b", true);
+        check(&["*/*"], "a", false);
+        let usual = CompressPolicy::of(&Compress::default());
+        assert!(usual.takes(b"application/javascript") && !usual.takes(b"image/png"));
+    }
+
+    #[test]
+    fn one_coding_is_offered_alone_and_none_is_both() {
+        let offered = |gzip, brotli| {
+            let policy = CompressPolicy::of(&Compress { gzip, brotli, ..Compress::default() });
+            (policy.gzip, policy.brotli)
+        };
+        assert_eq!(offered(None, None), (Some(GZIP_DEFAULT), Some(BROTLI_DEFAULT)));
+        assert_eq!(offered(Some(9), None), (Some(9), None));
+        assert_eq!(offered(None, Some(1)), (None, Some(1)));
+        assert_eq!(offered(Some(1), Some(6)), (Some(1), Some(6)));
+    }
+}

@@ -1,0 +1,151 @@
+//! Lists of which versions share what did not change.
+//!
+//! Entries stand in pages. A change copies the pages that it touches, and a version has all others in common with the
+//! one before. An entry keeps its position for as long as it is there, so that whatever names it by that stays as it is.
+
+use std::ops::Index;
+use std::sync::Arc;
+
+/// Entries of one page: few enough to be copied within microseconds, enough that 100,000 entries are 400 pages, as a
+/// new version counts itself as an owner of each.
+pub(crate) const PAGE: usize = 256;
+
+/// Entries at positions that stay. There may be gaps between them.
+#[derive(Debug)]
+pub struct Pages<T>(Vec<Arc<Page<T>>>);
+
+type Page<T> = [Option<T>; PAGE];
+
+/// Positions that are given away, the ones that came back first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slots {
+    free: Vec<u32>,
+    end: u32,
+}
+
+impl<T> Pages<T> {
+    /// The entries of each page but the last, which may have fewer.
+    pub const PAGE: usize = PAGE;
+
+    /// The entry at this position.
+    #[inline]
+    pub fn get(&self, position: usize) -> Option<&T> {
+        self.0.get(position / PAGE)?[position % PAGE].as_ref()
+    }
+
+    /// All entries by their positions.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().flat_map(|page| page.iter()).flatten()
+    }
+
+    /// How many pages there are.
+    pub fn page_count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether this page is one with that of `other`, so that nothing of it has changed in between.
+    pub fn shares_page(&self, other: &Pages<T>, page: usize) -> bool {
+        matches!((self.0.get(page), other.0.get(page)), (Some(own), Some(others)) if Arc::ptr_eq(own, others))
+    }
+
+    /// Whether nothing at all has changed since `other`, or before it.
+    pub fn shares_all(&self, other: &Pages<T>) -> bool {
+        self.0.len() == other.0.len() && (0..self.0.len()).all(|page| self.shares_page(other, page))
+    }
+}
+
+impl<T: Clone> Pages<T> {
+    /// Puts an entry to a position.
+    pub(crate) fn put(&mut self, position: u32, entry: T) {
+        let position = position as usize;
+        while self.0.len() <= position / PAGE {
+            self.0.push(Arc::new(std::array::from_fn(|_| None)));
+        }
+        Arc::make_mut(&mut self.0[position / PAGE])[position % PAGE] = Some(entry);
+    }
+
+    /// Takes the entry from a position.
+    pub(crate) fn clear(&mut self, position: u32) {
+        let position = position as usize;
+        if self.get(position).is_some() {
+            Arc::make_mut(&mut self.0[position / PAGE])[position % PAGE] = None;
+        }
+    }
+}
+
+impl<T> Index<usize> for Pages<T> {
+    type Output = T;
+
+    /// # Panics
+    /// Where there is none: who has a position has it of the same version.
+    #[inline]
+    fn index(&self, position: usize) -> &T {
+        match self.get(position) {
+            Some(entry) => entry,
+            None => panic!("position {position} is of another version"),
+        }
+    }
+}
+
+impl<T> Clone for Pages<T> {
+    fn clone(&self) -> Pages<T> {
+        Pages(self.0.clone())
+    }
+}
+
+impl<T> Default for Pages<T> {
+    fn default() -> Pages<T> {
+        Pages(Vec::new())
+    }
+}
+
+impl Slots {
+    /// A position that nobody has.
+    pub(crate) fn take(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.end += 1;
+            self.end - 1
+        })
+    }
+
+    /// Takes a position back.
+    pub(crate) fn give_back(&mut self, position: u32) {
+        self.free.push(position);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_copies_its_page_alone() {
+        let mut pages = Pages::default();
+        for position in 0..3 * PAGE as u32 {
+            pages.put(position, position);
+        }
+        let before = pages.clone();
+        pages.put(PAGE as u32, 7);
+        pages.clear(PAGE as u32 + 1);
+        let shared = [0, 1, 2].map(|page| pages.shares_page(&before, page));
+        assert_eq!((shared, pages.page_count()), ([true, false, true], 3));
+        assert_eq!((before[PAGE], pages[PAGE], pages.get(PAGE + 1)), (PAGE as u32, 7, None));
+        assert_eq!((before.iter().count(), pages.iter().count()), (3 * PAGE, 3 * PAGE - 1));
+        assert_eq!(pages.get(3 * PAGE), None);
+        assert!(!pages.shares_page(&before, 3));
+        pages.clear(9_999);
+        assert!(pages.shares_page(&before, 2));
+        assert!(!pages.shares_all(&before) && pages.shares_all(&pages.clone()));
+    }
+
+    #[test]
+    fn positions_come_back() {
+        let mut slots = Slots::default();
+        assert_eq!([slots.take(), slots.take(), slots.take()], [0, 1, 2]);
+        slots.give_back(1);
+        slots.give_back(0);
+        let mut next = [slots.take(), slots.take()];
+        next.sort_unstable();
+        assert_eq!((next, slots.take()), ([0, 1], 3));
+    }
+}

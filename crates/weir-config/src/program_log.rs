@@ -1,0 +1,78 @@
+//! What a configuration says of the program's own log.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the program tells of itself while it runs: lines on standard error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProgramLog {
+    /// The least severe that is told. The command line goes before it, and the admin server before both.
+    pub level: Severity,
+    /// How a line is written.
+    pub format: ProgramLogFormat,
+}
+
+/// How much a line matters, and that all those are told that matter as much or more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Something that was asked for did not come about.
+    Error,
+    /// Something that somebody should look at.
+    #[default]
+    Warn,
+    /// What the program does.
+    Info,
+    /// What becomes of single requests that do not end well.
+    Debug,
+}
+
+/// How a line of the program's log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProgramLogFormat {
+    /// Time, level, process and message, for people.
+    #[default]
+    Text,
+    /// The same as JSON.
+    Json,
+}
+
+impl Severity {
+    /// Every one, the most severe first.
+    pub const ALL: [Severity; 4] = [Severity::Error, Severity::Warn, Severity::Info, Severity::Debug];
+
+    /// The name in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warn => "warn",
+            Severity::Info => "info",
+            Severity::Debug => "debug",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A text that names no [`Severity`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is no level; write error, warn, info or debug", .0.escape_debug())]
+pub struct UnknownSeverity(String);
+
+impl FromStr for Severity {
+    type Err = UnknownSeverity;
+
+    fn from_str(text: &str) -> Result<Severity, UnknownSeverity> {
+        let named = Severity::ALL.into_iter().find(|severity| severity.name() == text);
+        named.ok_or_else(|| UnknownSeverity(text.to_owned()))
+    }
+}

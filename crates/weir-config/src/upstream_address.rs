@@ -1,0 +1,94 @@
+//! Where connections to an upstream go: to an IP address with a port, or to a Unix socket.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What the path of a Unix socket begins with in a configuration.
+pub(crate) const UNIX: &str = "unix:";
+
+/// The longest path of a Unix socket that the system takes, in bytes: its field has 108, with an end.
+const PATH_BYTES_MAX: usize = 107;
+
+/// Where an endpoint is, once that is known.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum UpstreamAddress {
+    /// An IP address with a port.
+    Ip(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(Arc<str>),
+}
+
+impl UpstreamAddress {
+    /// The socket at this path. The text of an error is `cause; remedy`.
+    pub(crate) fn unix(path: &str) -> Result<UpstreamAddress, String> {
+        if !path.starts_with('/') {
+            return Err(format!(
+                "`{UNIX}{}` does not name the whole path of a socket; begin it with `/`, like unix:/run/app.sock",
+                path.escape_debug()
+            ));
+        }
+        if path.len() > PATH_BYTES_MAX {
+            return Err(format!(
+                "`{UNIX}{}` has a path of {} bytes, and the system takes {PATH_BYTES_MAX}; \
+                 have the service listen at a shorter one, or name a link to it",
+                path.escape_debug(),
+                path.len()
+            ));
+        }
+        if path.chars().any(char::is_control) {
+            return Err(format!(
+                "`{UNIX}{}` has a control character; name a path without one",
+                path.escape_debug()
+            ));
+        }
+        Ok(UpstreamAddress::Unix(path.into()))
+    }
+
+    /// The port; Unix sockets have none.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            UpstreamAddress::Ip(address) => Some(address.port()),
+            UpstreamAddress::Unix(_) => None,
+        }
+    }
+
+    /// The host of requests to it that are for no other.
+    pub fn host(&self) -> String {
+        match self {
+            UpstreamAddress::Ip(address) => address.to_string(),
+            UpstreamAddress::Unix(_) => "localhost".to_owned(),
+        }
+    }
+}
+
+impl From<SocketAddr> for UpstreamAddress {
+    fn from(address: SocketAddr) -> UpstreamAddress {
+        UpstreamAddress::Ip(address)
+    }
+}
+
+impl fmt::Display for UpstreamAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UpstreamAddress::Ip(address) => address.fmt(f),
+            UpstreamAddress::Unix(path) => write!(f, "{UNIX}{path}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_as_many_bytes_as_the_system_takes() {
+        let path = |bytes: usize| format!("/{}", "a".repeat(bytes - 1));
+        assert_eq!(UpstreamAddress::unix(&path(107)).unwrap().to_string(), format!("unix:{}", path(107)));
+        let error = UpstreamAddress::unix(&path(108)).unwrap_err();
+        assert!(error.contains("has a path of 108 bytes, and the system takes 107; "), "{error}");
+        // Bytes count, not characters.
+        assert!(UpstreamAddress::unix(&format!("/{}", "é".repeat(53))).is_ok());
+        assert!(UpstreamAddress::unix(&format!("/{}", "é".repeat(54))).is_err());
+    }
+}

@@ -1,0 +1,144 @@
+//! What routes name, and how many of them do: kept up with each change, so that to find what is missing, or no longer
+//! named, no route but the changed ones is looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::{Backend, Route};
+
+/// What all routes of a state name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Uses {
+    pub(crate) backends: Counts,
+    /// The backends of routes with retries.
+    pub(crate) retried: Counts,
+    pub(crate) listeners: Counts,
+    /// The routes by the files of their tokens.
+    pub(crate) tokens: BTreeMap<String, BTreeSet<Arc<str>>>,
+}
+
+/// How many backends have what the gateway must make ready for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tallies {
+    /// Who are told the addresses of clients.
+    pub(crate) told: usize,
+    /// Whose endpoints are checked.
+    pub(crate) checked: usize,
+    /// Some of whose endpoints are known by names alone.
+    pub(crate) named: usize,
+}
+
+/// Names, each with how often it is there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts(BTreeMap<Box<str>, u32>);
+
+impl Uses {
+    /// Takes a route in.
+    pub(crate) fn add(&mut self, key: &Arc<str>, route: &Route) {
+        route.backend_names().for_each(|(_, name)| self.backends.add(name));
+        retried(route).for_each(|name| self.retried.add(name));
+        route.listeners.iter().for_each(|name| self.listeners.add(name));
+        if let Some(file) = &route.tokens {
+            self.tokens.entry(file.clone()).or_default().insert(Arc::clone(key));
+        }
+    }
+
+    /// Takes a route out.
+    pub(crate) fn remove(&mut self, key: &str, route: &Route) {
+        route.backend_names().for_each(|(_, name)| self.backends.remove(name));
+        retried(route).for_each(|name| self.retried.remove(name));
+        route.listeners.iter().for_each(|name| self.listeners.remove(name));
+        if let Some(file) = &route.tokens
+            && let Some(routes) = self.tokens.get_mut(file)
+        {
+            routes.remove(key);
+            if routes.is_empty() {
+                self.tokens.remove(file);
+            }
+        }
+    }
+}
+
+/// The backends that requests of `route` may be sent to again.
+pub(crate) fn retried(route: &Route) -> impl Iterator<Item = &str> {
+    let retries = route.retries.iter();
+    retries.flat_map(move |_| route.backend_names().map(|(_, name)| name))
+}
+
+impl Tallies {
+    /// Takes a backend in.
+    pub(crate) fn add(&mut self, backend: &Backend) {
+        let Tallies { told, checked, named } = Tallies::of(backend);
+        self.told += told;
+        self.checked += checked;
+        self.named += named;
+    }
+
+    /// Takes a backend out.
+    pub(crate) fn remove(&mut self, backend: &Backend) {
+        let Tallies { told, checked, named } = Tallies::of(backend);
+        self.told -= told;
+        self.checked -= checked;
+        self.named -= named;
+    }
+
+    fn of(backend: &Backend) -> Tallies {
+        Tallies {
+            told: usize::from(backend.proxy_protocol.is_some()),
+            checked: usize::from(backend.health.is_some()),
+            named: usize::from(backend.names().next().is_some()),
+        }
+    }
+}
+
+impl Counts {
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// In order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(|name| &**name)
+    }
+
+    fn add(&mut self, name: &str) {
+        match self.0.get_mut(name) {
+            Some(count) => *count += 1,
+            None => drop(self.0.insert(name.into(), 1)),
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(count) = self.0.get_mut(name) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.0.remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_last_route_named_is_named_no_more() {
+        let route = |backend: &str, tokens: Option<&str>| Route {
+            backend: Some(backend.to_owned()),
+            listeners: vec!["l".to_owned(), "l".to_owned()],
+            retries: tokens.map(|_| Box::default()),
+            tokens: tokens.map(str::to_owned),
+            ..Route::default()
+        };
+        let mut uses = Uses::default();
+        let keys: [Arc<str>; 2] = ["a".into(), "b".into()];
+        let routes = [route("x", None), route("x", Some("f"))];
+        keys.iter().zip(&routes).for_each(|(key, route)| uses.add(key, route));
+        assert!(uses.backends.has("x") && uses.retried.has("x") && uses.tokens["f"].contains("b"));
+        uses.remove("b", &routes[1]);
+        assert!(uses.backends.has("x") && !uses.retried.has("x") && uses.tokens.is_empty());
+        assert_eq!(uses.listeners.names().collect::<Vec<_>>(), ["l"]);
+        uses.remove("a", &routes[0]);
+        assert!(!uses.backends.has("x") && !uses.listeners.has("l"));
+    }
+}

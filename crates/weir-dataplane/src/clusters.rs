@@ -1,0 +1,168 @@
+//! What the admin server shows of backends: what they are, what was counted of them, and the state of each endpoint.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use weir_config::{BackendEntry, Balance, Endpoint, EndpointAddress, UpstreamAddress};
+use weir_io::mono_ns;
+
+use crate::backend_state::BackendStates;
+use crate::endpoint_state::{EndpointReport, Standing};
+use crate::gateway::Gateway;
+use crate::stats::{BackendStats, ByStatus};
+
+/// A backend and what was counted of it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ClusterPage {
+    tls: bool,
+    balance: Balance,
+    /// In the order of the configuration; behind them those that are gone from it and have something left.
+    endpoints: Vec<EndpointPage>,
+    /// The names among its endpoints, each with the addresses that it stands for.
+    names: BTreeMap<String, Vec<IpAddr>>,
+    /// Connections now.
+    open: u64,
+    counters: BackendStats,
+    /// Final responses to requests that were meant for it, those of the gateway itself too.
+    by_status: ByStatus,
+}
+
+/// An endpoint and what was counted of it.
+#[derive(Debug, Serialize)]
+struct EndpointPage {
+    address: String,
+    /// What the configuration says in place of the address.
+    name: Option<String>,
+    /// Absent where the backend has it no more.
+    weight: Option<u32>,
+    /// `in`, `out` or `draining`.
+    state: &'static str,
+    /// Why it is out.
+    reasons: Vec<&'static str>,
+    /// Since when it is so; absent before anything was asked of it.
+    since: Option<String>,
+    /// When its ejection ends.
+    until: Option<String>,
+    requests_in_flight: u64,
+    connections: u64,
+    requests: u64,
+    errors: u64,
+    ejections: u64,
+    checks_passed: u64,
+    checks_failed: u64,
+}
+
+/// Two clocks at one moment, by which times of the one are told by the other.
+#[derive(Clone, Copy)]
+struct Clocks {
+    mono_ns: u64,
+    /// Since 1970.
+    unix_ns: u128,
+}
+
+/// The backends in force, by name.
+pub(crate) fn pages(gateway: &Gateway) -> BTreeMap<String, ClusterPage> {
+    let (table, stats, clocks) = (gateway.table(), gateway.stats(), Clocks::now());
+    let mut by_status: HashMap<&str, ByStatus> = HashMap::new();
+    for route in &stats.routes {
+        by_status.entry(route.backend.as_str()).or_default().add(route.by_status);
+    }
+    let page = |entry: &BackendEntry| {
+        let name = entry.name.as_str();
+        let page = ClusterPage {
+            tls: entry.tls.is_some(),
+            balance: entry.backend.balance.clone(),
+            endpoints: endpoints(entry, gateway.backends(), clocks),
+            names: names(entry, gateway.backends()),
+            open: stats.upstream.open.get(name).copied().unwrap_or_default(),
+            counters: stats.upstream.backends.get(name).copied().unwrap_or_default(),
+            by_status: by_status.get(name).copied().unwrap_or_default(),
+        };
+        (entry.name.clone(), page)
+    };
+    table.backends().iter().map(page).collect()
+}
+
+fn names(entry: &BackendEntry, states: &BackendStates) -> BTreeMap<String, Vec<IpAddr>> {
+    entry.backend.names().map(|host| (host.to_owned(), states.names.addresses(host))).collect()
+}
+
+fn endpoints(entry: &BackendEntry, states: &BackendStates, clocks: Clocks) -> Vec<EndpointPage> {
+    let reports = states.known(&entry.name).map(|state| state.endpoint_reports()).unwrap_or_default();
+    let mut reports: HashMap<UpstreamAddress, EndpointReport> =
+        reports.into_iter().map(|report| (report.address.clone(), report)).collect();
+    let mut pages = Vec::new();
+    let mut listed = Vec::new();
+    for endpoint in &entry.backend.endpoints {
+        let Endpoint { address, weight } = endpoint;
+        let name = matches!(address, EndpointAddress::Name { .. }).then(|| address.to_string());
+        for address in address.resolved(|host| states.names.addresses(host)) {
+            let page = EndpointPage::of(&address, reports.get(&address), clocks);
+            pages.push(EndpointPage { name: name.clone(), weight: Some(*weight), ..page });
+            listed.push(address);
+        }
+    }
+    listed.iter().for_each(|address| drop(reports.remove(address)));
+    let mut left: Vec<EndpointReport> = reports.into_values().collect();
+    left.sort_by(|a, b| a.address.cmp(&b.address));
+    pages.extend(left.iter().map(|report| EndpointPage::of(&report.address, Some(report), clocks)));
+    pages
+}
+
+impl EndpointPage {
+    /// Of the endpoint at this address, of which nothing may be known yet.
+    fn of(address: &UpstreamAddress, report: Option<&EndpointReport>, clocks: Clocks) -> EndpointPage {
+        let count = |of: fn(&EndpointReport) -> u64| report.map_or(0, of);
+        let (state, reasons) = match report.map(|report| &report.standing) {
+            None | Some(Standing::In) => ("in", Vec::new()),
+            Some(Standing::Out(reasons)) => ("out", reasons.clone()),
+            Some(Standing::Draining) => ("draining", Vec::new()),
+        };
+        EndpointPage {
+            address: address.to_string(),
+            name: None,
+            weight: None,
+            state,
+            reasons,
+            since: report.map(|report| clocks.text(report.since_ns)),
+            until: report.and_then(|report| report.until_ns).map(|ns| clocks.text(ns)),
+            requests_in_flight: count(|report| report.requests_in_flight),
+            connections: count(|report| report.connections),
+            requests: count(|report| report.requests),
+            errors: count(|report| report.errors),
+            ejections: count(|report| report.ejections),
+            checks_passed: count(|report| report.checks_passed),
+            checks_failed: count(|report| report.checks_failed),
+        }
+    }
+}
+
+impl Clocks {
+    fn now() -> Clocks {
+        let unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        Clocks { mono_ns: mono_ns(), unix_ns }
+    }
+
+    /// A time of the monotonic clock as one of day, in whole seconds.
+    fn text(self, ns: u64) -> String {
+        let unix_ns = (self.unix_ns + u128::from(ns)).saturating_sub(u128::from(self.mono_ns));
+        let second = i64::try_from(unix_ns / 1_000_000_000).unwrap_or(i64::MAX);
+        Timestamp::from_second(second).map_or(String::new(), |time| time.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_and_after_now_are_those_of_day() {
+        let clocks = Clocks { mono_ns: 5_000_000_000, unix_ns: 951_782_400_000_000_000 };
+        assert_eq!(clocks.text(5_999_999_999), "2000-02-29T00:00:00Z");
+        assert_eq!(clocks.text(4_000_000_000), "2000-02-28T23:59:59Z");
+        assert_eq!(clocks.text(65_000_000_000), "2000-02-29T00:01:00Z");
+    }
+}

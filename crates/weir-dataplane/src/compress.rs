@@ -1,0 +1,456 @@
+//! Responses that are compressed on their way: for whom, which of them, and how their bodies pass.
+//!
+//! A body is never held: what one read has brought is compressed and leaves, so that streams of events go on. What a
+//! response holds while it lasts is the coding's own state and what is on its way in one read: up to 0.6 MiB with gzip
+//! and 4 MiB with brotli. A connection that waits holds nothing.
+
+use std::io::{self, Write as _};
+
+use brotli::CompressorWriter;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use weir_config::{CompressPolicy, Filters, HeaderChanges};
+use weir_http::{
+    CHUNK_END, Field, Framing, RequestHead, ResponseHead, Version, append_chunk_header, append_field,
+    append_last_chunk, list_contains,
+};
+
+use crate::body::BodyPump;
+use crate::buffer::Buffer;
+
+/// The window of brotli in bits. With less, some levels fall back to larger tables; with more, the window itself is
+/// what costs memory.
+const BROTLI_WINDOW_BITS: u32 = 18;
+
+/// What brotli writes to its output at one time.
+const BROTLI_BUFFER_BYTES: usize = 4096;
+
+/// Fields that speak of the very bytes of a body, which compressing would belie.
+const FIXING: [&str; 6] =
+    ["content-encoding", "content-range", "content-md5", "digest", "content-digest", "repr-digest"];
+
+/// A coding of content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    Brotli,
+    Gzip,
+}
+
+/// What becomes of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoded {
+    /// It passes, and would for everybody.
+    AsItIs,
+    /// It passes, and would not for clients that accept something else.
+    Varying,
+    /// It is compressed.
+    By(Coding),
+}
+
+impl Coding {
+    /// Its name in fields.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Coding::Brotli => "br",
+            Coding::Gzip => "gzip",
+        }
+    }
+
+    /// Whether a client means it by this name; gzip has two (RFC 9110, 8.4.1.3).
+    fn is_named(self, name: &[u8]) -> bool {
+        name.eq_ignore_ascii_case(self.name().as_bytes())
+            || self == Coding::Gzip && name.eq_ignore_ascii_case(b"x-gzip")
+    }
+}
+
+/// The codings that `policy` offers, the best first.
+pub(crate) fn offered(policy: &CompressPolicy) -> impl Iterator<Item = Coding> {
+    let brotli = policy.brotli.map(|_| Coding::Brotli);
+    brotli.into_iter().chain(policy.gzip.map(|_| Coding::Gzip))
+}
+
+/// The coding that a client likes best of those that `policy` offers; `None` where it likes what is not compressed as
+/// well as any (RFC 9110, 12.5.3).
+pub(crate) fn negotiate(policy: &CompressPolicy, head: &RequestHead<'_>) -> Option<Coding> {
+    // HTTP/1.0 has no chunks, and to end a body by the close would cost the client its connection.
+    if head.version == Version::Http10 || head.method == "HEAD" {
+        return None;
+    }
+    let values = || fields_named(head.fields, "accept-encoding").map(|field| field.value);
+    let weight = |named: &dyn Fn(&[u8]) -> bool| {
+        let mut weights = values().flat_map(preferences);
+        weights.find(|(name, _)| named(name)).map(|(_, weight)| weight)
+    };
+    let any = weight(&|name| name == b"*");
+    let mut best = None;
+    for coding in offered(policy) {
+        let own = weight(&|name| coding.is_named(name)).or(any).unwrap_or_default();
+        if own > best.map_or(0, |(_, weight)| weight) {
+            best = Some((coding, own));
+        }
+    }
+    let (coding, own) = best?;
+    // What is not compressed is liked least unless something else is said.
+    let identity = weight(&|name| name.eq_ignore_ascii_case(b"identity")).unwrap_or_default();
+    (own >= identity).then_some(coding)
+}
+
+/// The elements of an `Accept-Encoding`, each with its weight in thousandths. What has none is liked best, what has a
+/// malformed one not at all.
+fn preferences(value: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
+    value.split(|byte| *byte == b',').map(|element| {
+        let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let name = parts.next().unwrap_or_default();
+        let weight = match parts.next() {
+            None => Some(1000),
+            Some(parameter) => parameter
+                .split_first_chunk::<2>()
+                .filter(|([q, equals], _)| q.eq_ignore_ascii_case(&b'q') && *equals == b'=')
+                .and_then(|(_, weight)| thousandths(weight)),
+        };
+        (name, weight.unwrap_or_default())
+    })
+}
+
+/// A weight of RFC 9110, 12.4.2: 0 to 1 with three digits at most.
+fn thousandths(text: &[u8]) -> Option<u32> {
+    let (whole, fraction) = match text {
+        [whole, b'.', fraction @ ..] => (whole, fraction),
+        [whole] => (whole, &[][..]),
+        _ => return None,
+    };
+    if fraction.len() > 3 || !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let digits = fraction.iter().chain(b"000").take(3);
+    let thousandths = digits.fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+    match whole {
+        b'0' => Some(thousandths),
+        b'1' if thousandths == 0 => Some(1000),
+        _ => None,
+    }
+}
+
+fn fields_named<'f, 'h>(fields: &'f [Field<'h>], name: &str) -> impl Iterator<Item = &'f Field<'h>> {
+    fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name))
+}
+
+/// What becomes of the response with this head, which is final, for a client that likes `coding` best.
+pub(crate) fn encoded(
+    policy: &CompressPolicy,
+    filters: &Filters,
+    head: &ResponseHead<'_>,
+    coding: Option<Coding>,
+) -> Encoded {
+    match head.status {
+        // It says what the answer to a GET would, and that varies.
+        304 => return Encoded::Varying,
+        ..200 | 204..=206 => return Encoded::AsItIs,
+        _ if head.upgrade || !is_long_enough(policy, head) => return Encoded::AsItIs,
+        _ => {}
+    }
+    let mut is_of_type = false;
+    for (name, value) in fields_for_client(filters, head) {
+        let is = |other: &str| name.eq_ignore_ascii_case(other);
+        if is("content-type") {
+            is_of_type = policy.takes(value);
+        } else if FIXING.into_iter().any(is) || is("cache-control") && list_contains(value, "no-transform") {
+            return Encoded::AsItIs;
+        }
+    }
+    match coding {
+        _ if !is_of_type => Encoded::AsItIs,
+        Some(coding) if head.framing != Framing::None => Encoded::By(coding),
+        _ => Encoded::Varying,
+    }
+}
+
+/// Whether there is a body that is worth it, or one of a length that nobody knows; of an answer to HEAD, that of a GET.
+fn is_long_enough(policy: &CompressPolicy, head: &ResponseHead<'_>) -> bool {
+    let bytes = match head.framing {
+        Framing::Length(bytes) => Some(bytes),
+        Framing::Chunked | Framing::UntilClose => None,
+        Framing::None => {
+            let text = head.field("content-length").and_then(|value| std::str::from_utf8(value).ok());
+            text.and_then(|text| text.parse().ok())
+        }
+    };
+    bytes.is_none_or(|bytes| bytes > 0 && bytes >= policy.min_bytes)
+}
+
+/// The fields that the client gets: of the upstream, and of the route.
+fn fields_for_client<'f>(
+    filters: &'f Filters,
+    head: &'f ResponseHead<'_>,
+) -> impl Iterator<Item = (&'f str, &'f [u8])> {
+    let changes = filters.route.response_headers.as_deref();
+    let kept = head.end_to_end().filter(move |field| changes.is_none_or(|c| c.keeps(field.name)));
+    let added = changes.into_iter().flat_map(HeaderChanges::fields);
+    kept.map(|field| (field.name, field.value)).chain(added.map(|(name, value)| (name, value.as_bytes())))
+}
+
+impl Encoded {
+    /// Whether an upstream's field of this name goes on as it is: those that speak of the body before it was compressed
+    /// do not.
+    pub(crate) fn keeps(self, name: &str) -> bool {
+        let is = |other: &str| name.eq_ignore_ascii_case(other);
+        !matches!(self, Encoded::By(_)) || !(is("content-length") || is("accept-ranges") || is("etag"))
+    }
+
+    /// Appends what the client is told of it.
+    pub(crate) fn append_fields(self, filters: &Filters, head: &ResponseHead<'_>, out: &mut Vec<u8>) {
+        if self == Encoded::AsItIs {
+            return;
+        }
+        if let Encoded::By(coding) = self {
+            append_field(out, "Content-Encoding", coding.name().as_bytes());
+            append_weak_tag(filters, head, out);
+        }
+        let speaks_of_it =
+            |value: &[u8]| list_contains(value, "accept-encoding") || list_contains(value, "*");
+        let mut fields = fields_for_client(filters, head);
+        let is_told = fields.any(|(name, value)| name.eq_ignore_ascii_case("vary") && speaks_of_it(value));
+        if !is_told {
+            append_field(out, "Vary", b"Accept-Encoding");
+        }
+    }
+}
+
+/// Appends the upstream's entity tag, if the route keeps it: the bytes are others, the content is the same (RFC 9110,
+/// 8.8.1 and 8.8.3.3).
+fn append_weak_tag(filters: &Filters, head: &ResponseHead<'_>, out: &mut Vec<u8>) {
+    let changes = filters.route.response_headers.as_deref();
+    if changes.is_some_and(|changes| !changes.keeps("etag")) {
+        return;
+    }
+    for field in fields_named(head.fields, "etag") {
+        let tag = field.value;
+        match tag.starts_with(b"W/") {
+            true => append_field(out, "ETag", tag),
+            false => append_field(out, "ETag", &[&b"W/"[..], tag].concat()),
+        }
+    }
+}
+
+/// The body of a response, as it comes or compressed.
+pub(crate) enum ResponseBody {
+    Plain(BodyPump),
+    /// Boxed, so that exchanges are no larger for it.
+    Coded(Box<CodedBody>),
+}
+
+/// A body that can't go on: its framing is broken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Broken;
+
+/// A body that is compressed, in chunks.
+pub(crate) struct CodedBody {
+    pump: BodyPump,
+    /// `None` once the end has passed.
+    encoder: Option<Encoder>,
+    /// What came of the body, out of its framing.
+    payload: Vec<u8>,
+}
+
+enum Encoder {
+    Gzip(Box<GzEncoder<Vec<u8>>>),
+    Brotli(Box<CompressorWriter<Vec<u8>>>),
+}
+
+impl ResponseBody {
+    /// For a body framed so, to be passed on in chunks or as it is.
+    #[inline]
+    pub(crate) fn plain(framing: Framing, to_chunks: bool) -> ResponseBody {
+        ResponseBody::Plain(BodyPump::new(framing, to_chunks, u64::MAX))
+    }
+
+    /// For a body framed so, to be compressed at the level of `policy`.
+    pub(crate) fn coded(framing: Framing, coding: Coding, policy: &CompressPolicy) -> ResponseBody {
+        let pump = BodyPump::new(framing, false, u64::MAX);
+        let encoder = Some(Encoder::new(coding, policy));
+        ResponseBody::Coded(Box::new(CodedBody { pump, encoder, payload: Vec::new() }))
+    }
+
+    /// Whether its end was passed on.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            ResponseBody::Plain(pump) => pump.is_done(),
+            ResponseBody::Coded(body) => body.encoder.is_none(),
+        }
+    }
+
+    /// Appends to `out` what `inbound` has of the body.
+    #[inline]
+    pub(crate) fn pass(&mut self, inbound: &mut Buffer, out: &mut Vec<u8>) -> Result<(), Broken> {
+        match self {
+            ResponseBody::Plain(pump) => pump.pass(inbound, out).map_err(|_| Broken),
+            ResponseBody::Coded(body) => body.pass(inbound, out),
+        }
+    }
+
+    /// The upstream has closed: an error unless that is the body's end.
+    pub(crate) fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        match self {
+            ResponseBody::Plain(pump) => pump.close(out).map_err(|_| Broken),
+            ResponseBody::Coded(body) => {
+                body.pump.close(&mut body.payload).map_err(|_| Broken)?;
+                body.hand_on(out)
+            }
+        }
+    }
+}
+
+impl CodedBody {
+    fn pass(&mut self, inbound: &mut Buffer, out: &mut Vec<u8>) -> Result<(), Broken> {
+        self.pump.pass(inbound, &mut self.payload).map_err(|_| Broken)?;
+        self.hand_on(out)
+    }
+
+    /// Compresses what has come, and appends all of it.
+    fn hand_on(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        let Some(mut encoder) = self.encoder.take() else { return Ok(()) };
+        // To write into memory does not fail.
+        encoder.write(&self.payload).map_err(|_| Broken)?;
+        let has_come = !self.payload.is_empty();
+        self.payload.clear();
+        if self.pump.is_done() {
+            append_chunk(&encoder.finish().map_err(|_| Broken)?, out);
+            append_last_chunk(out, self.pump.trailers());
+            return Ok(());
+        }
+        if has_come {
+            let coded = encoder.flushed().map_err(|_| Broken)?;
+            append_chunk(coded, out);
+            coded.clear();
+        }
+        self.encoder = Some(encoder);
+        Ok(())
+    }
+}
+
+fn append_chunk(data: &[u8], out: &mut Vec<u8>) {
+    if !data.is_empty() {
+        append_chunk_header(out, data.len());
+        out.extend_from_slice(data);
+        out.extend_from_slice(CHUNK_END);
+    }
+}
+
+impl Encoder {
+    fn new(coding: Coding, policy: &CompressPolicy) -> Encoder {
+        // What is not offered is never chosen.
+        let level = |level: Option<u32>| level.unwrap_or(1);
+        match coding {
+            Coding::Gzip => {
+                let level = Compression::new(level(policy.gzip));
+                Encoder::Gzip(Box::new(GzEncoder::new(Vec::new(), level)))
+            }
+            Coding::Brotli => {
+                let (level, window) = (level(policy.brotli), BROTLI_WINDOW_BITS);
+                let writer = CompressorWriter::new(Vec::new(), BROTLI_BUFFER_BYTES, level, window);
+                Encoder::Brotli(Box::new(writer))
+            }
+        }
+    }
+
+    fn write(&mut self, payload: &[u8]) -> io::Result<()> {
+        match self {
+            Encoder::Gzip(encoder) => encoder.write_all(payload),
+            Encoder::Brotli(encoder) => encoder.write_all(payload),
+        }
+    }
+
+    /// What a client can decode all that was written from, behind what was taken away before.
+    fn flushed(&mut self) -> io::Result<&mut Vec<u8>> {
+        match self {
+            Encoder::Gzip(encoder) => {
+                encoder.flush()?;
+                Ok(encoder.get_mut())
+            }
+            Encoder::Brotli(encoder) => {
+                encoder.flush()?;
+                Ok(encoder.get_mut())
+            }
+        }
+    }
+
+    /// The rest, with the end.
+    fn finish(self) -> io::Result<Vec<u8>> {
+        match self {
+            Encoder::Gzip(encoder) => encoder.finish(),
+            Encoder::Brotli(encoder) => Ok(encoder.into_inner()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_http::{FieldSlots, HeadLimits, parse_request};
+
+    use super::*;
+
+    fn policy(fields: &str) -> CompressPolicy {
+        let text = format!(
+            "listeners: [{{ address: 127.0.0.1:1 }}]\nroutes: [{{ path: /, backend: b, compress: {{ {fields} }} }}]\n\
+             backends: {{ b: {{ endpoints: [] }} }}\n"
+        );
+        let configuration: weir_config::Configuration = weir_document::read("test.yaml", &text).unwrap();
+        let changes = configuration.into_resources().into_iter().map(|(k, r)| weir_config::Change::Put(k, r));
+        let batch = weir_config::Batch {
+            version: 1,
+            policy: weir_config::Policy::AllOrNothing,
+            changes: changes.collect(),
+        };
+        let table = weir_config::State::default().apply(batch).table.unwrap();
+        table.filters()[0].compress.clone().unwrap()
+    }
+
+    /// What a client with these fields gets by a policy of these fields.
+    fn chosen(policy_fields: &str, start: &str, fields: &str) -> Option<&'static str> {
+        let text = format!("{start}\r\nHost: h\r\n{fields}\r\n");
+        let mut slots = FieldSlots::new();
+        let head = parse_request(text.as_bytes(), &HeadLimits::default(), &mut slots).unwrap().unwrap();
+        negotiate(&policy(policy_fields), &head).map(Coding::name)
+    }
+
+    #[test]
+    fn the_client_chooses_among_what_is_offered() {
+        let check = |accepted: &str, expected: Option<&str>| {
+            let fields = format!("Accept-Encoding: {accepted}\r\n");
+            assert_eq!(chosen("", "GET / HTTP/1.1", &fields), expected, "{accepted}");
+        };
+        check("gzip, deflate, br", Some("br"));
+        check("gzip", Some("gzip"));
+        check("X-GZIP", Some("gzip"));
+        check("deflate", None);
+        check("", None);
+        check("br;q=0.5, gzip;q=0.6", Some("gzip"));
+        check("br;q=0.5,gzip;q=0.5", Some("br"));
+        check("br; q=0, *", Some("gzip"));
+        check("*", Some("br"));
+        check("*;q=0", None);
+        check("gzip;q=0, br;q=0.000", None);
+        check("identity, gzip;q=0.9", None);
+        check("identity;q=0.5, gzip;q=0.5", Some("gzip"));
+        check("identity;q=0, gzip", Some("gzip"));
+        check("identity;q=0", None);
+        check("*;q=0.1, identity;q=0.5", None);
+        check("gzip;q=1.001", None);
+        check("gzip;q=0.1234, br;q=x", None);
+        check("gzip;level=1", None);
+        check("gzip;Q=0.001", Some("gzip"));
+        check("gzip;q=1.", Some("gzip"));
+    }
+
+    #[test]
+    fn who_says_nothing_or_cannot_is_given_nothing() {
+        let accepts = "Accept-Encoding: gzip\r\nAccept-Encoding: br\r\n";
+        assert_eq!(chosen("", "GET / HTTP/1.1", accepts), Some("br"), "two fields are one list");
+        assert_eq!(chosen("gzip: 1", "GET / HTTP/1.1", accepts), Some("gzip"));
+        assert_eq!(chosen("brotli: 1", "GET / HTTP/1.1", "Accept-Encoding: gzip\r\n"), None);
+        assert_eq!(chosen("", "GET / HTTP/1.1", ""), None);
+        assert_eq!(chosen("", "GET / HTTP/1.0", accepts), None);
+        assert_eq!(chosen("", "HEAD / HTTP/1.1", accepts), None);
+    }
+}

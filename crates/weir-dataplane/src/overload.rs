@@ -1,0 +1,367 @@
+//! When the gateway has more to do than it can: new requests are turned away, so that those in progress end well.
+//!
+//! Memory is looked at by a thread of its own, once a second, and holds for all workers. How late its event loop comes
+//! round each worker knows by its own clock, and turns away by that alone. Requests look at one number of their worker,
+//! which the worker sets as its clock turns.
+//!
+//! ```text
+//!         memory: 1 reading, lag: 5 ticks in a row above the limit
+//!    well <------------------------------------------------------> overloaded
+//!         memory: 3 readings below 95 %, lag: 10 ticks below half of it
+//! ```
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::mpsc::UnboundedReceiver;
+use weir_config::{MemoryBound, Overload, Table};
+use weir_io::trim_memory;
+
+use crate::counters::{Counter, UpstreamCounters};
+use crate::exposition::Exposition;
+use crate::follower::Follower;
+use crate::memory::{Memory, MemoryFiles};
+use crate::program_log::seldom;
+use crate::worker::Shared;
+
+/// How often memory is looked at.
+const READ_EVERY: Duration = Duration::from_secs(1);
+
+/// Readings in a row that begin and end an overload.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    begin: u32,
+    end: u32,
+}
+
+const OF_MEMORY: Patience = Patience { begin: 1, end: 3 };
+const OF_LAG: Patience = Patience { begin: 5, end: 10 };
+
+/// Why requests are turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strain {
+    Memory,
+    Lag,
+}
+
+/// What all workers know of it. It is written when something changes, and once a second.
+#[derive(Debug, Default)]
+pub(crate) struct OverloadState {
+    is_short_of_memory: AtomicBool,
+    /// Workers that are late.
+    late_workers: AtomicUsize,
+    memory_used_bytes: AtomicU64,
+    memory_limit_bytes: AtomicU64,
+}
+
+/// What one worker knows of it.
+#[derive(Debug, Default)]
+pub(crate) struct Pressure {
+    strain: Cell<Option<Strain>>,
+    lag: RefCell<Gate>,
+}
+
+/// The look at memory of a gateway. It ends with it.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryWatch(Follower);
+
+/// Overload now, and what was turned away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OverloadStats {
+    /// Memory is short.
+    pub memory: bool,
+    /// Workers that are late.
+    pub late_workers: u64,
+    /// Memory in use, as it is held against `overload.memory`; 0 without.
+    pub memory_used_bytes: u64,
+    /// The bound that `overload.memory` comes to; 0 without.
+    pub memory_limit_bytes: u64,
+    /// Requests turned away for want of memory.
+    pub shed_by_memory: u64,
+    /// Requests turned away by workers that were late.
+    pub shed_by_lag: u64,
+}
+
+impl MemoryWatch {
+    /// Makes ready for what `table` asks for.
+    ///
+    /// # Errors
+    /// When the thread can't start.
+    pub(crate) fn prepare(&self, table: &Table, shared: &Arc<Shared>) -> io::Result<()> {
+        if memory_bound(table).is_none() {
+            return Ok(());
+        }
+        let shared = Arc::clone(shared);
+        self.0.start("weir-memory", move |looks| keep(looks, shared))
+    }
+
+    /// Goes by the table in force from here on.
+    pub(crate) fn look(&self) {
+        self.0.look();
+    }
+}
+
+fn memory_bound(table: &Table) -> Option<MemoryBound> {
+    table.overload.as_ref().and_then(|overload| overload.memory)
+}
+
+async fn keep(mut looks: UnboundedReceiver<()>, shared: Arc<Shared>) {
+    let files = MemoryFiles::default();
+    let mut gate = Gate::default();
+    loop {
+        let bound = memory_bound(&shared.table.load());
+        let goes_on = match bound {
+            Some(bound) => {
+                shared.overload.take(files.read(bound), &mut gate);
+                match tokio::time::timeout(READ_EVERY, looks.recv()).await {
+                    Ok(look) => look.is_some(),
+                    Err(_) => true,
+                }
+            }
+            None => {
+                gate = Gate::default();
+                shared.overload.forget_memory();
+                looks.recv().await.is_some()
+            }
+        };
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+impl OverloadState {
+    /// Takes a reading in.
+    fn take(&self, reading: Option<Memory>, gate: &mut Gate) {
+        let Some(Memory { used_bytes, limit_bytes }) = reading else {
+            seldom!(log::Level::Warn, "`overload.memory`: the kernel does not say how much memory is in use");
+            return;
+        };
+        self.memory_used_bytes.store(used_bytes, Ordering::Relaxed);
+        self.memory_limit_bytes.store(limit_bytes, Ordering::Relaxed);
+        let has_changed = gate.see(used_bytes > limit_bytes, used_bytes < limit_bytes / 20 * 19, OF_MEMORY);
+        if gate.is_on {
+            // What was given back may still be held by the allocator, and nothing would ever be let in again.
+            trim_memory();
+        }
+        if has_changed {
+            self.is_short_of_memory.store(gate.is_on, Ordering::Relaxed);
+            match gate.is_on {
+                true => log::warn!(
+                    "overloaded: {used_bytes} bytes of memory in use, of {limit_bytes} at most; new requests are \
+                     answered 503"
+                ),
+                false => log::warn!("there is memory again: {used_bytes} bytes in use"),
+            }
+        }
+    }
+
+    fn forget_memory(&self) {
+        self.is_short_of_memory.store(false, Ordering::Relaxed);
+        self.memory_used_bytes.store(0, Ordering::Relaxed);
+        self.memory_limit_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// What of the gateway is overloaded, by the fields of `overload`; nothing when all is well.
+    pub(crate) fn reasons(&self) -> Vec<&'static str> {
+        let memory = self.is_short_of_memory.load(Ordering::Relaxed);
+        let lag = self.late_workers.load(Ordering::Relaxed) > 0;
+        [(memory, "memory"), (lag, "lag")]
+            .into_iter()
+            .filter_map(|(is, reason)| is.then_some(reason))
+            .collect()
+    }
+
+    pub(crate) fn stats<'c>(&self, workers: impl Iterator<Item = &'c UpstreamCounters>) -> OverloadStats {
+        let mut stats = OverloadStats {
+            memory: self.is_short_of_memory.load(Ordering::Relaxed),
+            late_workers: self.late_workers.load(Ordering::Relaxed) as u64,
+            memory_used_bytes: self.memory_used_bytes.load(Ordering::Relaxed),
+            memory_limit_bytes: self.memory_limit_bytes.load(Ordering::Relaxed),
+            ..OverloadStats::default()
+        };
+        for worker in workers {
+            stats.shed_by_memory += worker.shed_by_memory.value();
+            stats.shed_by_lag += worker.shed_by_lag.value();
+        }
+        stats
+    }
+}
+
+impl Pressure {
+    /// Whether new requests are turned away.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.strain.get().is_some()
+    }
+
+    /// Looks at everything anew, as the worker's clock turns `late_ns` behind its time.
+    pub(crate) fn look(
+        &self,
+        limits: Option<&Overload>,
+        late_ns: u64,
+        shared: &OverloadState,
+        worker: usize,
+    ) {
+        let Some(limits) = limits else {
+            self.end(shared);
+            return;
+        };
+        let mut lag = self.lag.borrow_mut();
+        let limit_ns =
+            limits.lag.map_or(u64::MAX, |limit| u64::try_from(limit.0.as_nanos()).unwrap_or(u64::MAX));
+        if lag.see(late_ns > limit_ns, late_ns <= limit_ns / 2, OF_LAG) {
+            match lag.is_on {
+                true => {
+                    shared.late_workers.fetch_add(1, Ordering::Relaxed);
+                    let late = Duration::from_nanos(late_ns);
+                    seldom!(
+                        log::Level::Warn,
+                        "overloaded: worker {worker} comes round late, by {late:?}; its new requests are answered 503"
+                    );
+                }
+                false => {
+                    shared.late_workers.fetch_sub(1, Ordering::Relaxed);
+                    seldom!(log::Level::Warn, "worker {worker} comes round in time again");
+                }
+            }
+        }
+        let is_short_of_memory = shared.is_short_of_memory.load(Ordering::Relaxed);
+        self.strain.set(match (is_short_of_memory, lag.is_on) {
+            (true, _) => Some(Strain::Memory),
+            (false, true) => Some(Strain::Lag),
+            (false, false) => None,
+        });
+    }
+
+    /// The worker turns nobody away any more.
+    pub(crate) fn end(&self, shared: &OverloadState) {
+        if self.lag.take().is_on {
+            shared.late_workers.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.strain.set(None);
+    }
+
+    /// Counts a request that is turned away.
+    pub(crate) fn count(&self, counters: &UpstreamCounters) {
+        let counter: Option<&Counter> = self.strain.get().map(|strain| match strain {
+            Strain::Memory => &counters.shed_by_memory,
+            Strain::Lag => &counters.shed_by_lag,
+        });
+        if let Some(counter) = counter {
+            counter.add(1);
+        }
+    }
+}
+
+/// A state that begins and ends only after several readings in a row that say so.
+#[derive(Debug, Default)]
+struct Gate {
+    is_on: bool,
+    /// Readings in a row that speak against the state.
+    against: u32,
+}
+
+impl Gate {
+    /// Takes a reading in that is above what begins the state, below what ends it, or between; whether it has changed.
+    fn see(&mut self, is_high: bool, is_low: bool, patience: Patience) -> bool {
+        let (is_against, enough) =
+            if self.is_on { (is_low, patience.end) } else { (is_high, patience.begin) };
+        self.against = if is_against { self.against + 1 } else { 0 };
+        let changes = self.against >= enough;
+        if changes {
+            *self = Gate { is_on: !self.is_on, against: 0 };
+        }
+        changes
+    }
+}
+
+impl OverloadStats {
+    pub(crate) fn append(&self, text: &mut Exposition) {
+        let help = "Whether requests are turned away for this reason now.";
+        text.family("weir_overloaded", "gauge", help);
+        for (reason, is_on) in [("memory", self.memory), ("lag", self.late_workers > 0)] {
+            text.sample("weir_overloaded", &[("reason", reason)], u8::from(is_on));
+        }
+        text.family("weir_requests_shed_total", "counter", "Requests turned away.");
+        for (reason, count) in [("memory", self.shed_by_memory), ("lag", self.shed_by_lag)] {
+            text.sample("weir_requests_shed_total", &[("reason", reason)], count);
+        }
+        text.family("weir_overload_memory_used_bytes", "gauge", "Memory that counts against its bound.");
+        text.sample("weir_overload_memory_used_bytes", &[], self.memory_used_bytes);
+        text.family("weir_overload_memory_limit_bytes", "gauge", "The bound on memory.");
+        text.sample("weir_overload_memory_limit_bytes", &[], self.memory_limit_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_document::Time;
+
+    use super::*;
+
+    #[test]
+    fn memory_is_short_at_once_and_there_again_after_a_while() {
+        let (state, mut gate) = (OverloadState::default(), Gate::default());
+        let mut after = |used_bytes: u64| {
+            state.take(Some(Memory { used_bytes, limit_bytes: 1000 }), &mut gate);
+            state.reasons()
+        };
+        let short = vec!["memory"];
+        assert!(after(1000).is_empty(), "the limit may be reached");
+        assert_eq!(after(1001), short);
+        for used_bytes in [999, 950, 949, 949, 950, 949, 949] {
+            assert_eq!(after(used_bytes), short, "{used_bytes}");
+        }
+        assert!(after(949).is_empty());
+        assert!(after(999).is_empty(), "what ends it is not what begins it");
+        assert_eq!(after(2000), short);
+        state.take(None, &mut gate);
+        assert_eq!(state.reasons(), short, "what is not known changes nothing");
+        assert_eq!(state.stats(std::iter::empty()).memory_used_bytes, 2000);
+        state.forget_memory();
+        assert_eq!(state.stats(std::iter::empty()), OverloadStats::default());
+    }
+
+    #[test]
+    fn a_worker_is_late_when_it_stays_so() {
+        let (shared, worker) = (OverloadState::default(), Pressure::default());
+        let limits = Overload { lag: Some(Time(Duration::from_nanos(100))), memory: None };
+        let after = |late_ns: &[u64]| {
+            late_ns.iter().for_each(|late_ns| worker.look(Some(&limits), *late_ns, &shared, 0));
+            (worker.strain.get(), shared.reasons())
+        };
+        let (well, late) = ((None, vec![]), (Some(Strain::Lag), vec!["lag"]));
+        assert_eq!(after(&[101, 500, 101, 101, 100, 101, 101, 101, 101]), well, "four in a row are a hiccup");
+        assert_eq!(after(&[101]), late);
+        assert_eq!(after(&[50, 0, 0, 0, 0, 0, 0, 0, 0, 51, 0, 0, 0, 0, 0, 0, 0, 0, 0]), late);
+        assert_eq!(after(&[0]), well);
+        assert_eq!(after(&[101; 5]), late);
+        worker.end(&shared);
+        assert_eq!((worker.strain.get(), shared.reasons()), well);
+        assert_eq!(after(&[101; 5]), late);
+        worker.look(None, 101, &shared, 0);
+        assert_eq!((worker.strain.get(), shared.reasons()), well, "a configuration without a limit ends it");
+    }
+
+    #[test]
+    fn what_is_turned_away_is_counted_by_its_reason() {
+        let (shared, worker, counters) =
+            (OverloadState::default(), Pressure::default(), UpstreamCounters::default());
+        let limits = Overload { lag: Some(Time(Duration::from_nanos(100))), memory: None };
+        let turned_away = |times: u32, late_ns: u64| {
+            (0..times).for_each(|_| worker.look(Some(&limits), late_ns, &shared, 0));
+            worker.count(&counters);
+            let stats = shared.stats(std::iter::once(&counters));
+            (worker.is_on(), stats.shed_by_memory, stats.shed_by_lag)
+        };
+        assert_eq!(turned_away(1, 0), (false, 0, 0));
+        assert_eq!(turned_away(5, 101), (true, 0, 1));
+        shared.is_short_of_memory.store(true, Ordering::Relaxed);
+        assert_eq!(turned_away(1, 101), (true, 1, 1), "memory is everybody's");
+    }
+}

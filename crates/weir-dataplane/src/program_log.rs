@@ -1,0 +1,108 @@
+//! What is told of the gateway as a whole, by the `log` crate: whoever runs it installs a logger, or none.
+//!
+//! Workers tell of what happens now and then, never of each request above the level `debug`. What a remote side can
+//! bring about goes through [`seldom!`]: so many lines in so much time from one place in the code, and how many were
+//! left out stands in the next.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use log::{Level, LevelFilter};
+use weir_config::Severity;
+
+/// The time in which lines of one place are counted.
+const WINDOW_NS: u64 = 10_000_000_000;
+
+/// How many lines one place may write in that time; of `debug`, for which somebody asked who wants many.
+const LINES_MOST: u64 = 10;
+const DEBUG_LINES_MOST: u64 = 1_000;
+
+/// The filter of the `log` crate for this severity.
+pub fn level_filter(severity: Severity) -> LevelFilter {
+    match severity {
+        Severity::Error => LevelFilter::Error,
+        Severity::Warn => LevelFilter::Warn,
+        Severity::Info => LevelFilter::Info,
+        Severity::Debug => LevelFilter::Debug,
+    }
+}
+
+/// Bounds what one place tells.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    /// When the window began; 0 before the first line.
+    began_ns: AtomicU64,
+    /// Lines in it, those that were left out too.
+    lines: AtomicU64,
+    /// Those that were left out since one was let through.
+    left_out: AtomicU64,
+}
+
+/// How many lines were left out before one; nothing is written of none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeftOut(u64);
+
+impl Throttle {
+    pub(crate) const fn new() -> Throttle {
+        Throttle { began_ns: AtomicU64::new(0), lines: AtomicU64::new(0), left_out: AtomicU64::new(0) }
+    }
+
+    /// Whether a line of this level may be written now, and how many were not before it.
+    pub(crate) fn pass(&self, level: Level, now_ns: u64) -> Option<LeftOut> {
+        let most = if level >= Level::Debug { DEBUG_LINES_MOST } else { LINES_MOST };
+        let began_ns = self.began_ns.load(Ordering::Relaxed);
+        let is_over = began_ns == 0 || now_ns.saturating_sub(began_ns) >= WINDOW_NS;
+        let relaxed = Ordering::Relaxed;
+        if is_over && self.began_ns.compare_exchange(began_ns, now_ns.max(1), relaxed, relaxed).is_ok() {
+            self.lines.store(0, relaxed);
+        }
+        if self.lines.fetch_add(1, relaxed) < most {
+            return Some(LeftOut(self.left_out.swap(0, relaxed)));
+        }
+        self.left_out.fetch_add(1, relaxed);
+        None
+    }
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            lines => write!(f, " (left out before: {lines})"),
+        }
+    }
+}
+
+/// Logs at a level, unless this place has done so too often of late.
+macro_rules! seldom {
+    ($level:expr, $($message:tt)+) => {
+        if log::log_enabled!($level) {
+            static THROTTLE: $crate::program_log::Throttle = $crate::program_log::Throttle::new();
+            if let Some(left_out) = THROTTLE.pass($level, weir_io::mono_ns()) {
+                log::log!($level, "{}{left_out}", format_args!($($message)+));
+            }
+        }
+    };
+}
+pub(crate) use seldom;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_tells_so_much_and_then_how_much_it_left_out() {
+        let throttle = Throttle::new();
+        let passed = |level, now_ns, times: u64| {
+            (0..times)
+                .filter_map(|_| throttle.pass(level, now_ns))
+                .map(|left_out| left_out.0)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(passed(Level::Warn, 5, LINES_MOST + 7), [0; LINES_MOST as usize]);
+        assert!(passed(Level::Warn, WINDOW_NS + 4, 1).is_empty(), "the window is not over");
+        assert_eq!(passed(Level::Warn, WINDOW_NS + 5, 2), [8, 0]);
+        assert_eq!(passed(Level::Debug, WINDOW_NS + 5, DEBUG_LINES_MOST).len() as u64, DEBUG_LINES_MOST - 2);
+        assert_eq!(LeftOut(8).to_string() + &LeftOut(0).to_string(), " (left out before: 8)");
+    }
+}

@@ -1,0 +1,377 @@
+//! Requests that wait for a place at a backend whose limit is reached: one queue for each limit, of the whole process, in
+//! the order in which they came.
+//!
+//! ```text
+//! join -> waits -> has a place, or the very connection that became free on its own worker
+//!           +----> its time is over, and it leaves
+//! ```
+//! Whoever gives a place back gives it to the first who waits, and newcomers stand behind: nobody asks again and again,
+//! and nobody is passed over. A request that joins looks for a place once more, as the last one may have become free
+//! before it was there to be seen. So either it finds that place, or who gave it back has found the request.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, ThreadId};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::backend_state::{BackendState, Kind, Place};
+use crate::cause::Cause;
+use crate::connection::Client;
+use crate::io::Io;
+use crate::pool::Upstream;
+
+/// Bytes of further requests that are taken while one waits. Who sends more ahead than this is not seen to leave.
+const AHEAD_BYTES_MAX: usize = 4 << 10;
+
+/// Those who wait for a place of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    /// How many there are; it is looked at without the lock.
+    length: AtomicU32,
+    waiters: Mutex<VecDeque<Arc<Waiter>>>,
+}
+
+/// One who waits, as those see it who have something to give.
+#[derive(Debug)]
+struct Waiter {
+    /// Connections can be used where they were made, and nowhere else.
+    thread: ThreadId,
+    /// The limit that it goes by.
+    most: u32,
+    slot: Mutex<Slot>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    grant: Option<Grant>,
+    waker: Option<Waker>,
+}
+
+/// What somebody has waited for.
+#[derive(Debug)]
+pub(crate) enum Grant {
+    Place(Place),
+    /// A connection with its place.
+    Connection(Box<Upstream>),
+}
+
+/// One who waits, for as long as this is there.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    state: Arc<BackendState>,
+    kind: Kind,
+    waiter: Arc<Waiter>,
+    /// It may still stand in the queue.
+    is_in: Cell<bool>,
+}
+
+impl Queue {
+    /// Whether somebody waits.
+    #[inline]
+    pub(crate) fn is_anybody(&self) -> bool {
+        // Ordered with the counts of places: of two who change one and look at the other at one time, one sees it.
+        self.length.load(Ordering::SeqCst) > 0
+    }
+
+    /// Gives places to those who wait, the first one first, as long as `take` finds one below the limit that it is told.
+    #[cold]
+    pub(crate) fn serve(&self, take: impl Fn(u32) -> Option<Place>) {
+        while self.is_anybody() {
+            let mut waiters = self.lock();
+            let Some(place) = waiters.front().and_then(|first| take(first.most)) else { return };
+            let first = self.pop(&mut waiters);
+            // What is dropped with its lock held would ask for the lock.
+            drop(waiters);
+            if let Some(first) = first {
+                first.grant(Grant::Place(place));
+            }
+        }
+    }
+
+    /// Gives a connection of this thread to the first who waits, or its place alone where that is one of another thread.
+    /// Where nobody waits it comes back.
+    #[cold]
+    pub(crate) fn hand_over(&self, upstream: Upstream) -> Option<Upstream> {
+        let mut waiters = self.lock();
+        let first = match waiters.front() {
+            None => return Some(upstream),
+            Some(first) if first.thread == thread::current().id() => self.pop(&mut waiters),
+            // With the connection its place is given back, which serves whoever is first.
+            Some(_) => None,
+        };
+        drop(waiters);
+        if let Some(first) = first {
+            first.grant(Grant::Connection(Box::new(upstream)));
+        }
+        None
+    }
+
+    fn pop(&self, waiters: &mut VecDeque<Arc<Waiter>>) -> Option<Arc<Waiter>> {
+        let first = waiters.pop_front()?;
+        self.length.fetch_sub(1, Ordering::SeqCst);
+        Some(first)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Waiter>>> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiter {
+    /// Who has left meanwhile lets go of it with this waiter, which gives it to the next one.
+    fn grant(&self, grant: Grant) {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.grant = Some(grant);
+        let waker = slot.waker.take();
+        drop(slot);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Grant {
+    /// The place alone.
+    pub(crate) fn into_place(self) -> Place {
+        match self {
+            Grant::Place(place) => place,
+            Grant::Connection(upstream) => upstream.into_place(),
+        }
+    }
+}
+
+impl Waiting {
+    /// Stands behind those who wait for a place of this kind, of which there may be `most`.
+    pub(crate) fn join(state: &Arc<BackendState>, kind: Kind, most: u32) -> Waiting {
+        let waiter = Waiter { thread: thread::current().id(), most, slot: Mutex::default() };
+        let waiting =
+            Waiting { state: Arc::clone(state), kind, waiter: Arc::new(waiter), is_in: Cell::new(true) };
+        if let Some(queue) = state.queue(kind) {
+            let mut waiters = queue.lock();
+            waiters.push_back(Arc::clone(&waiting.waiter));
+            queue.length.fetch_add(1, Ordering::SeqCst);
+        }
+        state.serve(kind);
+        waiting
+    }
+
+    /// Waits for so many ticks at most; `None` when these are over.
+    pub(crate) async fn granted(self, io: Io<'_>, ticks: u32) -> Option<Grant> {
+        io.timer.arm_queued(&io.worker.wheel, ticks);
+        let granted = poll_fn(|cx| match self.poll(cx) {
+            Poll::Ready(grant) => Poll::Ready(Ok(grant)),
+            Poll::Pending => io.poll_timeout(cx),
+        })
+        .await;
+        match granted {
+            Ok(grant) => Some(grant),
+            Err(_) => self.leave(),
+        }
+    }
+
+    fn poll(&self, cx: &Context<'_>) -> Poll<Grant> {
+        let mut slot = self.waiter.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        match slot.grant.take() {
+            Some(grant) => {
+                self.is_in.set(false);
+                Poll::Ready(grant)
+            }
+            None => {
+                slot.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Waits no more; what it was granted at the last moment.
+    fn leave(self) -> Option<Grant> {
+        self.step_out();
+        self.waiter.slot.lock().unwrap_or_else(PoisonError::into_inner).grant.take()
+    }
+
+    /// Leaves the queue, where it is in it.
+    fn step_out(&self) {
+        let Some(queue) = self.state.queue(self.kind).filter(|_| self.is_in.replace(false)) else { return };
+        let mut waiters = queue.lock();
+        let Some(position) = waiters.iter().position(|waiter| Arc::ptr_eq(waiter, &self.waiter)) else {
+            return;
+        };
+        waiters.remove(position);
+        queue.length.fetch_sub(1, Ordering::SeqCst);
+        drop(waiters);
+        // Who stood behind it may go by a greater limit, of a newer configuration.
+        self.state.serve(self.kind);
+    }
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
+    /// What `future` comes to, which may wait for a place; the client is seen to leave meanwhile where all of its request
+    /// has come.
+    #[inline]
+    pub(crate) async fn unless_left<T>(
+        &mut self,
+        is_whole: bool,
+        mut future: Pin<&mut impl Future<Output = Result<T, Cause>>>,
+    ) -> Result<T, Cause> {
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Pending if is_whole && self.io.timer.is_queued() => self.poll_left(cx).map(Err),
+            outcome => outcome,
+        })
+        .await
+    }
+
+    /// Whether the client has closed its side. What it sends ahead is kept for later, as much as is read at one time.
+    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Cause> {
+        let stock = &self.io.worker.buffers;
+        while self.inbound.data().len() < AHEAD_BYTES_MAX {
+            let mut room = ReadBuf::new(self.inbound.room(stock));
+            match Pin::new(&mut self.reader).poll_read(cx, &mut room) {
+                Poll::Ready(Ok(())) if !room.filled().is_empty() => {
+                    let bytes = room.filled().len();
+                    self.inbound.filled(bytes);
+                }
+                Poll::Ready(_) => return Poll::Ready(Cause::ClientClosed),
+                Poll::Pending => break,
+            }
+        }
+        self.inbound.release_if_empty(stock);
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.step_out();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+    use std::thread::Thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::backend_state::BackendStates;
+
+    fn join(state: &Arc<BackendState>, most: u32) -> Waiting {
+        Waiting::join(state, Kind::Request, most)
+    }
+
+    fn granted(waiting: &Waiting) -> Option<Place> {
+        match waiting.poll(&Context::from_waker(Waker::noop())) {
+            Poll::Ready(grant) => Some(grant.into_place()),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn places_go_to_who_came_first() {
+        let state = BackendStates::default().of("b");
+        let held = state.request(1).unwrap();
+        let waiting = [1, 2, 3].map(|_| join(&state, 1));
+        assert!(waiting.iter().all(|waiting| granted(waiting).is_none()));
+        assert!(state.is_waited_for(Kind::Request));
+        drop(held);
+        for turn in 0..3 {
+            let place = granted(&waiting[turn]).unwrap();
+            assert!(waiting[turn + 1..].iter().all(|waiting| granted(waiting).is_none()), "{turn}");
+            assert!(state.request(1).is_none(), "it is never free meanwhile");
+            drop(place);
+        }
+        assert!(!state.is_waited_for(Kind::Request));
+        assert!(state.request(1).is_some());
+    }
+
+    #[test]
+    fn who_leaves_is_passed_over() {
+        let state = BackendStates::default().of("b");
+        let held = state.request(1).unwrap();
+        let [first, second, third] = [1, 2, 3].map(|_| join(&state, 1));
+        drop(first);
+        drop(held);
+        // It was granted a place, and goes without having looked.
+        drop(second);
+        let place = granted(&third).unwrap();
+        assert!(third.leave().is_none());
+        drop(place);
+        assert!(state.request(1).is_some() && !state.is_waited_for(Kind::Request));
+    }
+
+    #[test]
+    fn what_is_granted_at_the_last_moment_counts() {
+        let state = BackendStates::default().of("b");
+        let held = state.request(1).unwrap();
+        let waiting = join(&state, 1);
+        drop(held);
+        let place = waiting.leave().unwrap().into_place();
+        assert!(state.request(1).is_none());
+        drop(place);
+        assert!(state.request(1).is_some());
+    }
+
+    #[test]
+    fn who_joins_where_there_is_room_has_a_place_at_once() {
+        let state = BackendStates::default().of("b");
+        assert!(granted(&join(&state, 1)).is_some());
+        let held = [1, 2].map(|_| state.request(2).unwrap());
+        let (strict, generous) = (join(&state, 2), join(&state, 3));
+        assert!(granted(&strict).is_none() && granted(&generous).is_none(), "nobody is passed over");
+        drop(strict);
+        assert!(granted(&generous).is_some());
+        drop(held);
+    }
+
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    /// A place, waited for by the thread.
+    fn wait(state: &Arc<BackendState>, most: u32) -> Place {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let waiting = join(state, most);
+        loop {
+            if let Poll::Ready(grant) = waiting.poll(&Context::from_waker(&waker)) {
+                return grant.into_place();
+            }
+            let looked = std::time::Instant::now();
+            thread::park_timeout(Duration::from_secs(20));
+            assert!(looked.elapsed() < Duration::from_secs(20), "nobody has woken it: {state:?}");
+        }
+    }
+
+    #[test]
+    fn threads_lose_no_place_to_each_other() {
+        let state = BackendStates::default().of("b");
+        let (inside, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2_000 {
+                        let place = match state.is_waited_for(Kind::Request) {
+                            false => state.request(2).unwrap_or_else(|| wait(&state, 2)),
+                            true => wait(&state, 2),
+                        };
+                        assert!(inside.fetch_add(1, Ordering::SeqCst) < 2);
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        drop(place);
+                        done.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(done.into_inner(), 8_000);
+        assert!([1, 2].map(|_| state.request(2)).iter().all(Option::is_some), "all places are free again");
+    }
+}

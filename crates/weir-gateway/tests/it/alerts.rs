@@ -1,0 +1,225 @@
+//! The rules for Prometheus in operations.md: as Prometheus' own tool takes them, against the metrics, labels and causes
+//! that there are, and each of them firing where it should and nowhere else.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use weir_dataplane::Cause;
+
+use crate::process::{Gateway, config, origin, peer};
+
+const MANUAL: &str = include_str!("../../../../docs/gateway.md");
+const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
+
+/// Labels that Prometheus itself gives.
+const LABELS_OF_PROMETHEUS: [&str; 3] = ["job", "instance", "le"];
+
+/// A series with the values that make an alert fire, and quiet ones: for half an hour, a minute apart.
+type Series = (&'static str, &'static str, &'static str);
+
+/// What makes each alert fire.
+const CASES: [(&str, &[Series]); 20] = [
+    ("WeirGatewayGone", &[("up", "0x30", "1x30")]),
+    (
+        "WeirGatewayErrors",
+        &[
+            ("weir_errors_total{cause='upstream_closed',listener='l'}", "0+60x30", "0+1x30"),
+            ("weir_errors_total{cause='no_route',listener='l'}", "0+0x30", "0+6000x30"),
+            ("weir_requests_total{listener='l'}", "0+600x30", "0+6000x30"),
+        ],
+    ),
+    (
+        "WeirBackendErrors",
+        &[
+            ("weir_route_responses_total{backend='b',group='g',status='5xx'}", "0+60x30", "0+1x30"),
+            ("weir_route_responses_total{backend='b',group='g',status='2xx'}", "0+600x30", "0+600x30"),
+        ],
+    ),
+    ("WeirBackendOut", &[("weir_upstream_endpoints_out{backend='b'}", "1x30", "0x30")]),
+    ("WeirBackendAllOut", &[("weir_upstream_panics_total{backend='b'}", "0+1x30", "7x30")]),
+    (
+        "WeirUpstreamConnects",
+        &[
+            ("weir_upstream_connect_failures_total", "0+60x30", "0+1x30"),
+            ("weir_upstream_connects_total", "0+120x30", "0+120x30"),
+        ],
+    ),
+    ("WeirBackendLimit", &[("weir_upstream_overflows_total{backend='b'}", "0+1x30", "7x30")]),
+    ("WeirRetriesOverBudget", &[("weir_upstream_retries_over_budget_total", "0+120x30", "0+1x30")]),
+    (
+        "WeirSlow",
+        &[
+            ("weir_request_duration_seconds_bucket{backend='b',le='1'}", "0+10x30", "0+1000x30"),
+            ("weir_request_duration_seconds_bucket{backend='b',le='2.5'}", "0+1000x30", "0+1000x30"),
+            ("weir_request_duration_seconds_bucket{backend='b',le='+Inf'}", "0+1000x30", "0+1000x30"),
+        ],
+    ),
+    (
+        "WeirConnections",
+        &[
+            ("weir_connections_open{listener='a'}", "5000x30", "3000x30"),
+            ("weir_connections_open{listener='b'}", "5000x30", "3000x30"),
+        ],
+    ),
+    ("WeirUpstreamConnections", &[("weir_upstream_connections_open{backend='b'}", "7000x30", "6000x30")]),
+    ("WeirOverloaded", &[("weir_requests_shed_total{reason='memory'}", "0+1x30", "7x30")]),
+    ("WeirNoDescriptors", &[("weir_accept_pauses_total", "0+1x30", "7x30")]),
+    ("WeirConfigurationRefused", &[("weir_reloads_refused_total", "0+1x30", "7x30")]),
+    (
+        "WeirConfigurationsDiffer",
+        &[
+            ("weir_worker_table_version{worker='0'}", "3x30", "4x30"),
+            ("weir_worker_table_version{worker='1'}", "4x30", "4x30"),
+        ],
+    ),
+    ("WeirNameLookups", &[("weir_name_lookup_failures_total", "0+1x30", "7x30")]),
+    (
+        "WeirHandshakes",
+        &[
+            ("weir_tls_handshakes_failed_total{listener='l'}", "0+60x30", "0+1x30"),
+            ("weir_tls_handshakes_total{listener='l'}", "0+600x30", "0+600x30"),
+        ],
+    ),
+    (
+        "WeirHandshakesDelayed",
+        &[("weir_tls_handshakes_delayed_total{listener='l'}", "0+120000x30", "0+60x30")],
+    ),
+    // The tool's clock begins in 1970.
+    (
+        "WeirCertificateEnds",
+        &[("weir_certificate_expiry_timestamp_seconds{listener='l'}", "86400x30", "7776000x30")],
+    ),
+    ("WeirLogLinesLost", &[("weir_access_log_dropped_total{reason='queue'}", "0+1x30", "7x30")]),
+];
+
+fn rules() -> String {
+    let (_, rest) = OPERATIONS.split_once("```yaml\ngroups:\n").expect("rules");
+    format!("groups:\n{}", rest.split_once("```").expect("their end").0)
+}
+
+/// What stands behind this field in the rules, in their order.
+fn each<'r>(rules: &'r str, field: &str) -> Vec<&'r str> {
+    rules.lines().filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix(field)).collect()
+}
+
+/// Names of metrics in an expression.
+fn metrics(expression: &str) -> BTreeSet<&str> {
+    let is_of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    expression.split(|c: char| !is_of_name(c)).filter(|word| word.starts_with("weir_")).collect()
+}
+
+/// The name that a metric is told under.
+fn family(metric: &str) -> &str {
+    metric.strip_suffix("_bucket").unwrap_or(metric)
+}
+
+/// Labels that an expression speaks of: in braces, and behind `by` and `on`.
+fn labels(expression: &str) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    for (_, rest) in expression.match_indices('{').map(|(at, _)| expression.split_at(at + 1)) {
+        let inside = rest.split('}').next().unwrap_or_default();
+        found.extend(inside.split('"').step_by(2).filter_map(|part| {
+            let name = part.trim_matches([',', ' ']).trim_end_matches(['=', '~', '!']);
+            (!name.is_empty()).then_some(name)
+        }));
+    }
+    for word in ["by (", "on ("] {
+        for (at, _) in expression.match_indices(word) {
+            let list = expression[at + word.len()..].split(')').next().unwrap_or_default();
+            found.extend(list.split(", "));
+        }
+    }
+    found
+}
+
+/// The tool's verdict on a file, and what it says.
+fn promtool(words: &[&str], name: &str, text: &str, rules: &str) -> (bool, String) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(dir.path().join("rules.yaml"), rules).expect("a file");
+    std::fs::write(dir.path().join(name), text).expect("a file");
+    let mut command = Command::new(peer("promtool"));
+    let output = command.current_dir(dir.path()).args(words).arg(name).output().expect("it starts");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn promtool_takes_the_rules() {
+    let rules = rules();
+    let (is_good, said) = promtool(&["check", "rules"], "rules.yaml", &rules, &rules);
+    assert!(is_good && said.contains(&format!("SUCCESS: {} rules found", CASES.len())), "{said}");
+}
+
+#[test]
+fn rules_name_metrics_labels_and_causes_that_there_are() {
+    let gateway = Gateway::start(&config(origin().0));
+    let exposed = gateway.admin("/metrics");
+    for metric in metrics(OPERATIONS) {
+        assert!(exposed.contains(&format!("\n# TYPE {} ", family(metric))), "{metric} is no metric");
+    }
+    let rules = rules();
+    let (expressions, annotations) = (each(&rules, "expr: "), each(&rules, "annotations: "));
+    assert_eq!((expressions.len(), annotations.len()), (CASES.len(), CASES.len()));
+    for (expression, annotation) in expressions.iter().zip(annotations) {
+        let mut known: BTreeSet<&str> = LABELS_OF_PROMETHEUS.into();
+        for metric in metrics(expression) {
+            let (_, row) = MANUAL.split_once(&format!("\n| `{}` | ", family(metric))).expect("a row");
+            let cell = row.split('|').next().unwrap_or_default();
+            known.extend(cell.split('`').skip(1).step_by(2));
+        }
+        let told = annotation
+            .split("$labels.")
+            .skip(1)
+            .map(|rest| rest.split(|c: char| !c.is_ascii_lowercase()).next().unwrap_or_default());
+        for label in labels(expression).into_iter().chain(told) {
+            assert!(known.contains(label), "{expression} has no label {label}, only {known:?}");
+        }
+    }
+    let (_, rest) = rules.split_once("cause=~\"").expect("causes");
+    for cause in rest.split('"').next().unwrap_or_default().split('|') {
+        let is_of = |name: &str| match cause.strip_suffix(".*") {
+            Some(start) => name.starts_with(start),
+            None => name == cause,
+        };
+        assert!(Cause::ALL.iter().any(|cause| is_of(cause.name())), "{cause} is no cause");
+    }
+}
+
+/// A test of the tool's: with these series, so many alerts of this kind fire.
+fn case(series: Vec<(String, &str)>, selector: &str, firing: Option<u32>) -> Value {
+    let series: Vec<Value> =
+        series.into_iter().map(|(name, values)| json!({ "series": name, "values": values })).collect();
+    let expected: Vec<Value> =
+        firing.into_iter().map(|count| json!({ "labels": "{}", "value": count })).collect();
+    json!({
+        "interval": "1m",
+        "input_series": series,
+        "promql_expr_test": [
+            { "expr": format!("count(ALERTS{selector})"), "eval_time": "25m", "exp_samples": expected },
+        ],
+    })
+}
+
+/// The series as it is scraped of one gateway.
+fn scraped(series: &str) -> String {
+    let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+    format!("{name}{{job='weir-gateway',instance='a',{labels}").replace(",}", "}")
+}
+
+#[test]
+fn each_alert_fires_where_it_should_and_nowhere_else() {
+    let rules = rules();
+    assert_eq!(each(&rules, "alert: "), CASES.map(|(alert, _)| alert));
+    let of = |(alert, series): &(&str, &[Series])| {
+        let series = series.iter().map(|(name, values, _)| (scraped(name), *values)).collect();
+        case(series, &format!("{{alertname='{alert}',alertstate='firing'}}"), Some(1))
+    };
+    let mut cases: Vec<Value> = CASES.iter().map(of).collect();
+    let quiet = CASES.iter().flat_map(|(_, series)| series.iter());
+    cases.push(case(quiet.map(|(name, _, values)| (scraped(name), *values)).collect(), "", None));
+    let text =
+        json!({ "rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": cases }).to_string();
+    let (is_good, said) = promtool(&["test", "rules"], "tests.yaml", &text, &rules);
+    assert!(is_good, "{said}");
+}

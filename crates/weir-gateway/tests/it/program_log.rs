@@ -1,0 +1,159 @@
+//! The program's own log: its levels and forms, how it is set while the gateway runs, and that it holds up nobody.
+
+use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::admin::{body, post};
+use crate::process::{Gateway, ask, config, connect, origin, run};
+
+/// With these lines of configuration, and these arguments.
+fn start(more: &str, arguments: &[&str]) -> Gateway {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
+    command.args(arguments);
+    Gateway::spawn(&(config(origin().0) + more), command)
+}
+
+/// What a line of this level says.
+fn told(gateway: &mut Gateway, level: &str) -> String {
+    let start = format!(" {level} weir-gateway[{}]: ", gateway.process.as_raw_nonzero());
+    let line = gateway.message();
+    let (time, said) = line.split_once(&start).unwrap_or_else(|| panic!("{line:?} is none of {start:?}"));
+    assert!(time.len() == 24 && time.ends_with('Z') && said.ends_with('\n'), "{line:?}");
+    said.trim_end().to_owned()
+}
+
+fn level(gateway: &Gateway) -> String {
+    body(&gateway.admin("/log_level")).to_owned()
+}
+
+/// Asks for what is no request, and waits for the answer.
+fn ask_nonsense(address: SocketAddr) {
+    let mut client = connect(address);
+    client.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it is read");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+}
+
+#[test]
+fn what_standard_output_says_stands_in_the_log_too() {
+    let mut gateway = start("", &["--log-level", "info"]);
+    assert_eq!(told(&mut gateway, "info"), format!("listening on {}", gateway.address));
+    assert_eq!(told(&mut gateway, "info"), format!("admin on {}", gateway.admin));
+    assert_eq!(told(&mut gateway, "info"), "ready");
+    gateway.signal(Signal::TERM);
+    assert_eq!(told(&mut gateway, "info"), "draining");
+    assert_eq!(told(&mut gateway, "info"), "drained");
+    assert_eq!(gateway.finish().1, "");
+}
+
+#[test]
+fn the_level_changes_at_run_time() {
+    let mut gateway = start("", &[]);
+    assert_eq!(level(&gateway), "{\"level\":\"warn\"}\n");
+    gateway.reload();
+    assert_eq!(body(&post(&gateway, "/log_level?level=info", "")), "{\"level\":\"info\"}\n");
+    gateway.reload();
+    let said = told(&mut gateway, "info");
+    assert!(said.starts_with("reloaded ") && said.ends_with("gateway.yaml, version 3"), "{said}");
+    assert_eq!(level(&gateway), "{\"level\":\"info\"}\n", "a reload that does not speak of it leaves it");
+    let wrong = post(&gateway, "/log_level?level=loud", "");
+    let remedy = "\r\n\r\nask for /log_level?level=LEVEL, where LEVEL is one of error, warn, info, debug\n";
+    assert!(wrong.starts_with("HTTP/1.1 400 ") && wrong.ends_with(remedy), "{wrong}");
+    let of_a_page = post(&gateway, "/log_level?level=debug", "Origin: https://evil.example\r\n");
+    assert!(of_a_page.starts_with("HTTP/1.1 403 "), "{of_a_page}");
+    post(&gateway, "/log_level?level=error", "");
+    gateway.reload();
+    assert_eq!(gateway.stop(), "");
+}
+
+#[test]
+fn the_configuration_says_level_and_form() {
+    let mut gateway = start("log: { level: info, format: json }\n", &[]);
+    let line: Value = serde_json::from_str(&gateway.message()).expect("JSON");
+    assert_eq!(
+        (&line["level"], &line["process"]),
+        (&"info".into(), &gateway.process.as_raw_nonzero().get().into())
+    );
+    assert_eq!(line["message"], format!("listening on {}", gateway.address));
+    for _ in ["admin on", "ready"] {
+        gateway.message();
+    }
+    gateway.configure(&(config(origin().0) + "log: { level: error }\n"));
+    gateway.reload();
+    assert!(gateway.message().contains(",\"message\":\"reloaded "), "it is told as it was before");
+    gateway.wait_for("the level", |g| level(g) == "{\"level\":\"error\"}\n");
+    gateway.configure("nonsense");
+    gateway.signal(Signal::HUP);
+    let mut said = Vec::new();
+    while said.last().is_none_or(|last| last != "the former configuration stays in force") {
+        said.push(told(&mut gateway, "error"));
+    }
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert_eq!(gateway.stop(), "");
+}
+
+#[test]
+fn a_problem_and_its_remedy_stand_in_one_line() {
+    let mut gateway = start("", &[]);
+    gateway.configure(&config(origin().0).replace("backend: api ", "backend: apy "));
+    gateway.signal(Signal::HUP);
+    let said = told(&mut gateway, "error");
+    let expected =
+        "gateway.yaml:3:30: routes[0].backend: no backend is named `apy`; help: did you mean `api`?";
+    assert!(said.ends_with(expected), "{said}");
+    assert_eq!(told(&mut gateway, "error"), "the former configuration stays in force");
+}
+
+#[test]
+fn the_command_line_goes_before_the_configuration() {
+    let mut gateway = start("log: { level: debug }\n", &["--log-level", "error"]);
+    assert_eq!(level(&gateway), "{\"level\":\"error\"}\n");
+    gateway.configure(&(config(origin().0) + "log: { level: info }\n"));
+    gateway.reload();
+    gateway.reload();
+    assert_eq!(level(&gateway), "{\"level\":\"error\"}\n");
+    assert_eq!(gateway.stop(), "");
+    let (code, messages) = run(&config(origin().0), &["--log-level", "loud"]);
+    assert_eq!(code, Some(2));
+    assert!(messages.contains("`loud` is no level; write error, warn, info or debug"), "{messages}");
+}
+
+#[test]
+fn endpoints_that_go_out_are_told() {
+    let dead = SocketAddr::from(([127, 0, 0, 1], 1));
+    let text = config(dead).replace("] } }", "], health: { interval: 10ms, unhealthy: 2 } } }");
+    let mut gateway = Gateway::start(&text);
+    let expected = format!("backend `api`: {dead} is out, bad checks in a row: 2");
+    assert_eq!(told(&mut gateway, "warn"), expected);
+}
+
+#[test]
+fn requests_are_told_at_debug_alone() {
+    let mut gateway = start("", &[]);
+    for level in ["info", "debug"] {
+        post(&gateway, &format!("/log_level?level={level}"), "");
+        ask_nonsense(gateway.address);
+    }
+    let said = told(&mut gateway, "debug");
+    let expected = ": malformed_request: the request's head is not HTTP/1.1";
+    assert!(
+        said.starts_with(&format!("{}: 127.0.0.1:", gateway.address)) && said.ends_with(expected),
+        "{said}"
+    );
+}
+
+/// More lines than a pipe takes.
+#[test]
+fn a_log_that_nobody_reads_holds_up_nobody() {
+    let gateway = start("", &["--log-level", "debug"]);
+    for _ in 0..1100 {
+        ask_nonsense(gateway.address);
+    }
+    assert!(ask(&mut connect(gateway.address)).is_some());
+    assert_eq!(gateway.stat("malformed_request"), 1100);
+}
