@@ -6,12 +6,14 @@
 
 mod added_latency;
 mod capacity;
+mod changing;
 mod compare;
 mod configurations;
 mod crash;
 mod drivers;
 mod exchange;
 mod extend;
+mod failover;
 mod headroom;
 mod load;
 mod many_domains;
@@ -29,6 +31,8 @@ mod rootless;
 mod run;
 mod size;
 mod sliders;
+mod slow_clients;
+mod storm;
 mod sweeps;
 mod tables;
 mod tls;

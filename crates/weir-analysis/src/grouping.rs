@@ -26,6 +26,14 @@ impl<'a> Group<'a> {
     }
 }
 
+impl Group<'_> {
+    /// Whether `other` is another load at the same point of the axes, of the same model and size.
+    pub(crate) fn is_like(&self, other: &Group<'_>) -> bool {
+        let size = |of: &Group<'_>| (of.model, of.connections, of.rate_per_s);
+        other.axes == self.axes && other.load != self.load && size(other) == size(self)
+    }
+}
+
 /// Groups what was measured.
 pub(crate) fn group<'a>(run: &Run, cells: &'a [Cell]) -> Vec<Group<'a>> {
     let names = gateway_names(run, cells);

@@ -22,7 +22,7 @@ use crate::experiments::Experiment;
 use crate::grouping::Group;
 use crate::summary::Point;
 
-pub use change_cost::ChangeCost;
+pub use change_cost::{ChangeCost, InForce, Quiet};
 pub use course::{Course, course};
 pub use curves::{CURVE_LATENCIES, Curve, CurveSpot, Knee};
 pub use fit::{Fit, fit};
@@ -39,7 +39,7 @@ pub struct Headroom {
     pub scalability: Vec<Scalability>,
     /// What more routes cost.
     pub route_costs: Vec<RouteCost>,
-    /// What changes of routes under load cost.
+    /// What changes under load cost.
     pub change_costs: Vec<ChangeCost>,
     /// Sentences that all of this implies.
     pub conclusions: Vec<String>,
@@ -111,9 +111,11 @@ impl Headroom {
 
     /// Whether there is nothing to tell.
     pub fn is_empty(&self) -> bool {
-        self.curves.is_empty()
-            && self.scalability.is_empty()
-            && self.route_costs.is_empty()
-            && self.change_costs.is_empty()
+        self.change_costs.is_empty() && self.has_only_changes()
+    }
+
+    /// Whether there is nothing to tell of rates, connections and numbers of routes.
+    pub fn has_only_changes(&self) -> bool {
+        self.curves.is_empty() && self.scalability.is_empty() && self.route_costs.is_empty()
     }
 }

@@ -35,8 +35,11 @@ pub(crate) fn find(summary: &Summary) -> Vec<String> {
     }
     let mut short: Vec<(String, String)> = Vec::new();
     for point in &summary.points {
-        let is_on_curve = summary.headroom.has_point(point);
-        let rows = point.gateways().filter(|row| !(is_on_curve && is_past_the_limit(row)));
+        // A curve is measured beyond where it breaks, and faults are there to break something.
+        let faults = summary.faults.as_ref();
+        let breaks =
+            summary.headroom.has_point(point) || faults.is_some_and(|faults| faults.has_point(point));
+        let rows = point.gateways().filter(|row| !(breaks && is_past_the_limit(row)));
         let rows = rows.filter_map(|row| Some((headlines(point, row)?, row.gateway.clone())));
         for (why, names) in by_reason(rows.collect()) {
             short.push((format!("{}: {why}", join(&names)), point.words()));
@@ -82,7 +85,7 @@ fn headlines(point: &Point, row: &Row) -> Option<String> {
     Some(format!("no headline on {}: {why}", names.join(" and ")))
 }
 
-/// Whether nothing but too high a rate voids its figures. A curve is measured beyond where it breaks.
+/// Whether nothing but too high a rate voids its figures, or an upstream that does not carry it.
 fn is_past_the_limit(row: &Row) -> bool {
     let too_high = [Reason::Overloaded, Reason::Throttled, Reason::Errors, Reason::GeneratorLimited];
     row.reasons().iter().all(|(reason, _)| too_high.contains(reason))

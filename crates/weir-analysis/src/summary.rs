@@ -14,15 +14,18 @@ use crate::cpu_range::CpuRange;
 use crate::curve::CurvePoint;
 use crate::domains::{self, ManyDomains};
 use crate::experiments::{self, Experiment};
+use crate::faults::{self, Faults};
 use crate::figure::Figure;
 use crate::grouping::{Group, group};
 use crate::headroom::{self, Headroom};
 use crate::measured::Repeats;
+use crate::new_connections::{self, NewConnections};
 use crate::noise;
 use crate::objective::{ObjectiveResult, evaluate};
 use crate::part_use::PartUse;
 use crate::problems;
 use crate::quantity::rate;
+use crate::slow::{self, SlowCost};
 
 /// Axes of a point: values by their path in the scenario.
 pub type Axes = BTreeMap<String, serde_json::Value>;
@@ -50,6 +53,15 @@ pub struct Summary {
     pub domains: Option<ManyDomains>,
     /// Curves of latency over throughput, and what connections, routes and changes of routes cost.
     pub headroom: Headroom,
+    /// How many new connections gateways take, of loads whose connections end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub new_connections: Vec<NewConnections>,
+    /// What slow clients beside loads cost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slow: Vec<SlowCost>,
+    /// What clients noticed of faults of the upstream, where it had some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Faults>,
     /// The systems under test, in the scenario's order, the direct baseline last.
     pub gateways: Vec<Gateway>,
     /// Cells that could not be measured.
@@ -180,6 +192,9 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
         added: added::find(run, &groups, &points),
         domains: domains::find(run, cells, &groups, &points),
         headroom: headroom::find(run, &groups, &points, &experiments),
+        new_connections: new_connections::find(run, &groups, &points),
+        slow: slow::find(&groups),
+        faults: faults::find(&groups),
         experiments,
         points,
         capacities: capacities(run, cells),

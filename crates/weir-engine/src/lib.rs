@@ -23,6 +23,7 @@ mod routes;
 mod run;
 mod schedule;
 mod settle;
+mod slow;
 mod source;
 mod spec;
 mod steps;
@@ -36,6 +37,7 @@ mod worker;
 pub use error::EngineError;
 pub use run::{Progress, run};
 pub use schedule::{Arrivals, NEVER_NS, Profile, Schedule, hash};
+pub use slow::{SlowSpec, run_slow};
 pub use spec::{
     Body, BurstSpec, CONNECTIONS_MAX, ChecksSpec, ClientCertificate, LoadSpec, ModelSpec, ProtocolSpec,
     RATE_MAX_PER_S, REQUESTS_MAX, RequestFileSpec, RequestSpec, ResolveSpec, STEPS_MAX, STREAMS_MAX, Spacing,

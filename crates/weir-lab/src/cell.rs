@@ -22,6 +22,7 @@ use crate::progress::Observer;
 use crate::remote::{Site, Watched};
 use crate::scenario::{Gateway, Load, Popularity, Request, Scenario};
 use crate::search::Searching;
+use crate::slow::slow_spec;
 use crate::spec::Setting;
 use crate::wiring::{Seat, Wiring};
 use crate::{LabError, clock, kept, own, plan, secured};
@@ -219,7 +220,7 @@ impl Lab<'_> {
         let upstream = self.start_upstream(dir, scenario, is_baseline(gateway), &wiring, cell)?;
         let generator = wiring.generator();
         if is_baseline(gateway) {
-            let connect = upstream.addresses.clone();
+            let connect = upstream.addresses();
             return Ok(Processes {
                 gateway: vec![],
                 upstream,
@@ -235,7 +236,7 @@ impl Lab<'_> {
         })?;
         let seat = wiring.gateway(entry.listen)?;
         let home = dir.join("gateway");
-        let (binding, rendered) = self.render(&home, scenario, entry, &seat, &upstream.addresses)?;
+        let (binding, rendered) = self.render(&home, scenario, entry, &seat, &upstream.addresses())?;
         cell.files.extend(kept::configuration(dir, &rendered.files));
         cell.unequal.clone_from(&rendered.unequal);
         let configuration = self.configurations.get(gateway);
@@ -258,8 +259,9 @@ impl Lab<'_> {
         cell.cold_start =
             watch.map(|watch| watch.end(scenario, &rendered, &seat, &running, self.stop)).transpose()?;
         let driver = self.drivers.driver(&entry.driver)?;
-        let changer =
-            Changer::prepare(scenario, driver, (&binding, &rendered.credentials), &home, &running, &seat)?;
+        let rendered_for = (&binding, &rendered.credentials);
+        let last = upstream.counters.last();
+        let changer = Changer::prepare(scenario, driver, rendered_for, &home, &running, (&seat, last))?;
         let (rendered, connect) = (Some(rendered), vec![seat.asked]);
         Ok(Processes { gateway: running, upstream, generator, rendered, changer, connect, site: None })
     }
@@ -323,6 +325,8 @@ impl Lab<'_> {
     ) -> Result<Vec<Measurement>, Setback> {
         let Target { key, rendered, changer, upstream, generator, connect, site } = target;
         let direct = is_baseline(&key.gateway);
+        let credentials = rendered.map(|rendered| &rendered.credentials);
+        let slow = connect.first().filter(|_| !direct).and_then(|to| slow_spec(scenario, *to, credentials));
         let mut bed = Bed {
             rig: self.rig,
             weir: self.weir,
@@ -338,12 +342,19 @@ impl Lab<'_> {
             origin_counters: &upstream.counters,
             origin_delay: upstream.delay.as_ref(),
             changer,
+            // Without a gateway there is nobody who could hand a request to another server.
+            faults: if direct { &[] } else { &scenario.faults },
+            replicas: &upstream.replicas,
+            slow: slow.as_ref(),
         };
         let put = |load: &Load, seed: u64| match site {
             None => {
                 let requests = requests(scenario, &scenario.topology.hosts(), load.popularity, direct);
-                let setting = setting(scenario, connect, requests, direct, seed);
-                let credentials = rendered.map(|rendered| &rendered.credentials);
+                let mut setting = setting(scenario, connect, requests, direct, seed);
+                if !scenario.faults.is_empty() {
+                    // Their times count from its end.
+                    setting.warmup_most = setting.warmup;
+                }
                 let credentials = credentials.or(upstream.credentials.as_ref());
                 secured::secured(scenario, load, setting, credentials, self.run.seed)
             }

@@ -1,28 +1,30 @@
-//! Changes of the routes of a running gateway while load runs: some come, are seen to work, and go again.
+//! Changes of a running gateway while load runs: routes come and go, an endpoint leaves and returns, the certificate is
+//! replaced, in turn; each is seen to be in force.
 //!
-//! Both topologies are rendered before any load begins, so that a change costs the lab next to nothing. A request of the
-//! lab's own then finds out from when on the change is in force; what it adds to the counters is taken off them.
+//! Every state that the configuration goes through is rendered before any load begins, so that a change costs the lab next
+//! to nothing. Requests of the lab's own then find out from when on the change is in force; what they add to the counters
+//! is taken off them.
 
-use std::net::SocketAddr;
+mod target;
+
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weir_results::{LoadRecord, RouteChange};
-use weir_rig::{Binding, Change, Credentials, Driver, Namespace, RigError, Running, mono_ns};
+use weir_results::{Changed, LoadRecord, RouteChange};
+use weir_rig::{Binding, Change, CounterSource, Credentials, Driver, RigError, Running, mono_ns};
 
 use crate::cell::{Setback, failed};
 use crate::scenario::Scenario;
 use crate::wiring::Seat;
+use target::{Look, Target};
 
 /// How long a change may take to be in force: a gateway reads a hundred thousand routes on a share of a core.
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
 /// How often it is looked for, at first and at last.
 const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_LAST: Duration = Duration::from_millis(40);
-/// How long one look may take.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// What a gateway answers where it has no route.
 const NO_ROUTE: u16 = 404;
 
@@ -32,25 +34,24 @@ pub(crate) type IsGivenUp<'a> = &'a (dyn Fn() -> bool + Sync);
 /// The changes of one running gateway.
 #[derive(Debug)]
 pub(crate) struct Changer {
-    /// With the routes that come and go, and without.
-    more: Change,
-    fewer: Change,
+    /// What the configuration goes through, again and again; with the last it is what it began with.
+    states: Vec<State>,
     every: Duration,
-    /// How many come and go.
+    /// How many routes come and go.
     routes: u64,
     /// Routes without them.
     base_routes: u64,
     target: Target,
 }
 
-/// A route that comes and goes, and where it is asked for.
+/// A state of the configuration.
 #[derive(Debug)]
-struct Target {
-    credentials: Credentials,
-    network: Option<Namespace>,
-    address: SocketAddr,
-    host: String,
-    path: String,
+struct State {
+    change: Change,
+    /// In what it differs from the one before.
+    what: Changed,
+    /// All in which it differs from the one that the gateway began with.
+    on: Vec<Changed>,
 }
 
 /// What was changed during a load.
@@ -66,6 +67,7 @@ pub(crate) struct Made {
 struct Applied {
     at_ns: u64,
     seen_after_ns: u64,
+    what: Changed,
     routes_added: i64,
     routes: u64,
 }
@@ -83,31 +85,35 @@ pub(crate) struct Looks {
 
 impl Changer {
     /// Renders what changes of the gateway that was rendered for `binding` in `dir`, wants `credentials` and runs at
-    /// `seat`; `None` for a scenario without changes.
+    /// `seat`, in front of servers of which `last` counts the requests of the last; `None` for a scenario without changes.
     pub(crate) fn prepare(
         scenario: &Scenario,
         driver: &Driver,
         (binding, credentials): (&Binding, &Credentials),
         dir: &Path,
         running: &[Running],
-        seat: &Seat,
+        (seat, last): (&Seat, Option<&CounterSource>),
     ) -> Result<Option<Self>, RigError> {
         let Some(changes) = &scenario.changes else { return Ok(None) };
         let added = changes.added_paths();
-        let (Some(host), Some(path)) = (binding.hosts.first(), added.first()) else { return Ok(None) };
-        let target = Target {
-            credentials: credentials.clone(),
-            network: seat.namespace.clone(),
-            address: seat.asked,
-            host: host.clone(),
-            path: path.clone(),
-        };
-        let paths = [binding.paths.clone(), added.clone()].concat();
-        let with_more = Binding { paths, ..binding.clone() };
+        let Some(target) = Target::new((binding, credentials), &added, seat, last)? else { return Ok(None) };
+        let mut states: Vec<State> = Vec::new();
+        for step in 0..2 * changes.of.len() {
+            let what = changes.of[step % changes.of.len()];
+            let mut on = states.last().map(|state| state.on.clone()).unwrap_or_default();
+            match on.iter().position(|other| *other == what) {
+                Some(place) => {
+                    on.remove(place);
+                }
+                None => on.push(what),
+            }
+            let (changed, shown) = (changed(binding, &added, &on), shown(credentials, &on));
+            let change = driver.prepare_change(&changed, &shown, dir, &format!("change-{step}"), running)?;
+            states.push(State { change, what, on });
+        }
         let hosts = binding.hosts.len() as u64;
         Ok(Some(Self {
-            more: driver.prepare_change(&with_more, credentials, dir, "more", running)?,
-            fewer: driver.prepare_change(binding, credentials, dir, "fewer", running)?,
+            states,
             every: changes.every.0,
             routes: hosts * added.len() as u64,
             base_routes: hosts * binding.paths.len() as u64,
@@ -115,77 +121,85 @@ impl Changer {
         }))
     }
 
-    /// Makes changes until `ended` closes, and leaves the gateway with the routes that it had. Where `is_given_up` says
-    /// so nobody asks for it any more.
+    /// Makes changes until `ended` closes, and leaves the gateway as it was. Where `is_given_up` says so nobody asks for it
+    /// any more.
     pub(crate) fn change_until(
         &self,
         ended: &Receiver<()>,
         is_given_up: IsGivenUp<'_>,
     ) -> Result<Made, Setback> {
         let mut made = Made::default();
-        let mut has_more = false;
+        let mut states = self.states.iter().cycle();
+        let mut on: &[Changed] = &[];
         let mut due = Instant::now() + self.every;
-        while let Err(RecvTimeoutError::Timeout) =
-            ended.recv_timeout(due.saturating_duration_since(Instant::now()))
+        while let (Err(RecvTimeoutError::Timeout), Some(state)) =
+            (ended.recv_timeout(due.saturating_duration_since(Instant::now())), states.next())
         {
-            has_more = !has_more;
-            let applied = self.apply(has_more, &mut made.looks, is_given_up)?;
+            let applied = self.apply(state, &mut made.looks, is_given_up)?;
             made.changes.push(applied);
+            on = &state.on;
             // A change that took longer than the time to the next leaves that out.
             while due <= Instant::now() {
                 due += self.every;
             }
         }
-        if has_more && !is_given_up() {
-            self.apply(false, &mut made.looks, is_given_up)?;
+        if let Some(first) = self.states.last().filter(|_| !on.is_empty() && !is_given_up()) {
+            let mut looks = on.iter().map(|what| self.target.look_for(*what, false)).collect::<Vec<_>>();
+            first.change.apply()?;
+            for look in &mut looks {
+                self.await_seen(&first.change, look, &mut made.looks, is_given_up)?;
+            }
         }
         Ok(made)
     }
 
-    fn apply(&self, more: bool, looks: &mut Looks, is_given_up: IsGivenUp<'_>) -> Result<Applied, Setback> {
-        let change = if more { &self.more } else { &self.fewer };
+    fn apply(
+        &self,
+        state: &State,
+        looks: &mut Looks,
+        is_given_up: IsGivenUp<'_>,
+    ) -> Result<Applied, Setback> {
+        let is_on = state.on.contains(&state.what);
+        let mut look = self.target.look_for(state.what, is_on);
         let at_ns = mono_ns();
-        change.apply()?;
-        self.await_seen(change, more, looks, is_given_up)?;
-        let routes_added = i64::try_from(self.routes).unwrap_or(i64::MAX);
+        state.change.apply()?;
+        let seen_ns = self.await_seen(&state.change, &mut look, looks, is_given_up)?;
+        let routes_added = match (state.what, is_on) {
+            (Changed::Routes, true) => i64::try_from(self.routes).unwrap_or(i64::MAX),
+            (Changed::Routes, false) => -i64::try_from(self.routes).unwrap_or(i64::MAX),
+            _ => 0,
+        };
+        let has_more = state.on.contains(&Changed::Routes);
         Ok(Applied {
             at_ns,
-            seen_after_ns: mono_ns().saturating_sub(at_ns),
-            routes_added: if more { routes_added } else { -routes_added },
-            routes: self.base_routes + if more { self.routes } else { 0 },
+            seen_after_ns: seen_ns.saturating_sub(at_ns),
+            what: state.what,
+            routes_added,
+            routes: self.base_routes + if has_more { self.routes } else { 0 },
         })
     }
 
-    /// Asks for a route that came, or went, until the answer is as it has to be.
+    /// Looks until `change` is in force; tells since when.
     fn await_seen(
         &self,
         change: &Change,
-        more: bool,
+        look: &mut Look,
         looks: &mut Looks,
         is_given_up: IsGivenUp<'_>,
-    ) -> Result<(), Setback> {
-        let Target { credentials, network, address, host, path } = &self.target;
-        let expected = if more { 200 } else { NO_ROUTE };
+    ) -> Result<u64, Setback> {
         let deadline = Instant::now() + SEEN_WITHIN;
         let (mut pause, mut signalled) = (LOOK_FIRST, Instant::now());
         loop {
-            let answer =
-                weir_rig::status_of(credentials, network.as_ref(), *address, (host, path), LOOK_TIMEOUT);
-            looks.add(&answer);
-            if answer == Ok(expected) {
-                return Ok(());
-            }
+            let said = match self.target.look(look, looks) {
+                Ok(seen_ns) => return Ok(seen_ns),
+                Err(said) => said,
+            };
             if is_given_up() {
                 return Err(Setback::Stopped);
             }
             if Instant::now() > deadline {
-                let said = answer.map_or_else(|error| error, |status| format!("status {status}"));
-                let message = format!(
-                    "a route that {} was not {} {} s later: http://{address}{path} (Host: {host}) gave {said}",
-                    if more { "came" } else { "went" },
-                    if more { "served" } else { "gone" },
-                    SEEN_WITHIN.as_secs()
-                );
+                let what = self.target.words(look);
+                let message = format!("{what} {} s later: {said}", SEEN_WITHIN.as_secs());
                 let remedy = "see in its log whether it read the change (`apply` in its driver.yaml)";
                 return Err(failed("never-ready", &message, remedy, ""));
             }
@@ -194,8 +208,29 @@ impl Changer {
                 signalled = Instant::now();
             }
             thread::sleep(pause);
-            pause = (pause * 2).min(LOOK_LAST);
+            pause = (pause * 2).min(look.pause_max());
         }
+    }
+}
+
+/// What the gateway is rendered for where it differs in `on` from `binding`.
+fn changed(binding: &Binding, added: &[String], on: &[Changed]) -> Binding {
+    let mut changed = binding.clone();
+    if on.contains(&Changed::Routes) {
+        changed.paths.extend_from_slice(added);
+    }
+    if on.contains(&Changed::Endpoints) {
+        changed.origins.pop();
+    }
+    changed
+}
+
+/// The certificates that it shows then.
+fn shown(credentials: &Credentials, on: &[Changed]) -> Credentials {
+    let renewed = credentials.certificates.as_ref().filter(|_| on.contains(&Changed::Certificates));
+    match renewed.and_then(weir_rig::Certificates::with_renewed) {
+        Some(renewed) => Credentials { certificates: Some(renewed), ..credentials.clone() },
+        None => credentials.clone(),
     }
 }
 
@@ -206,6 +241,7 @@ impl Made {
         let on_the_clock = |applied: &Applied| RouteChange {
             t_s: (applied.at_ns as f64 - start_ns as f64) / 1e9,
             sustained: phase.contains(&applied.at_ns),
+            what: applied.what,
             routes_added: applied.routes_added,
             routes: applied.routes,
             seen_after_ns: applied.seen_after_ns,

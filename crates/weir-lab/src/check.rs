@@ -1,6 +1,7 @@
 //! What a scenario says that cannot be, beyond what its types refuse.
 
 mod changes;
+mod faults;
 mod objective;
 mod origin;
 mod popularity;
@@ -8,6 +9,7 @@ mod remote;
 mod search;
 mod secure;
 mod shares;
+mod slow;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -19,6 +21,7 @@ use weir_engine::request_file::{self, Base};
 use weir_results::{DIRECT, is_baseline};
 
 use self::changes::{check_changes, check_rates};
+use self::faults::check_faults;
 use self::objective::check_objectives;
 use self::origin::check_origin;
 use self::popularity::{check_cold_start, check_popularity};
@@ -26,6 +29,7 @@ use self::remote::check_remote;
 use self::search::check_search;
 use self::secure::{check_secure, check_secure_load};
 use self::shares::{check_share, check_twin};
+use self::slow::check_slow;
 use crate::overlay::Fault;
 use crate::scenario::{Gateway, Limit, Load, Model, Network, Paths, Protocol, Scenario, Topology};
 use crate::{cell, secured};
@@ -94,6 +98,8 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Checked {
     check_cold_start(scenario)?;
     check_loads(scenario)?;
     check_changes(scenario)?;
+    check_faults(scenario)?;
+    check_slow(scenario)?;
     check_objectives(scenario)?;
     check_thresholds(scenario)
 }

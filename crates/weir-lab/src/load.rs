@@ -8,17 +8,21 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_analysis::{Evidence, data_usage, judge, origin_usage};
-use weir_engine::LoadSpec;
-use weir_results::{Counters, HostBounds, LoadRecord, Measurement, Part, Role, Thresholds, Usage};
+use weir_engine::{LoadSpec, SlowSpec};
+use weir_results::{
+    Counters, FaultEvent, HostBounds, LoadRecord, Measurement, Part, Role, SlowClients, Thresholds, Usage,
+};
 use weir_rig::prometheus::{Span, WallClock};
 use weir_rig::{Binary, CounterSource, Namespace, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
 
 use crate::cell::{Setback, failed};
 use crate::changer::{Changer, IsGivenUp, Made};
-use crate::origin::Delays;
+use crate::faults::{FaultCourse, Reach};
+use crate::origin::{Delays, Replica};
 use crate::own::total;
 use crate::remote::{Observed, Watched};
-use crate::scenario::{Load, Scenario};
+use crate::scenario::{Load, Scenario, ScheduledFault};
+use crate::slow;
 use crate::spec::Setting;
 
 /// How often the processes are looked at while a load runs.
@@ -63,6 +67,11 @@ pub(crate) struct Bed<'a> {
     pub(crate) origin_delay: Option<&'a Delays>,
     /// What changes the gateway's routes; absent where nothing does.
     pub(crate) changer: Option<&'a Changer>,
+    /// What is done to the upstream during each load, and the servers to which.
+    pub(crate) faults: &'a [ScheduledFault],
+    pub(crate) replicas: &'a [Replica],
+    /// Slow clients beside loads; absent where there are none.
+    pub(crate) slow: Option<&'a SlowSpec>,
 }
 
 /// What was seen of a load beside its record.
@@ -71,16 +80,27 @@ struct Seen<'a> {
     counters: Counters,
     generator: &'a Part,
     made: Made,
+    faults: Vec<FaultEvent>,
+    slow: Option<(Part, SlowClients)>,
     /// What a Prometheus says, where somebody asked one.
     observed: Option<Observed>,
 }
 
-/// What comes of the generator's process, and of what was changed meanwhile.
+/// What comes of the generator's process, and of what was done meanwhile.
 struct Generated {
     record: LoadRecord,
     samples: Samples,
     generator: Part,
     made: Made,
+    faults: Vec<FaultEvent>,
+    slow: Option<(Part, SlowClients)>,
+}
+
+/// What is beside one load.
+#[derive(Clone, Copy)]
+struct Beside<'a> {
+    changer: Option<&'a Changer>,
+    slow: Option<&'a SlowSpec>,
 }
 
 /// What one load is.
@@ -125,20 +145,24 @@ impl Bed<'_> {
 
     fn try_measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), Setback> {
         let spec = task.spec()?;
-        let changer =
-            self.changer.filter(|_| self.scenario.changes.as_ref().is_some_and(|of| of.concerns(task.name)));
-        let before = self.count(changer)?;
+        let (changes, slow) = (&self.scenario.changes, &self.scenario.slow);
+        let beside = Beside {
+            changer: self.changer.filter(|_| changes.as_ref().is_some_and(|of| of.concerns(task.name))),
+            slow: self.slow.filter(|_| slow.as_ref().is_some_and(|of| of.concerns(task.name))),
+        };
+        let before = self.count(beside)?;
         let delays_before = self.origin_delay.and_then(Delays::read);
         let clock_before = WallClock::now();
-        let Generated { record, samples, generator, made } = self.generate(task, &spec, changer)?;
-        let mut counters = self.settle(before, &record, changer, &made)?;
+        let Generated { record, samples, generator, made, faults, slow } =
+            self.generate(task, &spec, beside)?;
+        let mut counters = self.settle(before, &record, beside, &made)?;
         counters.origin_delay_ns_mean =
             self.origin_delay.and_then(|delays| delays.mean_ns_since(delays_before));
         self.look_at_processes()?;
         let (from_ns, to_ns) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let span = Span { from_ns, to_ns, clock_before };
         let observed = self.remote.map(|remote| remote.observe(&span, self.stop)).transpose()?.flatten();
-        let seen = Seen { samples: &samples, counters, generator: &generator, made, observed };
+        let seen = Seen { samples: &samples, counters, generator: &generator, made, faults, slow, observed };
         Ok((self.judged(task, &spec, record, seen)?, generator))
     }
 
@@ -147,7 +171,7 @@ impl Bed<'_> {
         &mut self,
         task: &Task<'_>,
         spec: &LoadSpec,
-        changer: Option<&Changer>,
+        beside: Beside<'_>,
     ) -> Result<Generated, Setback> {
         let spec_path = self.dir.join(format!("{}.spec.json", task.name));
         let record_path = self.dir.join(format!("{}.record.json", task.name));
@@ -157,8 +181,12 @@ impl Bed<'_> {
         // Sampling begins before the generator does: a short warm-up may be over before a busy host lets the lab
         // take its first sample.
         let sampler = Sampler::start(&self.running.iter().collect::<Vec<_>>());
+        let slow = beside.slow.map(|spec| self.start_slow(spec, task.name)).transpose()?;
+        slow.iter().for_each(|slow| sampler.join(&slow.running));
         let mut generator = self.rig.launch(&process)?;
         sampler.join(&generator);
+        let warmup = Duration::from_nanos(spec.warmup_ns);
+        let mut course = FaultCourse::begin(self.faults, self.replicas, warmup);
         let sustained = task.load.sustained(task.setting.duration);
         let (stop, has_failed) = (self.stop, AtomicBool::new(false));
         let is_given_up: IsGivenUp<'_> =
@@ -166,18 +194,26 @@ impl Bed<'_> {
         let (ended, made) = thread::scope(|scope| {
             let (running, ended) = channel();
             let changing =
-                changer.map(|changer| scope.spawn(move || changer.change_until(&ended, is_given_up)));
-            let waited = self.await_generator(&mut generator, spec, sustained);
+                beside.changer.map(|changer| scope.spawn(move || changer.change_until(&ended, is_given_up)));
+            let waited = self.await_generator(&mut generator, spec, sustained, &mut course, &sampler);
             has_failed.store(waited.is_err(), Ordering::Relaxed);
             drop(running);
             let made = changing.map(|changing| changing.join().expect("a changer does not panic"));
             (waited, made)
         });
+        let ended = ended.and_then(|()| course.undo(self.reach(&sampler)));
         let samples = sampler.finish();
         ended?;
         let made = made.transpose()?.unwrap_or_default();
+        let slow = slow.map(slow::Beside::end).transpose()?;
         let record = read_record(&record_path)?;
-        Ok(Generated { record, samples, generator: generator.part(), made })
+        let faults = course.on_the_clock_of(&record, start_of(&record));
+        Ok(Generated { record, samples, generator: generator.part(), made, faults, slow })
+    }
+
+    /// What faults get at.
+    fn reach<'b>(&'b mut self, sampler: &'b Sampler) -> Reach<'b> {
+        Reach { rig: self.rig, running: self.running.as_mut_slice(), sampler }
     }
 
     fn generator_process(&self, load: &str, spec: &Path, record: &Path) -> ProcessSpec {
@@ -208,12 +244,14 @@ impl Bed<'_> {
         }
     }
 
-    /// Waits for the generator's end, and looks at everything else meanwhile.
+    /// Waits for the generator's end, does the faults of `course`, and looks at everything else meanwhile.
     fn await_generator(
         &mut self,
         generator: &mut Running,
         spec: &LoadSpec,
         sustained: Option<Duration>,
+        course: &mut FaultCourse<'_>,
+        sampler: &Sampler,
     ) -> Result<(), Setback> {
         let steps = spec.steps.len().max(1) as u32;
         let drains = Duration::from_nanos(spec.timeout_ns) * steps;
@@ -222,7 +260,7 @@ impl Bed<'_> {
             + drains;
         let deadline = Instant::now() + phases + STUCK_AFTER;
         loop {
-            let ended = generator.wait(LOOK_EVERY)?;
+            let ended = generator.wait(course.pause(LOOK_EVERY))?;
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Setback::Stopped);
             }
@@ -234,7 +272,7 @@ impl Bed<'_> {
                 None if Instant::now() > deadline => {
                     return Err(generator_failed(generator, "did not end after its load"));
                 }
-                None => {}
+                None => course.act(self.reach(sampler))?,
             }
         }
     }
@@ -247,11 +285,17 @@ impl Bed<'_> {
     }
 
     /// What gateway and origin have counted so far.
-    fn count(&self, changer: Option<&Changer>) -> Result<(Option<u64>, Option<u64>), Setback> {
-        let is_lost = |counter: &&CounterSource| changer.is_some() && counter.restarts_on_apply();
+    fn count(&self, beside: Beside<'_>) -> Result<(Option<u64>, Option<u64>), Setback> {
+        // Requests of slow clients are counted by some when they begin, and by others once they are whole.
+        if beside.slow.is_some() {
+            return Ok((None, None));
+        }
+        let is_lost = |counter: &&CounterSource| beside.changer.is_some() && counter.restarts_on_apply();
         let counter = self.gateway_counter.filter(|counter| !is_lost(counter));
         let gateway = counter.map(CounterSource::read).transpose()?.flatten();
-        Ok((gateway, total(self.origin_counters)?))
+        // A server that is started again counts anew, and gateways may ask several for one request.
+        let origin = if self.faults.is_empty() { total(self.origin_counters)? } else { None };
+        Ok((gateway, origin))
     }
 
     /// Reads the counters until they say what the generator sent, or no longer move.
@@ -259,7 +303,7 @@ impl Bed<'_> {
         &self,
         before: (Option<u64>, Option<u64>),
         record: &LoadRecord,
-        changer: Option<&Changer>,
+        beside: Beside<'_>,
         made: &Made,
     ) -> Result<Counters, Setback> {
         let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
@@ -267,7 +311,7 @@ impl Bed<'_> {
         let sent = record.whole.sent;
         let (mut last, mut equal) = (None, 0);
         loop {
-            let now = self.count(changer)?;
+            let now = self.count(beside)?;
             let gateway = since(now.0, before.0).map(|count| made.looks.off_gateway(count, sent));
             let origin = since(now.1, before.1).map(|count| made.looks.off_origin(count, sent));
             let agree = [gateway, origin].into_iter().flatten().all(|count| count == sent);
@@ -293,11 +337,13 @@ impl Bed<'_> {
         mut record: LoadRecord,
         seen: Seen<'_>,
     ) -> Result<Measurement, Setback> {
-        let Seen { samples, counters, generator, made, observed } = seen;
+        let Seen { samples, counters, generator, made, faults, slow, observed } = seen;
         let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let remote = self.remote.map(|remote| remote.part.clone());
         let running = self.running.iter().map(Running::part);
-        let parts: Vec<Part> = remote.iter().cloned().chain(running).chain([generator.clone()]).collect();
+        let beside = slow.iter().map(|(part, _)| part.clone());
+        let parts: Vec<Part> =
+            remote.iter().cloned().chain(running).chain([generator.clone()]).chain(beside).collect();
         let mut usage: BTreeMap<String, Usage> = parts
             .iter()
             .filter_map(|part| Some((part.name.clone(), samples.usage(&part.name, from, to)?)))
@@ -326,7 +372,7 @@ impl Bed<'_> {
                 limits_applied: parts.iter().all(|part| part.limits_applied),
                 loopback_floor_ns: self.bounds.and_then(HostBounds::loopback_floor_ns),
                 ceiling: self.bounds.and_then(|bounds| bounds.ceiling),
-                is_steady: spec.is_steady(),
+                is_steady: spec.is_steady() && self.faults.is_empty(),
                 errors_max: task.errors_max,
             },
             self.thresholds,
@@ -347,6 +393,8 @@ impl Bed<'_> {
             rate_per_s: task.load.mean_rate_per_s(),
             series,
             route_changes: made.on_the_clock_of(&record, start_of(&record)),
+            faults,
+            slow: slow.map(|(_, counts)| counts),
             record,
             usage,
             counters,

@@ -12,7 +12,6 @@ const FIELDS: &[&str] = &[
     "search",
     "curve",
     "size",
-    "faults",
     "apply",
     "gateways.*.replicas",
     "gateways.*.services",

@@ -1,11 +1,13 @@
-//! The upstream of a cell: weir's own origin, or replicas of another server.
+//! The upstream of a cell: weir's own origin or another server, in replicas.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use weir_results::{Cell, Role};
-use weir_rig::{Certificates, CounterSource, Credentials, OriginBinding, ProcessSpec, Ready, Running};
+use weir_rig::{
+    Certificates, CounterSource, Credentials, Namespace, OriginBinding, ProcessSpec, Ready, Running,
+};
 
 use crate::cell::{Lab, Setback, failed, limits_of};
 use crate::kept;
@@ -21,8 +23,8 @@ const ORIGIN_READY: Duration = Duration::from_secs(10);
 pub(crate) struct Upstream {
     /// Its processes.
     pub(crate) running: Vec<Running>,
-    /// Where each of its servers is asked.
-    pub(crate) addresses: Vec<SocketAddr>,
+    /// Its servers.
+    pub(crate) replicas: Vec<Replica>,
     /// How many requests each of them received.
     pub(crate) counters: Vec<CounterSource>,
     /// The delays that it gave; absent where it was told to give none.
@@ -31,17 +33,49 @@ pub(crate) struct Upstream {
     pub(crate) credentials: Option<Credentials>,
 }
 
-/// What an origin says of the delays that it has given since its start.
-pub(crate) struct Delays {
+/// A server of the upstream.
+#[derive(Clone, Debug)]
+pub(crate) struct Replica {
+    /// Its name, with which those of its processes begin.
+    pub(crate) name: String,
+    /// Where it is asked.
+    pub(crate) asked: SocketAddr,
+    /// The network that it is in; `None` is the host's.
+    pub(crate) namespace: Option<Namespace>,
+}
+
+impl Replica {
+    fn new(name: &str, seat: &Seat) -> Self {
+        Self { name: name.to_owned(), asked: seat.asked, namespace: seat.namespace.clone() }
+    }
+
+    /// Whether a process of that name is one of its.
+    pub(crate) fn has_part(&self, part: &str) -> bool {
+        part.strip_prefix(&self.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    }
+}
+
+/// What origins say of the delays that they have given since their start.
+pub(crate) struct Delays(Vec<DelaySource>);
+
+/// The same of one of them.
+struct DelaySource {
     count: CounterSource,
     mean_ns: CounterSource,
 }
 
 impl Delays {
-    /// Their number and their mean, nanoseconds; nothing before the first one.
+    /// Their number and their mean, nanoseconds; nothing before the first one of each.
     pub(crate) fn read(&self) -> Option<(u64, u64)> {
         let read = |source: &CounterSource| source.read().ok().flatten();
-        Some((read(&self.count)?, read(&self.mean_ns)?))
+        let (mut count, mut sum_ns) = (0_u64, 0_u128);
+        for source in &self.0 {
+            let (given, mean_ns) = (read(&source.count)?, read(&source.mean_ns)?);
+            count += given;
+            sum_ns += u128::from(given) * u128::from(mean_ns);
+        }
+        let mean_ns = sum_ns.checked_div(u128::from(count))?;
+        Some((count, u64::try_from(mean_ns).ok()?))
     }
 
     /// The mean of those that were given since `before`: a load is not judged by what another one met.
@@ -58,8 +92,13 @@ impl Delays {
 impl Upstream {
     /// The upstream of a gateway that runs elsewhere: nobody here knows it.
     pub(crate) fn unknown() -> Self {
-        let (running, addresses, counters) = (Vec::new(), Vec::new(), Vec::new());
-        Self { running, addresses, counters, delay: None, credentials: None }
+        let (running, replicas, counters) = (Vec::new(), Vec::new(), Vec::new());
+        Self { running, replicas, counters, delay: None, credentials: None }
+    }
+
+    /// Where each of its servers is asked.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.replicas.iter().map(|replica| replica.asked).collect()
     }
 }
 
@@ -79,13 +118,13 @@ impl Lab<'_> {
                 let certificates = (direct && scenario.topology.tls)
                     .then(|| Certificates::make(&dir.join("origin"), &scenario.topology.hosts()))
                     .transpose()?;
-                self.start_own_origin(dir, scenario, certificates, wiring, cell)
+                self.start_own_origins(dir, scenario, certificates, wiring, cell)
             }
             Some(driver) => self.start_replicas(dir, scenario, driver, wiring, cell),
         }
     }
 
-    fn start_own_origin(
+    fn start_own_origins(
         &self,
         dir: &Path,
         scenario: &Scenario,
@@ -93,57 +132,59 @@ impl Lab<'_> {
         wiring: &Wiring<'_>,
         cell: &mut Cell,
     ) -> Result<Upstream, Setback> {
-        let seat = wiring.origin()?;
-        let repeat = cell.key.repeat;
-        let process = self.own_origin(dir, scenario, certificates.as_ref(), &seat, repeat);
-        let running = self.rig.launch(&process)?;
-        cell.parts.push(running.part());
-        let credentials =
-            certificates.map(|made| Credentials { certificates: Some(made), ..Credentials::default() });
+        let credentials = certificates
+            .clone()
+            .map(|made| Credentials { certificates: Some(made), ..Credentials::default() });
         let host = &scenario.topology.hosts()[0];
-        let stats = |pointer| {
-            let counters = CounterSource::json(seat.asked, "/__weir/stats", pointer);
-            let counters = counters.within(seat.namespace.as_ref());
-            credentials.iter().fold(counters, |counters, wanted| counters.secured(wanted, host))
-        };
-        Ok(Upstream {
-            running: vec![running],
-            addresses: vec![seat.asked],
-            counters: vec![stats("/requests")],
-            delay: scenario
-                .origin
-                .is_timed()
-                .then(|| Delays { count: stats("/delays/count"), mean_ns: stats("/delays/mean_ns") }),
-            credentials,
-        })
+        let mut upstream = Upstream { credentials, ..Upstream::unknown() };
+        let mut delays = Vec::new();
+        for (place, name) in replica_names(scenario.origin.replica_count()).iter().enumerate() {
+            let seat = wiring.origin()?;
+            let origin = self.origin_of(scenario, cell.key.repeat, place);
+            let process = self.own_origin(dir, scenario, &origin, certificates.as_ref(), (name, &seat));
+            let running = self.rig.launch(&process)?;
+            cell.parts.push(running.part());
+            let stats = |pointer| {
+                let counters = CounterSource::json(seat.asked, "/__weir/stats", pointer);
+                let counters = counters.within(seat.namespace.as_ref());
+                upstream.credentials.iter().fold(counters, |counters, wanted| counters.secured(wanted, host))
+            };
+            let counter = stats("/requests");
+            delays.push(DelaySource { count: stats("/delays/count"), mean_ns: stats("/delays/mean_ns") });
+            upstream.counters.push(counter);
+            upstream.running.push(running);
+            upstream.replicas.push(Replica::new(name, &seat));
+        }
+        upstream.delay = scenario.origin.is_timed().then_some(Delays(delays));
+        Ok(upstream)
     }
 
     fn own_origin(
         &self,
         dir: &Path,
         scenario: &Scenario,
+        origin: &Origin,
         certificates: Option<&Certificates>,
-        seat: &Seat,
-        repeat: u32,
+        (name, seat): (&str, &Seat),
     ) -> ProcessSpec {
         let listen = seat.listen;
         let mut command = vec![self.weir.path.display().to_string(), "origin".into()];
         command.extend(["--listen".into(), listen.to_string()]);
         command.extend(["--workers".into(), scenario.origin_workers().to_string()]);
-        command.extend(self.origin_of(scenario, repeat).arguments());
+        command.extend(origin.arguments());
         if let Some(made) = certificates {
             command.extend(["--cert".into(), made.server.display().to_string()]);
             command.extend(["--key".into(), made.server_key.display().to_string()]);
         }
         ProcessSpec {
-            name: "origin".into(),
+            name: name.into(),
             role: Role::Origin,
             binary: self.weir.clone(),
             config_sha256: None,
             command,
             env: vec![],
             dir: dir.to_path_buf(),
-            log: dir.join("origin.log"),
+            log: dir.join(format!("{name}.log")),
             limits: limits_of(scenario, Role::Origin),
             cpus: None,
             ready: Ready::Tcp(listen),
@@ -153,13 +194,17 @@ impl Lab<'_> {
         }
     }
 
-    /// The origin of a cell. Searches of several repeats that met the same service times would err alike, and their
-    /// interval would promise too much; so each repeat has a seed of its own where the scenario gives none.
-    fn origin_of(&self, scenario: &Scenario, repeat: u32) -> Origin {
+    /// The origin of a cell, the one at `place` among its replicas. Searches of several repeats that met the same service
+    /// times would err alike, and their interval would promise too much; so each repeat has a seed of its own where the
+    /// scenario gives none. Replicas in step would stall and be slow together, so each has a seed of its own, too.
+    fn origin_of(&self, scenario: &Scenario, repeat: u32, place: usize) -> Origin {
         let mut origin = scenario.origin.clone();
         let searches = scenario.loads.iter().any(|(_, load)| load.search.is_some());
         if searches && origin.is_timed() {
             origin.seed = origin.seed.or(Some(plan::numbered_seed(self.run.seed, repeat)));
+        }
+        if place > 0 && origin.is_timed() {
+            origin.seed = Some(plan::numbered_seed(origin.seed.unwrap_or(1), place as u32));
         }
         origin
     }
@@ -198,7 +243,7 @@ impl Lab<'_> {
                 cell.parts.push(running.part());
                 upstream.running.push(running);
             }
-            upstream.addresses.push(seat.asked);
+            upstream.replicas.push(Replica::new(&binding.name, &seat));
             upstream.counters.push(rendered.counters);
         }
         Ok(upstream)
@@ -221,5 +266,12 @@ mod tests {
     fn several_replicas_are_told_apart() {
         assert_eq!(replica_names(1), ["origin"]);
         assert_eq!(replica_names(3), ["origin-1", "origin-2", "origin-3"]);
+        let replica = |name: &str| Replica {
+            name: name.into(),
+            asked: SocketAddr::from(([127, 0, 0, 1], 1)),
+            namespace: None,
+        };
+        let parts = ["origin-1", "origin-1-nginx", "origin-10", "origin", "generator"];
+        assert_eq!(parts.map(|part| replica("origin-1").has_part(part)), [true, true, false, false, false]);
     }
 }

@@ -137,6 +137,8 @@ impl Trial {
             vary: Named::default(),
             cases: Vec::new(),
             changes: None,
+            faults: Vec::new(),
+            slow: None,
             cold_start: false,
             ..scenario.without_objectives()
         };

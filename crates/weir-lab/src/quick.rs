@@ -8,6 +8,9 @@ use weir_document::Time;
 use crate::overlay;
 use crate::scenario::{Axis, Scenario};
 
+/// What is left of phases; with faults more, so that each of these lasts for a while.
+const PHASE_PART: u32 = 20;
+const PHASE_PART_WITH_FAULTS: u32 = 4;
 const PHASE_MIN: Duration = Duration::from_secs(1);
 const WARMUP_MIN: Duration = Duration::from_millis(250);
 const REPEATS_MAX: u32 = 3;
@@ -21,13 +24,17 @@ const DOMAINS: &str = "topology.domains";
 /// `scenario` with a twentieth of its phases, a tenth of its warm-up, not too many domains, and nothing twice.
 pub(crate) fn quick(mut scenario: Scenario) -> Scenario {
     let shortened = |time: Time, by: u32, least: Duration| Time(time.0.min(least.max(time.0 / by)));
-    scenario.duration = shortened(scenario.duration, 20, PHASE_MIN);
+    let part = if scenario.faults.is_empty() { PHASE_PART } else { PHASE_PART_WITH_FAULTS };
+    for fault in &mut scenario.faults {
+        fault.at = Time(fault.at.0 / part);
+    }
+    scenario.duration = shortened(scenario.duration, part, PHASE_MIN);
     for (_, load) in &mut scenario.loads.0 {
-        load.duration = load.duration.map(|duration| shortened(duration, 20, PHASE_MIN));
+        load.duration = load.duration.map(|duration| shortened(duration, part, PHASE_MIN));
         let trial = Time(load.trial_length());
         if let Some(search) = &mut load.search {
             search.trials = Some(search.trials_max().min(TRIALS_MAX));
-            load.duration = Some(shortened(trial, 20, PHASE_MIN));
+            load.duration = Some(shortened(trial, part, PHASE_MIN));
         }
     }
     scenario.warmup = shortened(scenario.warmup, 10, WARMUP_MIN);

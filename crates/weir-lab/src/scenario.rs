@@ -5,6 +5,7 @@
 mod axis;
 mod changes;
 mod expanded;
+mod faults;
 mod gateway;
 mod loads;
 mod named;
@@ -16,6 +17,7 @@ mod rate_list;
 mod remote;
 mod request;
 mod search;
+mod slow;
 mod tls;
 mod topology;
 mod url;
@@ -33,6 +35,7 @@ pub(crate) use axis::{FITTED_PATH, fitted_cpus};
 pub(crate) use changes::CHANGED;
 pub use changes::Changes;
 pub(crate) use expanded::name_at;
+pub use faults::ScheduledFault;
 pub use gateway::Gateway;
 pub use loads::{Load, Loads, Model, Protocol, ShareOf, Spacing, Step};
 pub use named::Named;
@@ -44,6 +47,7 @@ pub use rate_list::RateList;
 pub use remote::{PrometheusSource, Remote};
 pub use request::{Check, Checks, Request, StatusPattern};
 pub use search::Search;
+pub use slow::SlowClients;
 pub use tls::{Resumption, Tls, TlsVersion};
 pub use topology::{CertificateScope, ClientCertificate, Paths, Topology};
 pub use url::Url;
@@ -75,9 +79,16 @@ pub struct Scenario {
     /// The loads by name, run one after the other against the same processes.
     #[serde(default)]
     pub loads: Loads,
-    /// Routes that come and go while load runs.
+    /// Routes that come and go while load runs, endpoints that leave and return, certificates that are replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
+    /// What is done to servers of the upstream while load runs, in the order of time: `{ at, replica, do }`. Every load
+    /// meets all of it, and when it is over every server is as it was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<ScheduledFault>,
+    /// Clients that take their time, beside the loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow: Option<SlowClients>,
     /// Warm-up of every load, the least.
     #[serde(default = "default_warmup")]
     pub warmup: Time,

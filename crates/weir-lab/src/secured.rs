@@ -84,6 +84,7 @@ mod tests {
             client: file("client"),
             client_key: file("client.key"),
             each: Vec::new(),
+            renewed: None,
         };
         Credentials { certificates: Some(certificates), shows_certificate, token: None }
     }

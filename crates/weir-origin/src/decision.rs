@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use weir_io::mono_ns;
 
@@ -31,6 +32,8 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Own {
     Stats,
+    /// From here on every request's connection is reset, or none any more.
+    Resets(bool),
     Unknown,
 }
 
@@ -53,10 +56,17 @@ impl Worker {
     #[inline]
     pub(crate) fn decide(&self, path_and_query: &str) -> Kind {
         if is_own(path_and_query) {
-            let path = path_and_query.split('?').next().unwrap_or("");
-            return Kind::Own(if path == "/__weir/stats" { Own::Stats } else { Own::Unknown });
+            return Kind::Own(match path_and_query.split('?').next() {
+                Some("/__weir/stats") => Own::Stats,
+                Some("/__weir/resets/on") => Own::Resets(true),
+                Some("/__weir/resets/off") => Own::Resets(false),
+                _ => Own::Unknown,
+            });
         }
         self.counters().request();
+        if self.shared.resets_all.load(Ordering::Relaxed) {
+            return Kind::Counted(Outcome::Reset);
+        }
         if self.shared.spec.is_silent {
             self.counters().event(Event::Silent);
             return Kind::Counted(Outcome::Silent);
@@ -107,8 +117,14 @@ impl Worker {
                 let text = serde_json::to_string(&stats).expect("statistics are a tree of plain values");
                 OwnAnswer { status: 200, media_type: "application/json", text }
             }
+            Own::Resets(on) => {
+                self.shared.resets_all.store(on, Ordering::Relaxed);
+                let text = format!("resets are {}\n", if on { "on" } else { "off" });
+                OwnAnswer { status: 200, media_type: "text/plain", text }
+            }
             Own::Unknown => {
-                let text = "only /__weir/stats is here\n".to_owned();
+                let text =
+                    "only /__weir/stats, /__weir/resets/on and /__weir/resets/off are here\n".to_owned();
                 OwnAnswer { status: 404, media_type: "text/plain", text }
             }
         }

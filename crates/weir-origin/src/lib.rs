@@ -3,7 +3,9 @@
 //! One thread per worker, each with its own listening socket. A plain origin shares, locks and allocates nothing
 //! on the way of a request; times and faults of its own are the origin's and not each worker's, so they share
 //! what decides them. HTTP/1.1 and HTTP/2, plain and through TLS. Any path is answered, with 200 and the body.
-//! The path `/__weir/stats` gives the counts of all workers as JSON ([`Stats`]) and is in none of them itself.
+//! The path `/__weir/stats` gives the counts of all workers as JSON ([`Stats`]) and is in none of them itself;
+//! `/__weir/resets/on` has the connection of every further request reset, over HTTP/2 its stream, until
+//! `/__weir/resets/off`.
 //!
 //! ```
 //! use weir_origin::{OriginSpec, start};
@@ -38,6 +40,7 @@ mod worker;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tokio::sync::watch;
 use weir_io::{JoinHandle, WorkerOptions, mono_ns};
@@ -89,6 +92,7 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
         counters: (0..spec.workers).map(|_| Counters::of(spec)).collect(),
         timing: Timing::of(spec, mono_ns()),
         outcomes: Outcomes::of(&spec.faults),
+        resets_all: AtomicBool::new(false),
         tls,
     });
     weir_io::reserve_files(FILES_RESERVED);

@@ -5,6 +5,7 @@ use std::io;
 use std::net::TcpListener as StdListener;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) timing: Option<Timing>,
     /// `None` where all answers are good.
     pub(crate) outcomes: Option<Outcomes>,
+    /// Whether every request's connection is reset, until somebody says otherwise.
+    pub(crate) resets_all: AtomicBool,
     /// `None` is plain text.
     pub(crate) tls: Option<TlsAcceptor>,
 }

@@ -8,7 +8,10 @@ use crate::cells::{cell_name, cells};
 use crate::environment::{manifest, when};
 use crate::inventory::inventory;
 use crate::model::{Banner, Fact, FailedReport, PointReport, Report, Section, Tone};
-use crate::{added, capacity, domains, experiments, glance, headroom, requests, resources, tables};
+use crate::{
+    added, capacity, domains, experiments, faults, glance, headroom, new_connections, requests, resources,
+    slow, tables,
+};
 
 /// Builds the model.
 pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report {
@@ -33,7 +36,14 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
 
 fn sections(run: &Run, summary: &Summary) -> Vec<Section> {
     let over_limits = experiments::sections(summary, run.thresholds.full_load_share);
-    let first = [added::section(summary), domains::section(summary), headroom::section(summary)];
+    let first = [
+        faults::section(summary),
+        slow::section(summary),
+        added::section(summary),
+        domains::section(summary),
+        new_connections::section(summary),
+        headroom::section(summary),
+    ];
     capacity::sections(summary).into_iter().chain(first.into_iter().flatten()).chain(over_limits).collect()
 }
 

@@ -1,10 +1,11 @@
-//! Tables of headroom (report R3): latency over throughput, what fits, connections, routes, changes of routes.
+//! Tables of headroom (report R3): latency over throughput, what fits, connections, routes.
 
 use weir_analysis::headroom::{
-    CURVE_LATENCIES, ChangeCost, Curve, CurveSpot, Fit, Fitted, Headroom, Parameter, RouteCost, Scalability,
+    CURVE_LATENCIES, Curve, CurveSpot, Fit, Fitted, Headroom, Parameter, RouteCost, Scalability,
 };
 use weir_analysis::{Axes, Figure, Summary, axes_words, quantity, reason_name};
 
+use crate::changes;
 use crate::model::{Chip, Column, Entry, KEEP, Section, Table, Tone};
 use crate::tables::{figure, latency_title, microseconds, without_interval};
 
@@ -14,17 +15,14 @@ pub(crate) fn section(summary: &Summary) -> Option<Section> {
     if headroom.is_empty() {
         return None;
     }
+    let changes = changes::tables(&headroom.change_costs);
+    if headroom.has_only_changes() {
+        return Some(changes::section(headroom, changes));
+    }
     let mut tables: Vec<Table> = curves(headroom);
-    tables.extend(
-        [
-            fits(&headroom.curves),
-            laws(&headroom.scalability),
-            routes(&headroom.route_costs),
-            changes(&headroom.change_costs),
-        ]
-        .into_iter()
-        .flatten(),
-    );
+    let rest = [fits(&headroom.curves), laws(&headroom.scalability), routes(&headroom.route_costs)];
+    tables.extend(rest.into_iter().flatten());
+    tables.extend(changes);
     Some(Section {
         id: "headroom".into(),
         title: "Headroom".into(),
@@ -105,7 +103,7 @@ fn valid(of: &Figure) -> Entry {
     Entry::chips(format!("{} of {}", of.valid, of.repeats.len()), chips)
 }
 
-fn about(load: &str, axes: &Axes) -> String {
+pub(crate) fn about(load: &str, axes: &Axes) -> String {
     let axes = axes_words(axes);
     if axes.is_empty() { load.to_owned() } else { format!("{load}; {axes}") }
 }
@@ -241,41 +239,6 @@ fn routes(costs: &[RouteCost]) -> Option<Table> {
     };
     (!costs.is_empty()).then(|| Table {
         caption: "What routes cost".into(),
-        columns,
-        rows: costs.iter().map(row).collect(),
-    })
-}
-
-fn changes(costs: &[ChangeCost]) -> Option<Table> {
-    let columns = vec![
-        Column::text("Gateway", KEEP),
-        Column::text("Load", 6),
-        Column::number("Changes", KEEP),
-        Column::number("In force after", KEEP),
-        Column::number("At most", 4),
-        Column::number("Errors near", KEEP),
-        Column::number("Errors in the rest", 5),
-        Column::number("p99 near", 7),
-        Column::number("p99 in the rest", 7),
-        Column::number("Near over rest", KEEP),
-    ];
-    let of = |errors: u64, sent: u64| format!("{} of {}", quantity::count(errors), quantity::count(sent));
-    let row = |cost: &ChangeCost| {
-        vec![
-            Entry::gateway(&cost.gateway),
-            Entry::text(about(&cost.load, &cost.axes)),
-            Entry::text(cost.changes.to_string()),
-            figure(&cost.seen_after_ns, quantity::time_ns),
-            Entry::text(quantity::time_ns(cost.seen_after_ns_max as f64)),
-            Entry::text(of(cost.errors_near, cost.sent_near)),
-            Entry::text(of(cost.errors_rest, cost.sent_rest)),
-            figure(&cost.p99_near_ns, quantity::time_ns),
-            figure(&cost.p99_rest_ns, quantity::time_ns),
-            figure(&cost.p99_ratio, quantity::number),
-        ]
-    };
-    (!costs.is_empty()).then(|| Table {
-        caption: "What changes of routes cost".into(),
         columns,
         rows: costs.iter().map(row).collect(),
     })

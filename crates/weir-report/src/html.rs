@@ -8,6 +8,7 @@ use weir_analysis::sizing::instance_types;
 use weir_results::Run;
 
 use crate::charts::{charts, colors};
+use crate::event_chart::{OF_CHANGES, OF_FAULTS};
 use crate::headroom_chart;
 use crate::model::Report;
 use crate::pictures::Picture;
@@ -48,8 +49,11 @@ pub(crate) fn draw(
     let mut environment = Environment::new();
     prepare(&mut environment, "report.html", TEMPLATE)?;
     let scenario = serde_json::to_string_pretty(&run.scenario).unwrap_or_default();
+    let beginning = |prefix: &'static str| move |plot: &&Plot| plot.id.starts_with(prefix);
     let (headroom_plots, plots): (Vec<&Plot>, Vec<&Plot>) =
-        drawn.plots.iter().partition(|plot| plot.id.starts_with(headroom_chart::PREFIX));
+        drawn.plots.iter().partition(beginning(headroom_chart::PREFIX));
+    let (fault_plots, plots): (Vec<&Plot>, Vec<&Plot>) = plots.into_iter().partition(beginning(OF_FAULTS));
+    let (change_plots, plots): (Vec<&Plot>, Vec<&Plot>) = plots.into_iter().partition(beginning(OF_CHANGES));
     let sizing = instance_types(run, summary);
     let has_sizing = sizing.iter().any(|of| !of.points.is_empty() || !of.searched.is_empty());
     let pictures: BTreeMap<&str, &str> =
@@ -58,6 +62,8 @@ pub(crate) fn draw(
         report => Value::from_serialize(report),
         plots => Value::from_serialize(plots),
         headroom_plots => Value::from_serialize(headroom_plots),
+        fault_plots => Value::from_serialize(fault_plots),
+        change_plots => Value::from_serialize(change_plots),
         pictures,
         colors => known_colors(summary),
         scenario,

@@ -1,7 +1,7 @@
 //! Charts over time and over quantiles, as pictures: of a load point, and of one cell.
 
 use weir_analysis::{Heat, Point, Summary, Timeline};
-use weir_results::{Histogram, Role};
+use weir_results::{Changed, Histogram, Role};
 
 use crate::change_marks::marks;
 use crate::charts::{color_of, point_id};
@@ -213,10 +213,12 @@ fn repeat_title(of: &CellTimeline<'_>) -> String {
     format!("repeat {}", of.cell.key.repeat.saturating_add(1))
 }
 
-/// Where routes of the gateway changed; `None` where none did.
+/// Where the gateway changed; `None` where it did not.
 fn changes(of: &CellTimeline<'_>, color: &'static str, y: &Scale) -> Option<Line> {
     let at: Vec<f64> = of.measurement.route_changes.iter().map(|change| change.t_s).collect();
-    let name = format!("{}, routes change", of.cell.key.gateway);
+    let is_of_routes = of.measurement.route_changes.iter().all(|change| change.what == Changed::Routes);
+    let what = if is_of_routes { "routes change" } else { "changes" };
+    let name = format!("{}, {what}", of.cell.key.gateway);
     (!at.is_empty()).then(|| marks(&name, color, &at, y))
 }
 

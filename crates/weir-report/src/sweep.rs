@@ -8,6 +8,7 @@ use weir_results::{ArrivalModel, Cell, Run};
 use crate::added;
 use crate::axes::{Axis, concerns, paths, rest};
 use crate::charts::color_of;
+use crate::event_chart;
 use crate::headroom_chart;
 use crate::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::scale::{Scale, Unit};
@@ -62,9 +63,10 @@ struct Sweep<'a> {
     panels: Vec<(String, Vec<(f64, &'a Point)>)>,
 }
 
-/// The charts of headroom, and those over the axes; none for a run without either.
+/// The charts of faults and changes, of headroom, and those over the axes; none for a run without any.
 pub(crate) fn plots(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
-    let mut plots = headroom_chart::plots(summary, cells);
+    let mut plots = event_chart::plots(summary, cells);
+    plots.extend(headroom_chart::plots(summary, cells));
     let mut known: Vec<&str> = Vec::new();
     for load in summary.points.iter().map(|point| point.load.as_str()) {
         if known.contains(&load) {

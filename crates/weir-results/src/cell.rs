@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ColdStart, CpuSeconds, Judgement, LoadRecord, RouteChange, Trial};
+use crate::{ColdStart, CpuSeconds, FaultEvent, Judgement, LoadRecord, RouteChange, SlowClients, Trial};
 
 /// Name of the direct baseline where a gateway's name stands.
 pub const DIRECT: &str = "direct";
@@ -191,6 +191,12 @@ pub struct Measurement {
     /// Changes of the gateway's routes while the load ran, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route_changes: Vec<RouteChange>,
+    /// What was done to servers of the upstream while the load ran, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultEvent>,
+    /// Clients that took their time beside the load; `None` where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow: Option<SlowClients>,
     /// Where the load is a search, which of its trials this is; a trial is no load point of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,

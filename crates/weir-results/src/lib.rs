@@ -8,6 +8,7 @@
 mod archive;
 mod cell;
 mod cold_start;
+mod fault;
 mod hist;
 mod host;
 mod load;
@@ -15,6 +16,7 @@ mod pilot;
 mod route_change;
 mod run;
 mod search;
+mod slow;
 #[cfg(feature = "store")]
 mod store;
 mod verdict;
@@ -23,6 +25,7 @@ mod verdict;
 pub use archive::*;
 pub use cell::*;
 pub use cold_start::*;
+pub use fault::*;
 pub use hist::*;
 pub use host::*;
 pub use load::*;
@@ -30,6 +33,7 @@ pub use pilot::*;
 pub use route_change::*;
 pub use run::*;
 pub use search::*;
+pub use slow::*;
 #[cfg(feature = "store")]
 pub use store::*;
 pub use verdict::*;

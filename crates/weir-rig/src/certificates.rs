@@ -12,6 +12,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::{self, PemObject};
 use sha2::{Digest, Sha256};
 
 use crate::RigError;
@@ -47,6 +49,9 @@ pub struct Certificates {
     pub client_key: PathBuf,
     /// A certificate for each host, in their order, with a key of its own; empty where one is for all of them.
     pub each: Vec<DomainCertificate>,
+    /// Another certificate for all hosts with its key, by which the gateway's may be replaced; `None` where each host has
+    /// its own.
+    pub renewed: Option<[PathBuf; 2]>,
 }
 
 /// The certificate of a single domain.
@@ -70,7 +75,8 @@ impl Certificates {
     pub fn make(dir: &Path, hosts: &[String]) -> Result<Self, RigError> {
         let authority = Authority::new(dir)?;
         let server = authority.server("server", &names(hosts))?;
-        authority.finish(server, Vec::new())
+        let renewed = authority.server("renewed", &names(hosts))?;
+        Ok(Self { renewed: Some(renewed), ..authority.finish(server, Vec::new())? })
     }
 
     /// The same with a certificate and a key for each of `hosts`.
@@ -93,14 +99,30 @@ impl Certificates {
         authority.finish(first, each)
     }
 
+    /// The same with the gateway's certificate replaced; `None` where each host has its own.
+    pub fn with_renewed(&self) -> Option<Self> {
+        let [server, server_key] = self.renewed.clone()?;
+        Some(Self { server, server_key, ..self.clone() })
+    }
+
+    /// The gateway's certificate as a handshake shows it, DER.
+    ///
+    /// # Errors
+    /// [`RigError::File`] where it cannot be read.
+    pub fn shown(&self) -> Result<Vec<u8>, RigError> {
+        let read = CertificateDer::from_pem_file(&self.server);
+        let wrong = |error: pem::Error| RigError::file(&self.server, io::Error::other(error.to_string()));
+        read.map(|certificate| certificate.to_vec()).map_err(wrong)
+    }
+
     /// All of the files, each once.
     pub fn paths(&self) -> Vec<&Path> {
-        let own = [&self.ca, &self.client, &self.client_key];
+        let own = [&self.ca, &self.client, &self.client_key].into_iter().chain(self.renewed.iter().flatten());
         let each: Vec<&PathBuf> = match self.each.as_slice() {
             [] => vec![&self.server, &self.server_key],
             each => each.iter().flat_map(|one| [&one.certificate, &one.key]).collect(),
         };
-        own.into_iter().chain(each).map(PathBuf::as_path).collect()
+        own.chain(each).map(PathBuf::as_path).collect()
     }
 }
 
@@ -149,7 +171,7 @@ impl<'a> Authority<'a> {
         let [client, client_key] = self.sign("client", &names, "weir rig client", purpose)?;
         let ca = self.dir.join("ca.pem");
         write_private(&ca, &self.issuer.pem())?;
-        Ok(Certificates { ca, server, server_key, client, client_key, each })
+        Ok(Certificates { ca, server, server_key, client, client_key, each, renewed: None })
     }
 
     /// Writes a certificate for `names` as `FILE.pem` and its key beside it; their paths.
@@ -256,8 +278,11 @@ mod tests {
     fn files_are_made_and_belong_to_their_owner() {
         let folder = tempfile::tempdir().unwrap();
         let made = Certificates::make(&folder.path().join("tls"), &["one.test".into()]).unwrap();
-        check_files(&made, 5);
+        check_files(&made, 7);
         assert!(made.each.is_empty());
+        let renewed = made.with_renewed().unwrap();
+        assert_ne!(made.shown().unwrap(), renewed.shown().unwrap());
+        assert_eq!((&made.ca, &made.client), (&renewed.ca, &renewed.client));
     }
 
     #[test]
@@ -272,7 +297,8 @@ mod tests {
             made.each.iter().map(|one| fs::read_to_string(&one.key).unwrap()).collect();
         assert_eq!(keys.len(), hosts.len());
         let none = Certificates::make_each(&folder.path().join("none"), &[]).unwrap();
-        check_files(&none, 5);
+        check_files(&none, 7);
+        assert!(made.with_renewed().is_none());
     }
 
     #[test]

@@ -87,6 +87,27 @@ pub fn status_of(
     answer.map(|answer| answer.status).map_err(|error| error.to_string())
 }
 
+/// The certificate, DER, that `address`, in `namespace` or on the host, shows for `host` to a client with `credentials`, no
+/// later than after `timeout` without a word. No request is sent.
+///
+/// # Errors
+/// Of the connection and the handshake, in words.
+pub fn certificate_of(
+    credentials: &Credentials,
+    namespace: Option<&Namespace>,
+    address: SocketAddr,
+    host: &str,
+    timeout: Duration,
+) -> Result<Vec<u8>, String> {
+    let shown = || {
+        let socket = namespace::connect(namespace, address, timeout)?;
+        socket.set_write_timeout(Some(timeout))?;
+        socket.set_read_timeout(Some(timeout))?;
+        credentials.speak(socket, host)?.certificate()
+    };
+    shown().map_err(|error: io::Error| error.to_string())
+}
+
 fn invalid(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }

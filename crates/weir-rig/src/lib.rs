@@ -38,7 +38,7 @@ pub use driver::*;
 pub use error::{Holder, RigError};
 pub use guard::run_guard;
 pub use host::usable_cpus;
-pub use http::status_of;
+pub use http::{certificate_of, status_of};
 pub use limits::{CgroupVersion, Limits};
 pub use lock::Occupant;
 pub use namespace::Namespace;

@@ -53,10 +53,12 @@ pub struct Running {
     group: Option<Group>,
     limited_by: LimitedBy,
     /// Its log, kept small while it is open here.
-    _log: Arc<File>,
+    log: Arc<File>,
     /// Its CPUs, which nobody else gets while there are others.
-    _pinned: Option<Pinned>,
+    pinned: Option<Pinned>,
     status: Option<ExitStatus>,
+    /// Whether it was ended on purpose, and may start again.
+    crashed: bool,
     stopped: bool,
 }
 
@@ -68,17 +70,9 @@ impl Running {
         let log = rig.logs.open(&spec.log).map_err(|error| RigError::file(&spec.log, error))?;
         let mark = rig.next_mark();
         let group = enter_group(rig, spec)?;
-        let mut birth = Birth { namespace: spec.namespace.clone(), ..Birth::default() };
         let Placement { cpus, pinned, limited_by } = placement(rig, spec, group.as_ref());
-        if let Some(cpus) = &cpus {
-            birth.cpus = Some(cpu_set(cpus));
-        }
-        if let Some(group) = &group {
-            birth.groups = group.entries().map_err(|error| launch_error(spec, &error))?;
-        }
         let launched_ns = mono_ns();
-        let spawned = command(spec, &mark, &log).and_then(|command| rig.launcher.spawn(command, birth));
-        let child = match spawned {
+        let child = match spawn(rig, spec, &mark, &log, group.as_ref(), cpus.as_deref()) {
             Ok(child) => child,
             Err(error) => {
                 if let Some(group) = group {
@@ -97,9 +91,10 @@ impl Running {
             launched_ns,
             group,
             limited_by,
-            _log: log,
-            _pinned: pinned,
+            log,
+            pinned,
             status: None,
+            crashed: false,
             stopped: false,
         };
         rig.ledger.add(&Entry::Process(leader)).map_err(|error| RigError::file(rig.ledger.path(), error))?;
@@ -163,8 +158,55 @@ impl Running {
         }
     }
 
+    /// Ends its processes at once (SIGKILL), as a crash does; what they have limits by stays. That is no failure of it.
+    pub fn crash(&mut self) {
+        self.crashed = true;
+        // What could not be ended is tried again when the part is stopped.
+        let _ = match &self.group {
+            Some(group) => cleanup::kill_group(&group.directories),
+            None => self.kill_session(),
+        };
+        self.status = self.child.wait().ok();
+    }
+
+    /// Starts it again after [`Running::crash`], under the same limits, and waits until it is ready. One that runs is left
+    /// alone.
+    ///
+    /// # Errors
+    /// As [`Rig::launch`].
+    pub fn start_again(&mut self, rig: &Rig) -> Result<(), RigError> {
+        if !self.crashed {
+            return Ok(());
+        }
+        let spec = &self.spec;
+        let cpus = self.pinned.as_ref().map(Pinned::cpus).or(spec.cpus.as_deref());
+        self.launched_ns = mono_ns();
+        self.child = spawn(rig, spec, &self.mark, &self.log, self.group.as_ref(), cpus)
+            .map_err(|error| launch_error(spec, &error))?;
+        let pid = self.child.id() as i32;
+        self.leader = ProcessId::of(pid).unwrap_or(ProcessId { pid, started_ticks: 0 });
+        self.status = None;
+        self.crashed = false;
+        let entry = Entry::Process(self.leader);
+        rig.ledger.add(&entry).map_err(|error| RigError::file(rig.ledger.path(), error))?;
+        self.await_ready(rig)
+    }
+
+    /// Stops all of its processes where they are (SIGSTOP): whoever connects is let in by the kernel, and nobody answers.
+    pub fn stall(&self) {
+        self.signal_all(Signal::STOP);
+    }
+
+    /// Lets them go on after [`Running::stall`].
+    pub fn go_on(&self) {
+        self.signal_all(Signal::CONT);
+    }
+
     /// What went wrong with it since its start: killed for want of memory (it or a child of it), or ended.
     pub fn failure(&mut self) -> Option<RigError> {
+        if self.crashed {
+            return None;
+        }
         let part = self.spec.name.clone();
         let killed = self.group.as_ref().and_then(Group::oom_kills).is_some_and(|kills| kills > 0);
         if killed {
@@ -242,6 +284,18 @@ impl Running {
         }
     }
 
+    fn signal_all(&self, signal: Signal) {
+        for pid in self.living().into_iter().filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Ends what runs without a group; whether nothing of it is left.
+    fn kill_session(&self) -> bool {
+        // The session first: it is most of what there is, and is found without reading environments.
+        cleanup::kill_sessions(&[self.leader]) && cleanup::kill_marked(&self.mark)
+    }
+
     fn exit_status(&mut self) -> Result<Option<ExitStatus>, RigError> {
         if self.status.is_none() {
             self.status = self.child.try_wait().map_err(|error| RigError::file(&self.spec.name, error))?;
@@ -307,8 +361,7 @@ impl Running {
         // What could not be ended stays in the ledger, and is tried again with it.
         let _ = match &self.group {
             Some(group) => group.remove(),
-            // The session first: it is most of what there is, and is found without reading environments.
-            None => cleanup::kill_sessions(&[self.leader]) && cleanup::kill_marked(&self.mark),
+            None => self.kill_session(),
         };
         let _ = self.child.wait();
     }
@@ -318,6 +371,23 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Starts the process of a part.
+fn spawn(
+    rig: &Rig,
+    spec: &ProcessSpec,
+    mark: &str,
+    log: &File,
+    group: Option<&Group>,
+    cpus: Option<&[usize]>,
+) -> io::Result<Child> {
+    let birth = Birth {
+        groups: group.map(Group::entries).transpose()?.unwrap_or_default(),
+        cpus: cpus.map(cpu_set),
+        namespace: spec.namespace.clone(),
+    };
+    rig.launcher.spawn(command(spec, mark, log)?, birth)
 }
 
 fn enter_group(rig: &Rig, spec: &ProcessSpec) -> Result<Option<Group>, RigError> {

@@ -66,6 +66,16 @@ impl Credentials {
 }
 
 impl Connection {
+    /// The certificate that the peer shows in the handshake, DER.
+    pub(crate) fn certificate(&mut self) -> io::Result<Vec<u8>> {
+        let Self::Secure(stream) = self else { return Err(io::Error::other("plain text shows none")) };
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        let shown = stream.conn.peer_certificates().and_then(<[_]>::first);
+        shown.map(|certificate| certificate.to_vec()).ok_or_else(|| io::Error::other("it showed none"))
+    }
+
     /// The socket below.
     pub(crate) fn socket(&self) -> &TcpStream {
         match self {

@@ -49,6 +49,8 @@ enum Command {
     #[command(hide = true)]
     Generate(cmd::generate::Args),
     #[command(hide = true)]
+    Slow(cmd::slow::Args),
+    #[command(hide = true)]
     Guard(cmd::guard::Args),
 }
 
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Command::Schema(args) => cmd::schema::run(args),
         Command::Completions(args) => cmd::completions::run(args),
         Command::Generate(args) => cmd::generate::run(args),
+        Command::Slow(args) => cmd::slow::run(args),
         Command::Guard(args) => cmd::guard::run(args),
     };
     match result {

@@ -1,13 +1,13 @@
 //! Each load over the limits of the data plane: bytes, requests a day, handshakes.
 
 use serde::Serialize;
-use serde_json::Value;
 use weir_results::{Run, TlsResult, is_baseline};
 
 use super::{by_limit, limit_cpus, without_limit};
 use crate::figure::{Figure, Sample};
 use crate::grouping::Group;
 use crate::measured::{Repeat, Repeats};
+use crate::new_connections::per_connection;
 use crate::reasons::Metric;
 use crate::summary::{Axes, Point};
 
@@ -144,11 +144,4 @@ fn bytes(repeats: &Repeats<'_>, of: &dyn Fn(&Repeat<'_>) -> Option<u64>) -> Figu
 fn crossed(repeat: &Repeat<'_>, received: bool) -> Option<u64> {
     let network = repeat.data()?.network?;
     Some(if received { network.received_bytes } else { network.sent_bytes })
-}
-
-/// After how many requests connections end; `None` where they are kept.
-fn per_connection(run: &Run, group: &Group<'_>) -> Option<u64> {
-    let axis = group.axes.get(&format!("loads.{}.per_connection", group.load));
-    let written = run.scenario.get("loads").and_then(|loads| loads.get(group.load)?.get("per_connection"));
-    axis.or(written).and_then(Value::as_u64)
 }

@@ -1,19 +1,21 @@
-//! What changes of routes under load cost: errors and p99 around them against the rest of the same phase.
+//! What changes under load cost: errors and p99 around them against the rest of the same phase, and against a load that
+//! nothing changed.
 
 use serde::Serialize;
-use weir_results::{LoadSecond, Measurement, Reason, new_histogram, quantile_ns};
+use weir_results::{Changed, LoadSecond, Measurement, Reason, RouteChange};
 
 use super::route_cost::ratio;
 use crate::figure::{Figure, Repeated, Sample};
 use crate::grouping::Group;
 use crate::measured::{Repeat, Repeats};
 use crate::reasons::Metric;
+use crate::seconds::{Seconds, sustained};
 use crate::summary::Axes;
 
 /// How long after it was in force a change is still near, seconds.
 const NEAR_AFTER_S: f64 = 1.0;
 
-/// A gateway whose routes changed while a load ran. Near a change are the seconds from its application to one second
+/// A gateway that changed while a load ran: its routes, or something else. Near a change are the seconds from its application to one second
 /// after it was in force; all figures are of the sustained phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChangeCost {
@@ -43,10 +45,41 @@ pub struct ChangeCost {
     pub p99_rest_ns: Figure,
     /// The former over the latter, in the same repeat.
     pub p99_ratio: Figure,
+    /// How soon each kind of change was in force.
+    pub in_force: Vec<InForce>,
+    /// p99 of the whole phase, nanoseconds.
+    pub p99_ns: Figure,
+    /// A load that differs in nothing but that nothing changed, where there is one.
+    pub quiet: Option<Quiet>,
 }
 
-/// Seconds of a phase, near changes or not.
-struct Share<'a>(Vec<&'a LoadSecond>);
+/// How soon changes of one kind were in force.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InForce {
+    /// What changed.
+    pub what: Changed,
+    /// Changes over all measured repeats.
+    pub changes: usize,
+    /// From the application of a change until it was seen to be in force: the mean of each repeat, nanoseconds.
+    pub seen_after_ns: Figure,
+    /// The longest of these over all repeats, nanoseconds.
+    pub seen_after_ns_max: u64,
+}
+
+/// The same at a load without changes, in the same repeats.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Quiet {
+    /// The load's name.
+    pub load: String,
+    /// Requests that went wrong, over all repeats.
+    pub errors: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// p99 of its phase, nanoseconds.
+    pub p99_ns: Figure,
+    /// p99 of the phase with changes over this one, in the same repeat.
+    pub p99_ratio: Figure,
+}
 
 /// The costs, in the order of load points.
 pub(super) fn change_costs(groups: &[Group<'_>]) -> Vec<ChangeCost> {
@@ -55,31 +88,21 @@ pub(super) fn change_costs(groups: &[Group<'_>]) -> Vec<ChangeCost> {
             repeats.iter().any(|repeat| !repeat.measurement.route_changes.is_empty())
         };
         let rows = group.rows.iter().filter(|(_, repeats)| changed(&repeats));
-        rows.map(|(gateway, repeats)| cost(group, gateway, repeats)).collect()
+        rows.map(|(gateway, repeats)| cost(groups, group, gateway, repeats)).collect()
     };
     groups.iter().flat_map(of).collect()
 }
 
-fn cost(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> ChangeCost {
-    let figure = |reasons: &dyn Fn(&Repeat<'_>) -> Vec<Reason>, of: &dyn Fn(&Measurement) -> Option<f64>| {
-        let repeated = repeats.iter().map(|repeat| Repeated {
-            repeat: repeat.cell.key.repeat,
-            sample: Sample::from(of(repeat.measurement)),
-            reasons: reasons(repeat),
-        });
-        Figure::of(repeated.collect())
-    };
-    let of_latency = |repeat: &Repeat<'_>| repeat.reasons(Metric::Latency).to_vec();
-    // How long a change takes is no figure of the load.
-    let of_nothing = |_: &Repeat<'_>| Vec::new();
-    let p99_near_ns = figure(&of_latency, &|measurement| split(measurement).0.p99_ns());
-    let p99_rest_ns = figure(&of_latency, &|measurement| split(measurement).1.p99_ns());
+fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> ChangeCost {
+    let p99_near_ns = figure(repeats, of_latency, &|measurement| split(measurement).0.latency_ns(0.99));
+    let p99_rest_ns = figure(repeats, of_latency, &|measurement| split(measurement).1.latency_ns(0.99));
+    let p99_ns = figure(repeats, of_latency, &|measurement| sustained(measurement).latency_ns(0.99));
     let mut cost = ChangeCost {
         gateway: gateway.to_owned(),
         axes: group.axes.clone(),
         load: group.load.to_owned(),
         changes: 0,
-        seen_after_ns: figure(&of_nothing, &seen_after_ns),
+        seen_after_ns: figure(repeats, of_nothing, &|measurement| seen_after_ns(measurement, |_| true)),
         seen_after_ns_max: 0,
         errors_near: 0,
         sent_near: 0,
@@ -88,6 +111,9 @@ fn cost(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> ChangeCost {
         p99_ratio: ratio(&p99_near_ns, &p99_rest_ns),
         p99_near_ns,
         p99_rest_ns,
+        in_force: in_force(repeats),
+        quiet: quiet(groups, group, gateway, &p99_ns),
+        p99_ns,
     };
     for measurement in repeats.iter().map(|repeat| repeat.measurement) {
         let sustained = measurement.route_changes.iter().filter(|change| change.sustained);
@@ -96,56 +122,99 @@ fn cost(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> ChangeCost {
             cost.seen_after_ns_max = cost.seen_after_ns_max.max(change.seen_after_ns);
         }
         let (near, rest) = split(measurement);
-        cost.errors_near += near.errors();
+        cost.errors_near += near.wrong();
         cost.sent_near += near.sent();
-        cost.errors_rest += rest.errors();
+        cost.errors_rest += rest.wrong();
         cost.sent_rest += rest.sent();
     }
     cost
 }
 
-fn seen_after_ns(measurement: &Measurement) -> Option<f64> {
-    let sustained = measurement.route_changes.iter().filter(|change| change.sustained);
+fn figure(
+    repeats: &Repeats<'_>,
+    reasons: fn(&Repeat<'_>) -> Vec<Reason>,
+    of: &dyn Fn(&Measurement) -> Sample,
+) -> Figure {
+    let repeated = repeats.iter().map(|repeat| Repeated {
+        repeat: repeat.cell.key.repeat,
+        sample: of(repeat.measurement),
+        reasons: reasons(repeat),
+    });
+    Figure::of(repeated.collect())
+}
+
+fn of_latency(repeat: &Repeat<'_>) -> Vec<Reason> {
+    repeat.reasons(Metric::Latency).to_vec()
+}
+
+/// How long a change takes is no figure of the load.
+fn of_nothing(_: &Repeat<'_>) -> Vec<Reason> {
+    Vec::new()
+}
+
+/// How soon changes were in force, by what changed.
+fn in_force(repeats: &Repeats<'_>) -> Vec<InForce> {
+    let all = || {
+        let changes = repeats.iter().flat_map(|repeat| &repeat.measurement.route_changes);
+        changes.filter(|change| change.sustained)
+    };
+    let mut kinds: Vec<Changed> = all().map(|change| change.what).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let of = |what: Changed| {
+        let of_kind = move |change: &RouteChange| change.what == what;
+        InForce {
+            what,
+            changes: all().filter(|change| of_kind(change)).count(),
+            seen_after_ns: figure(repeats, of_nothing, &|measurement| seen_after_ns(measurement, of_kind)),
+            seen_after_ns_max: all()
+                .filter(|change| of_kind(change))
+                .map(|change| change.seen_after_ns)
+                .max()
+                .unwrap_or(0),
+        }
+    };
+    kinds.into_iter().map(of).collect()
+}
+
+/// The load that is the same but for the changes.
+fn quiet(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, p99_ns: &Figure) -> Option<Quiet> {
+    let of_gateway = |other: &Group<'_>| {
+        let (_, repeats) = other.rows.iter().find(|(name, _)| *name == gateway)?;
+        let is_quiet = repeats.iter().all(|repeat| repeat.measurement.route_changes.is_empty());
+        is_quiet.then(|| {
+            let quiet_ns =
+                figure(repeats, of_latency, &|measurement| sustained(measurement).latency_ns(0.99));
+            let total = |of: fn(&Seconds<'_>) -> u64| {
+                repeats.iter().map(|repeat| of(&sustained(repeat.measurement))).sum::<u64>()
+            };
+            Quiet {
+                load: other.load.to_owned(),
+                errors: total(|seconds| seconds.wrong()),
+                sent: total(|seconds| seconds.sent()),
+                p99_ratio: ratio(p99_ns, &quiet_ns),
+                p99_ns: quiet_ns,
+            }
+        })
+    };
+    groups.iter().filter(|other| group.is_like(other)).find_map(of_gateway)
+}
+
+fn seen_after_ns(measurement: &Measurement, of: impl Fn(&RouteChange) -> bool) -> Sample {
+    let sustained = measurement.route_changes.iter().filter(|change| change.sustained && of(change));
     let times: Vec<f64> = sustained.map(|change| change.seen_after_ns as f64).collect();
-    (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
+    let mean = (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64);
+    mean.into()
 }
 
 /// The sustained seconds near changes, and the rest. A change of the warm-up reaches into the phase, too.
-fn split(measurement: &Measurement) -> (Share<'_>, Share<'_>) {
+fn split(measurement: &Measurement) -> (Seconds<'_>, Seconds<'_>) {
     let is_near = |second: &&LoadSecond| {
         measurement.route_changes.iter().any(|change| {
             let until_s = change.t_s + change.seen_after_ns as f64 / 1e9 + NEAR_AFTER_S;
             second.t_s < until_s && change.t_s < second.t_s + second.length_s
         })
     };
-    let sustained = measurement.record.seconds.iter().filter(|second| second.sustained);
-    let (near, rest) = sustained.partition(is_near);
-    (Share(near), Share(rest))
-}
-
-impl Share<'_> {
-    fn sent(&self) -> u64 {
-        self.0.iter().map(|second| second.sent).sum()
-    }
-
-    fn lost(&self) -> u64 {
-        self.0.iter().map(|second| second.lost).sum()
-    }
-
-    fn errors(&self) -> u64 {
-        self.lost() + self.0.iter().map(|second| second.unexpected).sum::<u64>()
-    }
-
-    /// Histograms are added; what was never answered ranks last.
-    fn p99_ns(&self) -> Option<f64> {
-        let mut merged = new_histogram();
-        for second in &self.0 {
-            let Ok(histogram) = second.latency.decode() else { continue };
-            let _ = merged.add(&histogram);
-        }
-        if merged.is_empty() {
-            return None;
-        }
-        quantile_ns(&merged, self.lost(), 0.99).map(|ns| ns as f64)
-    }
+    let (near, rest) = sustained(measurement).0.into_iter().partition(is_near);
+    (Seconds(near), Seconds(rest))
 }

@@ -1,6 +1,6 @@
 //! Sentences about headroom, each implied by its figures (METHOD 21).
 
-use super::{ChangeCost, Curve, Headroom, Over, RouteCost, Scalability};
+use super::{ChangeCost, Curve, Headroom, Over, Quiet, RouteCost, Scalability};
 use crate::conclusions::{by_reason, join, with_interval};
 use crate::figure::Figure;
 use crate::quantity::{count, number, percent, rate, time_ns};
@@ -130,6 +130,8 @@ fn routes(cost: &RouteCost) -> Option<String> {
 
 fn changes(cost: &ChangeCost) -> String {
     let who = name(&cost.gateway, &cost.axes);
+    let kinds: Vec<String> = cost.in_force.iter().map(|kind| kind.what.to_string()).collect();
+    let what = if kinds.is_empty() { "routes".to_owned() } else { join(&kinds) };
     let in_force = match cost.seen_after_ns.mean {
         Some(_) => format!(
             "in force after {}, {} at most",
@@ -138,18 +140,43 @@ fn changes(cost: &ChangeCost) -> String {
         ),
         None => "none within the phase".to_owned(),
     };
+    // Where changes follow each other closely there is no rest.
+    let rest = match cost.sent_rest {
+        0 => String::new(),
+        sent => format!(", {} of {} in the rest", count(cost.errors_rest), count(sent)),
+    };
     let errors = format!(
-        "{} of {} requests near them went wrong, {} of {} in the rest",
+        "{} of {} requests near them went wrong{rest}",
         count(cost.errors_near),
-        count(cost.sent_near),
-        count(cost.errors_rest),
-        count(cost.sent_rest)
+        count(cost.sent_near)
     );
+    let quiet = cost.quiet.as_ref().map_or_else(String::new, |quiet| against(cost, quiet));
+    let p99 = if cost.sent_rest > 0 { format!("; {}", p99(cost)) } else { String::new() };
     format!(
-        "{who}: {} changes of routes during {}, {in_force}; {errors}; {}.",
-        cost.changes,
-        cost.load,
-        p99(cost)
+        "{who}: {} changes of {what} during {}, {in_force}; {errors}{p99}{quiet}.",
+        cost.changes, cost.load
+    )
+}
+
+/// The same at the load that nothing changed.
+fn against(cost: &ChangeCost, quiet: &Quiet) -> String {
+    let errors =
+        format!("; during {} {} of {} went wrong", quiet.load, count(quiet.errors), count(quiet.sent));
+    let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
+    if !counts(&cost.p99_ns) || !counts(&quiet.p99_ns) {
+        return format!("{errors}, and latencies are not compared: one of the two does not count");
+    }
+    let told = match quiet.p99_ratio.interval {
+        Some([low, high]) if low > 1.0 || high < 1.0 => {
+            format!(", {} times", with_interval(&quiet.p99_ratio, number))
+        }
+        Some(_) => ", which the interval does not tell apart".to_owned(),
+        None => String::new(),
+    };
+    format!(
+        "{errors}; p99 is {} with changes and {} without{told}",
+        with_interval(&cost.p99_ns, time_ns),
+        with_interval(&quiet.p99_ns, time_ns)
     )
 }
 

@@ -5,7 +5,8 @@ use weir_analysis::headroom::{Curve, Headroom};
 use weir_analysis::{Summary, summarize};
 use weir_results::ArrivalModel::{Closed, Open};
 use weir_results::{
-    Cell, CellOutcome, Histogram, LoadSecond, Measurement, Objective, RouteChange, StepRecord, new_histogram,
+    Cell, CellOutcome, Changed, Histogram, LoadSecond, Measurement, Objective, RouteChange, StepRecord,
+    new_histogram,
 };
 
 use crate::records::{quiet, record, usage};
@@ -186,6 +187,7 @@ fn changed(gateway: &str, repeat: u32) -> Cell {
     let change = |t_s, sustained, routes_added| RouteChange {
         t_s,
         sustained,
+        what: Changed::Routes,
         routes_added,
         routes: 2,
         seen_after_ns: 100_000_000 + 20_000_000 * u64::from(repeat),
@@ -216,6 +218,43 @@ fn changes_cost_what_the_seconds_near_them_have_over_the_rest() {
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
+}
+
+#[test]
+fn changes_are_told_by_kind_and_against_the_load_that_nothing_changed() {
+    let at = |repeat| {
+        let mut cell = changed("weir", repeat);
+        let mut quiet = measurements(&mut cell)[0].clone();
+        quiet.load = "quiet".into();
+        quiet.route_changes.clear();
+        quiet.record.seconds.iter_mut().for_each(|second| (second.unexpected, second.lost) = (0, 0));
+        let of = |what, seen_after_ns| RouteChange {
+            t_s: 3.0,
+            sustained: true,
+            what,
+            routes_added: 0,
+            routes: 1,
+            seen_after_ns,
+        };
+        measurements(&mut cell)[0].route_changes =
+            vec![of(Changed::Certificates, 30), of(Changed::Endpoints, 20), of(Changed::Certificates, 50)];
+        measurements(&mut cell).push(quiet);
+        cell
+    };
+    let cells: Vec<Cell> = (0..3).map(at).collect();
+    let headroom = summary(&cells).headroom;
+    let [cost] = headroom.change_costs.as_slice() else { panic!("{:?}", headroom.change_costs) };
+    let kinds: Vec<_> =
+        cost.in_force.iter().map(|kind| (kind.what, kind.changes, kind.seen_after_ns_max)).collect();
+    assert_eq!(kinds, [(Changed::Endpoints, 3, 20), (Changed::Certificates, 6, 50)]);
+    near(cost.in_force[1].seen_after_ns.mean.unwrap(), 40.0);
+    let quiet = cost.quiet.as_ref().unwrap();
+    assert_eq!((quiet.load.as_str(), quiet.errors, quiet.sent), ("quiet", 0, 3_000));
+    near(quiet.p99_ratio.mean.unwrap(), 1.0);
+    let said = headroom.conclusions.join("\n");
+    assert!(said.contains("weir: 9 changes of endpoints and certificates during changing"), "{said}");
+    assert!(said.contains("during quiet 0 of 3,000 went wrong"), "{said}");
+    assert!(headroom.has_only_changes());
 }
 
 #[test]

@@ -128,6 +128,8 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
         judgement,
         series: Vec::new(),
         route_changes: Vec::new(),
+        faults: Vec::new(),
+        slow: None,
         trial: None,
         record,
     }

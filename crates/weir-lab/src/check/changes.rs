@@ -1,12 +1,13 @@
-//! Loads with several rates, and routes that change while load runs.
+//! Loads with several rates, and gateways that change while load runs.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use weir_document::nearest;
+use weir_results::Changed;
 
 use super::{Checked, REQUESTS_MAX, problem};
-use crate::scenario::{CHANGED, Load, Model, Scenario};
+use crate::scenario::{CHANGED, CertificateScope, Changes, Load, Model, Scenario};
 
 /// Least time between two changes: each is looked for until a request finds it in force.
 const EVERY_MIN: Duration = Duration::from_millis(100);
@@ -45,6 +46,7 @@ pub(super) fn check_changes(scenario: &Scenario) -> Checked {
         let message = format!("a change every {}", changes.every);
         return Err(problem(&["changes", "every"], message, "give 100ms or more, like 10s"));
     }
+    check_kinds(scenario, changes)?;
     let routes = u64::from(changes.paths) * u64::from(scenario.topology.domains);
     if !(1..=REQUESTS_MAX).contains(&routes) {
         let message = format!("{} paths that come and go", changes.paths);
@@ -67,6 +69,41 @@ pub(super) fn check_changes(scenario: &Scenario) -> Checked {
         return Err(problem(&["changes"], message, format!("begin no path with {CHANGED}")));
     }
     check_gateways(scenario)
+}
+
+/// Refuses changes of what is not there, or not seen to change.
+fn check_kinds(scenario: &Scenario, changes: &Changes) -> Checked {
+    if changes.of.is_empty() {
+        let remedy = "name some of routes, endpoints, certificates, or leave it out for routes";
+        return Err(problem(&["changes", "of"], "nothing changes", remedy));
+    }
+    for (place, what) in changes.of.iter().enumerate() {
+        let at = ["changes", "of", &place.to_string()];
+        if changes.of[..place].contains(what) {
+            return Err(problem(&at, format!("`{what}` is given twice"), "keep one of the two"));
+        }
+        let topology = &scenario.topology;
+        match what {
+            Changed::Endpoints if scenario.origin.replica_count() < 2 => {
+                let message = "an endpoint that leaves, and the upstream has one";
+                return Err(problem(&at, message, "give the origin two `replicas` or more"));
+            }
+            Changed::Certificates if !topology.tls => {
+                let message = "certificates that are replaced, without TLS";
+                return Err(problem(&at, message, "add `tls: true` to the topology"));
+            }
+            Changed::Certificates if topology.certificates == CertificateScope::Each => {
+                let message = "certificates that are replaced, where each domain has its own";
+                return Err(problem(
+                    &at,
+                    message,
+                    "let one be for all: leave out the topology's `certificates`",
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Refuses gateways whose routes are not weir's to change.

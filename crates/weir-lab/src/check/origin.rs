@@ -58,16 +58,11 @@ pub(super) fn check_origin(scenario: &Scenario, known: &Known) -> Checked {
 
 /// Refuses what weir's own origin can and another server cannot, and the other way round.
 fn check_origin_driver(origin: &Origin, known: &Known) -> Checked {
-    let Some(driver) = &origin.driver else {
-        return match origin.replicas {
-            None => Ok(()),
-            Some(_) => Err(problem(
-                &["origin", "replicas"],
-                "replicas of weir's own origin, which is one",
-                "give it `workers`, or add the `driver` of another server",
-            )),
-        };
-    };
+    if origin.replicas.is_some_and(|replicas| !(1..=REPLICAS_MAX).contains(&replicas)) {
+        let message = "an impossible number of replicas";
+        return Err(problem(&["origin", "replicas"], message, format!("give 1 to {REPLICAS_MAX}")));
+    }
+    let Some(driver) = &origin.driver else { return Ok(()) };
     if !known.origins.contains(driver) {
         let remedy = match nearest(driver, known.origins.iter().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
@@ -82,10 +77,6 @@ fn check_origin_driver(origin: &Origin, known: &Known) -> Checked {
         let remedy = format!("leave it out, or leave out `driver`: weir's own origin has `{field}`");
         let message = format!("an origin of the driver `{driver}` has no `{field}`");
         return Err(problem(&["origin", field], message, remedy));
-    }
-    if origin.replicas.is_some_and(|replicas| !(1..=REPLICAS_MAX).contains(&replicas)) {
-        let message = "an impossible number of replicas";
-        return Err(problem(&["origin", "replicas"], message, format!("give 1 to {REPLICAS_MAX}")));
     }
     if origin.body.0 > BODY_MAX_BYTES {
         let message = format!("a body of {} is rendered into a file", origin.body);

@@ -1,18 +1,23 @@
-//! Routes that come and go while load runs.
+//! What of the gateways' configuration changes while load runs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::Time;
+use weir_results::Changed;
 
 /// What paths of routes that come and go begin with.
 pub(crate) const CHANGED: &str = "/changed/";
 
-/// Routes that come and go while load runs: with one change they are there, with the next they are not.
+/// What changes while load runs: with one change routes are there, with the next they are not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
     /// Time from one change to the next, and from the start of a load to the first.
     pub every: Time,
+    /// What changes, in turn: `routes` come and go, the last of the upstream's `endpoints` leaves and returns,
+    /// `certificates` are replaced by others; by default the routes.
+    #[serde(default = "default_kinds", skip_serializing_if = "is_default_kinds")]
+    pub of: Vec<Changed>,
     /// How many paths come and go, at every domain.
     #[serde(default = "default_paths")]
     pub paths: u32,
@@ -35,4 +40,12 @@ impl Changes {
 
 fn default_paths() -> u32 {
     1
+}
+
+fn default_kinds() -> Vec<Changed> {
+    vec![Changed::Routes]
+}
+
+fn is_default_kinds(kinds: &[Changed]) -> bool {
+    kinds == [Changed::Routes]
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::{Delay, Drift, Share, Size, Slow, Stall};
 
-/// The upstream: weir's own origin, or replicas of another server.
+/// The upstream: weir's own origin or another server, in replicas.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
@@ -12,7 +12,7 @@ pub struct Origin {
     /// follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// How many of that server run, each with its own port, workers and limits; one by default.
+    /// How many of it run, each with its own port, workers and limits; one by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
     /// Size of the body that it answers with.

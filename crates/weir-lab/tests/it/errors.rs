@@ -113,6 +113,84 @@ fn popularity_and_starts_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn faults_that_cannot_be_are_refused() {
+    const REPLICAS: &str = "origin: { replicas: 2 }\n";
+    // After the head there are the origin's line and that of the faults.
+    let check_faults =
+        |faults: &str, expected: &str| check(&format!("{REPLICAS}faults: [{faults}]\n"), expected);
+    check(
+        "faults: [{ at: 1s, replica: 2, do: kill }]\n",
+        "side.yaml:3:29: the upstream has no replica 2 | give the origin `replicas`, or leave `replica` out",
+    );
+    check_faults(
+        "{ at: 1s, replica: 3, do: kill }",
+        "side.yaml:4:29: the upstream has no replica 3 | give 1 to 2",
+    );
+    check_faults(
+        "{ at: 1s, replica: 0, do: kill }",
+        "side.yaml:4:29: the upstream has no replica 0 | give 1 to 2",
+    );
+    check_faults("{ at: 1s, do: klil }", "side.yaml:4:24: unknown value `klil` | did you mean `kill`?");
+    check_faults(
+        "{ at: 1s, do: return }",
+        "side.yaml:4:24: replica 1 returns, and was not away | \
+         leave it out, or put what it returns from before it",
+    );
+    check_faults(
+        "{ at: 1s, do: kill }, { at: 2s, do: stall }",
+        "side.yaml:4:46: replica 1 is away already (`kill`) | \
+         let it `return` before",
+    );
+    check_faults(
+        "{ at: 2s, do: kill }, { at: 1s, do: return }",
+        "side.yaml:4:38: a fault at 1s after one at 2s | \
+         put them in the order of time",
+    );
+    check_faults(
+        "{ at: 60s, do: kill }",
+        "side.yaml:4:16: a fault at 1m, and the sustained phase of `full` has 1m | \
+         give less, or make the load longer",
+    );
+    check(
+        "origin: { driver: nginx }\nfaults: [{ at: 1s, do: reset }]\n",
+        "side.yaml:4:24: an upstream of the driver `nginx` cannot be told to reset connections | \
+         leave out the origin's `driver`: weir's own can",
+    );
+    check_loads(
+        "loads: { x: { model: closed, requests: 100 } }\nfaults: [{ at: 1s, do: kill }]\n",
+        "side.yaml:3:40: the load `x` ends by its count, and nobody knows whether before a fault | \
+         give it a `duration`",
+    );
+    said(
+        read(&format!(
+            "name: x\ngateways: [{{ name: prod, driver: remote, url: 'http://127.0.0.1:1' }}]\n\
+             faults: [{{ at: 1s, do: kill }}]\n{LOADS}"
+        )),
+        "side.yaml:3:9: faults of the upstream of a gateway that runs elsewhere | \
+         leave them out: weir stops only what it has started",
+    );
+}
+
+#[test]
+fn slow_clients_that_cannot_be_are_refused() {
+    check(
+        "slow: {}\n",
+        "side.yaml:3:7: 0 slow clients | give 1 to 100000 as `heads`, `bodies` and `responses` together",
+    );
+    check("slow: { heads: 1, piece: 0B }\n", "side.yaml:3:26: a piece of 0B | give 1B to 1MiB, like 16B");
+    check("slow: { heads: 1, every: 0s }\n", "side.yaml:3:26: a piece every 0s | give 1ms or more, like 1s");
+    check(
+        "slow: { heads: 1, loads: [ful] }\n",
+        "side.yaml:3:27: there is no load `ful` | did you mean `full`?",
+    );
+    check(
+        "slow: { heads: 1 }\ntopology: { tls: true }\n",
+        "side.yaml:3:7: slow clients of gateways that listen for TLS | \
+         leave them out, or `tls` out of the topology: they speak plain text",
+    );
+}
+
+#[test]
 fn tls_and_tokens_that_cannot_be_are_refused() {
     check(
         "topology: { client_certificate: required }\n",
@@ -455,12 +533,12 @@ fn a_scenario_that_is_not_there_comes_with_those_that_are() {
     said(
         Source::find("quickstrat"),
         "no scenario `quickstrat`, built in or as a file | \
-         did you mean `quickstart`? Built in are: added-latency, headroom, headroom-ramp, ingress-sizing, many-domains, quickstart, side-by-side",
+         did you mean `quickstart`? Built in are: added-latency, change-under-load, connection-storm, failover, headroom, headroom-ramp, ingress-sizing, many-domains, quickstart, side-by-side, slow-clients",
     );
     said(
         Source::find("no/such.yaml"),
         "no/such.yaml: there is no such file | \
-         built in are: added-latency, headroom, headroom-ramp, ingress-sizing, many-domains, quickstart, side-by-side; or give the path of a file",
+         built in are: added-latency, change-under-load, connection-storm, failover, headroom, headroom-ramp, ingress-sizing, many-domains, quickstart, side-by-side, slow-clients; or give the path of a file",
     );
 }
 

@@ -39,12 +39,16 @@ fn built_in_scenarios_are_in_order() {
         built_in_names(),
         [
             "added-latency",
+            "change-under-load",
+            "connection-storm",
+            "failover",
             "headroom",
             "headroom-ramp",
             "ingress-sizing",
             "many-domains",
             "quickstart",
-            "side-by-side"
+            "side-by-side",
+            "slow-clients"
         ]
     );
     for name in built_in_names() {

@@ -20,13 +20,15 @@ fn check(origin: &str, expected: &str) {
 }
 
 #[test]
-fn replicas_of_another_server_are_an_origin() {
+fn replicas_are_of_another_server_or_of_weirs_own() {
     let origin = scenario("{ driver: nginx, replicas: 3, body: 2KiB, workers: 2 }").unwrap().scenario.origin;
     assert_eq!(
         (origin.driver.as_deref(), origin.replica_count(), origin.body),
         (Some("nginx"), 3, Size(2048))
     );
     assert_eq!(scenario("{ driver: nginx }").unwrap().scenario.origin.replica_count(), 1);
+    let own = scenario("{ replicas: 3, delay: exp:1ms }").unwrap().scenario.origin;
+    assert_eq!((own.driver.as_deref(), own.replica_count()), (None, 3));
 }
 
 #[test]
@@ -75,11 +77,7 @@ fn origins_that_cannot_be_have_a_way_out() {
         "side.yaml:4:19: no driver `haproxy` can play the upstream | \
          those that can are: nginx; or leave it out: weir has its own",
     );
-    check(
-        "{ replicas: 3 }",
-        "side.yaml:4:21: replicas of weir's own origin, which is one | \
-         give it `workers`, or add the `driver` of another server",
-    );
+    check("{ replicas: 101 }", "side.yaml:4:21: an impossible number of replicas | give 1 to 100");
     check(
         "{ driver: nginx, replicas: 0 }",
         "side.yaml:4:36: an impossible number of replicas | give 1 to 100",

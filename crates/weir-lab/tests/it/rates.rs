@@ -127,6 +127,25 @@ fn changes_that_nobody_could_make_are_refused_where_they_stand() {
          /changed/",
     );
     check(&format!("changes: {{}}\n{LOADS}"), "side.yaml:3:10: missing field `every` | add `every`");
+    let of = |kinds: &str, more: &str| format!("changes: {{ every: 1s, of: [{kinds}] }}\n{more}{LOADS}");
+    check(
+        &of("", ""),
+        "side.yaml:3:27: nothing changes | name some of routes, endpoints, certificates, or leave it out for routes",
+    );
+    check(&of("routes, routes", ""), "side.yaml:3:36: `routes` is given twice | keep one of the two");
+    check(
+        &of("endpoints", ""),
+        "side.yaml:3:28: an endpoint that leaves, and the upstream has one | give the origin two `replicas` or more",
+    );
+    check(
+        &of("certificates", ""),
+        "side.yaml:3:28: certificates that are replaced, without TLS | add `tls: true` to the topology",
+    );
+    check(
+        &of("certificates", "topology: { tls: true, certificates: each }\n"),
+        "side.yaml:3:28: certificates that are replaced, where each domain has its own | let one be for all: leave out \
+         the topology's `certificates`",
+    );
     let remote = "name: x\ngateways: [{ name: prod, driver: remote, url: 'http://127.0.0.1:1' }]\n\
                   changes: { every: 1s }\nloads: { full: { model: closed } }\n";
     let error = read(remote).unwrap_err();

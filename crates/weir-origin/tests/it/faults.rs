@@ -65,6 +65,30 @@ fn check_ends(
 }
 
 #[test]
+fn resets_are_switched_on_and_off_while_it_runs() {
+    let origin = origin(&OriginSpec { workers: 2, ..spec() });
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let end = || end_of(&mut Client::connect(origin.address()), request);
+    let mut kept = Client::connect(origin.address());
+    assert_eq!((kept.get("/").status, end()), (200, End::Whole(200)));
+    for _ in 0..2 {
+        let switched = Client::connect(origin.address()).get("/__weir/resets/on");
+        assert_eq!((switched.status, switched.body.as_slice()), (200, &b"resets are on\n"[..]));
+        // All workers reset, the connections that were open before, too.
+        let ends: Vec<End> = (0..8).map(|_| end()).collect();
+        assert!(ends.iter().all(|end| *end == End::Reset), "{ends:?}");
+        assert_eq!(end_of(&mut kept, request), End::Reset);
+        assert_eq!(Client::connect(origin.address()).get("/__weir/resets/off").status, 200);
+        assert_eq!(end(), End::Whole(200));
+        kept = Client::connect(origin.address());
+    }
+    assert_eq!(Client::connect(origin.address()).get("/__weir/resets/maybe").status, 404);
+    let stats = origin.stats();
+    assert_eq!((stats.requests, stats.responses), (4 + 2 * 9, 4), "switching is no request");
+    assert_eq!(stats.faults, Some(Faults { resets: 18, ..Faults::default() }));
+}
+
+#[test]
 fn every_share_is_met_exactly_and_counted() {
     let faults = FaultSpec {
         errors: Share(0.1),

@@ -350,6 +350,8 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         cpu_us_per_request: data.map(|usage| usage.cpu_cores * 1e6 / shape.rate_per_s),
         series: series(parts, &usage),
         route_changes: Vec::new(),
+        faults: Vec::new(),
+        slow: None,
         usage,
         counters,
         host: shape.host,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use weir_analysis::{Summary, summarize};
-use weir_results::{Cell, CellOutcome, RouteChange, Run};
+use weir_results::{Cell, CellOutcome, Changed, RouteChange, Run};
 
 use crate::fixture::{self, Scene};
 
@@ -33,6 +33,7 @@ fn climbing() -> (Run, Vec<Cell>, Summary) {
                 let change = |t_s, routes_added| RouteChange {
                     t_s,
                     sustained: true,
+                    what: Changed::Routes,
                     routes_added,
                     routes: 2,
                     seen_after_ns: 30_000_000,

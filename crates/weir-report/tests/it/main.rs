@@ -4,6 +4,7 @@ mod added;
 mod capacity;
 mod comparisons;
 mod domains;
+mod faults;
 mod fixture;
 mod formats;
 mod gates;

@@ -104,7 +104,7 @@ impl Store {
     fn measurements(&self, run_id: &str, cell: u32) -> rusqlite::Result<Vec<Measurement>> {
         let sql = "SELECT place, load, connections, asked_rate_per_s, cpu_us_per_request, bound_by, evidence, \
              result, whole, whole_uncertain, phase_start_mono_ns, phase_end_mono_ns, generator, usage, \
-             counters, host, routes, steps, host_usage, trial FROM measurements \
+             counters, host, routes, steps, host_usage, trial, faults, slow FROM measurements \
              WHERE run_id = ?1 AND cell = ?2 ORDER BY place";
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map(params![run_id, cell], |row| {
@@ -142,6 +142,8 @@ impl Store {
                 series: self.samples(run_id, cell, place)?,
                 route_changes: self.route_changes(run_id, cell, place)?,
                 trial: json(row, 19)?,
+                faults: json(row, 20)?,
+                slow: json(row, 21)?,
             })
         })?;
         rows.collect()

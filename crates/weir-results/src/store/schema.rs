@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
 
 /// One step per version: step `i` leads from version `i` to `i + 1`. Never edit a step that was released.
 pub(super) const MIGRATIONS: &[&str] =
-    &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7];
+    &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9];
 
 const VERSION_1: &str = "
 CREATE TABLE runs (
@@ -170,6 +170,16 @@ ALTER TABLE measurements ADD COLUMN trial TEXT NOT NULL DEFAULT 'null';
 /// How gateways started.
 const VERSION_7: &str = "
 ALTER TABLE cells ADD COLUMN cold_start TEXT NOT NULL DEFAULT 'null';
+";
+
+/// What was done to the upstream while a load ran.
+const VERSION_8: &str = "
+ALTER TABLE measurements ADD COLUMN faults TEXT NOT NULL DEFAULT '[]';
+";
+
+/// What slow clients beside a load came to.
+const VERSION_9: &str = "
+ALTER TABLE measurements ADD COLUMN slow TEXT NOT NULL DEFAULT 'null';
 ";
 
 /// Refuses what this program must not touch: another program's database, a newer one, what is no database. Whether

@@ -138,6 +138,8 @@ fn measurement(load: &str, open: bool) -> Measurement {
             memory_bytes: BTreeMap::from([("weir".into(), 14_000_000)]),
         }],
         route_changes: Vec::new(),
+        faults: Vec::new(),
+        slow: None,
         trial: None,
     }
 }

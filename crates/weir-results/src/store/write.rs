@@ -152,7 +152,7 @@ fn insert_measurement(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusql
     let (record, judgement) = (&m.record, &m.judgement);
     t.execute(
         "INSERT INTO measurements VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, \
-         ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
+         ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)",
         params![
             at.run_id,
             at.cell,
@@ -179,7 +179,9 @@ fn insert_measurement(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusql
             json(&record.routes)?,
             json(&record.steps)?,
             json(&m.host_usage)?,
-            json(&m.trial)?
+            json(&m.trial)?,
+            json(&m.faults)?,
+            json(&m.slow)?
         ],
     )?;
     let verdicts = &judgement.verdicts;

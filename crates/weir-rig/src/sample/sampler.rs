@@ -103,6 +103,14 @@ impl Sampler {
         let _ = self.joining.send(joining);
     }
 
+    /// Goes on with `part`, which crashed and was started again. Its control group is the one that is sampled already;
+    /// without one its processes are others, and count for the host alone.
+    pub fn rejoin(&self, part: &Running) {
+        if part.group().is_none() {
+            self.join(part);
+        }
+    }
+
     /// Takes a last sample and gives all of them.
     pub fn finish(self) -> Samples {
         drop(self.joining);

@@ -1,6 +1,6 @@
 //! Launching, and each way in which it fails.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::Duration;
 
@@ -25,6 +25,62 @@ fn a_listener_is_ready_when_it_accepts_and_gone_when_stopped() {
     assert!(part.limits_applied);
     running.stop(Duration::from_secs(10));
     TcpListener::bind(address).unwrap();
+    bench.close();
+}
+
+#[test]
+fn a_part_that_crashed_is_no_failure_and_starts_again() {
+    for cgroups in [true, false] {
+        let bench = Bench::with("crash", cgroups);
+        let address = free_address();
+        let mut spec = bench.probe("origin", &["listen", &address.to_string()]);
+        spec.listens = vec![address];
+        spec.ready = Ready::Tcp(address);
+        let mut running = bench.rig().launch(&spec).unwrap();
+        let first = running.pid();
+        running.start_again(bench.rig()).unwrap();
+        assert_eq!(running.pid(), first, "one that runs is left alone");
+        for _ in 0..2 {
+            let before = running.pid();
+            running.crash();
+            drop(TcpListener::bind(address).expect("nobody listens any more"));
+            assert!(running.failure().is_none());
+            running.start_again(bench.rig()).unwrap();
+            assert_ne!(running.pid(), before);
+            assert!(TcpStream::connect(address).is_ok());
+            assert!(running.failure().is_none());
+        }
+        running.crash();
+        running.stop(Duration::from_secs(10));
+        drop(TcpListener::bind(address).unwrap());
+        bench.close();
+    }
+}
+
+#[test]
+fn a_stalled_part_stands_still_until_it_goes_on() {
+    let bench = Bench::new("stall");
+    let address = free_address();
+    let mut spec = bench.probe("origin", &["listen", &address.to_string()]);
+    spec.listens = vec![address];
+    spec.ready = Ready::Tcp(address);
+    let mut running = bench.rig().launch(&spec).unwrap();
+    let stat = format!("/proc/{}/stat", running.pid());
+    let stands_still = || {
+        let text = std::fs::read_to_string(&stat).unwrap();
+        text.rsplit_once(") ").unwrap().1.starts_with('T')
+    };
+    assert!(!stands_still());
+    running.stall();
+    eventually("it stands still", stands_still);
+    assert!(TcpStream::connect(address).is_ok(), "the kernel lets clients in");
+    assert!(running.failure().is_none());
+    running.go_on();
+    eventually("it goes on", || !stands_still());
+    // One that stands still is ended all the same.
+    running.stall();
+    running.stop(Duration::from_millis(1));
+    drop(TcpListener::bind(address).unwrap());
     bench.close();
 }
 

@@ -17,6 +17,7 @@ fn the_own_gateways_configuration_has_the_form_of_its_schema() {
         ("every-host", Binding { hosts: Vec::new(), rewrite: Some("/".into()), ..binding() }),
         ("secured", Binding { tls: tls(false), tokens: tokens(7, 3), ..binding() }),
         ("certificates", Binding { tls: tls(true), ..binding() }),
+        ("retries", Binding { set: [("retries".to_owned(), 2.into())].into(), ..binding() }),
     ] {
         let rendered = driver.render(&binding, &dir.path().join(name)).unwrap();
         let file = rendered.files.iter().find(|file| file.ends_with("weir.yaml")).unwrap();

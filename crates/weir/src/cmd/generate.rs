@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use weir_engine::{EngineError, LoadSpec};
-use weir_results::LoadRecord;
 
 use crate::failure::{Exit, Failure};
 
@@ -22,15 +23,21 @@ pub(crate) struct Args {
 
 /// Drives the load and writes its record. SIGINT and SIGTERM end it early, with the record of what there is.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
-    let spec = read_spec(&args.spec)?;
+    let spec: LoadSpec = read_spec(&args.spec)?;
+    let stop = until_signalled()?;
+    let record = weir_engine::run(&spec, &(), &stop).map_err(|error| engine_failure(&error))?;
+    write_whole(&args.record, &record)?;
+    Ok(Exit::Good)
+}
+
+/// What is set by SIGINT and SIGTERM.
+pub(super) fn until_signalled() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| Failure::environment(format!("signals cannot be caught: {error}"), ""))?;
     }
-    let record = weir_engine::run(&spec, &(), &stop).map_err(|error| engine_failure(&error))?;
-    write_whole(&args.record, &record)?;
-    Ok(Exit::Good)
+    Ok(stop)
 }
 
 /// In the lab's child everything is the environment's fault: the lab has checked what a user can get wrong.
@@ -38,7 +45,7 @@ fn engine_failure(error: &EngineError) -> Failure {
     Failure::environment(error.to_string(), error.remedy())
 }
 
-fn read_spec(path: &Path) -> Result<LoadSpec, Failure> {
+pub(super) fn read_spec<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::environment(
             format!("{}: {error}", path.display()),
@@ -50,7 +57,7 @@ fn read_spec(path: &Path) -> Result<LoadSpec, Failure> {
 }
 
 /// Writes beside the target and renames, so that a reader never sees half a record.
-fn write_whole(path: &Path, record: &LoadRecord) -> Result<(), Failure> {
+pub(super) fn write_whole(path: &Path, record: &impl Serialize) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         let remedy = "check that the folder exists, is writable and has space left";
         Failure::environment(format!("{}: {error}", path.display()), remedy)

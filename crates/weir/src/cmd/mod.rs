@@ -19,3 +19,4 @@ pub(crate) mod runs;
 pub(crate) mod schema;
 pub(crate) mod scope;
 pub(crate) mod size;
+pub(crate) mod slow;

@@ -25,7 +25,7 @@ use baseline::Baseline;
 /// Arguments of `weir run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A built-in scenario (quickstart, side-by-side, ingress-sizing, added-latency, headroom, headroom-ramp, many-domains) or a file
+    /// A built-in scenario (quickstart, side-by-side, ingress-sizing, added-latency, headroom, headroom-ramp, many-domains, failover, change-under-load, connection-storm, slow-clients) or a file
     #[arg(required_unless_present = "resume", conflicts_with = "resume")]
     scenario: Option<String>,
     /// Only this gateway: one of the scenario's, or any driver; may be given again

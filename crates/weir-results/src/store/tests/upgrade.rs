@@ -4,8 +4,8 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::{
-    Ceiling, Found, HostBounds, Objective, RouteChange, RouteResult, RouteTimes, StepRecord, Stopped, Trial,
-    TrialSays,
+    Ceiling, Changed, FaultAction, FaultEvent, Found, HostBounds, Objective, RouteChange, RouteResult,
+    RouteTimes, SlowClients, SlowCounts, StepRecord, Stopped, Trial, TrialSays,
 };
 
 fn bounds(rate_per_s: f64) -> HostBounds {
@@ -134,7 +134,7 @@ fn version_1_of(now: &std::path::Path, then: &std::path::Path) {
 }
 
 #[test]
-fn changes_of_routes_come_back_in_their_order() {
+fn faults_and_changes_of_routes_come_back_in_their_order() {
     let folder = Folder::new();
     let run = run("20261121-0210-aaaa", 10);
     let mut store = Store::open(&folder.db()).unwrap();
@@ -144,12 +144,19 @@ fn changes_of_routes_come_back_in_their_order() {
     let change = |t_s, routes_added| RouteChange {
         t_s,
         sustained: t_s > 1.0,
+        what: Changed::Routes,
         routes_added,
         routes: 100_000,
         seen_after_ns: u64::from(u32::MAX),
     };
     // Of the first load none.
-    measurements[1].route_changes = vec![change(0.1 + 0.2, 1), change(1.5, -1)];
+    let other = RouteChange { what: Changed::Certificates, ..change(2.5, 0) };
+    measurements[1].route_changes = vec![change(0.1 + 0.2, 1), change(1.5, -1), other];
+    let actions = [FaultAction::Kill, FaultAction::Stall, FaultAction::Reset, FaultAction::Return];
+    let fault = |action| FaultEvent { t_s: 0.1 + 0.2, sustained: true, replica: 2, action, took_ns: 1 << 40 };
+    measurements[0].faults = actions.map(fault).to_vec();
+    let heads = SlowCounts { connections: 7, opened: 1 << 40, ..SlowCounts::default() };
+    measurements[1].slow = Some(SlowClients { heads, ..SlowClients::default() });
     store.add_cell(&run.id, &cell).unwrap();
     assert_eq!(store.cells(&run.id).unwrap(), [cell]);
 }

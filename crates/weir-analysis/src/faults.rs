@@ -1,0 +1,225 @@
+//! What clients noticed of faults of the upstream: requests that went wrong and latency, from each fault to the next.
+
+use serde::Serialize;
+use weir_results::{FaultAction, FaultEvent, LoadSecond, Measurement, Reason};
+
+use crate::figure::{Figure, Repeated};
+use crate::grouping::Group;
+use crate::measured::{Repeat, Repeats};
+use crate::quantity::count;
+use crate::reasons::Metric;
+use crate::seconds::Seconds;
+use crate::summary::{Axes, Point, axes_words};
+
+/// Everything that a run says of faults of the upstream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Faults {
+    /// One for each gateway at each load with faults, in the order of load points.
+    pub courses: Vec<FaultCourse>,
+    /// A sentence for each of them.
+    pub conclusions: Vec<String>,
+}
+
+/// A gateway during a load whose upstream had faults.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FaultCourse {
+    /// The gateway's name.
+    pub gateway: String,
+    /// Values of the axes.
+    pub axes: Axes,
+    /// The load.
+    pub load: String,
+    /// From each fault to the next; first the time before all of them, where there is some.
+    pub stages: Vec<FaultStage>,
+}
+
+/// The time from one fault to the next, in whole seconds of the sustained phase; the second in which a fault was done is
+/// the first of its own. A request goes wrong in the second in which that is known: one that is given up does so a
+/// time-out after its start.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FaultStage {
+    /// What it began with; `None` before the first fault.
+    pub fault: Option<StageFault>,
+    /// Requests sent, over all repeats.
+    pub sent: u64,
+    /// Of those answered, responses with a status of 400 or more, over all repeats.
+    pub unexpected: u64,
+    /// Requests without a whole response (failed, timed out, dropped), over all repeats.
+    pub lost: u64,
+    /// From the fault to the end of the last second in which a request went wrong, the longest of all repeats; `None`
+    /// where requests went wrong in the last second of the stage.
+    pub wrong_for_s: Option<f64>,
+    /// p50 of the latency, nanoseconds.
+    pub p50_ns: Figure,
+    /// p99 of the same; what was never answered ranks last.
+    pub p99_ns: Figure,
+}
+
+/// What a stage began with.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct StageFault {
+    /// The server of the upstream, from 1.
+    pub replica: u32,
+    /// What was done to it.
+    pub action: FaultAction,
+    /// When, seconds from the start of the sustained phase, the mean of the repeats.
+    pub at_s: f64,
+}
+
+/// A stage of one repeat.
+struct Stage<'a> {
+    fault: Option<&'a FaultEvent>,
+    seconds: Seconds<'a>,
+}
+
+/// The courses of a run; `None` where the upstream had no faults.
+pub(crate) fn find(groups: &[Group<'_>]) -> Option<Faults> {
+    let of = |group: &Group<'_>| -> Vec<FaultCourse> {
+        let faulted =
+            |repeats: &&Repeats<'_>| repeats.iter().any(|repeat| !repeat.measurement.faults.is_empty());
+        let rows = group.rows.iter().filter(|(_, repeats)| faulted(&repeats));
+        rows.map(|(gateway, repeats)| course(group, gateway, repeats)).collect()
+    };
+    let courses: Vec<FaultCourse> = groups.iter().flat_map(of).collect();
+    let conclusions = courses.iter().map(conclude).collect();
+    (!courses.is_empty()).then_some(Faults { courses, conclusions })
+}
+
+impl Faults {
+    /// Whether the upstream had faults at that point.
+    pub fn has_point(&self, point: &Point) -> bool {
+        self.courses.iter().any(|course| course.axes == point.axes && course.load == point.load)
+    }
+}
+
+impl FaultStage {
+    /// Requests that went wrong, in either way.
+    pub fn wrong(&self) -> u64 {
+        self.unexpected + self.lost
+    }
+
+    /// What it began with, in words: `replica 1 killed`.
+    pub fn words(&self) -> String {
+        match &self.fault {
+            Some(fault) => format!("replica {} {}", fault.replica, fault.action.done()),
+            None => "before all faults".to_owned(),
+        }
+    }
+}
+
+fn course(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> FaultCourse {
+    let staged: Vec<(&Repeat<'_>, Vec<Stage<'_>>)> =
+        repeats.iter().map(|repeat| (repeat, stages(repeat.measurement))).collect();
+    let most = staged.iter().map(|(_, stages)| stages.len()).max().unwrap_or(0);
+    let stages = (0..most).map(|place| {
+        let here = staged.iter().filter_map(|(repeat, stages)| Some((*repeat, stages.get(place)?)));
+        stage(&here.collect::<Vec<_>>())
+    });
+    FaultCourse {
+        gateway: gateway.to_owned(),
+        axes: group.axes.clone(),
+        load: group.load.to_owned(),
+        // Where the first fault comes at once there is nothing before it.
+        stages: stages.filter(|stage| stage.fault.is_some() || stage.sent > 0).collect(),
+    }
+}
+
+/// One stage over its repeats.
+fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
+    let total =
+        |of: fn(&Seconds<'_>) -> u64| repeats.iter().map(|(_, stage)| of(&stage.seconds)).sum::<u64>();
+    let figure = |share: f64| {
+        let repeated = repeats.iter().map(|(repeat, stage)| Repeated {
+            repeat: repeat.cell.key.repeat,
+            sample: stage.seconds.latency_ns(share),
+            reasons: others(repeat.reasons(Metric::Latency)),
+        });
+        Figure::of(repeated.collect())
+    };
+    let mut wrong_for_s = repeats.iter().map(|(_, stage)| stage.wrong_for_s());
+    FaultStage {
+        fault: stage_fault(repeats),
+        sent: total(|seconds| seconds.sent()),
+        unexpected: total(|seconds| seconds.unexpected()),
+        lost: total(|seconds| seconds.lost()),
+        wrong_for_s: wrong_for_s.try_fold(0.0, |longest: f64, next| Some(longest.max(next?))),
+        p50_ns: figure(0.5),
+        p99_ns: figure(0.99),
+    }
+}
+
+fn stage_fault(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> Option<StageFault> {
+    let first = repeats.first()?.1.fault?;
+    let at_s = |(repeat, stage): &(&Repeat<'_>, &Stage<'_>)| {
+        let phase = repeat.measurement.record.seconds.iter().find(|second| second.sustained);
+        Some(stage.fault?.t_s - phase.map_or(0.0, |second| second.t_s))
+    };
+    let times: Vec<f64> = repeats.iter().filter_map(at_s).collect();
+    let at_s = times.iter().sum::<f64>() / times.len().max(1) as f64;
+    Some(StageFault { replica: first.replica, action: first.action, at_s })
+}
+
+/// Why a figure does not count, but for what faults are there to bring about.
+fn others(reasons: &[Reason]) -> Vec<Reason> {
+    let brought = [Reason::Errors, Reason::Overloaded, Reason::NotStationary, Reason::Throttled];
+    reasons.iter().copied().filter(|reason| !brought.contains(reason)).collect()
+}
+
+/// The sustained seconds from each fault to the next.
+fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
+    let faults = &measurement.faults;
+    let mut stages: Vec<Stage<'_>> = std::iter::once(None)
+        .chain(faults.iter().map(Some))
+        .map(|fault| Stage { fault, seconds: Seconds::default() })
+        .collect();
+    for second in measurement.record.seconds.iter().filter(|second| second.sustained) {
+        let end_s = second.t_s + second.length_s;
+        let begun = faults.iter().filter(|fault| fault.t_s < end_s).count();
+        stages[begun].seconds.0.push(second);
+    }
+    stages
+}
+
+impl Stage<'_> {
+    /// From its beginning to the end of the last second in which a request went wrong; `None` where that is its last.
+    fn wrong_for_s(&self) -> Option<f64> {
+        let went_wrong = |second: &&&LoadSecond| second.unexpected + second.lost > 0;
+        let seconds = &self.seconds.0;
+        let Some(last) = seconds.iter().rfind(went_wrong) else { return Some(0.0) };
+        let is_over = seconds.last().is_some_and(|end| end.t_s > last.t_s);
+        let from_s = self.fault.map_or(seconds[0].t_s, |fault| fault.t_s);
+        is_over.then_some(last.t_s + last.length_s - from_s)
+    }
+}
+
+/// How many requests went wrong, and for how long.
+fn conclude(course: &FaultCourse) -> String {
+    let who = match axes_words(&course.axes) {
+        words if words.is_empty() => course.gateway.clone(),
+        words => format!("{} ({words})", course.gateway),
+    };
+    let total = |of: fn(&FaultStage) -> u64| count(course.stages.iter().map(of).sum());
+    let stage = |stage: &FaultStage| {
+        let (name, sent) = (stage.words(), count(stage.sent));
+        match (stage.wrong(), stage.wrong_for_s) {
+            (0, _) => format!("{name}: none of {sent}"),
+            (wrong, Some(s)) => {
+                format!("{name}: {} of {sent}, the last within {s:.1} s", count(wrong))
+            }
+            (wrong, None) => format!("{name}: {} of {sent}, to the end", count(wrong)),
+        }
+    };
+    let stages: Vec<String> = course.stages.iter().map(stage).collect();
+    format!(
+        "{who}: {} of {} requests of {} went wrong. {}.",
+        total(FaultStage::wrong),
+        total(|stage| stage.sent),
+        course.load,
+        capitalized(&stages.join("; "))
+    )
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

@@ -1,0 +1,49 @@
+//! Some of the seconds of a load, taken together: counts and histograms are added, quantiles never averaged.
+
+use weir_results::{LoadSecond, Measurement, new_histogram, quantile_ns};
+
+use crate::figure::Sample;
+
+/// Seconds of a phase.
+#[derive(Default)]
+pub(crate) struct Seconds<'a>(pub(crate) Vec<&'a LoadSecond>);
+
+/// Those of the sustained phase.
+pub(crate) fn sustained(measurement: &Measurement) -> Seconds<'_> {
+    Seconds(measurement.record.seconds.iter().filter(|second| second.sustained).collect())
+}
+
+impl Seconds<'_> {
+    pub(crate) fn sent(&self) -> u64 {
+        self.0.iter().map(|second| second.sent).sum()
+    }
+
+    /// Whole responses with a status of 400 or more, or that failed a check.
+    pub(crate) fn unexpected(&self) -> u64 {
+        self.0.iter().map(|second| second.unexpected).sum()
+    }
+
+    /// Requests without a whole response: failed, timed out, dropped.
+    pub(crate) fn lost(&self) -> u64 {
+        self.0.iter().map(|second| second.lost).sum()
+    }
+
+    /// Requests that went wrong, in either way.
+    pub(crate) fn wrong(&self) -> u64 {
+        self.unexpected() + self.lost()
+    }
+
+    /// A quantile of the latency; what was never answered ranks last.
+    pub(crate) fn latency_ns(&self, share: f64) -> Sample {
+        let mut merged = new_histogram();
+        for second in &self.0 {
+            let Ok(histogram) = second.latency.decode() else { continue };
+            let _ = merged.add(&histogram);
+        }
+        match quantile_ns(&merged, self.lost(), share) {
+            Some(ns) => Sample::Value(ns as f64),
+            None if merged.is_empty() => Sample::Missing,
+            None => Sample::BeyondTimeout,
+        }
+    }
+}

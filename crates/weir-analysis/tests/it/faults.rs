@@ -1,0 +1,108 @@
+//! Faults of the upstream in runs that never happened: what went wrong from each to the next, and for how long.
+
+use weir_analysis::{FaultStage, Faults, summarize};
+use weir_results::ArrivalModel::Open;
+use weir_results::{
+    Cell, CellOutcome, FaultAction, FaultEvent, Histogram, LoadRecord, LoadSecond, new_histogram,
+};
+
+use crate::records::{quiet, record, usage};
+use crate::runs::{Load, cell, plan, run, tail};
+
+/// Twelve seconds at 100/s, the first two of warm-up: those in `wrong` have so many unexpected and lost ones.
+fn seconds(wrong: &[(u32, u64, u64)]) -> LoadRecord {
+    let mut of = record(Open, 100, 1_000_000);
+    of.seconds = (0..12)
+        .map(|second| {
+            let (unexpected, lost) =
+                wrong.iter().find(|(at, ..)| *at == second).map_or((0, 0), |(_, a, b)| (*a, *b));
+            let mut latency = new_histogram();
+            latency.record_n(1_000_000, 100 - lost).expect("within its bounds");
+            LoadSecond {
+                t_s: f64::from(second),
+                length_s: 1.0,
+                sustained: second >= 2,
+                sent: 100,
+                completed: 100 - lost,
+                unexpected,
+                lost,
+                latency: Histogram::encode(&latency),
+            }
+        })
+        .collect();
+    of
+}
+
+/// Its second server is killed at 4.5 s of the record's clock and returns at 8.2 s.
+fn faulted(gateway: &str, repeat: u32, wrong: &[(u32, u64, u64)]) -> Cell {
+    let mut record = seconds(wrong);
+    let (unexpected, lost) = wrong.iter().fold((0, 0), |(a, b), (_, more, most)| (a + more, b + most));
+    let requests = &mut record.result.requests;
+    (requests.unexpected, requests.failed, requests.completed) =
+        (unexpected, lost, requests.completed - lost);
+    let load = Load { name: "steady", record, data: usage(0.5), host: quiet() };
+    let mut cell = cell(gateway, repeat, vec![load]);
+    let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+    let fault = |t_s, action| FaultEvent { t_s, sustained: true, replica: 2, action, took_ns: 1_000 };
+    measurements[0].faults = vec![fault(4.5, FaultAction::Kill), fault(8.2, FaultAction::Return)];
+    cell
+}
+
+fn faults(cells: &[Cell]) -> (Option<Faults>, Vec<String>) {
+    let summary = summarize(&plan(run(&["weir"], None), cells), cells);
+    (summary.faults.clone(), summary.problems().to_vec())
+}
+
+fn counts(stage: &FaultStage) -> (u64, u64, u64, Option<f64>) {
+    let wrong_for_s = stage.wrong_for_s.map(|s| (s * 1e3).round() / 1e3);
+    (stage.sent, stage.unexpected, stage.lost, wrong_for_s)
+}
+
+#[test]
+fn what_went_wrong_is_told_from_each_fault_to_the_next() {
+    let cells = [
+        faulted("weir", 0, &[(4, 10, 5), (5, 0, 40)]),
+        faulted("weir", 1, &[(4, 1, 0), (8, 2, 0)]),
+        faulted("weir", 2, &[]),
+    ];
+    let (found, problems) = faults(&cells);
+    let found = found.unwrap();
+    let [course] = found.courses.as_slice() else { panic!("{found:?}") };
+    assert_eq!((course.gateway.as_str(), course.load.as_str()), ("weir", "steady"));
+    let [before, killed, returned] = course.stages.as_slice() else { panic!("{course:?}") };
+    assert_eq!((before.words().as_str(), before.fault), ("before all faults", None));
+    assert_eq!(
+        (killed.words().as_str(), returned.words().as_str()),
+        ("replica 2 killed", "replica 2 returned")
+    );
+    // The second in which a fault is done is the first of its own.
+    assert_eq!(counts(before), (600, 0, 0, Some(0.0)));
+    assert_eq!(counts(killed), (1_200, 11, 45, Some(1.5)));
+    assert_eq!(counts(returned), (1_200, 2, 0, Some(0.8)));
+    assert!((killed.fault.unwrap().at_s - 2.5).abs() < 1e-9);
+    // A tenth of one repeat was never answered, which ranks last.
+    assert!(killed.p99_ns.beyond_timeout && !killed.p50_ns.beyond_timeout);
+    assert!((before.p99_ns.mean.unwrap() / 1e6 - 1.0).abs() < 1e-3, "{:?}", before.p99_ns);
+    assert_eq!(
+        found.conclusions,
+        [
+            "weir: 58 of 3,000 requests of steady went wrong. Before all faults: none of 600; replica 2 killed: 56 of \
+          1,200, the last within 1.5 s; replica 2 returned: 2 of 1,200, the last within 0.8 s."
+        ]
+    );
+    // That faults break something is no problem of the run.
+    assert_eq!(problems, [""; 0]);
+}
+
+#[test]
+fn what_goes_wrong_to_the_end_of_a_stage_has_no_end() {
+    let cells = [faulted("weir", 0, &[(5, 1, 0), (7, 1, 0)]), faulted("weir", 1, &[])];
+    let found = faults(&cells).0.unwrap();
+    assert_eq!(counts(&found.courses[0].stages[1]), (800, 2, 0, None));
+    assert!(found.conclusions[0].contains("replica 2 killed: 2 of 800, to the end"), "{found:?}");
+}
+
+#[test]
+fn a_run_without_faults_says_nothing_of_them() {
+    assert_eq!(faults(&[cell("weir", 0, vec![tail(1_000_000)])]).0, None);
+}

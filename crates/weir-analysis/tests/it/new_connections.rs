@@ -1,0 +1,55 @@
+//! New connections of runs that never happened: of loads whose connections end, and of no others.
+
+use serde_json::json;
+use weir_analysis::{NewConnections, summarize};
+use weir_results::ArrivalModel::Closed;
+use weir_results::{Cell, TimesNs, TlsResult};
+
+use crate::records::{quiet, record, times, usage};
+use crate::runs::{Load, cell, plan, run};
+
+/// 2,000 requests a second at half a core, over connections that end and over some that are kept.
+fn at(gateway: &str, repeat: u32) -> Cell {
+    let load = |name| {
+        let mut record = record(Closed, 2_000, 500_000);
+        let handshake_ns = TimesNs { p50: Some(3_000_000), ..times(1_000_000) };
+        record.result.tls = Some(TlsResult {
+            handshakes: 5_000,
+            resumed: 1_000,
+            failed: 2,
+            handshake_ns,
+            ..TlsResult::default()
+        });
+        record.result.errors.refused = 1;
+        Load { name, record, data: usage(0.5), host: quiet() }
+    };
+    cell(gateway, repeat, vec![load("storm"), load("kept")])
+}
+
+fn found(cells: &[Cell]) -> Vec<NewConnections> {
+    let mut run = run(&["weir"], None);
+    run.scenario["loads"] =
+        json!({ "storm": { "model": "closed", "per_connection": 4 }, "kept": { "model": "closed" } });
+    summarize(&plan(run, cells), cells).new_connections
+}
+
+#[test]
+fn connections_that_end_are_counted_by_their_requests() {
+    let cells: Vec<Cell> =
+        (0..3).flat_map(|repeat| ["weir", "direct"].map(|gateway| at(gateway, repeat))).collect();
+    let found = found(&cells);
+    let [load] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((load.load.as_str(), load.per_connection), ("storm", 4));
+    let names: Vec<&str> = load.rows.iter().map(|row| row.gateway.as_str()).collect();
+    assert_eq!(names, ["weir", "direct"]);
+    let row = &load.rows[0];
+    let near = |value: Option<f64>, expected: f64| {
+        assert!((value.unwrap() / expected - 1.0).abs() < 1e-9, "{row:?}")
+    };
+    near(row.per_s.mean, 500.0);
+    // Half a core over 2,000 requests, four times.
+    near(row.cpu_us.mean, 1_000.0);
+    near(row.handshake_p50_ns.as_ref().unwrap().mean, 3_000_000.0);
+    near(row.resumed_share.as_ref().unwrap().mean, 0.2);
+    assert_eq!(row.failed, 3 * (1 + 2));
+}

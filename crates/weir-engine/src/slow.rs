@@ -1,0 +1,346 @@
+//! Clients that take their time: they send heads or bodies, or read responses, a few bytes at a time. They measure nothing;
+//! what they do to a load beside them is measured there.
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::runtime::Builder;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use weir_http::{BodyDecoder, FieldSlots, HeadLimits, ResponseTo, parse_response};
+use weir_results::{SlowClients, SlowCounts};
+
+/// Length of a head that is sent slowly, about: as long as browsers send them with a cookie or two.
+const HEAD_BYTES: usize = 1024;
+/// What a slow reader leaves in the kernel at most, about; more would be no slow reading.
+const RECEIVE_BYTES: u32 = 4096;
+/// What a client that does not read slowly takes at once.
+const READ_BYTES: usize = 16 * 1024;
+/// What of a body is written at once.
+const WRITE_BYTES: usize = 16 * 1024;
+/// How often it is looked whether the end has come.
+const STOP_LOOK: Duration = Duration::from_millis(10);
+
+/// Slow clients, and where they go.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlowSpec {
+    /// Where they connect, in plain text.
+    pub address: SocketAddr,
+    /// The value of Host.
+    pub host: String,
+    /// The path that they ask for.
+    pub path: String,
+    /// Fields of every request, beyond those that it takes.
+    pub fields: Vec<(String, String)>,
+    /// Connections that send the head of their request slowly.
+    pub heads: u32,
+    /// Connections that send the body of their request slowly.
+    pub bodies: u32,
+    /// Connections that read the response slowly.
+    pub responses: u32,
+    /// Bytes that are sent or read at a time.
+    pub piece_bytes: u32,
+    /// Time from one piece to the next, nanoseconds.
+    pub every_ns: u64,
+    /// Length of the bodies of requests, but of those whose heads are slow, which have none.
+    pub body_bytes: u64,
+}
+
+/// What is slow of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Head,
+    Body,
+    Response,
+}
+
+/// What became of the clients of one kind.
+#[derive(Debug, Default)]
+struct Counts {
+    connections: u32,
+    opened: Cell<u64>,
+    open: Cell<u64>,
+    answered: Cell<u64>,
+    unexpected: Cell<u64>,
+    broken: Cell<u64>,
+    refused: Cell<u64>,
+}
+
+/// Runs them until `stop`; a connection that has ended is opened anew after the time of a piece.
+///
+/// # Errors
+/// When the system has no room for another runtime. What becomes of connections is counted.
+pub fn run_slow(spec: &SlowSpec, stop: &AtomicBool) -> io::Result<SlowClients> {
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+    let spec = Rc::new(spec.clone());
+    let kinds = [Kind::Head, Kind::Body, Kind::Response];
+    let counts =
+        kinds.map(|kind| Rc::new(Counts { connections: spec.connections(kind), ..Counts::default() }));
+    let clients = LocalSet::new();
+    clients.block_on(&runtime, async {
+        for (kind, counts) in kinds.into_iter().zip(&counts) {
+            for number in 0..counts.connections {
+                spawn_local(client(Rc::clone(&spec), kind, number, Rc::clone(counts)));
+            }
+        }
+        while !stop.load(Ordering::Relaxed) {
+            sleep(STOP_LOOK).await;
+        }
+    });
+    let [heads, bodies, responses] = counts.map(|counts| counts.taken());
+    Ok(SlowClients { heads, bodies, responses })
+}
+
+/// One client: request after request, each on a connection of its own.
+async fn client(spec: Rc<SlowSpec>, kind: Kind, number: u32, counts: Rc<Counts>) {
+    // Spread over the time of a piece, so that they do not keep step.
+    sleep(spec.every().mul_f64(f64::from(number) / f64::from(counts.connections))).await;
+    loop {
+        match connect(&spec, kind).await {
+            Ok(stream) => {
+                add(&counts.opened, 1);
+                add(&counts.open, 1);
+                match exchange(&spec, kind, stream).await {
+                    Ok(200..400) => add(&counts.answered, 1),
+                    Ok(_) => add(&counts.unexpected, 1),
+                    Err(_) => add(&counts.broken, 1),
+                }
+                add(&counts.open, 1_u64.wrapping_neg());
+            }
+            Err(_) => add(&counts.refused, 1),
+        }
+        sleep(spec.every()).await;
+    }
+}
+
+async fn connect(spec: &SlowSpec, kind: Kind) -> io::Result<TcpStream> {
+    let socket = if spec.address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    if kind == Kind::Response {
+        socket.set_recv_buffer_size(RECEIVE_BYTES)?;
+    }
+    let stream = socket.connect(spec.address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// One request and its response; the status.
+async fn exchange(spec: &SlowSpec, kind: Kind, mut stream: TcpStream) -> io::Result<u16> {
+    let head = spec.head(kind);
+    match kind {
+        // Whoever answers before the request is whole has had enough of it.
+        Kind::Head => {
+            let _ = trickle(spec, &mut stream, head.len() as u64, |at| head[at as usize]).await;
+            read_response(&mut stream, None).await
+        }
+        Kind::Body => {
+            stream.write_all(&head).await?;
+            let _ = trickle(spec, &mut stream, spec.body_bytes, |_| b'x').await;
+            read_response(&mut stream, None).await
+        }
+        Kind::Response => {
+            let (mut reader, mut writer) = stream.split();
+            let pace = Some((spec.ticks(), spec.piece_bytes as usize));
+            let writing = async {
+                match write_all(&mut writer, &head, spec.body_bytes).await {
+                    Ok(()) => std::future::pending().await,
+                    Err(error) => error,
+                }
+            };
+            tokio::select! {
+                status = read_response(&mut reader, pace) => status,
+                error = writing => Err(error),
+            }
+        }
+    }
+}
+
+/// Sends `length` bytes piece by piece, until the peer has something to say.
+async fn trickle(
+    spec: &SlowSpec,
+    stream: &mut TcpStream,
+    length: u64,
+    byte_at: impl Fn(u64) -> u8,
+) -> io::Result<()> {
+    let mut ticks = spec.ticks();
+    let mut sent = 0;
+    while sent < length {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            readable = stream.readable() => return readable,
+        }
+        let end = length.min(sent + u64::from(spec.piece_bytes));
+        let piece: Vec<u8> = (sent..end).map(&byte_at).collect();
+        stream.write_all(&piece).await?;
+        sent = end;
+    }
+    Ok(())
+}
+
+async fn write_all(writer: &mut (impl AsyncWrite + Unpin), head: &[u8], body_bytes: u64) -> io::Result<()> {
+    writer.write_all(head).await?;
+    let piece = [b'x'; WRITE_BYTES];
+    let mut left = body_bytes;
+    while left > 0 {
+        let now = usize::try_from(left).map_or(WRITE_BYTES, |left| left.min(WRITE_BYTES));
+        writer.write_all(&piece[..now]).await?;
+        left -= now as u64;
+    }
+    Ok(())
+}
+
+/// Reads a whole response, so many bytes with each tick of `pace`, or as it comes; its status.
+async fn read_response(
+    reader: &mut (impl AsyncRead + Unpin),
+    mut pace: Option<(Interval, usize)>,
+) -> io::Result<u16> {
+    let mut buffer = vec![0; pace.as_ref().map_or(READ_BYTES, |(_, piece)| *piece)];
+    let mut head = Vec::new();
+    let mut body: Option<(u16, BodyDecoder)> = None;
+    loop {
+        if let Some((ticks, _)) = &mut pace {
+            ticks.tick().await;
+        }
+        let read = reader.read(&mut buffer).await?;
+        if read == 0 {
+            return match body {
+                Some((status, body)) if body.finish().is_ok() => Ok(status),
+                _ => Err(io::ErrorKind::UnexpectedEof.into()),
+            };
+        }
+        let is_done = match &mut body {
+            Some((_, body)) => body.step(&buffer[..read]).map_err(io::Error::other)?.done,
+            None => {
+                head.extend_from_slice(&buffer[..read]);
+                body = begun(&head)?;
+                body.as_ref().is_some_and(|(_, body)| body.is_done())
+            }
+        };
+        if let Some((status, _)) = body.as_ref().filter(|_| is_done) {
+            return Ok(*status);
+        }
+    }
+}
+
+/// The status and the rest of the body, once the head is whole; what is there of the body is passed over.
+fn begun(bytes: &[u8]) -> io::Result<Option<(u16, BodyDecoder)>> {
+    let mut slots = FieldSlots::new();
+    let head = parse_response(bytes, ResponseTo::Other, &HeadLimits::default(), &mut slots);
+    let Some(head) = head.map_err(io::Error::other)? else { return Ok(None) };
+    let mut body = BodyDecoder::new(head.framing);
+    let mut rest = &bytes[head.head_len..];
+    while !rest.is_empty() && !body.is_done() {
+        let step = body.step(rest).map_err(io::Error::other)?;
+        rest = &rest[step.consumed..];
+    }
+    Ok(Some((head.status, body)))
+}
+
+impl SlowSpec {
+    fn connections(&self, kind: Kind) -> u32 {
+        match kind {
+            Kind::Head => self.heads,
+            Kind::Body => self.bodies,
+            Kind::Response => self.responses,
+        }
+    }
+
+    fn every(&self) -> Duration {
+        Duration::from_nanos(self.every_ns)
+    }
+
+    fn ticks(&self) -> Interval {
+        let mut ticks = interval(self.every());
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks
+    }
+
+    /// The request, but for its body.
+    fn head(&self, kind: Kind) -> Vec<u8> {
+        let method = if kind == Kind::Head { "GET" } else { "POST" };
+        let mut head =
+            format!("{method} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.path, self.host);
+        for (name, value) in &self.fields {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        match kind {
+            Kind::Head => {
+                let padding = HEAD_BYTES.saturating_sub(head.len());
+                head.push_str(&format!("X-Slow: {}\r\n", "s".repeat(padding.max(1))));
+            }
+            Kind::Body | Kind::Response => head.push_str(&format!("Content-Length: {}\r\n", self.body_bytes)),
+        }
+        head.push_str("\r\n");
+        head.into_bytes()
+    }
+}
+
+impl Counts {
+    fn taken(&self) -> SlowCounts {
+        SlowCounts {
+            connections: self.connections,
+            opened: self.opened.get(),
+            open_at_end: self.open.get(),
+            answered: self.answered.get(),
+            unexpected: self.unexpected.get(),
+            broken: self.broken.get(),
+            refused: self.refused.get(),
+        }
+    }
+}
+
+fn add(count: &Cell<u64>, more: u64) {
+    count.set(count.get().wrapping_add(more));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &str, expected: Option<(u16, bool)>) {
+        let begun = begun(bytes.as_bytes()).unwrap();
+        assert_eq!(begun.map(|(status, body)| (status, body.is_done())), expected, "{bytes:?}");
+    }
+
+    #[test]
+    fn a_response_has_begun_with_its_head_and_is_done_with_its_body() {
+        check("HTTP/1.1 200 OK\r\nContent-Le", None);
+        check("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", Some((200, false)));
+        check("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", Some((408, true)));
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        check(&format!("{chunked}3\r\nabc\r\n"), Some((200, false)));
+        check(&format!("{chunked}3\r\nabc\r\n0\r\n\r\n"), Some((200, true)));
+        assert!(begun(b"SSH-2.0-OpenSSH\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn slow_heads_are_long_and_the_others_announce_their_bodies() {
+        let spec = SlowSpec {
+            address: ([127, 0, 0, 1], 1).into(),
+            host: "a.test".into(),
+            path: "/ping".into(),
+            fields: vec![("Authorization".into(), "Bearer t".into())],
+            heads: 1,
+            bodies: 2,
+            responses: 3,
+            piece_bytes: 16,
+            every_ns: 1_000_000,
+            body_bytes: 100_000,
+        };
+        let text = |kind| String::from_utf8(spec.head(kind)).unwrap();
+        let head = text(Kind::Head);
+        assert!(head.starts_with("GET /ping HTTP/1.1\r\nHost: a.test\r\n"), "{head}");
+        assert!(head.len() >= HEAD_BYTES && head.contains("Bearer t") && !head.contains("Content-Length"));
+        for kind in [Kind::Body, Kind::Response] {
+            let head = text(kind);
+            assert!(head.starts_with("POST ") && head.contains("Content-Length: 100000\r\n"), "{head}");
+        }
+        assert_eq!([Kind::Head, Kind::Body, Kind::Response].map(|kind| spec.connections(kind)), [1, 2, 3]);
+    }
+}

@@ -1,0 +1,131 @@
+//! Tables of changes under load: how soon each is in force, and what they cost.
+
+use weir_analysis::headroom::{ChangeCost, Headroom, InForce, Quiet};
+use weir_analysis::quantity;
+use weir_results::Changed;
+
+use crate::headroom::about;
+use crate::model::{Column, Entry, KEEP, Section, Table};
+use crate::tables::figure;
+
+/// The section of a run that asks for nothing else of headroom.
+pub(crate) fn section(headroom: &Headroom, tables: Vec<Table>) -> Section {
+    Section {
+        id: "changes".into(),
+        title: "Changes under load".into(),
+        intro: "Each change is in force once a request of weir's own, or a handshake, shows it: a route that came is \
+                answered 200, one that went 404; an endpoint that returned gets a request, one that left its last; the \
+                certificate is the other one. Near a change are the seconds from its application to one second after it was \
+                in force; where changes follow each other closely that is all of the phase, and a load without changes, at \
+                the same rate against the same processes, says what the rest would have been."
+            .into(),
+        conclusions: headroom.conclusions.clone(),
+        tables,
+    }
+}
+
+/// What changes cost, against what is quiet, and how soon they are in force; nothing without changes.
+pub(crate) fn tables(all: &[ChangeCost]) -> Vec<Table> {
+    [costs(all), against_quiet(all), in_force(all)].into_iter().flatten().collect()
+}
+
+fn costs(costs: &[ChangeCost]) -> Option<Table> {
+    let columns = vec![
+        Column::text("Gateway", KEEP),
+        Column::text("Load", 6),
+        Column::number("Changes", KEEP),
+        Column::number("In force after", KEEP),
+        Column::number("At most", 4),
+        Column::number("Errors near", KEEP),
+        Column::number("Errors in the rest", 5),
+        Column::number("p99 near", 7),
+        Column::number("p99 in the rest", 7),
+        Column::number("Near over rest", KEEP),
+    ];
+    let of = |errors: u64, sent: u64| format!("{} of {}", quantity::count(errors), quantity::count(sent));
+    let row = |cost: &ChangeCost| {
+        vec![
+            Entry::gateway(&cost.gateway),
+            Entry::text(about(&cost.load, &cost.axes)),
+            Entry::text(cost.changes.to_string()),
+            figure(&cost.seen_after_ns, quantity::time_ns),
+            Entry::text(quantity::time_ns(cost.seen_after_ns_max as f64)),
+            Entry::text(of(cost.errors_near, cost.sent_near)),
+            Entry::text(of(cost.errors_rest, cost.sent_rest)),
+            figure(&cost.p99_near_ns, quantity::time_ns),
+            figure(&cost.p99_rest_ns, quantity::time_ns),
+            figure(&cost.p99_ratio, quantity::number),
+        ]
+    };
+    let is_of_routes = |cost: &ChangeCost| cost.in_force.iter().all(|kind| kind.what == Changed::Routes);
+    let what = if costs.iter().all(is_of_routes) { " of routes" } else { "" };
+    (!costs.is_empty()).then(|| Table {
+        caption: format!("What changes{what} cost"),
+        columns,
+        rows: costs.iter().map(row).collect(),
+    })
+}
+
+/// The load with changes beside the one that is the same without.
+fn against_quiet(costs: &[ChangeCost]) -> Option<Table> {
+    let columns = vec![
+        Column::text("Gateway", KEEP),
+        Column::text("Load", 6),
+        Column::text("Quiet load", 4),
+        Column::number("Errors", KEEP),
+        Column::number("Errors, quiet", 7),
+        Column::number("p99", 7),
+        Column::number("p99, quiet", 7),
+        Column::number("Over quiet", KEEP),
+    ];
+    let of = |errors: u64, sent: u64| {
+        Entry::text(format!("{} of {}", quantity::count(errors), quantity::count(sent)))
+    };
+    let row = |cost: &ChangeCost, quiet: &Quiet| {
+        vec![
+            Entry::gateway(&cost.gateway),
+            Entry::text(about(&cost.load, &cost.axes)),
+            Entry::text(quiet.load.clone()),
+            of(cost.errors_near + cost.errors_rest, cost.sent_near + cost.sent_rest),
+            of(quiet.errors, quiet.sent),
+            figure(&cost.p99_ns, quantity::time_ns),
+            figure(&quiet.p99_ns, quantity::time_ns),
+            figure(&quiet.p99_ratio, quantity::number),
+        ]
+    };
+    let rows: Vec<Vec<Entry>> =
+        costs.iter().filter_map(|cost| Some(row(cost, cost.quiet.as_ref()?))).collect();
+    let caption = "With changes against without".to_owned();
+    (!rows.is_empty()).then_some(Table { caption, columns, rows })
+}
+
+/// Kinds of changes in rows, grouped by gateway; nothing where only routes change.
+fn in_force(costs: &[ChangeCost]) -> Option<Table> {
+    let columns = vec![
+        Column::text("Gateway", KEEP),
+        Column::text("Load", 6),
+        Column::text("What", KEEP),
+        Column::number("Changes", 7),
+        Column::number("In force after", KEEP),
+        Column::number("At most", KEEP),
+    ];
+    let group = |cost: &ChangeCost| -> Vec<Vec<Entry>> {
+        let row = |kind: &InForce| {
+            vec![
+                Entry::gateway(&cost.gateway),
+                Entry::text(about(&cost.load, &cost.axes)),
+                Entry::text(kind.what.to_string()),
+                Entry::text(kind.changes.to_string()),
+                figure(&kind.seen_after_ns, quantity::time_ns),
+                Entry::text(quantity::time_ns(kind.seen_after_ns_max as f64)),
+            ]
+        };
+        cost.in_force.iter().map(row).collect()
+    };
+    let has_others = costs.iter().flat_map(|cost| &cost.in_force).any(|kind| kind.what != Changed::Routes);
+    has_others.then(|| Table {
+        caption: "How soon changes are in force".into(),
+        columns,
+        rows: Table::merged(costs.iter().map(group).collect(), &[0, 1]),
+    })
+}

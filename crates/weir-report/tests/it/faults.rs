@@ -1,0 +1,54 @@
+//! Faults of the upstream in every format: a table from fault to fault, sentences, and each second as charts.
+
+use weir_analysis::{Summary, summarize};
+use weir_results::{Cell, CellOutcome, FaultAction, FaultEvent, Run};
+
+use crate::fixture::{self, Scene};
+
+/// The good run, in whose open load a server was killed at 5.2 s and returned at 9.1 s; a hundred requests a second were
+/// answered otherwise meanwhile.
+fn faulted() -> (Run, Vec<Cell>, Summary) {
+    let (run, mut cells) = fixture::run(Scene::Good, &[0.5]);
+    for cell in cells.iter_mut().filter(|cell| cell.key.gateway != "direct") {
+        let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+        let fault = |t_s, action| FaultEvent { t_s, sustained: true, replica: 3, action, took_ns: 9_000_000 };
+        measurements[1].faults = vec![fault(5.2, FaultAction::Kill), fault(9.1, FaultAction::Return)];
+        measurements[1].record.seconds[5..9].iter_mut().for_each(|second| second.unexpected = 100);
+    }
+    let summary = summarize(&run, &cells);
+    (run, cells, summary)
+}
+
+#[test]
+fn faults_have_their_table_sentences_and_pictures() {
+    let (run, cells, summary) = faulted();
+    let folder = tempfile::tempdir().unwrap();
+    let written = weir_report::write(&run, &cells, &summary, folder.path()).unwrap();
+    let markdown = std::fs::read_to_string(&written.markdown).unwrap();
+    for words in [
+        "## Faults of the upstream",
+        "From fault to fault: tail",
+        "replica 3 killed",
+        "weir: 1,200 of 150,000 requests of tail went wrong. Before all faults: none of 45,000; replica 3 killed: 1,200 \
+         of 60,000, to the end; replica 3 returned: none of 45,000.",
+    ] {
+        assert!(markdown.contains(words), "no `{words}` in {markdown}");
+    }
+    for chart in ["faults-wrong-tail", "faults-latency-tail"] {
+        let svg = std::fs::read_to_string(folder.path().join(format!("charts/{chart}.svg"))).unwrap();
+        for words in ["killed", "returned", "weir", "haproxy"] {
+            assert!(svg.contains(words), "no `{words}` in {chart}");
+        }
+    }
+    let html = std::fs::read_to_string(&written.html).unwrap();
+    let place = |words: &str| html.find(words).unwrap_or_else(|| panic!("no `{words}` in the page"));
+    assert!(place("id=\"faults\"") < place("id=\"faults-wrong-tail\""));
+    assert!(place("id=\"faults-latency-tail\"") < place("id=\"point-0\""), "the charts are in its section");
+}
+
+#[test]
+fn a_terminal_has_the_section_too() {
+    let (run, cells, summary) = faulted();
+    let text = weir_report::terminal(&run, &cells, &summary, 120, false);
+    assert!(text.contains("Faults of the upstream") && text.contains("replica 3 killed"), "{text}");
+}
