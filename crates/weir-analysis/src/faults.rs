@@ -8,7 +8,7 @@ use crate::grouping::Group;
 use crate::measured::{Repeat, Repeats};
 use crate::quantity::count;
 use crate::reasons::Metric;
-use crate::seconds::Seconds;
+use crate::seconds::{Seconds, of_phase};
 use crate::summary::{Axes, Point, axes_words};
 
 /// Everything that a run says of faults of the upstream.
@@ -161,18 +161,18 @@ fn stage_fault(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> Option<StageFault> {
 
 /// Why a figure does not count, but for what faults are there to bring about.
 fn others(reasons: &[Reason]) -> Vec<Reason> {
-    let brought = [Reason::Errors, Reason::Overloaded, Reason::NotStationary, Reason::Throttled];
+    let brought = [Reason::Errors, Reason::Overloaded, Reason::NotStationary];
     reasons.iter().copied().filter(|reason| !brought.contains(reason)).collect()
 }
 
-/// The sustained seconds from each fault to the next.
+/// The seconds from each fault to the next; the drain belongs to the last.
 fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
     let faults = &measurement.faults;
     let mut stages: Vec<Stage<'_>> = std::iter::once(None)
         .chain(faults.iter().map(Some))
         .map(|fault| Stage { fault, seconds: Seconds::default() })
         .collect();
-    for second in measurement.record.seconds.iter().filter(|second| second.sustained) {
+    for second in of_phase(measurement).0 {
         let end_s = second.t_s + second.length_s;
         let begun = faults.iter().filter(|fault| fault.t_s < end_s).count();
         stages[begun].seconds.0.push(second);

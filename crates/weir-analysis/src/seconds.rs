@@ -8,9 +8,10 @@ use crate::figure::Sample;
 #[derive(Default)]
 pub(crate) struct Seconds<'a>(pub(crate) Vec<&'a LoadSecond>);
 
-/// Those of the sustained phase.
-pub(crate) fn sustained(measurement: &Measurement) -> Seconds<'_> {
-    Seconds(measurement.record.seconds.iter().filter(|second| second.sustained).collect())
+/// Those of the sustained phase, and of the drain behind it, in which its last requests end: nothing new is sent there, but
+/// what was given up then is known to be lost.
+pub(crate) fn of_phase(measurement: &Measurement) -> Seconds<'_> {
+    Seconds(measurement.record.seconds.iter().skip_while(|second| !second.sustained).collect())
 }
 
 impl Seconds<'_> {

@@ -7,7 +7,7 @@ use crate::figure::{Figure, Repeated, Sample};
 use crate::grouping::Group;
 use crate::measured::{Repeat, Repeats};
 use crate::reasons::Metric;
-use crate::seconds::{Seconds, sustained};
+use crate::seconds::{Seconds, of_phase};
 use crate::summary::Axes;
 
 /// A gateway at a load with slow clients beside it.
@@ -92,14 +92,14 @@ fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeat
 
 fn carried(repeats: &Repeats<'_>) -> Carried {
     let total = |of: fn(&Seconds<'_>) -> u64| {
-        repeats.iter().map(|repeat| of(&sustained(repeat.measurement))).sum::<u64>()
+        repeats.iter().map(|repeat| of(&of_phase(repeat.measurement))).sum::<u64>()
     };
     let memory = |repeat: &Repeat<'_>| repeat.data()?.memory_bytes_peak.map(|bytes| bytes as f64);
     Carried {
         errors: total(|seconds| seconds.wrong()),
         sent: total(|seconds| seconds.sent()),
         p99_ns: Figure::of(
-            repeats.repeated(Metric::Latency, &|repeat| sustained(repeat.measurement).latency_ns(0.99)),
+            repeats.repeated(Metric::Latency, &|repeat| of_phase(repeat.measurement).latency_ns(0.99)),
         ),
         memory_bytes_peak: Figure::of(repeats.repeated(Metric::Cpu, &|repeat| Sample::from(memory(repeat)))),
     }

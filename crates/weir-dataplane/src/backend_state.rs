@@ -170,7 +170,7 @@ impl BackendState {
         let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let there = || endpoints.values().filter(|endpoint| !endpoint.is_gone());
         let out = there().filter(|endpoint| endpoint.is_out(now_ns)).count();
-        let most = (there().count() as f64 * ejection.most.0) as usize;
+        let most = share_of(there().count() as f64, ejection.most.0) as usize;
         if out < most && !endpoint.is_out(now_ns) {
             endpoint.eject(why, now_ns, ejection.time.0.as_nanos() as u64);
             self.ejections.fetch_add(1, Ordering::Relaxed);
@@ -232,7 +232,7 @@ impl BackendState {
     pub(crate) fn retry(self: &Arc<Self>, limits: &BackendLimits) -> Option<Place> {
         let requests = f64::from(self.requests.load(Ordering::Relaxed));
         // A cast of a float ends at the bounds of the integer.
-        let share = (requests * limits.retries.0) as u32;
+        let share = share_of(requests, limits.retries.0) as u32;
         self.place(Kind::Retry, share.max(RETRIES_LEAST))
     }
 
@@ -302,6 +302,11 @@ impl Drop for Place {
             self.state.serve(self.kind);
         }
     }
+}
+
+/// So much of a number, where 29 % of a hundred are not a hair less than 29.
+fn share_of(number: f64, share: f64) -> f64 {
+    number * share + 1e-9
 }
 
 #[cfg(test)]
@@ -386,6 +391,16 @@ mod tests {
         endpoints[0].eject(EjectedFor::Row, 0, 0);
         state.report(&endpoints[4], true, &ejection, 100);
         assert!(endpoints[4].is_out(100), "its errors were not forgotten");
+    }
+
+    #[test]
+    fn as_many_may_be_out_as_the_share_says() {
+        let state = BackendStates::default().of("b");
+        let addresses = (1..=100).map(|port| SocketAddr::from(([127, 0, 0, 1], port)).into());
+        let ejection = Ejection { errors: 1, most: Share(0.29), ..Ejection::default() };
+        let endpoints = state.endpoints(addresses);
+        endpoints.iter().for_each(|endpoint| state.report(endpoint, true, &ejection, 100));
+        assert_eq!(endpoints.iter().filter(|endpoint| endpoint.is_out(100)).count(), 29);
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Listening {
     pub(crate) fn new(
         id: u64,
         listener: ListenerId,
-        transport: Transport,
+        (transport, wants_header): (Transport, bool),
         counters: Arc<ListenerCounters>,
         (spread, berth): (Arc<Spread>, Arc<Berth>),
     ) -> Listening {
@@ -80,7 +80,7 @@ impl Listening {
             id,
             listener,
             transport: RefCell::new(transport),
-            wants_header: Cell::new(false),
+            wants_header: Cell::new(wants_header),
             counters,
             told: Cell::new(0),
             spread,
@@ -346,7 +346,7 @@ mod tests {
             let listening = Rc::new(Listening::new(
                 0,
                 address.into(),
-                Transport::Plain,
+                (Transport::Plain, false),
                 Arc::new(ListenerCounters::of("l")),
                 (Arc::default(), Berth::new(&worker.host)),
             ));

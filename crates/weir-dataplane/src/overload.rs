@@ -199,6 +199,11 @@ impl Pressure {
         self.strain.get().is_some()
     }
 
+    /// Whether the worker comes round too late.
+    pub(crate) fn is_late(&self) -> bool {
+        self.lag.borrow().is_on
+    }
+
     /// Looks at everything anew, as the worker's clock turns `late_ns` behind its time.
     pub(crate) fn look(
         &self,

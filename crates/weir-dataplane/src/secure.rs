@@ -126,8 +126,8 @@ async fn accept_by_key(
     }
     let answered = seat.io().worker.shared.offload.run(move || start.into_stream(config)).await;
     let stream = answered.map_err(io::Error::other)?.await?;
-    // Who resumes a session is told of no key.
-    let is_signed = stream.get_ref().1.handshake_kind() != Some(HandshakeKind::Resumed);
+    // Who resumes a session is told of no key, and who is asked for another key share gets the signature after that, here.
+    let is_signed = stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Full);
     seat.listening().counters.handshakes_offloaded.add(u64::from(is_signed));
     Ok(stream)
 }

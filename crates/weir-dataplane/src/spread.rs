@@ -12,10 +12,13 @@
 //!
 //! A worker's connections are those at all its listeners, and those on their way to it. They are read without a lock,
 //! so workers that accept at one moment may go over by one each. Connections that are there stay where they are.
+//!
+//! A worker that turns requests away because it comes round late soon has the fewest connections of all: it is handed
+//! nobody, and hands on whom it accepts, as long as any other is in time.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::sync::mpsc::{OwnedPermit, Receiver, Sender, channel};
@@ -47,7 +50,10 @@ pub(crate) struct Host {
 /// On cache lines of its own: it is written for each connection, by more than one worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Load(AtomicUsize);
+struct Load {
+    connections: AtomicUsize,
+    is_late: AtomicBool,
+}
 
 /// A place among the connections of a worker, given up when dropped.
 #[derive(Debug)]
@@ -98,17 +104,25 @@ impl Spread {
 
     /// The way for a client that `host` has accepted; `None` where it should stay, or has to.
     pub(crate) fn way_from(&self, host: &Host) -> Option<Way> {
-        let own = host.connections();
+        let own = host.in_time();
         // Nobody has fewer.
-        if own == 0 {
+        if own == Some(0) {
             return None;
         }
         let berths = self.0.load();
-        let fewest = elsewhere(berths.iter().map(|berth| berth.host.connections()), own)?;
-        let berth = &berths[fewest];
-        let passage = Passage::enter(berth)?;
-        let room = berth.host.inbox.clone().try_reserve_owned().ok()?;
-        Some(Way { room, seat: berth.host.seat(), passage })
+        // Those that can take nobody now.
+        let mut full = Vec::new();
+        loop {
+            let loads = berths
+                .iter()
+                .enumerate()
+                .map(|(position, berth)| if full.contains(&position) { None } else { berth.host.in_time() });
+            let fewest = elsewhere(loads, own)?;
+            match berths[fewest].way() {
+                Some(way) => return Some(way),
+                None => full.push(fewest),
+            }
+        }
     }
 }
 
@@ -116,6 +130,13 @@ impl Berth {
     /// That of this worker at a listener.
     pub(crate) fn new(host: &Host) -> Arc<Berth> {
         Arc::new(Berth { host: host.clone(), on_the_way: AtomicUsize::new(0) })
+    }
+
+    /// The way to it; `None` where it takes nobody.
+    fn way(self: &Arc<Self>) -> Option<Way> {
+        let passage = Passage::enter(self)?;
+        let room = self.host.inbox.clone().try_reserve_owned().ok()?;
+        Some(Way { room, seat: self.host.seat(), passage })
     }
 
     /// Whether somebody may still be handed to this worker.
@@ -133,19 +154,31 @@ impl Host {
 
     /// Connections that it has, or soon has.
     pub(crate) fn connections(&self) -> usize {
-        self.load.0.load(Ordering::Relaxed)
+        self.load.connections.load(Ordering::Relaxed)
+    }
+
+    /// The same, where it does not come round late.
+    fn in_time(&self) -> Option<usize> {
+        (!self.load.is_late.load(Ordering::Relaxed)).then(|| self.connections())
+    }
+
+    /// Says whether it turns requests away because it comes round late.
+    pub(crate) fn set_late(&self, is_late: bool) {
+        if self.load.is_late.load(Ordering::Relaxed) != is_late {
+            self.load.is_late.store(is_late, Ordering::Relaxed);
+        }
     }
 
     /// A place among them.
     pub(crate) fn seat(&self) -> HostSeat {
-        self.load.0.fetch_add(1, Ordering::Relaxed);
+        self.load.connections.fetch_add(1, Ordering::Relaxed);
         HostSeat(Arc::clone(&self.load))
     }
 }
 
 impl Drop for HostSeat {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -172,14 +205,17 @@ impl Drop for Passage {
 }
 
 /// Which of the workers with so many connections has fewest, where the one with `own` would have over 1.25 of the mean
-/// by one more. As nobody is handed to a worker that has as many, single ones are not passed to and fro.
-fn elsewhere(connections: impl Iterator<Item = usize>, own: usize) -> Option<usize> {
+/// by one more. As nobody is handed to a worker that has as many, single ones are not passed to and fro. Without a
+/// number are those that are late or full, which neither count nor are chosen; one that is late itself goes by no share.
+fn elsewhere(connections: impl Iterator<Item = Option<usize>>, own: Option<usize>) -> Option<usize> {
     let (mut workers, mut total, mut fewest) = (0, 0, (usize::MAX, 0));
     for (position, count) in connections.enumerate() {
+        let Some(count) = count else { continue };
         workers += 1;
         total += count;
         fewest = fewest.min((count, position));
     }
+    let Some(own) = own else { return (workers > 0).then_some(fewest.1) };
     // (own + 1) / ((total + 1) / workers) > 5 / 4
     let is_over = 4 * (own + 1) * workers > 5 * (total + 1);
     (is_over && fewest.0 < own).then_some(fewest.1)
@@ -192,7 +228,7 @@ mod tests {
     use super::*;
 
     fn check(connections: &[usize], accepts: usize, expected: Option<usize>) {
-        let serves = elsewhere(connections.iter().copied(), connections[accepts]);
+        let serves = elsewhere(connections.iter().copied().map(Some), Some(connections[accepts]));
         assert_eq!(serves, expected, "{connections:?}, {accepts} accepts");
     }
 
@@ -213,6 +249,40 @@ mod tests {
         check(&[1000, 990, 995, 1005], 3, None);
     }
 
+    #[test]
+    fn who_is_late_or_full_gets_nobody() {
+        let check = |connections: &[Option<usize>], own, expected| {
+            assert_eq!(elsewhere(connections.iter().copied(), own), expected, "{connections:?}, {own:?}");
+        };
+        // The late one has none any more; of the others none is over its share.
+        check(&[Some(100), Some(100), None, Some(100)], Some(100), None);
+        check(&[Some(140), Some(100), None, Some(90)], Some(140), Some(3));
+        check(&[Some(140), None, None], Some(140), None);
+        // One that is late hands on whom it accepts, whatever it has itself.
+        check(&[Some(100), Some(90), None], None, Some(1));
+        check(&[None, None], None, None);
+    }
+
+    #[test]
+    fn who_cannot_take_a_client_is_passed_over() {
+        let (hosts, mut inboxes): (Vec<_>, Vec<_>) = (0..3).map(|_| Host::new()).unzip();
+        let spread = Spread::default();
+        hosts.iter().for_each(|host| spread.open(&Berth::new(host)));
+        let _seats: Vec<_> = (0..10).map(|_| hosts[0].seat()).collect();
+        let next = |expected: [usize; 2]| {
+            let way = spread.way_from(&hosts[0]);
+            let now = [hosts[1].connections(), hosts[2].connections()];
+            assert_eq!((way.is_some(), now), (expected != [0, 0], expected));
+        };
+        next([1, 0]);
+        inboxes.remove(1).close();
+        next([0, 1]);
+        hosts[2].set_late(true);
+        next([0, 0]);
+        hosts[2].set_late(false);
+        next([0, 1]);
+    }
+
     /// Whoever accepts, in whatever order: nobody has over 1.25 of the mean, or over the mean rounded up.
     #[test]
     fn no_order_of_clients_gives_a_worker_more_than_its_share() {
@@ -222,7 +292,8 @@ mod tests {
                 let mut connections = vec![0; workers];
                 for total in 1..=300 {
                     let accepts = random.usize(..workers) / bias;
-                    let serves = elsewhere(connections.iter().copied(), connections[accepts]);
+                    let loads = connections.iter().copied().map(Some);
+                    let serves = elsewhere(loads, Some(connections[accepts]));
                     connections[serves.unwrap_or(accepts)] += 1;
                     let most = connections.iter().max().unwrap();
                     let allowed = (5 * total / (4 * workers)).max(total.div_ceil(workers));

@@ -285,6 +285,7 @@ impl Worker {
         snapshot.give_way();
         self.upstreams.lag_ns.set(late_ns);
         self.pressure.look(snapshot.table.overload.as_ref(), late_ns, &self.shared.overload, self.index);
+        self.host.set_late(self.pressure.is_late());
         if self.wheel.now().is_multiple_of(SWEEP_TICKS) {
             snapshot.sweep(self.wheel.now());
             self.listenings.borrow_mut().retain(|l| l.is_open() || !l.is_retired());
@@ -340,8 +341,11 @@ impl Worker {
         sockets: Vec<DealtSocket>,
     ) {
         let listening = self.listening(id).unwrap_or_else(|| {
-            let transport = self.snapshot().table.transport(listener).cloned().unwrap_or_default();
-            let listening = Rc::new(Listening::new(id, listener, transport, counters, spread));
+            let table = &self.snapshot().table;
+            let transport = table.transport(listener).cloned().unwrap_or_default();
+            let wants_header = table.wants_proxy_header(listener).unwrap_or_default();
+            let as_of_now = (transport, wants_header);
+            let listening = Rc::new(Listening::new(id, listener, as_of_now, counters, spread));
             self.listenings.borrow_mut().push(Rc::clone(&listening));
             listening
         });

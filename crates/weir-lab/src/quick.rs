@@ -8,9 +8,9 @@ use weir_document::Time;
 use crate::overlay;
 use crate::scenario::{Axis, Scenario};
 
-/// What is left of phases; with faults more, so that each of these lasts for a while.
+/// What is left of phases; with faults more: what a stalled server leaves unanswered shall be given up before it returns.
 const PHASE_PART: u32 = 20;
-const PHASE_PART_WITH_FAULTS: u32 = 4;
+const PHASE_PART_WITH_FAULTS: u32 = 2;
 const PHASE_MIN: Duration = Duration::from_secs(1);
 const WARMUP_MIN: Duration = Duration::from_millis(250);
 const REPEATS_MAX: u32 = 3;

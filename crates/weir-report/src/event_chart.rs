@@ -168,8 +168,8 @@ fn per_second(second: &LoadSecond, count: u64) -> Option<f64> {
     (second.length_s > 0.0).then(|| count as f64 / second.length_s)
 }
 
-/// A quantile of what was answered in the second.
+/// A quantile of the second; what was known to be lost in it ranks last, and has no place in a chart.
 fn latency(second: &LoadSecond, share: f64) -> Option<f64> {
     let histogram = second.latency.decode().ok()?;
-    quantile_ns(&histogram, 0, share).map(|ns| ns as f64)
+    quantile_ns(&histogram, second.lost, share).map(|ns| ns as f64)
 }

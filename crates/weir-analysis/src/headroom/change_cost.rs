@@ -9,7 +9,7 @@ use crate::figure::{Figure, Repeated, Sample};
 use crate::grouping::Group;
 use crate::measured::{Repeat, Repeats};
 use crate::reasons::Metric;
-use crate::seconds::{Seconds, sustained};
+use crate::seconds::{Seconds, of_phase};
 use crate::summary::Axes;
 
 /// How long after it was in force a change is still near, seconds.
@@ -96,7 +96,7 @@ pub(super) fn change_costs(groups: &[Group<'_>]) -> Vec<ChangeCost> {
 fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> ChangeCost {
     let p99_near_ns = figure(repeats, of_latency, &|measurement| split(measurement).0.latency_ns(0.99));
     let p99_rest_ns = figure(repeats, of_latency, &|measurement| split(measurement).1.latency_ns(0.99));
-    let p99_ns = figure(repeats, of_latency, &|measurement| sustained(measurement).latency_ns(0.99));
+    let p99_ns = figure(repeats, of_latency, &|measurement| of_phase(measurement).latency_ns(0.99));
     let mut cost = ChangeCost {
         gateway: gateway.to_owned(),
         axes: group.axes.clone(),
@@ -183,10 +183,9 @@ fn quiet(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, p99_ns: &Figure
         let (_, repeats) = other.rows.iter().find(|(name, _)| *name == gateway)?;
         let is_quiet = repeats.iter().all(|repeat| repeat.measurement.route_changes.is_empty());
         is_quiet.then(|| {
-            let quiet_ns =
-                figure(repeats, of_latency, &|measurement| sustained(measurement).latency_ns(0.99));
+            let quiet_ns = figure(repeats, of_latency, &|measurement| of_phase(measurement).latency_ns(0.99));
             let total = |of: fn(&Seconds<'_>) -> u64| {
-                repeats.iter().map(|repeat| of(&sustained(repeat.measurement))).sum::<u64>()
+                repeats.iter().map(|repeat| of(&of_phase(repeat.measurement))).sum::<u64>()
             };
             Quiet {
                 load: other.load.to_owned(),
@@ -215,6 +214,6 @@ fn split(measurement: &Measurement) -> (Seconds<'_>, Seconds<'_>) {
             second.t_s < until_s && change.t_s < second.t_s + second.length_s
         })
     };
-    let (near, rest) = sustained(measurement).0.into_iter().partition(is_near);
+    let (near, rest) = of_phase(measurement).0.into_iter().partition(is_near);
     (Seconds(near), Seconds(rest))
 }

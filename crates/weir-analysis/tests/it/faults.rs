@@ -9,21 +9,26 @@ use weir_results::{
 use crate::records::{quiet, record, usage};
 use crate::runs::{Load, cell, plan, run, tail};
 
-/// Twelve seconds at 100/s, the first two of warm-up: those in `wrong` have so many unexpected and lost ones.
+/// The second in which nothing is sent any more.
+const DRAIN: u32 = 12;
+
+/// Twelve seconds at 100/s, the first two of warm-up, and one of drain behind them: those in `wrong` have so many unexpected and lost ones.
 fn seconds(wrong: &[(u32, u64, u64)]) -> LoadRecord {
     let mut of = record(Open, 100, 1_000_000);
-    of.seconds = (0..12)
+    of.seconds = (0..=DRAIN)
         .map(|second| {
             let (unexpected, lost) =
                 wrong.iter().find(|(at, ..)| *at == second).map_or((0, 0), |(_, a, b)| (*a, *b));
             let mut latency = new_histogram();
-            latency.record_n(1_000_000, 100 - lost).expect("within its bounds");
+            let sent = if second < DRAIN { 100 } else { 0 };
+            let completed = sent - lost.min(sent);
+            latency.record_n(1_000_000, completed).expect("within its bounds");
             LoadSecond {
                 t_s: f64::from(second),
                 length_s: 1.0,
-                sustained: second >= 2,
-                sent: 100,
-                completed: 100 - lost,
+                sustained: (2..DRAIN).contains(&second),
+                sent,
+                completed,
                 unexpected,
                 lost,
                 latency: Histogram::encode(&latency),
@@ -100,6 +105,15 @@ fn what_goes_wrong_to_the_end_of_a_stage_has_no_end() {
     let found = faults(&cells).0.unwrap();
     assert_eq!(counts(&found.courses[0].stages[1]), (800, 2, 0, None));
     assert!(found.conclusions[0].contains("replica 2 killed: 2 of 800, to the end"), "{found:?}");
+}
+
+#[test]
+fn what_is_given_up_behind_the_phase_belongs_to_its_last_time() {
+    let found = faults(&[faulted("weir", 0, &[(DRAIN, 0, 30)]), faulted("weir", 1, &[])]).0.unwrap();
+    let returned = &found.courses[0].stages[2];
+    assert_eq!(counts(returned), (800, 0, 30, None));
+    assert!(returned.p99_ns.beyond_timeout, "what was never answered ranks last");
+    assert!(found.conclusions[0].contains("replica 2 returned: 30 of 800, to the end"), "{found:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weir_dataplane::Gateway;
@@ -50,13 +51,16 @@ fn exchange(address: SocketAddr) -> bool {
     true
 }
 
-#[test]
-fn workers_come_and_go_and_no_client_is_lost() {
-    let (origin, address) = (Origin::answering(OK), free());
-    let mut proxy = Proxy::with(&text(&[address], 2, &origin));
-    let stop = Arc::new(AtomicBool::new(false));
-    let clients: Vec<_> = (0..4)
-        .map(|_| {
+/// Clients that connect for each of their exchanges, one after the other, and are never refused.
+struct Crowd {
+    stop: Arc<AtomicBool>,
+    clients: Vec<JoinHandle<u64>>,
+}
+
+impl Crowd {
+    fn at(address: SocketAddr) -> Crowd {
+        let stop = Arc::new(AtomicBool::new(false));
+        let client = |_| {
             let stop = Arc::clone(&stop);
             std::thread::spawn(move || {
                 let mut answered = 0;
@@ -66,8 +70,23 @@ fn workers_come_and_go_and_no_client_is_lost() {
                 }
                 answered
             })
-        })
-        .collect();
+        };
+        let clients = (0..4).map(client).collect();
+        Crowd { stop, clients }
+    }
+
+    /// Ends it; how many exchanges it had.
+    fn leave(self) -> u64 {
+        self.stop.store(true, Ordering::SeqCst);
+        self.clients.into_iter().map(|client| client.join().unwrap()).sum()
+    }
+}
+
+#[test]
+fn workers_come_and_go_and_no_client_is_lost() {
+    let (origin, address) = (Origin::answering(OK), free());
+    let mut proxy = Proxy::with(&text(&[address], 2, &origin));
+    let crowd = Crowd::at(address);
     for workers in [1, 4, 3, 5, 2, 1, 3, 2, 8, 1] {
         set_workers(&mut proxy, address, workers, &origin);
         let before = proxy.gateway.stats().requests;
@@ -78,8 +97,7 @@ fn workers_come_and_go_and_no_client_is_lost() {
                 && stats.workers.iter().all(|worker| worker.table_version == version)
         });
     }
-    stop.store(true, Ordering::SeqCst);
-    let answered: u64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
+    let answered = crowd.leave();
     proxy.wait_for("the last client's end", |stats| stats.connections.open == 0);
     let stats = proxy.gateway.stats();
     assert_eq!((stats.requests, stats.by_status.success), (answered, answered), "nothing is counted twice");
@@ -95,20 +113,7 @@ fn workers_come_and_go_and_no_client_is_lost() {
 fn processes_follow_each_other_and_no_client_is_lost() {
     let (origin, address) = (Origin::answering(OK), free());
     let mut proxy = Proxy::with(&text(&[address], 4, &origin));
-    let stop = Arc::new(AtomicBool::new(false));
-    let clients: Vec<_> = (0..4)
-        .map(|_| {
-            let stop = Arc::clone(&stop);
-            std::thread::spawn(move || {
-                let mut answered = 0;
-                while !stop.load(Ordering::SeqCst) {
-                    assert!(exchange(address), "nobody is refused");
-                    answered += 1;
-                }
-                answered
-            })
-        })
-        .collect();
+    let crowd = Crowd::at(address);
     let (mut accepted, mut handed) = (0, 0);
     for _ in 0..6 {
         proxy.wait_for("some exchanges", |stats| stats.requests > 50);
@@ -124,8 +129,7 @@ fn processes_follow_each_other_and_no_client_is_lost() {
         accepted += connections.accepted;
         handed += connections.handed;
     }
-    stop.store(true, Ordering::SeqCst);
-    let answered: u64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
+    let answered = crowd.leave();
     assert_eq!(accepted + proxy.gateway.stats().connections.accepted, answered);
     assert!(handed > 0, "some went from worker to worker");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_document::Time;
-use weir_results::FaultAction;
+use weir_results::{Changed, FaultAction};
 
 use super::{Checked, problem};
 use crate::scenario::{Load, Scenario, ScheduledFault};
@@ -18,6 +18,7 @@ pub(super) fn check_faults(scenario: &Scenario) -> Checked {
         let message = "faults of the upstream of a gateway that runs elsewhere";
         return Err(problem(&["faults"], message, "leave them out: weir stops only what it has started"));
     }
+    check_changes(scenario)?;
     let mut away: BTreeMap<u32, FaultAction> = BTreeMap::new();
     let mut before = Duration::ZERO;
     for (place, fault) in scenario.faults.iter().enumerate() {
@@ -25,6 +26,19 @@ pub(super) fn check_faults(scenario: &Scenario) -> Checked {
         before = fault.at.0;
     }
     scenario.loads.iter().try_for_each(|(name, load)| check_load(scenario, name, load))
+}
+
+/// Refuses faults of servers that leave by themselves: one that is away could not be seen to return.
+fn check_changes(scenario: &Scenario) -> Checked {
+    let of = scenario.changes.as_ref().map_or(&[][..], |changes| &changes.of);
+    match of.iter().position(|what| *what == Changed::Endpoints) {
+        Some(place) => {
+            let message = "endpoints that leave and return, of an upstream that has faults";
+            let remedy = "leave out the `faults`, or `endpoints` here";
+            Err(problem(&["changes", "of", &place.to_string()], message, remedy))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Checks the fault at `place`, which comes after `before`; `away` has the servers that earlier ones have left so.

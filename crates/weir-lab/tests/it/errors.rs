@@ -161,6 +161,11 @@ fn faults_that_cannot_be_are_refused() {
         "side.yaml:3:40: the load `x` ends by its count, and nobody knows whether before a fault | \
          give it a `duration`",
     );
+    check(
+        "origin: { replicas: 2 }\nchanges: { every: 1s, of: [endpoints] }\nfaults: [{ at: 1s, do: kill }]\n",
+        "side.yaml:4:28: endpoints that leave and return, of an upstream that has faults | \
+         leave out the `faults`, or `endpoints` here",
+    );
     said(
         read(&format!(
             "name: x\ngateways: [{{ name: prod, driver: remote, url: 'http://127.0.0.1:1' }}]\n\
