@@ -16,6 +16,7 @@ use weir_results::{Changed, LoadRecord, RouteChange};
 use weir_rig::{Binding, Change, CounterSource, Credentials, Driver, RigError, Running, mono_ns};
 
 use crate::cell::{Setback, failed};
+use crate::clock::moment_of;
 use crate::scenario::Scenario;
 use crate::wiring::Seat;
 use target::{Look, Target};
@@ -237,14 +238,16 @@ fn shown(credentials: &Credentials, on: &[Changed]) -> Credentials {
 impl Made {
     /// The changes on the clock of `record`, whose warm-up began at `start_ns`.
     pub(crate) fn on_the_clock_of(&self, record: &LoadRecord, start_ns: u64) -> Vec<RouteChange> {
-        let phase = record.phase_start_mono_ns..record.phase_end_mono_ns;
-        let on_the_clock = |applied: &Applied| RouteChange {
-            t_s: (applied.at_ns as f64 - start_ns as f64) / 1e9,
-            sustained: phase.contains(&applied.at_ns),
-            what: applied.what,
-            routes_added: applied.routes_added,
-            routes: applied.routes,
-            seen_after_ns: applied.seen_after_ns,
+        let on_the_clock = |applied: &Applied| {
+            let (t_s, sustained) = moment_of(record, start_ns, applied.at_ns);
+            RouteChange {
+                t_s,
+                sustained,
+                what: applied.what,
+                routes_added: applied.routes_added,
+                routes: applied.routes,
+                seen_after_ns: applied.seen_after_ns,
+            }
         };
         self.changes.iter().map(on_the_clock).collect()
     }

@@ -4,6 +4,8 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use weir_results::LoadRecord;
+
 /// Letters of a run's id: no vowels (no words by accident), nothing that looks like something else.
 const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz23456789";
 
@@ -16,6 +18,13 @@ pub(crate) fn unix_ms() -> u64 {
 /// `time` in whole nanoseconds.
 pub(crate) fn whole_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A moment of the monotonic clock in a load's record, whose warm-up began at `start_ns`: seconds since then, and whether
+/// it is within the sustained phase.
+pub(crate) fn moment_of(record: &LoadRecord, start_ns: u64, at_ns: u64) -> (f64, bool) {
+    let phase = record.phase_start_mono_ns..record.phase_end_mono_ns;
+    ((at_ns as f64 - start_ns as f64) / 1e9, phase.contains(&at_ns))
 }
 
 /// An id for a run that starts now: sortable time (UTC) and letters.

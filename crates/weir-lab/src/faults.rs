@@ -8,6 +8,7 @@ use weir_results::{FaultAction, FaultEvent, LoadRecord};
 use weir_rig::{Credentials, Rig, Running, Sampler, mono_ns};
 
 use crate::cell::{Setback, failed};
+use crate::clock::moment_of;
 use crate::origin::Replica;
 use crate::scenario::ScheduledFault;
 
@@ -84,13 +85,10 @@ impl<'a> FaultCourse<'a> {
 
     /// What was done, on the clock of `record`, whose warm-up began at `start_ns`.
     pub(crate) fn on_the_clock_of(&self, record: &LoadRecord, start_ns: u64) -> Vec<FaultEvent> {
-        let phase = record.phase_start_mono_ns..record.phase_end_mono_ns;
-        let event = |done: &Done| FaultEvent {
-            t_s: (done.at_ns as f64 - start_ns as f64) / 1e9,
-            sustained: phase.contains(&done.at_ns),
-            replica: done.replica,
-            action: done.action,
-            took_ns: done.took_ns,
+        let event = |done: &Done| {
+            let (t_s, sustained) = moment_of(record, start_ns, done.at_ns);
+            let Done { replica, action, took_ns, .. } = *done;
+            FaultEvent { t_s, sustained, replica, action, took_ns }
         };
         self.done.iter().map(event).collect()
     }

@@ -6,7 +6,7 @@ use weir_results::Changed;
 
 use crate::headroom::about;
 use crate::model::{Column, Entry, KEEP, Section, Table};
-use crate::tables::figure;
+use crate::tables::{errors_of, figure};
 
 /// The section of a run that asks for nothing else of headroom.
 pub(crate) fn section(headroom: &Headroom, tables: Vec<Table>) -> Section {
@@ -42,7 +42,6 @@ fn costs(costs: &[ChangeCost]) -> Option<Table> {
         Column::number("p99 in the rest", 7),
         Column::number("Near over rest", KEEP),
     ];
-    let of = |errors: u64, sent: u64| format!("{} of {}", quantity::count(errors), quantity::count(sent));
     let row = |cost: &ChangeCost| {
         vec![
             Entry::gateway(&cost.gateway),
@@ -50,8 +49,8 @@ fn costs(costs: &[ChangeCost]) -> Option<Table> {
             Entry::text(cost.changes.to_string()),
             figure(&cost.seen_after_ns, quantity::time_ns),
             Entry::text(quantity::time_ns(cost.seen_after_ns_max as f64)),
-            Entry::text(of(cost.errors_near, cost.sent_near)),
-            Entry::text(of(cost.errors_rest, cost.sent_rest)),
+            errors_of(cost.errors_near, cost.sent_near),
+            errors_of(cost.errors_rest, cost.sent_rest),
             figure(&cost.p99_near_ns, quantity::time_ns),
             figure(&cost.p99_rest_ns, quantity::time_ns),
             figure(&cost.p99_ratio, quantity::number),
@@ -78,16 +77,13 @@ fn against_quiet(costs: &[ChangeCost]) -> Option<Table> {
         Column::number("p99, quiet", 7),
         Column::number("Over quiet", KEEP),
     ];
-    let of = |errors: u64, sent: u64| {
-        Entry::text(format!("{} of {}", quantity::count(errors), quantity::count(sent)))
-    };
     let row = |cost: &ChangeCost, quiet: &Quiet| {
         vec![
             Entry::gateway(&cost.gateway),
             Entry::text(about(&cost.load, &cost.axes)),
             Entry::text(quiet.load.clone()),
-            of(cost.errors_near + cost.errors_rest, cost.sent_near + cost.sent_rest),
-            of(quiet.errors, quiet.sent),
+            errors_of(cost.errors_near + cost.errors_rest, cost.sent_near + cost.sent_rest),
+            errors_of(quiet.errors, quiet.sent),
             figure(&cost.p99_ns, quantity::time_ns),
             figure(&quiet.p99_ns, quantity::time_ns),
             figure(&quiet.p99_ratio, quantity::number),

@@ -5,7 +5,7 @@ use weir_results::SlowCounts;
 
 use crate::headroom::about;
 use crate::model::{Column, Entry, KEEP, Section, Table};
-use crate::tables::figure;
+use crate::tables::{errors_of, figure};
 
 /// The section; `None` for a run without slow clients.
 pub(crate) fn section(summary: &Summary) -> Option<Section> {
@@ -37,9 +37,6 @@ fn costs(all: &[SlowCost]) -> Table {
         Column::number("Memory, alone", 6),
         Column::number("Memory of each", KEEP),
     ];
-    let of = |errors: u64, sent: u64| {
-        Entry::text(format!("{} of {}", quantity::count(errors), quantity::count(sent)))
-    };
     let row = |cost: &SlowCost| {
         let alone = cost.alone.as_ref();
         let figure_of = |of: fn(&Alone) -> &Figure, format: fn(f64) -> String| {
@@ -49,8 +46,11 @@ fn costs(all: &[SlowCost]) -> Table {
             Entry::gateway(&cost.gateway),
             Entry::text(about(&cost.load, &cost.axes)),
             Entry::text(quantity::count(u64::from(cost.total().connections))),
-            of(cost.beside.errors, cost.beside.sent),
-            alone.map_or_else(|| Entry::text("–"), |alone| of(alone.carried.errors, alone.carried.sent)),
+            errors_of(cost.beside.errors, cost.beside.sent),
+            alone.map_or_else(
+                || Entry::text("–"),
+                |alone| errors_of(alone.carried.errors, alone.carried.sent),
+            ),
             figure(&cost.beside.p99_ns, quantity::time_ns),
             figure_of(|alone| &alone.carried.p99_ns, quantity::time_ns),
             figure(&cost.beside.memory_bytes_peak, quantity::bytes),

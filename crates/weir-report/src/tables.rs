@@ -177,6 +177,11 @@ pub(crate) fn cost(row: &Row, of: &Figure, format: fn(f64) -> String) -> Entry {
     if row.is_direct() { Entry::text("–") } else { figure(of, format) }
 }
 
+/// How many of the requests that were sent went wrong.
+pub(crate) fn errors_of(errors: u64, sent: u64) -> Entry {
+    Entry::text(format!("{} of {}", quantity::count(errors), quantity::count(sent)))
+}
+
 /// A figure with its interval; in parentheses, or struck, where it does not count.
 pub(crate) fn figure(figure: &Figure, format: fn(f64) -> String) -> Entry {
     if figure.beyond_timeout {
