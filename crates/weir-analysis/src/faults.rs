@@ -9,7 +9,7 @@ use crate::measured::{Repeat, Repeats};
 use crate::quantity::count;
 use crate::reasons::Metric;
 use crate::seconds::{Seconds, of_phase};
-use crate::summary::{Axes, Point, axes_words};
+use crate::summary::{Axes, Point, with_axes};
 
 /// Everything that a run says of faults of the upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -194,10 +194,7 @@ impl Stage<'_> {
 
 /// How many requests went wrong, and for how long.
 fn conclude(course: &FaultCourse) -> String {
-    let who = match axes_words(&course.axes) {
-        words if words.is_empty() => course.gateway.clone(),
-        words => format!("{} ({words})", course.gateway),
-    };
+    let who = with_axes(&course.gateway, &course.axes);
     let total = |of: fn(&FaultStage) -> u64| count(course.stages.iter().map(of).sum());
     let stage = |stage: &FaultStage| {
         let (name, sent) = (stage.words(), count(stage.sent));

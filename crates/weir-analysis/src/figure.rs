@@ -137,6 +137,20 @@ impl Figure {
         over
     }
 
+    /// What `of` makes of this and `other` in the same repeat; what does not count of either does not count.
+    pub(crate) fn paired(&self, other: &Self, of: impl Fn(f64, f64) -> f64) -> Vec<Repeated> {
+        let pair = |repeated: &Repeated| {
+            let same = other.repeats.iter().find(|other| other.repeat == repeated.repeat)?;
+            let value = repeated.value().zip(same.value()).map(|(own, other)| of(own, other));
+            let mut reasons: Vec<Reason> = repeated.reasons.iter().chain(&same.reasons).copied().collect();
+            reasons.sort();
+            reasons.dedup();
+            let sample = Sample::from(value.filter(|value| value.is_finite()));
+            Some(Repeated { repeat: repeated.repeat, sample, reasons })
+        };
+        self.repeats.iter().filter_map(pair).collect()
+    }
+
     /// The least value of the repeats that the mean is over.
     pub fn least(&self) -> Sample {
         self.extreme(f64::min)

@@ -15,6 +15,8 @@ pub(crate) struct Group<'a> {
     pub(crate) model: ArrivalModel,
     pub(crate) connections: u32,
     pub(crate) rate_per_s: Option<f64>,
+    /// The load as the scenario has it, but for its length.
+    written: Option<Value>,
     /// Gateways in the scenario's order, the direct baseline and its twin last.
     pub(crate) rows: Vec<(&'a str, Repeats<'a>)>,
 }
@@ -27,10 +29,11 @@ impl<'a> Group<'a> {
 }
 
 impl Group<'_> {
-    /// Whether `other` is another load at the same point of the axes, of the same model and size.
+    /// Whether `other` is another load at the same point of the axes that differs in nothing but its name and its length.
     pub(crate) fn is_like(&self, other: &Group<'_>) -> bool {
         let size = |of: &Group<'_>| (of.model, of.connections, of.rate_per_s);
-        other.axes == self.axes && other.load != self.load && size(other) == size(self)
+        let is_same = size(other) == size(self) && other.written == self.written;
+        other.axes == self.axes && other.load != self.load && is_same
     }
 }
 
@@ -53,6 +56,7 @@ pub(crate) fn group<'a>(run: &Run, cells: &'a [Cell]) -> Vec<Group<'a>> {
                     model: measurement.record.result.model,
                     connections: measurement.connections,
                     rate_per_s: measurement.rate_per_s,
+                    written: written(run, &measurement.load),
                     rows: Vec::new(),
                 });
                 groups.len() - 1
@@ -67,6 +71,14 @@ pub(crate) fn group<'a>(run: &Run, cells: &'a [Cell]) -> Vec<Group<'a>> {
     // Loads keep the order in which they were measured, which is the scenario's, since the sort is stable.
     groups.sort_by(|a, b| compare_axes(a.axes, b.axes));
     groups
+}
+
+fn written(run: &Run, load: &str) -> Option<Value> {
+    let mut written = run.scenario.get("loads")?.get(load)?.clone();
+    if let Some(fields) = written.as_object_mut() {
+        fields.remove("duration");
+    }
+    Some(written)
 }
 
 /// Names of the gateways: the scenario's order, then any other by name, the direct baseline last. Its twin is none.

@@ -2,13 +2,15 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use weir_results::{Run, TlsResult};
+use weir_results::{ArrivalModel, DIRECT, Run, TlsResult};
 
+use crate::conclusions::ranked;
 use crate::figure::{Figure, Sample};
 use crate::grouping::Group;
 use crate::measured::{Repeat, Repeats};
+use crate::quantity::{rate, time_ns};
 use crate::reasons::Metric;
-use crate::summary::{Axes, Point, Row};
+use crate::summary::{Axes, Point, Row, with_axes};
 
 /// A load whose connections end after so many requests.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,6 +23,8 @@ pub struct NewConnections {
     pub per_connection: u64,
     /// Gateways in the scenario's order, direct last.
     pub rows: Vec<NewConnectionsRow>,
+    /// Sentences about the gateways.
+    pub conclusions: Vec<String>,
 }
 
 /// A gateway that takes new connections.
@@ -32,6 +36,9 @@ pub struct NewConnectionsRow {
     pub per_s: Figure,
     /// CPU time of the data plane for each of them, its requests included, microseconds.
     pub cpu_us: Figure,
+    /// That of the connection alone: less as many requests of a load over connections that are kept, in the same repeat;
+    /// where there is such a load.
+    pub connection_cpu_us: Option<Figure>,
     /// p50 of handshakes, nanoseconds; only over TLS.
     pub handshake_p50_ns: Option<Figure>,
     /// p99 of the same.
@@ -48,15 +55,50 @@ pub(crate) fn find(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<New
     let pairs = groups.iter().zip(points);
     let of = |(group, point): (&Group<'_>, &Point)| {
         let per_connection = per_connection(run, group)?;
-        let row = |row: &Row| Some(new_row(group.repeats(&row.gateway)?, row, per_connection));
+        let is_kept = |(other, _): &(&Group<'_>, &Point)| {
+            let is_same = other.axes == group.axes && other.model == group.model;
+            is_same && self::per_connection(run, other).is_none()
+        };
+        let kept = groups.iter().zip(points).find(is_kept).map(|(_, point)| point);
+        let row = |row: &Row| {
+            let kept = kept.and_then(|kept| kept.rows.iter().find(|other| other.gateway == row.gateway));
+            Some(new_row(group.repeats(&row.gateway)?, (row, kept), per_connection))
+        };
+        let rows: Vec<NewConnectionsRow> = point.rows.iter().filter_map(row).collect();
         Some(NewConnections {
             load: group.load.to_owned(),
             axes: group.axes.clone(),
             per_connection,
-            rows: point.rows.iter().filter_map(row).collect(),
+            conclusions: conclude(point, &rows),
+            rows,
         })
     };
     pairs.filter_map(of).collect()
+}
+
+/// Who takes the most, and to whom each costs the least; at a load that all of them carry, whose handshakes are over first.
+fn conclude(point: &Point, rows: &[NewConnectionsRow]) -> Vec<String> {
+    let ranked_by = |of: fn(&NewConnectionsRow) -> Option<&Figure>, verb, most, format| {
+        let gateways = rows.iter().filter(|row| row.gateway != DIRECT);
+        let figures = gateways.filter_map(|row| Some((row.gateway.as_str(), of(row)?)));
+        ranked(figures.filter(|(_, figure)| figure.headline).collect(), verb, most, format)
+    };
+    let least_cpu = ranked_by(
+        |row| Some(&row.cpu_us),
+        "used the least CPU time per new connection",
+        false,
+        |us| time_ns(us * 1e3),
+    );
+    let first = match point.model {
+        ArrivalModel::Closed => {
+            ranked_by(|row| Some(&row.per_s), "took the most new connections", true, rate)
+        }
+        ArrivalModel::Open => {
+            ranked_by(|row| row.handshake_p99_ns.as_ref(), "had the lowest p99 of handshakes", false, time_ns)
+        }
+    };
+    let of_load = |said: String| format!("{}: {said}", with_axes(&point.load, &point.axes));
+    [first, least_cpu].into_iter().flatten().map(of_load).collect()
 }
 
 /// After how many requests connections end; `None` where they are kept.
@@ -66,7 +108,11 @@ pub(crate) fn per_connection(run: &Run, group: &Group<'_>) -> Option<u64> {
     axis.or(written).and_then(Value::as_u64)
 }
 
-fn new_row(repeats: &Repeats<'_>, row: &Row, per_connection: u64) -> NewConnectionsRow {
+fn new_row(
+    repeats: &Repeats<'_>,
+    (row, kept): (&Row, Option<&Row>),
+    per_connection: u64,
+) -> NewConnectionsRow {
     let each = per_connection.max(1) as f64;
     let is_secure = repeats.iter().any(|repeat| tls(repeat).is_some());
     let of_tls = |metric: Metric, of: fn(&TlsResult) -> Option<f64>| {
@@ -81,10 +127,16 @@ fn new_row(repeats: &Repeats<'_>, row: &Row, per_connection: u64) -> NewConnecti
     let cpu_us = repeats.repeated(Metric::Cpu, &|repeat| {
         Sample::from(repeat.measurement.cpu_us_per_request.map(|us| us * each))
     });
+    let cpu_us = Figure::of(cpu_us).headline_if(row.cpu_us_per_request.headline);
+    let alone = |kept: &Row| {
+        let less = cpu_us.paired(&kept.cpu_us_per_request, |whole, request| whole - request * each);
+        Figure::of_difference(less)
+    };
     NewConnectionsRow {
         gateway: row.gateway.clone(),
         per_s: row.throughput_per_s.over(each),
-        cpu_us: Figure::of(cpu_us).headline_if(row.cpu_us_per_request.headline),
+        connection_cpu_us: kept.map(alone),
+        cpu_us,
         handshake_p50_ns: handshake(|tls| tls.handshake_ns.p50.map(|ns| ns as f64)),
         handshake_p99_ns: handshake(|tls| tls.handshake_ns.p99.map(|ns| ns as f64)),
         resumed_share: is_secure.then(|| {

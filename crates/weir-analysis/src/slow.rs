@@ -1,14 +1,16 @@
 //! What slow clients beside a load cost: its latency, its errors and the gateway's memory, against the same load alone.
 
 use serde::Serialize;
-use weir_results::{Reason, SlowClients, SlowCounts};
+use weir_results::{SlowClients, SlowCounts};
 
-use crate::figure::{Figure, Repeated, Sample};
+use crate::conclusions::with_interval;
+use crate::figure::{Figure, Sample};
 use crate::grouping::Group;
 use crate::measured::{Repeat, Repeats};
+use crate::quantity::{bytes, count, time_ns};
 use crate::reasons::Metric;
 use crate::seconds::{Seconds, of_phase};
-use crate::summary::Axes;
+use crate::summary::{Axes, with_axes};
 
 /// A gateway at a load with slow clients beside it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,6 +27,8 @@ pub struct SlowCost {
     pub beside: Carried,
     /// A load that differs in nothing but that there were none, where there is one.
     pub alone: Option<Alone>,
+    /// A sentence about it.
+    pub conclusion: String,
 }
 
 /// What a load came to.
@@ -47,7 +51,8 @@ pub struct Alone {
     pub load: String,
     /// What it came to.
     pub carried: Carried,
-    /// Memory that the gateway had more beside slow clients, for each of them, in the same repeat, bytes.
+    /// Memory that the gateway had more beside slow clients, in the same repeat, for each of them that was there at the end
+    /// of a load in the mean, bytes.
     pub memory_bytes_per_client: Figure,
 }
 
@@ -73,21 +78,60 @@ fn has_slow(repeats: &Repeats<'_>) -> bool {
 
 fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> SlowCost {
     let beside = carried(repeats);
+    let repeated = repeats.iter().count().max(1) as f64;
     let alone = |other: &Group<'_>| {
         let repeats = other.repeats(gateway).filter(|repeats| !has_slow(repeats))?;
         let carried = carried(repeats);
-        let memory_bytes_per_client =
-            per_client(&beside, &carried, clients(group, gateway).total().connections);
+        let there = clients(group, gateway).total().open_at_end as f64 / repeated;
+        let memory_bytes_per_client = per_client(&beside, &carried, there);
         Some(Alone { load: other.load.to_owned(), carried, memory_bytes_per_client })
     };
-    SlowCost {
+    let mut cost = SlowCost {
         gateway: gateway.to_owned(),
         axes: group.axes.clone(),
         load: group.load.to_owned(),
         clients: clients(group, gateway),
         alone: groups.iter().filter(|other| group.is_like(other)).find_map(alone),
         beside,
-    }
+        conclusion: String::new(),
+    };
+    cost.conclusion = conclude(&cost);
+    cost
+}
+
+/// What went wrong beside them, p99 against the same load alone, and the memory of each.
+fn conclude(cost: &SlowCost) -> String {
+    let who = with_axes(&cost.gateway, &cost.axes);
+    let total = cost.total();
+    let turned_away = match total.refused + total.broken + total.unexpected {
+        0 => String::new(),
+        ended => format!(", of which {} ended early or found no way in", count(ended)),
+    };
+    let clients = format!("beside {} slow clients{turned_away}", count(u64::from(total.connections)));
+    let wrong = |carried: &Carried| format!("{} of {}", count(carried.errors), count(carried.sent));
+    let Some(alone) = &cost.alone else {
+        return format!("{who}: {clients} {} requests of {} went wrong.", wrong(&cost.beside), cost.load);
+    };
+    let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
+    let (slow_ns, alone_ns) = (&cost.beside.p99_ns, &alone.carried.p99_ns);
+    let p99 = match (counts(slow_ns) && counts(alone_ns), slow_ns.overlaps(alone_ns)) {
+        (false, _) => "latencies are not compared, as one of the two does not count".to_owned(),
+        (true, apart) => {
+            let told = if apart == Some(false) { "" } else { ", which the intervals do not tell apart" };
+            let (slow, alone) = (with_interval(slow_ns, time_ns), with_interval(alone_ns, time_ns));
+            format!("p99 is {slow}, and {alone} alone{told}")
+        }
+    };
+    let each = &alone.memory_bytes_per_client;
+    let memory = match counts(each) {
+        true => format!("; {} of memory for each of them", with_interval(each, bytes)),
+        false => String::new(),
+    };
+    format!(
+        "{who}: {clients} {} requests went wrong, {} alone; {p99}{memory}.",
+        wrong(&cost.beside),
+        wrong(&alone.carried)
+    )
 }
 
 fn carried(repeats: &Repeats<'_>) -> Carried {
@@ -129,16 +173,7 @@ fn added(sum: SlowCounts, next: SlowCounts) -> SlowCounts {
 }
 
 /// The difference of memory in the same repeat, over the number of clients; what does not count of either does not count.
-fn per_client(beside: &Carried, alone: &Carried, connections: u32) -> Figure {
-    let pairs = beside.memory_bytes_peak.repeats.iter().filter_map(|repeated| {
-        let of_alone = &alone.memory_bytes_peak.repeats;
-        let other = of_alone.iter().find(|other| other.repeat == repeated.repeat)?;
-        let more = repeated.value().zip(other.value()).map(|(beside, alone)| beside - alone);
-        let each = more.map(|more| more / f64::from(connections.max(1)));
-        let mut reasons: Vec<Reason> = repeated.reasons.iter().chain(&other.reasons).copied().collect();
-        reasons.sort();
-        reasons.dedup();
-        Some(Repeated { repeat: repeated.repeat, sample: Sample::from(each), reasons })
-    });
-    Figure::of_difference(pairs.collect())
+fn per_client(beside: &Carried, alone: &Carried, clients: f64) -> Figure {
+    let each = |beside: f64, alone: f64| (beside - alone) / clients.max(1.0);
+    Figure::of_difference(beside.memory_bytes_peak.paired(&alone.memory_bytes_peak, each))
 }

@@ -293,6 +293,14 @@ pub fn axes_words(axes: &Axes) -> String {
     axes.iter().map(|(path, at)| format!("{path} = {}", value(at))).collect::<Vec<_>>().join(", ")
 }
 
+/// A name with its axes: `weir (limits.data.cpus = 0.5)`.
+pub(crate) fn with_axes(name: &str, axes: &Axes) -> String {
+    match axes_words(axes) {
+        words if words.is_empty() => name.to_owned(),
+        words => format!("{name} ({words})"),
+    }
+}
+
 /// The bound's name in reports, as in the JSON.
 pub fn bound_name(bound: BoundBy) -> &'static str {
     match bound {

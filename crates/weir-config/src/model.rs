@@ -50,7 +50,7 @@ pub struct Configuration {
     /// Worker threads, each with sockets and upstream connections of its own. A reload may change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = WORKERS_MAX), example = 2)]
-    #[schemars(extend("x-unit" = "threads", "x-default" = "one for each CPU"))]
+    #[schemars(extend("x-unit" = "threads", "x-default" = "one for each CPU, or as many as the quota of the cgroup is worth"))]
     pub workers: Option<u32>,
     /// What goes where. The most specific route wins, whatever the order.
     #[serde(default)]
@@ -422,7 +422,7 @@ impl Default for Timeouts {
 /// What holds for the whole gateway.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Worker threads; `None` is one for each CPU.
+    /// Worker threads; `None` is one for each CPU, or what the cgroup's quota is worth.
     pub workers: Option<u32>,
     /// What is done to the paths of requests.
     pub paths: PathRules,

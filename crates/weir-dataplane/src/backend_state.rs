@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_config::{BackendEntry, BackendLimits, Ejection, Maglev, Member, UpstreamAddress};
+use weir_config::{BackendEntry, BackendLimits, Ejection, Maglev, Member, Table, UpstreamAddress};
 use weir_io::mono_ns;
 
 use crate::endpoint_state::{EjectedFor, EndpointReport, EndpointState};
@@ -41,7 +41,7 @@ pub(crate) struct BackendState {
     for_connections: Queue,
     /// Those who wait for a place among the requests.
     for_requests: Queue,
-    endpoints: Mutex<HashMap<UpstreamAddress, Arc<EndpointState>>>,
+    endpoints: Mutex<Endpoints>,
     /// Which endpoint has a key, as far as that depends on what names stand for.
     maglev: Mutex<Option<(Vec<Member>, Arc<Maglev>)>>,
     checks: AtomicU64,
@@ -51,6 +51,22 @@ pub(crate) struct BackendState {
     panics: AtomicU64,
     overflows: AtomicU64,
     waits: AtomicU64,
+}
+
+/// The endpoints that are known.
+#[derive(Debug, Default)]
+struct Endpoints {
+    known: HashMap<UpstreamAddress, Arc<EndpointState>>,
+    /// The newest version of the table that anybody has told of: exchanges in progress go by older ones.
+    version: u64,
+}
+
+/// How much of a backend may be in use at one time, by one version of the table.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bounds {
+    pub(crate) version: u64,
+    pub(crate) connections: u32,
+    pub(crate) requests: u32,
 }
 
 /// What of a backend is counted, and may have a bound.
@@ -96,39 +112,72 @@ impl BackendStates {
     }
 }
 
+impl Bounds {
+    /// Those of a backend of this table.
+    pub(crate) fn of(table: &Table, entry: &BackendEntry) -> Bounds {
+        let limits = &entry.backend.limits;
+        Bounds {
+            version: table.version,
+            connections: limits.connections.unwrap_or(table.limits.upstream_connections),
+            requests: limits.requests.unwrap_or(u32::MAX),
+        }
+    }
+}
+
 impl BackendState {
     /// Open connections.
     pub(crate) fn open(&self) -> u32 {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// What is known of these endpoints, which the backend has now, in their order. Those that nobody knows any more are
-    /// forgotten. It takes a lock.
-    pub(crate) fn endpoints(
+    /// What is known of these endpoints, which the backend has by this version of the table, in their order. Those that
+    /// nobody knows any more are forgotten. It takes a lock.
+    pub(crate) fn known_endpoints(
         &self,
         addresses: impl Iterator<Item = UpstreamAddress>,
+        version: u64,
     ) -> Vec<Arc<EndpointState>> {
         let now_ns = mono_ns();
-        let mut known = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut endpoints = self.endpoints();
         // Those that the backend begins with have nobody who could do their part meanwhile.
-        let since_ns = if known.is_empty() { 0 } else { now_ns };
-        known.values().for_each(|state| state.set_gone(true, now_ns));
-        let mut of = |address: UpstreamAddress| {
-            let state = known.entry(address.clone());
-            let state = state.or_insert_with(|| Arc::new(EndpointState::new(address, since_ns, now_ns)));
-            state.set_gone(false, now_ns);
+        let since_ns = if endpoints.known.is_empty() { 0 } else { now_ns };
+        // Who goes by an older version is told nothing new by it.
+        let is_newest = endpoints.reach(version);
+        if is_newest {
+            endpoints.known.values().for_each(|state| state.set_gone(true, now_ns));
+        }
+        let of = |address: UpstreamAddress| {
+            let known = endpoints.known.entry(address.clone());
+            let state = known.or_insert_with(|| {
+                let state = EndpointState::new(address, since_ns, now_ns);
+                state.set_gone(true, now_ns);
+                Arc::new(state)
+            });
+            if is_newest {
+                state.set_gone(false, now_ns);
+            }
             Arc::clone(state)
         };
-        let endpoints = addresses.map(&mut of).collect();
-        known.retain(|_, state| Arc::strong_count(state) > 1);
-        endpoints
+        let wanted = addresses.map(of).collect();
+        endpoints.known.retain(|_, state| Arc::strong_count(state) > 1);
+        wanted
+    }
+
+    /// From now on those who wait go by these bounds, unless there are newer ones.
+    pub(crate) fn bound(self: &Arc<Self>, bounds: Bounds) {
+        if self.endpoints().reach(bounds.version) {
+            self.for_connections.bound(bounds.connections);
+            self.for_requests.bound(bounds.requests);
+        }
+        self.serve(Kind::Connection);
+        self.serve(Kind::Request);
     }
 
     /// What is told of each endpoint that the backend has, or that has something left of it.
     pub(crate) fn endpoint_reports(&self) -> Vec<EndpointReport> {
         let now_ns = mono_ns();
-        let known = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        let reports = known.values().map(|endpoint| (endpoint.is_gone(), endpoint.report(now_ns)));
+        let endpoints = self.endpoints();
+        let reports = endpoints.known.values().map(|endpoint| (endpoint.is_gone(), endpoint.report(now_ns)));
         let is_there = |(is_gone, report): &(bool, EndpointReport)| {
             !is_gone || report.requests_in_flight + report.connections > 0
         };
@@ -167,8 +216,8 @@ impl BackendState {
         }
         let Some(why) = endpoint.note(is_error, ejection, now_ns) else { return };
         // Two that go at one time must not go together over what may be out.
-        let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = || endpoints.values().filter(|endpoint| !endpoint.is_gone());
+        let endpoints = self.endpoints();
+        let there = || endpoints.known.values().filter(|endpoint| !endpoint.is_gone());
         let out = there().filter(|endpoint| endpoint.is_out(now_ns)).count();
         let most = share_of(there().count() as f64, ejection.most.0) as usize;
         if out < most && !endpoint.is_out(now_ns) {
@@ -195,9 +244,9 @@ impl BackendState {
     /// What is told of it.
     pub(crate) fn stats(&self) -> BackendStats {
         let now_ns = mono_ns();
-        let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = || endpoints.values().filter(|endpoint| !endpoint.is_gone());
-        let in_flight = endpoints.values().map(|endpoint| endpoint.report(now_ns).requests_in_flight);
+        let endpoints = self.endpoints();
+        let there = || endpoints.known.values().filter(|endpoint| !endpoint.is_gone());
+        let in_flight = endpoints.known.values().map(|endpoint| endpoint.report(now_ns).requests_in_flight);
         BackendStats {
             endpoints: there().count() as u64,
             endpoints_out: there().filter(|endpoint| endpoint.is_out(now_ns)).count() as u64,
@@ -264,6 +313,10 @@ impl BackendState {
         }
     }
 
+    fn endpoints(&self) -> MutexGuard<'_, Endpoints> {
+        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn place(self: &Arc<Self>, kind: Kind, most: u32) -> Option<Place> {
         let taken = self.count(kind).fetch_add(1, Ordering::SeqCst);
         let place = Place { state: Arc::clone(self), kind };
@@ -285,6 +338,14 @@ impl BackendState {
             Kind::Request => &self.requests,
             Kind::Retry => &self.retries,
         }
+    }
+}
+
+impl Endpoints {
+    /// Takes a version in that somebody goes by; whether there is none newer.
+    fn reach(&mut self, version: u64) -> bool {
+        self.version = self.version.max(version);
+        self.version == version
     }
 }
 
@@ -334,18 +395,18 @@ mod tests {
     fn endpoints_are_known_as_long_as_somebody_has_them() {
         let address = |port: u16| UpstreamAddress::from(SocketAddr::from(([127, 0, 0, 1], port)));
         let state = BackendStates::default().of("b");
-        let first = state.endpoints([1, 2].map(address).into_iter());
+        let first = state.known_endpoints([1, 2].map(address).into_iter(), 0);
         // A host that has just started has a clock of a few seconds.
         assert!(
             first.iter().all(|endpoint| endpoint.age_ns(7) == u64::MAX),
             "they were there from the beginning"
         );
-        let second = state.endpoints([2, 3].map(address).into_iter());
+        let second = state.known_endpoints([2, 3].map(address).into_iter(), 0);
         assert!(Arc::ptr_eq(&first[1], &second[0]));
         assert!(second[1].age_ns(u64::MAX) < u64::MAX, "it is new");
         drop(first);
-        state.endpoints(std::iter::empty());
-        assert_eq!(state.endpoints.lock().unwrap().len(), 2);
+        state.known_endpoints(std::iter::empty(), 0);
+        assert_eq!(state.endpoints().known.len(), 2);
     }
 
     #[test]
@@ -353,11 +414,11 @@ mod tests {
         let addresses =
             |ports: [u16; 4]| ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)).into()).into_iter();
         let state = BackendStates::default().of("b");
-        let all = state.endpoints(addresses([1, 2, 3, 4]));
+        let all = state.known_endpoints(addresses([1, 2, 3, 4]), 0);
         let ejection = Ejection { errors: 1, ..Ejection::default() };
         state.report(&all[0], true, &ejection, u64::MAX / 2);
         assert_eq!((state.stats().endpoints, state.stats().endpoints_out), (4, 1));
-        let fewer = state.endpoints(addresses([2, 3, 3, 2]));
+        let fewer = state.known_endpoints(addresses([2, 3, 3, 2]), 0);
         assert_eq!((state.stats().endpoints, state.stats().endpoints_out), (2, 0));
         let told: Vec<_> = state.endpoint_reports().iter().map(|report| report.address.port()).collect();
         assert!(
@@ -375,7 +436,7 @@ mod tests {
     fn errors_in_a_row_eject_as_many_as_may_be_out() {
         let state = BackendStates::default().of("b");
         let addresses = (1..=5).map(|port| SocketAddr::from(([127, 0, 0, 1], port)).into());
-        let endpoints = state.endpoints(addresses);
+        let endpoints = state.known_endpoints(addresses, 0);
         let ejection = Ejection { errors: 3, ..Ejection::default() };
         let fail = |endpoint: &EndpointState| {
             (0..3).for_each(|_| state.report(endpoint, true, &ejection, 100));
@@ -398,7 +459,7 @@ mod tests {
         let state = BackendStates::default().of("b");
         let addresses = (1..=100).map(|port| SocketAddr::from(([127, 0, 0, 1], port)).into());
         let ejection = Ejection { errors: 1, most: Share(0.29), ..Ejection::default() };
-        let endpoints = state.endpoints(addresses);
+        let endpoints = state.known_endpoints(addresses, 0);
         endpoints.iter().for_each(|endpoint| state.report(endpoint, true, &ejection, 100));
         assert_eq!(endpoints.iter().filter(|endpoint| endpoint.is_out(100)).count(), 29);
     }
@@ -407,7 +468,7 @@ mod tests {
     fn a_share_of_errors_ejects_as_many_as_may_be_out() {
         let state = BackendStates::default().of("b");
         let addresses = (1..=4).map(|port| SocketAddr::from(([127, 0, 0, 1], port)).into());
-        let endpoints = state.endpoints(addresses);
+        let endpoints = state.known_endpoints(addresses, 0);
         let share = ErrorShare { errors: Share(0.5), window: Time(Duration::from_secs(10)), requests: 4 };
         let ejection = Ejection { errors: 0, share: Some(share), ..Ejection::default() };
         for second in 0..5 {

@@ -8,7 +8,7 @@ use std::sync::mpsc::sync_channel;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use weir_config::ListenerId;
-use weir_io::{JoinHandle, WorkerOptions, available_cpus, spawn_worker};
+use weir_io::{JoinHandle, WorkerOptions, available_cpus, spawn_worker, worth_cpus};
 
 use crate::counters::{ListenerCounters, UpstreamCounters};
 use crate::sockets::{DealtSocket, OpenListener};
@@ -58,7 +58,7 @@ impl Crew {
 
     /// How many a configuration wants.
     pub(crate) fn wanted(&self, workers: Option<u32>) -> usize {
-        workers.map_or(self.cpus.len().max(1), |workers| workers as usize)
+        workers.map_or_else(worth_cpus, |workers| workers as usize)
     }
 
     pub(crate) fn count(&self) -> usize {

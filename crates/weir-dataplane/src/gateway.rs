@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_config::{Listener, ListenerId, Table};
 use weir_io::{JoinHandle, reserve_files};
@@ -24,6 +24,12 @@ use crate::worker::{Command, Shared};
 
 /// Connections that room is made for before the first one comes, 8 bytes each.
 const FILES_RESERVED: u64 = 4_096;
+
+/// For how long the sockets of a listener may be there after its end, for clients on the way, on a busy host.
+const SOCKETS_LAST: Duration = Duration::from_secs(5);
+
+/// How often it is tried to listen where such sockets are.
+const LISTEN_EVERY: Duration = Duration::from_millis(20);
 
 /// Why a gateway can't start, or a configuration can't come into force.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +88,8 @@ struct Running {
     crew: Crew,
     next_id: u64,
     open: BTreeMap<ListenerId, OpenListener>,
+    /// Where listeners have ended lately, and when.
+    ended: Vec<(SocketAddr, Instant)>,
 }
 
 /// A new listener, with what each worker gets of it.
@@ -115,7 +123,7 @@ impl Gateway {
         let shared = Arc::new(Shared::new(Arc::clone(&table)));
         open_log(&shared, &table)?;
         let crew = Crew::new(Arc::clone(&shared));
-        let mut running = Running { crew, next_id: 0, open: BTreeMap::new() };
+        let mut running = Running { crew, next_id: 0, open: BTreeMap::new(), ended: Vec::new() };
         let change = running.prepare(&table, passed)?;
         let (checks, lookups, memory) = (Arc::default(), NameLookups::default(), MemoryWatch::default());
         prepare(&table, &shared, (&checks, &lookups, &memory))?;
@@ -337,13 +345,40 @@ impl Running {
         let mut opened = Vec::new();
         for (id, listener) in wanted.iter().filter(|(id, _)| !self.open.contains_key(id)) {
             let passed = by_listener.remove(id).unwrap_or_default();
-            let open = OpenListener::open(listener, self.next_id, workers, passed)?;
+            let open = self.open_one(listener, workers, passed)?;
             let failed = |error| GatewayError::Listen { address: listener.address, error };
             let dealt = open.dealt(workers).map_err(failed)?;
             opened.push((*id, open, dealt));
             self.next_id += 1;
         }
         Ok(opened)
+    }
+
+    /// Opens a listener, once the sockets of one that has just ended at its address are closed.
+    fn open_one(
+        &self,
+        listener: &Listener,
+        workers: usize,
+        mut passed: Vec<Passed>,
+    ) -> Result<OpenListener, GatewayError> {
+        loop {
+            match OpenListener::open(listener, self.next_id, workers, std::mem::take(&mut passed)) {
+                Err(GatewayError::Listen { error, .. })
+                    if error.kind() == io::ErrorKind::AddrInUse && self.has_ended_at(listener.address) =>
+                {
+                    std::thread::sleep(LISTEN_EVERY);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Whether a listener has ended lately that may still be in the way of one at `address`.
+    fn has_ended_at(&self, address: SocketAddr) -> bool {
+        let is_in_the_way = |(ended, at): &(SocketAddr, Instant)| {
+            ended.port() == address.port() && at.elapsed() < SOCKETS_LAST
+        };
+        self.ended.iter().any(is_in_the_way)
     }
 
     /// Nothing of this fails. Between two workers a socket's clients wait in its queue.
@@ -366,8 +401,10 @@ impl Running {
             }
             self.open.insert(id, open);
         }
+        self.ended.retain(|(_, at)| at.elapsed() < SOCKETS_LAST);
         for id in gone {
             if let Some(open) = self.open.remove(&id) {
+                self.ended.push((open.bound, Instant::now()));
                 self.crew.tell_all(|| Command::Retire { id: open.id });
             }
         }

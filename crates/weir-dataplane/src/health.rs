@@ -94,7 +94,8 @@ fn renew(mut former: ByEndpoint, table: &Table, shared: &Shared, places: &Rc<Sem
         let Some(check) = &entry.backend.health else { continue };
         let backend = shared.backends.of(&entry.name);
         let members = shared.backends.members(entry);
-        for endpoint in backend.endpoints(members.iter().map(|member| member.address.clone())) {
+        let addresses = members.iter().map(|member| member.address.clone());
+        for endpoint in backend.known_endpoints(addresses, table.version) {
             let question = Question {
                 check: (**check).clone(),
                 proxy: entry.backend.proxy_protocol,

@@ -3,7 +3,8 @@
 //! A kept connection stays registered with the poll. If its upstream closes it, or sends what nobody asked for, the
 //! poll marks it readable; that is looked at without a system call when the connection is taken, and once a second.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use weir_config::{
     Backend, BackendEntry, BackendTimeouts, Balance, Member, UpstreamAddress, UpstreamTls, stable_hash,
 };
 
-use crate::backend_state::{BackendState, BackendStates, Kind, Place};
+use crate::backend_state::{BackendState, BackendStates, Bounds, Kind, Place};
 use crate::balance::{Balancer, Wish};
 use crate::buffer::Buffer;
 use crate::cause::Cause;
@@ -34,6 +35,8 @@ pub(crate) struct BackendPool {
     members: Vec<Member>,
     endpoints: Vec<Rc<EndpointPool>>,
     balancer: Balancer,
+    /// How much of it may be in use at one time.
+    pub(crate) bounds: Bounds,
     /// Its own time limits, where it has any.
     pub(crate) ticks: OwnTicks,
     /// Requests are counted by endpoint.
@@ -60,6 +63,8 @@ pub(crate) struct EndpointPool {
     pub(crate) id: u64,
     pub(crate) counters: Arc<EndpointCounters>,
     idle: RefCell<Vec<Idle>>,
+    /// No table has it any more: what is still at it keeps nothing here.
+    is_closed: Cell<bool>,
 }
 
 /// A request at an endpoint, until it is dropped.
@@ -148,7 +153,9 @@ impl EndpointPool {
     pub(crate) fn new(state: Arc<EndpointState>) -> EndpointPool {
         let id = stable_hash(state.address.to_string().as_bytes());
         let counters = state.counters();
-        EndpointPool { state, id, counters, idle: RefCell::default() }
+        // Who goes by an older version may ask for one that is gone already.
+        let is_closed = Cell::new(state.is_gone());
+        EndpointPool { state, id, counters, idle: RefCell::default(), is_closed }
     }
 
     /// Where it is.
@@ -170,9 +177,16 @@ impl EndpointPool {
     /// Keeps a connection whose exchange has ended cleanly, if there is room and it is not at its end.
     pub(crate) fn keep(&self, mut upstream: Upstream, now: u32, most: usize) {
         let mut idle = self.idle.borrow_mut();
-        if upstream.life.spend(now) && idle.len() < most {
+        if upstream.life.spend(now) && idle.len() < most && !self.is_closed.get() {
             idle.push(Idle { upstream, since: now });
         }
+    }
+
+    /// Ends what is idle here, and keeps nothing from now on.
+    fn close(&self) {
+        self.is_closed.set(true);
+        // Each of them serves who waits for its place.
+        drop(self.idle.take());
     }
 
     fn sweep(&self, now: u32, idle_ticks: u32) {
@@ -211,9 +225,9 @@ impl Drop for Counted {
 }
 
 impl BackendPool {
-    /// A pool for `backend`; `former` lends its connections where endpoints and TLS stay the same.
+    /// A pool for `backend`; `former` lends its endpoints' connections where these are made in the same way.
     pub(crate) fn new(
-        entry: &BackendEntry,
+        (entry, bounds): (&BackendEntry, Bounds),
         states: &BackendStates,
         first: usize,
         former: Option<&BackendPool>,
@@ -222,13 +236,22 @@ impl BackendPool {
         let (state, members) = (states.of(&name), states.members(entry));
         let is_hashed = matches!(backend.balance, Balance::Hash(_));
         let maglev = maglev.or_else(|| is_hashed.then(|| state.maglev(&members)));
-        let lender = former.filter(|former| former.has_tls(tls.as_ref()));
-        let endpoint = |known: Arc<EndpointState>| {
-            let same = lender.and_then(|f| f.endpoints.iter().find(|e| Arc::ptr_eq(&e.state, &known)));
-            same.map(Rc::clone).unwrap_or_else(|| Rc::new(EndpointPool::new(known)))
+        let is_made_alike = |former: &&BackendPool| {
+            former.has_tls(tls.as_ref()) && former.backend.proxy_protocol == backend.proxy_protocol
+        };
+        let lender = former.filter(is_made_alike);
+        let lent: HashMap<*const EndpointState, &Rc<EndpointPool>> = lender
+            .iter()
+            .flat_map(|former| &former.endpoints)
+            .map(|endpoint| (Arc::as_ptr(&endpoint.state), endpoint))
+            .collect();
+        let endpoint = |known: Arc<EndpointState>| match lent.get(&Arc::as_ptr(&known)) {
+            Some(same) => Rc::clone(same),
+            None => Rc::new(EndpointPool::new(known)),
         };
         let addresses = members.iter().map(|member| member.address.clone());
-        let endpoints = state.endpoints(addresses).into_iter().map(endpoint).collect();
+        let endpoints = state.known_endpoints(addresses, bounds.version).into_iter().map(endpoint).collect();
+        state.bound(bounds);
         let balancer =
             Balancer::new(&backend, (&members, maglev), first, former.map(|former| &former.balancer));
         let is_by_requests = backend.balance == Balance::LeastRequests;
@@ -239,13 +262,14 @@ impl BackendPool {
             pending: pending.map(|time| ticks(time.0)),
             idle: idle.map(|time| ticks(time.0)),
         };
-        BackendPool { backend, tls, members, endpoints, balancer, ticks, is_by_requests, state }
+        BackendPool { backend, tls, members, endpoints, balancer, bounds, ticks, is_by_requests, state }
     }
 
     /// Whether it is what a new one for `entry` would be.
-    pub(crate) fn is_of(&self, entry: &BackendEntry, states: &BackendStates) -> bool {
+    pub(crate) fn is_of(&self, (entry, bounds): (&BackendEntry, Bounds), states: &BackendStates) -> bool {
         let is_same = Arc::ptr_eq(&self.backend, &entry.backend) || *self.backend == *entry.backend;
         is_same
+            && self.bounds.connections == bounds.connections
             && self.has_tls(entry.tls.as_ref())
             && (!entry.has_names || self.members == states.members(entry))
     }
@@ -253,6 +277,14 @@ impl BackendPool {
     /// Whether its connections were made with this TLS, of the same files.
     fn has_tls(&self, tls: Option<&Arc<UpstreamTls>>) -> bool {
         self.tls.as_ref().map(Arc::as_ptr) == tls.map(Arc::as_ptr)
+    }
+
+    /// Ends the idle connections of its endpoints that the next one does not have.
+    pub(crate) fn give_up(&self, next: Option<&BackendPool>) {
+        let kept: HashSet<*const EndpointPool> =
+            next.iter().flat_map(|next| &next.endpoints).map(Rc::as_ptr).collect();
+        let has_ended = |endpoint: &&Rc<EndpointPool>| !kept.contains(&Rc::as_ptr(endpoint));
+        self.endpoints.iter().filter(has_ended).for_each(|endpoint| endpoint.close());
     }
 
     pub(crate) fn endpoint_count(&self) -> usize {
@@ -297,11 +329,11 @@ impl BackendPool {
 
     /// A place for a request. Those who wait for one go first.
     #[inline]
-    pub(crate) fn request_place(&self, most: u32) -> Option<Place> {
+    pub(crate) fn request_place(&self) -> Option<Place> {
         if self.has_queue() && self.state.is_waited_for(Kind::Request) {
             return None;
         }
-        self.state.request(most)
+        self.state.request(self.bounds.requests)
     }
 
     /// A place for a request among those that wait.
@@ -312,12 +344,12 @@ impl BackendPool {
 
     /// A place for a new connection. At the limit, an idle connection to any endpoint gives up its own. Those who wait for
     /// one go first.
-    pub(crate) fn place(&self, most: u32) -> Option<Place> {
+    pub(crate) fn place(&self) -> Option<Place> {
         if self.has_queue() && self.state.is_waited_for(Kind::Connection) {
             return None;
         }
         loop {
-            if let Some(place) = self.state.connection(most) {
+            if let Some(place) = self.state.connection(self.bounds.connections) {
                 return Some(place);
             }
             self.pop_idle()?;
@@ -386,7 +418,7 @@ mod tests {
         let endpoints = ports.iter().map(endpoint).collect();
         let backend = Arc::new(Backend { endpoints, ..Backend::default() });
         let entry = BackendEntry { backend, ..BackendEntry::default() };
-        BackendPool::new(&entry, states, first, former)
+        BackendPool::new((&entry, Bounds::default()), states, first, former)
     }
 
     #[test]

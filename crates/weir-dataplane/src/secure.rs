@@ -11,7 +11,8 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use rustls::server::Acceptor;
@@ -19,7 +20,7 @@ use rustls::{Error, HandshakeKind, ServerConfig, SignatureAlgorithm};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
-use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
+use tokio_rustls::{Accept, LazyConfigAcceptor, TlsAcceptor};
 
 use crate::buffer::Buffer;
 use crate::cause::Cause;
@@ -124,12 +125,59 @@ async fn accept_by_key(
     if certified.is_none_or(|certified| certified.key.algorithm() != SignatureAlgorithm::RSA) {
         return start.into_stream(config).await;
     }
-    let answered = seat.io().worker.shared.offload.run(move || start.into_stream(config)).await;
-    let stream = answered.map_err(io::Error::other)?.await?;
-    // Who resumes a session is told of no key, and who is asked for another key share gets the signature after that, here.
-    let is_signed = stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Full);
+    let offload = &seat.io().worker.shared.offload;
+    let (mut woken, mut waker) = Woken::here().await;
+    let begun = offload.run(move || step(start.into_stream(config), &waker)).await;
+    let (mut accepting, mut outcome) = begun.map_err(io::Error::other)?;
+    // Who is asked for another key share gets the signature with a later step, so all of them are taken there.
+    let stream = loop {
+        if let Poll::Ready(stream) = outcome {
+            break stream?;
+        }
+        poll_fn(|_| woken.poll()).await;
+        (woken, waker) = Woken::here().await;
+        let taken = offload.run(move || step(accepting, &waker)).await;
+        (accepting, outcome) = taken.map_err(io::Error::other)?;
+    };
+    // Who resumes a session is told of no key.
+    let is_signed = stream.get_ref().1.handshake_kind() != Some(HandshakeKind::Resumed);
     seat.listening().counters.handshakes_offloaded.add(u64::from(is_signed));
     Ok(stream)
+}
+
+/// Goes on with a handshake until it waits for the client or is done; `waker` is told when it may go on.
+fn step(
+    mut accepting: Accept<TcpStream>,
+    waker: &Waker,
+) -> (Accept<TcpStream>, Poll<io::Result<TlsStream<TcpStream>>>) {
+    let outcome = Pin::new(&mut accepting).poll(&mut Context::from_waker(waker));
+    (accepting, outcome)
+}
+
+/// Wakes a task, and tells it that it was woken for this and for nothing else.
+struct Woken {
+    task: Waker,
+    is_due: AtomicBool,
+}
+
+impl Woken {
+    /// One that wakes this task, and what does so.
+    async fn here() -> (Arc<Woken>, Waker) {
+        let task = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+        let woken = Arc::new(Woken { task, is_due: AtomicBool::new(false) });
+        (Arc::clone(&woken), Waker::from(woken))
+    }
+
+    fn poll(&self) -> Poll<()> {
+        if self.is_due.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.is_due.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
 }
 
 /// The first byte that comes, left where it is; `None` when the client closes without one.

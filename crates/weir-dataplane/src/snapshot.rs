@@ -4,10 +4,10 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use weir_config::Table;
+use weir_config::{BackendEntry, Table};
 use weir_http::HeadLimits;
 
-use crate::backend_state::BackendStates;
+use crate::backend_state::{BackendStates, Bounds};
 use crate::beside::Beside;
 use crate::pool::BackendPool;
 use crate::series::SeriesOfWorker;
@@ -88,7 +88,8 @@ impl Snapshot {
     ) -> Option<&Rc<BackendPool>> {
         let entry = self.table.backends().get(backend)?;
         let pool = self.pools.get(backend)?;
-        Some(pool.get_or_init(|| Rc::new(BackendPool::new(entry, states, worker, None))))
+        let of = (entry, Bounds::of(&self.table, entry));
+        Some(pool.get_or_init(|| Rc::new(BackendPool::new(of, states, worker, None))))
     }
 
     /// What `of` makes of the shares of the route with the filters at this position.
@@ -121,18 +122,23 @@ impl Snapshot {
         let (former, now) = (self.table.backends(), table.backends());
         // Under the same table names stand for other addresses.
         let is_same_table = Arc::ptr_eq(&self.table, table);
-        let is_other = |page| is_same_table || !now.shares_page(former, page);
+        let is_bounded_alike = self.table.limits.upstream_connections == table.limits.upstream_connections;
+        let is_other = |page| is_same_table || !is_bounded_alike || !now.shares_page(former, page);
         self.pools.renewed_where(now.page_count(), is_other, |position, pool| {
-            let (pool, entry) = (pool.get()?, now.get(position)?);
-            let has_moved = former.get(position).is_none_or(|former| former.name != entry.name);
-            if has_moved {
+            let pool = pool.get()?;
+            let is_there =
+                |entry: &&BackendEntry| former.get(position).is_some_and(|former| former.name == entry.name);
+            let Some(entry) = now.get(position).filter(is_there) else {
+                pool.give_up(None);
                 return None;
-            }
-            let pool = match pool.is_of(entry, states) {
-                true => Rc::clone(pool),
-                false => Rc::new(BackendPool::new(entry, states, worker, Some(pool))),
             };
-            Some(OnceCell::from(pool))
+            let of = (entry, Bounds::of(table, entry));
+            if pool.is_of(of, states) {
+                return Some(OnceCell::from(Rc::clone(pool)));
+            }
+            let next = Rc::new(BackendPool::new(of, states, worker, Some(pool)));
+            pool.give_up(Some(&next));
+            Some(OnceCell::from(next))
         })
     }
 

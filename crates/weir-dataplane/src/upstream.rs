@@ -99,8 +99,7 @@ pub(crate) fn in_flight<'s>(
     let Some(pool) = snapshot.pool(plan.backend, &io.worker.shared.backends, io.worker.index) else {
         return Ok(None);
     };
-    let most = entry.backend.limits.requests.unwrap_or(u32::MAX);
-    pool.request_place(most).map(Some).ok_or(&**pool)
+    pool.request_place().map(Some).ok_or(&**pool)
 }
 
 /// Such a place once one is free, for a request that found none, where the backend has requests wait.
@@ -118,8 +117,7 @@ pub(crate) async fn wait_in_flight(
     wish.pending = Some(pool.pending_place()?);
     pool.state.count_wait();
     limits.begin_pause(io);
-    let most = pool.backend.limits.requests.unwrap_or(u32::MAX);
-    let waiting = Waiting::join(&pool.state, Kind::Request, most);
+    let waiting = Waiting::join(&pool.state, Kind::Request);
     let granted = waiting.granted(io, pending_ticks(snapshot, pool)).await;
     granted.map(Grant::into_place).ok_or_else(|| {
         wish.pending = None;
@@ -129,17 +127,12 @@ pub(crate) async fn wait_in_flight(
 
 /// A place for a connection once one is free, or a connection with it, where the backend has requests wait.
 #[cold]
-async fn wait_for_connection(
-    io: Io<'_>,
-    snapshot: &Snapshot,
-    pool: &BackendPool,
-    most: u32,
-) -> Result<Grant, Cause> {
+async fn wait_for_connection(io: Io<'_>, snapshot: &Snapshot, pool: &BackendPool) -> Result<Grant, Cause> {
     if !pool.has_queue() {
         return Err(pool.refuse(Cause::UpstreamLimit));
     }
     pool.state.count_wait();
-    let waiting = Waiting::join(&pool.state, Kind::Connection, most);
+    let waiting = Waiting::join(&pool.state, Kind::Connection);
     pool.give_way();
     let granted = waiting.granted(io, pending_ticks(snapshot, pool)).await;
     granted.ok_or_else(|| pool.refuse(Cause::PendingTimeout))
@@ -169,13 +162,12 @@ async fn connect(
     if pool.has_queue() && wish.pending.is_none() {
         wish.pending = Some(pool.pending_place()?);
     }
-    let most = pool.backend.limits.connections.unwrap_or(snapshot.table.limits.upstream_connections);
     let ticks = pool.ticks.connect.unwrap_or(snapshot.ticks.connect);
     for others in (0..pool.endpoint_count().min(CONNECTS_MAX)).rev() {
-        let place = match pool.place(most) {
+        let place = match pool.place() {
             Some(place) => place,
             // Boxed, so that exchanges that find a place are no larger for it.
-            None => match Box::pin(wait_for_connection(io, snapshot, pool, most)).await? {
+            None => match Box::pin(wait_for_connection(io, snapshot, pool)).await? {
                 Grant::Connection(freed) if !fresh => {
                     let now = (worker.wheel.now(), worker.now_ns.get());
                     match pool.take_freed(*freed, &endpoint, wish, now) {

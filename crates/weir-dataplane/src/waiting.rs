@@ -34,6 +34,8 @@ const AHEAD_BYTES_MAX: usize = 4 << 10;
 pub(crate) struct Queue {
     /// How many there are; it is looked at without the lock.
     length: AtomicU32,
+    /// How many places there are, by the newest version of the table.
+    most: AtomicU32,
     waiters: Mutex<VecDeque<Arc<Waiter>>>,
 }
 
@@ -42,8 +44,6 @@ pub(crate) struct Queue {
 struct Waiter {
     /// Connections can be used where they were made, and nowhere else.
     thread: ThreadId,
-    /// The limit that it goes by.
-    most: u32,
     slot: Mutex<Slot>,
 }
 
@@ -79,12 +79,20 @@ impl Queue {
         self.length.load(Ordering::SeqCst) > 0
     }
 
+    /// From now on there are so many places.
+    pub(crate) fn bound(&self, most: u32) {
+        self.most.store(most, Ordering::SeqCst);
+    }
+
     /// Gives places to those who wait, the first one first, as long as `take` finds one below the limit that it is told.
     #[cold]
     pub(crate) fn serve(&self, take: impl Fn(u32) -> Option<Place>) {
         while self.is_anybody() {
             let mut waiters = self.lock();
-            let Some(place) = waiters.front().and_then(|first| take(first.most)) else { return };
+            if waiters.is_empty() {
+                return;
+            }
+            let Some(place) = take(self.most.load(Ordering::SeqCst)) else { return };
             let first = self.pop(&mut waiters);
             // What is dropped with its lock held would ask for the lock.
             drop(waiters);
@@ -147,9 +155,9 @@ impl Grant {
 }
 
 impl Waiting {
-    /// Stands behind those who wait for a place of this kind, of which there may be `most`.
-    pub(crate) fn join(state: &Arc<BackendState>, kind: Kind, most: u32) -> Waiting {
-        let waiter = Waiter { thread: thread::current().id(), most, slot: Mutex::default() };
+    /// Stands behind those who wait for a place of this kind.
+    pub(crate) fn join(state: &Arc<BackendState>, kind: Kind) -> Waiting {
+        let waiter = Waiter { thread: thread::current().id(), slot: Mutex::default() };
         let waiting =
             Waiting { state: Arc::clone(state), kind, waiter: Arc::new(waiter), is_in: Cell::new(true) };
         if let Some(queue) = state.queue(kind) {
@@ -204,9 +212,6 @@ impl Waiting {
         };
         waiters.remove(position);
         queue.length.fetch_sub(1, Ordering::SeqCst);
-        drop(waiters);
-        // Who stood behind it may go by a greater limit, of a newer configuration.
-        self.state.serve(self.kind);
     }
 }
 
@@ -259,10 +264,17 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::backend_state::BackendStates;
+    use crate::backend_state::{BackendStates, Bounds};
 
-    fn join(state: &Arc<BackendState>, most: u32) -> Waiting {
-        Waiting::join(state, Kind::Request, most)
+    /// The state of a backend that may have so many requests.
+    fn bounded(requests: u32) -> Arc<BackendState> {
+        let state = BackendStates::default().of("b");
+        state.bound(Bounds { requests, ..Bounds::default() });
+        state
+    }
+
+    fn join(state: &Arc<BackendState>) -> Waiting {
+        Waiting::join(state, Kind::Request)
     }
 
     fn granted(waiting: &Waiting) -> Option<Place> {
@@ -274,9 +286,9 @@ mod tests {
 
     #[test]
     fn places_go_to_who_came_first() {
-        let state = BackendStates::default().of("b");
+        let state = bounded(1);
         let held = state.request(1).unwrap();
-        let waiting = [1, 2, 3].map(|_| join(&state, 1));
+        let waiting = [1, 2, 3].map(|_| join(&state));
         assert!(waiting.iter().all(|waiting| granted(waiting).is_none()));
         assert!(state.is_waited_for(Kind::Request));
         drop(held);
@@ -292,9 +304,9 @@ mod tests {
 
     #[test]
     fn who_leaves_is_passed_over() {
-        let state = BackendStates::default().of("b");
+        let state = bounded(1);
         let held = state.request(1).unwrap();
-        let [first, second, third] = [1, 2, 3].map(|_| join(&state, 1));
+        let [first, second, third] = [1, 2, 3].map(|_| join(&state));
         drop(first);
         drop(held);
         // It was granted a place, and goes without having looked.
@@ -307,9 +319,9 @@ mod tests {
 
     #[test]
     fn what_is_granted_at_the_last_moment_counts() {
-        let state = BackendStates::default().of("b");
+        let state = bounded(1);
         let held = state.request(1).unwrap();
-        let waiting = join(&state, 1);
+        let waiting = join(&state);
         drop(held);
         let place = waiting.leave().unwrap().into_place();
         assert!(state.request(1).is_none());
@@ -319,14 +331,27 @@ mod tests {
 
     #[test]
     fn who_joins_where_there_is_room_has_a_place_at_once() {
-        let state = BackendStates::default().of("b");
-        assert!(granted(&join(&state, 1)).is_some());
-        let held = [1, 2].map(|_| state.request(2).unwrap());
-        let (strict, generous) = (join(&state, 2), join(&state, 3));
-        assert!(granted(&strict).is_none() && granted(&generous).is_none(), "nobody is passed over");
-        drop(strict);
-        assert!(granted(&generous).is_some());
+        let state = bounded(1);
+        assert!(granted(&join(&state)).is_some());
+    }
+
+    #[test]
+    fn who_waits_goes_by_the_newest_bounds() {
+        let state = bounded(1);
+        let held = state.request(1).unwrap();
+        let waiting = [1, 2, 3].map(|_| join(&state));
+        let bound = |version: u64, requests: u32| state.bound(Bounds { version, requests, connections: 0 });
+        let places = || waiting.iter().map(granted).map(|place| place.is_some()).collect::<Vec<_>>();
+        bound(2, 2);
+        let second = granted(&waiting[0]);
+        assert!(second.is_some() && granted(&waiting[1]).is_none());
+        bound(1, 9);
+        assert!(granted(&waiting[1]).is_none(), "an older version says nothing any more");
+        bound(3, 1);
+        drop(second);
+        assert_eq!(places(), [false; 3], "one is in use, and there is one");
         drop(held);
+        assert_eq!(places(), [false, true, true], "the one gives it back at once");
     }
 
     struct Unpark(Thread);
@@ -338,9 +363,9 @@ mod tests {
     }
 
     /// A place, waited for by the thread.
-    fn wait(state: &Arc<BackendState>, most: u32) -> Place {
+    fn wait(state: &Arc<BackendState>) -> Place {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let waiting = join(state, most);
+        let waiting = join(state);
         loop {
             if let Poll::Ready(grant) = waiting.poll(&Context::from_waker(&waker)) {
                 return grant.into_place();
@@ -353,15 +378,15 @@ mod tests {
 
     #[test]
     fn threads_lose_no_place_to_each_other() {
-        let state = BackendStates::default().of("b");
+        let state = bounded(2);
         let (inside, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..2_000 {
                         let place = match state.is_waited_for(Kind::Request) {
-                            false => state.request(2).unwrap_or_else(|| wait(&state, 2)),
-                            true => wait(&state, 2),
+                            false => state.request(2).unwrap_or_else(|| wait(&state)),
+                            true => wait(&state),
                         };
                         assert!(inside.fetch_add(1, Ordering::SeqCst) < 2);
                         inside.fetch_sub(1, Ordering::SeqCst);

@@ -32,6 +32,9 @@ pub enum EngineError {
         /// Files that the process may open.
         limit: u64,
     },
+    /// The host has no port, descriptor or memory left for another connection: the environment's fault.
+    #[error("this host has nothing left for another connection: {0}")]
+    Exhausted(io::Error),
     /// The times of requests could not be written: the environment's fault.
     #[error("{}: cannot write it: {source}", path.display())]
     Trace {
@@ -63,6 +66,7 @@ impl EngineError {
             Self::Invalid { .. } => "correct the value",
             Self::Resolve { .. } => "check the host's name, or give its address",
             Self::OpenFiles { .. } => "ask for fewer connections, or raise the limit with `ulimit -n`",
+            Self::Exhausted(_) => "ask for fewer connections, or give the host more ports and open files",
             Self::Worker { .. } => "ask for fewer workers, or free memory, threads and open files",
             Self::Trace { .. } => "name a file that can be written, on a disk with room",
             Self::Panicked { .. } => "report it with the panic's message",

@@ -183,7 +183,7 @@ impl RecordBuilder {
             handshakes: sum.handshakes,
             resumed: sum.resumed,
             failed: sum.failed,
-            handshake_ns: sum.times.map_or(TimesNs::default(), |times| TimesNs::of(&times, 0)),
+            handshake_ns: sum.times().map_or(TimesNs::default(), |times| TimesNs::of(times, 0)),
             negotiated: sum.negotiated,
         }
     }

@@ -106,7 +106,8 @@ fn drive(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<LoadRecord, EngineError> {
-    raise_open_files(spec)?;
+    let connections = spec.connections.max(spec.connections_from.unwrap_or(0));
+    raise_open_files(connections, spec.workers)?;
     let (events_in, events) = channel();
     let early_end_ns = Arc::new(AtomicU64::new(0));
     let mut crew = Crew { starts: Vec::new(), threads: Vec::new() };
@@ -435,9 +436,8 @@ fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
 }
 
 /// Raises the process's limit of open files as far as the connections need it, and makes room for them.
-fn raise_open_files(spec: &LoadSpec) -> Result<(), EngineError> {
-    let most = spec.connections.max(spec.connections_from.unwrap_or(0));
-    let needed = u64::from(most) + u64::from(spec.workers) * FILES_PER_WORKER + FILES_BESIDE;
+pub(crate) fn raise_open_files(connections: u32, workers: u32) -> Result<(), EngineError> {
+    let needed = u64::from(connections) + u64::from(workers) * FILES_PER_WORKER + FILES_BESIDE;
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < needed) {
         limit.current = limit.maximum;
@@ -446,9 +446,7 @@ fn raise_open_files(spec: &LoadSpec) -> Result<(), EngineError> {
     }
     reserve_files(needed);
     match getrlimit(Resource::Nofile).current {
-        Some(limit) if limit < needed => {
-            Err(EngineError::OpenFiles { connections: spec.connections, needed, limit })
-        }
+        Some(limit) if limit < needed => Err(EngineError::OpenFiles { connections, needed, limit }),
         _ => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! Clients that take their time: they send heads or bodies, or read responses, a few bytes at a time. They measure nothing;
 //! what they do to a load beside them is measured there.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -16,6 +16,9 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 use weir_http::{BodyDecoder, FieldSlots, HeadLimits, ResponseTo, parse_response};
 use weir_results::{SlowClients, SlowCounts};
+
+use crate::error::EngineError;
+use crate::run::raise_open_files;
 
 /// Length of a head that is sent slowly, about: as long as browsers send them with a cookie or two.
 const HEAD_BYTES: usize = 1024;
@@ -73,33 +76,42 @@ struct Counts {
     refused: Cell<u64>,
 }
 
+/// What this host had no more of, once a client needed it. It is no fault of the peer's.
+type Lack = Rc<RefCell<Option<io::Error>>>;
+
 /// Runs them until `stop`; a connection that has ended is opened anew after the time of a piece.
 ///
 /// # Errors
-/// When the system has no room for another runtime. What becomes of connections is counted.
-pub fn run_slow(spec: &SlowSpec, stop: &AtomicBool) -> io::Result<SlowClients> {
-    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+/// When this host has no room for so many, which may show only as they connect. What becomes of connections otherwise is
+/// counted.
+pub fn run_slow(spec: &SlowSpec, stop: &AtomicBool) -> Result<SlowClients, EngineError> {
+    raise_open_files(spec.heads.saturating_add(spec.bodies).saturating_add(spec.responses), 1)?;
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build();
+    let runtime = runtime.map_err(|source| EngineError::Worker { worker: 0, source })?;
     let spec = Rc::new(spec.clone());
     let kinds = [Kind::Head, Kind::Body, Kind::Response];
     let counts =
         kinds.map(|kind| Rc::new(Counts { connections: spec.connections(kind), ..Counts::default() }));
-    let clients = LocalSet::new();
+    let (clients, lack) = (LocalSet::new(), Lack::default());
     clients.block_on(&runtime, async {
         for (kind, counts) in kinds.into_iter().zip(&counts) {
             for number in 0..counts.connections {
-                spawn_local(client(Rc::clone(&spec), kind, number, Rc::clone(counts)));
+                spawn_local(client(Rc::clone(&spec), kind, number, (Rc::clone(counts), Rc::clone(&lack))));
             }
         }
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) && lack.borrow().is_none() {
             sleep(STOP_LOOK).await;
         }
     });
+    if let Some(error) = lack.take() {
+        return Err(EngineError::Exhausted(error));
+    }
     let [heads, bodies, responses] = counts.map(|counts| counts.taken());
     Ok(SlowClients { heads, bodies, responses })
 }
 
 /// One client: request after request, each on a connection of its own.
-async fn client(spec: Rc<SlowSpec>, kind: Kind, number: u32, counts: Rc<Counts>) {
+async fn client(spec: Rc<SlowSpec>, kind: Kind, number: u32, (counts, lack): (Rc<Counts>, Lack)) {
     // Spread over the time of a piece, so that they do not keep step.
     sleep(spec.every().mul_f64(f64::from(number) / f64::from(counts.connections))).await;
     loop {
@@ -114,10 +126,20 @@ async fn client(spec: Rc<SlowSpec>, kind: Kind, number: u32, counts: Rc<Counts>)
                 }
                 add(&counts.open, 1_u64.wrapping_neg());
             }
+            Err(error) if is_lack(&error) => {
+                lack.borrow_mut().get_or_insert(error);
+                return;
+            }
             Err(_) => add(&counts.refused, 1),
         }
         sleep(spec.every()).await;
     }
+}
+
+/// Whether a connection failed for want of something at this end.
+fn is_lack(error: &io::Error) -> bool {
+    let here = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EADDRNOTAVAIL];
+    error.raw_os_error().is_some_and(|code| here.contains(&code))
 }
 
 async fn connect(spec: &SlowSpec, kind: Kind) -> io::Result<TcpStream> {
@@ -317,6 +339,15 @@ mod tests {
         check(&format!("{chunked}3\r\nabc\r\n"), Some((200, false)));
         check(&format!("{chunked}3\r\nabc\r\n0\r\n\r\n"), Some((200, true)));
         assert!(begun(b"SSH-2.0-OpenSSH\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn only_what_is_wanting_here_is_no_fault_of_the_peers() {
+        let found =
+            [libc::EMFILE, libc::EADDRNOTAVAIL, libc::ECONNREFUSED, libc::ECONNRESET, libc::ETIMEDOUT]
+                .map(|code| is_lack(&io::Error::from_raw_os_error(code)));
+        assert_eq!(found, [true, true, false, false, false]);
+        assert!(!is_lack(&io::ErrorKind::UnexpectedEof.into()));
     }
 
     #[test]

@@ -30,4 +30,6 @@ pub use reserve::{Reserve, try_in_turn};
 pub use socket::{connect, realtime_offset_ns, recv_stamped, stamp_arrivals};
 pub use timer::PreciseTimer;
 pub use usage::{CpuTime, process_cpu_time, thread_cpu_ns, thread_runqueue_ns};
-pub use worker::{JoinHandle, WorkerOptions, available_cpus, bind_thread, spawn_thread, spawn_worker};
+pub use worker::{
+    JoinHandle, WorkerOptions, available_cpus, bind_thread, spawn_thread, spawn_worker, worth_cpus,
+};

@@ -46,6 +46,12 @@ pub fn available_cpus() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
+/// How many CPUs this process's time is worth: those that it may run on, or the quota of its cgroup (v1 or v2), rounded up,
+/// where that is less.
+pub fn worth_cpus() -> usize {
+    num_cpus::get()
+}
+
 /// Binds the calling thread to these CPUs, in place of those it was bound to.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ const PHASE_PART_WITH_FAULTS: u32 = 2;
 const PHASE_MIN: Duration = Duration::from_secs(1);
 const WARMUP_MIN: Duration = Duration::from_millis(250);
 const REPEATS_MAX: u32 = 3;
-const TRIALS_MAX: u32 = 12;
+const TRIALS_MAX: u32 = 24;
 /// Gateways take a second to start with that many domains, and minutes with thousands on a share of a core.
 const DOMAINS_MAX: u32 = 100;
 

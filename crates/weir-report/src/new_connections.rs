@@ -17,10 +17,11 @@ pub(crate) fn section(summary: &Summary) -> Option<Section> {
         title: "New connections".into(),
         intro: "Of loads whose connections end after so many requests. A closed load shows how many a second are carried; \
                 its handshakes wait for a gateway at its limit, and an open load shows how long one takes below that. CPU \
-                time has the requests in it. Handshakes are from the established TCP connection to their end, of the whole \
-                load; those that failed are counted with attempts to connect that did."
+                time has the requests in it. Handshakes are from the established TCP connection to their end, of those \
+                under load: the connections that are opened all at one time before it are none of them. Those that failed \
+                are counted with attempts to connect that did."
             .into(),
-        conclusions: Vec::new(),
+        conclusions: summary.new_connections.iter().flat_map(|load| load.conclusions.clone()).collect(),
         tables: summary.new_connections.iter().map(table).collect(),
     })
 }
@@ -30,6 +31,7 @@ fn table(load: &NewConnections) -> Table {
         Column::text("Gateway", KEEP),
         Column::number("New connections", KEEP),
         Column::number("CPU per connection", KEEP),
+        Column::number("Without its requests", 6),
         Column::number("Handshake p50", 6),
         Column::number("Handshake p99", 8),
         Column::number("Resumed", 5),
@@ -51,13 +53,16 @@ fn row(row: &NewConnectionsRow) -> Vec<Entry> {
     let optional = |of: &Option<Figure>, format: fn(f64) -> String| {
         of.as_ref().map_or_else(|| Entry::text("–"), |of| figure(of, format))
     };
-    let cpu = if row.gateway == DIRECT { Entry::text("–") } else { figure(&row.cpu_us, microseconds) };
+    let is_direct = row.gateway == DIRECT;
+    let cpu = if is_direct { Entry::text("–") } else { figure(&row.cpu_us, microseconds) };
+    let alone = if is_direct { Entry::text("–") } else { optional(&row.connection_cpu_us, microseconds) };
     let chip = |(reason, _)| Chip { text: reason_name(reason).to_owned(), tone: Tone::Plain };
     let reasons = row.per_s.reasons().into_iter().map(chip).collect();
     vec![
         Entry::gateway(&row.gateway),
         figure(&row.per_s, quantity::rate),
         cpu,
+        alone,
         optional(&row.handshake_p50_ns, quantity::time_ns),
         optional(&row.handshake_p99_ns, quantity::time_ns),
         optional(&row.resumed_share, quantity::percent),

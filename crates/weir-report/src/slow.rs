@@ -19,7 +19,7 @@ pub(crate) fn section(summary: &Summary) -> Option<Section> {
                 What they cost is told against the same load without them, at the same processes: its errors and p99, and \
                 the greatest working set of the data plane, whose difference is shared among them. Direct cells have none."
             .into(),
-        conclusions: Vec::new(),
+        conclusions: summary.slow.iter().map(|cost| cost.conclusion.clone()).collect(),
         tables: vec![costs(&summary.slow), clients(&summary.slow)],
     })
 }

@@ -38,7 +38,8 @@ pub struct TlsResult {
     pub resumed: u64,
     /// Handshakes that failed; why stands in [`LoadResult::said`].
     pub failed: u64,
-    /// From the established TCP connection to the finished handshake.
+    /// From the established TCP connection to the finished handshake: of connections that were opened under load, unless
+    /// there were none. Before it all are opened at one time, and wait for each other.
     pub handshake_ns: TimesNs,
     /// Finished handshakes by version, cipher suite and ALPN protocol.
     pub negotiated: BTreeMap<String, u64>,

@@ -4,7 +4,7 @@ use super::{ChangeCost, Curve, Headroom, Over, Quiet, RouteCost, Scalability};
 use crate::conclusions::{by_reason, join, with_interval};
 use crate::figure::Figure;
 use crate::quantity::{count, number, percent, rate, time_ns};
-use crate::summary::{Axes, axes_words};
+use crate::summary::with_axes;
 
 pub(super) fn conclude(headroom: &Headroom) -> Vec<String> {
     let mut sentences: Vec<String> = headroom.curves.iter().filter_map(bend).collect();
@@ -13,14 +13,6 @@ pub(super) fn conclude(headroom: &Headroom) -> Vec<String> {
     sentences.extend(greatest_shared(&headroom.route_costs).into_iter().filter_map(routes));
     sentences.extend(headroom.change_costs.iter().map(changes));
     sentences
-}
-
-/// `weir (topology.paths = 1)`.
-fn name(gateway: &str, axes: &Axes) -> String {
-    match axes_words(axes) {
-        words if words.is_empty() => gateway.to_owned(),
-        words => format!("{gateway} ({words})"),
-    }
 }
 
 /// Where a curve bends, and how well it is fitted.
@@ -34,7 +26,7 @@ fn bend(curve: &Curve) -> Option<String> {
     };
     Some(format!(
         "{}: p99 bends at {} ({} there), the knee by Kneedle, which is for the eye and sizes nothing{fitted}.",
-        name(&curve.gateway, &curve.axes),
+        with_axes(&curve.gateway, &curve.axes),
         rate(knee.throughput_per_s),
         time_ns(knee.p99_ns)
     ))
@@ -47,7 +39,7 @@ fn no_bend(curves: &[Curve]) -> Option<String> {
         .map(|curve| {
             let of = |name| curve.fitted(name).and_then(|fitted| fitted.refused());
             let why = of("p99").unwrap_or("its points rise without one");
-            (why.to_owned(), name(&curve.gateway, &curve.axes))
+            (why.to_owned(), with_axes(&curve.gateway, &curve.axes))
         })
         .collect();
     let said: Vec<String> =
@@ -60,7 +52,7 @@ fn scales(found: &Scalability) -> String {
         Over::Connections => "connections",
         Over::Cores => "cores",
     };
-    let who = name(&found.gateway, &found.axes);
+    let who = with_axes(&found.gateway, &found.axes);
     let law = match (found.usl.fit(), found.usl.refused()) {
         (Some(law), _) => law,
         (None, why) => {
@@ -115,7 +107,7 @@ fn routes(cost: &RouteCost) -> Option<String> {
     let what = cost.path.rsplit('.').next().unwrap_or(&cost.path);
     let (few, many) = (count(cost.few), count(cost.many));
     let ratio = with_interval(&cost.ratio, number);
-    let who = name(&cost.gateway, &cost.axes);
+    let who = with_axes(&cost.gateway, &cost.axes);
     let at = rate(cost.rate_per_s);
     Some(if low > 1.0 || high < 1.0 {
         format!(
@@ -129,7 +121,7 @@ fn routes(cost: &RouteCost) -> Option<String> {
 }
 
 fn changes(cost: &ChangeCost) -> String {
-    let who = name(&cost.gateway, &cost.axes);
+    let who = with_axes(&cost.gateway, &cost.axes);
     let kinds: Vec<String> = cost.in_force.iter().map(|kind| kind.what.to_string()).collect();
     let what = if kinds.is_empty() { "routes".to_owned() } else { join(&kinds) };
     let in_force = match cost.seen_after_ns.mean {

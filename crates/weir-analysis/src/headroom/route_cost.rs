@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use weir_results::{ArrivalModel, Reason};
 
-use crate::figure::{Figure, Repeated, Sample};
+use crate::figure::Figure;
 use crate::summary::{Axes, Point, Row};
 
 /// Axes that say how many routes there are.
@@ -86,14 +86,5 @@ fn is_carried(row: &Row) -> bool {
 
 /// `figure` over `base` in the same repeat; what does not count of either does not count.
 pub(super) fn ratio(figure: &Figure, base: &Figure) -> Figure {
-    let pairs = figure.repeats.iter().filter_map(|repeated| {
-        let of_base = base.repeats.iter().find(|other| other.repeat == repeated.repeat)?;
-        let value = repeated.value().zip(of_base.value()).map(|(value, base)| value / base);
-        let mut reasons: Vec<Reason> = repeated.reasons.iter().chain(&of_base.reasons).copied().collect();
-        reasons.sort();
-        reasons.dedup();
-        let sample = Sample::from(value.filter(|value| value.is_finite()));
-        Some(Repeated { repeat: repeated.repeat, sample, reasons })
-    });
-    Figure::of(pairs.collect())
+    Figure::of(figure.paired(base, |value, base| value / base))
 }

@@ -49,6 +49,8 @@ fn connections_that_end_are_counted_by_their_requests() {
     near(row.per_s.mean, 500.0);
     // Half a core over 2,000 requests, four times.
     near(row.cpu_us.mean, 1_000.0);
+    // Over connections that are kept a request costs as much.
+    assert!(row.connection_cpu_us.as_ref().unwrap().mean.unwrap().abs() < 1e-9, "{row:?}");
     near(row.handshake_p50_ns.as_ref().unwrap().mean, 3_000_000.0);
     near(row.resumed_share.as_ref().unwrap().mean, 0.2);
     assert_eq!(row.failed, 3 * (1 + 2));

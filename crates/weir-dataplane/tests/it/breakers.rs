@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use weir_dataplane::{BackendStats, Stats};
 
-use crate::setup::{Client, Origin, Proxy};
+use crate::setup::{Client, Origin, Proxy, recompile_with};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -192,6 +192,22 @@ fn a_route_may_have_less_time_to_wait() {
     release.send(()).unwrap();
     assert_eq!(held[0].response().body, "ok");
     assert_eq!((asked(&origin), stats(&proxy).waits), (vec!["/0".to_owned()], 1));
+}
+
+#[test]
+fn who_waits_has_the_places_of_a_reload() {
+    let (origin, release) = waiting();
+    let limits = |most: u32| format!("{{ requests: {most}, connections: {most}, pending: 2 }}");
+    let mut proxy = Proxy::with(&text(1, origin.address, &limits(1)));
+    let clients = in_line(&proxy, &origin, 3);
+    for most in [2, 3] {
+        let table = recompile_with(&mut proxy.state, &text(1, origin.address, &limits(most)), &[]);
+        proxy.gateway.apply(table).unwrap();
+        proxy.wait_for("one more", |_| origin.requests().len() == most as usize);
+    }
+    (0..3).for_each(|_| release.send(()).unwrap());
+    assert!(clients.into_iter().all(|mut client| client.response().body == "ok"));
+    assert_eq!((origin.connections(), stats(&proxy).pending, stats(&proxy).overflows), (3, 0, 0));
 }
 
 #[test]

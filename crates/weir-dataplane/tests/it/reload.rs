@@ -38,6 +38,52 @@ fn a_kept_connection_sees_the_new_routes() {
 }
 
 #[test]
+fn idle_connections_end_with_what_they_were_made_by() {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let origin = Origin::start(move |served| {
+        while let Some(request) = served.request() {
+            if request.starts_with("GET /held ") {
+                released.lock().unwrap().recv().unwrap();
+            }
+            served.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let other = answering_with("other");
+    let first = configuration("{ address: 127.0.0.1:0 }", 1, &origin);
+    let mut proxy = Proxy::with(&first);
+    let open = |proxy: &Proxy, count: u64| {
+        proxy.wait_for("so many connections", |stats| stats.upstream.open["b"] == count);
+    };
+    // What is in progress goes by its table to the end, and holds that up for nobody else.
+    let mut held = proxy.connect();
+    held.send("GET /held HTTP/1.1\r\nHost: h\r\n\r\n");
+    proxy.wait_for("the held one", |_| origin.requests().len() == 1);
+    assert_eq!(proxy.ask(GET).body, "ok");
+    open(&proxy, 2);
+    let with_header = first.replace("endpoints:", "proxy_protocol: v1, endpoints:");
+    let elsewhere = configuration("{ address: 127.0.0.1:0 }", 1, &other);
+    let without_it = first.replace("backend: b", "respond: { status: 204 }").replace(" b: {", " c: {");
+    for (text, left) in [(with_header, 1), (first.clone(), 1), (elsewhere, 1)] {
+        let table = recompile_with(&mut proxy.state, &text, &[]);
+        proxy.gateway.apply(table).unwrap();
+        open(&proxy, left);
+        if text == first {
+            assert_eq!(proxy.ask(GET).body, "ok");
+            open(&proxy, 2);
+        }
+    }
+    assert_eq!(proxy.ask(GET).body, "other");
+    open(&proxy, 2);
+    let table = compile(&mut proxy.state, &without_it);
+    proxy.gateway.apply(table).unwrap();
+    open(&proxy, 1);
+    release.send(()).unwrap();
+    assert_eq!(held.response().body, "ok");
+    open(&proxy, 0);
+}
+
+#[test]
 fn reloads_under_load_lose_no_request() {
     let origins = [answering_with("a"), answering_with("b")];
     let listener = "{ address: 127.0.0.1:0 }";
@@ -94,6 +140,22 @@ fn listeners_come_and_go() {
     assert!(std::net::TcpStream::connect(first).is_err());
     let stats = proxy.gateway.stats();
     assert_eq!(stats.listeners[&first.to_string()].requests, 1, "what was counted stays");
+}
+
+#[test]
+fn a_listener_may_come_back_at_once() {
+    let origin = answering_with("ok");
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (first, second) = (free(), free());
+    let at =
+        |address: std::net::SocketAddr| configuration(&format!("{{ address: '{address}' }}"), 2, &origin);
+    let mut proxy = Proxy::with(&at(first));
+    for address in [second, first, second, first] {
+        let table = compile(&mut proxy.state, &at(address));
+        proxy.gateway.apply(table).unwrap();
+        assert_eq!(Client::connect(address).ask(GET).body, "ok");
+    }
+    assert_eq!(proxy.gateway.stats().reloads.applied, 4);
 }
 
 #[test]

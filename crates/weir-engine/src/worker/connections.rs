@@ -48,6 +48,8 @@ pub(super) struct Net {
     pub(super) opened: u64,
     /// Attempts that last.
     pub(super) opening: usize,
+    /// The clock has started: connections are no longer opened all at one time.
+    has_begun: bool,
     /// Whether the kernel notes when bytes come.
     pub(super) is_stamped: bool,
     /// Requests as the HTTP/2 library wants them, by their numbers.
@@ -118,6 +120,7 @@ impl Net {
             requests_max: plan.requests_per_connection.unwrap_or(u64::MAX),
             opened: 0,
             opening: 0,
+            has_begun: false,
             requests: Vec::new(),
             said: Said::default(),
             tls: TlsBooks::default(),
@@ -171,6 +174,7 @@ impl Net {
             }
         }
         timer.rang();
+        self.has_begun = true;
     }
 
     fn connect(&mut self, place: usize, now_ns: u64) -> Result<(), Cause> {
@@ -211,7 +215,7 @@ impl Net {
         self.is_stamped &= connection.link.is_stamped();
         let session = connection.link.session();
         if let (Some(took_ns), Some(session)) = (handshake_ns, session) {
-            self.tls.finished(session, took_ns);
+            self.tls.finished(session, took_ns, !self.has_begun);
         }
         if connection.talk.is_http2() {
             if session.is_some_and(|session| !session.is_http2()) {

@@ -36,7 +36,10 @@ pub(crate) struct TlsBooks {
     pub(crate) resumed: u64,
     pub(crate) failed: u64,
     pub(crate) negotiated: BTreeMap<String, u64>,
-    pub(crate) times: Option<Histogram<u64>>,
+    /// Of connections that were opened before the clock started, all at one time.
+    opening: Option<Histogram<u64>>,
+    /// Of those that were opened later.
+    later: Option<Histogram<u64>>,
 }
 
 impl Said {
@@ -64,12 +67,22 @@ impl Said {
 }
 
 impl TlsBooks {
-    /// A handshake was finished.
-    pub(crate) fn finished(&mut self, session: &Session, took_ns: u64) {
+    /// A handshake was finished, before the clock started or later.
+    pub(crate) fn finished(&mut self, session: &Session, took_ns: u64, is_opening: bool) {
         self.handshakes += 1;
         self.resumed += u64::from(session.is_resumed());
         *self.negotiated.entry(session.negotiated()).or_default() += 1;
-        self.times.get_or_insert_with(new_histogram).saturating_record(took_ns);
+        self.record(took_ns, is_opening);
+    }
+
+    fn record(&mut self, took_ns: u64, is_opening: bool) {
+        let times = if is_opening { &mut self.opening } else { &mut self.later };
+        times.get_or_insert_with(new_histogram).saturating_record(took_ns);
+    }
+
+    /// How long handshakes took: those after the clock started, unless there were none.
+    pub(crate) fn times(&self) -> Option<&Histogram<u64>> {
+        self.later.as_ref().or(self.opening.as_ref())
     }
 
     /// Adds another worker's.
@@ -80,8 +93,10 @@ impl TlsBooks {
         for (what, count) in &other.negotiated {
             *self.negotiated.entry(what.clone()).or_default() += count;
         }
-        if let Some(times) = &other.times {
-            crate::recorder::add_histogram(self.times.get_or_insert_with(new_histogram), times);
+        for (own, others) in [(&mut self.opening, &other.opening), (&mut self.later, &other.later)] {
+            if let Some(times) = others {
+                crate::recorder::add_histogram(own.get_or_insert_with(new_histogram), times);
+            }
         }
     }
 }
@@ -89,6 +104,23 @@ impl TlsBooks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_opening_tells_how_long_handshakes_take_where_there_are_no_others() {
+        let (mut sum, mut first, mut second) =
+            (TlsBooks::default(), TlsBooks::default(), TlsBooks::default());
+        // To the microsecond: a histogram tells no less.
+        let told = |books: &TlsBooks| books.times().map(|times| (times.len(), times.max() / 1_000));
+        assert_eq!(told(&sum), None);
+        [900_000, 1_000_000].into_iter().for_each(|ns| first.record(ns, true));
+        second.record(800_000, true);
+        sum.add(&first);
+        sum.add(&second);
+        assert_eq!(told(&sum), Some((3, 1_000)));
+        second.record(20_000, false);
+        sum.add(&second);
+        assert_eq!(told(&sum), Some((1, 20)));
+    }
 
     #[test]
     fn sayings_are_counted_and_bounded() {

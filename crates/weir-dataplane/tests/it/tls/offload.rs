@@ -1,6 +1,7 @@
 //! Signatures that are made beside the workers.
 
-use rustls::crypto::aws_lc_rs::cipher_suite;
+use rustls::HandshakeKind;
+use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
 
 use super::authority::{Authority, Leaf, TLS12, TLS13};
 use super::{GET, OK, address, check_failed, gateway, text};
@@ -35,6 +36,24 @@ fn only_signatures_by_rsa_are_made_beside_the_workers() {
     assert_eq!((stats.tls.handshakes, stats.tls.failed), (6, 0));
     let line = "\nweir_tls_handshakes_offloaded_total{listener=\"main\"} 2\n";
     assert!(stats.prometheus().contains(line));
+}
+
+#[test]
+fn a_signature_that_comes_after_a_retry_is_made_there_too() {
+    let ca = Authority::new("ca");
+    let rsa = ca.signs_rsa(&["a.test"]);
+    let files = [("a.pem", rsa.certificate.as_str()), ("a.key", rsa.key.as_str())];
+    let tls = "certificate: a.pem, key: a.key, curves: [X25519]";
+    let proxy = Proxy::with_files(&text(tls, Origin::answering(OK).address, ""), &files);
+    // A client sends a share of its first group alone.
+    let groups = vec![kx_group::SECP384R1, kx_group::X25519];
+    let trust = ca.trust().only(TLS13).with_provider(|provider| provider.kx_groups = groups);
+    for expected in 1..=3 {
+        let mut client = trust.connect(address(&proxy), "a.test").unwrap();
+        assert_eq!(client.ask(GET).body, "ok");
+        assert_eq!(client.stream.conn.handshake_kind(), Some(HandshakeKind::FullWithHelloRetryRequest));
+        assert_eq!(offloaded(&proxy), expected);
+    }
 }
 
 #[test]
