@@ -1,8 +1,6 @@
 //! How throughput grows with the cores that a gateway may use.
 
-use weir_results::Reason;
-
-use crate::figure::{Figure, Repeated, Sample};
+use crate::figure::Figure;
 use crate::summary::Row;
 
 /// A gateway at one CPU limit, beside the least that it was given.
@@ -23,30 +21,18 @@ pub fn scaling(rows: &[(f64, &Row)]) -> Vec<Scaled> {
     rows.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let Some((least, base)) = rows.first().copied() else { return Vec::new() };
     let scaled = |(cpus, row): (f64, &Row)| {
-        let pairs = row.throughput_per_s.repeats.iter().filter_map(|repeated| {
-            let of_base = base.throughput_per_s.repeats.iter().find(|of| of.repeat == repeated.repeat)?;
-            Some(ratio(repeated, of_base, least / cpus))
-        });
-        Scaled { cpus, efficiency: Figure::of(pairs.collect()) }
+        let share = |value: f64, base: f64| value / base * (least / cpus);
+        Scaled { cpus, efficiency: Figure::of(row.throughput_per_s.paired(&base.throughput_per_s, share)) }
     };
     rows.into_iter().map(scaled).collect()
 }
 
-fn ratio(repeated: &Repeated, base: &Repeated, cores: f64) -> Repeated {
-    let share = repeated.value().zip(base.value()).map(|(value, base)| value / base * cores);
-    let mut reasons: Vec<Reason> = repeated.reasons.iter().chain(&base.reasons).copied().collect();
-    reasons.sort();
-    reasons.dedup();
-    Repeated {
-        repeat: repeated.repeat,
-        sample: share.filter(|share| share.is_finite()).map_or(Sample::Missing, Sample::Value),
-        reasons,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use weir_results::Reason;
+
     use super::*;
+    use crate::figure::{Repeated, Sample};
 
     fn figure(repeats: &[(f64, &[Reason])]) -> Figure {
         let repeated = |(repeat, (value, reasons)): (usize, &(f64, &[Reason]))| Repeated {

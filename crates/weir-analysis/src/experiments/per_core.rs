@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::conclusions::{join, with_interval};
-use crate::figure::{Figure, Repeated, Sample};
+use crate::figure::Figure;
 use crate::quantity::{percent, range, rate};
 
 use super::saturation::{Maximum, Saturation};
@@ -72,16 +72,7 @@ pub(super) fn per_core(gateway: &str, limits: &[DataLimit], saturations: &[Satur
 
 /// The ratio per core, repeat by repeat.
 fn ratio(of: &Maximum, to: &Maximum) -> Figure {
-    let repeated = of.per_core_per_s.repeats.iter().filter_map(|own| {
-        let other = to.per_core_per_s.repeats.iter().find(|other| other.repeat == own.repeat)?;
-        let ratio = own.value().zip(other.value()).map(|(own, other)| own / other);
-        let sample: Sample = ratio.filter(|ratio| ratio.is_finite()).into();
-        let mut reasons = [&own.reasons[..], &other.reasons].concat();
-        reasons.sort();
-        reasons.dedup();
-        Some(Repeated { repeat: own.repeat, sample, reasons })
-    });
-    Figure::of(repeated.collect()).headline_if(true)
+    Figure::of(of.per_core_per_s.paired(&to.per_core_per_s, |own, other| own / other)).headline_if(true)
 }
 
 fn compared(gateway: &str, (least, greatest): (&Full<'_>, &Full<'_>), efficiency: &Figure) -> String {
