@@ -39,6 +39,7 @@ pub fn rate(per_s: f64) -> String {
 /// A time given in nanoseconds, in the unit that fits: `850 ns`, `74.5 µs`, `1.23 ms`, `2.00 s`.
 pub fn time_ns(ns: f64) -> String {
     let (scaled, unit) = match ns.abs() {
+        size if size < 0.5 => return "0 ns".into(),
         size if size < 999.5 => return format!("{} ns", number(ns.round())),
         size if size < 999_500.0 => (ns / 1e3, "µs"),
         size if size < 999_500_000.0 => (ns / 1e6, "ms"),
@@ -128,6 +129,7 @@ mod tests {
 
     #[test]
     fn units_follow_the_size() {
+        assert_eq!(time_ns(0.0), "0 ns");
         assert_eq!(time_ns(850.0), "850 ns");
         assert_eq!(time_ns(74_500.0), "74.5 µs");
         assert_eq!(time_ns(999_700.0), "1.00 ms");

@@ -32,7 +32,7 @@ pub(crate) fn tables(all: &[ChangeCost]) -> Vec<Table> {
 fn costs(costs: &[ChangeCost]) -> Option<Table> {
     let columns = vec![
         Column::text("Gateway", KEEP),
-        Column::text("Load", 6),
+        load_column(costs),
         Column::number("Changes", KEEP),
         Column::number("In force after", KEEP),
         Column::number("At most", 4),
@@ -65,11 +65,18 @@ fn costs(costs: &[ChangeCost]) -> Option<Table> {
     })
 }
 
+/// Loads, which a narrow terminal leaves out only where there is one of them.
+fn load_column(costs: &[ChangeCost]) -> Column {
+    let first = costs.first().map(|cost| &cost.load);
+    let differ = costs.iter().any(|cost| Some(&cost.load) != first);
+    Column::text("Load", if differ { KEEP } else { 6 })
+}
+
 /// The load with changes beside the one that is the same without.
 fn against_quiet(costs: &[ChangeCost]) -> Option<Table> {
     let columns = vec![
         Column::text("Gateway", KEEP),
-        Column::text("Load", 6),
+        load_column(costs),
         Column::text("Quiet load", 4),
         Column::number("Errors", KEEP),
         Column::number("Errors, quiet", 7),
@@ -99,7 +106,7 @@ fn against_quiet(costs: &[ChangeCost]) -> Option<Table> {
 fn in_force(costs: &[ChangeCost]) -> Option<Table> {
     let columns = vec![
         Column::text("Gateway", KEEP),
-        Column::text("Load", 6),
+        load_column(costs),
         Column::text("What", KEEP),
         Column::number("Changes", 7),
         Column::number("In force after", KEEP),
