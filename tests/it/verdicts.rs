@@ -8,7 +8,11 @@ use crate::program::{finish, json, scenario, text, the_host, weir};
 fn measurements<'a>(result: &'a Value, gateway: &str) -> Vec<&'a Value> {
     let cells = result["cells"].as_array().unwrap();
     let of_gateway = cells.iter().filter(|cell| cell["key"]["gateway"] == gateway);
-    of_gateway.flat_map(|cell| cell["outcome"]["measurements"].as_array().unwrap()).collect()
+    of_gateway.flat_map(measurements_of).collect()
+}
+
+fn measurements_of(cell: &Value) -> &[Value] {
+    cell["outcome"]["measurements"].as_array().unwrap()
 }
 
 #[test]
@@ -60,4 +64,28 @@ fn repeats_that_differ_by_more_than_is_allowed_are_noisy() {
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
     assert!(report.contains("noisy: throughput") && report.contains("is uncertain by"), "{report}");
     assert_eq!(full["latency_ns"][0][1]["noise"], Value::Null, "the latency of a closed load is no headline");
+}
+
+#[test]
+fn an_open_load_whose_generator_sent_late_is_measured_again_and_a_closed_one_is_not() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let path = scenario(folder.path(), "[weir]", "thresholds: { disturbed_share: 1 }\n");
+    let squeezed = ["limits.generator.cpus=0.02", "loads.tail.connections=500", "retries=2", "repeats=1"];
+    let mut arguments = vec!["run", path.to_str().unwrap(), "--db", "weir.db", "--json"];
+    arguments.extend(squeezed.iter().flat_map(|set| ["--set", set]));
+    let output = finish(weir(folder.path(), &arguments));
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let again = |of: &str| told.matches(of).count();
+    assert_eq!(again("weir, repeat 1, tail: the generator sent late; once more"), 2, "{told}");
+    assert_eq!(again("the direct cell, repeat 1, tail: the generator sent late; once more"), 2, "{told}");
+    assert_eq!(again("once more"), 4, "{told}");
+    let result = json(&output);
+    for cell in result["cells"].as_array().unwrap() {
+        assert_eq!(cell["attempts"], 3, "{}", cell["key"]);
+        let [_, tail] = measurements_of(cell) else { panic!("two loads: {cell}") };
+        let reasons = tail["judgement"]["verdicts"]["latency"].to_string();
+        assert!(reasons.contains("generator-limited"), "{reasons}");
+    }
 }

@@ -37,7 +37,7 @@ pub struct Summary {
     pub cells_planned: usize,
     /// Cells that were measured.
     pub cells_measured: usize,
-    /// Of these, cells that were measured more than once, because the host disturbed them.
+    /// Of these, cells with a load that was measured more than once, because the host disturbed it or its generator sent late.
     pub cells_measured_again: usize,
     /// Load points, in the order of axes and then of the scenario's loads.
     pub points: Vec<Point>,

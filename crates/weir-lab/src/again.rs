@@ -1,101 +1,142 @@
-//! Cells that the host disturbed are measured again: who takes a processor away doesn't look at the figures first, so
-//! that leaving out what was disturbed favours nobody.
+//! Loads that the rig spoiled are measured again: what the host or the generator itself did is looked at and no figure of
+//! a gateway, so that leaving out what was spoiled favours nobody.
 
-use weir_results::{Cell, CellKey, CellOutcome, DIRECT, Measurement, Reason, Stopped, Trial};
+use weir_results::{ArrivalModel, Measurement, Reason, Stopped, Trial};
 
-use crate::LabError;
-use crate::progress::Observer;
-
-/// Measures the cell `key` with `measure`, and up to `retries` times again while the host disturbs it. The attempt with
-/// the fewest disturbed loads counts; how many attempts there were is kept with it. `None` when the run was stopped
-/// meanwhile.
-///
-/// # Errors
-/// Those of `measure`.
-pub(crate) fn until_undisturbed(
-    key: &CellKey,
-    retries: u32,
-    observer: &dyn Observer,
-    measure: impl FnMut() -> Result<Option<Cell>, LabError>,
-) -> Result<Option<Cell>, LabError> {
-    let name = if key.gateway == DIRECT { "the direct cell" } else { &key.gateway };
-    let again =
-        || observer.note(&format!("{name}, repeat {}: the host disturbed it; once more", key.repeat + 1));
-    let least = least_disturbed(retries, measure, disturbed_loads, again)?;
-    Ok(least.map(|(cell, attempts)| Cell { attempts, ..cell }))
+/// What spoils a load, the worse the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Spoiled {
+    /// An open loop's generator sent late, which is in the latencies.
+    Late,
+    /// Others took a processor, which is in everything.
+    Disturbed,
 }
 
-/// The first of the least disturbed attempts, at most `retries` more than one, and how many there were; `again` is told
-/// of each further one.
-fn least_disturbed<T, E>(
+impl Spoiled {
+    /// What became of a load: one measurement, or the trials of a search. A search makes spoiled trials again itself, and
+    /// is spoiled only where it gave up over them.
+    pub(crate) fn of(measurements: &[Measurement]) -> Option<Self> {
+        let gave_up =
+            |trial: &Trial| trial.found.as_ref().is_some_and(|found| found.stopped == Stopped::VoidTrials);
+        let counts = |measurement: &&Measurement| measurement.trial.as_ref().is_none_or(gave_up);
+        measurements.iter().filter(counts).filter_map(Self::by).max()
+    }
+
+    fn by(measurement: &Measurement) -> Option<Self> {
+        let verdicts = &measurement.judgement.verdicts;
+        if verdicts.throughput.contains(&Reason::HostDisturbed) {
+            return Some(Self::Disturbed);
+        }
+        let is_open = measurement.record.result.model == ArrivalModel::Open;
+        (is_open && verdicts.latency.contains(&Reason::GeneratorLimited)).then_some(Self::Late)
+    }
+
+    /// Who did it, for a line that says that it is measured again.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Late => "the generator sent late",
+            Self::Disturbed => "the host disturbed it",
+        }
+    }
+}
+
+/// The first of the least spoiled attempts at something, at most `retries` more than one, and how many there were; `again`
+/// is told of each further one and why it is made.
+///
+/// # Errors
+/// Those of `measure`, in whichever attempt.
+pub(crate) fn until_unspoiled<T, E>(
     retries: u32,
-    mut measure: impl FnMut() -> Result<Option<T>, E>,
-    disturbed: impl Fn(&T) -> usize,
-    again: impl Fn(),
-) -> Result<Option<(T, u32)>, E> {
-    let Some(mut best) = measure()? else { return Ok(None) };
+    mut measure: impl FnMut() -> Result<T, E>,
+    spoiled: impl Fn(&T) -> Option<Spoiled>,
+    again: impl Fn(Spoiled),
+) -> Result<(T, u32), E> {
+    let mut best = measure()?;
     let mut attempts = 1;
-    while attempts <= retries && disturbed(&best) > 0 {
-        again();
-        let Some(next) = measure()? else { return Ok(None) };
+    let mut last = spoiled(&best);
+    while let Some(by) = last.filter(|_| attempts <= retries) {
+        again(by);
+        let next = measure()?;
         attempts += 1;
-        if disturbed(&next) < disturbed(&best) {
+        last = spoiled(&next);
+        if last < spoiled(&best) {
             best = next;
         }
     }
-    Ok(Some((best, attempts)))
-}
-
-/// Loads of a cell from which others took a processor, which voids all their figures. A cell that failed was not
-/// disturbed: it failed. A search has made disturbed trials again itself, unless it gave up over them.
-fn disturbed_loads(cell: &Cell) -> usize {
-    let CellOutcome::Measured { measurements } = &cell.outcome else { return 0 };
-    let gave_up =
-        |trial: &Trial| trial.found.as_ref().is_some_and(|found| found.stopped == Stopped::VoidTrials);
-    let counts = |measurement: &&Measurement| measurement.trial.as_ref().is_none_or(gave_up);
-    let is_disturbed = |of: &&Measurement| of.judgement.verdicts.throughput.contains(&Reason::HostDisturbed);
-    measurements.iter().filter(counts).filter(is_disturbed).count()
+    Ok((best, attempts))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell as Shared;
+    use std::cell::RefCell;
     use std::collections::BTreeMap;
 
-    use weir_results::{Found, Objective, TrialSays};
+    use weir_results::{CellOutcome, Found, Objective, TrialSays};
 
+    use super::Spoiled::{Disturbed, Late};
     use super::*;
 
     #[test]
-    fn the_least_disturbed_attempt_counts_and_the_first_that_is_in_peace_is_the_last() {
-        let check = |retries, disturbed: &[Option<usize>], expected: Result<Option<(usize, u32)>, ()>| {
-            let (mut next, told) = (disturbed.iter(), Shared::new(0));
-            let measure = || Ok(*next.next().expect("no attempt more than these"));
-            let got = least_disturbed(retries, measure, |of| *of, || told.set(told.get() + 1));
-            assert_eq!(got, expected);
-            assert_eq!((next.len(), told.get()), (0, disturbed.len() - 1));
+    fn the_least_spoiled_attempt_counts_and_the_first_that_is_in_peace_is_the_last() {
+        let check = |retries, attempts: &[Option<Spoiled>], kept: usize| {
+            let (mut next, told) = (attempts.iter().enumerate(), RefCell::new(Vec::new()));
+            let measure = || Ok::<_, ()>(next.next().expect("no attempt more than these"));
+            let got = until_unspoiled(retries, measure, |of| *of.1, |by| told.borrow_mut().push(Some(by)));
+            let count = attempts.len();
+            assert_eq!(got.map(|((at, _), attempts)| (at, attempts as usize)), Ok((kept, count)));
+            assert_eq!((next.len(), &told.borrow()[..]), (0, &attempts[..count - 1]));
         };
-        check(1, &[Some(0)], Ok(Some((0, 1))));
-        check(0, &[Some(2)], Ok(Some((2, 1))));
-        check(1, &[Some(2), Some(0)], Ok(Some((0, 2))));
-        check(1, &[Some(1), Some(2)], Ok(Some((1, 2))));
-        check(5, &[Some(3), Some(1), Some(2), Some(0)], Ok(Some((0, 4))));
-        check(2, &[Some(1), None], Ok(None));
+        check(1, &[None], 0);
+        check(0, &[Some(Disturbed)], 0);
+        check(1, &[Some(Disturbed), None], 1);
+        check(1, &[Some(Late), Some(Disturbed)], 0);
+        check(1, &[Some(Late), Some(Late)], 0);
+        check(5, &[Some(Disturbed), Some(Disturbed), Some(Late), None], 3);
+        check(2, &[Some(Disturbed), Some(Late), Some(Late)], 1);
     }
 
     #[test]
-    fn a_search_makes_its_disturbed_trials_again_itself() {
+    fn what_cannot_be_measured_is_not_tried_again() {
+        let failed = || Err::<(), _>("full");
+        assert_eq!(until_unspoiled(3, failed, |()| Some(Late), |_| panic!("again")), Err("full"));
+    }
+
+    /// Any load that was measured, judged so.
+    fn load(model: ArrivalModel, throughput: &[Reason], latency: &[Reason]) -> Measurement {
         let file =
             concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-results/tests/fixtures/archive-1-schema-1.weir");
         let archive = weir_results::read_archive("fixture", std::fs::File::open(file).unwrap()).unwrap();
-        let is_measured = |cell: &Cell| matches!(cell.outcome, CellOutcome::Measured { .. });
-        let mut cell = archive.cells.into_iter().find(is_measured).unwrap();
-        let mut disturbed = |trial: Option<Trial>| {
-            let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
-            measurements.truncate(1);
-            measurements[0].judgement.verdicts.throughput = vec![Reason::HostDisturbed];
-            measurements[0].trial = trial;
-            disturbed_loads(&cell)
+        let measured = archive.cells.into_iter().find_map(|cell| match cell.outcome {
+            CellOutcome::Measured { measurements } => measurements.into_iter().next(),
+            _ => None,
+        });
+        let mut measured = measured.unwrap();
+        measured.record.result.model = model;
+        measured.judgement.verdicts.throughput = throughput.to_vec();
+        measured.judgement.verdicts.latency = latency.to_vec();
+        measured
+    }
+
+    #[test]
+    fn the_host_and_a_late_generator_spoil_a_load_and_nothing_of_a_gateways_does() {
+        use ArrivalModel::{Closed, Open};
+        let check = |model, throughput: &[Reason], latency: &[Reason], expected| {
+            assert_eq!(Spoiled::of(&[load(model, throughput, latency)]), expected);
+        };
+        check(Open, &[], &[], None);
+        check(Open, &[Reason::Errors], &[Reason::Overloaded, Reason::Throttled, Reason::NotStationary], None);
+        check(Open, &[], &[Reason::GeneratorLimited], Some(Late));
+        // A closed loop's generator is the limit of whatever answers fast, each time.
+        check(Closed, &[Reason::GeneratorLimited], &[Reason::GeneratorLimited], None);
+        check(Closed, &[Reason::HostDisturbed], &[Reason::HostDisturbed], Some(Disturbed));
+        check(Open, &[Reason::HostDisturbed], &[Reason::GeneratorLimited], Some(Disturbed));
+    }
+
+    #[test]
+    fn a_search_makes_its_spoiled_trials_again_itself() {
+        let spoiled = |trial: Trial| {
+            let measured = load(ArrivalModel::Open, &[Reason::HostDisturbed], &[Reason::HostDisturbed]);
+            Spoiled::of(&[Measurement { trial: Some(trial), ..measured }])
         };
         let trial =
             |found: Option<Found>| Trial { number: 1, says: TrialSays::Void, why: String::new(), found };
@@ -110,15 +151,8 @@ mod tests {
             void: 1,
             stopped,
         };
-        assert_eq!(disturbed(None), 1);
-        assert_eq!(disturbed(Some(trial(None))), 0);
-        assert_eq!(disturbed(Some(trial(Some(found(Stopped::Precise))))), 0);
-        assert_eq!(disturbed(Some(trial(Some(found(Stopped::VoidTrials))))), 1);
-    }
-
-    #[test]
-    fn what_cannot_be_measured_is_not_tried_again() {
-        let failed = || Err::<Option<usize>, _>("full");
-        assert_eq!(least_disturbed(3, failed, |of| *of, || panic!("again")), Err("full"));
+        assert_eq!(spoiled(trial(None)), None);
+        assert_eq!(spoiled(trial(Some(found(Stopped::Precise)))), None);
+        assert_eq!(spoiled(trial(Some(found(Stopped::VoidTrials)))), Some(Disturbed));
     }
 }

@@ -12,6 +12,7 @@ use weir_results::{
 };
 use weir_rig::{Binary, Binding, Drivers, Limits, Namespace, Rendered, Rig, RigError, Running};
 
+use crate::again::{Spoiled, until_unspoiled};
 use crate::certificates::Shared;
 use crate::changer::Changer;
 use crate::cold_start::Watch;
@@ -368,10 +369,10 @@ impl Lab<'_> {
             }
             let seed = plan::arrivals_seed(self.run.seed, key, place);
             let errors_max = scenario.objective_of(&key.gateway, name).errors.map(|share| share.0);
-            let (measured, part) = match &load.search {
+            let measure = || match &load.search {
                 Some(search) => {
                     let asked = search.asked(load, scenario.objective_at(name));
-                    self.search(&mut bed, asked, &Searching { key, name, load, errors_max, seed, put: &put })?
+                    self.search(&mut bed, asked, &Searching { key, name, load, errors_max, seed, put: &put })
                 }
                 None => {
                     self.observer.load_started(key, name, plan::load_time(scenario, load));
@@ -379,9 +380,20 @@ impl Lab<'_> {
                     let (measurement, part) =
                         bed.measure(&Task { name, load: &load, setting, errors_max })?;
                     self.observer.load_measured(key, &measurement);
-                    (vec![measurement], Some(part))
+                    Ok((vec![measurement], Some(part)))
                 }
             };
+            let again = |by: Spoiled| {
+                let of = if direct { "the direct cell" } else { &key.gateway };
+                self.observer.note(&format!(
+                    "{of}, repeat {}, {name}: {}; once more",
+                    key.repeat + 1,
+                    by.words()
+                ));
+            };
+            let ((measured, part), attempts) =
+                until_unspoiled(scenario.retries, measure, |(of, _)| Spoiled::of(of), again)?;
+            cell.attempts = cell.attempts.max(attempts);
             measured.iter().for_each(|of| secured::note(scenario, load, of, &mut cell.unequal));
             measurements.extend(measured);
             generator_part = generator_part.or(part);

@@ -236,6 +236,7 @@ impl Bed<'_> {
             dir: self.dir.to_path_buf(),
             log: self.dir.join(format!("{load}.generator.log")),
             limits: crate::cell::limits_of(self.scenario, Role::Generator),
+            is_urgent: true,
             cpus: None,
             ready: Ready::None,
             ready_timeout: Duration::ZERO,

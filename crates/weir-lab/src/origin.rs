@@ -186,6 +186,7 @@ impl Lab<'_> {
             dir: dir.to_path_buf(),
             log: dir.join(format!("{name}.log")),
             limits: limits_of(scenario, Role::Origin),
+            is_urgent: false,
             cpus: None,
             ready: Ready::Tcp(listen),
             ready_timeout: ORIGIN_READY,

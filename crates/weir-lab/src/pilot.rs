@@ -10,7 +10,6 @@ use weir_document::{Levels, Time};
 use weir_results::{BoundBy, Carried, CellKey, CellOutcome, Measurement, Reason};
 
 use crate::LabError;
-use crate::again::until_undisturbed;
 use crate::cell::Lab;
 use crate::plan::cell_time;
 use crate::read::Checked;
@@ -61,9 +60,7 @@ impl Lab<'_> {
                 let (gateway, axes) = (gateway.name.clone(), trial.axes.clone());
                 let key = CellKey { index, gateway, axes, repeat: 0 };
                 index += 1;
-                let measure = || self.measure(&trial.scenario, &key);
-                let cell = until_undisturbed(&key, trial.scenario.retries, self.observer, measure)?;
-                let Some(cell) = cell else { return Ok(None) };
+                let Some(cell) = self.measure(&trial.scenario, &key)? else { return Ok(None) };
                 match &cell.outcome {
                     CellOutcome::Failed { cause, message, .. } => {
                         self.observer.note(&format!("pilot: {} failed: {cause}: {message}", key.gateway));

@@ -17,7 +17,7 @@ use crate::ports::Ports;
 use crate::progress::Observer;
 use crate::read::Checked;
 use crate::scenario::Gateway;
-use crate::{LabError, again, clock, pilot, remote, secured, shares};
+use crate::{LabError, clock, pilot, remote, secured, shares};
 
 /// What a run needs beside its scenario.
 pub struct Bench<'a> {
@@ -211,7 +211,7 @@ pub fn execute(
             run: run.id.clone(),
             why: format!("its scenario has no point for cell {}", key.index),
         })?;
-        again::until_undisturbed(key, scenario.retries, bench.observer, || lab.measure(scenario, key))
+        lab.measure(scenario, key)
     });
     let closed = rig.close();
     let ended = ended?;

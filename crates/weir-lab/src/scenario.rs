@@ -111,7 +111,8 @@ pub struct Scenario {
     /// Repeats of every cell, each with fresh processes.
     #[serde(default = "default_repeats")]
     pub repeats: u32,
-    /// How often a cell is measured again because the host disturbed it; its least disturbed attempt counts.
+    /// How often a load is measured again because the host disturbed it or, in open loop, its generator sent late; the
+    /// least spoiled attempt counts.
     #[serde(default = "default_retries")]
     pub retries: u32,
     /// Whether each block has a second direct cell, a twin of the first: how far the two are apart is the rig's own
@@ -210,5 +211,5 @@ fn default_repeats() -> u32 {
 }
 
 fn default_retries() -> u32 {
-    1
+    2
 }

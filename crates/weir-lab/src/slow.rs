@@ -66,6 +66,7 @@ impl Bed<'_> {
             dir: self.dir.to_path_buf(),
             log: self.dir.join(format!("{load}.slow.log")),
             limits: limits_of(self.scenario, Role::Generator),
+            is_urgent: false,
             cpus: None,
             ready: Ready::None,
             ready_timeout: Duration::ZERO,

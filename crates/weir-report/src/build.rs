@@ -101,8 +101,8 @@ fn banner(summary: &Summary) -> Banner {
     };
     let again = match summary.cells_measured_again {
         0 => None,
-        1 => Some("one cell was measured again, because the host disturbed it".to_owned()),
-        n => Some(format!("{n} cells were measured again, because the host disturbed them")),
+        1 => Some("loads of one cell were measured again, because the host disturbed them or the generator sent late".to_owned()),
+        n => Some(format!("loads of {n} cells were measured again, because the host disturbed them or the generator sent late")),
     };
     Banner { tone, headline, details: problems.iter().cloned().chain(again).collect() }
 }

@@ -52,7 +52,8 @@ pub struct Cell {
     /// What its processes were given to read and what they wrote, as far as it is kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<KeptFile>,
-    /// How often it was measured, because the host disturbed it; this is the least disturbed attempt.
+    /// How often its loads were measured at the most, because the host disturbed one or its generator sent late; these
+    /// are the least spoiled attempts.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub attempts: u32,
     /// How the gateway started; only where the scenario asks for it.

@@ -49,6 +49,9 @@ pub struct ProcessSpec {
     pub log: PathBuf,
     /// Its limits.
     pub limits: Limits,
+    /// Whether it comes before the other parts where they want the same CPU: for what measures time and rarely works.
+    /// Where this user may not make control groups, nothing comes of it.
+    pub is_urgent: bool,
     /// CPUs that it may use; `None` leaves it to the kernel.
     pub cpus: Option<Vec<usize>>,
     /// When it is ready.

@@ -401,7 +401,11 @@ fn enter_group(rig: &Rig, spec: &ProcessSpec) -> Result<Option<Group>, RigError>
     let entry = Entry::Groups(directories);
     rig.ledger.add(&entry).map_err(|error| RigError::file(rig.ledger.path(), error))?;
     // Without permission the part runs unlimited, and says so.
-    Ok(parent.create(&spec.name, &spec.limits).ok())
+    let group = parent.create(&spec.name, &spec.limits).ok();
+    if spec.is_urgent {
+        group.iter().for_each(Group::put_first);
+    }
+    Ok(group)
 }
 
 /// Where a part may run, and how that leaves it limited.

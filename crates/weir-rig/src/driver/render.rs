@@ -255,6 +255,7 @@ impl Driver {
             dir: seat.dir.to_owned(),
             log: seat.dir.join(format!("{name}.log")),
             limits: (seat.limits)(process.role),
+            is_urgent: false,
             cpus: None,
             ready: seat.ready(process.ready.as_ref()),
             ready_timeout: process.ready_timeout.map_or(READY_TIMEOUT, |time| time.0),

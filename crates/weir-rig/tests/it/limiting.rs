@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use weir_rig::{CgroupVersion, Limits, Running, Sampler, usable_cpus};
+use weir_rig::{CgroupVersion, Limits, ProcessSpec, Running, Sampler, usable_cpus};
 
 use crate::{Bench, eventually, mono_ns};
 
@@ -68,6 +68,25 @@ fn limits_are_in_the_kernel_before_the_first_instruction() {
         _ => assert_eq!((part.limits_applied, part.limited_by.as_str()), (false, "none")),
     }
     running.stop(Duration::ZERO);
+    bench.close();
+}
+
+#[test]
+fn what_is_urgent_outweighs_the_other_parts() {
+    let bench = Bench::new("urgent");
+    let check = |is_urgent, [shares, weight]: [u64; 2]| {
+        let spec = ProcessSpec { is_urgent, ..bench.probe("part", &["wait"]) };
+        let running = bench.rig().launch(&spec).unwrap();
+        match bench.rig().cgroups() {
+            Ok(CgroupVersion::V1) => assert_eq!(number(group_of(&running, "cpu").join("cpu.shares")), shares),
+            Ok(CgroupVersion::V2) => assert_eq!(number(group_of(&running, "").join("cpu.weight")), weight),
+            // A user without the right to make groups.
+            Err(_) => assert_eq!(running.part().limited_by, "none"),
+        }
+        running.stop(Duration::ZERO);
+    };
+    check(false, [1024, 100]);
+    check(true, [88_761, 8668]);
     bench.close();
 }
 

@@ -73,6 +73,7 @@ impl Bench {
             dir: self.rig().work_dir().to_owned(),
             log: self.rig().work_dir().join(format!("{name}.log")),
             limits: Limits::default(),
+            is_urgent: false,
             cpus: None,
             ready: Ready::None,
             ready_timeout: PATIENCE,

@@ -193,6 +193,7 @@ fn own_process(rig: &Rig, name: &str, part: &str, limits: Limits) -> ProcessSpec
         dir: rig.work_dir().to_owned(),
         log: rig.work_dir().join(format!("{name}.log")),
         limits,
+        is_urgent: false,
         cpus: None,
         ready: Ready::None,
         ready_timeout: Duration::from_secs(10),
