@@ -74,6 +74,8 @@ pub enum Phase {
 #[derive(Debug)]
 pub struct Gateway {
     shared: Arc<Shared>,
+    /// Held by whoever brings a version into force, so that versions follow each other.
+    turn: Mutex<()>,
     running: Mutex<Running>,
     retired: Retired,
     checks: Arc<HealthChecks>,
@@ -130,6 +132,7 @@ impl Gateway {
         running.commit(change);
         let gateway = Gateway {
             shared,
+            turn: Mutex::default(),
             running: Mutex::new(running),
             retired: Retired::default(),
             checks,
@@ -149,11 +152,8 @@ impl Gateway {
     /// # Errors
     /// When it can't be; then nothing has changed.
     pub fn apply(&self, table: Arc<Table>) -> Result<(), GatewayError> {
-        let mut running = self.running();
-        if self.phase() != Phase::Serving {
-            return Err(GatewayError::Ending);
-        }
-        let change = running.prepare(&table, Vec::new())?;
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut running, change) = self.prepared(&table)?;
         let file = |table: &Table| table.access_log.as_ref().map(|(log, _)| log.file.clone());
         if file(&table) != file(&self.table()) {
             open_log(&self.shared, &table)?;
@@ -166,6 +166,24 @@ impl Gateway {
         // A worker with nothing to do would hold the former table until its clock turns.
         running.crew.tell_all(|| Command::Renew);
         Ok(())
+    }
+
+    /// What `table` asks for, once the sockets of listeners that have just ended at its addresses are closed. Nobody
+    /// else waits for them.
+    fn prepared(&self, table: &Table) -> Result<(MutexGuard<'_, Running>, Change), GatewayError> {
+        loop {
+            let mut running = self.running();
+            if self.phase() != Phase::Serving {
+                return Err(GatewayError::Ending);
+            }
+            match running.prepare(table, Vec::new()) {
+                Err(GatewayError::Listen { address, error })
+                    if error.kind() == io::ErrorKind::AddrInUse && running.has_ended_at(address) => {}
+                outcome => return Ok((running, outcome?)),
+            }
+            drop(running);
+            std::thread::sleep(LISTEN_EVERY);
+        }
     }
 
     /// Opens the file of the access log anew, after it was renamed. No line is lost by it, and none is written twice.
@@ -327,8 +345,8 @@ impl Running {
                 redealt.push((*id, anew.map_err(failed)?));
             }
         }
-        let recruits = self.crew.recruits(workers).map_err(GatewayError::Worker)?;
         let opened = self.open_new(&wanted, workers, passed)?;
+        let recruits = self.crew.recruits(workers).map_err(GatewayError::Worker)?;
         Ok(Change { workers, recruits, opened, redealt, gone })
     }
 
@@ -345,32 +363,13 @@ impl Running {
         let mut opened = Vec::new();
         for (id, listener) in wanted.iter().filter(|(id, _)| !self.open.contains_key(id)) {
             let passed = by_listener.remove(id).unwrap_or_default();
-            let open = self.open_one(listener, workers, passed)?;
+            let open = OpenListener::open(listener, self.next_id, workers, passed)?;
             let failed = |error| GatewayError::Listen { address: listener.address, error };
             let dealt = open.dealt(workers).map_err(failed)?;
             opened.push((*id, open, dealt));
             self.next_id += 1;
         }
         Ok(opened)
-    }
-
-    /// Opens a listener, once the sockets of one that has just ended at its address are closed.
-    fn open_one(
-        &self,
-        listener: &Listener,
-        workers: usize,
-        mut passed: Vec<Passed>,
-    ) -> Result<OpenListener, GatewayError> {
-        loop {
-            match OpenListener::open(listener, self.next_id, workers, std::mem::take(&mut passed)) {
-                Err(GatewayError::Listen { error, .. })
-                    if error.kind() == io::ErrorKind::AddrInUse && self.has_ended_at(listener.address) =>
-                {
-                    std::thread::sleep(LISTEN_EVERY);
-                }
-                outcome => return outcome,
-            }
-        }
     }
 
     /// Whether a listener has ended lately that may still be in the way of one at `address`.
