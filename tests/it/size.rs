@@ -27,7 +27,14 @@ const GATEWAYS: [(&str, &[Rate]); 6] = [
     ("nginx", &[(2_500, 25, 0.6, None), (5_000, 70, 0.9, None)]),
     ("haproxy", &[(1_000, 6, 0.75, None), (2_500, 30, 0.95, Some(Reason::Overloaded))]),
     ("envoy", &[(1_000, 20, 0.4, None), (2_500, 40, 0.8, None)]),
-    ("mine", &[(1_000, 4, 0.3, Some(Reason::HostDisturbed)), (2_000, 6, 0.5, None)]),
+    (
+        "mine",
+        &[
+            (1_000, 4, 0.3, Some(Reason::HostDisturbed)),
+            (2_000, 6, 0.5, None),
+            (4_000, 9, 0.9, Some(Reason::GeneratorLimited)),
+        ],
+    ),
     ("sought", &[]),
 ];
 

@@ -1,5 +1,8 @@
 //! Wrong scenarios and command lines: one clear error each, with the place and a way out, and exit code 2.
 
+use std::fs::File;
+use std::process::Stdio;
+
 use crate::program::{finish, text, weir};
 
 /// Runs `weir` with `arguments` beside a scenario file `bad.yaml` made of `scenario`; the error must hold `words`.
@@ -42,6 +45,40 @@ fn the_good_scenario_is_good() {
     std::fs::write(folder.path().join("good.yaml"), GOOD).unwrap();
     let output = finish(weir(folder.path(), &["run", "good.yaml", "--plan"]));
     assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_reader_that_went_is_no_error_and_a_full_disk_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [&["schema", "results"][..], &["completions", "bash"]] {
+        let mut command = weir(folder.path(), arguments);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command.stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{arguments:?}");
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = weir(folder.path(), arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}: {error}");
+        assert!(error.starts_with("error: standard output: No space left on device"), "{error}");
+        assert_eq!(error.lines().count(), 2, "{error}");
+    }
+}
+
+#[test]
+fn negative_values_are_told_as_what_they_are() {
+    for (flag, value) in
+        [("--rate", "-5/s"), ("--max-cpu", "-5%"), ("--price", "-1/h"), ("--growth", "-300%/y")]
+    {
+        let mut arguments = vec!["size", "last", flag, value];
+        if flag != "--rate" {
+            arguments.extend(["--rate", "5/s"]);
+        }
+        check(&arguments, GOOD, &[flag, value]);
+        let folder = tempfile::tempdir().unwrap();
+        let error = text(&finish(weir(folder.path(), &arguments)).stderr);
+        assert!(!error.contains("unexpected argument") && !error.contains("tip"), "{error}");
+    }
 }
 
 #[test]

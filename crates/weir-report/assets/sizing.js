@@ -92,14 +92,26 @@ const sizing = (() => {
     const point = judged.points[judged.best];
     const { mean, low, high } = point.carried_per_s;
     const found = { outcome: "sized", rate_per_s: { value: mean, low, high }, cpu_share: shareAt(point) };
-    const above = judged.points[judged.best + 1];
-    if (!above) {
-      return { ...found, basis: "at-least", notes: [`kept at ${rate(point.asked_per_s)}, the highest rate measured: an instance may carry more`] };
+    // What nothing is known of stands in nobody's way, and says nothing of what an instance carries.
+    const worst = (place) => worse(...judged.checks[place]);
+    const at = (place) => `at ${rate(judged.points[place].asked_per_s)}, ${worst(place).words}`;
+    const notes = [];
+    let place = judged.best + 1;
+    for (; place < judged.points.length && worst(place).standing === UNKNOWN; place += 1) notes.push(`not known: ${at(place)}`);
+    if (place === judged.points.length) {
+      const highest = notes.length > 0 ? "the highest rate that counts" : "the highest rate measured";
+      notes.push(`kept at ${rate(point.asked_per_s)}, ${highest}: an instance may carry more`);
+      return { ...found, basis: "at-least", notes };
     }
-    const [kept, used] = judged.checks[judged.best + 1];
+    const [kept, used] = judged.checks[place];
     const between = kept.standing === MET && most !== null ? atShare(point, most) : null;
-    const measure = between ? `; measure about ${rate(between.value)} to know what lies between` : "";
-    return { ...found, basis: "measured", notes: [`not more: at ${rate(above.asked_per_s)}, ${worse(kept, used).words}${measure}`] };
+    let measure = "";
+    if (kept.standing === MET && used.standing === BORDERLINE) measure = "; more repeats make it narrower";
+    else if (between && point.asked_per_s < between.value && between.value < judged.points[place].asked_per_s) {
+      measure = `; measure about ${rate(between.value)} to know what lies between`;
+    }
+    notes.push(`not more: ${at(place)}${measure}`);
+    return { ...found, basis: "measured", notes };
   };
   const extrapolated = (judged, most, known) => {
     const { points, checks, best } = judged;
@@ -118,7 +130,8 @@ const sizing = (() => {
     return {
       outcome: "sized", rate_per_s: perInstance, basis: "extrapolated", cpu_share: most,
       notes: [`extrapolated: ${rate(point.asked_per_s)} was measured, at ${percent(used)} of the CPU limit; CPU time per request `
-        + `is taken to stay the same at ${percent(most)}; measure ${rate(perInstance.value)} to know`],
+        + `is taken to stay the same at ${percent(most)}, and whether the objective is kept there is not known; `
+        + `measure ${rate(perInstance.value)} to know`],
     };
   };
 

@@ -19,6 +19,9 @@ pub(crate) fn draw(run: &Run, sizing: &Sizing, width: usize, color: bool) -> Str
         terminal::draw_table(&table(sizing), width, color),
         String::new(),
     ];
+    if let Some(table) = later_and_costs(sizing) {
+        out.extend([terminal::draw_table(&table, width, color), String::new()]);
+    }
     out.extend(
         sizing
             .offers
@@ -60,30 +63,19 @@ fn bound(bound: &Bound) -> String {
 }
 
 fn table(sizing: &Sizing) -> Table {
-    let demand = &sizing.demand;
-    let has_setting = sizing.offers.iter().any(|offer| !offer.setting.is_empty());
-    let mut columns = vec![Column::text("Gateway", KEEP)];
-    columns.extend(has_setting.then(|| Column::text("Instance type", KEEP)));
+    let (mut columns, has_setting) = names(sizing);
+    let share_kept = if sizing.demand.cpu_share_max.is_some() { KEEP } else { 5 };
     columns.extend([
         Column::number("Rate per instance", KEEP),
-        Column::number("CPU % of limit", 5),
+        Column::number("CPU % of limit", share_kept),
         Column::number("Instances", KEEP),
+        Column::text("Basis", KEEP),
     ]);
-    if demand.growth_per_year.is_some() {
-        columns.extend([Column::number("In 12 months", 7), Column::number("In 24 months", 6)]);
-    }
-    if demand.price.is_some() {
-        columns.extend([Column::number("Cost a month", KEEP), Column::number("Cost a million", 8)]);
-    }
-    columns.push(Column::text("Basis", KEEP));
     let width = columns.len();
     let rows = sizing.offers.iter().map(|offer| {
-        let mut row = vec![Entry::gateway(&offer.gateway)];
-        row.extend(has_setting.then(|| Entry::text(offer.setting.clone())));
+        let mut row = named(offer, has_setting);
         match &offer.outcome {
-            Outcome::Sized(sized) => {
-                row.extend(entries(sized, demand.growth_per_year.is_some(), demand.price.is_some()))
-            }
+            Outcome::Sized(sized) => row.extend(entries(sized)),
             Outcome::Refused(_) => {
                 row.resize(width - 1, Entry::text("–"));
                 row.push(chip("no answer", Tone::Bad));
@@ -94,26 +86,60 @@ fn table(sizing: &Sizing) -> Table {
     Table { caption: "Instances".into(), columns, rows: rows.collect() }
 }
 
-fn entries(sized: &Sized, has_growth: bool, has_price: bool) -> Vec<Entry> {
-    let mut row = vec![
+/// What growth and prices make of the instances; a table of its own, so that a narrow terminal has all of it.
+fn later_and_costs(sizing: &Sizing) -> Option<Table> {
+    let (mut columns, has_setting) = names(sizing);
+    let (has_growth, has_price) = (sizing.demand.growth_per_year.is_some(), sizing.demand.price.is_some());
+    if has_growth {
+        columns.extend([Column::number("In 12 months", KEEP), Column::number("In 24 months", KEEP)]);
+    }
+    if has_price {
+        columns.extend([Column::number("Cost a month", KEEP), Column::number("Cost a million", KEEP)]);
+    }
+    let row = |offer: &Offer| {
+        let Outcome::Sized(sized) = &offer.outcome else { return None };
+        let mut row = named(offer, has_setting);
+        if has_growth {
+            row.extend(sized.later.iter().map(|later| instances(later.instances)));
+        }
+        if has_price {
+            let costs =
+                sized.cost.map(|cost| [cost.per_month, cost.per_million].map(|cost| span(cost, money)));
+            row.extend(costs.unwrap_or_else(|| [Entry::text("n/a"), Entry::text("n/a")]));
+        }
+        Some(row)
+    };
+    let rows: Vec<_> = sizing.offers.iter().filter_map(row).collect();
+    let caption = "Growth and costs".into();
+    ((has_growth || has_price) && !rows.is_empty()).then_some(Table { caption, columns, rows })
+}
+
+/// The columns that name an offer, and whether it takes more than the gateway.
+fn names(sizing: &Sizing) -> (Vec<Column>, bool) {
+    let has_setting = sizing.offers.iter().any(|offer| !offer.setting.is_empty());
+    let mut columns = vec![Column::text("Gateway", KEEP)];
+    columns.extend(has_setting.then(|| Column::text("Instance type", KEEP)));
+    (columns, has_setting)
+}
+
+fn named(offer: &Offer, has_setting: bool) -> Vec<Entry> {
+    let mut row = vec![Entry::gateway(&offer.gateway)];
+    row.extend(has_setting.then(|| Entry::text(offer.setting.clone())));
+    row
+}
+
+fn entries(sized: &Sized) -> [Entry; 4] {
+    [
         span(sized.rate_per_s, rate),
         Entry::text(sized.cpu_share.map_or_else(|| "n/a".to_owned(), percent)),
         instances(sized.instances),
-    ];
-    if has_growth {
-        row.extend(sized.later.iter().map(|later| instances(later.instances)));
-    }
-    if has_price {
-        let costs = sized.cost.map(|cost| [cost.per_month, cost.per_million].map(|cost| span(cost, money)));
-        row.extend(costs.unwrap_or_else(|| [Entry::text("n/a"), Entry::text("n/a")]));
-    }
-    row.push(match sized.basis {
-        Basis::Measured => Entry::text("measured"),
-        Basis::AtLeast => Entry::text("measured, at least"),
-        Basis::Searched => Entry::text("searched"),
-        Basis::Extrapolated => chip("extrapolated", Tone::Bad),
-    });
-    row
+        match sized.basis {
+            Basis::Measured => Entry::text("measured"),
+            Basis::AtLeast => Entry::text("measured, at least"),
+            Basis::Searched => Entry::text("searched"),
+            Basis::Extrapolated => chip("extrapolated", Tone::Bad),
+        },
+    ]
 }
 
 fn chip(text: &str, tone: Tone) -> Entry {

@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         Command::Slow(args) => cmd::slow::run(args),
         Command::Guard(args) => cmd::guard::run(args),
     };
-    match result {
+    match result.and_then(|exit| cmd::output::lost().map_or(Ok(exit), Err)) {
         Ok(exit) => exit.into(),
         Err(failure) => failure.report(),
     }

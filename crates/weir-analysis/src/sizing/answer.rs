@@ -70,21 +70,48 @@ fn measured(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused
     let Shown::Interval { mean, low, high } = point.carried_per_s else {
         return Err(refused(judged, demand));
     };
-    let (basis, note) = match judged.checks.get(best + 1) {
-        None => (Basis::AtLeast, words::at_least(point.asked_per_s)),
-        Some((kept, used)) => {
-            let above = judged.points[best + 1].asked_per_s;
-            let note = match (kept.standing, demand.cpu_share_max) {
-                (Standing::Met, Some(share_max)) => {
-                    words::cpu_between(above, &used.words, at_share(point, share_max))
-                }
-                _ => words::not_more(above, &worse(kept.clone(), used.clone()).words),
-            };
-            (Basis::Measured, note)
-        }
+    // What nothing is known of stands in nobody's way, and says nothing of what an instance carries.
+    let (unknown, known) = above(judged, best);
+    let mut notes: Vec<String> = unknown.map(|(at, check)| words::not_known(at, &check.words)).collect();
+    let basis = match known {
+        None => Basis::AtLeast,
+        Some(_) => Basis::Measured,
     };
+    notes.push(match known {
+        None => words::at_least(point.asked_per_s, !notes.is_empty()),
+        Some((place, check)) => {
+            let (kept, used) = &judged.checks[place];
+            let between = demand.cpu_share_max.filter(|_| kept.standing == Standing::Met);
+            let between = between.and_then(|share_max| at_share(point, share_max));
+            let at = judged.points[place].asked_per_s;
+            match used.standing {
+                Standing::Borderline if kept.standing == Standing::Met => {
+                    words::not_more_yet(at, &check.words)
+                }
+                _ => words::not_more(
+                    at,
+                    &check.words,
+                    between.filter(|of| point.asked_per_s < of.value && of.value < at),
+                ),
+            }
+        }
+    });
     let rate_per_s = Span { value: mean, low, high };
-    Ok(PerInstance { rate_per_s, basis, cpu_share: share_at(point), notes: vec![note] })
+    Ok(PerInstance { rate_per_s, basis, cpu_share: share_at(point), notes })
+}
+
+/// Above the place of the best point: the rates of which nothing is known, up to the first of which something is; and the
+/// place of that one. Each with how it stands.
+fn above<'a>(
+    judged: &'a Judged<'_>,
+    best: usize,
+) -> (impl Iterator<Item = (f64, Check)> + 'a, Option<(usize, Check)>) {
+    let worst = |place: usize| worse(judged.checks[place].0.clone(), judged.checks[place].1.clone());
+    let is_known = |place: &usize| worst(*place).standing != Standing::Unknown;
+    let known = (best + 1..judged.points.len()).find(is_known);
+    let unknown = best + 1..known.unwrap_or(judged.points.len());
+    let unknown = unknown.map(move |place| (judged.points[place].asked_per_s, worst(place)));
+    (unknown, known.map(|place| (place, worst(place))))
 }
 
 /// Share of the CPU limit at a point.

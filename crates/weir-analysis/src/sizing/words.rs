@@ -36,25 +36,30 @@ pub(super) fn void(name: &str, why: &str) -> String {
     format!("{name} does not count: {why}")
 }
 
-pub(super) fn at_least(rate_per_s: f64) -> String {
-    format!("kept at {}, the highest rate measured: an instance may carry more", rate(rate_per_s))
+pub(super) fn at_least(rate_per_s: f64, is_below_unknown: bool) -> String {
+    let highest = if is_below_unknown { "the highest rate that counts" } else { "the highest rate measured" };
+    format!("kept at {}, {highest}: an instance may carry more", rate(rate_per_s))
 }
 
-pub(super) fn not_more(above_per_s: f64, why: &str) -> String {
-    format!("not more: at {}, {why}", rate(above_per_s))
+pub(super) fn not_known(above_per_s: f64, why: &str) -> String {
+    format!("not known: at {}, {why}", rate(above_per_s))
 }
 
-pub(super) fn cpu_between(above_per_s: f64, why: &str, between: Option<Span>) -> String {
+pub(super) fn not_more(above_per_s: f64, why: &str, between: Option<Span>) -> String {
     let measure = between.map_or_else(String::new, |between| {
         format!("; measure about {} to know what lies between", rate(between.value))
     });
     format!("not more: at {}, {why}{measure}", rate(above_per_s))
 }
 
+pub(super) fn not_more_yet(above_per_s: f64, why: &str) -> String {
+    format!("{}; more repeats make it narrower", not_more(above_per_s, why, None))
+}
+
 pub(super) fn extrapolated(measured_per_s: f64, share: f64, share_max: f64, rate_per_s: f64) -> String {
     format!(
-        "extrapolated: {} was measured, at {} of the CPU limit; CPU time per request is taken to stay the same at {}; \
-         measure {} to know",
+        "extrapolated: {} was measured, at {} of the CPU limit; CPU time per request is taken to stay the same at {}, and \
+         whether the objective is kept there is not known; measure {} to know",
         rate(measured_per_s),
         percent(share),
         percent(share_max),

@@ -308,6 +308,51 @@ fn what_does_not_count_is_not_sized_from() {
 }
 
 #[test]
+fn a_rate_of_which_nothing_is_known_is_no_bound() {
+    let without = |loads: &[usize]| {
+        let mut cells = measured("weir", 3, &GOROUTER);
+        for measurement in cells.iter_mut().flat_map(|cell| {
+            let all = measurements(cell).iter_mut().enumerate();
+            all.filter(|(at, _)| loads.contains(at)).map(|(_, measurement)| measurement)
+        }) {
+            measurement.judgement.verdicts.latency = vec![Reason::GeneratorLimited];
+        }
+        sized(&cells, demand(10_000.0))
+    };
+    let void = "p99 does not count: 0 of 3 repeats valid: generator-limited";
+    let answer = without(&[1, 2]);
+    assert_eq!((answer.rate_per_s.value, answer.basis), (1_000.0, Basis::AtLeast));
+    let known = "kept at 1,000/s, the highest rate that counts: an instance may carry more";
+    let unknown = ["2,500/s", "5,000/s"].map(|rate| format!("not known: at {rate}, {void}"));
+    assert_eq!(answer.notes, [&unknown[0], &unknown[1], known]);
+    let answer = without(&[1]);
+    assert_eq!((answer.rate_per_s.value, answer.basis), (1_000.0, Basis::Measured));
+    assert_eq!(answer.notes[0], unknown[0]);
+    assert!(answer.notes[1].starts_with("not more: at 5,000/s, p99 is 60.0 ms"), "{:?}", answer.notes);
+}
+
+#[test]
+fn a_rate_to_measure_is_named_only_between_those_that_were() {
+    let asked = Demand { cpu_share_max: Some(0.65), ..demand(10_000.0) };
+    // By what 1,000/s took, 3,250/s would be 65 %; but 2,500/s took more.
+    let rates = [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 8.0, 0.9)];
+    let answer = sized(&measured("weir", 3, &rates), asked.clone());
+    assert_eq!(
+        answer.notes,
+        ["not more: at 2,500/s, CPU is 90.0 % [90.0 .. 90.0], and at most 65.0 % is asked"]
+    );
+    let rates = [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 8.0, 0.6)];
+    let mut cells = measured("weir", 3, &rates);
+    measurements(&mut cells[0])[1].usage.get_mut("weir").unwrap().cpu_share_of_limit = Some(0.7);
+    let [note] = &sized(&cells, asked).notes[..] else { panic!("one note") };
+    assert!(note.starts_with("not more: at 2,500/s, CPU is ") && note.contains("borderline"), "{note}");
+    assert!(
+        note.ends_with("its interval holds the limit of 65.0 %; more repeats make it narrower"),
+        "{note}"
+    );
+}
+
+#[test]
 fn an_overloaded_gateway_misses_any_objective() {
     let mut cells = measured("weir", 3, &GOROUTER);
     measurements(&mut cells[1])[1].judgement.verdicts.latency = vec![Reason::Overloaded];

@@ -39,9 +39,8 @@ fn markup_in_a_failure_is_no_markup() {
     assert!(!tests.contains("<x") && !tests.contains('\u{1b}'), "{tests}");
 }
 
-#[test]
-fn a_sizing_with_everything_on_a_terminal() {
-    let asked = Demand {
+fn everything() -> Demand {
+    Demand {
         bounds: Some(vec![Bound { name: "p999".into(), limit: 2.6e6 }]),
         cpu_share_max: Some(0.6),
         spare: 1,
@@ -49,8 +48,21 @@ fn a_sizing_with_everything_on_a_terminal() {
         growth_per_year: Some(0.3),
         extrapolate: true,
         ..demand(40_000.0)
-    };
-    insta::assert_snapshot!(sizing(Scene::Good, &[0.5, 1.0], asked, 150));
+    }
+}
+
+#[test]
+fn a_sizing_with_everything_on_a_terminal() {
+    insta::assert_snapshot!(sizing(Scene::Good, &[0.5, 1.0], everything(), 150));
+}
+
+#[test]
+fn what_was_asked_for_is_never_left_out_of_a_sizing() {
+    let drawn = sizing(Scene::Good, &[0.5, 1.0], everything(), 80);
+    // Words of a title stand below each other where it is narrow.
+    for title in ["CPU %", "Instances", "In 12", "In 24", "Cost a month", "Cost a"] {
+        assert!(drawn.contains(title), "{title}: {drawn}");
+    }
 }
 
 #[test]

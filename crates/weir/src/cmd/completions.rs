@@ -3,6 +3,7 @@
 use clap::CommandFactory;
 use clap_complete::Shell;
 
+use super::output::print;
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir completions`.
@@ -14,6 +15,8 @@ pub struct Args {
 
 /// Prints the script to standard output.
 pub fn run(args: Args) -> Result<Exit, Failure> {
-    clap_complete::generate(args.shell, &mut crate::Cli::command(), "weir", &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut crate::Cli::command(), "weir", &mut script);
+    print(String::from_utf8_lossy(&script).trim_end());
     Ok(Exit::Good)
 }

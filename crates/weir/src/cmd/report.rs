@@ -18,6 +18,8 @@ const JUNIT: &str = "junit.xml";
 
 /// Columns of a table where standard output is no terminal.
 const WIDTH: usize = 110;
+/// Less than this is no width to draw tables in.
+const WIDTH_MIN: usize = 40;
 
 /// Arguments of `weir report`.
 #[derive(Debug, clap::Args)]
@@ -110,7 +112,7 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
     } else if tables {
         print(weir_report::terminal(&run, &cells, &summary, width(), color()));
     }
-    let say = |line: String| if wanted.json { eprintln!("{line}") } else { println!("{line}") };
+    let say = |line: String| if wanted.json { eprintln!("{line}") } else { print(line) };
     let dir = folder(wanted.out, id);
     let writer = weir_report::Writer::new(&run, &cells, &summary, &dir);
     for format in wanted.formats.iter().filter_map(|format| file_format(*format)) {
@@ -200,7 +202,9 @@ fn file_format(format: Format) -> Option<FileFormat> {
 }
 
 pub(super) fn width() -> usize {
-    terminal_size::terminal_size().map_or(WIDTH, |(width, _)| usize::from(width.0))
+    let asked = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns >= WIDTH_MIN);
+    let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    terminal.or_else(asked).unwrap_or(WIDTH)
 }
 
 pub(super) fn color() -> bool {

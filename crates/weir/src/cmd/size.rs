@@ -17,22 +17,22 @@ pub(crate) struct Args {
     #[arg(default_value = "last")]
     run: String,
     /// Rate that all instances together have to carry, like 10000/s
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     rate: Rate,
     /// What has to be kept, like 'p99<20ms' or 'errors<0.1%'; may be given again [default: the run's own]
     #[arg(long = "objective", value_name = "BOUND")]
     objectives: Vec<String>,
     /// Greatest share of its CPU limit that an instance may use, like 65%
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     max_cpu: Option<Share>,
     /// Instances beyond those that carry the rate
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
     spare: u32,
     /// What an hour costs: of an instance (0.17/h), or of each core of its CPU limit (0.05/core/h)
-    #[arg(long, value_name = "PRICE")]
+    #[arg(long, value_name = "PRICE", allow_hyphen_values = true)]
     price: Option<HourlyPrice>,
     /// What the rate grows by in a year, like 30%/y
-    #[arg(long, value_name = "GROWTH")]
+    #[arg(long, value_name = "GROWTH", allow_hyphen_values = true)]
     growth: Option<Growth>,
     /// Go by CPU time per request to a share of --max-cpu that was not measured, and mark that
     #[arg(long, requires = "max_cpu")]
