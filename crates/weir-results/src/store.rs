@@ -75,6 +75,9 @@ impl Store {
 
     fn connect(path: &Path, flags: OpenFlags, wanted: Use) -> Result<Self, StoreError> {
         let failed = |error| StoreError::from_sqlite(path, error);
+        if path.is_dir() {
+            return Err(StoreError::Damaged { path: path.to_path_buf(), detail: "it is a folder".into() });
+        }
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
@@ -137,11 +140,16 @@ enum Use {
     Write,
 }
 
+/// Whoever reads makes no database, of an empty file neither. What a run that was killed at its very beginning left in the
+/// log is not empty.
 fn require(path: &Path) -> Result<(), StoreError> {
-    match path.exists() {
-        true => Ok(()),
-        false => Err(StoreError::Missing { path: path.to_path_buf() }),
+    let Ok(found) = std::fs::metadata(path) else {
+        return Err(StoreError::Missing { path: path.to_path_buf() });
+    };
+    if !found.is_dir() && found.len() == 0 && !has_log(path) {
+        return Err(StoreError::Damaged { path: path.to_path_buf(), detail: "it is empty".into() });
     }
+    Ok(())
 }
 
 /// Whether changes stand in the log beside the database that are not in the database yet.

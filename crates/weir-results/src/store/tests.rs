@@ -397,6 +397,24 @@ fn readers_make_no_database() {
     let folder = Folder::new();
     assert!(matches!(Store::open_existing(&folder.db()), Err(StoreError::Missing { .. })));
     assert!(!folder.db().exists());
+    std::fs::write(folder.db(), "").unwrap();
+    let error = Store::open_existing(&folder.db()).unwrap_err();
+    assert!(
+        matches!(error, StoreError::Damaged { .. }) && error.to_string().contains("it is empty"),
+        "{error}"
+    );
+    assert_eq!(std::fs::metadata(folder.db()).unwrap().len(), 0);
+}
+
+#[test]
+fn a_folder_is_no_database() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.db()).unwrap();
+    for opened in [Store::open(&folder.db()), Store::open_existing(&folder.db())] {
+        let error = opened.unwrap_err();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+        assert!(error.to_string().contains("it is a folder"), "{error}");
+    }
 }
 
 #[test]
