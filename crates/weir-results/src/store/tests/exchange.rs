@@ -158,6 +158,11 @@ fn what_contradicts_itself_is_named_with_its_line() {
     );
     check("\"id\":\"20261121-0210-aaaa\"", "\"id\":\"last\"", "line 2 is damaged: `last` is no id of a run");
     check(
+        "\"name\":\"side-by-side\",\"question\"",
+        "\"name\":\"a\\u001b[2Jb\",\"question\"",
+        "line 2 is damaged: `a\\u{1b}[2Jb` is no name",
+    );
+    check(
         "\"latency\":\"",
         "\"latency\":\"!",
         "line 3 is damaged: cell 0, load `full`: the histogram is not base64: Invalid symbol 33, offset 0.",
