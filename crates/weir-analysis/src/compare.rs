@@ -15,7 +15,7 @@ use serde::Serialize;
 
 pub use dataset::{Dataset, LoadPoint, RunSource, Series, Source, label_apart};
 pub use difference::Difference;
-pub use figures::{Bias, FigureComparison};
+pub use figures::{Bias, FigureComparison, RATIO_MAX, interval_words, ratio_words, smallest_effect_words};
 pub use measure::{Margins, Measure};
 pub use verdict::Verdict;
 
