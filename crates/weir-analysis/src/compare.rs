@@ -75,6 +75,8 @@ pub struct Comparison {
     /// What differs of the hosts and of the rig's own programs.
     pub environment: Vec<Difference>,
     /// What has to be known to read it.
+    /// What has to be known before any figure is read: that requests of a side failed.
+    pub warnings: Vec<String>,
     pub notes: Vec<String>,
     /// Gateways at load points that only one side has, in words.
     pub unmatched: Vec<String>,
@@ -229,6 +231,7 @@ pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparis
     })
 }
 
+        warnings: matching::warnings(a, b),
 impl Comparison {
     /// How many figures got this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {

@@ -157,9 +157,18 @@ pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
                 run.cells_missing, run.run.id
             ));
         }
+/// What has to be known before any figure is read.
+pub(super) fn warnings(a: &Dataset, b: &Dataset) -> Vec<String> {
+    let of_side = |dataset: &Dataset| -> Vec<String> {
+        let Source::Foreign { warnings, .. } = &dataset.source else { return Vec::new() };
+        warnings.iter().map(|warning| format!("{}: {warning}", dataset.label)).collect()
+    };
+    [of_side(a), of_side(b)].concat()
+}
+
         if let Source::Foreign { program, notes: of_reading, .. } = &dataset.source {
             notes.push(format!(
-                "{label}: provenance unknown. Neither conditions nor verdicts are known of {program}'s files, so every value counts."
+                "{label}: provenance unknown. Neither conditions nor verdicts are known of {program}'s files, so every repeat counts but those in which requests failed."
             ));
             notes.extend(of_reading.iter().map(|note| format!("{label}: {note}")));
         }
