@@ -280,7 +280,19 @@ fn what_cannot_be_compared_says_why() {
         })
         .collect();
     let b = dataset("b", |_| {}, &others);
-    assert!(error(&a, &b, &Question::default()).contains("A has weir, full; weir, tail"));
+    let said = error(&a, &b, &Question::default());
+    assert!(said.ends_with("\n  gateways: weir in A, nginx in B"), "{said}");
+    let [mut steps, alone] = one([&[1.0, 2.0], &[1.0, 3.0]], Measure::Throughput);
+    steps = (1..=96).map(|at| Series { load: format!("step {at}"), ..steps[0].clone() }).collect();
+    let (steps, alone) = (foreign("S", steps), foreign("F", alone));
+    let apart = compare(&alone, &steps, &Question::default()).unwrap_err();
+    let said = apart.to_string();
+    assert!(said.contains("loads: one without a name in A, step 1, step 2"), "{said}");
+    assert!(said.ends_with("step 5 and 91 more in B"), "{said}");
+    assert!(apart.remedy().contains("--load NAME"), "{}", apart.remedy());
+    let step = Question { load: Some("step 2".into()), ..Question::default() };
+    let comparison = compare(&alone, &steps, &step).expect("the way out is one");
+    assert_eq!(comparison.points.iter().map(|point| point.load.as_str()).collect::<Vec<_>>(), ["step 2"]);
     let loads = Question { load: Some("fall".into()), ..Question::default() };
     assert!(error(&a, &dataset("b", |_| {}, &all), &loads).contains("full, tail"));
     let [foreign_series, _] = one([&[1.0, 2.0], &[1.0]], Measure::Throughput);
@@ -296,6 +308,8 @@ fn what_cannot_be_compared_says_why() {
         ..named
     };
     assert!(error(&a, &formula, &absent).contains("`p99`"));
+    let remedy = compare(&a, &formula, &absent).unwrap_err().remedy();
+    assert!(remedy.ends_with("name one of throughput"), "{remedy}");
     assert_eq!(Dataset::of_run(&run(&["weir"], None), &all, Some("wier")).unwrap_err(), ["weir"]);
 }
 
@@ -320,4 +334,16 @@ fn two_gateways_of_one_run_are_compared_block_by_block() {
     assert_eq!(figure(&comparison, "full", "throughput").verdict, Some(Verdict::Better));
     assert!(comparison.points[0].figures.iter().all(|of| of.bias.is_none()), "they share direct");
     assert!(Margins::default().of(Measure::Throughput) < 0.5);
+}
+
+#[test]
+fn a_gateway_is_not_compared_with_itself_in_the_whole_run() {
+    let all = cells(1.0, 1.0);
+    let run = plan(run(&["weir"], None), &all);
+    let side = |gateway| Dataset::of_run(&run, &all, gateway).unwrap();
+    let (whole, weir) = (side(None), side(Some("weir")));
+    for (a, b) in [(&whole, &weir), (&weir, &whole), (&weir, &weir)] {
+        let error = compare(a, b, &Question::default()).unwrap_err().to_string();
+        assert!(error.starts_with("A and B are the same: gateway weir of run "), "{error}");
+    }
 }
