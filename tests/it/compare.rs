@@ -187,6 +187,20 @@ fn files_of_other_programs() {
     refused(here, &[&exported, FIXTURE, "--force"], &["several series", "--load"]);
     refused(here, &[&exported, &handled, "--metric", "cpu"], &["`cpu`"]);
     refused(here, &[&locust, &locust], &["the same"]);
+    let twice = format!("{locust},new_stats.csv");
+    refused(here, &[&perf, &twice], &["locust_stats.csv and new_stats.csv hold the same", "each file once"]);
+    let step = ["--force", "--load", "step 2"];
+    let apart = ["loads: one without a name in A, step 1, step 2 in B", "--load NAME"];
+    refused(here, &[&locust, &perf, "--force"], &apart);
+    good(&compare(here, &[&[locust.as_str(), &perf], &step[..]].concat()));
+    let failed = std::fs::read_to_string(&locust).unwrap().replace(",3195,0,", ",3195,3195,");
+    std::fs::write(here.join("failed_stats.csv"), failed).unwrap();
+    let output = compare(here, &[&locust, "failed_stats.csv", "--metric", "p999", "--markdown", "-"]);
+    good(&output);
+    let printed = text(&output.stdout);
+    let place = |words: &str| printed.find(words).unwrap_or_else(|| panic!("no {words} in {printed}"));
+    assert!(place("3,195 of 3,195 requests failed") < place("| p99.9 latency |"), "{printed}");
+    assert!(printed.contains("A has 1, B 0 (errors)"), "{printed}");
     refused(here, &[&format!("{locust}:weir"), &exported], &["no gateway `weir`"]);
 }
 
@@ -199,6 +213,7 @@ fn what_is_wrong_is_told_once_with_its_place() {
     in_db("last", "nosuchrun", &["no run `nosuchrun`", "weir runs"]);
     in_db("last", "last", &["the same: run", "RUN:old RUN:new"]);
     in_db("last:wier", "last", &["no gateway `wier`", "it has"]);
+    in_db("last:weir", "last", &["the same: gateway weir of run", "RUN:old RUN:new"]);
     in_db("absent.csv", "last", &["absent.csv", "cannot be read"]);
     refused(here, &["last", "last", "--db", "other.db"], &["other.db"]);
     let put = |name: &str, text: &str| std::fs::write(here.join(name), text).unwrap();

@@ -2,6 +2,7 @@
 //!
 //! `docs/compare.md` says how each figure is made and where it comes from.
 
+mod apart;
 mod dataset;
 mod difference;
 mod effect;
@@ -15,7 +16,7 @@ use serde::Serialize;
 
 pub use dataset::{Dataset, LoadPoint, RunSource, Series, Source, label_apart};
 pub use difference::Difference;
-pub use figures::{Bias, FigureComparison};
+pub use figures::{Bias, FigureComparison, RATIO_MAX, interval_words, ratio_words, smallest_effect_words};
 pub use measure::{Margins, Measure};
 pub use verdict::Verdict;
 
@@ -74,6 +75,8 @@ pub struct Comparison {
     pub gateways: Vec<Difference>,
     /// What differs of the hosts and of the rig's own programs.
     pub environment: Vec<Difference>,
+    /// What has to be known before any figure is read: that requests of a side failed.
+    pub warnings: Vec<String>,
     /// What has to be known to read it.
     pub notes: Vec<String>,
     /// Gateways at load points that only one side has, in words.
@@ -118,12 +121,12 @@ pub enum CompareError {
     #[error("A and B were measured under different conditions:\n{}", listed(.0))]
     Conditions(Vec<Difference>),
     /// No gateway at a load point is in both.
-    #[error("A and B have no gateway at a load point in common:\n  A has {a}\n  B has {b}")]
+    #[error("A and B have no gateway at a load point in common:\n{}", listed(.differ))]
     NothingInCommon {
-        /// What A has.
-        a: String,
-        /// What B has.
-        b: String,
+        /// What keeps them apart, and what each has of it.
+        differ: Vec<Difference>,
+        /// What to do about it.
+        remedy: &'static str,
     },
     /// Foreign data, which does not say what it is of, and several series that it could be compared with.
     #[error("{label} has several series, and the other side does not say which of them it is of: {names}")]
@@ -134,8 +137,13 @@ pub enum CompareError {
         names: String,
     },
     /// A figure that was asked for was not measured.
-    #[error("A and B have no figure `{}` in common", .0.name())]
-    NoFigure(Measure),
+    #[error("A and B have no figure `{}` in common", .measure.name())]
+    NoFigure {
+        /// What was asked for.
+        measure: Measure,
+        /// The figures that both have, by name.
+        names: String,
+    },
     /// No load of that name.
     #[error("neither side has a load `{load}`; there are {names}")]
     NoLoad {
@@ -148,19 +156,19 @@ pub enum CompareError {
 
 impl CompareError {
     /// What to do about it.
-    pub fn remedy(&self) -> &'static str {
-        match self {
+    pub fn remedy(&self) -> String {
+        let remedy = match self {
             Self::Same(_) => "name two runs, or two gateways of one: RUN:old RUN:new",
             Self::Conditions(_) => {
                 "measure both under the same conditions, best in one run; --force compares them all the same, and says so"
             }
-            Self::NothingInCommon { .. } => {
-                "gateways are matched by name; to compare others, name them: A:old B:new"
-            }
+            Self::NothingInCommon { remedy, .. } => remedy,
             Self::Several { .. } => "name one: RUN:GATEWAY, and --load NAME where it has several loads",
-            Self::NoFigure(_) => "leave --metric out, or name a figure that both have",
+            Self::NoFigure { names, .. } if names.is_empty() => "leave --metric out",
+            Self::NoFigure { names, .. } => return format!("leave --metric out, or name one of {names}"),
             Self::NoLoad { .. } => "leave --load out, or name one of them",
-        }
+        };
+        remedy.to_owned()
     }
 }
 
@@ -212,7 +220,8 @@ pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparis
     let has =
         |measure: &Measure| points.iter().flat_map(|point| &point.figures).any(|of| of.measure == *measure);
     if let Some(missing) = question.must_have.iter().find(|measure| !has(measure)) {
-        return Err(CompareError::NoFigure(*missing));
+        let names: Vec<&str> = Measure::all().filter(has).map(Measure::name).collect();
+        return Err(CompareError::NoFigure { measure: *missing, names: names.join(", ") });
     }
     Ok(Comparison {
         a: matching::side(a),
@@ -222,6 +231,7 @@ pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparis
         family,
         gateways: matching::gateways(a, b, &matched.pairs),
         environment: matching::environment(a, b),
+        warnings: matching::warnings(a, b),
         notes: matching::notes(a, b, !conditions.is_empty()),
         forced: conditions,
         unmatched: matched.unmatched,

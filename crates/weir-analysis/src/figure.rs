@@ -75,10 +75,15 @@ impl Figure {
 
     /// A figure of positive values that all count, one for each repeat; `None` was not measured.
     pub fn of_valid(values: impl IntoIterator<Item = Option<f64>>) -> Self {
-        let repeated = |(repeat, value): (usize, Option<f64>)| Repeated {
+        Self::of_judged(values.into_iter().map(|value| (value, Vec::new())))
+    }
+
+    /// A figure of positive values, each with why it does not count; `None` was not measured.
+    pub fn of_judged(values: impl IntoIterator<Item = (Option<f64>, Vec<Reason>)>) -> Self {
+        let repeated = |(repeat, (value, reasons)): (usize, (Option<f64>, Vec<Reason>))| Repeated {
             repeat: u32::try_from(repeat).unwrap_or(u32::MAX),
             sample: value.into(),
-            reasons: Vec::new(),
+            reasons,
         };
         Self::of(values.into_iter().enumerate().map(repeated).collect())
     }

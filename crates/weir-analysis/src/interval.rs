@@ -17,7 +17,7 @@ pub struct Estimate {
     pub n: usize,
 }
 
-/// The geometric mean of positive `values`, with the t interval of their logarithms.
+/// The geometric mean of positive `values`, with the t interval of their logarithms, which ends where floats do.
 ///
 /// Values of zero have no logarithm: with one among them it is the arithmetic mean, without an interval.
 /// `None` without values, or where one is negative or not finite.
@@ -30,7 +30,7 @@ pub fn of_figures(values: &[f64]) -> Option<Estimate> {
     }
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     let on_logs = of_differences(&logs)?;
-    let interval = on_logs.interval.map(|[low, high]| [low.exp(), high.exp()]);
+    let interval = on_logs.interval.map(|ends| ends.map(|end| end.exp().min(f64::MAX)));
     Some(Estimate { mean: on_logs.mean.exp(), interval, n: values.len() })
 }
 
@@ -96,6 +96,12 @@ mod tests {
         let [low, high] = estimate.interval.unwrap();
         near(low, (1.0 - 2.484_13_f64).exp());
         near(high, (1.0 + 2.484_13_f64).exp());
+    }
+
+    #[test]
+    fn intervals_end_where_floats_do() {
+        let interval = of_figures(&[1e-100, 1e100]).unwrap().interval;
+        assert_eq!(interval, Some([0.0, f64::MAX]));
     }
 
     #[test]

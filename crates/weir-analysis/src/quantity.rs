@@ -13,13 +13,20 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// A number to three significant digits, and never fewer than its integer part: `1,234`, `123`, `12.3`, `0.123`.
+/// From here on a number's integer part is no longer all digits that it has.
+const ALL_DIGITS_MAX: f64 = 1e15;
+
+/// A number to three significant digits, and never fewer than its integer part: `1,234`, `123`, `12.3`, `0.123`; from
+/// where a float has no more digits than that on with an exponent: `2.51e54`.
 pub fn number(value: f64) -> String {
     if !value.is_finite() {
         return "n/a".into();
     }
     let sign = if value < 0.0 { "-" } else { "" };
     let size = value.abs();
+    if size >= ALL_DIGITS_MAX {
+        return format!("{sign}{size:.2e}");
+    }
     if size >= 99.95 {
         return format!("{sign}{}", count(size.round() as u64));
     }
@@ -74,6 +81,15 @@ pub fn percent(share: f64) -> String {
     format!("{} %", number(percent))
 }
 
+/// A share as percent, without zeros at its end: `5 %`, `12.5 %`.
+pub fn percent_short(share: f64) -> String {
+    let words = percent(share);
+    match words.strip_suffix(" %").map(|number| number.trim_end_matches('0').trim_end_matches('.')) {
+        Some(number) if words.contains('.') => format!("{number} %"),
+        _ => words,
+    }
+}
+
 /// Both ends of an interval; their unit is left out where it is that of the mean.
 pub fn range(mean: &str, low: &str, high: &str) -> String {
     let split = |text: &str| {
@@ -124,6 +140,9 @@ mod tests {
         check(1.0, "1.00");
         check(0.1234, "0.123");
         check(-1_500.0, "-1,500");
+        check(999_999_999_999_999.0, "999,999,999,999,999");
+        check(1e15, "1.00e15");
+        check(-2.514e54, "-2.51e54");
         check(f64::NAN, "n/a");
     }
 
@@ -141,6 +160,7 @@ mod tests {
         assert_eq!(percent(0.0005), "0.0500 %");
         assert_eq!(percent(0.992), "99.2 %");
         assert_eq!(percent(0.99996), "99.996 %");
+        assert_eq!([0.05, 0.125, 0.001, 10.0].map(percent_short), ["5 %", "12.5 %", "0.1 %", "1,000 %"]);
         assert_eq!(rate(5_000.0), "5,000/s");
     }
 

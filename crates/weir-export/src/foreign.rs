@@ -1,7 +1,7 @@
 //! What other programs measured, read for comparisons: the Gorouter rig's CSVs, Locust's statistics, k6's summaries.
 //!
 //! Such files say little of the conditions and nothing of what their figures are worth, so all of it counts, and the
-//! comparison says that its provenance is unknown. Each file is a repeat.
+//! comparison says that its provenance is unknown; only repeats in which requests failed do not. Each file is a repeat.
 
 mod error;
 mod gorouter;
@@ -10,7 +10,9 @@ mod locust;
 mod rows;
 
 use weir_analysis::compare::{Dataset, Measure, Series, Source};
+use weir_analysis::quantity::percent_short;
 use weir_analysis::{CurvePoint, Figure};
+use weir_results::{Reason, Thresholds};
 
 pub use error::ForeignError;
 use rows::Rows;
@@ -29,17 +31,21 @@ struct Read {
     program: &'static str,
     series: Vec<Series>,
     notes: Vec<String>,
+    warnings: Vec<String>,
 }
 
 /// Reads `files` of one program, each a repeat. `cores` are those of the host that was measured, where its CPU is told
 /// as a share of all of them.
 ///
 /// # Errors
-/// When a file is empty, of no known form, lacks columns or figures, holds what is no figure, or is of another program
-/// than the others.
+/// When a file is given twice, is empty, of no known form, lacks columns or figures, holds what is no figure, or is of
+/// another program than the others.
 pub fn read_foreign(files: &[ForeignFile], cores: Option<f64>) -> Result<Dataset, ForeignError> {
     let mut parsed: Vec<(&ForeignFile, Form)> = Vec::new();
-    for file in files {
+    for (place, file) in files.iter().enumerate() {
+        if let Some(other) = files[..place].iter().find(|other| other.text.trim() == file.text.trim()) {
+            return Err(ForeignError::twice(other, file));
+        }
         parsed.push((file, Form::of(file)?));
     }
     if let Some((one, form)) = parsed.first()
@@ -72,7 +78,12 @@ pub fn read_foreign(files: &[ForeignFile], cores: Option<f64>) -> Result<Dataset
     let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
     Ok(Dataset {
         label: names.first().cloned().unwrap_or_default(),
-        source: Source::Foreign { program: read.program, files: names, notes: read.notes },
+        source: Source::Foreign {
+            program: read.program,
+            files: names,
+            notes: read.notes,
+            warnings: read.warnings,
+        },
         series: read.series,
     })
 }
@@ -80,13 +91,42 @@ pub fn read_foreign(files: &[ForeignFile], cores: Option<f64>) -> Result<Dataset
 /// Times that a program sums up: its name of each, what it is here, and which quantile.
 type Times = [(&'static str, &'static str, Option<f64>)];
 
-/// A series out of repeats that are summed up already: throughput, and `times` in nanoseconds.
-fn summed_up(times: &Times, repeats: &[(f64, &[Option<f64>])]) -> Series {
-    let rates = repeats.iter().map(|(rate_per_s, _)| Some(*rate_per_s));
-    let mut series =
-        Series { figures: vec![(Measure::Throughput, Figure::of_valid(rates))], ..Series::default() };
+/// A repeat that is summed up already.
+struct SummedUp<'a> {
+    rate_per_s: f64,
+    /// In the order of the program's [`Times`], nanoseconds.
+    times_ns: &'a [Option<f64>],
+    /// Share of failed requests, where it is told.
+    failed: Option<f64>,
+}
+
+impl SummedUp<'_> {
+    /// Why it does not count (METHOD 7).
+    fn reasons(&self) -> Vec<Reason> {
+        let has_errors = self.failed.is_some_and(|share| share > Thresholds::default().error_share);
+        has_errors.then_some(Reason::Errors).into_iter().collect()
+    }
+}
+
+/// That repeats do not count for their failed requests, where there are such.
+fn failed_repeats(repeats: &[SummedUp<'_>]) -> Option<String> {
+    let voided = repeats.iter().filter(|repeat| !repeat.reasons().is_empty()).count();
+    let share = percent_short(Thresholds::default().error_share);
+    let (of, does) = (repeats.len(), if voided == 1 { "does" } else { "do" });
+    (voided > 0).then(|| {
+        format!("{voided} of {of} repeats {does} not count: more than {share} of the requests failed")
+    })
+}
+
+/// A series out of repeats: throughput, and `times`.
+fn summed_up(times: &Times, repeats: &[SummedUp<'_>]) -> Series {
+    let figure = |of: &dyn Fn(&SummedUp<'_>) -> Option<f64>| {
+        Figure::of_judged(repeats.iter().map(|repeat| (of(repeat), repeat.reasons())))
+    };
+    let throughput = figure(&|repeat| Some(repeat.rate_per_s));
+    let mut series = Series { figures: vec![(Measure::Throughput, throughput)], ..Series::default() };
     for (place, (_, name, quantile)) in times.iter().enumerate() {
-        let figure = Figure::of_valid(repeats.iter().map(|(_, times)| times.get(place).copied().flatten()));
+        let figure = figure(&|repeat| repeat.times_ns.get(place).copied().flatten());
         if let Some((quantile, mean)) = quantile.zip(figure.mean) {
             series.curve.push(CurvePoint { quantile, latency_ns: mean as u64 });
         }
@@ -130,9 +170,7 @@ impl Form {
         let missing: Vec<&str> = columns.iter().copied().filter(|column| !rows.has(column)).collect();
         match missing.len() {
             0 => Ok(form(rows)),
-            all if all == columns.len() => {
-                Err(ForeignError::Unknown { name: file.name.clone(), columns: rows.columns.join(",") })
-            }
+            all if all == columns.len() => Err(ForeignError::unknown(file, &rows.columns.join(","))),
             _ => {
                 let missing =
                     missing.iter().map(|column| format!("`{column}`")).collect::<Vec<_>>().join(", ");

@@ -52,6 +52,7 @@ pub(crate) fn report(comparison: &Comparison) -> Report {
     if !comparison.forced.is_empty() {
         details.push("Forced: A and B were measured under different conditions (below).".to_owned());
     }
+    details.extend(comparison.warnings.iter().map(|warning| format!("{warning}.")));
     details.extend(comparison.conclusions());
     let differences = [
         ("Conditions that differ, compared all the same (--force)", &comparison.forced),

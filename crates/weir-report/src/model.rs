@@ -140,6 +140,8 @@ pub(crate) struct Entry {
     pub(crate) link: Option<String>,
     /// The gateway whose colour marks the row.
     pub(crate) gateway: Option<String>,
+    /// What a sentence is of, where it stands apart from its row: point and figure.
+    pub(crate) of: Option<Fact>,
     /// Sentences to unfold.
     pub(crate) details: Vec<String>,
     /// Rows below that it spans beside its own.

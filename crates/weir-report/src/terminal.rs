@@ -126,11 +126,39 @@ fn point_lines(point: &PointReport, width: usize, color: bool) -> Vec<String> {
 pub(crate) fn draw_table(table: &Table, width: usize, color: bool) -> String {
     let mut drawn = vec![draw_columns(table, width, color)];
     for column in (0..table.columns.len()).filter(|column| table.columns[*column].prose) {
-        let sentences = table.rows.iter().map(|row| &row[column].text).filter(|text| !text.is_empty());
         drawn.push(String::new());
-        drawn.extend(sentences.map(|sentence| bullet(sentence, width)));
+        drawn.extend(sentences(table, column).iter().map(|sentence| bullet(sentence, width)));
     }
     drawn.join("\n")
+}
+
+/// What a sentence is of: points, each with its figures.
+type Points<'a> = Vec<(&'a str, Vec<&'a str>)>;
+
+/// The sentences of a column, each once, with all that it is of.
+fn sentences(table: &Table, column: usize) -> Vec<String> {
+    let mut said: Vec<(&str, Points<'_>)> = Vec::new();
+    for entry in table.rows.iter().map(|row| &row[column]).filter(|entry| !entry.text.is_empty()) {
+        let known = entry.of.as_ref().and_then(|_| said.iter().position(|(text, _)| *text == entry.text));
+        let at = known.unwrap_or_else(|| {
+            said.push((&entry.text, Vec::new()));
+            said.len() - 1
+        });
+        let points = &mut said[at].1;
+        match (&entry.of, points.last_mut()) {
+            (Some(of), Some((point, figures))) if *point == of.name => figures.push(&of.text),
+            (Some(of), _) => points.push((&of.name, vec![&of.text])),
+            (None, _) => {}
+        }
+    }
+    let words = |(text, points): (&str, Points<'_>)| {
+        let of = points.iter().map(|(point, figures)| format!("{point} ({})", figures.join(", ")));
+        match of.collect::<Vec<_>>().join("; ") {
+            of if of.is_empty() => text.to_owned(),
+            of => format!("{of}: {text}"),
+        }
+    };
+    said.into_iter().map(words).collect()
 }
 
 fn draw_columns(table: &Table, width: usize, color: bool) -> String {

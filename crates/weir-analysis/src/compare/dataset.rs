@@ -31,6 +31,8 @@ pub enum Source {
         files: Vec<String>,
         /// What is to be known of how they were read: units, what was left out.
         notes: Vec<String>,
+        /// What is to be known before any figure is: that requests failed.
+        warnings: Vec<String>,
     },
 }
 

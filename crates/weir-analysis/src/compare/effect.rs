@@ -4,6 +4,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Power with which the smallest effect is found: in four comparisons of five.
 const POWER: f64 = 0.8;
+/// Logarithms that are no further apart than this are the same but for the rounding of floats.
+const SPREAD_MIN: f64 = 1e-12;
 
 /// The difference of the mean logarithms of B and A: the logarithm of the ratio of their geometric means.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,13 +40,19 @@ impl Effect {
 
     /// Whether the values spread at all. Where they don't, as where a program rounds, nothing says how certain they are.
     pub(crate) fn has_spread(&self) -> bool {
-        self.standard_error > 1e-12
+        self.standard_error > SPREAD_MIN
     }
 
-    /// Both ends of the interval for the ratio at the two-sided `level` of error.
+    /// Both ends of the interval for the ratio at the two-sided `level` of error; of few values it may reach as far as
+    /// floats do, and no further.
     pub(crate) fn interval(&self, level: f64) -> [f64; 2] {
+        self.log_interval(level).map(|end| end.exp().clamp(f64::MIN_POSITIVE, f64::MAX))
+    }
+
+    /// Both ends of the interval for the logarithm of the ratio at the two-sided `level` of error.
+    pub(crate) fn log_interval(&self, level: f64) -> [f64; 2] {
         let reach = self.reach(level);
-        [(self.log_ratio - reach).exp(), (self.log_ratio + reach).exp()]
+        [self.log_ratio - reach, self.log_ratio + reach]
     }
 
     /// Half the width of the interval at the two-sided `level` of error, on logarithms.
@@ -60,15 +68,20 @@ impl Effect {
 
     /// The smallest true effect that a comparison with this noise and this number of repeats calls different in four
     /// cases of five, as share: the margin, half the interval at `level`, and what chance takes away (Bloom, Evaluation
-    /// Review 19, 1995: minimum detectable effects).
+    /// Review 19, 1995: minimum detectable effects). Of few values it may be as great as floats are, and no greater.
     pub(crate) fn smallest(&self, margin: f64, level: f64) -> f64 {
         let chance = self.t().inverse_cdf(POWER) * self.standard_error;
-        (margin + self.reach(level) + chance).exp_m1()
+        (margin + self.reach(level) + chance).exp_m1().min(f64::MAX)
     }
 
     fn t(&self) -> StudentsT {
         StudentsT::new(0.0, 1.0, self.degrees_of_freedom).expect("at least one degree of freedom")
     }
+}
+
+/// Whether a sample is one value again and again.
+pub(crate) fn is_alike(values: &[f64]) -> bool {
+    Logs::of(values).is_some_and(|logs| logs.variance.sqrt() <= SPREAD_MIN)
 }
 
 /// Mean and variance of the logarithms of a sample.
@@ -159,5 +172,13 @@ mod tests {
         assert_eq!(Effect::paired(&[(1.0, 2.0)]), None);
         assert_eq!(Effect::paired(&[(1.0, 2.0), (0.0, 2.0)]), None);
         assert!(!Effect::unpaired(&[2.0, 2.0], &[3.0, 3.0]).unwrap().has_spread());
+        assert!(is_alike(&[2.0, 2.0, 2.0]) && !is_alike(&[2.0, 2.0, 2.01]) && !is_alike(&[2.0]));
+    }
+
+    #[test]
+    fn what_reaches_beyond_floats_ends_with_them() {
+        let effect = Effect { log_ratio: 0.0, standard_error: 3.0, degrees_of_freedom: 1.0 };
+        assert_eq!(effect.interval(0.0005), [f64::MIN_POSITIVE, f64::MAX]);
+        assert_eq!(effect.smallest(0.1, 0.0005), f64::MAX);
     }
 }

@@ -5,13 +5,18 @@ use serde::Serialize;
 use super::CLAIM_REPEATS;
 use super::Question;
 use super::dataset::{LoadPoint, Series};
-use super::effect::Effect;
+use super::effect::{Effect, is_alike};
 use super::holm;
 use super::measure::{Margins, Measure};
 use super::verdict::{Place, Verdict, place};
 use crate::figure::Figure;
 use crate::interval::CONFIDENCE;
-use crate::quantity::{number, percent};
+use crate::quantity::{number, percent_short};
+
+/// Ratios are told in digits up to here, and down to one over it.
+pub const RATIO_MAX: f64 = 1_000.0;
+/// Smallest effects are told in digits up to here, as share.
+const SMALLEST_EFFECT_MAX: f64 = 10.0;
 
 /// A figure in A and in B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,7 +37,7 @@ pub struct FigureComparison {
     pub margin: f64,
     /// The verdict; `None` where this load is not for this figure, or no verdict was asked for.
     pub verdict: Option<Verdict>,
-    /// Why it is undecided, where that is not that the interval reaches over the margin; empty otherwise.
+    /// Why it is undecided; empty where it is not.
     pub why: String,
     /// The smallest difference that a comparison with as many repeats and as much noise calls better or worse in four
     /// cases of five, as share.
@@ -169,10 +174,8 @@ impl Draft {
             Some(format!("no interval without two valid repeats of each: {counts}{}", voided(a, b)))
         } else if effect.is_none() {
             Some("a value of zero has no ratio".into())
-        } else if !effect.is_some_and(|effect| effect.has_spread()) {
-            Some("the repeats are all alike, so nothing says how certain they are".into())
         } else {
-            None
+            alike(&values_a, &values_b, effect)
         };
         let fewest = values_a.len().min(values_b.len());
         let unclaimed = (fewest < CLAIM_REPEATS).then(|| {
@@ -241,7 +244,7 @@ impl Draft {
 
     fn judged(&self, effect: Effect, level: f64) -> (Verdict, String) {
         let undecided = |why: String| (Verdict::Undecided, why);
-        let interval = effect.interval(level).map(f64::ln);
+        let interval = effect.log_interval(level);
         let bias = self.bias.map(|bias| bias.words()).unwrap_or_default();
         match place(interval, self.log_margin()) {
             Place::Above | Place::Below if self.is_within_bias() => {
@@ -260,10 +263,24 @@ impl Draft {
                 undecided(format!("the rig's own difference hides as much: direct against direct {bias}"))
             }
             Place::Within => (Verdict::Same, String::new()),
-            // The interval beside it says so.
-            Place::Across => undecided(String::new()),
+            Place::Across => undecided(match &self.unclaimed {
+                Some(unclaimed) => format!("the interval reaches over the margin, and {unclaimed}"),
+                None => format!("the interval reaches over the margin of {}", percent_short(self.margin)),
+            }),
         }
     }
+}
+
+/// That repeats are one value again and again: of one side, of both, or the ratios block by block.
+fn alike(a: &[f64], b: &[f64], effect: Option<Effect>) -> Option<String> {
+    let whose = match (is_alike(a), is_alike(b)) {
+        (true, false) => "the repeats of A",
+        (false, true) => "the repeats of B",
+        (true, true) => "the repeats",
+        (false, false) if !effect.is_some_and(|effect| effect.has_spread()) => "the ratios of the blocks",
+        (false, false) => return None,
+    };
+    Some(format!("{whose} are all alike, so nothing says how certain they are"))
 }
 
 /// CPU time per request depends on the load point (METHOD 15).
@@ -308,25 +325,37 @@ fn widened([low, high]: [f64; 2], by: f64) -> [f64; 2] {
     [low - by, high + by]
 }
 
-/// Ratios near one need a digit more than other numbers.
-fn ratio_with_interval(ratio: f64, interval: Option<[f64; 2]>) -> String {
-    let said = |ratio: f64| match ratio {
+/// A ratio: near one with a digit more than other numbers have, and beyond a thousand to either side no number. Of two or
+/// three repeats an interval may reach anywhere, and how far says nothing.
+pub fn ratio_words(ratio: f64) -> String {
+    match ratio {
+        _ if ratio > RATIO_MAX => format!("> {}", number(RATIO_MAX)),
+        _ if ratio < 1.0 / RATIO_MAX => format!("< {}", number(1.0 / RATIO_MAX)),
         _ if (0.1..10.0).contains(&ratio) => format!("{ratio:.3}"),
-        // Of two repeats an interval may reach anywhere.
-        _ if ratio > 1_000.0 => "> 1000".to_owned(),
         _ => number(ratio),
-    };
-    match interval {
-        Some([low, high]) => format!("{} ({} .. {})", said(ratio), said(low), said(high)),
-        None => said(ratio),
     }
 }
 
-/// `5 %`, `12.5 %`.
-fn percent_short(share: f64) -> String {
-    let words = percent(share);
-    match words.strip_suffix(" %").map(|number| number.trim_end_matches('0').trim_end_matches('.')) {
-        Some(number) if words.contains('.') => format!("{number} %"),
-        _ => words,
+/// An interval of a ratio: `1.07 .. 1.13`, and no numbers where it tells nothing.
+pub fn interval_words([low, high]: [f64; 2]) -> String {
+    if low < 1.0 / RATIO_MAX && high > RATIO_MAX {
+        return "any".into();
+    }
+    format!("{} .. {}", ratio_words(low), ratio_words(high))
+}
+
+/// The smallest effect that is found: `12.5 %`, and no number where nothing would be.
+pub fn smallest_effect_words(share: f64) -> String {
+    if share > SMALLEST_EFFECT_MAX {
+        return format!("> {}", percent_short(SMALLEST_EFFECT_MAX));
+    }
+    percent_short(share)
+}
+
+fn ratio_with_interval(ratio: f64, interval: Option<[f64; 2]>) -> String {
+    let said = ratio_words(ratio);
+    match interval {
+        Some(interval) => format!("{said} ({})", interval_words(interval)),
+        None => said,
     }
 }

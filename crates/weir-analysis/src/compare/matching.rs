@@ -1,6 +1,7 @@
 //! Which of A belongs with which of B, under which conditions both were measured, and what is to be known of them.
 
-use super::dataset::{Dataset, Series, Source};
+use super::apart;
+use super::dataset::{Dataset, RunSource, Series, Source};
 use super::difference::{self, Difference};
 use super::measure::Margins;
 use super::{CompareError, Side};
@@ -23,9 +24,10 @@ pub(super) fn conditions(a: &Dataset, b: &Dataset) -> Result<Vec<Difference>, Co
     }
     match (&a.source, &b.source) {
         (Source::Run(of_a), Source::Run(of_b)) if of_a.run.id == of_b.run.id => {
-            match of_a.gateway.is_none() || of_a.gateway == of_b.gateway {
-                true => Err(CompareError::Same(format!("run {}", of_a.run.id))),
-                false => Ok(Vec::new()),
+            // Where a side names no gateway, gateways are matched by name, each with itself.
+            match of_a.gateway.as_ref().zip(of_b.gateway.as_ref()) {
+                Some((of_a, of_b)) if of_a != of_b => Ok(Vec::new()),
+                _ => Err(CompareError::Same(same_run(of_a, of_b))),
             }
         }
         (Source::Run(of_a), Source::Run(of_b)) => Ok(difference::of_scenarios(&of_a.run, &of_b.run)),
@@ -33,6 +35,14 @@ pub(super) fn conditions(a: &Dataset, b: &Dataset) -> Result<Vec<Difference>, Co
             Err(CompareError::Same(files.join(", ")))
         }
         _ => Ok(Vec::new()),
+    }
+}
+
+/// What of a run both sides are.
+fn same_run(a: &RunSource, b: &RunSource) -> String {
+    match a.gateway.as_ref().or(b.gateway.as_ref()) {
+        Some(gateway) => format!("gateway {gateway} of run {}", a.run.id),
+        None => format!("run {}", a.run.id),
     }
 }
 
@@ -55,24 +65,30 @@ pub(super) fn matched<'a>(
         let mut names: Vec<&str> = a.own().chain(b.own()).map(|series| series.load.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        return Err(CompareError::NoLoad { load: load.to_owned(), names: names.join(", ") });
+        return Err(CompareError::NoLoad { load: load.to_owned(), names: apart::few(&names, ", ") });
     }
     let names_gateway = |dataset: &Dataset| dataset.run().is_some_and(|run| run.gateway.is_some());
     let ignores_gateway = names_gateway(a) && names_gateway(b);
     if a.run().is_none() != b.run().is_none() {
-        let (label, several) = if a.run().is_some() { (&a.label, &of_a) } else { (&b.label, &of_b) };
+        let (label, several) = if of_a.len() == 1 { (&b.label, &of_b) } else { (&a.label, &of_a) };
         return match (of_a.as_slice(), of_b.as_slice()) {
             ([one], [other]) => Ok(Matched { pairs: vec![(one, other)], unmatched: Vec::new() }),
             _ => Err(CompareError::Several { label: label.clone(), names: names(several) }),
         };
     }
+    // What has no loads to tell apart is compared with the one that was asked for.
+    let is_same_load = |one: &Series, other: &Series| {
+        one.load == other.load || load.is_some() && (one.load.is_empty() || other.load.is_empty())
+    };
     let belong = |one: &Series, other: &Series| {
-        (ignores_gateway || one.gateway == other.gateway) && one.axes == other.axes && one.load == other.load
+        (ignores_gateway || one.gateway == other.gateway)
+            && one.axes == other.axes
+            && is_same_load(one, other)
     };
     let pair = |other: &&'a Series| Some((*of_a.iter().find(|one| belong(one, other))?, *other));
     let pairs: Vec<(&Series, &Series)> = of_b.iter().filter_map(pair).collect();
     if pairs.is_empty() {
-        return Err(CompareError::NothingInCommon { a: names(&of_a), b: names(&of_b) });
+        return Err(apart::error(&of_a, &of_b, ignores_gateway));
     }
     let only = |label: &str, all: &[&Series], is_known: &dyn Fn(&Series) -> bool| -> Vec<String> {
         let rest = all.iter().filter(|series| !is_known(series));
@@ -141,6 +157,15 @@ pub(super) fn environment(a: &Dataset, b: &Dataset) -> Vec<Difference> {
     differences
 }
 
+/// What has to be known before any figure is read.
+pub(super) fn warnings(a: &Dataset, b: &Dataset) -> Vec<String> {
+    let of_side = |dataset: &Dataset| -> Vec<String> {
+        let Source::Foreign { warnings, .. } = &dataset.source else { return Vec::new() };
+        warnings.iter().map(|warning| format!("{}: {warning}", dataset.label)).collect()
+    };
+    [of_side(a), of_side(b)].concat()
+}
+
 /// What has to be known to read the comparison.
 pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
     let mut notes = Vec::new();
@@ -159,7 +184,7 @@ pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
         }
         if let Source::Foreign { program, notes: of_reading, .. } = &dataset.source {
             notes.push(format!(
-                "{label}: provenance unknown. Neither conditions nor verdicts are known of {program}'s files, so every value counts."
+                "{label}: provenance unknown. Neither conditions nor verdicts are known of {program}'s files, so every repeat counts but those in which requests failed."
             ));
             notes.extend(of_reading.iter().map(|note| format!("{label}: {note}")));
         }
@@ -181,5 +206,5 @@ pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
 
 fn names(series: &[&Series]) -> String {
     let names: Vec<String> = series.iter().map(|series| series.words()).collect();
-    if names.is_empty() { "nothing".into() } else { names.join("; ") }
+    apart::few(&names, "; ")
 }

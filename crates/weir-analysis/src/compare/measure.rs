@@ -36,9 +36,10 @@ impl Measure {
         [Self::Throughput, Self::CpuPerRequest].into_iter().chain(latencies.map(Self::Latency))
     }
 
-    /// The measure of that name (see [`Measure::name`]).
+    /// The measure of that name (see [`Measure::name`]), or of that field in results: `p99.9`, `p999`.
     pub fn named(name: &str) -> Option<Self> {
-        Self::all().find(|measure| measure.name() == name)
+        let is_field = |measure: &Self| matches!(measure, Self::Latency(field) if *field == name);
+        Self::all().find(|measure| measure.name() == name || is_field(measure))
     }
 
     /// `throughput`, `cpu`, `mean`, `p50`, `p99.9`.
@@ -92,7 +93,12 @@ pub struct Margins(BTreeMap<String, f64>);
 impl Margins {
     /// The method's margins, but for those that are given by the name of their measure.
     pub fn with(given: &BTreeMap<String, f64>) -> Self {
-        Self(given.clone())
+        let mut margins = Self::default();
+        for (measure, share) in given.iter().filter_map(|(name, share)| Some((Measure::named(name)?, *share)))
+        {
+            margins.set(measure, share);
+        }
+        margins
     }
 
     /// These, but for those that `other` has, too.
@@ -126,16 +132,21 @@ mod tests {
         for measure in Measure::all() {
             assert_eq!(Measure::named(measure.name()), Some(measure));
         }
-        assert_eq!(Measure::named("p99.9"), Some(Measure::Latency("p999")));
+        for name in ["p99.9", "p999"] {
+            assert_eq!(Measure::named(name), Some(Measure::Latency("p999")));
+        }
+        assert_eq!(Measure::named("cpu"), Some(Measure::CpuPerRequest));
         assert_eq!(Measure::named("max"), None);
     }
 
     #[test]
     fn margins_are_the_methods_unless_others_are_given() {
-        let mut margins = Margins::with(&BTreeMap::from([("p99.9".to_owned(), 0.5)]));
+        let mut margins =
+            Margins::with(&BTreeMap::from([("p99.9".to_owned(), 0.5), ("p9999".to_owned(), 0.6)]));
         let shares = ["cpu", "throughput", "p50", "p99", "p99.9"]
             .map(|name| margins.of(Measure::named(name).unwrap()));
         assert_eq!(shares, [0.05, 0.1, 0.1, 0.25, 0.5]);
+        assert_eq!(margins.of(Measure::Latency("p9999")), 0.6, "by the name of the field, too");
         margins.set(Measure::CpuPerRequest, 0.02);
         assert_eq!(margins.of(Measure::CpuPerRequest), 0.02);
     }

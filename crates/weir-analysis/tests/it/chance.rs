@@ -48,7 +48,8 @@ struct Drawing {
 }
 
 pub(crate) fn foreign(label: &str, series: Vec<Series>) -> Dataset {
-    let source = Source::Foreign { program: "a formula", files: vec![label.into()], notes: Vec::new() };
+    let (notes, warnings) = (Vec::new(), Vec::new());
+    let source = Source::Foreign { program: "a formula", files: vec![label.into()], notes, warnings };
     Dataset { label: label.into(), source, series }
 }
 

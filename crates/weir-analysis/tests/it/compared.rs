@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_analysis::compare::{
     CompareError, Comparison, Dataset, FigureComparison, Margins, Measure, Question, Series, Verdict,
-    compare, label_apart,
+    compare, interval_words, label_apart, ratio_words, smallest_effect_words,
 };
 use weir_analysis::{Figure, HEADLINE_REPEATS};
 use weir_results::{Cell, DIRECT, HostShare, Run};
@@ -36,12 +36,43 @@ fn verdicts_follow_the_interval_and_the_number_of_repeats() {
     check(&six, &times(1.2), Verdict::Worse, "");
     check(&six, &times(1.0 / 1.2), Verdict::Better, "");
     check(&six, &times(1.01), Verdict::Same, "");
-    check(&six, &times(1.05), Verdict::Undecided, "");
+    check(&six, &times(1.05), Verdict::Undecided, "the interval reaches over the margin of 5 %");
+    check(
+        &six[..3],
+        &times(1.05)[..3],
+        Verdict::Undecided,
+        "over the margin, and better and worse need 6 valid repeats of each: A has 3, B 3",
+    );
     check(&six[..5], &times(1.5), Verdict::Undecided, "need 6 valid repeats of each: A has 5, B 6");
     check(&six[..1], &times(1.5), Verdict::Undecided, "without two valid repeats of each: A has 1, B 6");
-    check(&[10.0; 6], &[12.0; 6], Verdict::Undecided, "all alike");
+    check(&[10.0; 6], &[12.0; 6], Verdict::Undecided, "the repeats are all alike");
+    check(&[10.0; 6], &times(1.5), Verdict::Undecided, "the repeats of A are all alike");
+    check(&six, &[15.0; 6], Verdict::Undecided, "the repeats of B are all alike");
     // Fewer than six may be the same.
     check(&six[..5], &times(1.001), Verdict::Same, "");
+}
+
+#[test]
+fn of_few_noisy_repeats_no_absurd_number_is_told() {
+    // As much noise as makes an interval that no float holds.
+    let [a, b] = one([&[10.0, 5_000.0], &[10.0, 9_000.0]], Measure::CpuPerRequest);
+    let comparison = compare(&foreign("A", a), &foreign("B", b), &only_cpu()).unwrap();
+    let figure = &comparison.points[0].figures[0];
+    assert!(figure.ratio_words().ends_with(" (any)"), "{}", figure.ratio_words());
+    let smallest = figure.smallest_effect.unwrap();
+    assert_eq!(smallest_effect_words(smallest), "> 1,000 %");
+    assert!(smallest.is_finite() && figure.interval.unwrap().iter().all(|end| end.is_finite()));
+    assert_eq!(
+        (smallest_effect_words(0.375), smallest_effect_words(10.0)),
+        ("37.5 %".into(), "1,000 %".into())
+    );
+    assert_eq!(interval_words([0.000_5, 1.25]), "< 0.001 .. 1.250");
+    assert_eq!(interval_words([0.5, 5e9]), "0.500 .. > 1,000");
+    for (ratio, words) in
+        [(0.0005, "< 0.001"), (0.012, "0.012"), (1.0, "1.000"), (12.34, "12.3"), (2e54, "> 1,000")]
+    {
+        assert_eq!(ratio_words(ratio), words);
+    }
 }
 
 #[test]
@@ -249,7 +280,19 @@ fn what_cannot_be_compared_says_why() {
         })
         .collect();
     let b = dataset("b", |_| {}, &others);
-    assert!(error(&a, &b, &Question::default()).contains("A has weir, full; weir, tail"));
+    let said = error(&a, &b, &Question::default());
+    assert!(said.ends_with("\n  gateways: weir in A, nginx in B"), "{said}");
+    let [mut steps, alone] = one([&[1.0, 2.0], &[1.0, 3.0]], Measure::Throughput);
+    steps = (1..=96).map(|at| Series { load: format!("step {at}"), ..steps[0].clone() }).collect();
+    let (steps, alone) = (foreign("S", steps), foreign("F", alone));
+    let apart = compare(&alone, &steps, &Question::default()).unwrap_err();
+    let said = apart.to_string();
+    assert!(said.contains("loads: one without a name in A, step 1, step 2"), "{said}");
+    assert!(said.ends_with("step 5 and 91 more in B"), "{said}");
+    assert!(apart.remedy().contains("--load NAME"), "{}", apart.remedy());
+    let step = Question { load: Some("step 2".into()), ..Question::default() };
+    let comparison = compare(&alone, &steps, &step).expect("the way out is one");
+    assert_eq!(comparison.points.iter().map(|point| point.load.as_str()).collect::<Vec<_>>(), ["step 2"]);
     let loads = Question { load: Some("fall".into()), ..Question::default() };
     assert!(error(&a, &dataset("b", |_| {}, &all), &loads).contains("full, tail"));
     let [foreign_series, _] = one([&[1.0, 2.0], &[1.0]], Measure::Throughput);
@@ -265,6 +308,8 @@ fn what_cannot_be_compared_says_why() {
         ..named
     };
     assert!(error(&a, &formula, &absent).contains("`p99`"));
+    let remedy = compare(&a, &formula, &absent).unwrap_err().remedy();
+    assert!(remedy.ends_with("name one of throughput"), "{remedy}");
     assert_eq!(Dataset::of_run(&run(&["weir"], None), &all, Some("wier")).unwrap_err(), ["weir"]);
 }
 
@@ -289,4 +334,16 @@ fn two_gateways_of_one_run_are_compared_block_by_block() {
     assert_eq!(figure(&comparison, "full", "throughput").verdict, Some(Verdict::Better));
     assert!(comparison.points[0].figures.iter().all(|of| of.bias.is_none()), "they share direct");
     assert!(Margins::default().of(Measure::Throughput) < 0.5);
+}
+
+#[test]
+fn a_gateway_is_not_compared_with_itself_in_the_whole_run() {
+    let all = cells(1.0, 1.0);
+    let run = plan(run(&["weir"], None), &all);
+    let side = |gateway| Dataset::of_run(&run, &all, gateway).unwrap();
+    let (whole, weir) = (side(None), side(Some("weir")));
+    for (a, b) in [(&whole, &weir), (&weir, &whole), (&weir, &weir)] {
+        let error = compare(a, b, &Question::default()).unwrap_err().to_string();
+        assert!(error.starts_with("A and B are the same: gateway weir of run "), "{error}");
+    }
 }

@@ -1,5 +1,10 @@
 //! What can be wrong with a file of another program, and what to do about it.
 
+use super::ForeignFile;
+
+/// Characters of a file that an error quotes.
+const QUOTED_MAX: usize = 80;
+
 /// A file that cannot be compared. Every message names the file, and the line where there is one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForeignError {
@@ -16,6 +21,14 @@ pub enum ForeignError {
         name: String,
         /// Its first line.
         columns: String,
+    },
+    /// Given twice within one side.
+    #[error("{}: one measurement is one repeat, however often it is given", the_same(.name, .other))]
+    Twice {
+        /// The file.
+        name: String,
+        /// The one that holds the same.
+        other: String,
     },
     /// Columns are missing.
     #[error("{name}: in {program}'s file these columns are missing: {missing}")]
@@ -76,6 +89,16 @@ pub enum ForeignError {
 }
 
 impl ForeignError {
+    /// Of no known form; long lines are cut.
+    pub(super) fn unknown(file: &ForeignFile, columns: &str) -> Self {
+        Self::Unknown { name: file.name.clone(), columns: cut(columns) }
+    }
+
+    /// Given twice.
+    pub(super) fn twice(one: &ForeignFile, other: &ForeignFile) -> Self {
+        Self::Twice { name: one.name.clone(), other: other.name.clone() }
+    }
+
     /// What to do about it.
     pub fn remedy(&self) -> String {
         match self {
@@ -84,9 +107,23 @@ impl ForeignError {
                  k6's JSON summary, and weir's own exports (--format weir): docs/compare.md"
                     .into()
             }
+            Self::Twice { .. } => "give each file once, and one file for each repeat".into(),
             Self::Value { .. } | Self::Malformed { .. } => "give the file as the program wrote it".into(),
             Self::Nothing { remedy, .. } => (*remedy).into(),
             Self::Mixed { .. } => "give files of one program on each side, separated by commas".into(),
         }
+    }
+}
+
+/// That a file is another one, by its name or by what stands in it.
+fn the_same(name: &str, other: &str) -> String {
+    if name == other { format!("{name} is given twice") } else { format!("{name} and {other} hold the same") }
+}
+
+/// The beginning of what stands in a file, for errors.
+pub(super) fn cut(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text.to_owned(),
     }
 }

@@ -133,7 +133,7 @@ pub(super) fn read(
         let load = if first.steps.len() > 1 { format!("step {}", at + 1) } else { String::new() };
         series(load, &steps, samples, cores)
     });
-    Ok(Read { program: PROGRAM, series: series.collect(), notes })
+    Ok(Read { program: PROGRAM, series: series.collect(), notes, warnings: Vec::new() })
 }
 
 fn series(load: String, steps: &[&Step], samples: &[Samples], cores: Option<f64>) -> Series {

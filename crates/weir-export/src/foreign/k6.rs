@@ -1,7 +1,8 @@
 //! k6's end-of-test summary: what `--summary-export` writes, and what `handleSummary` is given, whose figures stand one
 //! level deeper, under `values`.
 
-use super::{ForeignError, ForeignFile, Read, summed_up};
+use super::error::cut;
+use super::{ForeignError, ForeignFile, Read, SummedUp, failed_repeats, summed_up};
 use serde_json::Value;
 
 pub(super) const PROGRAM: &str = "k6";
@@ -40,11 +41,12 @@ pub(super) fn parsed(file: &ForeignFile, text: &str) -> Result<Value, ForeignErr
 /// Reads one summary.
 pub(super) fn summary(file: &ForeignFile, document: &Value) -> Result<Summary, ForeignError> {
     let of_metric = |metric: &str, figure: &str| {
-        let metric = document.get("metrics")?.get(metric)?;
-        metric.get("values").unwrap_or(metric).get(figure)?.as_f64()
+        let stands = document.get("metrics").and_then(|metrics| metrics.get(metric));
+        let value = stands.and_then(|stands| stands.get("values").unwrap_or(stands).get(figure));
+        value.filter(|value| !value.is_null()).map(|value| number(file, metric, figure, value)).transpose()
     };
     let needed = |metric: &str, figure: &str| {
-        of_metric(metric, figure).ok_or_else(|| ForeignError::Nothing {
+        of_metric(metric, figure)?.ok_or_else(|| ForeignError::Nothing {
             name: file.name.clone(),
             detail: format!("it has no metrics.{metric}.{figure}"),
             remedy: "give what `k6 run --summary-export FILE` writes, or what handleSummary is given as JSON",
@@ -52,20 +54,31 @@ pub(super) fn summary(file: &ForeignFile, document: &Value) -> Result<Summary, F
     };
     let rate_per_s = needed("http_reqs", "rate")?;
     needed("http_req_duration", "med")?;
-    let time =
-        |(name, ..): &(&str, &str, Option<f64>)| of_metric("http_req_duration", name).map(|ms| ms * 1e6);
-    Ok(Summary {
-        rate_per_s,
-        failed: of_metric("http_req_failed", "rate").or_else(|| of_metric("http_req_failed", "value")),
-        times_ns: TIMES.iter().map(time).collect(),
+    let time = |(name, ..): &(&str, &str, Option<f64>)| {
+        Ok(of_metric("http_req_duration", name)?.map(|ms: f64| ms * 1e6))
+    };
+    let failed = match of_metric("http_req_failed", "rate")? {
+        Some(share) => Some(share),
+        None => of_metric("http_req_failed", "value")?,
+    };
+    Ok(Summary { rate_per_s, failed, times_ns: TIMES.iter().map(time).collect::<Result<_, _>>()? })
+}
+
+/// A figure, none of which is below zero.
+fn number(file: &ForeignFile, metric: &str, figure: &str, value: &Value) -> Result<f64, ForeignError> {
+    let number = value.as_f64().filter(|number| *number >= 0.0);
+    number.ok_or_else(|| ForeignError::Malformed {
+        name: file.name.clone(),
+        detail: format!(
+            "metrics.{metric}.{figure} is `{}`, which is no number of 0 or more",
+            cut(&value.to_string())
+        ),
     })
 }
 
 /// Puts repeats together.
 pub(super) fn read(repeats: &[Summary]) -> Read {
-    let all: Vec<(f64, &[Option<f64>])> =
-        repeats.iter().map(|repeat| (repeat.rate_per_s, repeat.times_ns.as_slice())).collect();
-    let series = summed_up(&TIMES, &all);
+    let all: Vec<SummedUp<'_>> = repeats.iter().map(Summary::summed_up).collect();
     let mut notes = vec!["latency is http_req_duration, from the actual send".to_owned()];
     if repeats.iter().any(|repeat| repeat.times_ns[4].is_none()) {
         notes.push(
@@ -73,11 +86,18 @@ pub(super) fn read(repeats: &[Summary]) -> Read {
         );
     }
     let worst = repeats.iter().filter_map(|repeat| repeat.failed).fold(0.0, f64::max);
+    let mut warnings: Vec<String> = failed_repeats(&all).into_iter().collect();
     if worst > 0.0 {
-        notes.push(format!(
+        warnings.push(format!(
             "up to {} of the requests of a repeat failed",
             weir_analysis::quantity::percent(worst)
         ));
     }
-    Read { program: PROGRAM, series: vec![series], notes }
+    Read { program: PROGRAM, series: vec![summed_up(&TIMES, &all)], notes, warnings }
+}
+
+impl Summary {
+    fn summed_up(&self) -> SummedUp<'_> {
+        SummedUp { rate_per_s: self.rate_per_s, times_ns: &self.times_ns, failed: self.failed }
+    }
 }

@@ -1,7 +1,8 @@
 //! Locust's request statistics (`locust --csv FILE` writes `FILE_stats.csv`): the row of all requests together.
 
 use super::rows::{Line, Rows};
-use super::{ForeignError, ForeignFile, Read, summed_up};
+use super::{ForeignError, ForeignFile, Read, SummedUp, failed_repeats, summed_up};
+use weir_analysis::quantity::count;
 
 pub(super) const PROGRAM: &str = "Locust";
 /// Columns that it is known by and that are needed.
@@ -80,16 +81,32 @@ fn time_ns(file: &ForeignFile, rows: &Rows, line: &Line, column: &str) -> Result
 
 /// Puts repeats together.
 pub(super) fn read(repeats: &[Statistics]) -> Read {
-    let all: Vec<(f64, &[Option<f64>])> =
-        repeats.iter().map(|repeat| (repeat.rate_per_s, repeat.times_ns.as_slice())).collect();
-    let series = summed_up(&TIMES, &all);
+    let all: Vec<SummedUp<'_>> = repeats.iter().map(Statistics::summed_up).collect();
     let failures: f64 = repeats.iter().map(|repeat| repeat.failures).sum();
     let requests: f64 = repeats.iter().map(|repeat| repeat.requests).sum();
-    let mut notes = vec![
-        "Locust rounds times to whole milliseconds, from 100 ms on to two digits; its throughput counts failures".to_owned(),
-    ];
+    let mut warnings: Vec<String> = failed_repeats(&all).into_iter().collect();
     if failures > 0.0 {
-        notes.push(format!("{failures} of {requests} requests failed"));
+        warnings.push(format!("{} of {} requests failed", count(failures as u64), count(requests as u64)));
     }
-    Read { program: PROGRAM, series: vec![series], notes }
+    let mut notes = vec!["its throughput counts failures".to_owned()];
+    if repeats.iter().all(Statistics::is_rounded) {
+        notes.push("Locust rounds times to whole milliseconds, from 100 ms on to two digits".to_owned());
+    }
+    Read { program: PROGRAM, series: vec![summed_up(&TIMES, &all)], notes, warnings }
+}
+
+impl Statistics {
+    fn summed_up(&self) -> SummedUp<'_> {
+        SummedUp {
+            rate_per_s: self.rate_per_s,
+            times_ns: &self.times_ns,
+            failed: Some(self.failures / self.requests),
+        }
+    }
+
+    /// Whether its quantiles are whole milliseconds, as Locust writes them. Its mean is not rounded.
+    fn is_rounded(&self) -> bool {
+        let quantiles = TIMES.iter().zip(&self.times_ns).filter(|((.., quantile), _)| quantile.is_some());
+        quantiles.filter_map(|(_, ns)| *ns).all(|ns| (ns / 1e6).fract() == 0.0)
+    }
 }

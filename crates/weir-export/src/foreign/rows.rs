@@ -2,6 +2,7 @@
 
 use csv::{ReaderBuilder, StringRecord};
 
+use super::error::cut;
 use super::{ForeignError, ForeignFile};
 
 /// The lines of a file, as text.
@@ -74,7 +75,7 @@ impl Line {
             name: file.name.clone(),
             line: self.number,
             column: column.to_owned(),
-            value: value.to_owned(),
+            value: cut(value),
             expected,
         }
     }

@@ -72,7 +72,8 @@ fn cpu_of_the_gorouter_rig_is_taken_from_within_each_step() {
 
 #[test]
 fn statistics_of_the_real_locust() {
-    let dataset = read(&[("a_stats.csv", LOCUST), ("b_stats.csv", LOCUST)], None).unwrap();
+    let again = LOCUST.replace("531.77", "532.77");
+    let dataset = read(&[("a_stats.csv", LOCUST), ("b_stats.csv", &again)], None).unwrap();
     let [series] = dataset.series.as_slice() else { panic!("one load") };
     let row: Vec<&str> =
         LOCUST.lines().find(|line| line.starts_with(",Aggregated")).unwrap().split(',').collect();
@@ -83,6 +84,50 @@ fn statistics_of_the_real_locust() {
     near(&values(series, "p99"), &[number(18) * 1e6; 2]);
     assert!((5e6..50e6).contains(&values(series, "p50")[0].unwrap()), "5 ms were given");
     assert!(notes(&dataset).contains("Locust rounds"), "{}", notes(&dataset));
+    // As weir's own export has it.
+    let exact = read(&[("a_stats.csv", &LOCUST.replace(",6,6,6,", ",5.937,6,6,"))], None).unwrap();
+    assert!(!notes(&exact).contains("Locust rounds"), "{}", notes(&exact));
+    assert!(notes(&exact).contains("throughput counts failures"), "{}", notes(&exact));
+}
+
+/// What stands before any figure, and how many repeats of the throughput and of the median count.
+fn what_counts(dataset: &Dataset) -> (String, [usize; 2]) {
+    let Source::Foreign { warnings, .. } = &dataset.source else { panic!("it is foreign") };
+    let valid = |measure| dataset.series[0].figure(Measure::named(measure).unwrap()).unwrap().valid;
+    (warnings.join("\n"), [valid("throughput"), valid("p50")])
+}
+
+#[test]
+fn repeats_in_which_requests_failed_do_not_count() {
+    let failed = |failures: &str| LOCUST.replace(",3195,0,", &format!(",3195,{failures},"));
+    let check = |failures: &str, expected: &str, valid: usize| {
+        let files = [("a_stats.csv", LOCUST), ("b_stats.csv", &failed(failures))];
+        let (said, counted) = what_counts(&read(&files, None).unwrap());
+        assert_eq!((said.as_str(), counted), (expected, [valid; 2]));
+    };
+    check("3", "3 of 6,390 requests failed", 2);
+    check(
+        "3195",
+        "1 of 2 repeats does not count: more than 0.1 % of the requests failed\n3,195 of 6,390 requests failed",
+        1,
+    );
+    let rate = |share: f64| {
+        let mut document: serde_json::Value = serde_json::from_str(K6_EXPORTED).unwrap();
+        document["metrics"]["http_req_failed"] = serde_json::json!({ "value": share });
+        what_counts(&read(&[("summary.json", &document.to_string())], None).unwrap())
+    };
+    assert_eq!(rate(0.0), (String::new(), [1, 1]));
+    let (said, counted) = rate(0.25);
+    assert!(said.starts_with("1 of 1 repeats does not count") && said.contains("25.0 %"), "{said}");
+    assert_eq!(counted, [0, 0]);
+}
+
+#[test]
+fn a_file_given_twice_is_no_repeat() {
+    let once = "give each file once";
+    refused(&[("a.csv", PERF), ("b.csv", PERF_AGAIN), ("a.csv", PERF)], &["a.csv is given twice", once]);
+    refused(&[("a.csv", LOCUST), ("copy.csv", LOCUST)], &["a.csv and copy.csv hold the same", once]);
+    refused(&[("a.json", K6_EXPORTED), ("b.json", &format!("{K6_EXPORTED}\n"))], &["a.json and b.json"]);
 }
 
 #[test]
@@ -146,4 +191,15 @@ fn wrong_files_are_named_with_what_is_wrong() {
     refused(&[("x.json", "{\"metrics\": {}}")], &["x.json", "metrics.http_reqs.rate", "--summary-export"]);
     refused(&[("x.json", "{\"metrics\": ")], &["x.json", "no JSON"]);
     refused(&[("x.json", "{}\n{}\n")], &["several summaries"]);
+    let k6 = |value: &str, words: &[&str]| {
+        let mut document: serde_json::Value = serde_json::from_str(K6_EXPORTED).unwrap();
+        document["metrics"]["http_req_duration"]["med"] = serde_json::from_str(value).unwrap();
+        refused(&[("x.json", &document.to_string())], words);
+    };
+    k6("-1.5", &["metrics.http_req_duration.med is `-1.5`, which is no number of 0 or more"]);
+    k6("\"5ms\"", &["metrics.http_req_duration.med is `\"5ms\"`, which is no number"]);
+    k6("null", &["it has no metrics.http_req_duration.med"]);
+    let header = (0..500).map(|at| format!("column {at}")).collect::<Vec<_>>().join(",");
+    let error = read(&[("x.csv", &header)], None).unwrap_err().to_string();
+    assert!(error.contains("begins with `column 0,") && error.chars().count() < 200, "{error}");
 }

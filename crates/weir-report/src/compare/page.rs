@@ -2,9 +2,10 @@
 
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
-use weir_analysis::CurvePoint;
 use weir_analysis::compare::{Comparison, Measure, PointComparison};
+use weir_analysis::{CurvePoint, Figure};
 
+use super::tables::tells_nothing;
 use crate::html;
 use crate::plot::{Line, Spot};
 use crate::scale::Unit;
@@ -41,7 +42,8 @@ pub(crate) fn draw(comparison: &Comparison) -> Result<String, minijinja::Error> 
 
 fn point_page(point: &PointComparison, labels: [&str; 2]) -> PointPage {
     let judged = point.figures.iter().filter(|of| of.verdict.is_some()).take(PANELS_MAX);
-    let panels = judged.map(|of| {
+    let drawn: Vec<_> = judged.map(|of| (of, [drawable(&of.a), drawable(&of.b)])).collect();
+    let panels = drawn.iter().map(|(of, [a, b])| {
         let unit = match of.measure {
             Measure::Throughput => Unit::PerSecond,
             Measure::CpuPerRequest => Unit::Microseconds,
@@ -49,7 +51,7 @@ fn point_page(point: &PointComparison, labels: [&str; 2]) -> PointPage {
         };
         let bar = |at: usize, figure| Bar { name: labels[at], color: COLORS[at], figure };
         let verdict = of.verdict_words();
-        (format!("{}: {verdict}", of.measure.title()), unit, vec![bar(0, &of.a), bar(1, &of.b)])
+        (format!("{}: {verdict}", of.measure.title()), unit, vec![bar(0, a), bar(1, b)])
     });
     let panels: Vec<_> = panels.collect();
     let bars = if panels.is_empty() { String::new() } else { bars("Figures of A and B", panels).inline() };
@@ -61,6 +63,12 @@ fn point_page(point: &PointComparison, labels: [&str; 2]) -> PointPage {
         bars,
         curve: curve.map(|plot| chart(&plot, Layout { panel_width: 900.0, ..Layout::inline() }).inline()),
     }
+}
+
+/// A figure without an interval that tells nothing, beside which its bar could not be seen.
+fn drawable(of: &Figure) -> Figure {
+    let interval = of.interval.filter(|_| !tells_nothing(of));
+    Figure { interval, ..of.clone() }
 }
 
 fn line(name: &str, color: &'static str, curve: &[CurvePoint]) -> Line {

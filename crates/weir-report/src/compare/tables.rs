@@ -1,9 +1,12 @@
 //! The tables of a comparison.
 
-use weir_analysis::compare::{Comparison, Difference, FigureComparison, Measure, PointComparison, Verdict};
-use weir_analysis::quantity;
+use weir_analysis::compare::{
+    Comparison, Difference, FigureComparison, Measure, PointComparison, RATIO_MAX, Verdict, interval_words,
+    ratio_words, smallest_effect_words,
+};
+use weir_analysis::{Figure, quantity};
 
-use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
+use crate::model::{Chip, Column, Entry, Fact, KEEP, Table, Tone};
 use crate::tables::{figure, microseconds};
 
 /// Figures with a verdict: a group of rows for each gateway at a load point.
@@ -28,7 +31,7 @@ pub(super) fn judged(comparison: &Comparison) -> Table {
         let mut row = named(point, of);
         row.push(ratio(of));
         row.push(verdict(of));
-        row.push(Entry::text(of.smallest_effect.map_or("–".into(), share)));
+        row.push(Entry::text(of.smallest_effect.map_or("–".into(), smallest_effect_words)));
         row.push(Entry::text(format!(
             "{} of {}, {} of {}",
             of.a.valid,
@@ -51,12 +54,14 @@ pub(super) fn judged(comparison: &Comparison) -> Table {
                 },
             ));
         }
-        let why = if of.why.is_empty() {
-            String::new()
+        row.push(if of.why.is_empty() {
+            Entry::default()
         } else {
-            format!("{}, {}: {}.", point.words(), of.measure.title(), of.why)
-        };
-        row.push(Entry::text(why));
+            Entry {
+                of: Some(Fact::new(point.words(), of.measure.title())),
+                ..Entry::text(format!("{}.", of.why))
+            }
+        });
         row
     };
     Table { caption: "Compared".into(), columns, rows: grouped(comparison, |of| of.verdict.is_some(), row) }
@@ -118,9 +123,23 @@ fn named(point: &PointComparison, of: &FigureComparison) -> Vec<Entry> {
     vec![
         Entry::text(point.words()),
         Entry::text(of.measure.title()),
-        figure(&of.a, format),
-        figure(&of.b, format),
+        of_side(&of.a, format),
+        of_side(&of.b, format),
     ]
+}
+
+/// A figure of a side, whose interval is no numbers where it tells nothing.
+fn of_side(of: &Figure, format: fn(f64) -> String) -> Entry {
+    let mut entry = figure(of, format);
+    if tells_nothing(of) {
+        entry.under = Some("any".into());
+    }
+    entry
+}
+
+/// Whether the interval of a figure reaches so far, of few noisy repeats, that it tells nothing.
+pub(super) fn tells_nothing(of: &Figure) -> bool {
+    of.mean.zip(of.interval).is_some_and(|(mean, [_, high])| high > mean * RATIO_MAX)
 }
 
 fn ratio(of: &FigureComparison) -> Entry {
@@ -131,12 +150,7 @@ fn ratio(of: &FigureComparison) -> Entry {
 }
 
 fn with_interval(ratio: f64, interval: Option<[f64; 2]>) -> Entry {
-    let three = |ratio: f64| format!("{ratio:.3}");
-    Entry {
-        text: three(ratio),
-        under: interval.map(|[low, high]| format!("{} .. {}", three(low), three(high))),
-        ..Entry::default()
-    }
+    Entry { text: ratio_words(ratio), under: interval.map(interval_words), ..Entry::default() }
 }
 
 fn verdict(of: &FigureComparison) -> Entry {

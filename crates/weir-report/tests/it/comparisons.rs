@@ -1,6 +1,7 @@
 //! Comparisons in every format.
 
-use weir_analysis::compare::{Comparison, Dataset, Question, compare};
+use weir_analysis::Figure;
+use weir_analysis::compare::{Comparison, Dataset, Measure, Question, Series, Source, compare};
 
 use crate::fixture::{self, Scene};
 
@@ -36,6 +37,59 @@ fn a_comparison_fits_the_terminal() {
         for line in weir_report::comparison_terminal(&comparison(""), width, false).lines() {
             assert!(line.chars().count() <= width, "{} > {width}: {line}", line.chars().count());
         }
+    }
+}
+
+/// Two repeats of each, which differ by so much that their interval reaches anywhere.
+fn noisy() -> Comparison {
+    let measures = [Measure::Throughput, Measure::CpuPerRequest, Measure::Latency("p99")];
+    let side = |label: &str, values: [f64; 2]| {
+        let figures = measures.map(|measure| (measure, Figure::of_valid(values.map(Some))));
+        let series = vec![Series { figures: figures.to_vec(), ..Series::default() }];
+        let (notes, warnings) = (Vec::new(), vec!["900 of 1,000 requests failed".into()]);
+        let source = Source::Foreign { program: "Locust", files: vec![label.into()], notes, warnings };
+        Dataset { label: label.into(), source, series }
+    };
+    let (a, b) = (side("a.csv", [20.0, 40_000.0]), side("b.csv", [10.0, 90_000.0]));
+    compare(&a, &b, &Question::default()).expect("one series each")
+}
+
+#[test]
+fn an_interval_that_tells_nothing_is_no_number_in_any_format() {
+    let comparison = noisy();
+    let terminal = weir_report::comparison_terminal(&comparison, 140, false);
+    let markdown = weir_report::comparison_markdown(&comparison).replace("\\<", "<");
+    let page = weir_report::comparison_html(&comparison).expect("a page");
+    let page = page.replace("&lt;", "<").replace("&gt;", ">").replace('\u{a0}', " ");
+    for text in [&terminal, &markdown, &page] {
+        let text = &text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| *word == "any");
+        assert_eq!(words.count(), 9, "of A, of B and of the ratio: {text}");
+        assert_eq!(text.matches("> 1,000 %").count(), 3, "{text}");
+        assert!(!text.contains("18,446,744") && !text.contains("e19 s") && !text.contains("845 s"), "{text}");
+        assert!(text.contains("better and worse need 6 valid repeats of each: A has 2, B 2"), "{text}");
+        let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("no {words} in {text}"));
+        assert!(place("a.csv: 900 of 1,000 requests failed.") < place("Smallest effect"), "{text}");
+    }
+    assert!(terminal.contains("Valid repeats"), "no column is pushed out: {terminal}");
+    let json = serde_json::to_value(&comparison).unwrap();
+    for end in json["points"][0]["figures"][0]["interval"].as_array().unwrap() {
+        assert!(end.is_number(), "{json}");
+    }
+}
+
+#[test]
+fn a_reason_that_several_figures_have_stands_once_on_a_terminal() {
+    let terminal = weir_report::comparison_terminal(&comparison(""), 1_000, false);
+    let reasons: Vec<&str> = terminal
+        .lines()
+        .filter(|line| {
+            line.contains("over the margin, and better and worse need 6 valid repeats of each: A has 3, B 3.")
+        })
+        .collect();
+    assert_eq!(reasons.len(), 1, "{terminal}");
+    for words in ["weir, full (throughput, CPU per request)", "weir, tail (CPU per request, p50 latency)"] {
+        assert!(reasons[0].contains(words), "{}", reasons[0]);
     }
 }
 

@@ -1,0 +1,96 @@
+//! What keeps two datasets apart that have no gateway at a load point in common, and what to do about it.
+
+use super::CompareError;
+use super::dataset::Series;
+use super::difference::Difference;
+use crate::summary::axes_words;
+
+/// Names that an error lists before it counts the rest.
+const NAMES_MAX: usize = 5;
+
+/// What tells series apart, with a way out where they differ in it.
+struct Aspect {
+    name: &'static str,
+    of: fn(&Series) -> String,
+    remedy: &'static str,
+}
+
+/// Those that nothing on the command line can mend come first.
+const ASPECTS: [Aspect; 3] = [
+    Aspect {
+        name: "axes",
+        of: |series| if series.axes.is_empty() { "none".into() } else { axes_words(&series.axes) },
+        remedy: "only equal values of the axes are compared: measure both with some that are equal",
+    },
+    Aspect {
+        name: "loads",
+        of: |series| series.load.clone(),
+        remedy: "only loads of one name are compared: measure both with loads of the same names",
+    },
+    Aspect {
+        name: "gateways",
+        of: |series| series.gateway.clone(),
+        remedy: "gateways are matched by name; to compare others, name one on each side: A:old B:new",
+    },
+];
+
+/// The error that says so.
+pub(super) fn error(a: &[&Series], b: &[&Series], ignores_gateway: bool) -> CompareError {
+    let aspects = ASPECTS.iter().filter(|aspect| !(ignores_gateway && aspect.name == "gateways"));
+    let apart: Vec<(&Aspect, [Vec<String>; 2])> = aspects
+        .map(|aspect| (aspect, [a, b].map(|side| distinct(side.iter().map(|series| (aspect.of)(series))))))
+        .filter(|(_, [a, b])| !a.iter().any(|name| b.contains(name)))
+        .collect();
+    let Some((first, names)) = apart.first() else {
+        let points = |side: &[&Series]| Some(few(&distinct(side.iter().map(|series| series.words())), "; "));
+        let differ = vec![Difference { field: "points".into(), a: points(a), b: points(b) }];
+        let remedy = "only a gateway at a load that both have is compared: measure both alike";
+        return CompareError::NothingInCommon { differ, remedy };
+    };
+    let has_no_loads = |names: &Vec<String>| *names == [""];
+    let remedy = match first.name {
+        "loads" if names.iter().any(has_no_loads) => {
+            "to compare one of the loads with the side that has none of a name, name it: --load NAME"
+        }
+        _ => first.remedy,
+    };
+    let said = |names: &[String]| Some(few(names, ", "));
+    let differ =
+        apart.iter().map(|(aspect, [a, b])| Difference { field: aspect.name.into(), a: said(a), b: said(b) });
+    CompareError::NothingInCommon { differ: differ.collect(), remedy }
+}
+
+/// The first few of `names`, and how many more there are.
+pub(super) fn few(names: &[impl AsRef<str>], between: &str) -> String {
+    let called = |name: &str| if name.is_empty() { "one without a name" } else { name }.to_owned();
+    let said: Vec<String> = names.iter().take(NAMES_MAX).map(|name| called(name.as_ref())).collect();
+    match names.len() {
+        0 => "none".into(),
+        all if all > NAMES_MAX => format!("{} and {} more", said.join(between), all - NAMES_MAX),
+        _ => said.join(between),
+    }
+}
+
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handful_of_names_is_listed_and_the_rest_counted() {
+        let names: Vec<String> = (1..=96).map(|at| at.to_string()).collect();
+        assert_eq!(few(&names, ", "), "1, 2, 3, 4, 5 and 91 more");
+        assert_eq!(few(&names[..5], "; "), "1; 2; 3; 4; 5");
+        assert_eq!(few(&[""], ", "), "one without a name");
+        assert_eq!(few(&names[..0], ", "), "none");
+    }
+}
