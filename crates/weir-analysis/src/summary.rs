@@ -211,6 +211,11 @@ impl Summary {
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
+
+    /// Where added latency is missing although the gateways' own repeats count, in a sentence; no problem of the run.
+    pub fn missing_added_latency(&self) -> Option<String> {
+        added::for_want_of_direct(&self.points)
+    }
 }
 
 impl Point {

@@ -104,7 +104,8 @@ fn banner(summary: &Summary) -> Banner {
         1 => Some("loads of one cell were measured again, because the host disturbed them or the generator sent late".to_owned()),
         n => Some(format!("loads of {n} cells were measured again, because the host disturbed them or the generator sent late")),
     };
-    Banner { tone, headline, details: problems.iter().cloned().chain(again).collect() }
+    let notes = summary.missing_added_latency().into_iter().chain(again);
+    Banner { tone, headline, details: problems.iter().cloned().chain(notes).collect() }
 }
 
 fn glances(summary: &Summary) -> Vec<crate::model::Table> {

@@ -236,15 +236,19 @@ pub(crate) fn counts(row: &Row, figure: &Figure, closed: bool) -> Entry {
         .reasons()
         .into_iter()
         .map(|(reason, n)| {
-            let name = reason_name(reason);
-            let text = if n == measured { name.to_owned() } else { format!("{name} {n}×") };
             let by_the_rig = matches!(reason, Reason::GeneratorLimited | Reason::UpstreamLimited);
             let expected = (row.is_direct() && by_the_rig) || (closed && reason == Reason::Throttled);
-            Chip { text, tone: if expected { Tone::Plain } else { Tone::Bad } }
+            Chip { text: times(reason, n, measured), tone: if expected { Tone::Plain } else { Tone::Bad } }
         })
         .collect();
     if measured < row.planned {
         chips.push(Chip { text: format!("{} missing", row.planned - measured), tone: Tone::Bad });
     }
     Entry::chips(format!("{} of {}", figure.valid, row.planned), chips)
+}
+
+/// A reason with the number of repeats that it voids, where that is not all of them.
+pub(crate) fn times(reason: Reason, repeats: usize, measured: usize) -> String {
+    let name = reason_name(reason);
+    if repeats == measured { name.to_owned() } else { format!("{name} {repeats}×") }
 }

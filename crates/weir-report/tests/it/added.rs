@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use weir_analysis::summarize;
-use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN, Run};
+use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN, Reason, Run};
 
 use crate::fixture::{Scene, run};
 
@@ -74,6 +74,22 @@ fn added_latency_as_markdown() {
     let (run, cells) = added();
     let text = weir_report::markdown(&run, &cells, &summarize(&run, &cells));
     insta::assert_snapshot!(section(&text));
+}
+
+#[test]
+fn a_void_direct_cell_is_no_fault_of_the_gateways() {
+    let (run, mut cells) = added();
+    let direct = cells.iter_mut().find(|cell| cell.key.gateway == DIRECT).unwrap();
+    let CellOutcome::Measured { measurements } = &mut direct.outcome else { panic!("it was measured") };
+    measurements[1].judgement.verdicts.latency = vec![Reason::GeneratorLimited];
+    let text = weir_report::markdown(&run, &cells, &summarize(&run, &cells));
+    let rows: Vec<&str> =
+        section(&text).lines().filter(|line| line.contains("direct: generator-limited 1×")).collect();
+    assert_eq!(rows.len(), 5, "four gateways and the rig: {rows:?}");
+    assert!(rows.iter().all(|row| row.ends_with("2 of 3 direct: generator-limited 1× |")), "{rows:?}");
+    let missing =
+        "- added latency has no headline where direct does not count (generator-limited): tail (open, ";
+    assert!(text.contains(missing), "{text}");
 }
 
 #[test]
