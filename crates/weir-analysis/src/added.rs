@@ -23,6 +23,7 @@ pub use repeats::RepeatRow;
 pub use void::Side;
 
 pub(crate) use bias::claims;
+pub(crate) use curves::common_name;
 pub(crate) use void::for_want_of_direct;
 
 /// What gateways add, over all open loads of a run whose direct cells have a twin.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use minijinja::{Environment, Value, context};
 use weir_analysis::Summary;
-use weir_analysis::sizing::instance_types;
+use weir_analysis::sizing::{InstanceType, instance_types};
 use weir_results::Run;
 
 use crate::charts::{charts, colors};
@@ -56,6 +56,7 @@ pub(crate) fn draw(
     let (change_plots, plots): (Vec<&Plot>, Vec<&Plot>) = plots.into_iter().partition(beginning(OF_CHANGES));
     let sizing = instance_types(run, summary);
     let has_sizing = sizing.iter().any(|of| !of.points.is_empty() || !of.searched.is_empty());
+    let may_size = sizing.iter().any(InstanceType::may_answer);
     let pictures: BTreeMap<&str, &str> =
         drawn.pictures.iter().map(|picture| (picture.id.as_str(), picture.path.as_str())).collect();
     environment.get_template("report.html")?.render(context! {
@@ -68,6 +69,7 @@ pub(crate) fn draw(
         colors => known_colors(summary),
         scenario,
         has_sizing,
+        may_size,
         style => Value::from_safe_string(STYLE.to_owned()),
         script => Value::from_safe_string(SCRIPT.to_owned()),
         library => Value::from_safe_string(chart_library.to_owned()),
