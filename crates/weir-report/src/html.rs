@@ -133,6 +133,44 @@ mod tests {
         assert!(library.len() > 1_000_000, "{}", library.len());
     }
 
+    /// Contrast of two colours as the WCAG has it, 1 to 21.
+    fn contrast(one: &str, other: &str) -> f64 {
+        let luminance = |color: &str| {
+            let channel = |at: usize| {
+                let share = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
+                if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+            };
+            0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+        };
+        let (one, other) = (luminance(one) + 0.05, luminance(other) + 0.05);
+        if one > other { one / other } else { other / one }
+    }
+
+    #[test]
+    fn every_text_can_be_read_in_both_themes() {
+        let blocks: Vec<&str> = STYLE.split('}').filter(|block| block.contains("--bg:")).collect();
+        assert_eq!(blocks.len(), 3, "light, dark by the system, dark by the button");
+        for block in blocks {
+            let color =
+                |name: &str| block.split(&format!("--{name}: ")).nth(1).unwrap().split(';').next().unwrap();
+            let pairs = ["ink", "soft", "faint"].into_iter().flat_map(|text| [(text, "bg"), (text, "panel")]);
+            for (text, ground) in pairs.chain(["good", "bad", "plain"].map(|tone| (tone, "bg"))) {
+                let contrast = contrast(color(text), color(ground));
+                assert!(contrast >= 4.5, "{text} on {ground}: {contrast:.2} in {block}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_an_interval_nothing_is_drawn_for_one() {
+        // A whisker of length zero is a tick; one that is no number is none.
+        for whisker in
+            ["row[name].low === null ? NaN : length", "Math.abs(clipped(spot.interval[end]) - spot.y) : NaN"]
+        {
+            assert!(SCRIPT.contains(whisker), "{whisker}");
+        }
+    }
+
     #[test]
     fn a_unit_stays_with_its_number() {
         assert_eq!(tight("12.3 ms, 4 %) of it".into()), "12.3\u{a0}ms, 4\u{a0}%) of it");
