@@ -15,7 +15,7 @@ use crate::{
 
 /// Builds the model.
 pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report {
-    Report {
+    let mut report = Report {
         title: run.name.clone(),
         question: run.question.clone(),
         run_id: run.id.clone(),
@@ -31,7 +31,16 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
         inventory: inventory(run, cells_run, summary),
         manifest: manifest(run, cells_run),
         reading: reading(run, summary),
+    };
+    // Where the plan has fewer repeats for all, the verdict says it once.
+    if planned_repeats(run) >= weir_analysis::HEADLINE_REPEATS as u32 {
+        report.mark_few();
     }
+    report
+}
+
+fn planned_repeats(run: &Run) -> u32 {
+    run.plan.iter().map(|key| key.repeat.saturating_add(1)).max().unwrap_or(0)
 }
 
 fn sections(run: &Run, summary: &Summary) -> Vec<Section> {
@@ -49,7 +58,7 @@ fn sections(run: &Run, summary: &Summary) -> Vec<Section> {
 
 fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {
     let gateways = summary.gateways.iter().filter(|gateway| gateway.name != DIRECT).count();
-    let repeats = run.plan.iter().map(|key| key.repeat.saturating_add(1)).max().unwrap_or(0);
+    let repeats = planned_repeats(run);
     let mut facts = vec![Fact::new("Started", when(run.started_unix_ms))];
     if let Some(ended) = run.ended_unix_ms {
         let seconds = ended.saturating_sub(run.started_unix_ms) / 1_000;
@@ -165,7 +174,8 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
         Fact::new(
             "Counts",
             "A figure counts where its verdict is valid. What does not count stays in the tables, in parentheses and \
-             marked with its reason, and enters no headline, mean or conclusion.",
+             marked with its reason, and enters no headline, mean or conclusion. What counts from fewer than three repeats is \
+             no headline, and no conclusion either.",
         ),
         Fact::new(
             "Intervals",

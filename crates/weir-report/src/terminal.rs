@@ -73,8 +73,8 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
         out.extend(report.unequal.iter().map(|fact| bullet(&format!("{}: {}", fact.name, fact.text), width)));
     }
     out.push(String::new());
-    let legend = "Second lines: 95 % t intervals over repeats. In parentheses: does not count.";
-    out.push(paint.dim(&wrap(legend, width, "")));
+    let legend = format!("Second lines: 95 % t intervals over repeats. {}", report.legend("*"));
+    out.push(paint.dim(&wrap(&legend, width, "")));
     out.push(String::new());
     out.join("\n")
 }
