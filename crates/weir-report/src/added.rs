@@ -66,7 +66,7 @@ fn differences(summary: &Summary, curve: &AddedCurve) -> Option<Table> {
         QUANTILES.map(|(name, keep)| Column::number(&format!("Added {}", latency_title(name)), keep)),
     );
     columns.push(Column::text("Told apart", 7));
-    columns.push(Column::text("Valid repeats", 8));
+    columns.push(Column::text("Valid repeats", KEEP));
     let points = curve.points.iter().map(|place| &summary.points[*place]);
     let groups: Vec<Vec<Vec<Entry>>> = points
         .filter_map(|point| {

@@ -90,6 +90,10 @@ fn a_void_direct_cell_is_no_fault_of_the_gateways() {
     let missing =
         "- added latency has no headline where direct does not count (generator-limited): tail (open, ";
     assert!(text.contains(missing), "{text}");
+    let narrow = weir_report::terminal(&run, &cells, &summarize(&run, &cells), 80, false);
+    let below: Vec<&str> = narrow.lines().skip_while(|line| !line.contains("direct:")).skip(1).collect();
+    assert!(below[0].trim_end().ends_with(" generator-limited"), "words are whole: {narrow}");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
 }
 
 #[test]
@@ -97,7 +101,11 @@ fn no_line_of_added_latency_is_wider_than_the_terminal() {
     let (run, cells) = added();
     let summary = summarize(&run, &cells);
     for width in [80, 120, 200] {
-        for line in weir_report::terminal(&run, &cells, &summary, width, false).lines() {
+        let text = weir_report::terminal(&run, &cells, &summary, width, false);
+        let is_head = |line: &&str| line.contains("Client QPS") && line.contains("Added p50");
+        let heads: Vec<&str> = text.lines().filter(is_head).collect();
+        assert!(!heads.is_empty() && heads.iter().all(|head| head.contains("Valid repeats")), "{heads:?}");
+        for line in text.lines() {
             assert!(line.chars().count() <= width, "{} > {width}: {line}", line.chars().count());
         }
     }

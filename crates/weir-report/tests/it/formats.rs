@@ -89,6 +89,15 @@ fn a_single_repeat_on_a_terminal() {
 }
 
 #[test]
+fn p99_outlives_the_quantile_beyond_it_on_a_narrow_terminal() {
+    let head = |width| {
+        terminal(Scene::Good, width, false).lines().find(|line| line.contains("Mean RPS")).unwrap().to_owned()
+    };
+    assert!(head(80).contains("p99 at 5,000/s") && !head(80).contains("p99.9"), "{}", head(80));
+    assert!(head(160).contains("p99.9 at 5,000/s"), "{}", head(160));
+}
+
+#[test]
 fn no_line_is_wider_than_the_terminal() {
     for (scene, width) in [(Scene::Mixed, 80), (Scene::Good, 90), (Scene::Mixed, 200)] {
         for line in terminal(scene, width, false).lines() {
