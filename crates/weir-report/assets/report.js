@@ -227,7 +227,15 @@
     watch.again();
   });
   dark.addEventListener("change", () => { name(); watch.again(); });
-  window.addEventListener("beforeprint", watch.all);
+  // On paper nothing can be unfolded.
+  const folded = () => document.querySelectorAll("details.rows, .verdict details");
+  let opened = [];
+  window.addEventListener("beforeprint", () => {
+    watch.all();
+    opened = [...folded()].filter((fold) => !fold.open);
+    opened.forEach((fold) => { fold.open = true; });
+  });
+  window.addEventListener("afterprint", () => opened.forEach((fold) => { fold.open = false; }));
   name();
 
   plots.prepare();

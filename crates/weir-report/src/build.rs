@@ -7,11 +7,14 @@ use weir_results::{ArrivalModel, Cell, DIRECT, Part, Run};
 use crate::cells::{cell_name, cells};
 use crate::environment::{manifest, when};
 use crate::inventory::inventory;
-use crate::model::{Banner, Fact, FailedReport, PointReport, Report, Section, Tone};
+use crate::model::{Banner, Cause, Fact, FailedReport, PointReport, Report, Section, Tone};
 use crate::{
     added, capacity, domains, experiments, faults, glance, headroom, new_connections, requests, resources,
     slow, tables,
 };
+
+/// Details of a verdict that are read one by one; more are grouped by their cause.
+const DETAILS_MAX: usize = 8;
 
 /// Builds the model.
 pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report {
@@ -21,6 +24,7 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
         run_id: run.id.clone(),
         facts: facts(run, summary),
         verdict: banner(summary),
+        causes: causes(summary),
         glances: glances(summary),
         sections: sections(run, summary),
         points: summary.points.iter().enumerate().map(|(index, point)| point_report(index, point)).collect(),
@@ -108,13 +112,28 @@ fn banner(summary: &Summary) -> Banner {
     } else {
         (Tone::Plain, format!("{counting} of {expected} headline figures count"))
     };
+    Banner { tone, headline, details: problems.iter().cloned().chain(notes(summary)).collect() }
+}
+
+/// What is said below the verdict and is no problem.
+fn notes(summary: &Summary) -> Vec<String> {
     let again = match summary.cells_measured_again {
         0 => None,
         1 => Some("loads of one cell were measured again, because the host disturbed them or the generator sent late".to_owned()),
         n => Some(format!("loads of {n} cells were measured again, because the host disturbed them or the generator sent late")),
     };
-    let notes = summary.missing_added_latency().into_iter().chain(again);
-    Banner { tone, headline, details: problems.iter().cloned().chain(notes).collect() }
+    summary.missing_added_latency().into_iter().chain(again).collect()
+}
+
+/// Problems by their cause, and below them what is none; empty where there are few.
+fn causes(summary: &Summary) -> Vec<Cause> {
+    let notes = notes(summary);
+    if summary.problems().len() + notes.len() <= DETAILS_MAX {
+        return Vec::new();
+    }
+    let named = |(name, details): (&str, Vec<String>)| Cause { name: name.to_owned(), details };
+    let by_cause = summary.problems_by_cause().into_iter().map(named);
+    by_cause.chain([Cause { name: String::new(), details: notes }]).collect()
 }
 
 fn glances(summary: &Summary) -> Vec<crate::model::Table> {

@@ -15,6 +15,8 @@ pub(crate) struct Report {
     pub(crate) facts: Vec<Fact>,
     /// What counts and what does not.
     pub(crate) verdict: Banner,
+    /// Its details by cause, where they are many; the page folds them.
+    pub(crate) causes: Vec<Cause>,
     /// Gateways in columns of their headlines, one table per point of the axes.
     pub(crate) glances: Vec<Table>,
     /// What load points say together.
@@ -49,6 +51,13 @@ pub(crate) struct Fact {
 pub(crate) struct Banner {
     pub(crate) tone: Tone,
     pub(crate) headline: String,
+    pub(crate) details: Vec<String>,
+}
+
+/// Details of a verdict that have one cause, or, where that has no name, that have each its own.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Cause {
+    pub(crate) name: String,
     pub(crate) details: Vec<String>,
 }
 
