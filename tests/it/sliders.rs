@@ -69,6 +69,7 @@ const shown = (page) => {
     asked: section.querySelector(".asked").textContent,
     rows: [...section.querySelector("tbody").rows].map((row) => [...row.cells].map(cell)),
     notes: [...section.querySelectorAll("li")].map((note) => note.textContent),
+    command: section.querySelector(".command").textContent,
   };
 };
 frame.addEventListener("load", () => {
@@ -174,6 +175,12 @@ fn same(folder: &Path, flags: &[&str], shown: &Value, seen: &mut BTreeMap<String
     let first = printed.split("\n\n").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     let asked = shown["asked"].as_str().unwrap();
     assert!(first.starts_with(&format!("{asked} for ")), "{first} is not {asked}");
+    // The command that the page prints says the same once more.
+    let command = shown["command"].as_str().unwrap().replace('\'', "");
+    let words: Vec<&str> = command.split_whitespace().collect();
+    assert_eq!(words[..2], ["weir", "size"], "{command}");
+    let again = json(&size(folder, &[&words[3..], &["--json"]].concat()));
+    assert_eq!(again["offers"], sizing["offers"], "{command}");
     for offer in offers {
         let kind = if offer["outcome"] == "refused" { &offer["why"] } else { &offer["basis"] };
         *seen.entry(kind.as_str().unwrap().to_owned()).or_default() += 1;

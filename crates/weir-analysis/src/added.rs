@@ -7,6 +7,7 @@ mod authentication;
 mod bias;
 mod curves;
 mod repeats;
+mod void;
 
 use serde::Serialize;
 use weir_results::{ArrivalModel, Run};
@@ -19,8 +20,11 @@ pub use authentication::{AuthenticationCost, CostRow};
 pub use bias::{Claim, RigBias};
 pub use curves::AddedCurve;
 pub use repeats::RepeatRow;
+pub use void::Side;
 
 pub(crate) use bias::claims;
+pub(crate) use curves::common_name;
+pub(crate) use void::for_want_of_direct;
 
 /// What gateways add, over all open loads of a run whose direct cells have a twin.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -259,8 +259,8 @@ fn ratio(value: f64, of: f64) -> String {
 }
 
 /// Names by what is said of them, in the order of the first of each.
-pub(crate) fn by_reason(said: Vec<(String, String)>) -> Vec<(String, Vec<String>)> {
-    let mut grouped: Vec<(String, Vec<String>)> = Vec::new();
+pub(crate) fn by_reason<T: PartialEq>(said: Vec<(T, String)>) -> Vec<(T, Vec<String>)> {
+    let mut grouped: Vec<(T, Vec<String>)> = Vec::new();
     for (why, name) in said {
         match grouped.iter_mut().find(|(known, _)| *known == why) {
             Some((_, names)) => names.push(name),

@@ -22,7 +22,7 @@ use crate::experiments::Experiment;
 use crate::grouping::Group;
 use crate::summary::Point;
 
-pub use change_cost::{ChangeCost, InForce, Quiet};
+pub use change_cost::{ChangeCost, InForce, Quiet, seen_after};
 pub use course::{Course, course};
 pub use curves::{CURVE_LATENCIES, Curve, CurveSpot, Knee};
 pub use fit::{Fit, fit};

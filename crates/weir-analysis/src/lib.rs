@@ -37,7 +37,7 @@ mod stationary;
 mod summary;
 mod timeline;
 
-pub use added::{AddedCurve, AddedLatency, AuthenticationCost, Claim, CostRow, RepeatRow, RigBias};
+pub use added::{AddedCurve, AddedLatency, AuthenticationCost, Claim, CostRow, RepeatRow, RigBias, Side};
 pub use baseline::{ADDED, Added, RatioToDirect};
 pub use counts::RequestCounts;
 pub use cpu_range::CpuRange;

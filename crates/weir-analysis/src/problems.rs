@@ -7,33 +7,65 @@ use crate::conclusions::{by_reason, join};
 use crate::figure::{Figure, HEADLINE_REPEATS};
 use crate::objective::Met;
 use crate::reasons::reason_name;
-use crate::summary::{Point, Row, Summary, axes_words};
+use crate::summary::{FailedCell, Point, Row, Summary, axes_words};
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Problem {
+    /// What it is of, in a few words: reasons by name, or a kind of its own.
+    pub(crate) cause: String,
+    /// Where, who, and why.
+    pub(crate) words: String,
+}
+
+impl Problem {
+    fn new(cause: &str, words: String) -> Self {
+        Self { cause: cause.to_owned(), words }
+    }
+}
 
 /// Finds them; empty is good.
-pub(crate) fn find(summary: &Summary) -> Vec<String> {
-    let mut problems: Vec<String> = summary
-        .failed
-        .iter()
-        .map(|failed| {
-            let axes = axes_words(&failed.key.axes);
-            let at = if axes.is_empty() { String::new() } else { format!(" ({axes})") };
-            format!(
-                "{}{at}, repeat {}: {}: {}",
-                failed.key.gateway,
-                failed.key.repeat.saturating_add(1),
-                failed.cause,
-                failed.message
-            )
-        })
-        .collect();
+pub(crate) fn find(summary: &Summary) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = summary.failed.iter().map(failed).collect();
     if !summary.not_run.is_empty() {
-        problems.push(format!("{} of {} cells have not run", summary.not_run.len(), summary.cells_planned));
+        let words = format!("{} of {} cells have not run", summary.not_run.len(), summary.cells_planned);
+        problems.push(Problem::new("cells that have not run", words));
     }
     let searched = summary.capacities.iter().any(|capacity| capacity.gateways().next().is_some());
     if !searched && summary.points.iter().all(|point| point.gateways().next().is_none()) {
-        problems.push("no gateway was measured".into());
+        problems.push(Problem::new("nothing measured", "no gateway was measured".into()));
     }
-    let mut short: Vec<(String, String)> = Vec::new();
+    problems.extend(without_headlines(summary));
+    for point in &summary.points {
+        for row in point.gateways() {
+            if !row.noisy.is_empty() {
+                let words = format!("{}: {}: noisy: {}", point.words(), row.gateway, row.noisy.join(", "));
+                problems.push(Problem::new("noisy", words));
+            }
+            let missed = row.objective.iter().filter(|result| result.met == Met::Missed);
+            problems.extend(missed.map(|result| {
+                let words =
+                    format!("{}: {} misses the objective: {}", point.words(), row.gateway, result.words);
+                Problem::new("objective missed", words)
+            }));
+        }
+    }
+    let of_searches = summary.capacities.iter().flat_map(capacity::problems);
+    problems.extend(of_searches.map(|words| Problem::new("searches", words)));
+    problems
+}
+
+fn failed(failed: &FailedCell) -> Problem {
+    let axes = axes_words(&failed.key.axes);
+    let at = if axes.is_empty() { String::new() } else { format!(" ({axes})") };
+    let repeat = failed.key.repeat.saturating_add(1);
+    let words = format!("{}{at}, repeat {repeat}: {}: {}", failed.key.gateway, failed.cause, failed.message);
+    Problem::new("cells that failed", words)
+}
+
+/// Gateways without the headlines that a load is for, those of which the same is said together.
+fn without_headlines(summary: &Summary) -> Vec<Problem> {
+    let mut short: Vec<((String, String), String)> = Vec::new();
     for point in &summary.points {
         // A curve is measured beyond where it breaks, and faults are there to break something.
         let faults = summary.faults.as_ref();
@@ -41,24 +73,15 @@ pub(crate) fn find(summary: &Summary) -> Vec<String> {
             summary.headroom.has_point(point) || faults.is_some_and(|faults| faults.has_point(point));
         let rows = point.gateways().filter(|row| !(breaks && is_past_the_limit(row)));
         let rows = rows.filter_map(|row| Some((headlines(point, row)?, row.gateway.clone())));
-        for (why, names) in by_reason(rows.collect()) {
-            short.push((format!("{}: {why}", join(&names)), point.words()));
+        for ((cause, why), names) in by_reason(rows.collect()) {
+            short.push(((cause, format!("{}: {why}", join(&names))), point.words()));
         }
     }
-    problems.extend(by_reason(short).iter().map(|(why, points)| format!("{}: {why}", some_of(points))));
-    for point in &summary.points {
-        for row in point.gateways() {
-            if !row.noisy.is_empty() {
-                problems.push(format!("{}: {}: noisy: {}", point.words(), row.gateway, row.noisy.join(", ")));
-            }
-            let missed = row.objective.iter().filter(|result| result.met == Met::Missed);
-            problems.extend(missed.map(|result| {
-                format!("{}: {} misses the objective: {}", point.words(), row.gateway, result.words)
-            }));
-        }
-    }
-    problems.extend(summary.capacities.iter().flat_map(capacity::problems));
-    problems
+    let problem = |((cause, why), points): ((String, String), Vec<String>)| Problem {
+        cause,
+        words: format!("{}: {why}", some_of(&points)),
+    };
+    by_reason(short).into_iter().map(problem).collect()
 }
 
 /// Load points by name: all of a few, else how many more there are.
@@ -70,19 +93,19 @@ fn some_of(points: &[String]) -> String {
 }
 
 /// The headlines that a load is for: throughput of a closed loop, latency of an open one, CPU time per
-/// request of both. One that rests on too few valid repeats is a problem.
-fn headlines(point: &Point, row: &Row) -> Option<String> {
+/// request of both. One that rests on too few valid repeats is a problem; its cause, and what it is.
+fn headlines(point: &Point, row: &Row) -> Option<(String, String)> {
     let main = match point.model {
         ArrivalModel::Closed => ("throughput", Some(&row.throughput_per_s)),
         ArrivalModel::Open => ("latency", row.latency("p50")),
     };
-    let short: Vec<(&str, String)> = [main, ("CPU per request", Some(&row.cpu_us_per_request))]
+    let short: Vec<(&str, (String, String))> = [main, ("CPU per request", Some(&row.cpu_us_per_request))]
         .into_iter()
         .filter_map(|(name, figure)| Some((name, voided(figure?)?)))
         .collect();
-    let (_, why) = short.first()?;
+    let (_, (cause, why)) = short.first()?;
     let names: Vec<&str> = short.iter().map(|(name, _)| *name).collect();
-    Some(format!("no headline on {}: {why}", names.join(" and ")))
+    Some((cause.clone(), format!("no headline on {}: {why}", names.join(" and "))))
 }
 
 /// Whether nothing but too high a rate voids its figures, or an upstream that does not carry it.
@@ -91,17 +114,18 @@ fn is_past_the_limit(row: &Row) -> bool {
     row.reasons().iter().all(|(reason, _)| too_high.contains(reason))
 }
 
-/// Why too few repeats are valid; `None` where enough are.
-fn voided(figure: &Figure) -> Option<String> {
+/// Why too few repeats are valid, by the reasons' names and with their numbers; `None` where enough are.
+fn voided(figure: &Figure) -> Option<(String, String)> {
     let measured = figure.repeats.len();
     let valid = figure.repeats.iter().filter(|repeated| repeated.reasons.is_empty()).count();
     (valid < measured.min(HEADLINE_REPEATS)).then(|| {
-        let reasons: Vec<String> = figure
-            .reasons()
-            .into_iter()
-            .map(|(reason, n)| format!("{} in {n} of {measured} repeats", reason_name(reason)))
+        let reasons = figure.reasons();
+        let names: Vec<&str> = reasons.iter().map(|(reason, _)| reason_name(*reason)).collect();
+        let words: Vec<String> = reasons
+            .iter()
+            .map(|(reason, n)| format!("{} in {n} of {measured} repeats", reason_name(*reason)))
             .collect();
-        reasons.join(", ")
+        (names.join(", "), words.join(", "))
     })
 }
 

@@ -8,7 +8,7 @@ use weir_results::{ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, DIRECT, DI
 use crate::added::{self, AddedLatency, RigBias};
 use crate::baseline::{Added, RatioToDirect, added_latency};
 use crate::capacity::{Capacity, capacities};
-use crate::conclusions::conclude;
+use crate::conclusions::{by_reason, conclude};
 use crate::counts::RequestCounts;
 use crate::cpu_range::CpuRange;
 use crate::curve::CurvePoint;
@@ -69,6 +69,9 @@ pub struct Summary {
     /// Cells of the plan that have not run.
     pub not_run: Vec<CellKey>,
     problems: Vec<String>,
+    /// Of each problem, what it is of.
+    #[serde(skip)]
+    causes: Vec<String>,
 }
 
 /// One load at one point of the axes, with every gateway that was put through it.
@@ -201,8 +204,10 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
         failed,
         not_run,
         problems: Vec::new(),
+        causes: Vec::new(),
     };
-    summary.problems = problems::find(&summary);
+    (summary.causes, summary.problems) =
+        problems::find(&summary).into_iter().map(|problem| (problem.cause, problem.words)).unzip();
     summary
 }
 
@@ -210,6 +215,17 @@ impl Summary {
     /// Why `weir run` exits with 1; empty is good.
     pub fn problems(&self) -> &[String] {
         &self.problems
+    }
+
+    /// The same by what they are of, in a few words, in the order of the first of each.
+    pub fn problems_by_cause(&self) -> Vec<(&str, Vec<String>)> {
+        let causes = self.causes.iter().map(String::as_str);
+        by_reason(causes.zip(self.problems.iter().cloned()).collect())
+    }
+
+    /// Where added latency is missing although the gateways' own repeats count, in a sentence; no problem of the run.
+    pub fn missing_added_latency(&self) -> Option<String> {
+        added::for_want_of_direct(&self.points)
     }
 }
 

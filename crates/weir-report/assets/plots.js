@@ -23,7 +23,8 @@ const plots = (() => {
       type: "scatter", mode: "lines", x: counting.map((spot) => spot.x), y: counting.map((spot) => spot.y), hoverinfo: "skip",
       line: { color: shade, width: line.dashed ? 1.3 : 1.8, dash: line.dashed ? "dash" : "solid" },
     };
-    const within = (spot, end) => (spot.interval && !beyond(spot) ? Math.abs(clipped(spot.interval[end]) - spot.y) : 0);
+    // No whisker where there is no interval: one of length zero would be a tick.
+    const within = (spot, end) => (spot.interval && !beyond(spot) ? Math.abs(clipped(spot.interval[end]) - spot.y) : NaN);
     const dots = {
       type: "scatter", mode: "markers", x: line.spots.map((spot) => spot.x), y: line.spots.map((spot) => (beyond(spot) ? top : spot.y)),
       marker: {

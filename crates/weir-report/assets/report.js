@@ -17,6 +17,8 @@
     const rows = known.slice().reverse();
     const value = (row) => row[name].mean || 0;
     const high = (row) => (row[name].high === null ? value(row) : row[name].high);
+    // Where there is no interval nothing is drawn: a whisker of length zero would be a tick.
+    const whisker = (row, length) => (row[name].low === null ? NaN : length);
     const greatest = Math.max(...rows.map(high));
     const words = (row) => (row[name].beyond_timeout ? "> timeout" : formats[name](row[name].mean));
     const bar = {
@@ -27,8 +29,8 @@
       },
       error_x: {
         type: "data", symmetric: false, color: css("ink"), thickness: 1.3, width: 4,
-        array: rows.map((row) => high(row) - value(row)),
-        arrayminus: rows.map((row) => (row[name].low === null ? 0 : value(row) - row[name].low)),
+        array: rows.map((row) => whisker(row, high(row) - value(row))),
+        arrayminus: rows.map((row) => whisker(row, value(row) - row[name].low)),
       },
     };
     const label = {
@@ -225,7 +227,15 @@
     watch.again();
   });
   dark.addEventListener("change", () => { name(); watch.again(); });
-  window.addEventListener("beforeprint", watch.all);
+  // On paper nothing can be unfolded.
+  const folded = () => document.querySelectorAll("details.rows, .verdict details");
+  let opened = [];
+  window.addEventListener("beforeprint", () => {
+    watch.all();
+    opened = [...folded()].filter((fold) => !fold.open);
+    opened.forEach((fold) => { fold.open = true; });
+  });
+  window.addEventListener("afterprint", () => opened.forEach((fold) => { fold.open = false; }));
   name();
 
   plots.prepare();

@@ -1,8 +1,8 @@
 // The controls of the sizing, the table of its answer, and the address of the page, which keeps their state.
 (() => {
   const section = document.getElementById("sizing");
-  if (!section) return;
-  const { size, rate, count, money, range, bounded, percent, colorOf } = sizing;
+  if (!section || !section.querySelector(".sliders")) return;
+  const { size, rate, count, money, range, bounded, percent, command, colorOf } = sizing;
   const types = figures.data.sizing;
   const element = (name, more, ...children) => {
     const made = Object.assign(document.createElement(name), more);
@@ -82,6 +82,7 @@
     const place = element("input", { type: "range", min: 0, max: 1000, step: 1 });
     const field = element("input", { type: "number", min: 0, step: "any", placeholder: slider.none === undefined ? "" : "none" });
     place.setAttribute("aria-label", slider.label);
+    field.setAttribute("aria-label", `${slider.label}, as a number`);
     place.addEventListener("input", () => {
       const at = Number(place.value);
       slider.set(at === slider.none ? null : slider.from(at));
@@ -102,7 +103,8 @@
   extrapolate.addEventListener("change", () => { demand.extrapolate = extrapolate.checked; moved(extrapolate); });
 
   // The answer.
-  const cell = (name, text, under) => element(name, {}, element("span", { className: under ? "headline" : "figure", textContent: text }),
+  const HEADLINE_REPEATS = 3;
+  const cell = (name, text, under, isHeadline) => element(name, {}, element("span", { className: isHeadline ? "headline" : "figure", textContent: text }),
     ...(under ? [element("small", { textContent: under })] : []));
   const span = (of, format) => [format(of.value), range(format(of.value), format(of.low), format(of.high))];
   const spread = (of) => [count(of.value), `${count(of.low)} .. ${count(of.high)}`];
@@ -121,10 +123,14 @@
     const said = offer.outcome === "sized" ? offer.notes : [`${offer.words}: ${offer.remedy}`];
     return said.map((text) => `${offer.gateway}${setting}${kept}: ${text}.`);
   };
+  // What tells instance types apart: limits or other axes, kinds of load, or both.
+  const paths = types.flatMap((of) => Object.keys(of.axes));
+  const axesTitle = paths.every((path) => path.startsWith("limits.")) ? "Limits" : "Axes";
+  const settingTitle = [...(paths.length > 0 ? [axesTitle] : []), ...(types.some((of) => of.load) ? ["load"] : [])].join(" and ").replace(/^load/, "Load");
   const table = (offers) => {
     const hasSetting = offers.some((offer) => offer.setting);
     const [hasGrowth, hasPrice] = [demand.growth !== null, demand.price !== null];
-    const columns = ["Gateway", ...(hasSetting ? ["Instance type"] : []), "Rate per instance", "CPU % of limit", "Instances",
+    const columns = ["Gateway", ...(hasSetting ? [settingTitle] : []), "Rate per instance", "CPU % of limit", "Instances",
       ...(hasGrowth ? ["In 12 months", "In 24 months"] : []), ...(hasPrice ? ["Cost a month", "Cost a million"] : []), "Basis"];
     const row = (offer) => {
       const name = element("th", { scope: "row" }, element("i", { className: `swatch c-${colorOf.get(offer.gateway) || "grey"}` }), offer.gateway);
@@ -138,7 +144,8 @@
         ...(hasPrice ? offer.cost ? [span(offer.cost.per_month, money), span(offer.cost.per_million, money)] : [["n/a"], ["n/a"]] : [])];
       const basis = offer.basis === "extrapolated" ? element("td", {}, element("span", { className: "chip bad", textContent: BASES[offer.basis] }))
         : cell("td", BASES[offer.basis]);
-      return element("tr", {}, name, ...setting, ...texts.map(([text, under]) => Object.assign(cell("td", text, under), { className: "n" })), basis);
+      return element("tr", {}, name, ...setting, ...texts.map(([text, under]) =>
+        Object.assign(cell("td", text, under, under && offer.repeats >= HEADLINE_REPEATS), { className: "n" })), basis);
     };
     const isNumber = (at) => at > (hasSetting ? 1 : 0) && at < columns.length - 1;
     const head = columns.map((textContent, at) => element("th", { scope: "col", textContent, className: isNumber(at) ? "n" : "" }));
@@ -156,6 +163,7 @@
     extrapolate.checked = demand.extrapolate;
     extrapolate.disabled = demand.cpu === null;
     const offers = size(demand);
+    section.querySelector(".command").textContent = command(section.dataset.run, demand, shared(offers) ? offers[0].bounds : []);
     answer.replaceChildren(element("p", { className: "asked", textContent: asked(offers) }),
       element("div", { className: "scroll" }, table(offers)),
       element("ul", {}, ...offers.flatMap((offer) => sentences(offer, offers)).map((textContent) => element("li", { textContent }))));

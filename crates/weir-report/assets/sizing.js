@@ -33,6 +33,24 @@ const sizing = (() => {
   const bounded = (bound) => (bound.name === "errors" ? `errors at most ${percent(bound.limit)}`
     : `${(TITLES[bound.name] || bound.name).replace("the maximum", "max").replace("the mean", "mean")} at most ${time(bound.limit)}`);
 
+  // The command that asks for the same, with units that it knows; `kept` are bounds that all instance types have.
+  const plainShare = (value) => `${Number((value * 100).toPrecision(12))}%`;
+  const plainTime = (ns) => {
+    const [unit, scale] = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]].find(([, scale]) => ns > 0 && ns % scale === 0) || ["ns", 1];
+    return `${Math.round(ns / scale)}${unit}`;
+  };
+  const PLAIN = { p999: "p99.9", p9999: "p99.99" };
+  const plainBound = ({ name, limit }) => `${PLAIN[name] || name}<${name === "errors" ? plainShare(limit) : plainTime(limit)}`;
+  const command = (run, demand, kept) => [
+    `weir size ${run} --rate ${demand.rate}/s`,
+    ...(kept.length > 0 ? [`--objective '${kept.map(plainBound).join(",")}'`] : []),
+    ...(demand.cpu === null ? [] : [`--max-cpu ${plainShare(demand.cpu)}`]),
+    ...(demand.spare > 0 ? [`--spare ${demand.spare}`] : []),
+    ...(demand.price === null ? [] : [`--price ${demand.price}${demand.per === "core" ? "/core" : ""}/h`]),
+    ...(demand.growth === null ? [] : [`--growth ${plainShare(demand.growth)}/y`]),
+    ...(demand.extrapolate && demand.cpu !== null ? ["--extrapolate"] : []),
+  ].join(" ");
+
   // How a load point stands to what is asked.
   const against = (name, shown, limit, format) => {
     if (shown.kind === "failed") return { standing: MISSED, words: `${name} is not kept: ${shown.why}` };
@@ -91,7 +109,7 @@ const sizing = (() => {
     if (judged.best < 0) return refused(judged, most);
     const point = judged.points[judged.best];
     const { mean, low, high } = point.carried_per_s;
-    const found = { outcome: "sized", rate_per_s: { value: mean, low, high }, cpu_share: shareAt(point) };
+    const found = { outcome: "sized", rate_per_s: { value: mean, low, high }, repeats: point.valid_repeats, cpu_share: shareAt(point) };
     // What nothing is known of stands in nobody's way, and says nothing of what an instance carries.
     const worst = (place) => worse(...judged.checks[place]);
     const at = (place) => `at ${rate(judged.points[place].asked_per_s)}, ${worst(place).words}`;
@@ -128,7 +146,7 @@ const sizing = (() => {
       return known.outcome === "sized" ? { ...known, notes: [...known.notes, note] } : known;
     }
     return {
-      outcome: "sized", rate_per_s: perInstance, basis: "extrapolated", cpu_share: most,
+      outcome: "sized", rate_per_s: perInstance, repeats: point.valid_repeats, basis: "extrapolated", cpu_share: most,
       notes: [`extrapolated: ${rate(point.asked_per_s)} was measured, at ${percent(used)} of the CPU limit; CPU time per request `
         + `is taken to stay the same at ${percent(most)}, and whether the objective is kept there is not known; `
         + `measure ${rate(perInstance.value)} to know`],
@@ -140,8 +158,8 @@ const sizing = (() => {
   const covers = (searched, bounds) => bounds.every(({ name, limit }) => keptOf(searched, name) && keptOf(searched, name).limit <= limit);
   const isFor = (searched, bounds) => searched.bounds.length === bounds.length
     && bounds.every(({ name, limit }) => keptOf(searched, name) && keptOf(searched, name).limit === limit);
-  const bySearch = ({ per_s: { mean, low, high } }, basis, note) =>
-    ({ outcome: "sized", rate_per_s: { value: mean, low, high }, basis, cpu_share: null, notes: [note] });
+  const bySearch = ({ per_s: { mean, low, high }, valid_repeats: repeats }, basis, note) =>
+    ({ outcome: "sized", rate_per_s: { value: mean, low, high }, repeats, basis, cpu_share: null, notes: [note] });
   const searchedFor = (of, bounds, most, measure) => {
     const found = most === null ? of.searched.filter(({ per_s: shown }) => shown.kind === "interval") : [];
     const exact = found.find((searched) => isFor(searched, bounds));
@@ -199,5 +217,5 @@ const sizing = (() => {
   // Of two without an answer the difference is no number.
   const size = (demand) => data.sizing.map((of) => answer(of, demand)).sort((a, b) => rank(a) - rank(b) || 0);
 
-  return { size, rate, count, money, range, bounded, percent, colorOf };
+  return { size, rate, count, money, range, bounded, percent, command, colorOf };
 })();

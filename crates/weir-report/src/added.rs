@@ -2,15 +2,15 @@
 
 use weir_analysis::{
     AddedCurve, AddedLatency, AuthenticationCost, Claim, Figure, Point, RepeatRow, RigBias, Row, Sample,
-    Summary, axes_words, quantity, reason_name,
+    Side, Summary, axes_words, quantity, reason_name,
 };
-use weir_results::is_baseline;
+use weir_results::{Reason, is_baseline};
 
 use crate::charts::color_of;
 use crate::model::{Chip, Column, Entry, KEEP, Section, Table, Tone};
 use crate::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::scale::{Scale, Unit};
-use crate::tables::{counts, figure, latency_title};
+use crate::tables::{figure, latency_title, times};
 
 /// Quantiles of the tables, in their order, and how long a narrow terminal keeps them.
 const QUANTILES: [(&str, u8); 4] = [("p50", KEEP), ("p90", 5), ("p99", KEEP), ("p999", 6)];
@@ -66,7 +66,7 @@ fn differences(summary: &Summary, curve: &AddedCurve) -> Option<Table> {
         QUANTILES.map(|(name, keep)| Column::number(&format!("Added {}", latency_title(name)), keep)),
     );
     columns.push(Column::text("Told apart", 7));
-    columns.push(Column::text("Valid repeats", 8));
+    columns.push(Column::text("Valid repeats", KEEP));
     let points = curve.points.iter().map(|place| &summary.points[*place]);
     let groups: Vec<Vec<Vec<Entry>>> = points
         .filter_map(|point| {
@@ -96,7 +96,9 @@ fn gateway_row(point: &Point, row: &Row, bias: &RigBias) -> Vec<Entry> {
         .collect();
     entries.push(Entry::text(if told.is_empty() { "–".to_owned() } else { told.join(", ") }));
     let median = row.added_latency_ns.iter().find(|(name, _)| name == "p50");
-    entries.push(median.map_or_else(Entry::default, |(_, of)| counts(row, of, false)));
+    entries.push(
+        median.map_or_else(Entry::default, |(_, of)| counts(of, row.planned, &point.added_reasons(row), "")),
+    );
     entries
 }
 
@@ -115,11 +117,25 @@ fn rig_row(point: &Point, bias: &RigBias) -> Vec<Entry> {
         false => vec![Chip { text: format!("bias at {}", apart.join(", ")), tone: Tone::Plain }],
     };
     entries.push(Entry::chips("", chips));
-    let median = bias.difference("p50");
-    entries.push(
-        median.map_or_else(Entry::default, |of| Entry::text(format!("{} of {}", of.valid, of.repeats.len()))),
-    );
+    let planned = point.direct().map_or(0, |direct| direct.planned);
+    entries.push(bias.difference("p50").map_or_else(Entry::default, |of| {
+        counts(of, planned.max(of.repeats.len()), &point.bias_reasons(), "twin: ")
+    }));
     entries
+}
+
+/// How many repeats of a difference count, and whose cells do not: the direct one's say so, others begin with `own`.
+fn counts(of: &Figure, planned: usize, reasons: &[(Side, Reason, usize)], own: &str) -> Entry {
+    let measured = of.repeats.len();
+    let chip = |(side, reason, n): &(Side, Reason, usize)| {
+        let whose = if *side == Side::Direct { "direct: " } else { own };
+        Chip { text: format!("{whose}{}", times(*reason, *n, measured)), tone: Tone::Bad }
+    };
+    let mut chips: Vec<Chip> = reasons.iter().map(chip).collect();
+    if measured < planned {
+        chips.push(Chip { text: format!("{} missing", planned - measured), tone: Tone::Bad });
+    }
+    Entry::chips(format!("{} of {planned}", of.valid), chips)
 }
 
 /// What each way of authentication costs, with the direct baseline beside it.

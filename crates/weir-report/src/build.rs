@@ -7,20 +7,24 @@ use weir_results::{ArrivalModel, Cell, DIRECT, Part, Run};
 use crate::cells::{cell_name, cells};
 use crate::environment::{manifest, when};
 use crate::inventory::inventory;
-use crate::model::{Banner, Fact, FailedReport, PointReport, Report, Section, Tone};
+use crate::model::{Banner, Cause, Fact, FailedReport, PointReport, Report, Section, Tone};
 use crate::{
     added, capacity, domains, experiments, faults, glance, headroom, new_connections, requests, resources,
     slow, tables,
 };
 
+/// Details of a verdict that are read one by one; more are grouped by their cause.
+const DETAILS_MAX: usize = 8;
+
 /// Builds the model.
 pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report {
-    Report {
+    let mut report = Report {
         title: run.name.clone(),
         question: run.question.clone(),
         run_id: run.id.clone(),
         facts: facts(run, summary),
         verdict: banner(summary),
+        causes: causes(summary),
         glances: glances(summary),
         sections: sections(run, summary),
         points: summary.points.iter().enumerate().map(|(index, point)| point_report(index, point)).collect(),
@@ -31,7 +35,16 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
         inventory: inventory(run, cells_run, summary),
         manifest: manifest(run, cells_run),
         reading: reading(run, summary),
+    };
+    // Where the plan has fewer repeats for all, the verdict says it once.
+    if planned_repeats(run) >= weir_analysis::HEADLINE_REPEATS as u32 {
+        report.mark_few();
     }
+    report
+}
+
+fn planned_repeats(run: &Run) -> u32 {
+    run.plan.iter().map(|key| key.repeat.saturating_add(1)).max().unwrap_or(0)
 }
 
 fn sections(run: &Run, summary: &Summary) -> Vec<Section> {
@@ -49,7 +62,7 @@ fn sections(run: &Run, summary: &Summary) -> Vec<Section> {
 
 fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {
     let gateways = summary.gateways.iter().filter(|gateway| gateway.name != DIRECT).count();
-    let repeats = run.plan.iter().map(|key| key.repeat.saturating_add(1)).max().unwrap_or(0);
+    let repeats = planned_repeats(run);
     let mut facts = vec![Fact::new("Started", when(run.started_unix_ms))];
     if let Some(ended) = run.ended_unix_ms {
         let seconds = ended.saturating_sub(run.started_unix_ms) / 1_000;
@@ -99,12 +112,28 @@ fn banner(summary: &Summary) -> Banner {
     } else {
         (Tone::Plain, format!("{counting} of {expected} headline figures count"))
     };
+    Banner { tone, headline, details: problems.iter().cloned().chain(notes(summary)).collect() }
+}
+
+/// What is said below the verdict and is no problem.
+fn notes(summary: &Summary) -> Vec<String> {
     let again = match summary.cells_measured_again {
         0 => None,
         1 => Some("loads of one cell were measured again, because the host disturbed them or the generator sent late".to_owned()),
         n => Some(format!("loads of {n} cells were measured again, because the host disturbed them or the generator sent late")),
     };
-    Banner { tone, headline, details: problems.iter().cloned().chain(again).collect() }
+    summary.missing_added_latency().into_iter().chain(again).collect()
+}
+
+/// Problems by their cause, and below them what is none; empty where there are few.
+fn causes(summary: &Summary) -> Vec<Cause> {
+    let notes = notes(summary);
+    if summary.problems().len() + notes.len() <= DETAILS_MAX {
+        return Vec::new();
+    }
+    let named = |(name, details): (&str, Vec<String>)| Cause { name: name.to_owned(), details };
+    let by_cause = summary.problems_by_cause().into_iter().map(named);
+    by_cause.chain([Cause { name: String::new(), details: notes }]).collect()
 }
 
 fn glances(summary: &Summary) -> Vec<crate::model::Table> {
@@ -164,7 +193,8 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
         Fact::new(
             "Counts",
             "A figure counts where its verdict is valid. What does not count stays in the tables, in parentheses and \
-             marked with its reason, and enters no headline, mean or conclusion.",
+             marked with its reason, and enters no headline, mean or conclusion. What counts from fewer than three repeats is \
+             no headline, and no conclusion either.",
         ),
         Fact::new(
             "Intervals",

@@ -1,6 +1,6 @@
 //! Tables of changes under load: how soon each is in force, and what they cost.
 
-use weir_analysis::headroom::{ChangeCost, Headroom, InForce, Quiet};
+use weir_analysis::headroom::{ChangeCost, Headroom, InForce, Quiet, seen_after};
 use weir_analysis::quantity;
 use weir_results::Changed;
 
@@ -47,8 +47,8 @@ fn costs(costs: &[ChangeCost]) -> Option<Table> {
             Entry::gateway(&cost.gateway),
             Entry::text(about(&cost.load, &cost.axes)),
             Entry::text(cost.changes.to_string()),
-            figure(&cost.seen_after_ns, quantity::time_ns),
-            Entry::text(quantity::time_ns(cost.seen_after_ns_max as f64)),
+            figure(&cost.seen_after_ns, seen_after),
+            Entry::text(seen_after(cost.seen_after_ns_max as f64)),
             errors_of(cost.errors_near, cost.sent_near),
             errors_of(cost.errors_rest, cost.sent_rest),
             figure(&cost.p99_near_ns, quantity::time_ns),
@@ -119,8 +119,8 @@ fn in_force(costs: &[ChangeCost]) -> Option<Table> {
                 Entry::text(about(&cost.load, &cost.axes)),
                 Entry::text(kind.what.to_string()),
                 Entry::text(kind.changes.to_string()),
-                figure(&kind.seen_after_ns, quantity::time_ns),
-                Entry::text(quantity::time_ns(kind.seen_after_ns_max as f64)),
+                figure(&kind.seen_after_ns, seen_after),
+                Entry::text(seen_after(kind.seen_after_ns_max as f64)),
             ]
         };
         cost.in_force.iter().map(row).collect()

@@ -32,7 +32,7 @@ pub(crate) fn glance(caption: String, points: &[&Point]) -> Table {
             Some(per_s) => format!(" at {}", quantity::rate(per_s)),
             None => " at full load".to_owned(),
         };
-        for (title, name, keep) in [("p50", "p50", 4), ("p99", "p99", 6), ("p99.9", "p999", KEEP)] {
+        for (title, name, keep) in [("p50", "p50", 4), ("p99", "p99", KEEP), ("p99.9", "p999", 6)] {
             glance.add(&format!("{title}{at}"), keep, point, &|row| latency_entry(row, name));
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use minijinja::{Environment, Value, context};
 use weir_analysis::Summary;
-use weir_analysis::sizing::instance_types;
+use weir_analysis::sizing::{InstanceType, instance_types};
 use weir_results::Run;
 
 use crate::charts::{charts, colors};
@@ -56,6 +56,7 @@ pub(crate) fn draw(
     let (change_plots, plots): (Vec<&Plot>, Vec<&Plot>) = plots.into_iter().partition(beginning(OF_CHANGES));
     let sizing = instance_types(run, summary);
     let has_sizing = sizing.iter().any(|of| !of.points.is_empty() || !of.searched.is_empty());
+    let may_size = sizing.iter().any(InstanceType::may_answer);
     let pictures: BTreeMap<&str, &str> =
         drawn.pictures.iter().map(|picture| (picture.id.as_str(), picture.path.as_str())).collect();
     environment.get_template("report.html")?.render(context! {
@@ -68,6 +69,7 @@ pub(crate) fn draw(
         colors => known_colors(summary),
         scenario,
         has_sizing,
+        may_size,
         style => Value::from_safe_string(STYLE.to_owned()),
         script => Value::from_safe_string(SCRIPT.to_owned()),
         library => Value::from_safe_string(chart_library.to_owned()),
@@ -129,6 +131,44 @@ mod tests {
         assert!(library.contains("plotly.js v") && library.trim_end().ends_with(';'));
         assert!(!library.contains("MathJax.loader") && !library.contains("</script"));
         assert!(library.len() > 1_000_000, "{}", library.len());
+    }
+
+    /// Contrast of two colours as the WCAG has it, 1 to 21.
+    fn contrast(one: &str, other: &str) -> f64 {
+        let luminance = |color: &str| {
+            let channel = |at: usize| {
+                let share = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
+                if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+            };
+            0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+        };
+        let (one, other) = (luminance(one) + 0.05, luminance(other) + 0.05);
+        if one > other { one / other } else { other / one }
+    }
+
+    #[test]
+    fn every_text_can_be_read_in_both_themes() {
+        let blocks: Vec<&str> = STYLE.split('}').filter(|block| block.contains("--bg:")).collect();
+        assert_eq!(blocks.len(), 3, "light, dark by the system, dark by the button");
+        for block in blocks {
+            let color =
+                |name: &str| block.split(&format!("--{name}: ")).nth(1).unwrap().split(';').next().unwrap();
+            let pairs = ["ink", "soft", "faint"].into_iter().flat_map(|text| [(text, "bg"), (text, "panel")]);
+            for (text, ground) in pairs.chain(["good", "bad", "plain"].map(|tone| (tone, "bg"))) {
+                let contrast = contrast(color(text), color(ground));
+                assert!(contrast >= 4.5, "{text} on {ground}: {contrast:.2} in {block}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_an_interval_nothing_is_drawn_for_one() {
+        // A whisker of length zero is a tick; one that is no number is none.
+        for whisker in
+            ["row[name].low === null ? NaN : length", "Math.abs(clipped(spot.interval[end]) - spot.y) : NaN"]
+        {
+            assert!(SCRIPT.contains(whisker), "{whisker}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
         }
         out.push(draw_table(table));
     }
-    out.push("In parentheses: does not count. In brackets: 95 % t interval over repeats.".into());
+    out.push(format!("{} In brackets: 95 % t interval over repeats.", report.legend("\\*")));
     for section in &report.sections {
         out.push(format!("## {}", text(&section.title)));
         out.push(text(&section.intro));

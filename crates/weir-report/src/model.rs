@@ -15,6 +15,8 @@ pub(crate) struct Report {
     pub(crate) facts: Vec<Fact>,
     /// What counts and what does not.
     pub(crate) verdict: Banner,
+    /// Its details by cause, where they are many; the page folds them.
+    pub(crate) causes: Vec<Cause>,
     /// Gateways in columns of their headlines, one table per point of the axes.
     pub(crate) glances: Vec<Table>,
     /// What load points say together.
@@ -49,6 +51,13 @@ pub(crate) struct Fact {
 pub(crate) struct Banner {
     pub(crate) tone: Tone,
     pub(crate) headline: String,
+    pub(crate) details: Vec<String>,
+}
+
+/// Details of a verdict that have one cause, or, where that has no name, that have each its own.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Cause {
+    pub(crate) name: String,
     pub(crate) details: Vec<String>,
 }
 
@@ -135,6 +144,10 @@ pub(crate) struct Entry {
     pub(crate) headline: bool,
     /// Whether it is a figure that does not count.
     pub(crate) void: bool,
+    /// Whether it is a figure that counts, from fewer repeats than a headline needs.
+    pub(crate) few: bool,
+    /// Whether plain formats mark that: [`Report::mark_few`].
+    pub(crate) marked: bool,
     pub(crate) chips: Vec<Chip>,
     /// The file that says more, from the folder of the report.
     pub(crate) link: Option<String>,
@@ -155,6 +168,32 @@ pub(crate) struct Entry {
 pub(crate) struct Chip {
     pub(crate) text: String,
     pub(crate) tone: Tone,
+}
+
+impl Report {
+    /// Marks the figures that rest on fewer repeats than a headline needs, for formats without bold ones.
+    pub(crate) fn mark_few(&mut self) {
+        let of_sections = self.sections.iter_mut().flat_map(|section| &mut section.tables);
+        let of_points =
+            self.points.iter_mut().flat_map(|point| point.tables.iter_mut().chain(&mut point.folded));
+        let tables = self.glances.iter_mut().chain(of_sections).chain(of_points);
+        for entry in tables.flat_map(|table| &mut table.rows).flatten() {
+            entry.marked = entry.few && !entry.void;
+        }
+    }
+
+    /// How plain formats mark figures, where `mark` is how they write the mark.
+    pub(crate) fn legend(&self, mark: &str) -> String {
+        let of_sections = self.sections.iter().flat_map(|section| &section.tables);
+        let of_points = self.points.iter().flat_map(|point| point.tables.iter().chain(&point.folded));
+        let mut entries =
+            self.glances.iter().chain(of_sections).chain(of_points).flat_map(|table| &table.rows).flatten();
+        let few = match entries.any(|entry| entry.marked) {
+            true => format!(" {mark}: no headline, fewer than three repeats count."),
+            false => String::new(),
+        };
+        format!("In parentheses: does not count.{few}")
+    }
 }
 
 impl Fact {
@@ -210,9 +249,14 @@ impl Entry {
         Self { text: text.into(), chips, ..Self::default() }
     }
 
-    /// The text as plain formats print it: what does not count stands in parentheses.
+    /// The text as plain formats print it: what does not count stands in parentheses, what rests on few repeats has a
+    /// mark.
     pub(crate) fn plain(&self) -> String {
-        if self.void { format!("({})", self.text) } else { self.text.clone() }
+        match (self.void, self.marked) {
+            (true, _) => format!("({})", self.text),
+            (false, true) => format!("{}*", self.text),
+            (false, false) => self.text.clone(),
+        }
     }
 
     /// The chips as plain formats print them.

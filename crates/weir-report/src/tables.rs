@@ -1,6 +1,6 @@
 //! Tables of figures: gateways compared at a load point.
 
-use weir_analysis::{Figure, Point, Row, Sample, bound_name, quantity, reason_name};
+use weir_analysis::{Figure, HEADLINE_REPEATS, Point, Row, Sample, bound_name, quantity, reason_name};
 use weir_results::{ArrivalModel, BoundBy, Reason, Role};
 
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
@@ -185,7 +185,8 @@ pub(crate) fn errors_of(errors: u64, sent: u64) -> Entry {
 /// A figure with its interval; in parentheses, or struck, where it does not count.
 pub(crate) fn figure(figure: &Figure, format: fn(f64) -> String) -> Entry {
     if figure.beyond_timeout {
-        return Entry { text: "> timeout".into(), void: !figure.is_valid(), ..Entry::default() };
+        let (void, few) = (!figure.is_valid(), is_of_few(figure));
+        return Entry { text: "> timeout".into(), void, few, ..Entry::default() };
     }
     let Some(mean) = figure.mean else { return Entry::text("n/a") };
     Entry {
@@ -193,8 +194,14 @@ pub(crate) fn figure(figure: &Figure, format: fn(f64) -> String) -> Entry {
         headline: figure.headline,
         under: figure.interval.map(|[low, high]| quantity::range(&format(mean), &format(low), &format(high))),
         void: !figure.is_valid(),
+        few: is_of_few(figure),
         ..Entry::default()
     }
+}
+
+/// Whether fewer repeats count than a headline needs.
+fn is_of_few(figure: &Figure) -> bool {
+    figure.valid < HEADLINE_REPEATS
 }
 
 /// A figure where the interval stands elsewhere.
@@ -210,7 +217,7 @@ fn extreme(figure: &Figure, of: fn(&Figure) -> Sample) -> Entry {
         Sample::BeyondTimeout => "> timeout".to_owned(),
         Sample::Missing => return Entry::text("n/a"),
     };
-    Entry { text, void: !figure.is_valid(), ..Entry::default() }
+    Entry { text, void: !figure.is_valid(), few: is_of_few(figure), ..Entry::default() }
 }
 
 fn bounds(row: &Row) -> Entry {
@@ -236,15 +243,19 @@ pub(crate) fn counts(row: &Row, figure: &Figure, closed: bool) -> Entry {
         .reasons()
         .into_iter()
         .map(|(reason, n)| {
-            let name = reason_name(reason);
-            let text = if n == measured { name.to_owned() } else { format!("{name} {n}×") };
             let by_the_rig = matches!(reason, Reason::GeneratorLimited | Reason::UpstreamLimited);
             let expected = (row.is_direct() && by_the_rig) || (closed && reason == Reason::Throttled);
-            Chip { text, tone: if expected { Tone::Plain } else { Tone::Bad } }
+            Chip { text: times(reason, n, measured), tone: if expected { Tone::Plain } else { Tone::Bad } }
         })
         .collect();
     if measured < row.planned {
         chips.push(Chip { text: format!("{} missing", row.planned - measured), tone: Tone::Bad });
     }
     Entry::chips(format!("{} of {}", figure.valid, row.planned), chips)
+}
+
+/// A reason with the number of repeats that it voids, where that is not all of them.
+pub(crate) fn times(reason: Reason, repeats: usize, measured: usize) -> String {
+    let name = reason_name(reason);
+    if repeats == measured { name.to_owned() } else { format!("{name} {repeats}×") }
 }

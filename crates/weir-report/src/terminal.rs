@@ -1,7 +1,8 @@
 //! Tables for a terminal, as wide as it is.
 
 use comfy_table::{
-    Attribute, Cell as TableCell, CellAlignment, Color, ContentArrangement, Table as Drawn, TableComponent,
+    Attribute, Cell as TableCell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table as Drawn,
+    TableComponent, Width,
 };
 
 use crate::compare::Report as Comparison;
@@ -73,8 +74,8 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
         out.extend(report.unequal.iter().map(|fact| bullet(&format!("{}: {}", fact.name, fact.text), width)));
     }
     out.push(String::new());
-    let legend = "Second lines: 95 % t intervals over repeats. In parentheses: does not count.";
-    out.push(paint.dim(&wrap(legend, width, "")));
+    let legend = format!("Second lines: 95 % t intervals over repeats. {}", report.legend("*"));
+    out.push(paint.dim(&wrap(&legend, width, "")));
     out.push(String::new());
     out.join("\n")
 }
@@ -210,19 +211,50 @@ fn arrange(table: &Table, kept: &[usize], color: bool, width: Option<usize>) -> 
     for row in &table.rows {
         drawn.add_row(kept.iter().map(|column| cell(&row[*column]).set_alignment(alignment(*column))));
     }
+    if let Some(width) = width {
+        keep_words_whole(&mut drawn, table, kept, width);
+    }
     drawn
 }
 
-fn cell(entry: &Entry) -> TableCell {
+/// Makes every column as wide as its longest word, where there is room for that.
+fn keep_words_whole(drawn: &mut Drawn, table: &Table, kept: &[usize], width: usize) {
+    // A blank on either side.
+    const PADDING: usize = 2;
+    let words = |column: usize| {
+        let texts =
+            table.rows.iter().map(|row| content(&row[column])).chain([table.columns[column].title.clone()]);
+        texts
+            .flat_map(|text| text.split_whitespace().map(|word| word.chars().count()).max())
+            .max()
+            .unwrap_or(0)
+    };
+    let least: Vec<usize> = kept.iter().map(|column| words(*column) + PADDING).collect();
+    if least.iter().sum::<usize>() > width {
+        return;
+    }
+    for (column, least) in drawn.column_iter_mut().zip(least) {
+        let least = u16::try_from(least).unwrap_or(u16::MAX);
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+    }
+}
+
+/// What stands in a cell: the text, what is said of it, and the interval, below each other.
+fn content(entry: &Entry) -> String {
     let mut text = entry.plain();
-    let chips = entry.chips.iter().map(|chip| chip.text.as_str()).collect::<Vec<_>>().join("\n");
+    // Whose it is has a line of its own: the column is no wider for it.
+    let chips = entry.chips.iter().map(|chip| chip.text.replace(": ", ":\n ")).collect::<Vec<_>>().join("\n");
     if !chips.is_empty() {
         text = if text.is_empty() { chips } else { format!("{text}\n{chips}") };
     }
     if let Some(under) = &entry.under {
         text = format!("{text}\n{under}");
     }
-    let cell = TableCell::new(text);
+    text
+}
+
+fn cell(entry: &Entry) -> TableCell {
+    let cell = TableCell::new(content(entry));
     let bad = entry.chips.iter().any(|chip| chip.tone == Tone::Bad);
     if bad {
         cell.fg(Color::Red)

@@ -63,7 +63,7 @@ fn without_rates(axes: &Axes) -> Axes {
 }
 
 /// What the names begin with alike, without what joins words.
-fn common_name(names: &[&str]) -> String {
+pub(crate) fn common_name(names: &[&str]) -> String {
     let Some((first, others)) = names.split_first() else { return String::new() };
     let alike = |other: &&str| first.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
     // Names of loads are ASCII, so that every place is one between characters.

@@ -8,6 +8,7 @@ use super::route_cost::ratio;
 use crate::figure::{Figure, Repeated, Sample};
 use crate::grouping::Group;
 use crate::measured::{Repeat, Repeats};
+use crate::quantity::time_ns;
 use crate::reasons::Metric;
 use crate::seconds::{Seconds, of_phase};
 use crate::summary::Axes;
@@ -79,6 +80,12 @@ pub struct Quiet {
     pub p99_ns: Figure,
     /// p99 of the phase with changes over this one, in the same repeat.
     pub p99_ratio: Figure,
+}
+
+/// How soon a change was in force, in words. Nanoseconds of zero are no time: the first look after its application saw
+/// nothing of before, and how long before that look it was in force nobody knows.
+pub fn seen_after(ns: f64) -> String {
+    if ns < 0.5 { "at the first look".to_owned() } else { time_ns(ns) }
 }
 
 /// The costs, in the order of load points.

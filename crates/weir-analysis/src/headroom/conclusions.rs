@@ -1,6 +1,6 @@
 //! Sentences about headroom, each implied by its figures (METHOD 21).
 
-use super::{ChangeCost, Curve, Headroom, Over, Quiet, RouteCost, Scalability};
+use super::{ChangeCost, Curve, Headroom, Over, Quiet, RouteCost, Scalability, seen_after};
 use crate::conclusions::{by_reason, join, with_interval};
 use crate::figure::Figure;
 use crate::quantity::{count, number, percent, rate, time_ns};
@@ -125,6 +125,7 @@ fn changes(cost: &ChangeCost) -> String {
     let kinds: Vec<String> = cost.in_force.iter().map(|kind| kind.what.to_string()).collect();
     let what = if kinds.is_empty() { "routes".to_owned() } else { join(&kinds) };
     let in_force = match cost.seen_after_ns.mean {
+        Some(_) if cost.seen_after_ns_max == 0 => format!("in force {}", seen_after(0.0)),
         Some(_) => format!(
             "in force after {}, {} at most",
             with_interval(&cost.seen_after_ns, time_ns),

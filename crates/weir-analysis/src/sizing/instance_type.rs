@@ -6,6 +6,7 @@ use weir_results::{ArrivalModel, DIRECT, Reason, Role, Run};
 
 use super::searched::SearchedFor;
 use super::{Bound, bounds_of};
+use crate::added::common_name;
 use crate::conclusions::why_no_headline;
 use crate::figure::{Figure, Repeated, Sample};
 use crate::summary::{Axes, Point, Row, Summary, axes_words};
@@ -21,6 +22,8 @@ pub struct InstanceType {
     pub gateway: String,
     /// Its axes in words, and its load where a run has several kinds.
     pub setting: String,
+    /// What its loads have in common by name, where a run has several kinds; empty where there is nothing to tell apart.
+    pub load: String,
     /// Values of the axes, but for those of the rate.
     pub axes: Axes,
     /// CPU limit of its data plane, cores; `None` without one.
@@ -36,8 +39,12 @@ pub struct InstanceType {
 /// One rate that an instance was measured at.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RatePoint {
+    /// The load that it was measured by.
+    pub load: String,
     /// The rate that was asked for.
     pub asked_per_s: f64,
+    /// Repeats that count for its rate and its latency.
+    pub valid_repeats: usize,
     /// The rate that was carried: the asked one where that was kept, with the interval over repeats.
     pub carried_per_s: Shown,
     /// Latency in nanoseconds by name.
@@ -75,15 +82,28 @@ pub enum Shown {
     },
 }
 
+impl InstanceType {
+    /// Whether something may be asked that it has an answer to: two repeats of a load point count, or of a search.
+    pub fn may_answer(&self) -> bool {
+        let is_known = |shown: &Shown| matches!(shown, Shown::Interval { .. });
+        let is_kept = |point: &RatePoint| {
+            let mut of_latency = point.latency_ns.iter().map(|(_, shown)| shown);
+            let has_bound = of_latency.any(is_known) || is_known(&point.errors) || is_known(&point.cpu_share);
+            is_known(&point.carried_per_s) && has_bound
+        };
+        self.points.iter().any(is_kept) || self.searched.iter().any(|searched| is_known(&searched.per_s))
+    }
+}
+
 /// The instance types of a run: gateways in the scenario's order, axes from the least.
 pub fn instance_types(run: &Run, summary: &Summary) -> Vec<InstanceType> {
     let names = summary.gateways.iter().map(|gateway| gateway.name.as_str());
     let mut types: Vec<InstanceType> =
         names.filter(|name| *name != DIRECT).flat_map(|name| types_of(run, summary, name)).collect();
-    drop_loads_that_tell_nothing_apart(&mut types);
     for of in &mut types {
         of.points.sort_by(|a, b| a.asked_per_s.total_cmp(&b.asked_per_s));
     }
+    drop_loads_that_tell_nothing_apart(&mut types);
     types
 }
 
@@ -118,6 +138,7 @@ fn types_of<'a>(run: &Run, summary: &'a Summary, name: &'a str) -> Vec<InstanceT
         types.push(InstanceType {
             gateway,
             setting,
+            load: String::new(),
             axes,
             cores: None,
             bounds: vec![],
@@ -138,9 +159,10 @@ fn add_searches(run: &Run, summary: &Summary, name: &str, found: &mut Vec<(Value
         let known = found.iter().position(|(other, of)| of.axes == axes && *other == kind);
         let at = known.unwrap_or_else(|| {
             let bounds = bounds(run, name, &capacity.axes, &capacity.load);
-            let (gateway, setting) = (name.to_owned(), capacity.load.clone());
-            let (points, searched) = (Vec::new(), Vec::new());
-            let of = InstanceType { gateway, setting, axes, cores: row.cores, bounds, points, searched };
+            let (gateway, load) = (name.to_owned(), capacity.load.clone());
+            let (points, searched, setting) = (Vec::new(), Vec::new(), String::new());
+            let of =
+                InstanceType { gateway, setting, load, axes, cores: row.cores, bounds, points, searched };
             found.push((kind, of));
             found.len() - 1
         });
@@ -153,13 +175,14 @@ fn add_searches(run: &Run, summary: &Summary, name: &str, found: &mut Vec<(Value
     }
 }
 
-/// A type without a load point; its setting names the load.
+/// A type without a load point, by the load that it is of.
 fn empty(run: &Run, point: &Point, row: &Row) -> InstanceType {
     let data = row.parts.iter().filter(|part| part.role == Role::Data);
     let cores = data.map(|part| part.limit_cpus).sum::<Option<f64>>().filter(|cores| *cores > 0.0);
     InstanceType {
         gateway: row.gateway.clone(),
-        setting: point.load.clone(),
+        setting: String::new(),
+        load: point.load.clone(),
         axes: without_levels(&point.axes),
         cores,
         bounds: bounds(run, &row.gateway, &point.axes, &point.load),
@@ -177,15 +200,44 @@ fn bounds(run: &Run, gateway: &str, axes: &Axes, load: &str) -> Vec<Bound> {
 /// Axes in words; the load beside them only where a gateway has several kinds of it at one point of the axes.
 fn drop_loads_that_tell_nothing_apart(types: &mut [InstanceType]) {
     let alike = |a: &InstanceType, b: &InstanceType| a.gateway == b.gateway && a.axes == b.axes;
-    let several: Vec<bool> =
-        types.iter().map(|of| types.iter().filter(|other| alike(of, other)).count() > 1).collect();
-    for (of, several) in types.iter_mut().zip(several) {
-        let axes = axes_words(&of.axes);
-        of.setting = match (several, axes.is_empty()) {
-            (false, _) => axes,
-            (true, true) => of.setting.clone(),
-            (true, false) => format!("{axes}; {}", of.setting),
-        };
+    let names: Vec<String> = types.iter().map(loads_name).collect();
+    let loads: Vec<String> = types
+        .iter()
+        .enumerate()
+        .map(|(place, of)| {
+            let others = types.iter().zip(&names).enumerate();
+            let others = others.filter(|(other, (known, _))| *other != place && alike(of, known));
+            let others: Vec<&String> = others.map(|(_, (_, name))| name).collect();
+            match others.as_slice() {
+                [] => String::new(),
+                others if others.contains(&&names[place]) => first_to_last(of),
+                _ => names[place].clone(),
+            }
+        })
+        .collect();
+    for (of, load) in types.iter_mut().zip(loads) {
+        let words = [axes_words(&of.axes), load.clone()];
+        let words: Vec<String> = words.into_iter().filter(|words| !words.is_empty()).collect();
+        of.setting = words.join("; ");
+        of.load = load;
+    }
+}
+
+/// What the loads of a type are called together: what their names begin with, where they have that in common.
+fn loads_name(of: &InstanceType) -> String {
+    let names: Vec<&str> = of.points.iter().map(|point| point.load.as_str()).collect();
+    match common_name(&names) {
+        common if common.is_empty() => first_to_last(of),
+        common => common,
+    }
+}
+
+/// `low .. high`: the loads with the least and the greatest rate.
+fn first_to_last(of: &InstanceType) -> String {
+    match of.points.as_slice() {
+        [] => of.load.clone(),
+        [first, .., last] if first.load != last.load => format!("{} .. {}", first.load, last.load),
+        [first, ..] => first.load.clone(),
     }
 }
 
@@ -228,8 +280,11 @@ fn without_level_fields(mut written: Map<String, Value>) -> Value {
 fn rate_point(run: &Run, point: &Point, row: &Row) -> RatePoint {
     let asked_per_s = point.rate_per_s.unwrap_or_default();
     let latency = row.latency_ns.iter().filter(|(name, _)| name != "min");
+    let of_latency = row.latency("p50").map_or(0, |figure| figure.valid);
     RatePoint {
+        load: point.load.clone(),
         asked_per_s,
+        valid_repeats: row.throughput_per_s.valid.min(of_latency),
         carried_per_s: carried(&row.throughput_per_s, asked_per_s, run.thresholds.completed_share),
         latency_ns: latency.map(|(name, figure)| (name.clone(), shown(figure))).collect(),
         errors: shown(&row.error_share),

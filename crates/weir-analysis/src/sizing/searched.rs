@@ -16,6 +16,8 @@ pub struct SearchedFor {
     pub words: String,
     /// Searches, one a repeat.
     pub searches: usize,
+    /// Searches that count.
+    pub valid_repeats: usize,
     /// Their trials together.
     pub trials: u64,
     /// The capacity, requests per second.
@@ -28,6 +30,7 @@ impl SearchedFor {
             bounds: bounds_of(&capacity.objective),
             words: capacity.objective_words(),
             searches: row.searches.len(),
+            valid_repeats: row.per_s.valid,
             trials: row.trials(),
             per_s,
         }

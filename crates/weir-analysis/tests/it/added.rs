@@ -1,8 +1,8 @@
 //! The direct baseline's twin, what may be claimed beside it, and what authentication costs.
 
 use serde_json::Value;
-use weir_analysis::{AddedLatency, Claim, Sample, Summary, summarize};
-use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN};
+use weir_analysis::{AddedLatency, Claim, Sample, Side, Summary, summarize};
+use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN, Reason};
 
 use crate::runs::{cell, plan, run, tail};
 
@@ -131,4 +131,51 @@ fn every_repeat_is_a_row_with_what_gateway_and_upstream_were_asked() {
     assert_eq!(names, ["min", "mean", "p50", "p90", "p95", "p99", "max"]);
     assert_eq!(rows[0].latency_ns[6].1, Sample::BeyondTimeout);
     assert_eq!(rows[0].latency_ns[2].1, Sample::Value(150_000.0));
+}
+
+/// Voids the latency of one repeat of a gateway or a direct cell.
+fn void(cells: &mut [Cell], gateway: &str, repeat: u32, reason: Reason) {
+    let is_it = |cell: &&mut Cell| cell.key.gateway == gateway && cell.key.repeat == repeat;
+    let cell = cells.iter_mut().find(is_it).expect("a cell");
+    let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+    measurements[0].judgement.verdicts.latency.push(reason);
+}
+
+#[test]
+fn what_voids_a_difference_is_told_of_the_cell_that_it_is_of() {
+    let mut cells = block(false, 0, ALIKE);
+    void(&mut cells, DIRECT, 1, Reason::GeneratorLimited);
+    void(&mut cells, DIRECT_TWIN, 2, Reason::HostDisturbed);
+    void(&mut cells, "nginx", 1, Reason::GeneratorLimited);
+    void(&mut cells, "nginx", 1, Reason::Throttled);
+    let summary = summary(&cells);
+    let point = &summary.points[0];
+    let of = |name: &str| point.added_reasons(point.rows.iter().find(|row| row.gateway == name).unwrap());
+    assert_eq!(of("weir"), [(Side::Direct, Reason::GeneratorLimited, 1)]);
+    // Its own cell would not have counted beside any direct one.
+    assert_eq!(of("nginx"), [(Side::Own, Reason::GeneratorLimited, 1), (Side::Own, Reason::Throttled, 1)]);
+    assert_eq!(
+        point.bias_reasons(),
+        [(Side::Own, Reason::HostDisturbed, 1), (Side::Direct, Reason::GeneratorLimited, 1)]
+    );
+    let missing = summary.missing_added_latency().unwrap();
+    assert_eq!(
+        missing,
+        format!(
+            "added latency has no headline where direct does not count (generator-limited): {}",
+            point.words()
+        )
+    );
+    assert!(!summary.problems().iter().any(|problem| problem.contains("weir")), "{:?}", summary.problems());
+}
+
+#[test]
+fn added_latency_is_not_missing_where_direct_counts_or_nothing_of_the_gateway_does() {
+    let mut cells = block(false, 0, ALIKE);
+    assert_eq!(summary(&cells).missing_added_latency(), None);
+    for gateway in ["weir", "nginx"] {
+        void(&mut cells, gateway, 0, Reason::HostDisturbed);
+    }
+    void(&mut cells, DIRECT, 1, Reason::GeneratorLimited);
+    assert_eq!(summary(&cells).missing_added_latency(), None);
 }

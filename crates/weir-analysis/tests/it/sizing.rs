@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use weir_analysis::sizing::{
-    Basis, Bound, Count, Demand, Offer, Outcome, Price, PriceOf, RefusedFor, Sized, Sizing, Span, size,
+    Basis, Bound, Count, Demand, InstanceType, Offer, Outcome, Price, PriceOf, RefusedFor, Sized, Sizing,
+    Span, instance_types, size,
 };
 use weir_analysis::summarize;
 use weir_results::ArrivalModel::Open;
@@ -452,11 +453,52 @@ fn loads_that_are_of_another_kind_are_sized_apart() {
         };
         offers.iter().map(|offer| (offer.setting.clone(), rate(offer))).collect()
     };
-    assert_eq!(sized(&run), [("plain".to_owned(), 2_000.0), ("large".to_owned(), 900.0)]);
+    assert_eq!(sized(&run), [("plain .. more".to_owned(), 2_000.0), ("large".to_owned(), 900.0)]);
     // What changes within a load is no rate to size from.
     run.scenario["loads"]["more"]["rate"] = "1000/s..3000/s".into();
     run.scenario["loads"]["large"]["burst"] = "2000/s:100ms/1s".into();
     assert_eq!(sized(&run), [(String::new(), 1_000.0)]);
+}
+
+#[test]
+fn a_kind_of_load_is_called_by_what_its_loads_have_in_common() {
+    let rates = [
+        ("get-10", 1_000, 5.0, 0.2),
+        ("get-50", 3_000, 5.0, 0.2),
+        ("new-10", 900, 5.0, 0.2),
+        ("new-50", 2_000, 5.0, 0.4),
+    ];
+    let cells = measured("weir", 3, &rates);
+    let mut run = plan(run(&["weir"], None), &cells);
+    let types = |scenario: &weir_results::Run| -> Vec<(String, Vec<String>)> {
+        let types = instance_types(scenario, &summarize(scenario, &cells));
+        let loads = |of: &InstanceType| of.points.iter().map(|point| point.load.clone()).collect();
+        types.iter().map(|of| (of.load.clone(), loads(of))).collect()
+    };
+    let of = |name: &str, loads: [&str; 2]| (name.to_owned(), loads.map(str::to_owned).to_vec());
+    let large = serde_json::json!({ "model": "open", "mix": [{ "path": "/large" }] });
+    let small = serde_json::json!({ "model": "open" });
+    run.scenario["loads"] =
+        serde_json::json!({ "get-10": small, "get-50": small, "new-10": large, "new-50": large });
+    assert_eq!(types(&run), [of("get", ["get-10", "get-50"]), of("new", ["new-10", "new-50"])]);
+    // Where both are called alike, each is named by its first and last.
+    run.scenario["loads"] =
+        serde_json::json!({ "get-10": small, "get-50": large, "new-10": large, "new-50": small });
+    let crossed =
+        [of("get-10 .. new-50", ["get-10", "new-50"]), of("new-10 .. get-50", ["new-10", "get-50"])];
+    assert_eq!(types(&run), crossed);
+}
+
+#[test]
+fn what_has_no_two_repeats_may_answer_nothing() {
+    let may_answer = |repeats: u32| {
+        let cells = measured("weir", repeats, &GOROUTER);
+        let run = plan(run(&["weir"], None), &cells);
+        let types = instance_types(&run, &summarize(&run, &cells));
+        assert!(types[0].points.iter().all(|point| point.valid_repeats == repeats as usize));
+        types[0].may_answer()
+    };
+    assert_eq!([1, 2, 3].map(may_answer), [false, true, true]);
 }
 
 #[test]

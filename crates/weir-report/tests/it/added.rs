@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use weir_analysis::summarize;
-use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN, Run};
+use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN, Reason, Run};
 
 use crate::fixture::{Scene, run};
 
@@ -77,11 +77,75 @@ fn added_latency_as_markdown() {
 }
 
 #[test]
+fn a_void_direct_cell_is_no_fault_of_the_gateways() {
+    let (run, mut cells) = added();
+    let direct = cells.iter_mut().find(|cell| cell.key.gateway == DIRECT).unwrap();
+    let CellOutcome::Measured { measurements } = &mut direct.outcome else { panic!("it was measured") };
+    measurements[1].judgement.verdicts.latency = vec![Reason::GeneratorLimited];
+    let text = weir_report::markdown(&run, &cells, &summarize(&run, &cells));
+    let rows: Vec<&str> =
+        section(&text).lines().filter(|line| line.contains("direct: generator-limited 1×")).collect();
+    assert_eq!(rows.len(), 5, "four gateways and the rig: {rows:?}");
+    assert!(rows.iter().all(|row| row.ends_with("2 of 3 direct: generator-limited 1× |")), "{rows:?}");
+    let missing =
+        "- added latency has no headline where direct does not count (generator-limited): tail (open, ";
+    assert!(text.contains(missing), "{text}");
+    let narrow = weir_report::terminal(&run, &cells, &summarize(&run, &cells), 80, false);
+    let below: Vec<&str> = narrow.lines().skip_while(|line| !line.contains("direct:")).skip(1).collect();
+    assert!(below[0].trim_end().ends_with(" generator-limited"), "words are whole: {narrow}");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+}
+
+#[test]
+fn a_long_page_has_contents_and_folds_what_is_long() {
+    let (run, mut cells) = added();
+    for (at, cell) in cells.iter_mut().enumerate() {
+        let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+        let reason = if at % 2 == 0 { Reason::GeneratorLimited } else { Reason::HostDisturbed };
+        // As many repeats as differ from load to load and from one gateway to the next, so that no two lines say the same.
+        let of_repeats = |place: usize| (at % 6 + 2 * place + at / 18) % 4;
+        for (place, measurement) in measurements.iter_mut().enumerate() {
+            if (cell.key.repeat as usize) < of_repeats(place) {
+                let verdicts = &mut measurement.judgement.verdicts;
+                (verdicts.latency, verdicts.throughput) = (vec![reason], vec![reason]);
+            }
+        }
+    }
+    let summary = summarize(&run, &cells);
+    assert!(summary.problems().len() > 8, "{:?}", summary.problems());
+    let page = weir_report::html(&run, &cells, &summary).unwrap();
+    let (_, contents) = page.split_once("<nav class=\"contents\"").unwrap();
+    let (contents, _) = contents.split_once("</nav>").unwrap();
+    for link in contents.split("href=\"#").skip(1) {
+        let id = link.split('"').next().unwrap();
+        assert!(page.contains(&format!(" id=\"{id}\"")), "no section {id}");
+    }
+    for id in ["glance", "added-latency", "sizing", "point-0", "time", "cells", "reading"] {
+        assert!(contents.contains(&format!("\"#{id}\"")), "{contents}");
+    }
+    // Two loads at two points of six systems in three repeats; and each load of every cell.
+    for (heading, rows) in [("<h3>Every repeat</h3>", 72), ("<h2>Every load of every cell</h2>", 108)] {
+        let (_, below) = page.split_once(heading).unwrap();
+        let fold = format!("<details class=\"fold rows\"><summary>{rows} rows</summary>");
+        assert!(below.find(&fold).is_some_and(|at| at < 300), "{heading}");
+    }
+    let (_, verdict) = page.split_once("id=\"verdict\"").unwrap();
+    let (verdict, _) = verdict.split_once("</section>").unwrap();
+    assert!(verdict.contains("<details><summary>generator-limited: "), "{verdict}");
+    let lines = verdict.matches("<li>").count() - verdict.matches("<details>").count();
+    assert_eq!(lines, summary.problems().len() + usize::from(summary.missing_added_latency().is_some()));
+}
+
+#[test]
 fn no_line_of_added_latency_is_wider_than_the_terminal() {
     let (run, cells) = added();
     let summary = summarize(&run, &cells);
     for width in [80, 120, 200] {
-        for line in weir_report::terminal(&run, &cells, &summary, width, false).lines() {
+        let text = weir_report::terminal(&run, &cells, &summary, width, false);
+        let is_head = |line: &&str| line.contains("Client QPS") && line.contains("Added p50");
+        let heads: Vec<&str> = text.lines().filter(is_head).collect();
+        assert!(!heads.is_empty() && heads.iter().all(|head| head.contains("Valid repeats")), "{heads:?}");
+        for line in text.lines() {
             assert!(line.chars().count() <= width, "{} > {width}: {line}", line.chars().count());
         }
     }

@@ -65,8 +65,36 @@ fn noisy_headlines_are_marked_and_told_with_their_figures() {
 }
 
 #[test]
+fn what_two_of_three_repeats_say_is_marked_as_no_headline() {
+    let (run, cells, summary) = made(Scene::Mixed, &[0.5]);
+    let wide = weir_report::terminal(&run, &cells, &summary, 160, false);
+    let markdown = weir_report::markdown(&run, &cells, &summary);
+    // One cell of haproxy failed: nothing of it is a headline. Nothing of nginx is missing at full load.
+    let row = |text: &str, name: &str| {
+        text.lines().find(|line| line.trim_start().starts_with(name)).unwrap().to_owned()
+    };
+    assert!(row(&wide, "haproxy ").contains("24,442/s*"), "{wide}");
+    assert!(!row(&wide, "nginx ").contains("21,524/s*"), "{wide}");
+    assert!(row(&markdown, "| haproxy ").contains("24,442/s\\* ["), "{markdown}");
+    assert!(wide.contains("In parentheses: does not count. *: no headline, fewer than three repeats count."));
+    assert!(markdown.contains("does not count. \\*: no headline, fewer than three repeats count."));
+    // Where no gateway has three repeats, the verdict says it.
+    assert!(!terminal(Scene::Single, 160, false).contains('*'));
+    assert!(!terminal(Scene::Good, 160, false).contains("*:"));
+}
+
+#[test]
 fn a_single_repeat_on_a_terminal() {
     insta::assert_snapshot!(terminal(Scene::Single, 110, false));
+}
+
+#[test]
+fn p99_outlives_the_quantile_beyond_it_on_a_narrow_terminal() {
+    let head = |width| {
+        terminal(Scene::Good, width, false).lines().find(|line| line.contains("Mean RPS")).unwrap().to_owned()
+    };
+    assert!(head(80).contains("p99 at 5,000/s") && !head(80).contains("p99.9"), "{}", head(80));
+    assert!(head(160).contains("p99.9 at 5,000/s"), "{}", head(160));
 }
 
 #[test]

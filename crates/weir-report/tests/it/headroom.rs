@@ -102,6 +102,22 @@ fn changes_are_marked_in_the_series_of_their_load_and_cell() {
 }
 
 #[test]
+fn a_change_that_the_first_look_found_is_not_told_as_no_time() {
+    let (run, mut cells, _) = climbing();
+    let measured = cells.iter_mut().filter_map(|cell| match &mut cell.outcome {
+        CellOutcome::Measured { measurements } => Some(measurements),
+        CellOutcome::Failed { .. } => None,
+    });
+    for change in measured.flatten().flat_map(|measurement| &mut measurement.route_changes) {
+        (change.what, change.seen_after_ns) = (Changed::Endpoints, 0);
+    }
+    let text = weir_report::markdown(&run, &cells, &summarize(&run, &cells));
+    assert!(text.contains("| endpoints | 6 | at the first look | at the first look |"), "{text}");
+    assert!(text.contains("6 changes of endpoints during tail-6500, in force at the first look; "), "{text}");
+    assert!(!text.contains("0 ns"), "{text}");
+}
+
+#[test]
 fn a_terminal_has_the_section_too() {
     let (run, cells, summary) = climbing();
     let text = weir_report::terminal(&run, &cells, &summary, 120, false);

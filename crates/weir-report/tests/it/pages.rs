@@ -194,6 +194,24 @@ fn figures_over_an_axis_have_their_intervals_and_their_words() {
 }
 
 #[test]
+fn instances_are_sized_only_where_repeats_count() {
+    let page = |scene| {
+        let (run, cells) = fixture::run(scene, &[0.5]);
+        Report::of(&run, &cells).page().0
+    };
+    let good = page(Scene::Good);
+    for part in [
+        "<div class=\"sliders\" hidden>",
+        "weir size 20261121-0210-k3fz --rate 10000/s --objective 'p99&lt;20ms'</code>",
+    ] {
+        assert!(good.contains(part), "no `{part}`");
+    }
+    let single = page(Scene::Single);
+    assert!(single.contains("No number of instances follows from this run"), "{single}");
+    assert!(!single.contains("<div class=\"sliders\"") && !single.contains("<code class=\"command\""));
+}
+
+#[test]
 fn two_axes_are_small_multiples() {
     let (run, cells) = fixture::run_over(&[0.25, 0.5], &[4, 16]);
     let (page, data) = Report::of(&run, &cells).page();

@@ -1,0 +1,110 @@
+//! Whose fault it is where a difference of latencies does not count: of the cell itself, or of the direct one that it is
+//! taken from.
+
+use weir_results::Reason;
+
+use crate::conclusions::join;
+use crate::figure::Figure;
+use crate::reasons::reason_name;
+use crate::summary::{Point, Row};
+
+/// Load points that are named; of more the others are counted.
+const NAMED_MAX: usize = 2;
+
+/// A cell that a difference of latencies is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// The gateway's, or that of the direct baseline's twin.
+    Own,
+    /// The direct one of the same repeat.
+    Direct,
+}
+
+impl Point {
+    /// Why repeats of what `row` adds do not count, with the number of repeats each: by whose cell, and the reason.
+    pub fn added_reasons(&self, row: &Row) -> Vec<(Side, Reason, usize)> {
+        let median = row.added_latency_ns.iter().find(|(name, _)| name == "p50");
+        let own = row.latency("p50");
+        let is_own = |repeat, reason| own.is_some_and(|own| has(own, repeat, reason));
+        median.map(|(_, added)| sides(added, &is_own)).unwrap_or_default()
+    }
+
+    /// The same of the difference between the direct baseline and its twin.
+    pub fn bias_reasons(&self) -> Vec<(Side, Reason, usize)> {
+        let Some(difference) = self.bias.as_ref().and_then(|bias| bias.difference("p50")) else {
+            return Vec::new();
+        };
+        let direct = self.direct().and_then(|row| row.latency("p50"));
+        let is_own = |repeat, reason| !direct.is_some_and(|direct| has(direct, repeat, reason));
+        sides(difference, &is_own)
+    }
+}
+
+/// The reasons of `difference`, each its cell's own or direct's.
+fn sides(difference: &Figure, is_own: &dyn Fn(u32, Reason) -> bool) -> Vec<(Side, Reason, usize)> {
+    let mut counted: Vec<(Side, Reason, usize)> = Vec::new();
+    let mut add = |side, reason, repeats| match counted
+        .iter_mut()
+        .find(|(of, known, _)| (*of, *known) == (side, reason))
+    {
+        Some((_, _, n)) => *n += repeats,
+        None => counted.push((side, reason, repeats)),
+    };
+    for repeated in &difference.repeats {
+        for reason in &repeated.reasons {
+            let side = if is_own(repeated.repeat, *reason) { Side::Own } else { Side::Direct };
+            add(side, *reason, 1);
+        }
+    }
+    if difference.noise.is_some() {
+        add(Side::Own, Reason::Noisy, difference.repeats.len());
+    }
+    counted.sort();
+    counted
+}
+
+fn has(figure: &Figure, repeat: u32, reason: Reason) -> bool {
+    let mut same = figure.repeats.iter().filter(|repeated| repeated.repeat == repeat);
+    same.any(|repeated| repeated.reasons.contains(&reason))
+}
+
+/// Where added latency is no headline for nothing but direct cells, in a sentence; `None` where it is nowhere.
+pub(crate) fn for_want_of_direct(points: &[Point]) -> Option<String> {
+    let mut reasons: Vec<Reason> = Vec::new();
+    let mut places: Vec<String> = Vec::new();
+    for point in points {
+        let of_direct: Vec<Reason> =
+            point.gateways().filter(|row| is_wanting(row)).flat_map(|row| directs(point, row)).collect();
+        if !of_direct.is_empty() {
+            places.push(point.words());
+            reasons.extend(of_direct);
+        }
+    }
+    reasons.sort();
+    reasons.dedup();
+    if places.len() > NAMED_MAX + 1 {
+        let more = places.len() - NAMED_MAX;
+        places.truncate(NAMED_MAX);
+        places.push(format!("{more} load points more"));
+    }
+    let why: Vec<&str> = reasons.into_iter().map(reason_name).collect();
+    (!places.is_empty()).then(|| {
+        format!(
+            "added latency has no headline where direct does not count ({}): {}",
+            why.join(", "),
+            join(&places)
+        )
+    })
+}
+
+/// Whether its own latency is a headline, and what it adds is none.
+fn is_wanting(row: &Row) -> bool {
+    let added = row.added_latency_ns.iter().find(|(name, _)| name == "p50");
+    let own = row.latency("p50").is_some_and(|own| own.headline);
+    own && added.is_some_and(|(_, added)| !added.headline)
+}
+
+fn directs(point: &Point, row: &Row) -> Vec<Reason> {
+    let of_direct = point.added_reasons(row).into_iter().filter(|(side, ..)| *side == Side::Direct);
+    of_direct.map(|(_, reason, _)| reason).collect()
+}
