@@ -271,14 +271,13 @@ impl Draft {
     }
 }
 
-/// That repeats are one value again and again: of one side, of both, or the ratios block by block.
+/// That repeats are one value again and again: of both sides, or the ratios block by block. What other programs round is
+/// often alike on one side; the other's repeats then say how far it wanders.
 fn alike(a: &[f64], b: &[f64], effect: Option<Effect>) -> Option<String> {
-    let whose = match (is_alike(a), is_alike(b)) {
-        (true, false) => "the repeats of A",
-        (false, true) => "the repeats of B",
-        (true, true) => "the repeats",
-        (false, false) if !effect.is_some_and(|effect| effect.has_spread()) => "the ratios of the blocks",
-        (false, false) => return None,
+    let whose = match is_alike(a) && is_alike(b) {
+        true => "the repeats",
+        false if !effect.is_some_and(|effect| effect.has_spread()) => "the ratios of the blocks",
+        false => return None,
     };
     Some(format!("{whose} are all alike, so nothing says how certain they are"))
 }
