@@ -156,8 +156,7 @@ fn against_direct(point: &Point) -> Option<String> {
 
 fn added(point: &Point) -> Option<String> {
     let of = |row: &Row, name: &str| {
-        let figure =
-            row.added_latency_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)?;
+        let figure = row.added_latency(name)?;
         figure.headline.then(|| with_interval(figure, time_ns))
     };
     let said: Vec<String> = point

@@ -69,9 +69,6 @@ pub struct Summary {
     /// Cells of the plan that have not run.
     pub not_run: Vec<CellKey>,
     problems: Vec<String>,
-    /// Of each problem, what it is of.
-    #[serde(skip)]
-    causes: Vec<String>,
 }
 
 /// One load at one point of the axes, with every gateway that was put through it.
@@ -204,10 +201,8 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
         failed,
         not_run,
         problems: Vec::new(),
-        causes: Vec::new(),
     };
-    (summary.causes, summary.problems) =
-        problems::find(&summary).into_iter().map(|problem| (problem.cause, problem.words)).unzip();
+    summary.problems = problems::find(&summary).into_iter().map(|problem| problem.words).collect();
     summary
 }
 
@@ -218,9 +213,8 @@ impl Summary {
     }
 
     /// The same by what they are of, in a few words, in the order of the first of each.
-    pub fn problems_by_cause(&self) -> Vec<(&str, Vec<String>)> {
-        let causes = self.causes.iter().map(String::as_str);
-        by_reason(causes.zip(self.problems.iter().cloned()).collect())
+    pub fn problems_by_cause(&self) -> Vec<(String, Vec<String>)> {
+        by_reason(problems::find(self).into_iter().map(|problem| (problem.cause, problem.words)).collect())
     }
 
     /// Where added latency is missing although the gateways' own repeats count, in a sentence; no problem of the run.
@@ -272,6 +266,11 @@ impl Row {
     /// The latency figure of that name.
     pub fn latency(&self, name: &str) -> Option<&Figure> {
         self.latency_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
+    }
+
+    /// What it adds to the latency of that name, beside the direct baseline.
+    pub fn added_latency(&self, name: &str) -> Option<&Figure> {
+        self.added_latency_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
     }
 
     /// Every reason that voids something, with the number of repeats.

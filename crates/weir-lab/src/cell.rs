@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use weir_engine::RequestSpec;
 use weir_results::{
-    Cell, CellKey, CellOutcome, Configuration, HostBounds, Measurement, Part, Role, Run, is_baseline,
+    Cell, CellKey, CellOutcome, Configuration, DIRECT, HostBounds, Measurement, Part, Role, Run, is_baseline,
 };
 use weir_rig::{Binary, Binding, Drivers, Limits, Namespace, Rendered, Rig, RigError, Running};
 
@@ -384,7 +384,7 @@ impl Lab<'_> {
                 }
             };
             let again = |by: Spoiled| {
-                let of = if direct { "the direct cell" } else { &key.gateway };
+                let of = if key.gateway == DIRECT { "the direct cell" } else { &key.gateway };
                 self.observer.note(&format!(
                     "{of}, repeat {}, {name}: {}; once more",
                     key.repeat + 1,

@@ -95,9 +95,9 @@ fn gateway_row(point: &Point, row: &Row, bias: &RigBias) -> Vec<Entry> {
         .map(|(name, _)| latency_title(name))
         .collect();
     entries.push(Entry::text(if told.is_empty() { "–".to_owned() } else { told.join(", ") }));
-    let median = row.added_latency_ns.iter().find(|(name, _)| name == "p50");
+    let median = row.added_latency("p50");
     entries.push(
-        median.map_or_else(Entry::default, |(_, of)| counts(of, row.planned, &point.added_reasons(row), "")),
+        median.map_or_else(Entry::default, |of| counts(of, row.planned, &point.added_reasons(row), "")),
     );
     entries
 }
@@ -275,8 +275,7 @@ fn lines(summary: &Summary, curve: &AddedCurve, name: &str) -> Vec<Line> {
     let of_gateway = |gateway: &weir_analysis::Gateway| {
         line(&gateway.name, color_of(summary, &gateway.name), false, &|point| {
             let row = point.gateways().find(|row| row.gateway == gateway.name)?;
-            let (_, figure) = row.added_latency_ns.iter().find(|(known, _)| known == name)?;
-            Some(figure.clone())
+            row.added_latency(name).cloned()
         })
     };
     let rig = line(RIG, "grey", true, &|point| point.bias.as_ref()?.difference(name).cloned());

@@ -131,7 +131,7 @@ fn causes(summary: &Summary) -> Vec<Cause> {
     if summary.problems().len() + notes.len() <= DETAILS_MAX {
         return Vec::new();
     }
-    let named = |(name, details): (&str, Vec<String>)| Cause { name: name.to_owned(), details };
+    let named = |(name, details): (String, Vec<String>)| Cause { name, details };
     let by_cause = summary.problems_by_cause().into_iter().map(named);
     by_cause.chain([Cause { name: String::new(), details: notes }]).collect()
 }

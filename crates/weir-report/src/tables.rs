@@ -168,8 +168,8 @@ pub(crate) fn latency_entry(row: &Row, name: &str) -> Entry {
 }
 
 fn added_entry(row: &Row, name: &str) -> Entry {
-    let added = row.added_latency_ns.iter().find(|(known, _)| known == name);
-    added.map_or_else(|| Entry::text("–"), |(_, of)| figure(of, quantity::time_ns))
+    let added = row.added_latency(name);
+    added.map_or_else(|| Entry::text("–"), |of| figure(of, quantity::time_ns))
 }
 
 /// A figure of the data plane, which the direct baseline does not have.

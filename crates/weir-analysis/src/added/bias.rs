@@ -80,7 +80,7 @@ pub(crate) fn claims(point: &Point, bias: &RigBias) -> Option<String> {
 fn of_gateway(row: &Row, bias: &RigBias) -> Option<String> {
     let (mut told, mut untold) = (Vec::new(), Vec::new());
     for name in CLAIMED {
-        let (_, figure) = row.added_latency_ns.iter().find(|(known, _)| known == name)?;
+        let figure = row.added_latency(name)?;
         let interval = with_interval(figure, time_ns);
         match bias.claim(name, figure) {
             Claim::Told => told.push(format!("{interval} at {name}")),

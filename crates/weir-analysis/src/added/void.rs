@@ -23,10 +23,9 @@ pub enum Side {
 impl Point {
     /// Why repeats of what `row` adds do not count, with the number of repeats each: by whose cell, and the reason.
     pub fn added_reasons(&self, row: &Row) -> Vec<(Side, Reason, usize)> {
-        let median = row.added_latency_ns.iter().find(|(name, _)| name == "p50");
         let own = row.latency("p50");
         let is_own = |repeat, reason| own.is_some_and(|own| has(own, repeat, reason));
-        median.map(|(_, added)| sides(added, &is_own)).unwrap_or_default()
+        row.added_latency("p50").map(|added| sides(added, &is_own)).unwrap_or_default()
     }
 
     /// The same of the difference between the direct baseline and its twin.
@@ -99,9 +98,8 @@ pub(crate) fn for_want_of_direct(points: &[Point]) -> Option<String> {
 
 /// Whether its own latency is a headline, and what it adds is none.
 fn is_wanting(row: &Row) -> bool {
-    let added = row.added_latency_ns.iter().find(|(name, _)| name == "p50");
     let own = row.latency("p50").is_some_and(|own| own.headline);
-    own && added.is_some_and(|(_, added)| !added.headline)
+    own && row.added_latency("p50").is_some_and(|added| !added.headline)
 }
 
 fn directs(point: &Point, row: &Row) -> Vec<Reason> {

@@ -8,6 +8,7 @@ use weir_export::Selection;
 use weir_results::{Cell, Run, write_archive};
 
 use super::database::Database;
+use super::output::write;
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir export`.
@@ -92,7 +93,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
             write_whole(path, &bytes).map_err(|error| unwritable(&path.display().to_string(), &error))?;
             eprintln!("{}", path.display());
         }
-        None => print(&bytes)?,
+        None => write(&bytes).map_err(|error| unwritable("standard output", &error))?,
     }
     Ok(Exit::Good)
 }
@@ -149,15 +150,6 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&beside);
     }
     written
-}
-
-/// To standard output, whose reader may have gone, which is its right.
-fn print(bytes: &[u8]) -> Result<(), Failure> {
-    let mut output = io::stdout().lock();
-    match output.write_all(bytes).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(unwritable("standard output", &error)),
-        _ => Ok(()),
-    }
 }
 
 fn unwritable(place: &str, error: &io::Error) -> Failure {

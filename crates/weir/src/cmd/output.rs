@@ -1,7 +1,7 @@
 //! Standard output whose reader may have gone (`weir runs | head`), which is its right and no error.
 
 use std::fmt::Display;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 
 use crate::failure::Failure;
@@ -11,11 +11,20 @@ static LOST: OnceLock<String> = OnceLock::new();
 
 /// Prints a line. Where standard output can't take it, [`lost`] says so at the end of the command.
 pub(crate) fn print(line: impl Display) {
-    let written = writeln!(std::io::stdout(), "{line}");
-    if let Err(error) = written.and_then(|()| std::io::stdout().flush())
-        && error.kind() != ErrorKind::BrokenPipe
-    {
+    if let Err(error) = write(format!("{line}\n").as_bytes()) {
         let _ = LOST.set(error.to_string());
+    }
+}
+
+/// Writes to standard output, whose reader may have gone.
+///
+/// # Errors
+/// When it can't take them, as on a disk that is full.
+pub(crate) fn write(bytes: &[u8]) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    match output.write_all(bytes).and_then(|()| output.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
 }
 
