@@ -79,6 +79,8 @@ pub struct Comparison {
     pub warnings: Vec<String>,
     /// What has to be known to read it.
     pub notes: Vec<String>,
+    /// Gateways at load points where B failed and A did not, in words; no verdict says so, as none of B's figures counts.
+    pub failed: Vec<String>,
     /// Gateways at load points that only one side has, in words.
     pub unmatched: Vec<String>,
     /// What both have.
@@ -234,12 +236,18 @@ pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparis
         warnings: matching::warnings(a, b),
         notes: matching::notes(a, b, !conditions.is_empty()),
         forced: conditions,
-        unmatched: matched.unmatched,
+        failed: matched.failed(a, b),
+        unmatched: matched.unmatched(a, b),
         points,
     })
 }
 
 impl Comparison {
+    /// Whether B is worse in a figure, or failed where A did not.
+    pub fn is_worse(&self) -> bool {
+        self.count(Verdict::Worse) > 0 || !self.failed.is_empty()
+    }
+
     /// How many figures got this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         let figures = self.points.iter().flat_map(|point| &point.figures);
@@ -282,11 +290,15 @@ impl Comparison {
     pub fn headline(&self) -> String {
         let counted = [Verdict::Worse, Verdict::Better, Verdict::Same, Verdict::Undecided]
             .map(|verdict| (verdict, self.count(verdict)));
-        let said: Vec<String> = counted
+        let mut said: Vec<String> = counted
             .iter()
             .filter(|(_, n)| *n > 0)
             .map(|(verdict, n)| format!("{n} {}", verdict.word()))
             .collect();
+        if !self.failed.is_empty() {
+            let n = self.failed.len();
+            said.insert(0, format!("failed at {n} load point{}", if n == 1 { "" } else { "s" }));
+        }
         match said.as_slice() {
             [] => "Nothing could be compared".into(),
             said => format!("{} against {}: {}", self.b.label, self.a.label, said.join(", ")),

@@ -5,14 +5,16 @@ use weir_results::{NetworkUsage, Part, Role, Usage};
 
 use crate::measured::Repeat;
 
-/// What a part of the rig used: means over the measured repeats of a row, but for what is named a greatest. What was
-/// not measured is `None`.
+/// What a part of the rig used: means over the repeats of a row whose CPU use counts, but for what is named a greatest;
+/// where none counts, over all. What was not measured is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartUse {
     /// Its name, unique in the cell.
     pub name: String,
     /// Its role.
     pub role: Role,
+    /// Whether a repeat counts.
+    pub counts: bool,
     /// CPU limit, cores; `None` without one.
     pub limit_cpus: Option<f64>,
     /// Memory limit, bytes; `None` without one.
@@ -71,6 +73,7 @@ pub(crate) fn part_use(part: &Part, repeats: &[Repeat<'_>]) -> PartUse {
     PartUse {
         name: part.name.clone(),
         role: part.role,
+        counts: used.counts,
         limit_cpus: part.limit_cpus,
         limit_memory_bytes: part.limit_memory_bytes,
         limits_known: !part.is_elsewhere(),
@@ -101,24 +104,32 @@ pub(crate) fn part_use(part: &Part, repeats: &[Repeat<'_>]) -> PartUse {
     }
 }
 
-/// The usage of a part in each repeat, with the length of its phase in seconds.
-struct Used<'a>(Vec<(&'a Usage, f64)>);
+/// The usage of a part in the repeats.
+struct Used<'a> {
+    /// In each, with the length of its phase in seconds.
+    repeats: Vec<(&'a Usage, f64)>,
+    /// Whether these are repeats that count.
+    counts: bool,
+}
 
 impl<'a> Used<'a> {
     fn of(part: &Part, repeats: &[Repeat<'a>]) -> Self {
-        let used = |repeat: &Repeat<'a>| {
+        let used = |repeat: &&Repeat<'a>| {
             let usage = repeat.measurement.usage.get(&part.name)?;
             Some((usage, repeat.measurement.record.result.duration_s))
         };
-        Self(repeats.iter().filter_map(used).collect())
+        let is_valid = |repeat: &&Repeat<'_>| repeat.measurement.judgement.verdicts.cpu.is_empty();
+        let counts = repeats.iter().any(|repeat| is_valid(&repeat));
+        let counted = repeats.iter().filter(|repeat| !counts || is_valid(repeat));
+        Self { repeats: counted.filter_map(|repeat| used(&repeat)).collect(), counts }
     }
 
     fn mean(&self, of: impl Fn(&Usage) -> Option<f64>) -> Option<f64> {
-        mean(self.0.iter().filter_map(|(usage, _)| of(usage)))
+        mean(self.repeats.iter().filter_map(|(usage, _)| of(usage)))
     }
 
     fn per_s(&self, of: impl Fn(&Usage) -> Option<u64>) -> Option<f64> {
-        mean(self.0.iter().filter_map(|(usage, duration_s)| Some(of(usage)? as f64 / duration_s)))
+        mean(self.repeats.iter().filter_map(|(usage, duration_s)| Some(of(usage)? as f64 / duration_s)))
     }
 
     fn network_per_s(&self, of: impl Fn(&NetworkUsage) -> u64) -> Option<f64> {
@@ -126,7 +137,7 @@ impl<'a> Used<'a> {
     }
 
     fn greatest(&self, of: impl Fn(&Usage) -> Option<u64>) -> Option<u64> {
-        self.0.iter().filter_map(|(usage, _)| of(usage)).max()
+        self.repeats.iter().filter_map(|(usage, _)| of(usage)).max()
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn report(comparison: &Comparison) -> Report {
             },
         )
     };
-    let tone = if comparison.count(Verdict::Worse) > 0 {
+    let tone = if comparison.is_worse() {
         Tone::Bad
     } else if comparison.count(Verdict::Better) > 0 {
         Tone::Good
@@ -53,6 +53,7 @@ pub(crate) fn report(comparison: &Comparison) -> Report {
         details.push("Forced: A and B were measured under different conditions (below).".to_owned());
     }
     details.extend(comparison.warnings.iter().map(|warning| format!("{warning}.")));
+    details.extend(comparison.failed.iter().map(|failed| format!("{failed}.")));
     details.extend(comparison.conclusions());
     let differences = [
         ("Conditions that differ, compared all the same (--force)", &comparison.forced),

@@ -154,7 +154,9 @@ fn seconds(measurement: &Measurement) -> &[LoadSecond] {
 }
 
 fn line(series: &Series, seconds: &[LoadSecond]) -> Line {
-    let spots = seconds.iter().map(|second| Spot::at(second.t_s, (series.of)(second)));
+    // What a second counted stands in its middle, so that it is behind what happened at the second's beginning.
+    let middle = |second: &LoadSecond| second.t_s + second.length_s / 2.0;
+    let spots = seconds.iter().map(|second| Spot::at(middle(second), (series.of)(second)));
     Line {
         name: series.name.to_owned(),
         color: series.color,

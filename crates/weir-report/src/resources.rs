@@ -26,7 +26,7 @@ pub(crate) fn resources(point: &Point) -> Table {
         Column::number("PIDs", 2),
     ];
     Table {
-        caption: "Resources of every part of the rig, means over the repeats".into(),
+        caption: "Resources of every part of the rig, means over the repeats that count".into(),
         columns,
         rows: rows(point, resource_entries),
     }
@@ -70,42 +70,49 @@ fn resource_entries(part: &PartUse) -> Vec<Entry> {
     let of_cpus = |entry: Entry| if part.limit_cpus.is_some() { entry } else { none() };
     let of_memory = |entry: Entry| if part.limit_memory_bytes.is_some() { entry } else { none() };
     vec![
-        or_na(part.cpu_cores, quantity::cores),
-        or_na(part.cpu_cores_user, quantity::cores),
-        or_na(part.cpu_cores_system, quantity::cores),
-        of_cpus(or_na(part.cpu_share_of_limit, quantity::percent)),
-        of_cpus(or_na(part.throttled_share, quantity::percent)),
-        or_na(part.memory_bytes_mean, quantity::bytes),
-        of_memory(or_na(part.limit_memory_bytes.map(|bytes| bytes as f64), quantity::bytes)),
-        of_memory(or_na(part.memory_share_of_limit, quantity::percent)),
-        or_na(part.memory_bytes_peak, quantity::bytes),
-        or_na(part.network_received_bytes_per_s, bytes_per_s),
-        or_na(part.network_sent_bytes_per_s, bytes_per_s),
-        or_na(part.block_read_bytes_per_s, bytes_per_s),
-        or_na(part.block_written_bytes_per_s, bytes_per_s),
-        count(part.pids_max),
+        or_na(part, part.cpu_cores, quantity::cores),
+        or_na(part, part.cpu_cores_user, quantity::cores),
+        or_na(part, part.cpu_cores_system, quantity::cores),
+        of_cpus(or_na(part, part.cpu_share_of_limit, quantity::percent)),
+        of_cpus(or_na(part, part.throttled_share, quantity::percent)),
+        or_na(part, part.memory_bytes_mean, quantity::bytes),
+        of_memory(or_na(part, part.limit_memory_bytes.map(|bytes| bytes as f64), quantity::bytes)),
+        of_memory(or_na(part, part.memory_share_of_limit, quantity::percent)),
+        or_na(part, part.memory_bytes_peak, quantity::bytes),
+        or_na(part, part.network_received_bytes_per_s, bytes_per_s),
+        or_na(part, part.network_sent_bytes_per_s, bytes_per_s),
+        or_na(part, part.block_read_bytes_per_s, bytes_per_s),
+        or_na(part, part.block_written_bytes_per_s, bytes_per_s),
+        count(part, part.pids_max),
     ]
 }
 
 fn kernel_entries(part: &PartUse) -> Vec<Entry> {
     vec![
-        count(part.threads_max),
-        count(part.open_files_max),
-        count(part.sockets_max),
-        or_na(part.switches_voluntary_per_s, quantity::rate),
-        or_na(part.switches_involuntary_per_s, quantity::rate),
-        or_na(part.network_received_packets_per_s, quantity::rate),
-        or_na(part.network_sent_packets_per_s, quantity::rate),
-        or_na(part.retransmitted_segments_per_s, quantity::rate),
+        count(part, part.threads_max),
+        count(part, part.open_files_max),
+        count(part, part.sockets_max),
+        or_na(part, part.switches_voluntary_per_s, quantity::rate),
+        or_na(part, part.switches_involuntary_per_s, quantity::rate),
+        or_na(part, part.network_received_packets_per_s, quantity::rate),
+        or_na(part, part.network_sent_packets_per_s, quantity::rate),
+        or_na(part, part.retransmitted_segments_per_s, quantity::rate),
     ]
 }
 
-fn or_na(value: Option<f64>, format: fn(f64) -> String) -> Entry {
-    Entry::text(value.map_or("n/a".into(), format))
+fn or_na(part: &PartUse, value: Option<f64>, format: fn(f64) -> String) -> Entry {
+    known(part, value.map(format))
 }
 
-fn count(value: Option<u64>) -> Entry {
-    Entry::text(value.map_or("n/a".into(), quantity::count))
+fn count(part: &PartUse, value: Option<u64>) -> Entry {
+    known(part, value.map(quantity::count))
+}
+
+fn known(part: &PartUse, text: Option<String>) -> Entry {
+    match text {
+        Some(text) => Entry { void: !part.counts, ..Entry::text(text) },
+        None => Entry::text("n/a"),
+    }
 }
 
 fn bytes_per_s(value: f64) -> String {

@@ -119,6 +119,16 @@ pub(super) fn costs(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<Au
     costs
 }
 
+/// The authentication in words, where axes say which it is, and the other axes.
+pub(super) fn apart(run: &Run, axes: &Axes) -> (Option<String>, Axes) {
+    let others = without_authentication(axes);
+    let said = (others.len() < axes.len()).then(|| match asked(run, axes) {
+        words if words == NONE => "no authentication".to_owned(),
+        words => words,
+    });
+    (said, others)
+}
+
 fn without_authentication(axes: &Axes) -> Axes {
     let is_other = |path: &str| ![TLS, CLIENT_CERTIFICATE, BEARER].contains(&path);
     axes.iter()

@@ -4,12 +4,14 @@ use serde::Serialize;
 use serde_json::Value;
 use weir_results::{ArrivalModel, Run};
 
+use super::authentication;
 use crate::summary::{Axes, Point, axes_words};
 
 /// Load points that differ in their rate alone, by that.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AddedCurve {
-    /// What they have in common: the beginning of the loads' names, and the axes.
+    /// What they have in common: the beginning of the loads' names, the authentication where the run compares several, and
+    /// the other axes.
     pub title: String,
     /// Their places among the summary's points, from the lowest rate.
     pub points: Vec<usize>,
@@ -34,7 +36,8 @@ pub(super) fn find(run: &Run, points: &[Point]) -> Vec<AddedCurve> {
             let rate = |place: &usize| points[*place].rate_per_s.unwrap_or_default();
             places.sort_by(|one, other| rate(one).total_cmp(&rate(other)));
             let names: Vec<&str> = places.iter().map(|place| points[*place].load.as_str()).collect();
-            let words = [common_name(&names), axes_words(&axes)];
+            let (shown, others) = authentication::apart(run, &axes);
+            let words = [common_name(&names), shown.unwrap_or_default(), axes_words(&others)];
             let words: Vec<String> = words.into_iter().filter(|words| !words.is_empty()).collect();
             AddedCurve { title: words.join("; "), points: places }
         })

@@ -5,7 +5,7 @@ use weir_results::{ArrivalModel, Cell, DIRECT, Part, Reason, Role, Run};
 use super::measure::Measure;
 use crate::curve::CurvePoint;
 use crate::figure::{Figure, Repeated};
-use crate::summary::{Axes, Gateway, Point, Row, axes_words, summarize};
+use crate::summary::{Axes, FailedCell, Gateway, Point, Row, axes_words, summarize};
 
 /// One side of a comparison.
 #[derive(Clone, Debug)]
@@ -47,6 +47,8 @@ pub struct RunSource {
     pub gateways: Vec<Gateway>,
     /// Cells of its plan that were not measured.
     pub cells_missing: usize,
+    /// Cells that failed.
+    pub failed: Vec<FailedCell>,
 }
 
 /// A gateway at a load point, over its repeats.
@@ -128,6 +130,7 @@ impl Dataset {
             gateway: gateway.map(str::to_owned),
             cells_missing: summary.cells_planned.saturating_sub(summary.cells_measured),
             gateways: summary.gateways,
+            failed: summary.failed,
         };
         Ok(Self { label, source: Source::Run(Box::new(source)), series })
     }
@@ -160,6 +163,12 @@ impl RunSource {
         found.map(|known| known.parts.as_slice()).unwrap_or_default()
     }
 
+    /// Whether a cell of the gateway, of that name where none is named, failed at these values of the axes.
+    pub(super) fn has_failed(&self, gateway: &str, axes: &Axes) -> bool {
+        let gateway = self.gateway.as_deref().unwrap_or(gateway);
+        self.failed.iter().any(|cell| cell.key.gateway == gateway && cell.key.axes == *axes)
+    }
+
     /// `nginx 1.22.1`: the only gateway that is compared, with its version; `None` where there are several.
     fn version(&self) -> Option<String> {
         let is_meant = |known: &&Gateway| match &self.gateway {
@@ -177,6 +186,13 @@ impl Series {
     /// The figure of a measure.
     pub fn figure(&self, measure: Measure) -> Option<&Figure> {
         self.figures.iter().find(|(known, _)| *known == measure).map(|(_, figure)| figure)
+    }
+
+    /// Whether there is a repeat with no more errors than are allowed.
+    pub(super) fn has_answers(&self) -> bool {
+        let is_answered =
+            |repeated: &Repeated| repeated.value().is_some() && !repeated.reasons.contains(&Reason::Errors);
+        self.figures.iter().any(|(_, figure)| figure.repeats.iter().any(is_answered))
     }
 
     /// Gateway, load and axes in words: `nginx, tail, limits.data.cpus = 0.5`.

@@ -9,7 +9,10 @@ use super::{CompareError, Side};
 /// What both sides have.
 pub(super) struct Matched<'a> {
     pub(super) pairs: Vec<(&'a Series, &'a Series)>,
-    pub(super) unmatched: Vec<String>,
+    /// What only A has.
+    pub(super) only_a: Vec<&'a Series>,
+    /// What only B has.
+    pub(super) only_b: Vec<&'a Series>,
 }
 
 /// Conditions that differ.
@@ -72,7 +75,9 @@ pub(super) fn matched<'a>(
     if a.run().is_none() != b.run().is_none() {
         let (label, several) = if of_a.len() == 1 { (&b.label, &of_b) } else { (&a.label, &of_a) };
         return match (of_a.as_slice(), of_b.as_slice()) {
-            ([one], [other]) => Ok(Matched { pairs: vec![(one, other)], unmatched: Vec::new() }),
+            ([one], [other]) => {
+                Ok(Matched { pairs: vec![(one, other)], only_a: Vec::new(), only_b: Vec::new() })
+            }
             _ => Err(CompareError::Several { label: label.clone(), names: names(several) }),
         };
     }
@@ -90,15 +95,38 @@ pub(super) fn matched<'a>(
     if pairs.is_empty() {
         return Err(apart::error(&of_a, &of_b, ignores_gateway));
     }
-    let only = |label: &str, all: &[&Series], is_known: &dyn Fn(&Series) -> bool| -> Vec<String> {
-        let rest = all.iter().filter(|series| !is_known(series));
-        rest.map(|series| format!("only in {label}: {}", series.words())).collect()
-    };
-    let mut unmatched =
-        only(&a.label, &of_a, &|series| pairs.iter().any(|(known, _)| std::ptr::eq(*known, series)));
-    unmatched
-        .extend(only(&b.label, &of_b, &|series| pairs.iter().any(|(_, known)| std::ptr::eq(*known, series))));
-    Ok(Matched { pairs, unmatched })
+    let (mut only_a, mut only_b) = (of_a, of_b);
+    only_a.retain(|series| !pairs.iter().any(|(known, _)| std::ptr::eq(*known, *series)));
+    only_b.retain(|series| !pairs.iter().any(|(_, known)| std::ptr::eq(*known, *series)));
+    Ok(Matched { pairs, only_a, only_b })
+}
+
+impl Matched<'_> {
+    /// What only one side has, in words.
+    pub(super) fn unmatched(&self, a: &Dataset, b: &Dataset) -> Vec<String> {
+        let only = |of: &Dataset, all: &[&Series]| -> Vec<String> {
+            all.iter().map(|series| format!("only in {}: {}", of.label, series.words())).collect()
+        };
+        [only(a, &self.only_a), only(b, &self.only_b)].concat()
+    }
+
+    /// Where B failed and A did not, in words: no repeat of B without errors, or none whose cell could be measured.
+    pub(super) fn failed(&self, a: &Dataset, b: &Dataset) -> Vec<String> {
+        let (of_a, of_b) = (&a.label, &b.label);
+        let mut failed = Vec::new();
+        for (one, other) in &self.pairs {
+            if one.has_answers() && !other.has_answers() {
+                let words = other.words();
+                failed.push(format!("{words}: {of_b} has errors in every repeat, {of_a} has not"));
+            }
+        }
+        for one in self.only_a.iter().filter(|one| one.has_answers()) {
+            if b.run().is_some_and(|run| run.has_failed(&one.gateway, &one.axes)) {
+                failed.push(format!("{}: the cells of {of_b} failed, those of {of_a} did not", one.words()));
+            }
+        }
+        failed
+    }
 }
 
 /// The margins: those that were asked for, else those of A's scenario, else the method's.

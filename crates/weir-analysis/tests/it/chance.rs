@@ -59,6 +59,7 @@ fn gateway_of_a_run(gateway: &str, series: Vec<Series>) -> Dataset {
         gateway: Some(gateway.into()),
         gateways: Vec::new(),
         cells_missing: 0,
+        failed: Vec::new(),
     };
     Dataset { label: gateway.into(), source: Source::Run(Box::new(source)), series }
 }

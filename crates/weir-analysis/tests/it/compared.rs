@@ -204,6 +204,61 @@ fn only_valid_repeats_count() {
 }
 
 #[test]
+fn a_side_that_failed_is_worse_although_none_of_its_figures_counts() {
+    let good = || dataset("a", |_| {}, &cells(1.0, 1.0));
+    let without_answers = |load: Load| {
+        let mut load = load;
+        load.record.result.requests.unexpected = load.record.result.requests.completed / 2;
+        load
+    };
+    let broken: Vec<Cell> = cells(1.0, 1.0)
+        .into_iter()
+        .map(|cell| match cell.key.gateway.as_str() {
+            "weir" => {
+                crate::runs::cell("weir", cell.key.repeat, vec![full(40_000), without_answers(tail(200_000))])
+            }
+            _ => cell,
+        })
+        .collect();
+    let bad = || dataset("b", |_| {}, &broken);
+    let comparison = compare(&good(), &bad(), &Question::default()).unwrap();
+    assert_eq!(comparison.failed, ["weir, tail: b has errors in every repeat, a has not"]);
+    assert!(comparison.is_worse() && comparison.count(Verdict::Worse) == 0, "{}", comparison.headline());
+    assert!(comparison.headline().starts_with("b against a: failed at 1 load point, "));
+    // The other way round, and both alike.
+    assert!(!compare(&bad(), &good(), &Question::default()).unwrap().is_worse());
+    let other = dataset("c", |_| {}, &broken);
+    assert_eq!(compare(&bad(), &other, &Question::default()).unwrap().failed, [""; 0]);
+}
+
+#[test]
+fn cells_that_failed_on_one_side_alone_are_told() {
+    let at = |cpus: f64, mut cells: Vec<Cell>| {
+        for cell in &mut cells {
+            cell.key.axes.insert("limits.data.cpus".into(), cpus.into());
+        }
+        cells
+    };
+    let without_gateway = |cells: Vec<Cell>| -> Vec<Cell> {
+        let failed = |cell: Cell| match cell.key.gateway.as_str() {
+            "weir" => Cell { key: cell.key.clone(), ..crate::runs::failed("weir", cell.key.repeat) },
+            _ => cell,
+        };
+        cells.into_iter().map(failed).collect()
+    };
+    let good = [at(0.5, cells(1.0, 1.0)), at(1.0, cells(1.0, 1.0))].concat();
+    let bad = [at(0.5, cells(1.0, 1.0)), without_gateway(at(1.0, cells(1.0, 1.0)))].concat();
+    let side = |id: &str, cells: &[Cell]| dataset(id, |_| {}, cells);
+    let comparison = compare(&side("a", &good), &side("b", &bad), &Question::default()).unwrap();
+    let of = |load: &str| {
+        format!("weir, {load}, limits.data.cpus = 1.0: the cells of b failed, those of a did not")
+    };
+    assert_eq!(comparison.failed, [of("full"), of("tail")]);
+    assert!(comparison.is_worse() && comparison.unmatched.len() == 2, "{:?}", comparison.unmatched);
+    assert!(!compare(&side("b", &bad), &side("a", &good), &Question::default()).unwrap().is_worse());
+}
+
+#[test]
 fn what_the_rig_differs_by_is_told_and_no_smaller_difference_claimed() {
     let honest = compared(1.3, 1.0);
     let bias = figure(&honest, "tail", "p50").bias.unwrap();

@@ -4,9 +4,7 @@ mod sides;
 
 use std::path::{Path, PathBuf};
 
-use weir_analysis::compare::{
-    CompareError, Comparison, Margins, Measure, Question, Verdict, compare, label_apart,
-};
+use weir_analysis::compare::{CompareError, Comparison, Margins, Measure, Question, compare, label_apart};
 use weir_document::{Share, nearest};
 
 use super::database::Database;
@@ -69,7 +67,7 @@ pub(crate) struct Args {
     /// Cores of the host whose CPU the Gorouter rig's CSV has as one percentage
     #[arg(long, value_name = "N")]
     cores: Option<f64>,
-    /// Exit with 1 where a figure is worse
+    /// Exit with 1 where a figure is worse, or where B failed and A did not
     #[arg(long, value_name = "VERDICT", value_enum)]
     fail_on: Option<FailOn>,
     /// Print JSON
@@ -86,7 +84,7 @@ pub(crate) struct Args {
 /// A verdict that makes the result bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum FailOn {
-    /// Something is worse
+    /// Something is worse, or failed
     Worse,
 }
 
@@ -128,7 +126,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
 /// The exit code that a comparison asks for.
 pub(super) fn exit(comparison: &Comparison, fail_on: Option<FailOn>) -> Exit {
     match fail_on {
-        Some(FailOn::Worse) if comparison.count(Verdict::Worse) > 0 => Exit::BadResult,
+        Some(FailOn::Worse) if comparison.is_worse() => Exit::BadResult,
         _ => Exit::Good,
     }
 }
