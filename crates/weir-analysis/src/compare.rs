@@ -8,6 +8,7 @@ mod difference;
 mod effect;
 mod figures;
 mod holm;
+mod host_speed;
 mod matching;
 mod measure;
 mod verdict;
@@ -17,6 +18,7 @@ use serde::Serialize;
 pub use dataset::{Dataset, LoadPoint, RunSource, Series, Source, label_apart};
 pub use difference::Difference;
 pub use figures::{Bias, FigureComparison, RATIO_MAX, interval_words, ratio_words, smallest_effect_words};
+pub use host_speed::HostSpeed;
 pub use measure::{Margins, Measure};
 pub use verdict::Verdict;
 
@@ -243,6 +245,11 @@ pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparis
 }
 
 impl Comparison {
+    /// Whether a figure was compared at equal speed of the host.
+    pub fn knows_host_speed(&self) -> bool {
+        self.points.iter().flat_map(|point| &point.figures).any(|figure| figure.host_speed.is_some())
+    }
+
     /// Whether B is worse in a figure, or failed where A did not.
     pub fn is_worse(&self) -> bool {
         self.count(Verdict::Worse) > 0 || !self.failed.is_empty()

@@ -108,6 +108,14 @@ impl<'a> Repeat<'a> {
     pub(crate) fn data(&self) -> Option<Usage> {
         data_usage(&self.cell.parts, &self.measurement.usage)
     }
+
+    /// CPU time of upstream and load generator per completed request; `None` where one of them was not sampled.
+    fn rig_cpu_us_per_request(&self) -> Option<f64> {
+        let used = |role| role_usage(&self.cell.parts, &self.measurement.usage, role);
+        let cores = used(Role::Origin)?.cpu_cores + used(Role::Generator)?.cpu_cores;
+        let per_s = self.measurement.record.result.rate_per_s;
+        (per_s > 0.0).then(|| cores * 1e6 / per_s)
+    }
 }
 
 impl<'a> Repeats<'a> {
@@ -165,6 +173,7 @@ impl<'a> Repeats<'a> {
             requests: RequestCounts::of(self.iter().map(|repeat| &repeat.measurement.record.result)),
             cpu_us_per_request: figure(Metric::Cpu, &|repeat| repeat.measurement.cpu_us_per_request.into())
                 .headline_if(!is_direct && self.at_its_load_point()),
+            rig_cpu_us_per_request: figure(Metric::Cpu, &|repeat| repeat.rig_cpu_us_per_request().into()),
             memory_bytes_mean: of_data(|usage| usage.memory_bytes_mean.map(|bytes| bytes as f64)),
             memory_bytes_peak: of_data(|usage| usage.memory_bytes_peak.map(|bytes| bytes as f64))
                 .headline_if(!is_direct),

@@ -118,6 +118,9 @@ pub struct Row {
     pub requests: RequestCounts,
     /// CPU time of the data plane per completed request, microseconds.
     pub cpu_us_per_request: Figure,
+    /// CPU time of upstream and load generator together per completed request, microseconds: what is the same work with
+    /// every gateway tells how fast the host was.
+    pub rig_cpu_us_per_request: Figure,
     /// Working set of the data plane, mean over the phase, bytes.
     pub memory_bytes_mean: Figure,
     /// Greatest working set of the data plane, bytes.

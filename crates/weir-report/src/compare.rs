@@ -90,7 +90,7 @@ fn reading(comparison: &Comparison) -> Vec<Fact> {
     } else {
         "Welch's t interval on logarithms: the two samples are independent, each with its own variance."
     };
-    vec![
+    let mut facts = vec![
         Fact::new("Ratio", format!("B over A, geometric means over valid repeats. {how}")),
         Fact::new(
             "Loads",
@@ -120,5 +120,15 @@ fn reading(comparison: &Comparison) -> Vec<Fact> {
             "The direct baseline of B over that of A with its 95 % interval: the same thing measured twice. Where it leaves \
              out 1, the rig itself differs, and smaller differences are not claimed.",
         ),
-    ]
+    ];
+    if comparison.knows_host_speed() {
+        facts.push(Fact::new(
+            "Rig",
+            "CPU time per request of the rig's own upstream and load generator, B over A, in the same loads: their work is \
+             the same with both, so it tells how fast the host was. CPU time per request of the gateways is compared at \
+             equal speed: where that ratio is 1. Where its interval leaves out 1, the rig may have had other work, and a \
+             verdict has to hold with that correction and without.",
+        ));
+    }
+    facts
 }

@@ -64,6 +64,8 @@ pub struct Series {
     pub load_point: Option<LoadPoint>,
     /// Every figure that there is.
     pub figures: Vec<(Measure, Figure)>,
+    /// CPU time per request of upstream and load generator together, which do the same for every gateway.
+    pub rig_cpu: Figure,
     /// Measures that this load is not for, which get no verdict.
     pub not_for: Vec<Measure>,
     /// Latency by quantile.
@@ -233,6 +235,7 @@ fn series(point: &Point, row: &Row, has_open: bool) -> Series {
             rate_per_s: point.rate_per_s,
         }),
         figures,
+        rig_cpu: row.rig_cpu_us_per_request.clone(),
         not_for,
         curve: row.latency_curve.clone(),
     }

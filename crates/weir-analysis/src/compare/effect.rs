@@ -79,6 +79,55 @@ impl Effect {
     }
 }
 
+/// A difference as it is read in one way, or in two of which nobody knows which is right: what is said holds of both.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Reading {
+    /// The one that is told.
+    pub(crate) first: Effect,
+    /// The other.
+    pub(crate) second: Option<Effect>,
+}
+
+impl Reading {
+    /// Both ends of the interval for the ratio: from the lowest to the highest of both.
+    pub(crate) fn interval(&self, level: f64) -> [f64; 2] {
+        self.over(|effect| effect.interval(level))
+    }
+
+    /// The same on logarithms.
+    pub(crate) fn log_interval(&self, level: f64) -> [f64; 2] {
+        self.over(|effect| effect.log_interval(level))
+    }
+
+    /// The least level at which that interval lies wholly beyond the margin, see [`Effect::p_value_beyond`].
+    pub(crate) fn p_value_beyond(&self, margin: f64) -> f64 {
+        let agree = self.second.is_none_or(|second| second.log_ratio * self.first.log_ratio > 0.0);
+        if agree { self.greatest(|effect| effect.p_value_beyond(margin)) } else { 1.0 }
+    }
+
+    /// See [`Effect::smallest`].
+    pub(crate) fn smallest(&self, margin: f64, level: f64) -> f64 {
+        self.greatest(|effect| effect.smallest(margin, level))
+    }
+
+    fn over(&self, of: impl Fn(&Effect) -> [f64; 2]) -> [f64; 2] {
+        let [low, high] = of(&self.first);
+        let [other_low, other_high] = self.second.as_ref().map_or([low, high], of);
+        [low.min(other_low), high.max(other_high)]
+    }
+
+    fn greatest(&self, of: impl Fn(&Effect) -> f64) -> f64 {
+        let first = of(&self.first);
+        self.second.as_ref().map_or(first, |second| of(second).max(first))
+    }
+}
+
+impl From<Effect> for Reading {
+    fn from(first: Effect) -> Self {
+        Self { first, second: None }
+    }
+}
+
 /// Whether a sample is one value again and again.
 pub(crate) fn is_alike(values: &[f64]) -> bool {
     Logs::of(values).is_some_and(|logs| logs.variance.sqrt() <= SPREAD_MIN)
@@ -152,6 +201,21 @@ mod tests {
         let [_, high] = effect.interval(effect.p_value_beyond(margin));
         near(high, f64::exp(-margin));
         near(Effect { log_ratio: 0.05, ..effect }.p_value_beyond(margin), 1.0);
+    }
+
+    #[test]
+    fn of_two_readings_all_is_said_that_both_say() {
+        let first = Effect { log_ratio: 0.3, standard_error: 0.02, degrees_of_freedom: 8.0 };
+        let second = Effect { log_ratio: 0.2, standard_error: 0.01, degrees_of_freedom: 9.0 };
+        let both = Reading { first, second: Some(second) };
+        assert_eq!(both.log_interval(0.01), [second.log_interval(0.01)[0], first.log_interval(0.01)[1]]);
+        let level = both.p_value_beyond(0.1);
+        near(level, second.p_value_beyond(0.1).max(first.p_value_beyond(0.1)));
+        near(both.log_interval(level)[0], 0.1);
+        assert!(both.smallest(0.1, 0.01) >= first.smallest(0.1, 0.01).max(second.smallest(0.1, 0.01)));
+        let apart = Reading { second: Some(Effect { log_ratio: -0.2, ..second }), ..both };
+        near(apart.p_value_beyond(0.1), 1.0);
+        assert_eq!(Reading::from(first).interval(0.01), first.interval(0.01));
     }
 
     #[test]

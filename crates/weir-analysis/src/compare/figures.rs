@@ -5,8 +5,9 @@ use serde::Serialize;
 use super::CLAIM_REPEATS;
 use super::Question;
 use super::dataset::{LoadPoint, Series};
-use super::effect::{Effect, is_alike};
+use super::effect::{Effect, Reading, is_alike};
 use super::holm;
+use super::host_speed::{HostSpeed, corrected};
 use super::measure::{Margins, Measure};
 use super::verdict::{Place, Verdict, place};
 use crate::figure::Figure;
@@ -27,7 +28,8 @@ pub struct FigureComparison {
     pub a: Figure,
     /// It in B.
     pub b: Figure,
-    /// B over A: the ratio of the geometric means over valid repeats; `None` where one side has none.
+    /// B over A: the ratio of the geometric means over valid repeats; `None` where one side has none. Of CPU time per
+    /// request block by block it is that at equal speed of the host, where [`FigureComparison::host_speed`] is there.
     pub ratio: Option<f64>,
     /// The interval of the ratio; `None` where a side has fewer than two valid repeats, or no verdict was asked for.
     pub interval: Option<[f64; 2]>,
@@ -44,6 +46,8 @@ pub struct FigureComparison {
     pub smallest_effect: Option<f64>,
     /// The direct baselines of the two runs, which are the same thing measured twice.
     pub bias: Option<Bias>,
+    /// What was done for the speed of the host; CPU time per request alone has it.
+    pub host_speed: Option<HostSpeed>,
 }
 
 /// Direct of B over direct of A in the same figure: what the rig, the host and the time of day differ by.
@@ -90,9 +94,10 @@ pub(super) struct Draft {
     a: Figure,
     b: Figure,
     ratio: Option<f64>,
-    effect: Option<Effect>,
+    effect: Option<Reading>,
     margin: f64,
     bias: Option<Bias>,
+    host_speed: Option<HostSpeed>,
     /// Why nothing may be said, whatever the interval.
     barred: Option<String>,
     /// Why *better* and *worse* may not be said.
@@ -123,6 +128,9 @@ pub(super) fn drafts(
             let mut draft = Draft::new(measure, (of_a, of_b), margins.of(measure), bias, is_paired);
             draft.is_judged = is_judged(measure);
             if measure == Measure::CpuPerRequest {
+                if is_paired {
+                    draft.correct_host_speed(&a.rig_cpu, &b.rig_cpu);
+                }
                 draft.barred = draft.barred.or_else(|| other_load_point(a.load_point, b.load_point));
             }
             draft
@@ -149,10 +157,7 @@ impl Draft {
         is_paired: bool,
     ) -> Self {
         let (of_a, of_b) = (valid(a), valid(b));
-        let pairs: Vec<(f64, f64)> = of_b
-            .iter()
-            .filter_map(|(repeat, b)| Some((of_a.iter().find(|(other, _)| other == repeat)?.1, *b)))
-            .collect();
+        let pairs: Vec<(f64, f64)> = blocks(&of_a, &of_b).map(|(_, pair)| pair).collect();
         let values = |of: &[(u32, f64)]| of.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
         let (values_a, values_b): (Vec<f64>, Vec<f64>) = match is_paired {
             true => pairs.iter().copied().unzip(),
@@ -162,6 +167,7 @@ impl Draft {
             true => Effect::paired(&pairs),
             false => Effect::unpaired(&values_a, &values_b),
         };
+        let effect = effect.map(Reading::from);
         let beyond = a.beyond_timeout || b.beyond_timeout;
         let counts = match is_paired {
             true => format!("{} blocks in which both count", pairs.len()),
@@ -175,7 +181,7 @@ impl Draft {
         } else if effect.is_none() {
             Some("a value of zero has no ratio".into())
         } else {
-            alike(&values_a, &values_b, effect)
+            alike(&values_a, &values_b, effect.map(|reading| reading.first))
         };
         let fewest = values_a.len().min(values_b.len());
         let unclaimed = (fewest < CLAIM_REPEATS).then(|| {
@@ -190,10 +196,23 @@ impl Draft {
             effect,
             margin,
             bias,
+            host_speed: None,
             barred,
             unclaimed,
             is_judged: false,
         }
+    }
+
+    /// Reads the ratio at equal speed of the host, and where the rig's own work differs, as it was measured, too.
+    fn correct_host_speed(&mut self, rig_a: &Figure, rig_b: &Figure) {
+        let blocks: Vec<(u32, f64)> =
+            blocks(&valid(&self.a), &valid(&self.b)).map(|(repeat, (a, b))| (repeat, b / a)).collect();
+        let found = self.effect.zip(corrected(&blocks, rig_a, rig_b));
+        let Some((measured, found)) = found.filter(|(_, found)| found.effect.has_spread()) else { return };
+        let second = found.speed.rig_differs().then_some(measured.first);
+        self.ratio = Some(found.effect.log_ratio.exp());
+        self.effect = Some(Reading { first: found.effect, second });
+        self.host_speed = Some(found.speed);
     }
 
     /// The p-value by which Holm orders; one where nothing may be claimed, so that it takes nothing from the others.
@@ -213,7 +232,7 @@ impl Draft {
     }
 
     fn is_within_bias(&self) -> bool {
-        self.effect.is_some_and(|effect| effect.log_ratio.abs() <= self.log_bias())
+        self.effect.is_some_and(|effect| effect.first.log_ratio.abs() <= self.log_bias())
     }
 
     pub(super) fn finished(self, level: Option<f64>) -> FigureComparison {
@@ -239,10 +258,11 @@ impl Draft {
             verdict,
             why,
             bias: self.bias,
+            host_speed: self.host_speed,
         }
     }
 
-    fn judged(&self, effect: Effect, level: f64) -> (Verdict, String) {
+    fn judged(&self, effect: Reading, level: f64) -> (Verdict, String) {
         let undecided = |why: String| (Verdict::Undecided, why);
         let interval = effect.log_interval(level);
         let bias = self.bias.map(|bias| bias.words()).unwrap_or_default();
@@ -295,6 +315,14 @@ fn bias(a: &Figure, b: &Figure) -> Option<Bias> {
     }
     let effect = Effect::unpaired(&values(a), &values(b)).filter(Effect::has_spread)?;
     Some(Bias { ratio: effect.log_ratio.exp(), interval: effect.interval(1.0 - CONFIDENCE) })
+}
+
+/// What both have in the same repeat, with its number.
+fn blocks(of_a: &[(u32, f64)], of_b: &[(u32, f64)]) -> impl Iterator<Item = (u32, (f64, f64))> {
+    of_b.iter().filter_map(|(repeat, b)| {
+        let (_, a) = of_a.iter().find(|(other, _)| other == repeat)?;
+        Some((*repeat, (*a, *b)))
+    })
 }
 
 /// The values of the repeats that count, with their numbers.

@@ -1,8 +1,8 @@
 //! The tables of a comparison.
 
 use weir_analysis::compare::{
-    Comparison, Difference, FigureComparison, Measure, PointComparison, RATIO_MAX, Verdict, interval_words,
-    ratio_words, smallest_effect_words,
+    Comparison, Difference, FigureComparison, HostSpeed, Measure, PointComparison, RATIO_MAX, Verdict,
+    interval_words, ratio_words, smallest_effect_words,
 };
 use weir_analysis::{Figure, quantity};
 
@@ -13,6 +13,7 @@ use crate::tables::{figure, microseconds};
 pub(super) fn judged(comparison: &Comparison) -> Table {
     let has_bias =
         comparison.points.iter().flat_map(|point| &point.figures).any(|figure| figure.bias.is_some());
+    let has_speed = comparison.knows_host_speed();
     let mut columns = vec![
         Column::text("At", KEEP),
         Column::text("Figure", KEEP),
@@ -25,6 +26,9 @@ pub(super) fn judged(comparison: &Comparison) -> Table {
     ];
     if has_bias {
         columns.push(Column::number("Direct B / A", 6));
+    }
+    if has_speed {
+        columns.push(Column::number("Rig B / A", 6));
     }
     columns.push(Column::prose("Why undecided"));
     let row = |point: &PointComparison, of: &FigureComparison| {
@@ -53,6 +57,9 @@ pub(super) fn judged(comparison: &Comparison) -> Table {
                     }
                 },
             ));
+        }
+        if has_speed {
+            row.push(of.host_speed.map_or_else(|| Entry::text("–"), rig));
         }
         row.push(if of.why.is_empty() {
             Entry::default()
@@ -140,6 +147,15 @@ fn of_side(of: &Figure, format: fn(f64) -> String) -> Entry {
 /// Whether the interval of a figure reaches so far, of few noisy repeats, that it tells nothing.
 pub(super) fn tells_nothing(of: &Figure) -> bool {
     of.mean.zip(of.interval).is_some_and(|(mean, [_, high])| high > mean * RATIO_MAX)
+}
+
+/// What the rig itself took with B over what it took with A.
+fn rig(speed: HostSpeed) -> Entry {
+    let other_work = Chip { text: "or other work".into(), tone: Tone::Plain };
+    Entry {
+        chips: speed.rig_differs().then_some(other_work).into_iter().collect(),
+        ..with_interval(speed.rig, Some(speed.rig_interval))
+    }
 }
 
 fn ratio(of: &FigureComparison) -> Entry {

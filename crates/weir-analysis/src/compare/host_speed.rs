@@ -1,0 +1,141 @@
+//! What the speed of the host makes of CPU time per request, and a ratio without it.
+//!
+//! A processor takes longer for the same work where its other thread is busy, where a neighbour uses its caches, where its
+//! clock is low. In a cell the rig's own programs feel that as the gateway does, and their work per request is the same
+//! whatever gateway stands between them: what they took tells how fast the host was. So the ratio of two gateways is taken
+//! where that of the rig is one: the intercept of a straight line through the blocks, on logarithms. That is the analysis of
+//! covariance (R. A. Fisher, *Statistical Methods for Research Workers*, 4th edition, 1932, section 49.1) for pairs.
+
+use serde::Serialize;
+
+use super::effect::Effect;
+use crate::figure::Figure;
+use crate::interval::CONFIDENCE;
+
+/// Blocks that the line needs: as many as *better* and *worse* do.
+const BLOCKS_MIN: usize = super::CLAIM_REPEATS;
+
+/// What was done for the speed of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct HostSpeed {
+    /// The ratio as it was measured.
+    pub measured: f64,
+    /// CPU time per request of upstream and load generator together, B over A: the ratio of the geometric means.
+    pub rig: f64,
+    /// Its 95 % interval.
+    pub rig_interval: [f64; 2],
+    /// The power of the rig's ratio that the gateways' goes with: 1 where both slow down alike, 0 where nothing is gained.
+    pub power: f64,
+}
+
+impl HostSpeed {
+    /// Whether the rig had other work with B than with A, as far as that is more than chance. Then nothing tells it from the
+    /// speed of the host, and what is said has to hold with the correction and without.
+    pub fn rig_differs(&self) -> bool {
+        let [low, high] = self.rig_interval;
+        low > 1.0 || high < 1.0
+    }
+}
+
+/// A ratio without the speed of the host.
+pub(super) struct Corrected {
+    pub(super) effect: Effect,
+    pub(super) speed: HostSpeed,
+}
+
+/// Corrects the ratios B / A of the blocks with these numbers, by what the rig took in A and in B; `None` where too few
+/// blocks tell that, or the rig took the same in all.
+pub(super) fn corrected(blocks: &[(u32, f64)], rig_a: &Figure, rig_b: &Figure) -> Option<Corrected> {
+    let of = |figure: &Figure, repeat: u32| {
+        let found = figure.repeats.iter().find(|repeated| repeated.repeat == repeat);
+        found.and_then(|repeated| repeated.value()).filter(|value| *value > 0.0)
+    };
+    let rig = |(repeat, _): &(u32, f64)| Some((of(rig_b, *repeat)? / of(rig_a, *repeat)?).ln());
+    let x: Vec<f64> = blocks.iter().map(rig).collect::<Option<_>>()?;
+    let y: Vec<f64> = blocks.iter().map(|(_, ratio)| ratio.ln()).collect();
+    if x.len() < BLOCKS_MIN || !x.iter().chain(&y).all(|log| log.is_finite()) {
+        return None;
+    }
+    let line = Line::through(&x, &y)?;
+    let pairs: Vec<(f64, f64)> = x.iter().map(|log| (1.0, log.exp())).collect();
+    let of_rig = Effect::paired(&pairs)?;
+    let speed = HostSpeed {
+        measured: mean(&y).exp(),
+        rig: of_rig.log_ratio.exp(),
+        rig_interval: of_rig.interval(1.0 - CONFIDENCE),
+        power: line.slope,
+    };
+    Some(Corrected { effect: line.at_zero, speed })
+}
+
+/// The straight line of least squares.
+struct Line {
+    slope: f64,
+    at_zero: Effect,
+}
+
+impl Line {
+    /// `None` where all `x` are the same. The variance of the value at zero is the residuals' times 1/n + mean(x)² / Sxx
+    /// (N. R. Draper and H. Smith, *Applied Regression Analysis*, 3rd edition, 1998, section 1.4).
+    fn through(x: &[f64], y: &[f64]) -> Option<Self> {
+        let n = x.len() as f64;
+        let (mean_x, mean_y) = (mean(x), mean(y));
+        let sum = |of: &dyn Fn(f64, f64) -> f64| {
+            x.iter().zip(y).map(|(x, y)| of(x - mean_x, y - mean_y)).sum::<f64>()
+        };
+        let square_x = sum(&|x, _| x * x);
+        if square_x <= f64::EPSILON {
+            return None;
+        }
+        let slope = sum(&|x, y| x * y) / square_x;
+        let degrees_of_freedom = n - 2.0;
+        let variance = sum(&|x, y| (y - slope * x).powi(2)) / degrees_of_freedom;
+        let at_zero = Effect {
+            log_ratio: mean_y - slope * mean_x,
+            standard_error: (variance * (1.0 / n + mean_x * mean_x / square_x)).sqrt(),
+            degrees_of_freedom,
+        };
+        Some(Self { slope, at_zero })
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_that_of_the_textbooks() {
+        // By hand: means 2 and 3, Sxx 10, Sxy 6, residuals -0.8, 0.6, 1.0, -0.6, -0.2.
+        let (x, y) = ([0.0, 1.0, 2.0, 3.0, 4.0], [1.0, 3.0, 4.0, 3.0, 4.0]);
+        let line = Line::through(&x, &y).unwrap();
+        let near =
+            |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value}, {expected}");
+        near(line.slope, 0.6);
+        near(line.at_zero.log_ratio, 1.8);
+        near(line.at_zero.standard_error, f64::sqrt(2.4 / 3.0 * (0.2 + 4.0 / 10.0)));
+        near(line.at_zero.degrees_of_freedom, 3.0);
+        assert!(Line::through(&[1.0; 3], &[1.0, 2.0, 3.0]).is_none());
+    }
+
+    #[test]
+    fn what_the_host_does_to_both_is_taken_out_and_what_the_gateway_does_stays() {
+        let speeds = [1.0, 1.3, 0.8, 1.1, 0.9, 1.2, 1.05];
+        let blocks: Vec<(u32, f64)> =
+            speeds.iter().enumerate().map(|(at, speed)| (at as u32, 1.1 * f64::powf(*speed, 1.2))).collect();
+        let rig = |values: &[f64]| Figure::of_valid(values.iter().copied().map(Some));
+        let found = corrected(&blocks, &rig(&[20.0; 7]), &rig(&speeds.map(|speed| 20.0 * speed))).unwrap();
+        assert!((found.effect.log_ratio.exp() - 1.1).abs() < 1e-9 && !found.effect.has_spread());
+        assert!((found.speed.power - 1.2).abs() < 1e-9 && !found.speed.rig_differs());
+        assert!((found.speed.measured / found.speed.rig.powf(1.2) - 1.1).abs() < 1e-9);
+        let more = rig(&speeds.map(|speed| 20.0 * (1.5 + 0.01 * speed)));
+        assert!(corrected(&blocks, &rig(&[20.0; 7]), &more).unwrap().speed.rig_differs());
+        // Nothing to go by: too few blocks, a block without, the same in all.
+        assert!(corrected(&blocks[..5], &rig(&[20.0; 7]), &rig(&speeds)).is_none());
+        assert!(corrected(&blocks, &rig(&[20.0; 6]), &rig(&speeds)).is_none());
+        assert!(corrected(&blocks, &rig(&speeds), &rig(&speeds)).is_none());
+    }
+}
