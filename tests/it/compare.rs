@@ -59,6 +59,13 @@ fn two_runs_and_two_gateways_of_one_run() {
     assert_eq!(told["comparison"]["is_paired"], false);
     assert!(told["comparison"]["notes"].to_string().contains("one after the other"), "it says so");
 
+    // What the rig itself took is known of every row, whether it counts or not.
+    for row in
+        told["summary"]["points"].as_array().unwrap().iter().flat_map(|of| of["rows"].as_array().unwrap())
+    {
+        assert!(row["rig_cpu_us_per_request"]["mean"].as_f64().is_some_and(|us| us > 0.0), "{row}");
+    }
+
     // Run against run: every gateway at each load, in what the load is for.
     let output = compare(here, &[&first, &second, "--db", "weir.db", "--json"]);
     good(&output);
