@@ -75,7 +75,7 @@ fn drawn(draws: &mut Draws, drawing: &Drawing) -> [Vec<Series>; 2] {
     let mut sides = [Vec::new(), Vec::new()];
     for at in 0..drawing.cells {
         let mut figures = [Vec::new(), Vec::new()];
-        let mut speeds = |draws: &mut Draws| -> Vec<f64> {
+        let speeds = |draws: &mut Draws| -> Vec<f64> {
             match drawing.speed_sigma {
                 0.0 => vec![1.0; drawing.repeats],
                 sigma => (0..drawing.repeats).map(|_| draws.factor(sigma)).collect(),
