@@ -10,7 +10,7 @@ use super::holm;
 use super::host_speed::{HostSpeed, corrected};
 use super::measure::{Margins, Measure};
 use super::verdict::{Place, Verdict, place};
-use crate::figure::Figure;
+use crate::figure::{Figure, Repeated};
 use crate::interval::CONFIDENCE;
 use crate::quantity::{number, percent_short};
 
@@ -157,7 +157,10 @@ impl Draft {
         is_paired: bool,
     ) -> Self {
         let (of_a, of_b) = (valid(a), valid(b));
-        let pairs: Vec<(f64, f64)> = blocks(&of_a, &of_b).map(|(_, pair)| pair).collect();
+        let pairs: Vec<(f64, f64)> = of_b
+            .iter()
+            .filter_map(|(repeat, b)| Some((of_a.iter().find(|(other, _)| other == repeat)?.1, *b)))
+            .collect();
         let values = |of: &[(u32, f64)]| of.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
         let (values_a, values_b): (Vec<f64>, Vec<f64>) = match is_paired {
             true => pairs.iter().copied().unzip(),
@@ -205,9 +208,8 @@ impl Draft {
 
     /// Reads the ratio at equal speed of the host, and where the rig's own work differs, as it was measured, too.
     fn correct_host_speed(&mut self, rig_a: &Figure, rig_b: &Figure) {
-        let blocks: Vec<(u32, f64)> =
-            blocks(&valid(&self.a), &valid(&self.b)).map(|(repeat, (a, b))| (repeat, b / a)).collect();
-        let found = self.effect.zip(corrected(&blocks, rig_a, rig_b));
+        let ratios = self.a.paired(&self.b, |a, b| b / a);
+        let found = self.effect.zip(corrected(&counted(&ratios), rig_a, rig_b));
         let Some((measured, found)) = found.filter(|(_, found)| found.effect.has_spread()) else { return };
         let second = found.speed.rig_differs().then_some(measured.first);
         self.ratio = Some(found.effect.log_ratio.exp());
@@ -317,17 +319,13 @@ fn bias(a: &Figure, b: &Figure) -> Option<Bias> {
     Some(Bias { ratio: effect.log_ratio.exp(), interval: effect.interval(1.0 - CONFIDENCE) })
 }
 
-/// What both have in the same repeat, with its number.
-fn blocks(of_a: &[(u32, f64)], of_b: &[(u32, f64)]) -> impl Iterator<Item = (u32, (f64, f64))> {
-    of_b.iter().filter_map(|(repeat, b)| {
-        let (_, a) = of_a.iter().find(|(other, _)| other == repeat)?;
-        Some((*repeat, (*a, *b)))
-    })
-}
-
 /// The values of the repeats that count, with their numbers.
 fn valid(figure: &Figure) -> Vec<(u32, f64)> {
-    let counted = figure.repeats.iter().filter(|repeated| repeated.reasons.is_empty());
+    counted(&figure.repeats)
+}
+
+fn counted(repeats: &[Repeated]) -> Vec<(u32, f64)> {
+    let counted = repeats.iter().filter(|repeated| repeated.reasons.is_empty());
     counted.filter_map(|repeated| Some((repeated.repeat, repeated.value()?))).collect()
 }
 
