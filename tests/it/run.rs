@@ -137,3 +137,39 @@ fn a_plan_runs_nothing() {
     }
     assert!(!folder.path().join("out").exists());
 }
+
+#[test]
+fn a_plan_says_what_cannot_be_had_and_refuses_settings_that_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan =
+        |gateways: &str, more: &[&str]| run(folder.path(), gateways, "", &[&["--plan"], more].concat());
+    let gone = "{ name: gone, driver: nginx, binary: /nonexistent/nginx }";
+    let notes = json(&plan(&format!("[weir, {gone}]"), &[]))["notes"].to_string();
+    assert!(notes.contains("gone cannot be measured: nginx: /nonexistent/nginx was not found"), "{notes}");
+
+    let tuned = "[weir, { name: tuned, driver: nginx, set: { buffering: true } }]";
+    assert!(plan(tuned, &[]).status.success());
+    let mistaken = [
+        (
+            &["--set", "gateways.tuned.set.bufering=true"][..],
+            "`set` has no `bufering`",
+            "did you mean `buffering`?",
+        ),
+        (
+            &["--set", "gateways.tuned.set.buffering=12"],
+            "`set.buffering` cannot be 12",
+            "its default is true",
+        ),
+        (
+            &["--set", "vary={gateways.tuned.set.buffering: [false, 12]}"],
+            "`set.buffering` cannot be 12",
+            "its default is true",
+        ),
+    ];
+    for (more, what, remedy) in mistaken {
+        let output = plan(tuned, more);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {said}");
+        assert!(said.contains(what) && said.contains(remedy), "{said}");
+    }
+}

@@ -1,19 +1,8 @@
-//! Verdicts that no machine can talk its way out of: counters that are apart, intervals that no run keeps.
-
-use serde_json::Value;
+//! Verdicts that no machine can talk its way out of: counters that are apart, intervals that no run keeps, an
+//! upstream that fails.
 
 use crate::program::{finish, json, scenario, text, the_host, weir};
-
-/// The measurements of a gateway's cells.
-fn measurements<'a>(result: &'a Value, gateway: &str) -> Vec<&'a Value> {
-    let cells = result["cells"].as_array().unwrap();
-    let of_gateway = cells.iter().filter(|cell| cell["key"]["gateway"] == gateway);
-    of_gateway.flat_map(measurements_of).collect()
-}
-
-fn measurements_of(cell: &Value) -> &[Value] {
-    cell["outcome"]["measurements"].as_array().unwrap()
-}
+use crate::run::measurements;
 
 #[test]
 fn a_gateway_that_answers_by_itself_is_implausible() {
@@ -63,7 +52,7 @@ fn repeats_that_differ_by_more_than_is_allowed_are_noisy() {
     assert!(full["throughput_per_s"]["noise"]["reach"].as_f64().unwrap() > 0.000_001, "{full}");
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
     assert!(report.contains("noisy: throughput") && report.contains("is uncertain by"), "{report}");
-    assert_eq!(full["latency_ns"][0][1]["noise"], Value::Null, "the latency of a closed load is no headline");
+    assert!(full["latency_ns"][0][1]["noise"].is_null(), "the latency of a closed load is no headline");
 }
 
 #[test]
@@ -84,8 +73,40 @@ fn an_open_load_whose_generator_sent_late_is_measured_again_and_a_closed_one_is_
     let result = json(&output);
     for cell in result["cells"].as_array().unwrap() {
         assert_eq!(cell["attempts"], 3, "{}", cell["key"]);
-        let [_, tail] = measurements_of(cell) else { panic!("two loads: {cell}") };
+        let [_, tail] = cell["outcome"]["measurements"].as_array().unwrap().as_slice() else {
+            panic!("two loads: {cell}")
+        };
         let reasons = tail["judgement"]["verdicts"]["latency"].to_string();
         assert!(reasons.contains("generator-limited"), "{reasons}");
+    }
+}
+
+#[test]
+fn errors_above_the_share_that_is_allowed_void_a_load_and_those_below_do_not() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let path = scenario(folder.path(), "[weir]", "");
+    // Of 300 requests and more that fail by chance, one in ten each, neither less than 2 % nor more than 30 % do.
+    let failing = ["--set", "origin.errors=10%", "--set", "duration=1s", "--set", "repeats=1"];
+    for (allowed, is_void) in [("2%", true), ("30%", false)] {
+        let allowed = format!("objective.errors={allowed}");
+        let mut arguments =
+            vec!["run", path.to_str().unwrap(), "--db", "weir.db", "--json", "--set", &allowed];
+        arguments.extend(failing);
+        let result = json(&finish(weir(folder.path(), &arguments)));
+        for measurement in [measurements(&result, "weir"), measurements(&result, "direct")].concat() {
+            let requests = &measurement["record"]["result"]["requests"];
+            let judgement = &measurement["judgement"];
+            for metric in ["throughput", "latency", "cpu"] {
+                let reasons = judgement["verdicts"][metric].as_array().unwrap();
+                assert_eq!(
+                    reasons.contains(&"errors".into()),
+                    is_void,
+                    "{allowed}, {metric}: {reasons:?}, {requests}"
+                );
+            }
+            let said = judgement["evidence"].to_string();
+            assert_eq!(said.contains("scheduled requests went wrong"), is_void, "{said}");
+        }
     }
 }

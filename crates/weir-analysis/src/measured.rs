@@ -203,15 +203,20 @@ impl<'a> Repeats<'a> {
     }
 
     fn latency_curve(&self) -> Vec<CurvePoint> {
-        let valid = |repeat: &&Repeat<'_>| repeat.reasons(Metric::Latency).is_empty();
-        let any_valid = self.iter().any(|repeat| valid(&repeat));
-        let counted = self.iter().filter(|repeat| !any_valid || valid(repeat));
-        latency_curve(counted.map(|repeat| &repeat.measurement.record))
+        let (repeats, _) = self.counted(Metric::Latency);
+        latency_curve(repeats.iter().map(|repeat| &repeat.measurement.record))
     }
 
     fn parts(&self) -> Vec<PartUse> {
         let Some(first) = self.0.first() else { return Vec::new() };
-        first.cell.parts.iter().map(|part| part_use(part, &self.0)).collect()
+        let (repeats, counts) = self.counted(Metric::Cpu);
+        first.cell.parts.iter().map(|part| part_use(part, &repeats, counts)).collect()
+    }
+
+    /// The repeats in which `metric` counts and `true`; all of them and `false` where it counts in none.
+    fn counted(&self, metric: Metric) -> (Vec<&Repeat<'a>>, bool) {
+        let valid: Vec<_> = self.iter().filter(|repeat| repeat.reasons(metric).is_empty()).collect();
+        if valid.is_empty() { (self.iter().collect(), false) } else { (valid, true) }
     }
 }
 

@@ -31,11 +31,11 @@ pub struct PartUse {
     pub cpu_share_of_limit: Option<f64>,
     /// Share of the quota's periods in which it was throttled.
     pub throttled_share: Option<f64>,
-    /// Working set, bytes.
+    /// Memory without page cache, bytes.
     pub memory_bytes_mean: Option<f64>,
-    /// Working set over the limit; `None` without one.
+    /// That over the limit; `None` without one.
     pub memory_share_of_limit: Option<f64>,
-    /// Greatest working set of any repeat, bytes.
+    /// The greatest of any repeat, bytes.
     pub memory_bytes_peak: Option<f64>,
     /// Bytes received over its own network interface, per second.
     pub network_received_bytes_per_s: Option<f64>,
@@ -65,15 +65,15 @@ pub struct PartUse {
     pub sockets_max: Option<u64>,
 }
 
-/// What `part` used over the repeats.
-pub(crate) fn part_use(part: &Part, repeats: &[Repeat<'_>]) -> PartUse {
+/// What `part` used over the repeats, which are those that count, or none does.
+pub(crate) fn part_use(part: &Part, repeats: &[&Repeat<'_>], counts: bool) -> PartUse {
     let used = Used::of(part, repeats);
     let limit_memory = part.limit_memory_bytes.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64);
     let memory_bytes_mean = used.mean(|usage| usage.memory_bytes_mean.map(|bytes| bytes as f64));
     PartUse {
         name: part.name.clone(),
         role: part.role,
-        counts: used.counts,
+        counts,
         limit_cpus: part.limit_cpus,
         limit_memory_bytes: part.limit_memory_bytes,
         limits_known: !part.is_elsewhere(),
@@ -104,32 +104,24 @@ pub(crate) fn part_use(part: &Part, repeats: &[Repeat<'_>]) -> PartUse {
     }
 }
 
-/// The usage of a part in the repeats.
-struct Used<'a> {
-    /// In each, with the length of its phase in seconds.
-    repeats: Vec<(&'a Usage, f64)>,
-    /// Whether these are repeats that count.
-    counts: bool,
-}
+/// The usage of a part in each of the repeats, with the length of its phase in seconds.
+struct Used<'a>(Vec<(&'a Usage, f64)>);
 
 impl<'a> Used<'a> {
-    fn of(part: &Part, repeats: &[Repeat<'a>]) -> Self {
+    fn of(part: &Part, repeats: &[&Repeat<'a>]) -> Self {
         let used = |repeat: &&Repeat<'a>| {
             let usage = repeat.measurement.usage.get(&part.name)?;
             Some((usage, repeat.measurement.record.result.duration_s))
         };
-        let is_valid = |repeat: &&Repeat<'_>| repeat.measurement.judgement.verdicts.cpu.is_empty();
-        let counts = repeats.iter().any(|repeat| is_valid(&repeat));
-        let counted = repeats.iter().filter(|repeat| !counts || is_valid(repeat));
-        Self { repeats: counted.filter_map(|repeat| used(&repeat)).collect(), counts }
+        Self(repeats.iter().filter_map(used).collect())
     }
 
     fn mean(&self, of: impl Fn(&Usage) -> Option<f64>) -> Option<f64> {
-        mean(self.repeats.iter().filter_map(|(usage, _)| of(usage)))
+        mean(self.0.iter().filter_map(|(usage, _)| of(usage)))
     }
 
     fn per_s(&self, of: impl Fn(&Usage) -> Option<u64>) -> Option<f64> {
-        mean(self.repeats.iter().filter_map(|(usage, duration_s)| Some(of(usage)? as f64 / duration_s)))
+        mean(self.0.iter().filter_map(|(usage, duration_s)| Some(of(usage)? as f64 / duration_s)))
     }
 
     fn network_per_s(&self, of: impl Fn(&NetworkUsage) -> u64) -> Option<f64> {
@@ -137,7 +129,7 @@ impl<'a> Used<'a> {
     }
 
     fn greatest(&self, of: impl Fn(&Usage) -> Option<u64>) -> Option<u64> {
-        self.repeats.iter().filter_map(|(usage, _)| of(usage)).max()
+        self.0.iter().filter_map(|(usage, _)| of(usage)).max()
     }
 }
 

@@ -81,6 +81,11 @@ pub fn percent(share: f64) -> String {
     format!("{} %", number(percent))
 }
 
+/// A share of a limit as percent, as [`percent`] has it, but with nothing made of 99.96: `99.2 %`, `100 %`, `101 %`.
+pub fn percent_of_limit(share: f64) -> String {
+    percent(if (0.9995..1.0).contains(&share) { 1.0 } else { share })
+}
+
 /// A share as percent, without zeros at its end: `5 %`, `12.5 %`.
 pub fn percent_short(share: f64) -> String {
     let words = percent(share);
@@ -160,6 +165,10 @@ mod tests {
         assert_eq!(percent(0.0005), "0.0500 %");
         assert_eq!(percent(0.992), "99.2 %");
         assert_eq!(percent(0.99996), "99.996 %");
+        assert_eq!(
+            [0.0, 0.0004, 0.992, 0.99957, 1.0123].map(percent_of_limit),
+            ["0 %", "0.0400 %", "99.2 %", "100 %", "101 %"]
+        );
         assert_eq!([0.05, 0.125, 0.001, 10.0].map(percent_short), ["5 %", "12.5 %", "0.1 %", "1,000 %"]);
         assert_eq!(rate(5_000.0), "5,000/s");
     }

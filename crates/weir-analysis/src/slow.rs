@@ -40,7 +40,7 @@ pub struct Carried {
     pub sent: u64,
     /// p99 of the phase, nanoseconds.
     pub p99_ns: Figure,
-    /// Greatest working set of the data plane, bytes.
+    /// Greatest memory of the data plane, without page cache, bytes.
     pub memory_bytes_peak: Figure,
 }
 

@@ -121,9 +121,9 @@ pub struct Row {
     /// CPU time of upstream and load generator together per completed request, microseconds: what is the same work with
     /// every gateway tells how fast the host was.
     pub rig_cpu_us_per_request: Figure,
-    /// Working set of the data plane, mean over the phase, bytes.
+    /// Memory of the data plane without page cache, mean over the phase, bytes.
     pub memory_bytes_mean: Figure,
-    /// Greatest working set of the data plane, bytes.
+    /// The greatest such, bytes.
     pub memory_bytes_peak: Figure,
     /// Added over direct in the same repeat.
     pub added_latency_ns: Vec<(String, Added)>,

@@ -33,7 +33,7 @@ pub struct Timeline {
     pub sampled_t_s: Vec<f64>,
     /// Cores used by the data plane.
     pub data_cores: Vec<Option<f64>>,
-    /// Working set of the data plane, bytes.
+    /// Memory of the data plane without page cache, bytes.
     pub data_memory_bytes: Vec<Option<u64>>,
     /// Every part of the cell, in the order of its start.
     pub parts: Vec<PartTimeline>,
@@ -48,7 +48,7 @@ pub struct PartTimeline {
     pub role: Role,
     /// Cores used.
     pub cores: Vec<Option<f64>>,
-    /// Working set, bytes.
+    /// Memory without page cache, bytes.
     pub memory_bytes: Vec<Option<u64>>,
 }
 

@@ -425,7 +425,7 @@ pub fn binding(
         tokens: weir_rig::tokens(seed, scenario.topology.bearer),
         workers: scenario.data_workers(),
         limits: roles.into_iter().map(|role| (role, limits_of(scenario, role))).collect(),
-        set: gateway.set.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect(),
+        set: gateway.set.to_map(),
         binary,
         config: None,
         changes: scenario.changes.is_some(),

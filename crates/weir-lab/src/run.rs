@@ -48,8 +48,8 @@ pub struct Prepared {
 /// Looks for every gateway's binary. One that is optional and missing is left out; another one's cells will fail.
 ///
 /// # Errors
-/// When a configuration file of the user's own cannot work, a server that plays the upstream is missing, or a file that
-/// opens a Prometheus cannot be used.
+/// When a configuration file of the user's own cannot work, a driver has no such setting, a server that plays the
+/// upstream is missing, or a file that opens a Prometheus cannot be used.
 pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabError> {
     let mut binaries = BTreeMap::new();
     let mut notes = Vec::new();
@@ -76,16 +76,21 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
         }
         for point in &checked.points {
             driver.require(&point.scenario.topology.wants())?;
+            // Settings may be an axis.
+            let mut same = point.scenario.gateways.iter().filter(|other| other.name == gateway.name);
+            same.try_for_each(|other| driver.check_settings(&other.set.to_map()))?;
         }
         let found = match driver.locate(gateway.binary.as_deref()) {
             Err(error) if gateway.optional && error.cause() == "binary-missing" => {
                 notes.push(format!("{} is left out: {error} ({})", gateway.name, error.remedy()));
                 continue;
             }
-            Err(error) => match Setback::from(error) {
-                Setback::Failed(outcome) => Err(outcome),
-                Setback::Stopped => continue,
-            },
+            Err(error) => {
+                let said = format!("{} cannot be measured: {error} ({})", gateway.name, error.remedy());
+                let Setback::Failed(outcome) = Setback::from(error) else { continue };
+                notes.push(said);
+                Err(outcome)
+            }
             Ok(binary) => Ok(binary),
         };
         binaries.insert(gateway.name.clone(), found);

@@ -232,7 +232,7 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
         ),
         Fact::new(
             "Memory",
-            "Working set: without page cache that could be dropped. Network figures are n/a without a network \
+            "Without the page cache of files, which the kernel takes back when it wants. Network figures are n/a without a network \
              namespace of the part's own.",
         ),
     ];

@@ -282,7 +282,7 @@ fn usage_entries(usage: &Usage) -> [Entry; 9] {
         Entry::text(format!("{} cores", quantity::cores(usage.cpu_cores))),
         seconds(usage.cpu_s.user),
         seconds(usage.cpu_s.system),
-        or_na(usage.cpu_share_of_limit.map(quantity::percent)),
+        or_na(usage.cpu_share_of_limit.map(quantity::percent_of_limit)),
         or_na(
             throttled.map(|(throttled, all)| {
                 format!("{} of {}", quantity::count(throttled), quantity::count(all))

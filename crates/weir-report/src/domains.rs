@@ -58,7 +58,7 @@ pub(crate) fn section(summary: &Summary) -> Option<Section> {
              86,400 s at this throughput. Handshakes per CPU second are those of loads whose connections end after so many \
              requests, the requests' own work included; latency is for quoting from open loads only. First 200 is from the \
              launch of the first process to the answer to a request for the last path of the last domain, looked for after each \
-             fiftieth of the time that has passed; memory is the working set a moment later. What the configuration holds is \
+             fiftieth of the time that has passed; memory is what is held a moment later. What the configuration holds is \
              that memory less the memory of the same gateway with one domain, in the same repeat."
         ),
         conclusions: domains.conclusions.clone(),

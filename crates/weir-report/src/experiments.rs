@@ -239,7 +239,7 @@ impl Drawing<'_> {
 /// What a closed load gave, in the order of [`USER_COLUMNS`] after the users.
 fn user_entries(row: &Row) -> Vec<Entry> {
     let range = row.cpu_share_range.map(|range| {
-        let (least, greatest) = (quantity::percent(range.least), quantity::percent(range.greatest));
+        let [least, greatest] = [range.least, range.greatest].map(quantity::percent_of_limit);
         let text = match least == greatest {
             true => least,
             false => format!("{} %", quantity::range(&greatest, &least, &greatest)),

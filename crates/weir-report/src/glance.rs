@@ -22,7 +22,7 @@ pub(crate) fn glance(caption: String, points: &[&Point]) -> Table {
             figure(&row.throughput_per_s, quantity::rate)
         });
         glance.add("CPU % of limit", 8, point, &|row| {
-            without_interval(cost(row, &row.cpu_share_of_limit, quantity::percent))
+            without_interval(cost(row, &row.cpu_share_of_limit, quantity::percent_of_limit))
         });
         glance.add("CPU per request", 5, point, &|row| cost(row, &row.cpu_us_per_request, microseconds));
         glance.add("Peak memory", 7, point, &|row| cost(row, &row.memory_bytes_peak, quantity::bytes));

@@ -82,7 +82,7 @@ fn row(curve: &Curve, spot: &CurveSpot) -> Vec<Entry> {
     ];
     entries.extend(CURVE_LATENCIES.map(latency));
     entries.extend([
-        without_interval(of_data(&spot.cpu_share_of_limit, quantity::percent)),
+        without_interval(of_data(&spot.cpu_share_of_limit, quantity::percent_of_limit)),
         without_interval(of_data(&spot.cpu_us_per_request, microseconds)),
         valid(spot.latency("p50").unwrap_or(&spot.throughput_per_s)),
     ]);

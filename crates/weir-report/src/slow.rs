@@ -17,7 +17,7 @@ pub(crate) fn section(summary: &Summary) -> Option<Section> {
         title: "Slow clients".into(),
         intro: "Clients that send heads or bodies, or read responses, a piece at a time, beside a load that is measured. \
                 What they cost is told against the same load without them, at the same processes: its errors and p99, and \
-                the greatest working set of the data plane, whose difference is shared among them. Direct cells have none."
+                the greatest memory of the data plane, whose difference is shared among them. Direct cells have none."
             .into(),
         conclusions: summary.slow.iter().map(|cost| cost.conclusion.clone()).collect(),
         tables: vec![costs(&summary.slow), clients(&summary.slow)],

@@ -93,7 +93,7 @@ fn capacity_row(row: &Row, closed: bool) -> Vec<Entry> {
         figure(&row.throughput_per_s, quantity::rate),
         cost(row, &row.cpu_us_per_request, microseconds),
         without_interval(cost(row, &row.cpu_cores, quantity::cores)),
-        without_interval(cost(row, &row.cpu_share_of_limit, quantity::percent)),
+        without_interval(cost(row, &row.cpu_share_of_limit, quantity::percent_of_limit)),
         without_interval(cost(row, &row.memory_bytes_mean, quantity::bytes)),
         without_interval(cost(row, &row.memory_bytes_peak, quantity::bytes)),
         without_interval(figure(&row.error_share, quantity::percent)),

@@ -5,6 +5,8 @@ use comfy_table::{
     TableComponent, Width,
 };
 
+use weir_results::last_words;
+
 use crate::compare::Report as Comparison;
 use crate::model::{Entry, KEEP, PointReport, Report, Table, Tone};
 
@@ -66,6 +68,9 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
         for failed in &report.failed {
             out.push(bullet(&format!("{}: {}: {}", failed.cell, failed.cause, failed.message), width));
             out.push(wrap(&format!("    help: {}", failed.remedy), width, "          "));
+            if let Some(line) = last_words(&failed.log_tail) {
+                out.push(wrap(&format!("    its log ends: {line}"), width, "          "));
+            }
         }
     }
     if !report.unequal.is_empty() {

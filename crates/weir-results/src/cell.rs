@@ -114,6 +114,11 @@ pub enum CellOutcome {
     },
 }
 
+/// The last line of a log's end that says something.
+pub fn last_words(log_tail: &str) -> Option<&str> {
+    log_tail.lines().map(str::trim).rfind(|line| !line.is_empty())
+}
+
 /// A role in the rig. Limits are given by role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -221,9 +226,9 @@ pub struct Usage {
     pub periods: Option<u64>,
     /// Quota periods in which it was throttled.
     pub periods_throttled: Option<u64>,
-    /// Working set (without inactive page cache), mean over the phase, bytes.
+    /// Memory without the page cache of files, mean over the phase, bytes.
     pub memory_bytes_mean: Option<u64>,
-    /// Greatest working set sampled in the phase, bytes.
+    /// The greatest such sampled in the phase, bytes.
     pub memory_bytes_peak: Option<u64>,
     /// Greatest number of threads.
     pub threads_max: Option<u64>,
@@ -324,6 +329,6 @@ pub struct UsageSecond {
     pub t_s: f64,
     /// Cores used, by part.
     pub cpu_cores: BTreeMap<String, f64>,
-    /// Working set in bytes, by part.
+    /// Memory in bytes without page cache, by part.
     pub memory_bytes: BTreeMap<String, u64>,
 }

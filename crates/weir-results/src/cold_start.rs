@@ -12,7 +12,7 @@ pub struct ColdStart {
     pub first_answer_ns: u64,
     /// CPU time of the data plane until then.
     pub cpu_s: Option<CpuSeconds>,
-    /// Working set of the data plane a moment later, bytes.
+    /// Memory of the data plane a moment later, without page cache, bytes.
     pub memory_bytes: Option<u64>,
     /// What others did to the host until the first answer.
     pub host: Option<HostShare>,

@@ -38,7 +38,7 @@ pub struct StartRow {
     pub first_answer_ns: Figure,
     /// CPU time of its data plane until then, seconds.
     pub cpu_s: Figure,
-    /// Working set of its data plane before any load, bytes.
+    /// Memory of its data plane before any load, without page cache, bytes.
     pub memory_bytes: Figure,
     /// The same less that of this gateway with one domain, in the same repeat; `None` where that was not measured.
     pub configuration_memory_bytes: Option<Figure>,

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::conclusions::{by_reason, join, why_no_headline, with_interval};
 use crate::figure::{Figure, HEADLINE_REPEATS};
-use crate::quantity::{percent, rate};
+use crate::quantity::{percent_of_limit, rate};
 use crate::summary::{Point, Row};
 
 use super::trend::{self, Level};
@@ -196,7 +196,7 @@ impl Subject<'_> {
 /// `98.1 %`, or `93.2 % to 98.1 %`; `None` without a limit.
 fn shares<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Option<String> {
     let shares: Vec<f64> = steps.filter_map(|step| step.share).collect();
-    let least = percent(shares.iter().copied().reduce(f64::min)?);
-    let greatest = percent(shares.iter().copied().reduce(f64::max)?);
+    let least = percent_of_limit(shares.iter().copied().reduce(f64::min)?);
+    let greatest = percent_of_limit(shares.iter().copied().reduce(f64::max)?);
     Some(if least == greatest { least } else { format!("{least} to {greatest}") })
 }

@@ -1,6 +1,7 @@
 //! A map by name that keeps the order in which it was written.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -37,6 +38,13 @@ impl<T> Named<T> {
     /// The value of that name.
     pub fn named(&self, name: &str) -> Option<&T> {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value)
+    }
+}
+
+impl<T: Clone> Named<T> {
+    /// The values by their names.
+    pub fn to_map(&self) -> BTreeMap<String, T> {
+        self.0.iter().cloned().collect()
     }
 }
 

@@ -177,6 +177,14 @@ fn of_process(
 }
 
 impl Driver {
+    /// Refuses settings that the driver does not have, or whose values are of another type than its defaults.
+    ///
+    /// # Errors
+    /// [`RigError::Driver`] with the setting at fault.
+    pub fn check_settings(&self, set: &BTreeMap<String, Value>) -> Result<(), RigError> {
+        self.settings(set).map(|_| ())
+    }
+
     /// The driver's settings with those of the scenario.
     fn settings(&self, set: &BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, RigError> {
         let mut settings = self.file.settings.clone();

@@ -89,13 +89,17 @@ impl GroupReader {
             CgroupVersion::V2 => self.cpu_v2(),
         };
         let buffer = &mut self.buffer;
-        let inactive = match self.version {
-            CgroupVersion::V1 => "total_inactive_file",
-            CgroupVersion::V2 => "inactive_file",
+        let [inactive, active] = match self.version {
+            CgroupVersion::V1 => ["total_inactive_file", "total_active_file"],
+            CgroupVersion::V2 => ["inactive_file", "active_file"],
         };
-        let inactive = self.memory_stat.read(buffer).and_then(|text| keyed(text, inactive));
+        // Active or not, a page of a file is charged to whoever reads it first after the host has dropped it: 0019.
+        let cached = self
+            .memory_stat
+            .read(buffer)
+            .and_then(|text| Some(keyed(text, inactive)? + keyed(text, active)?));
         let used = self.memory.number(buffer);
-        sample.memory_bytes = used.zip(inactive).map(|(used, inactive)| used.saturating_sub(inactive));
+        sample.memory_bytes = used.zip(cached).map(|(used, cached)| used.saturating_sub(cached));
         sample.threads = self.threads.number(buffer);
         let pids: Option<Vec<i32>> = self
             .procs

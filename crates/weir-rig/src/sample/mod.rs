@@ -26,7 +26,7 @@ pub(crate) struct PartSample {
     pub(crate) throttled_ns: Option<u64>,
     pub(crate) periods: Option<u64>,
     pub(crate) periods_throttled: Option<u64>,
-    /// Working set.
+    /// Without the page cache of files.
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) threads: Option<u64>,
     pub(crate) pids: Option<u64>,

@@ -1,13 +1,17 @@
-//! What the samples say of single processes: context switches, bytes of block devices, sockets.
+//! What the samples say of single processes: context switches, bytes of block devices, sockets, memory.
 
 use std::fs;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
 
 use weir_results::Usage;
 use weir_rig::{Ready, Running, Sampler};
 
-use crate::{Bench, free_address, mono_ns};
+use crate::{Bench, eventually, free_address, mono_ns};
+
+const MIB: u64 = 1 << 20;
 
 /// The sum of the numbers in lines that begin with `name`, over files of a process.
 fn told(files: impl Iterator<Item = String>, name: &str) -> u64 {
@@ -70,4 +74,22 @@ fn work_is_in_the_samples_of_its_span_and_in_no_other() {
         drop(worker);
         bench.close();
     }
+}
+
+#[test]
+fn pages_of_files_are_nobodys_memory() {
+    let bench = Bench::new("cached");
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = folder.path().join("read-often");
+    let arguments = ["cache", file.to_str().unwrap(), &(32 * MIB).to_string()];
+    let reader = bench.rig().launch(&bench.probe("reader", &arguments)).unwrap();
+    eventually("it has read", || reader.log_tail().contains("cached"));
+    let sampler = Sampler::start(&[&reader]);
+    let from = mono_ns();
+    thread::sleep(Duration::from_millis(300));
+    let to = mono_ns();
+    let usage = sampler.finish().usage("reader", from, to).unwrap();
+    assert!((1..16 * MIB).contains(&usage.memory_bytes_peak.unwrap()), "{usage:?}");
+    drop(reader);
+    bench.close();
 }

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         ["shout", bytes] => shout(bytes.parse().expect("a number of bytes")),
         ["escape"] => escape(),
         ["eat", bytes] => eat(bytes.parse().expect("a number of bytes")),
+        ["cache", file, bytes] => cache(file, bytes.parse().expect("a number of bytes")),
         ["burn"] => loop {
             std::hint::spin_loop();
         },
@@ -95,6 +96,17 @@ fn take(address: &str) {
     }
     let mut stream = TcpStream::connect(address).expect("a connection");
     println!("took {}", io::copy(&mut stream, &mut io::sink()).expect("bytes"));
+    wait();
+}
+
+/// Fills the page cache with a file that is read again and again, which makes its pages active.
+fn cache(file: &str, bytes: usize) {
+    fs::write(file, vec![1; bytes]).expect("a file");
+    File::open(file).and_then(|file| file.sync_all()).expect("a disk");
+    for _ in 0..3 {
+        io::copy(&mut File::open(file).expect("the file"), &mut io::sink()).expect("its bytes");
+    }
+    println!("cached");
     wait();
 }
 

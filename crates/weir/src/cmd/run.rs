@@ -159,10 +159,10 @@ fn go(
     let takes = weir_lab::plan::time(&prepared.checked, &run.plan) + weir_lab::pilot_time(&prepared.checked);
     let watcher = progress::watcher(&prepared.checked.scenario, run.plan.len());
     watcher.note(&format!(
-        "run {}: {}, {} cells, about {}",
+        "run {}: {}, {}, about {}",
         run.id,
         run.name,
-        run.plan.len(),
+        progress::cells(run.plan.len()),
         progress::minutes(takes)
     ));
     for note in prepared.notes.iter().chain(notes) {

@@ -7,7 +7,7 @@ use weir_lab::plan::{Plan, cell_time, point_of, time};
 use weir_results::CellKey;
 
 use super::super::output::print;
-use super::progress::{axes_words, minutes};
+use super::progress::{axes_words, cells, minutes};
 
 /// Tells `plan`, as a table or as JSON.
 pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: bool) {
@@ -17,7 +17,7 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
     let seconds =
         |key: &CellKey| point_of(checked, key).map_or(0.0, |point| cell_time(&point.scenario).as_secs_f64());
     if json {
-        let cells: Vec<_> = plan
+        let keys: Vec<_> = plan
             .cells
             .iter()
             .map(|key| serde_json::json!({ "key": key, "duration_s": seconds(key) }))
@@ -25,7 +25,7 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
         let document = serde_json::json!({
             "name": checked.scenario.name,
             "seed": plan.seed,
-            "cells": cells,
+            "cells": keys,
             "pilot_s": pilot.as_secs_f64(),
             "duration_s": total.as_secs_f64(),
             "notes": prepared.notes,
@@ -52,7 +52,7 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
     print(table.trim_fmt());
     let before =
         if pilot.is_zero() { String::new() } else { format!(", {} of it the pilot", minutes(pilot)) };
-    print(format_args!("\n{} cells, about {}{before}", plan.cells.len(), minutes(total)));
+    print(format_args!("\n{}, about {}{before}", cells(plan.cells.len()), minutes(total)));
     if !seed_is_given {
         print(format_args!("each run draws its own order; `--seed {}` gives this one", plan.seed));
     }

@@ -8,7 +8,7 @@ use weir_analysis::capacity::{border_words, stopped_words};
 use weir_analysis::{bound_name, quantity, reason_name};
 use weir_lab::scenario::Scenario;
 use weir_lab::{Observer, Standing};
-use weir_results::{Cell, CellKey, CellOutcome, Found, Measurement};
+use weir_results::{Cell, CellKey, CellOutcome, Found, Measurement, last_words};
 
 /// The watcher that fits where standard error goes.
 pub(super) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Observer> {
@@ -22,6 +22,11 @@ pub(super) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Observer> {
     let bar = ProgressBar::new(cells as u64).with_style(style);
     bar.enable_steady_tick(Duration::from_millis(500));
     Box::new(Bar { lines, bar })
+}
+
+/// So many cells, in words.
+pub(super) fn cells(count: usize) -> String {
+    format!("{count} cell{}", if count == 1 { "" } else { "s" })
 }
 
 /// A time as one says it: `45 s`, `3 min`, `1 h 20 min`.
@@ -118,8 +123,7 @@ impl Drop for Bar {
 fn figures(cell: &Cell) -> String {
     match &cell.outcome {
         CellOutcome::Failed { cause, message, log_tail, .. } => {
-            let last = log_tail.lines().rev().find(|line| !line.trim().is_empty());
-            let last = last.map(|line| format!(" ({})", line.trim())).unwrap_or_default();
+            let last = last_words(log_tail).map(|line| format!(" ({line})")).unwrap_or_default();
             format!("FAILED, {cause}: {message}{last}")
         }
         CellOutcome::Measured { measurements } => {
