@@ -75,16 +75,20 @@ const figures = (() => {
     ...extra,
   });
   const config = { displayModeBar: false, responsive: true };
-  // The library is text until a chart is drawn: reading a page does not wait for the second that it takes.
-  const library = () => {
-    if (!window.Plotly) {
-      const script = document.createElement("script");
-      script.textContent = document.getElementById("library").textContent;
-      document.head.append(script);
-    }
+  // The library stays packed until a chart is drawn: reading a page does not wait for the second that it takes.
+  const unpacked = async () => {
+    const packed = Uint8Array.from(atob(document.getElementById("library").textContent), (letter) => letter.charCodeAt(0));
+    const text = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const script = document.createElement("script");
+    script.textContent = await new Response(text).text();
+    document.head.append(script);
     return window.Plotly;
   };
-  const draw = (element, traces, extra) => library().react(element, traces, layout(extra), config);
+  let library;
+  const draw = async (element, traces, extra) => {
+    library ??= unpacked();
+    return (await library).react(element, traces, layout(extra), config);
+  };
 
   // Text out of the data for a hover, in which the library reads a few tags.
   const said = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");

@@ -100,7 +100,7 @@ impl<'a> Writer<'a> {
             self.file(&page.path, &page.html)?;
         }
         let drawn = html::Drawn { plots: &self.plots, timelines: self.timelines(), pictures };
-        let page = html::draw(&self.report, self.run, self.summary, &drawn, &html::plotly_js());
+        let page = html::draw(&self.report, self.run, self.summary, &drawn, html::packed_plotly());
         self.file("report.html", &page.map_err(io::Error::other)?)
     }
 

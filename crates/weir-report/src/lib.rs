@@ -85,7 +85,7 @@ pub fn html(run: &Run, cells: &[Cell], summary: &Summary) -> io::Result<String> 
     let report = build::build(run, cells, summary);
     let (plots, timelines) = (sweep::plots(run, summary, cells), timelines::timelines(summary, cells));
     let drawn = html::Drawn { plots: &plots, timelines: &timelines, pictures: &[] };
-    html::draw(&report, run, summary, &drawn, &html::plotly_js()).map_err(io::Error::other)
+    html::draw(&report, run, summary, &drawn, html::packed_plotly()).map_err(io::Error::other)
 }
 
 /// A comparison for a terminal of `width` columns, with escape sequences only where `color`.

@@ -10,7 +10,7 @@ fn page(change: impl Fn(&mut weir_results::Run, &mut [weir_results::Cell])) -> S
     change(&mut run, &mut cells);
     let summary = summarize(&run, &cells);
     let page = weir_report::html(&run, &cells, &summary).expect("a page");
-    let start = page.find("<script type=\"text/plain\" id=\"library\">").expect("the library");
+    let start = page.find("<script type=\"application/gzip\" id=\"library\">").expect("the library");
     let end = start + page[start..].find("</script>").expect("its end");
     format!("{}{}", &page[..start], &page[end..])
 }
