@@ -52,10 +52,10 @@ def make_image(path, modules, programs):
         image.file(f"/lib/modules/{module.name}", module)
     for name in parts.TOOLS:
         image.program(f"/usr/bin/{name}", shutil.which(name))
-    for name in ("weir", "weir-gateway", "rig-it", "rig-unit"):
+    for name in ("weir", "weir-gateway", "rig-it", "rig-unit", "weir-rig-probe"):
         image.program(f"/weir/{name}", programs[name])
-    # The tests start it from where it was built.
-    image.program(programs["weir-rig-probe"], programs["weir-rig-probe"])
+    # The tests start it from where it was built, which may be below what the guest mounts.
+    image.text("/weir/probe-place", f"{programs['weir-rig-probe']}\n")
     image.file("/weir/scenario.yaml", HERE / "scenario.yaml")
     add_service_manager(image)
     image.write(path)

@@ -10,6 +10,8 @@ mount -t devtmpfs dev /dev
 mount -t tmpfs -o mode=1777 tmp /tmp
 mount -t tmpfs -o mode=755 run /run
 mount -t cgroup2 cgroup /sys/fs/cgroup
+probe=$(cat /weir/probe-place)
+mkdir -p "${probe%/*}" && cp /weir/weir-rig-probe "$probe"
 ip link set lo up
 for module in /lib/modules/*.ko; do
     insmod "$module"
