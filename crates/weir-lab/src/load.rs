@@ -11,6 +11,7 @@ use weir_analysis::{Evidence, data_usage, judge, origin_usage};
 use weir_engine::{LoadSpec, SlowSpec};
 use weir_results::{
     Counters, FaultEvent, HostBounds, LoadRecord, Measurement, Part, Role, SlowClients, Thresholds, Usage,
+    last_words,
 };
 use weir_rig::prometheus::{Span, WallClock};
 use weir_rig::{Binary, CounterSource, Namespace, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
@@ -430,7 +431,7 @@ fn generator_failed(generator: &mut Running, what: &str) -> Setback {
         return failure.into();
     }
     let tail = generator.log_tail();
-    let last = tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let last = last_words(&tail).unwrap_or_default();
     failed("generator", &format!("the load generator {what}: {last}"), "its log says why", &tail)
 }
 
