@@ -1,5 +1,5 @@
 //! What is right, and most likely not meant: routes that no request gets, backends that nobody uses, certificates that
-//! have run out.
+//! have run out, what other gateways would take for a variable.
 //!
 //! Nothing here keeps a configuration from coming into force.
 
@@ -14,6 +14,7 @@ use crate::table::Table;
 use crate::validity::Validity;
 
 mod certified_hosts;
+mod habits;
 mod unreached;
 
 use certified_hosts::CertifiedHosts;
@@ -28,6 +29,7 @@ impl State {
         let mut found = unreached::routes(table);
         found.extend(self.routes.values().filter_map(|entry| unheard_preflights(&entry.key, &entry.route)));
         found.extend(self.routes.values().filter_map(|entry| no_weight(&entry.key, &entry.route)));
+        found.extend(self.routes.values().flat_map(|entry| habits::of_route(&entry.key, &entry.route)));
         found.extend(self.no_routes());
         found.extend(self.backends_without_use());
         found.extend(self.backends_without_endpoints());

@@ -214,6 +214,8 @@ impl Stats {
     /// The text that Prometheus scrapes.
     pub fn prometheus(&self) -> String {
         let mut text = Exposition::default();
+        text.family("weir_build_info", "gauge", "1, with the version of the program that serves.");
+        text.sample("weir_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
         text.family("weir_requests_total", "counter", "Requests whose head was read or refused.");
         for (name, listener) in &self.listeners {
             text.sample("weir_requests_total", &[("listener", name)], listener.requests);

@@ -174,3 +174,29 @@ backends: { a: { endpoints: ['127.0.0.1:3'], tls: { ca: c.pem } } }
     let early = "listeners[0].tls.certificate: a certificate in `a.pem` is not good for another 31 days";
     assert_eq!(warnings(&alone, &files, NOW_S - 90 * 86_400), [none, early]);
 }
+
+#[test]
+fn what_other_gateways_would_understand_is_told() {
+    let none = "values have no variables";
+    check_routes(
+        &["path: /, request_headers: { set: { X-Real-IP: $remote_addr, X-Price: '5 $', X-Share: '10%' } }"],
+        &[&format!(
+            "routes[0].request_headers.set.X-Real-IP: `$remote_addr` is sent letter by letter: {none}"
+        )],
+    );
+    check_routes(
+        &["path: /, response_headers: { add: { Via: 'a ${hostname}', X-Id: '%{request_id}i' } }"],
+        &[
+            &format!("routes[0].response_headers.add.Via: `${{hostname}}` is sent letter by letter: {none}"),
+            &format!(
+                "routes[0].response_headers.add.X-Id: `%{{request_id}}` is sent letter by letter: {none}"
+            ),
+        ],
+    );
+    check_routes(
+        &["path: /, hosts: [a.test, _]"],
+        &["routes[0].hosts[1]: `_` is a name like others, which nobody asks for"],
+    );
+    check_routes(&["path: '/a/*'", "path: /"], &["routes[0].path: the star of `/a/*` stands for itself"]);
+    check_routes(&["path: '/a*b'", "path: /, request_headers: { set: { X: '$5, ${' } }"], &[]);
+}

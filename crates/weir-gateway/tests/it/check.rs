@@ -139,6 +139,26 @@ fn what_is_wrong_is_told_in_one_go() {
 }
 
 #[test]
+fn an_access_log_that_cannot_be_written_is_wrong() {
+    let folder = Folder::new();
+    let with = |file: &str| folder.check(&format!("{GOOD}access_log: {{ file: {file} }}\n"), &[]);
+    assert_eq!(with("access.log").0, Some(0));
+    assert!(!folder.0.path().join("access.log").exists(), "nothing is made");
+    folder.write("there.log", "");
+    assert_eq!(with("there.log").0, Some(0));
+    let line = GOOD.lines().count() + 1;
+    let (code, output, messages) = with("logs/access.log");
+    assert_eq!((code, output.as_str()), (Some(2), ""), "{messages}");
+    assert!(
+        messages.starts_with(&format!("gateway.yaml:{line}:21: access_log.file: cannot write")),
+        "{messages}"
+    );
+    assert!(messages.contains("logs/access.log: No such file") && messages.contains("help: make the folder"));
+    let (code, _, messages) = with(".");
+    assert!(code == Some(2) && messages.contains("is a directory"), "{messages}");
+}
+
+#[test]
 fn machines_get_json() {
     let folder = Folder::new();
     let read = |text: &str, more: &[&str]| -> (Option<i32>, Value) {

@@ -19,6 +19,8 @@ fn promtool_finds_nothing_to_say() {
     let (_, metrics) = answer.split_once("\r\n\r\n").expect("a body");
     assert!(metrics.contains("\nweir_request_duration_seconds_count{"), "{metrics}");
     assert!(metrics.contains("\nweir_access_log_lines_total 3\n"), "{metrics}");
+    let version = concat!("\nweir_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n");
+    assert!(metrics.contains(version), "{metrics}");
     let mut promtool = Command::new(peer("promtool"))
         .args(["check", "metrics"])
         .stdin(Stdio::piped())

@@ -84,7 +84,7 @@ const fn mistake(
 use Kind::{Form, Sense, Syntax, Warning};
 
 /// All kinds of them.
-pub(crate) const MISTAKES: [Mistake; 53] = [
+pub(crate) const MISTAKES: [Mistake; 56] = [
     mistake(
         Form,
         ("timeouts: { request", "timeout: { request"),
@@ -239,6 +239,21 @@ pub(crate) const MISTAKES: [Mistake; 53] = [
         "every host with path `/` is taken by routes[2] already",
         "give each host and path to one route",
     ),
+    mistake(
+        Warning,
+        ("X-Tier: gold", "X-Real-IP: $remote_addr"),
+        22,
+        "`$remote_addr` is sent letter by letter",
+        "`forwarding` tells upstreams",
+    ),
+    mistake(
+        Warning,
+        ("hosts: [a.test, ", "hosts: [_, a.test, "),
+        10,
+        "`_` is a name like others",
+        "leave `hosts` out",
+    ),
+    mistake(Warning, ("path: /old", "path: /old*"), 18, "stands for itself", "`path: /old` takes everything"),
     mistake(
         Warning,
         ("weight: 9 }, { backend: web, weight: 1 }", "weight: 0 }, { backend: web, weight: 0 }"),

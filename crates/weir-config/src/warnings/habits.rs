@@ -1,0 +1,75 @@
+//! What means something in other gateways' configurations, and here is taken letter by letter.
+
+use std::collections::BTreeMap;
+
+use crate::filters::HeaderChanges;
+use crate::model::Route;
+use crate::problem::Problem;
+
+/// What of the route at `key` is most likely meant as in another gateway.
+pub(super) fn of_route(key: &str, route: &Route) -> Vec<Problem> {
+    let changes =
+        [("request_headers", &route.request_headers), ("response_headers", &route.response_headers)];
+    let changed = changes.into_iter().filter_map(|(field, changes)| Some((field, changes.as_deref()?)));
+    let mut found: Vec<Problem> =
+        changed.flat_map(|(field, changes)| variables_of(&format!("{key}.{field}"), changes)).collect();
+    if let Some(respond) = &route.respond {
+        found.extend(variables(&format!("{key}.respond.headers"), &respond.headers));
+    }
+    found.extend(route.hosts.iter().enumerate().filter(|(_, host)| *host == "_").map(|(index, _)| {
+        Problem::new(format!("{key}.hosts[{index}]"), "`_` is a name like others, which nobody asks for")
+            .help("leave `hosts` out for every host")
+    }));
+    found.extend(starred_paths(key, route));
+    found
+}
+
+fn variables_of(place: &str, changes: &HeaderChanges) -> Vec<Problem> {
+    let set = variables(&format!("{place}.set"), &changes.set);
+    set.into_iter().chain(variables(&format!("{place}.add"), &changes.add)).collect()
+}
+
+/// Values that look like variables.
+fn variables(place: &str, fields: &BTreeMap<String, String>) -> Vec<Problem> {
+    let looking = fields.iter().filter_map(|(name, value)| Some((name, variable_in(value)?)));
+    looking
+        .map(|(name, variable)| {
+            let message = format!("`{variable}` is sent letter by letter: values have no variables");
+            Problem::new(format!("{place}.{name}"), message)
+                .help("`forwarding` tells upstreams of the client and names requests")
+        })
+        .collect()
+}
+
+/// `$name`, `${name}` or `%{name}` within a text.
+fn variable_in(value: &str) -> Option<&str> {
+    value.char_indices().find_map(|(at, sign)| {
+        let rest = &value[at + sign.len_utf8()..];
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let braced = rest.strip_prefix('{').and_then(|inner| inner.find('}')).map(|end| end + 2);
+        let length = match sign {
+            '$' if rest.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+                rest.find(|c| !is_name(c)).unwrap_or(rest.len())
+            }
+            '$' | '%' => braced?,
+            _ => return None,
+        };
+        Some(&value[at..at + sign.len_utf8() + length])
+    })
+}
+
+/// Paths with a star at their end: a prefix takes all that is below it anyway.
+fn starred_paths(key: &str, route: &Route) -> Vec<Problem> {
+    let prefix = route.path.iter().map(|path| ("path", path));
+    let exact = route.exact.iter().flat_map(|paths| paths.as_slice()).map(|path| ("exact", path));
+    prefix
+        .chain(exact)
+        .filter(|(_, path)| path.ends_with('*'))
+        .map(|(field, path)| {
+            let below = path.trim_end_matches('*').trim_end_matches('/');
+            let below = if below.is_empty() { "/" } else { below };
+            Problem::new(format!("{key}.{field}"), format!("the star of `{path}` stands for itself"))
+                .help(format!("`path: {below}` takes everything below it, a `regex` every pattern"))
+        })
+        .collect()
+}
