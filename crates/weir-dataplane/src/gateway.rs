@@ -35,7 +35,7 @@ const LISTEN_EVERY: Duration = Duration::from_millis(20);
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The environment's fault: somebody else has the address, or it is not ours.
-    #[error("cannot listen on {address}: {error}")]
+    #[error("cannot listen on {address}: {error}{}", listen_remedy(*address, error))]
     Listen {
         /// The address asked for.
         address: SocketAddr,
@@ -56,6 +56,23 @@ pub enum GatewayError {
     /// The caller's fault.
     #[error("the gateway ends, and takes no other configuration")]
     Ending,
+}
+
+/// What to do where the system refuses to listen on `address` with this error, behind a semicolon; nothing where that is
+/// not known.
+pub fn listen_remedy(address: SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "; `ss -ltnp 'sport = :{}'` says who listens there, which another listener of this process may be",
+            address.port()
+        ),
+        io::ErrorKind::PermissionDenied => {
+            "; a port this low takes CAP_NET_BIND_SERVICE, or a lower net.ipv4.ip_unprivileged_port_start"
+                .to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => "; no interface of this host has the address".to_owned(),
+        _ => String::new(),
+    }
 }
 
 /// How far a gateway is.

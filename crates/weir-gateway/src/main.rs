@@ -17,7 +17,7 @@ use clap::{Parser, Subcommand};
 use log::Level;
 use weir_config::Severity;
 use weir_control::{FileSource, Stamps, Watch};
-use weir_dataplane::{Admin, Gateway, GatewayError};
+use weir_dataplane::{Admin, Gateway, GatewayError, listen_remedy};
 
 use crate::program_log::{Levels, tell};
 use crate::signals::{Request, Requests};
@@ -228,8 +228,10 @@ fn obey(
 /// The admin server's socket, with the address that was asked for.
 fn admin_socket(address: SocketAddr, heritage: &mut Heritage) -> Result<(SocketAddr, TcpListener), Failure> {
     let socket = heritage.admin.take().map_or_else(|| Admin::listen(address), Ok);
-    let failed =
-        |error| Failure::Environment(format!("cannot serve the admin interface on {address}: {error}"));
+    let failed = |error| {
+        let remedy = listen_remedy(address, &error);
+        Failure::Environment(format!("cannot serve the admin interface on {address}: {error}{remedy}"))
+    };
     Ok((address, socket.map_err(failed)?))
 }
 

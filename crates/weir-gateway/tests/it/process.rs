@@ -271,9 +271,18 @@ fn a_port_that_is_taken_is_the_environments_fault() {
     let (code, messages) = run(&taken, &[]);
     assert_eq!(code, Some(3));
     assert!(messages.contains(&format!("cannot listen on {address}")), "{messages}");
+    let remedy = format!("`ss -ltnp 'sport = :{}'` says who listens there", address.port());
+    assert!(messages.contains(&remedy), "{messages}");
+    let elsewhere = config(address).replace("127.0.0.1:0", "192.0.2.1:80");
+    let (code_elsewhere, told) = run(&elsewhere, &[]);
+    assert!(
+        code_elsewhere == Some(3) && told.contains("no interface of this host has the address"),
+        "{told}"
+    );
     let (code, messages) = run(&config(address), &["--admin", &address.to_string()]);
     assert_eq!(code, Some(3));
     assert!(messages.contains(&format!("admin interface on {address}")), "{messages}");
+    assert!(messages.contains(&remedy), "{messages}");
 }
 
 #[test]
