@@ -124,6 +124,7 @@ pub struct Listener {
     pub passthrough: Vec<Passthrough>,
     /// Each connection begins with a header of the PROXY protocol, version 1 or 2, that names its client.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("x-default" = "`false`"))]
     pub proxy_protocol: bool,
 }
 
@@ -302,6 +303,7 @@ pub struct Backend {
     pub endpoints: Vec<Endpoint>,
     /// Which of them gets a request.
     #[serde(default, skip_serializing_if = "Balance::is_default")]
+    #[schemars(extend("x-default" = "`round_robin`"))]
     pub balance: Balance,
     /// How long an endpoint that is new, or well again, takes to come to its whole share of the requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -356,7 +358,7 @@ pub struct Limits {
     pub connections: u32,
     /// Client connections from one address, of the whole process; those of IPv6 from one network of 64 bits.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(example = 100, extend("x-unit" = "connections", "x-default" = "no bound"))]
+    #[schemars(range(min = 1), example = 100, extend("x-unit" = "connections", "x-default" = "no bound"))]
     pub connections_per_address: Option<u32>,
     /// Connections to one backend, of the whole process. Who waits for one is said by `limits.pending` of the backend.
     #[schemars(range(min = 1), extend("x-unit" = "connections"))]
