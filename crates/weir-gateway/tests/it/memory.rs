@@ -1,10 +1,12 @@
 //! What a process keeps for connections that wait, and for certificates.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rcgen::{CertificateParams, KeyPair};
 use rustls::crypto::aws_lc_rs;
@@ -12,10 +14,14 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::process::{Gateway, origin};
+use crate::process::{Gateway, config, origin};
 
 /// What an idle connection through TLS may take, with all that the gateway keeps for it.
 const IDLE_BYTES_MAX: u64 = 14 << 10;
+
+/// What an exchange in progress may take, whatever the length of its bodies: a buffer for what comes and one for what goes
+/// on both sides, and what is known of it.
+const EXCHANGE_BYTES_MAX: u64 = 132 << 10;
 
 /// What a certificate with its key may take, from the file's name to rustls' form of the key.
 const CERTIFICATE_BYTES_MAX: u64 = 8 << 10;
@@ -77,6 +83,94 @@ fn idle_connections_take_little() {
     let _idle: Vec<_> = (0..MEASURED).map(|_| idle(&config, &gateway)).collect();
     let each = gateway.resident_bytes().saturating_sub(before) / MEASURED as u64;
     assert!(each <= IDLE_BYTES_MAX, "{each} bytes for an idle connection");
+}
+
+/// An upstream that does with each connection what `serve` does, and counts what that moves.
+fn serving(serve: fn(&mut TcpStream) -> io::Result<usize>) -> (SocketAddr, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    let moved = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&moved);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let counted = Arc::clone(&counted);
+            std::thread::spawn(move || {
+                let _ = stream.read(&mut [0; 64]);
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n");
+                while let Ok(bytes) = serve(&mut stream) {
+                    counted.fetch_add(bytes as u64, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    (address, moved)
+}
+
+/// Waits until nothing more moves.
+fn wait_until_stuck(bytes: &AtomicU64) {
+    let mut last = u64::MAX;
+    for _ in 0..100 {
+        let now = bytes.load(Ordering::Relaxed);
+        if now == last {
+            return;
+        }
+        last = now;
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    panic!("bytes move on though nobody reads: {last}");
+}
+
+/// Memory for each client that `begins` an exchange with an upstream which goes on with `serve`, until nothing moves.
+#[track_caller]
+fn check_exchange(what: &str, serve: fn(&mut TcpStream) -> io::Result<usize>, begin: fn(&mut TcpStream)) {
+    const WARM: usize = 20;
+    const MEASURED: usize = 200;
+    let (address, moved) = serving(serve);
+    let gateway = Gateway::start(&format!("{}timeouts: {{ write: 1h, body: 1h }}\n", config(address)));
+    let ask = |count: usize, in_all: usize| {
+        let open = || {
+            let mut stream = crate::process::connect(gateway.address);
+            begin(&mut stream);
+            stream
+        };
+        let clients: Vec<_> = (0..count).map(|_| open()).collect();
+        gateway.wait_for("their requests", |g| g.stat("requests_in_flight") == in_all as u64);
+        wait_until_stuck(&moved);
+        clients
+    };
+    let _warm = ask(WARM, WARM);
+    let before = gateway.resident_bytes();
+    let _slow = ask(MEASURED, WARM + MEASURED);
+    let each = gateway.resident_bytes().saturating_sub(before) / MEASURED as u64;
+    println!("{what}: {each} bytes each");
+    assert!(each <= EXCHANGE_BYTES_MAX, "{what}: {each} bytes each");
+}
+
+#[test]
+fn clients_that_do_not_read_take_a_bounded_part() {
+    let on = |stream: &mut TcpStream| stream.write(&[b'x'; 16 << 10]);
+    check_exchange("clients that do not read", on, |client| {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").expect("it is read");
+    });
+}
+
+#[test]
+fn upstreams_that_do_not_read_take_a_bounded_part() {
+    let silent = |_: &mut TcpStream| {
+        std::thread::sleep(Duration::from_secs(1));
+        Ok(0)
+    };
+    check_exchange("upstreams that do not read", silent, |client| {
+        client
+            .write_all(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n")
+            .expect("it is read");
+        client.set_nonblocking(true).expect("a socket");
+        // As much as finds room in the kernels' buffers and in the gateway's.
+        for _ in 0..8 {
+            while client.write(&[b'x'; 64 << 10]).is_ok() {}
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
 }
 
 #[test]
