@@ -126,12 +126,24 @@ pub struct Listener {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(extend("x-default" = "`false`"))]
     pub proxy_protocol: bool,
+    /// A client that ends its side of the connection (FIN) before its answer has come is answered all the same. Else it
+    /// is taken to have left, and its request is given up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(example = &true, extend("x-default" = false))]
+    pub half_close: bool,
 }
 
 impl Listener {
     /// One that speaks plain text.
     pub fn plain(address: SocketAddr) -> Listener {
-        Listener { address, name: None, tls: None, passthrough: Vec::new(), proxy_protocol: false }
+        Listener {
+            address,
+            name: None,
+            tls: None,
+            passthrough: Vec::new(),
+            proxy_protocol: false,
+            half_close: false,
+        }
     }
 
     /// What routes call it: its name, else its address as it is configured.

@@ -176,6 +176,11 @@ impl Table {
         Some(self.listeners[self.position_of(listener.into())?].proxy_protocol)
     }
 
+    /// Whether clients of this listener may end their side and still be answered; `None` where there is no such listener.
+    pub fn allows_half_close(&self, listener: impl Into<ListenerId>) -> Option<bool> {
+        Some(self.listeners[self.position_of(listener.into())?].half_close)
+    }
+
     /// The table of a state for which the parts are made.
     pub(crate) fn of(version: u64, state: &State, listeners: Arc<[Listener]>) -> Table {
         let settings = &state.settings;

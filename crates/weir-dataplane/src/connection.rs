@@ -19,6 +19,7 @@ use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::forwarding::Arrival;
 use crate::io::{Fault, Io};
+use crate::leaving::ClientSide;
 use crate::listener::Listening;
 use crate::observed::{Observed, tell_of_refusal};
 use crate::plain::PlainHalf;
@@ -47,6 +48,8 @@ pub(crate) struct Client<'a, R, W> {
     pub(crate) addresses: Option<Addresses>,
     /// Read and not yet used: the rest of a body, or requests sent ahead.
     pub(crate) inbound: Buffer,
+    /// It has ended its side, and is served all the same.
+    is_half_closed: bool,
 }
 
 /// What an exchange leaves of its connection.
@@ -90,6 +93,7 @@ where
         observed: &Observed::default(),
         addresses: seat.addresses,
         inbound: Buffer::default(),
+        is_half_closed: false,
     };
     let after = loop {
         match client.serve_one().await {
@@ -139,6 +143,19 @@ pub(crate) async fn tell(
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
+    /// What is read of it, which may be watched while something else is waited for.
+    #[inline]
+    pub(crate) fn side(&mut self) -> ClientSide<'_, R> {
+        self.split().0
+    }
+
+    /// The same, and where it is written to.
+    #[inline]
+    pub(crate) fn split(&mut self) -> (ClientSide<'_, R>, &mut W) {
+        let Client { io, listening, reader, writer, inbound, is_half_closed, .. } = self;
+        (ClientSide { io: *io, listening, reader, inbound, is_half_closed }, writer)
+    }
+
     /// Waits for a request and answers it.
     async fn serve_one(&mut self) -> After {
         let buffers = &self.io.worker.buffers;

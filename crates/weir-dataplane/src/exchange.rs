@@ -103,7 +103,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             // Boxed, so that exchanges that find a place are no larger for it.
             Err(pool) => {
                 let mut waiting = Box::pin(wait_in_flight(self.io, snapshot, pool, &limits, &mut wish));
-                match self.unless_left(is_whole, waiting.as_mut()).await {
+                match self.side().unless_left(waiting.as_mut(), || is_whole).await {
                     Ok(place) => Some(place),
                     Err(cause) => return self.decline(cause, plan, is_whole, snapshot).await,
                 }
@@ -116,13 +116,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             limits.begin_try(self.io);
             let checked_out = {
                 let checking_out = pin!(checkout(self.io, snapshot, &mut wish, fresh));
-                self.unless_left(body.is_done(), checking_out).await
+                self.side().unless_left(checking_out, || body.is_done()).await
             };
             let checkout = match checked_out {
                 Ok(checkout) => checkout,
                 Err(cause) => {
                     let cause = limits.fail(self.io, cause, false);
-                    match self.may_go_on(&tries, &limits, cause, out).await {
+                    match self.may_go_on((&tries, &limits), cause, out, body.is_done()).await {
                         Ok(()) => continue,
                         Err(cause) => return self.decline(cause, plan, body.is_done(), snapshot).await,
                     }
@@ -208,9 +208,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             _ => drop(checkout),
         }
         let next = match relayed.map_err(|cause| limits.fail(x.io, cause, x.begun.get())) {
-            Ok(_) => self.go_on(x.tries, limits, out).await,
+            Ok(_) => self.go_on((x.tries, limits), out, x.request_done.get()).await,
             Err(cause) if x.begun.get() => Err(cause),
-            Err(cause) => self.may_go_on(x.tries, limits, cause, out).await,
+            Err(cause) => self.may_go_on((x.tries, limits), cause, out, x.request_done.get()).await,
         };
         match next {
             Ok(()) => Tried::Failed(endpoint),
@@ -221,23 +221,29 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     /// Makes ready for another try after one that failed, before anything of its response had left; the cause that is
     /// told where there is none.
     async fn may_go_on(
-        &self,
-        tries: &Tries<'_>,
-        limits: &RouteLimits,
+        &mut self,
+        (tries, limits): (&Tries<'_>, &RouteLimits),
         cause: Cause,
         out: &mut Vec<u8>,
+        is_whole: bool,
     ) -> Result<(), Cause> {
         match tries.go_on_after(cause, self.io) {
-            true => self.go_on(tries, limits, out).await,
+            true => self.go_on((tries, limits), out, is_whole).await,
             false => Err(cause),
         }
     }
 
     /// Waits for the next try, with the request in `out` again.
-    async fn go_on(&self, tries: &Tries<'_>, limits: &RouteLimits, out: &mut Vec<u8>) -> Result<(), Cause> {
+    async fn go_on(
+        &mut self,
+        (tries, limits): (&Tries<'_>, &RouteLimits),
+        out: &mut Vec<u8>,
+        is_whole: bool,
+    ) -> Result<(), Cause> {
         tries.restore(out);
         limits.begin_pause(self.io);
-        let waited = tries.pause(self.io).await;
+        let pause = pin!(tries.pause(self.io));
+        let waited = self.side().unless_left(pause, || is_whole).await;
         waited.map_err(|cause| limits.fail(self.io, cause, false))
     }
 
@@ -286,7 +292,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             // It may have answered before it closed.
             Err(Fault::System(_)) => x.request_broken.set(true),
         }
-        relay(x, &mut reader, inbound, &mut self.writer).await
+        let (mut side, writer) = self.split();
+        let relaying = pin!(relay(x, &mut reader, inbound, writer));
+        side.unless_left(relaying, || x.io.timer.awaits_response()).await
     }
 
     /// The request's body goes on while the response may come.
@@ -298,24 +306,26 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         out: &mut Vec<u8>,
         body: &mut BodyPump,
     ) -> Result<Relayed, Cause> {
-        let Client { reader, writer, inbound, .. } = self;
-        let mut sending = pin!(send(x, reader, inbound, &mut to_upstream, out, body));
+        let (mut side, writer) = self.split();
         let mut relaying = pin!(relay(x, &mut from_upstream, of_upstream, writer));
-        let mut is_sending = true;
-        poll_fn(|cx| {
-            if is_sending && let Poll::Ready(sent) = sending.as_mut().poll(cx) {
-                is_sending = false;
-                match sent {
-                    Ok(()) => x.request_done.set(true),
-                    Err(SendFault::Client(cause)) => return Poll::Ready(Err(cause)),
-                    Err(SendFault::Stalled) => return Poll::Ready(Err(Cause::UpstreamWriteTimeout)),
-                    Err(SendFault::Upstream) => x.request_broken.set(true),
-                }
-                x.io.timer.arm(&x.io.worker.wheel, x.response_ticks);
-            }
-            relaying.as_mut().poll(cx)
-        })
-        .await
+        let sent_or_relayed = {
+            let mut sending = pin!(send(x, side.reader, side.inbound, &mut to_upstream, out, body));
+            poll_fn(|cx| match sending.as_mut().poll(cx) {
+                Poll::Ready(sent) => Poll::Ready(Err(sent)),
+                Poll::Pending => relaying.as_mut().poll(cx).map(Ok),
+            })
+            .await
+        };
+        match sent_or_relayed {
+            Ok(relayed) => return relayed,
+            Err(Ok(())) => x.request_done.set(true),
+            Err(Err(SendFault::Client(cause))) => return Err(cause),
+            Err(Err(SendFault::Stalled)) => return Err(Cause::UpstreamWriteTimeout),
+            Err(Err(SendFault::Upstream)) => x.request_broken.set(true),
+        }
+        x.io.timer.arm_response(&x.io.worker.wheel, x.response_ticks);
+        // What still comes of a body that the upstream would not take is the body's, should it be sent again.
+        side.unless_left(relaying, || x.request_done.get() && x.io.timer.awaits_response()).await
     }
 
     async fn conclude(&mut self, x: &Exchange<'_>, relayed: Relayed, checkout: Checkout) -> After {

@@ -25,6 +25,7 @@
 //!                                                                       exchange (exchange.rs): upstream.rs, send.rs, body.rs, retry.rs
 //!                                                                         upstream_socket.rs: TCP or a Unix socket
 //!                                                                         waiting.rs: requests beyond a backend's limits
+//!                                                                         leaving.rs: clients that leave meanwhile
 //!                                                                       relay (response.rs), tunnel.rs after a 101
 //!                                                                         route_limits.rs, mirror.rs, compress.rs: where a route has them
 //!                                                                       refuse (respond.rs): an answer of our own
@@ -101,6 +102,7 @@ mod handover;
 mod health;
 mod hello;
 mod io;
+mod leaving;
 mod life;
 mod listener;
 mod log;

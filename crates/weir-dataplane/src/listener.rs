@@ -42,6 +42,8 @@ pub(crate) struct Listening {
     transport: RefCell<Transport>,
     /// Whether its clients began with a header of the PROXY protocol last.
     wants_header: Cell<bool>,
+    /// Whether its clients could end their side and still be answered last.
+    half_close: Cell<bool>,
     pub(crate) counters: Arc<ListenerCounters>,
     pub(crate) told: Cell<usize>,
     spread: Arc<Spread>,
@@ -72,15 +74,16 @@ impl Listening {
     pub(crate) fn new(
         id: u64,
         listener: ListenerId,
-        (transport, wants_header): (Transport, bool),
+        table: &Table,
         counters: Arc<ListenerCounters>,
         (spread, berth): (Arc<Spread>, Arc<Berth>),
     ) -> Listening {
         Listening {
             id,
             listener,
-            transport: RefCell::new(transport),
-            wants_header: Cell::new(wants_header),
+            transport: RefCell::new(table.transport(listener).cloned().unwrap_or_default()),
+            wants_header: Cell::new(table.wants_proxy_header(listener).unwrap_or_default()),
+            half_close: Cell::new(table.allows_half_close(listener).unwrap_or_default()),
             counters,
             told: Cell::new(0),
             spread,
@@ -156,6 +159,14 @@ impl Listening {
             self.wants_header.set(wants_header);
         }
         self.wants_header.get()
+    }
+
+    /// Whether clients may end their side and still be answered; a retired listener ends as it was.
+    pub(crate) fn half_close(&self, table: &Table) -> bool {
+        if let Some(half_close) = table.allows_half_close(self.listener) {
+            self.half_close.set(half_close);
+        }
+        self.half_close.get()
     }
 }
 
@@ -342,11 +353,12 @@ mod tests {
         let table = State::default().apply(batch).table.unwrap();
         let main = move || async move {
             let (host, _handed) = Host::new();
-            let worker = Rc::new(Worker::new(0, Arc::new(Shared::new(table)), Arc::default(), host));
+            let worker =
+                Rc::new(Worker::new(0, Arc::new(Shared::new(Arc::clone(&table))), Arc::default(), host));
             let listening = Rc::new(Listening::new(
                 0,
                 address.into(),
-                (Transport::Plain, false),
+                &table,
                 Arc::new(ListenerCounters::of("l")),
                 (Arc::default(), Berth::new(&worker.host)),
             ));

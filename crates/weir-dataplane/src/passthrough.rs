@@ -6,6 +6,7 @@
 //!                 +- not of TLS, malformed, too long: closed
 //! ```
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::net::TcpStream;
@@ -18,6 +19,7 @@ use crate::cause::Cause;
 use crate::connection::Seat;
 use crate::hello::{HELLO_BYTES_MAX, Hello, read_hello};
 use crate::io::{Fault, Io, Look};
+use crate::leaving::ClientSide;
 use crate::plain::PlainHalf;
 use crate::secure::serve_secure;
 use crate::tunnel::join;
@@ -69,18 +71,26 @@ async fn name_asked_for(io: Io<'_>, stream: &TcpStream) -> Result<Option<String>
 /// Connects to the backend and passes bytes until both sides have ended, one failed, or nothing moved for long.
 async fn pass_on(seat: &Seat, stream: TcpStream, backend: &str) -> Result<(), Cause> {
     let io = seat.io();
+    let ((mut from_client, to_client), mut inbound) = (PlainHalf::both(&stream), Buffer::default());
     let (checkout, ticks) = {
         let snapshot = io.worker.snapshot();
         let position = snapshot.table.backend_named(backend).ok_or(Cause::NoEndpoint)?;
         // Nothing but the address tells one client from another.
         let affinity = Affinity::ClientAddress.with(seat.peer().ip());
         let mut wish = Wish { affinity, client: seat.addresses(), ..Wish::any(position) };
-        (checkout(io, &snapshot, &mut wish, true).await?, snapshot.ticks.upgraded)
+        let mut side = ClientSide {
+            io,
+            listening: seat.listening(),
+            reader: &mut from_client,
+            inbound: &mut inbound,
+            is_half_closed: &mut false,
+        };
+        let checking_out = pin!(checkout(io, &snapshot, &mut wish, true));
+        (side.unless_left(checking_out, || true).await?, snapshot.ticks.upgraded)
     };
     seat.listening().counters.passed_on.add(1);
     let mut upstream = checkout.upstream;
-    let (from_client, to_client) = PlainHalf::both(&stream);
-    let client = (from_client, to_client, &mut Buffer::default());
+    let client = (from_client, to_client, &mut inbound);
     join(io, client, &mut upstream, ticks).await;
     Ok(())
 }

@@ -80,7 +80,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     let mut is_armed = false;
     let (status, mut body, relayed) = loop {
         if !is_armed && !x.is_sending() {
-            x.io.timer.arm(&x.io.worker.wheel, x.response_ticks);
+            x.io.timer.arm_response(&x.io.worker.wheel, x.response_ticks);
             is_armed = true;
         }
         match x.io.read_armed(from, inbound).await {
@@ -132,7 +132,8 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         if x.io.timer.is_past_bound(&x.io.worker.wheel) {
             return Err(Cause::UpstreamStalled);
         }
-        match x.io.read(from, inbound, ticks.body).await {
+        x.io.timer.arm_response(&x.io.worker.wheel, ticks.body);
+        match x.io.read_armed(from, inbound).await {
             Ok(0) => body.close(out).map_err(|_| Cause::UpstreamTruncated)?,
             Ok(_) => {}
             Err(Fault::System(_)) => return Err(Cause::UpstreamTruncated),

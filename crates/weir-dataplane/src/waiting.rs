@@ -12,22 +12,14 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
 use crate::backend_state::{BackendState, Kind, Place};
-use crate::cause::Cause;
-use crate::connection::Client;
 use crate::io::Io;
 use crate::pool::Upstream;
-
-/// Bytes of further requests that are taken while one waits. Who sends more ahead than this is not seen to leave.
-const AHEAD_BYTES_MAX: usize = 4 << 10;
 
 /// Those who wait for a place of one kind.
 #[derive(Debug, Default)]
@@ -171,7 +163,7 @@ impl Waiting {
 
     /// Waits for so many ticks at most; `None` when these are over.
     pub(crate) async fn granted(self, io: Io<'_>, ticks: u32) -> Option<Grant> {
-        io.timer.arm_queued(&io.worker.wheel, ticks);
+        io.timer.arm(&io.worker.wheel, ticks);
         let granted = poll_fn(|cx| match self.poll(cx) {
             Poll::Ready(grant) => Poll::Ready(Ok(grant)),
             Poll::Pending => io.poll_timeout(cx),
@@ -212,41 +204,6 @@ impl Waiting {
         };
         waiters.remove(position);
         queue.length.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
-    /// What `future` comes to, which may wait for a place; the client is seen to leave meanwhile where all of its request
-    /// has come.
-    #[inline]
-    pub(crate) async fn unless_left<T>(
-        &mut self,
-        is_whole: bool,
-        mut future: Pin<&mut impl Future<Output = Result<T, Cause>>>,
-    ) -> Result<T, Cause> {
-        poll_fn(|cx| match future.as_mut().poll(cx) {
-            Poll::Pending if is_whole && self.io.timer.is_queued() => self.poll_left(cx).map(Err),
-            outcome => outcome,
-        })
-        .await
-    }
-
-    /// Whether the client has closed its side. What it sends ahead is kept for later, as much as is read at one time.
-    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Cause> {
-        let stock = &self.io.worker.buffers;
-        while self.inbound.data().len() < AHEAD_BYTES_MAX {
-            let mut room = ReadBuf::new(self.inbound.room(stock));
-            match Pin::new(&mut self.reader).poll_read(cx, &mut room) {
-                Poll::Ready(Ok(())) if !room.filled().is_empty() => {
-                    let bytes = room.filled().len();
-                    self.inbound.filled(bytes);
-                }
-                Poll::Ready(_) => return Poll::Ready(Cause::ClientClosed),
-                Poll::Pending => break,
-            }
-        }
-        self.inbound.release_if_empty(stock);
-        Poll::Pending
     }
 }
 

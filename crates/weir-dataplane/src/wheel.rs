@@ -40,8 +40,8 @@ pub(crate) struct Timer {
 enum Waits {
     /// For a request, of which it has nothing yet.
     Idle,
-    /// For a place at a backend, among others.
-    Queued,
+    /// For more of an upstream's response.
+    Response,
     Otherwise,
 }
 
@@ -128,15 +128,17 @@ impl Timer {
         self.waits.set(Waits::Idle);
     }
 
-    /// The same while waiting for a place at a backend, which is over when the client leaves.
-    pub(crate) fn arm_queued(&self, wheel: &Wheel, ticks: u32) {
+    /// The same while waiting for more of an upstream's response, which is over when the client leaves.
+    #[inline]
+    pub(crate) fn arm_response(&self, wheel: &Wheel, ticks: u32) {
         self.arm(wheel, ticks);
-        self.waits.set(Waits::Queued);
+        self.waits.set(Waits::Response);
     }
 
-    /// Whether a place at a backend is waited for.
-    pub(crate) fn is_queued(&self) -> bool {
-        self.waits.get() == Waits::Queued
+    /// Whether more of an upstream's response is waited for.
+    #[inline]
+    pub(crate) fn awaits_response(&self) -> bool {
+        self.waits.get() == Waits::Response
     }
 
     /// Whether the time is over; else the task of `cx` will be woken when it is.

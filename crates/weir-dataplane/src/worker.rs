@@ -342,10 +342,7 @@ impl Worker {
     ) {
         let listening = self.listening(id).unwrap_or_else(|| {
             let table = &self.snapshot().table;
-            let transport = table.transport(listener).cloned().unwrap_or_default();
-            let wants_header = table.wants_proxy_header(listener).unwrap_or_default();
-            let as_of_now = (transport, wants_header);
-            let listening = Rc::new(Listening::new(id, listener, as_of_now, counters, spread));
+            let listening = Rc::new(Listening::new(id, listener, table, counters, spread));
             self.listenings.borrow_mut().push(Rc::clone(&listening));
             listening
         });

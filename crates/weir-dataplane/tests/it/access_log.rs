@@ -155,6 +155,27 @@ fn a_response_that_breaks_off_says_so() {
 }
 
 #[test]
+fn a_client_that_leaves_has_a_line() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.stall();
+    });
+    let logged = Logged::to(&origin, "", "");
+    for (count, by_reset) in [(1, false), (2, true)] {
+        let mut client = logged.proxy.connect();
+        client.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
+        logged.proxy.wait_for("the request", |_| origin.requests().len() == count as usize);
+        client.leave(by_reset);
+        let line = &logged.json(count)[count as usize - 1];
+        assert_eq!((&line["target"], &line["cause"]), (&"/slow".into(), &"client_closed".into()));
+        assert_eq!((&line["upstream"], &line["bytes_sent"]), (&origin.address.to_string().into(), &0.into()));
+        assert!(line["status"].is_null() && line["upstream_seconds"].is_null(), "{line}");
+    }
+    let stats = logged.proxy.gateway.stats();
+    assert_eq!((stats.requests, stats.responses, stats.errors["client_closed"]), (2, 0, 2));
+}
+
+#[test]
 fn a_client_beyond_the_limit_has_a_line() {
     let origin = Origin::answering(OK);
     let dir = tempfile::tempdir().unwrap();

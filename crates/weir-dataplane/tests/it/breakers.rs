@@ -1,6 +1,6 @@
 //! Bounds on what one backend has at one time, counted over all workers.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use weir_dataplane::{BackendStats, Stats};
 
-use crate::setup::{Client, Origin, Proxy, recompile_with};
+use crate::setup::{Client, Origin, Proxy, full_listener, recompile_with};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// An upstream that answers as often as it may.
-fn waiting() -> (Origin, Sender<()>) {
+pub(crate) fn waiting() -> (Origin, Sender<()>) {
     let (release, released) = channel::<()>();
     let released = Arc::new(Mutex::new(released));
     let origin = Origin::start(move |served| {
@@ -100,15 +100,8 @@ fn connections_of_one_backend_are_bounded() {
 
 #[test]
 fn requests_that_wait_for_a_connection_are_bounded() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    rustix::net::listen(&listener, 0).unwrap();
-    let address = listener.local_addr().unwrap();
-    // The queue takes one or two; then the kernel drops what asks for a connection.
-    let mut queued = Vec::new();
-    while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(300)) {
-        queued.push(stream);
-    }
-    let proxy = gateway(address, "{ pending: 2 }");
+    let (listener, _queued) = full_listener();
+    let proxy = gateway(listener.local_addr().unwrap(), "{ pending: 2 }");
     let mut waiting: Vec<_> = (0..2).map(|_| proxy.connect()).collect();
     waiting.iter_mut().for_each(|client| client.send(GET));
     proxy.wait_for("both", |stats| stats.upstream.connects == 2);
@@ -158,12 +151,14 @@ fn a_wait_is_over_some_time() {
 
 #[test]
 fn who_leaves_makes_room_for_others_who_wait() {
-    for limits in ["{ requests: 1, pending: 1 }", "{ connections: 1, pending: 1 }"] {
+    for (limits, by_reset) in
+        [("{ requests: 1, pending: 1 }", false), ("{ connections: 1, pending: 1 }", true)]
+    {
         let (origin, release) = waiting();
         let proxy = Proxy::with(&text(1, origin.address, limits));
         let clients = in_line(&proxy, &origin, 2);
         let [mut first, second] = <[Client; 2]>::try_from(clients).ok().unwrap();
-        drop(second);
+        second.leave(by_reset);
         let is_out = |stats: &Stats| stats.upstream.backends["b"].pending == 0;
         proxy.wait_for("its leave", |stats| stats.errors["client_closed"] == 1 && is_out(stats));
         let mut third = proxy.connect();

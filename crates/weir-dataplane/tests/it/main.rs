@@ -18,6 +18,7 @@ mod failures;
 mod filters;
 mod forwarding;
 mod health;
+mod leaving;
 mod limits;
 mod listeners;
 mod matching;

@@ -141,7 +141,11 @@ fn a_request_may_come_byte_by_byte() {
 
 #[test]
 fn a_client_may_end_its_side_and_still_be_answered() {
-    let proxy = Proxy::to(Origin::answering(OK).address, "");
+    let origin = Origin::answering(OK).address;
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0, half_close: true }}]\nworkers: 1\nroutes: [{EVERYTHING}]\n\
+         backends: {{ b: {{ endpoints: ['{origin}'] }} }}"
+    ));
     let mut client = proxy.connect();
     client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     client.stream.shutdown(std::net::Shutdown::Write).unwrap();

@@ -129,8 +129,19 @@ impl Served {
 
     /// Closes with a reset.
     pub(crate) fn reset(&mut self) {
-        rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).unwrap();
+        reset(&self.stream);
     }
+}
+
+/// A listener whose queue is full, with those who fill it: from now on the kernel drops what asks for a connection.
+pub(crate) fn full_listener() -> (TcpListener, Vec<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = listener.local_addr().unwrap();
+    // The queue takes one or two.
+    let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(300)).ok();
+    let queued = std::iter::from_fn(connect).collect();
+    (listener, queued)
 }
 
 /// A gateway under test.
@@ -242,6 +253,13 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Client::over(stream)
+    }
+
+    /// Leaves, by a reset or in order.
+    pub(crate) fn leave(self, by_reset: bool) {
+        if by_reset {
+            reset(&self.stream);
+        }
     }
 }
 
@@ -373,6 +391,11 @@ impl Answer {
     pub(crate) fn error(&self) -> (u16, &str) {
         (self.status, self.field("x-weir-error").unwrap_or("none"))
     }
+}
+
+/// Closes with a reset, once it is closed.
+pub(crate) fn reset(stream: &TcpStream) {
+    rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
 }
 
 fn content_length(head: &str) -> usize {

@@ -18,7 +18,8 @@ use std::time::{Duration, SystemTime};
 use weir_dataplane::TlsStats;
 
 use self::authority::{Authority, Leaf, TLS12, TLS13, connect, shake_hands};
-use crate::setup::{Client, Origin, Proxy, compile_with};
+use crate::breakers::waiting;
+use crate::setup::{Client, Origin, Proxy, compile_with, reset};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -216,6 +217,53 @@ fn a_response_that_breaks_off_does_not_look_whole() {
     let mut client = ca.trust().connect(address(&proxy), "a.test").unwrap();
     assert!(!client.ask("GET / HTTP/1.0\r\n\r\n").whole, "there is no goodbye");
     assert_eq!(proxy.errors("upstream_truncated"), 1);
+}
+
+#[test]
+fn who_leaves_is_seen_by_its_goodbye_its_end_or_a_reset() {
+    let ca = Authority::new("ca");
+    for (versions, leaves) in [(TLS13, "goodbye"), (TLS12, "goodbye"), (TLS13, "end"), (TLS13, "reset")] {
+        let origin = Origin::start(|served| {
+            served.request();
+            served.stall();
+        });
+        let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "");
+        let mut client = ca.trust().only(versions).connect(address(&proxy), "a.test").unwrap();
+        client.send(GET);
+        proxy.wait_for("the request", |_| origin.requests().len() == 1);
+        match leaves {
+            "goodbye" => {
+                client.stream.conn.send_close_notify();
+                client.stream.flush().unwrap();
+            }
+            "end" => client.stream.sock.shutdown(std::net::Shutdown::Write).unwrap(),
+            _ => reset(&client.stream.sock),
+        }
+        let held = (leaves != "reset").then_some(client);
+        proxy.wait_for(leaves, |stats| stats.connections.open == 0 && stats.upstream.open["b"] == 0);
+        let stats = proxy.gateway.stats();
+        assert_eq!((stats.errors["client_closed"], stats.responses), (1, 0), "{leaves}");
+        assert!(held.is_none_or(|mut client| client.is_closed() && !client.is_ended()), "{leaves}");
+    }
+}
+
+#[test]
+fn what_a_client_of_tls_sends_ahead_or_ends_with_is_not_lost() {
+    let ca = Authority::new("ca");
+    let leaf = ca.signs(&["a.test"]);
+    let (origin, release) = waiting();
+    let files = [("a.pem", leaf.certificate.as_str()), ("a.key", leaf.key.as_str())];
+    let text = text("certificate: a.pem, key: a.key", origin.address, "");
+    let proxy = Proxy::with_files(&text.replace("name: main,", "name: main, half_close: true,"), &files);
+    let mut client = ca.trust().connect(address(&proxy), "a.test").unwrap();
+    client.send(GET);
+    proxy.wait_for("the request", |_| origin.requests().len() == 1);
+    client.send(GET);
+    client.stream.conn.send_close_notify();
+    client.stream.flush().unwrap();
+    (0..2).for_each(|_| release.send(()).unwrap());
+    assert_eq!([client.response().body, client.response().body], ["ok", "ok"]);
+    assert_eq!((origin.requests().len(), proxy.errors("client_closed")), (2, 0));
 }
 
 #[test]

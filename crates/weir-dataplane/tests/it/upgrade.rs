@@ -2,7 +2,6 @@
 
 use std::net::Shutdown;
 use std::sync::{Mutex, mpsc};
-use std::time::Duration;
 
 use crate::setup::{Origin, Proxy};
 
@@ -73,10 +72,10 @@ fn an_upgrade_whose_client_has_left_was_answered_all_the_same() {
     });
     let proxy = Proxy::to(origin.address, "");
     let mut client = proxy.connect();
-    client.send(UPGRADE);
+    // Behind so much that is sent ahead nobody is seen to leave before there is something to be told.
+    client.send(&format!("{UPGRADE}{}", "x".repeat(10_000)));
     proxy.wait_for("the request", |s| s.requests == 1);
-    rustix::net::sockopt::set_socket_linger(&client.stream, Some(Duration::ZERO)).unwrap();
-    drop(client);
+    client.leave(true);
     left.send(()).unwrap();
     proxy.wait_for("the connection's end", |s| s.connections.open == 0);
     let stats = proxy.gateway.stats();

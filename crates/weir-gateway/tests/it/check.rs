@@ -60,7 +60,7 @@ fn nothing_listens() {
 #[test]
 fn each_mistake_is_one_problem_with_its_line_and_a_remedy() {
     let folder = Folder::new();
-    for mistake in &MISTAKES {
+    for mistake in MISTAKES {
         let (code, output, messages) = folder.check(&mistake.text(), &[]);
         let is_warning = mistake.kind == Kind::Warning;
         assert_eq!(code, Some(if is_warning { 0 } else { 2 }), "{mistake:?}: {messages}");

@@ -84,7 +84,7 @@ const fn mistake(
 use Kind::{Form, Sense, Syntax, Warning};
 
 /// All kinds of them.
-pub(crate) const MISTAKES: [Mistake; 56] = [
+pub(crate) const MISTAKES: &[Mistake] = &[
     mistake(
         Form,
         ("timeouts: { request", "timeout: { request"),
@@ -102,6 +102,13 @@ pub(crate) const MISTAKES: [Mistake; 56] = [
     ),
     mistake(Form, ("workers: 2", "workers: 0"), 31, "workers: 0 is not within 1 and 1024", "leave it out"),
     mistake(Form, ("address: 127.0.0.1:8080, ", ""), 2, "missing field `address`", "add `address`"),
+    mistake(
+        Form,
+        ("name: plain }", "half_close: often }"),
+        2,
+        "`often` is not `true` or `false`",
+        "write `true` or `false`",
+    ),
     mistake(
         Form,
         ("127.0.0.1:8080", "localhost:8080"),

@@ -62,7 +62,7 @@ fn mistakes_of_form_are_none_of_the_schemas() {
     let validator = validator();
     assert_eq!(wrong(&validator, &read(GOOD)), [""; 0]);
     let mut of_form = 0;
-    for mistake in &MISTAKES {
+    for mistake in MISTAKES {
         if mistake.kind != Kind::Syntax {
             let is_wrong = !validator.is_valid(&read(&mistake.text()));
             assert_eq!(is_wrong, mistake.kind == Kind::Form, "{mistake:?}");

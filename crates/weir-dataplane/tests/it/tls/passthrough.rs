@@ -9,7 +9,7 @@ use rustls::pki_types::ServerName;
 use super::authority::{Authority, Trust};
 use super::origin::SecureOrigin;
 use super::{GET, OK, address, check_failed};
-use crate::setup::{Client, Origin, Proxy};
+use crate::setup::{Client, Origin, Proxy, full_listener};
 
 fn text(tls: &str, hosts: &str, origin: SocketAddr, more: &str) -> String {
     format!(
@@ -120,6 +120,26 @@ fn what_is_no_first_message_of_tls_ends_in_time() {
         check_failed(&proxy, "handshake_failed", count);
     }
     assert!(origin.seen().is_empty());
+}
+
+#[test]
+fn who_leaves_while_the_backend_is_connected_to_is_seen() {
+    let (listener, _queued) = full_listener();
+    let hello = hello(&Authority::new("ca").trust(), "a.test");
+    for by_reset in [false, true] {
+        let proxy = gateway("a.test", listener.local_addr().unwrap(), "");
+        let mut client = Client::connect(address(&proxy));
+        client.stream.write_all(&hello).unwrap();
+        proxy.wait_for("the connection", |stats| stats.upstream.connects == 1);
+        client.leave(by_reset);
+        proxy.wait_for("its leave", |stats| stats.connections.open == 0);
+        let stats = proxy.gateway.stats();
+        assert_eq!((stats.errors["client_closed"], stats.errors.values().sum::<u64>()), (1, 1));
+        assert_eq!(
+            (stats.tls.passed_on, stats.upstream.connect_failures, stats.upstream.open["sealed"]),
+            (0, 0, 0)
+        );
+    }
 }
 
 #[test]
