@@ -197,6 +197,14 @@ pub struct RouteTimeouts {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"2s", extend("x-default" = "none of its own"))]
     pub backend: Option<Time>,
+    /// Without a byte of a request's body or of a response's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"5m", extend("x-default" = "`timeouts.body` of the gateway"))]
+    pub body: Option<Time>,
+    /// An upgraded connection without a byte in either direction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"12h", extend("x-default" = "`timeouts.upgraded` of the gateway"))]
+    pub upgraded: Option<Time>,
 }
 
 /// Where a route names a backend.

@@ -34,6 +34,7 @@ use crate::send::{SendFault, cause_of, send};
 use crate::snapshot::Snapshot;
 use crate::tunnel::tunnel;
 use crate::upstream::{Checkout, checkout, in_flight, wait_in_flight};
+use crate::wheel::ticks;
 
 /// The only final response below 200: HTTP ends with it.
 const SWITCHING_PROTOCOLS: u16 = 101;
@@ -55,6 +56,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) request_broken: Cell<bool>,
     /// How long the response's head may take.
     pub(crate) response_ticks: u32,
+    /// How long nothing of a body may come.
+    pub(crate) body_ticks: u32,
     /// The name of the endpoint in cookies.
     pub(crate) endpoint_id: u64,
     /// Bytes of the request that left.
@@ -95,7 +98,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
         self.inbound.release_if_empty(&self.io.worker.buffers);
         let is_whole = body.is_done();
-        let limits = RouteLimits::of(timeouts(plan, snapshot), self.io);
+        let limits = RouteLimits::of(timeouts(plan, snapshot), snapshot, self.io);
         let affinity = plan.affinity.with(self.peer.ip());
         let mut wish = Wish { affinity, client: self.addresses, ..Wish::any(plan.backend) };
         let _in_flight = match in_flight(plan, snapshot, self.io) {
@@ -132,7 +135,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                 self.observed.upstream.replace(Some(checkout.endpoint.address().clone()));
             }
             let copying = copying.as_deref();
-            let x = Exchange::new(self, snapshot, plan, (copying, &tries), (body.is_done(), &checkout));
+            let held = (copying, &tries, &limits);
+            let x = Exchange::new(self, snapshot, plan, held, (body.is_done(), &checkout));
             match self.try_once(&x, checkout, &limits, out, &mut body).await {
                 Tried::Ended(after) => return after,
                 Tried::Renewed => fresh = true,
@@ -330,7 +334,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
 
     async fn conclude(&mut self, x: &Exchange<'_>, relayed: Relayed, checkout: Checkout) -> After {
         if relayed.upgraded {
-            tunnel(self, x.snapshot, checkout.upstream).await;
+            let of_route = timeouts(x.plan, x.snapshot).and_then(|timeouts| timeouts.upgraded);
+            let most = of_route.map_or(x.snapshot.ticks.upgraded, |time| ticks(time.0));
+            tunnel(self, most, checkout.upstream).await;
             return After::Close;
         }
         if relayed.upstream_keep && x.is_passed() {
@@ -368,7 +374,7 @@ impl<'a> Exchange<'a> {
         client: &Client<'a, R, W>,
         snapshot: &'a Snapshot,
         plan: &'a Plan,
-        (copying, tries): (Option<&'a Copying>, &'a Tries<'a>),
+        (copying, tries, limits): (Option<&'a Copying>, &'a Tries<'a>, &RouteLimits),
         (is_whole, checkout): (bool, &Checkout),
     ) -> Exchange<'a> {
         Exchange {
@@ -382,6 +388,7 @@ impl<'a> Exchange<'a> {
             request_done: Cell::new(is_whole),
             request_broken: Cell::new(false),
             response_ticks: checkout.response_ticks,
+            body_ticks: limits.body_ticks,
             endpoint_id: checkout.endpoint.id,
             sent: Cell::new(0),
             heard: Cell::new(false),

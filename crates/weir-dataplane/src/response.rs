@@ -74,7 +74,6 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     to: &mut W,
     out: &mut Vec<u8>,
 ) -> Result<Relayed, Cause> {
-    let ticks = &x.snapshot.ticks;
     let mut interim = 0;
     // A head that comes in pieces gets no more time for each; what follows an interim response does.
     let mut is_armed = false;
@@ -132,7 +131,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         if x.io.timer.is_past_bound(&x.io.worker.wheel) {
             return Err(Cause::UpstreamStalled);
         }
-        x.io.timer.arm_response(&x.io.worker.wheel, ticks.body);
+        x.io.timer.arm_response(&x.io.worker.wheel, x.body_ticks);
         match x.io.read_armed(from, inbound).await {
             Ok(0) => body.close(out).map_err(|_| Cause::UpstreamTruncated)?,
             Ok(_) => {}

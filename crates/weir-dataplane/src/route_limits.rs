@@ -6,6 +6,7 @@ use weir_config::RouteTimeouts;
 
 use crate::cause::Cause;
 use crate::io::Io;
+use crate::snapshot::Snapshot;
 use crate::wheel::{NEVER, ticks};
 
 /// The time that one request has, and each of its tries; most routes bound neither.
@@ -17,20 +18,24 @@ pub(crate) struct RouteLimits {
     /// The tick at which the time of the try in progress is over.
     try_by: Cell<u32>,
     is_any: bool,
+    /// How long nothing of a body may come, in either direction.
+    pub(crate) body_ticks: u32,
 }
 
 impl RouteLimits {
     /// The limits of a request whose head has just come.
     #[inline]
-    pub(crate) fn of(timeouts: Option<&RouteTimeouts>, io: Io<'_>) -> RouteLimits {
+    pub(crate) fn of(timeouts: Option<&RouteTimeouts>, snapshot: &Snapshot, io: Io<'_>) -> RouteLimits {
         let now = io.worker.wheel.now();
         let request = timeouts.and_then(|timeouts| timeouts.request);
         let backend = timeouts.and_then(|timeouts| timeouts.backend);
+        let body = timeouts.and_then(|timeouts| timeouts.body);
         RouteLimits {
             request_by: request.map_or(NEVER, |time| now + ticks(time.0)),
             try_ticks: backend.map(|time| ticks(time.0)),
             try_by: Cell::new(NEVER),
             is_any: timeouts.is_some(),
+            body_ticks: body.map_or(snapshot.ticks.body, |time| ticks(time.0)),
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
             return Err(SendFault::Client(Cause::BodyTimeout));
         }
         while out.is_empty() && !body.is_done() {
-            match x.io.read(from, inbound, ticks.body).await {
+            match x.io.read(from, inbound, x.body_ticks).await {
                 Ok(0) | Err(Fault::System(_)) => return Err(SendFault::Client(Cause::ClientClosed)),
                 Ok(_) => {
                     body.pass(inbound, out).map_err(|f| SendFault::Client(cause_of(f)))?;

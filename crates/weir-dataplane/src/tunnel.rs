@@ -12,19 +12,19 @@ use crate::io::{Fault, Io};
 use crate::plain::PlainHalf;
 use crate::pool::{Link, Upstream};
 use crate::secure::SecureHalf;
-use crate::snapshot::Snapshot;
 
 /// What one side is read from and written to, with what was read of it already.
 type Side<'a, R, W> = (R, W, &'a mut Buffer);
 
-/// Passes bytes of an upgraded connection until both sides have ended, one of them failed, or nothing moved for long.
-pub(crate) async fn tunnel<R, W>(client: &mut Client<'_, R, W>, snapshot: &Snapshot, mut upstream: Upstream)
+/// Passes bytes of an upgraded connection until both sides have ended, one of them failed, or nothing moved for so
+/// many ticks.
+pub(crate) async fn tunnel<R, W>(client: &mut Client<'_, R, W>, ticks: u32, mut upstream: Upstream)
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
     let side = (&mut client.reader, &mut client.writer, &mut client.inbound);
-    join(client.io, side, &mut upstream, snapshot.ticks.upgraded).await;
+    join(client.io, side, &mut upstream, ticks).await;
 }
 
 /// Passes bytes between a client and an upstream to the end of both.

@@ -292,15 +292,24 @@ fn check_mirror(place: &str, route: &Route, mirror: &Mirror) -> Result<(), Probl
 }
 
 fn check_timeouts(place: &str, timeouts: &RouteTimeouts) -> Result<(), Problem> {
-    for (field, time) in [("request", timeouts.request), ("backend", timeouts.backend)] {
+    if *timeouts == RouteTimeouts::default() {
+        return Err(Problem::new(place, "it bounds nothing")
+            .help("say a time for `request`, `backend`, `body` or `upgraded`"));
+    }
+    let (of_none, of_gateway) =
+        ("leave it out for none of the route's own", "leave it out for that of the gateway");
+    let times = [
+        ("request", timeouts.request, of_none),
+        ("backend", timeouts.backend, of_none),
+        ("body", timeouts.body, of_gateway),
+        ("upgraded", timeouts.upgraded, of_gateway),
+    ];
+    for (field, time, remedy) in times {
         if let Some(time) = time {
-            check_time(&format!("{place}.{field}"), time, "leave it out for none of the route's own")?;
+            check_time(&format!("{place}.{field}"), time, remedy)?;
         }
     }
     match (timeouts.request, timeouts.backend) {
-        (None, None) => {
-            Err(Problem::new(place, "it bounds nothing").help("say a time for `request` or `backend`"))
-        }
         (Some(request), Some(backend)) if backend > request => {
             let message = format!("{backend} is longer than the {request} that the whole request has");
             Err(Problem::new(format!("{place}.backend"), message)

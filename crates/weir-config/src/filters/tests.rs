@@ -272,16 +272,21 @@ fn a_routes_time_limits_can_be_kept() {
     let check = |timeouts: &str, problem: &str, remedy: &str| {
         check_refused(&format!("backend: a, timeouts: {timeouts}"), &format!(".timeouts{problem}"), remedy);
     };
-    check("{}", ": it bounds nothing", "say a time for `request` or `backend`");
+    check("{}", ": it bounds nothing", "say a time for `request`, `backend`, `body` or `upgraded`");
     let remedy = "leave it out for none of the route's own";
     check("{ request: 0s }", ".request: 0s is not within 1ns and 30 days", remedy);
     check("{ backend: 721h }", ".backend: 721h is not within 1ns and 30 days", remedy);
+    let remedy = "leave it out for that of the gateway";
+    check("{ body: 0s }", ".body: 0s is not within 1ns and 30 days", remedy);
+    check("{ request: 1s, upgraded: 721h }", ".upgraded: 721h is not within 1ns and 30 days", remedy);
     check(
         "{ request: 1s, backend: 2s }",
         ".backend: 2s is longer than the 1s that the whole request has",
         "make it as long as `request` at most",
     );
-    assert!(apply("backend: a, timeouts: { request: 1s, backend: 1s }").table.is_some());
+    for timeouts in ["{ request: 1s, backend: 1s }", "{ body: 1s }", "{ request: 1s, upgraded: 2h }"] {
+        assert!(apply(&format!("backend: a, timeouts: {timeouts}")).table.is_some(), "{timeouts}");
+    }
 }
 
 #[test]

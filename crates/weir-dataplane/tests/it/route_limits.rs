@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::filters::gateway;
-use crate::setup::{Origin, Proxy, Served};
+use crate::setup::{Origin, Proxy, Served, full_listener};
 
 const GET: &str = "GET /api HTTP/1.1\r\nHost: h\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -87,6 +87,66 @@ fn a_response_that_never_pauses_is_cut_too() {
 }
 
 #[test]
+fn a_route_has_its_own_bound_on_the_silence_within_bodies() {
+    const BEGUN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab";
+    let origin = Origin::start(|served| {
+        while let Some(request) = served.request() {
+            served.send(BEGUN);
+            if request.starts_with("GET /api ") {
+                return served.stall();
+            }
+            // Longer than the gateway's own bound.
+            std::thread::sleep(std::time::Duration::from_millis(700));
+            served.send("cd");
+        }
+    });
+    let proxy = gateway("backend: b, timeouts: { body: 100ms }", &origin);
+    let answer = proxy.ask(GET);
+    assert_eq!((answer.status, answer.body.as_str(), answer.whole), (200, "ab", false));
+    assert_eq!((proxy.errors("upstream_stalled"), proxy.gateway.stats().timeouts), (1, 1));
+    let slow = "POST /api HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab";
+    assert_eq!(proxy.ask(slow).error(), (408, "body_timeout"));
+
+    let routes = "routes: [{ path: /, backend: b }, { path: /long, backend: b, timeouts: { body: 1h } }]";
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\ntimeouts: {{ body: 100ms }}\n{routes}\n\
+         backends: {{ b: {{ endpoints: ['{}'] }} }}",
+        origin.address
+    ));
+    assert!(!proxy.ask("GET /short HTTP/1.1\r\nHost: h\r\n\r\n").whole);
+    let answer = proxy.ask("GET /long HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!((answer.body.as_str(), answer.whole), ("abcd", true));
+    assert_eq!(proxy.errors("upstream_stalled"), 1);
+}
+
+#[test]
+fn a_route_has_its_own_bound_on_silent_tunnels() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+        let word = served.read_exact(2).unwrap();
+        served.send(&word);
+        served.stall();
+    });
+    let upgraded = |timeouts: &str, pause_ms: u64| {
+        let proxy = gateway(&format!("backend: b, timeouts: {timeouts}"), &origin);
+        let mut client = proxy.connect();
+        client.send("GET /api HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+        assert_eq!(client.head().status, 101);
+        std::thread::sleep(std::time::Duration::from_millis(pause_ms));
+        client.send("hi");
+        (proxy, client)
+    };
+    // It is closed in the end, where the gateway's own bound is an hour.
+    let (_proxy, mut client) = upgraded("{ upgraded: 200ms }", 0);
+    assert_eq!(client.read_exact(2), "hi");
+    assert!(client.is_closed());
+    // The other bounds of the route end with the head.
+    let (_proxy, mut client) = upgraded("{ upgraded: 1h, body: 100ms, request: 100ms }", 500);
+    assert_eq!(client.read_exact(2), "hi");
+}
+
+#[test]
 fn a_client_that_is_too_slow_with_its_body() {
     let origin = Origin::start(Served::stall);
     let proxy = gateway("backend: b, timeouts: { request: 100ms }", &origin);
@@ -126,15 +186,8 @@ fn what_ends_in_time_is_not_bounded_behind_it() {
 
 #[test]
 fn an_endpoint_that_takes_no_connection_in_time() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    rustix::net::listen(&listener, 0).unwrap();
+    let (listener, _queued) = full_listener();
     let address = listener.local_addr().unwrap();
-    let mut queued = Vec::new();
-    while let Ok(stream) =
-        std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_millis(300))
-    {
-        queued.push(stream);
-    }
     let proxy = Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\n\
          routes: [{{ path: /, backend: b, timeouts: {{ backend: 100ms }} }}]\n\

@@ -103,6 +103,13 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     mistake(Form, ("workers: 2", "workers: 0"), 31, "workers: 0 is not within 1 and 1024", "leave it out"),
     mistake(Form, ("address: 127.0.0.1:8080, ", ""), 2, "missing field `address`", "add `address`"),
     mistake(
+        Sense,
+        ("backend: 2s }", "body: 0s }"),
+        17,
+        "routes[1].timeouts.body: 0s is not within 1ns and 30 days",
+        "leave it out for that of the gateway",
+    ),
+    mistake(
         Form,
         ("name: plain }", "half_close: often }"),
         2,

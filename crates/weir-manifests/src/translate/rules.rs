@@ -208,5 +208,9 @@ fn values(all: &[NamedMatch], is_same: fn(&str, &str) -> bool) -> BTreeMap<Strin
 fn bounds(timeouts: &HttpTimeouts) -> Option<RouteTimeouts> {
     let request = timeouts.request.and_then(|request| request.bound()).map(Time);
     let backend = timeouts.backend_request.and_then(|backend| backend.bound()).map(Time);
-    (request.is_some() || backend.is_some()).then_some(RouteTimeouts { request, backend })
+    (request.is_some() || backend.is_some()).then_some(RouteTimeouts {
+        request,
+        backend,
+        ..RouteTimeouts::default()
+    })
 }
