@@ -8,6 +8,9 @@ use weir_http::{append_content_length, append_field, append_status_line};
 use crate::cause::Cause;
 use crate::request::Routed;
 
+/// The field that has the cause of an answer of our own, and that nobody else's answer has.
+pub(crate) const CAUSE_FIELD: &str = "X-Weir-Error";
+
 /// An exchange that ends with an answer of our own.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
@@ -46,7 +49,7 @@ impl Refusal {
         let text = self.detail.as_deref().unwrap_or(self.cause.text());
         let body = format!("{status} {name}: {text}\n");
         append_status_line(out, status);
-        append_field(out, "X-Weir-Error", name.as_bytes());
+        append_field(out, CAUSE_FIELD, name.as_bytes());
         if status == 401 {
             append_field(out, "WWW-Authenticate", challenge(self.cause));
         }

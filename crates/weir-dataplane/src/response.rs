@@ -13,6 +13,7 @@ use crate::cause::Cause;
 use crate::compress::{Encoded, ResponseBody};
 use crate::exchange::Exchange;
 use crate::io::Fault;
+use crate::respond::CAUSE_FIELD;
 
 /// Interim responses before the final one; an upstream that sends more is broken.
 pub(crate) const INTERIM_MAX: u32 = 32;
@@ -261,7 +262,8 @@ fn append_start(x: &Exchange<'_>, head: &ResponseHead<'_>, encoded: Encoded, out
     }
 }
 
-/// Appends the end-to-end fields whose names are kept; whether a Date is among them.
+/// Appends the end-to-end fields whose names are kept; whether a Date is among them. The field that tells a cause ends
+/// here: with it an upstream would speak for the gateway.
 #[inline]
 pub(crate) fn append_fields(
     head: &ResponseHead<'_>,
@@ -273,12 +275,18 @@ pub(crate) fn append_fields(
     let is_bodiless = head.status < 200 || head.status == 204;
     for field in head.end_to_end() {
         let is_moot = is_bodiless && field.name.eq_ignore_ascii_case("content-length");
-        if !is_moot && keeps(field.name) {
+        if !is_moot && !is_cause(field.name) && keeps(field.name) {
             is_dated |= field.name.len() == 4 && field.name.eq_ignore_ascii_case("date");
             append_field(out, field.name, field.value);
         }
     }
     is_dated
+}
+
+/// Whether a field is the one by which clients tell answers of the gateway itself.
+#[inline]
+fn is_cause(name: &str) -> bool {
+    name.len() == CAUSE_FIELD.len() && name.eq_ignore_ascii_case(CAUSE_FIELD)
 }
 
 #[inline]

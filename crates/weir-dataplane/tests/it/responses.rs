@@ -1,5 +1,6 @@
 //! What reaches the client of a response.
 
+use crate::filters::gateway;
 use crate::setup::{Answer, Origin, Proxy};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -28,6 +29,41 @@ fn end_to_end_fields_pass_and_hop_by_hop_ones_do_not() {
     let expected =
         "HTTP/1.1 201 Made\r\nX-Two: 2\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: 2\r\n\r\n";
     assert_eq!((answer.head.as_str(), answer.body.as_str()), (expected, "ok"));
+}
+
+#[test]
+fn no_upstream_speaks_for_the_gateway() {
+    let response = "HTTP/1.1 103 Early Hints\r\nx-weir-error: no_route\r\nLink: <a>\r\n\r\n\
+                    HTTP/1.1 503 Busy\r\nX-Weir-Error: no_route\r\nX-WEIR-ERROR: two\r\nX-Weir-Errors: 3\r\n\
+                    Content-Length: 2\r\n\r\nno";
+    for route in
+        ["backend: b", "backend: b, response_headers: { add: { X-Own: 1 } }, compress: { types: [a/b] }"]
+    {
+        let origin = Origin::answering(response);
+        let proxy = gateway(route, &origin);
+        let mut client = proxy.connect();
+        client.send("GET /api HTTP/1.1\r\nHost: h\r\n\r\n");
+        let answers = [client.response(), client.response()];
+        assert_eq!(
+            answers.each_ref().map(|answer| answer.error()),
+            [(103, "none"), (503, "none")],
+            "{route}"
+        );
+        assert_eq!((answers[0].field("link"), answers[1].field("x-weir-errors")), (Some("<a>"), Some("3")));
+        assert_eq!(proxy.ask("GET /none HTTP/1.1\r\nHost: h\r\n\r\n").error(), (404, "no_route"));
+    }
+}
+
+/// The outer one passes status and sentence on, and has nothing to tell of itself.
+#[test]
+fn a_gateway_behind_a_gateway_tells_its_cause_in_the_body() {
+    let inner =
+        Proxy::to(Origin::answering("HTTP/1.1 204 No Content\r\n\r\n").address, "limits: { body: 1B }");
+    let outer = Proxy::to(inner.gateway.addresses()[0], "");
+    let answer = outer.ask("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab");
+    assert_eq!(answer.error(), (413, "none"));
+    assert_eq!(answer.body, "413 body_too_large: the request's body is larger than the limit\n");
+    assert_eq!((inner.errors("body_too_large"), outer.errors("body_too_large")), (1, 0));
 }
 
 #[test]
