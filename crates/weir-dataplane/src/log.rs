@@ -5,12 +5,14 @@ use std::cell::{Cell, RefCell};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use serde::Serialize;
 use weir_config::{AccessLog, LogLine};
 
@@ -230,10 +232,10 @@ impl LogWriter {
     /// Opens where `log` goes, anew if it is open; lines that come from here on go there.
     ///
     /// # Errors
-    /// When it can't be opened; then nothing has changed.
+    /// When it can't be opened, or is a pipe that nobody reads from; then nothing has changed.
     pub(crate) fn open(&self, log: &AccessLog) -> io::Result<()> {
         let file = match &log.file {
-            Some(path) => OpenOptions::new().create(true).append(true).mode(0o640).open(path)?,
+            Some(path) => open_file(path)?,
             None => File::from(io::stdout().as_fd().try_clone_to_owned()?),
         };
         self.start()?;
@@ -273,6 +275,24 @@ impl LogWriter {
             failed: self.written.failed.load(Ordering::Relaxed),
         }
     }
+}
+
+/// Opens a file to append to. A pipe has its reader already: to wait for one would hold up whoever asks.
+fn open_file(path: &str) -> io::Result<File> {
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let opened =
+        OpenOptions::new().create(true).append(true).mode(0o640).custom_flags(nonblocking).open(path);
+    let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) if is_pipe(path) => io::Error::new(error.kind(), "nobody reads from it"),
+        _ => error,
+    })?;
+    // The thread that writes may wait for room.
+    fcntl_setfl(&file, fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
+    Ok(file)
+}
+
+fn is_pipe(path: &str) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo())
 }
 
 fn write_blocks(messages: &Receiver<Message>, written: &Written) {

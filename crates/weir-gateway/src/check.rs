@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use weir_control::{PlacedProblem, Report};
 
-use crate::{Failure, say};
+use crate::{Failure, print};
 
 /// What is asked for.
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let is_refused = !report.is_good || arguments.strict && report.warnings() > 0;
     let lines = match arguments.json {
         true => {
-            say(&report.to_json());
+            print(&report.to_json());
             Vec::new()
         }
         false => told(&report, arguments.strict),
@@ -57,7 +57,7 @@ fn told(report: &Report, is_strict: bool) -> Vec<String> {
     };
     if let Some(summary) = &report.summary {
         let with = warnings.as_ref().map_or(String::new(), |warnings| format!(", with {warnings}"));
-        say(&format!("{}: good{with}\n{}", report.path, summary.to_string().trim_end()));
+        print(&format!("{}: good{with}\n{}", report.path, summary.to_string().trim_end()));
     }
     if let Some(warnings) = warnings.filter(|_| is_strict) {
         lines.push(format!("{}: {warnings}, and `--strict` takes none", report.path));

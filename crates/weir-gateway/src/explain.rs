@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use weir_config::{Listener, ListenerId, Table, host_and_port};
 use weir_control::FileSource;
 
-use crate::{Failure, say};
+use crate::{Failure, print};
 
 /// What is asked for.
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     match weir_dataplane::explain(&table, request.as_bytes(), scope, is_secure) {
         Some(explanation) => {
-            say(explanation.to_string().trim_end());
+            print(explanation.to_string().trim_end());
             Ok(())
         }
         None => Err(Failure::Use(vec!["the request has an empty line within its head".to_owned()])),

@@ -2,6 +2,7 @@
 
 mod check;
 mod explain;
+mod outlet;
 mod program_log;
 mod signals;
 mod succession;
@@ -12,6 +13,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use log::Level;
@@ -19,6 +21,7 @@ use weir_config::Severity;
 use weir_control::{FileSource, Stamps, Watch};
 use weir_dataplane::{Admin, Gateway, GatewayError, listen_remedy};
 
+use crate::outlet::{Outlet, say};
 use crate::program_log::{Levels, tell};
 use crate::signals::{Request, Requests};
 use crate::succession::{Heritage, Succession};
@@ -26,6 +29,9 @@ use crate::supervisor::Supervisor;
 
 /// How many files a line about them names.
 const NAMES_SAID_MAX: usize = 8;
+
+/// How long the end of the process waits for each of its outputs to be read.
+const END_PATIENCE: Duration = Duration::from_secs(1);
 
 const AFTER_HELP: &str = "\
 A configuration that works as it stands:
@@ -119,14 +125,19 @@ enum Failure {
 
 fn main() -> ExitCode {
     let outcome = run(&Args::parse());
-    program_log::finish();
-    let (code, lines) = match outcome {
-        Ok(()) => return ExitCode::SUCCESS,
-        Err(Failure::Use(lines)) => (2, lines),
-        Err(Failure::Environment(line)) => (3, vec![format!("weir-gateway: {line}")]),
-    };
-    report(&lines);
-    ExitCode::from(code)
+    outlet::finish(END_PATIENCE);
+    program_log::finish(END_PATIENCE);
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Use(lines)) => {
+            report(&lines);
+            ExitCode::from(2)
+        }
+        Err(Failure::Environment(line)) => {
+            report_in_time(&line);
+            ExitCode::from(3)
+        }
+    }
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
@@ -142,7 +153,7 @@ fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn printed(text: &str) -> Result<(), Failure> {
-    say(text);
+    print(text);
     Ok(())
 }
 
@@ -154,6 +165,7 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     // Before the first thread starts: no signal may come to a program that does not yet listen for it.
     let requests = Requests::listen().map_err(environment)?;
     let mut levels = Levels::begin(&table.log, args.log_level).map_err(environment)?;
+    outlet::open_standard_output().map_err(environment)?;
     signals::raise_open_files_limit();
     let folder = args.runtime_dir.as_deref();
     let mut heritage = Heritage::find(folder, &table, args.admin).map_err(Failure::Environment)?;
@@ -323,12 +335,10 @@ fn failure_of(error: GatewayError) -> Failure {
     Failure::Environment(error.to_string())
 }
 
-/// A line on standard output, which the log has too. Whoever started the gateway may have stopped reading; that is no
-/// reason to end.
-fn say(line: &str) {
-    log::info!("{line}");
+/// Prints what was asked for. Whoever asked may have stopped reading; that is no reason to fail.
+fn print(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
 /// Lines on standard error for whoever called the program.
@@ -336,5 +346,14 @@ fn report(lines: &[String]) {
     let mut err = std::io::stderr().lock();
     for line in lines {
         let _ = writeln!(err, "{line}");
+    }
+}
+
+/// Why the environment can't, on standard error. Clients may have been served for long, and nobody read that.
+fn report_in_time(line: &str) {
+    let line = format!("weir-gateway: {line}\n");
+    if let Ok(outlet) = Outlet::open("weir-report", std::io::stderr(), |_| ()) {
+        outlet.write(line.into_bytes());
+        outlet.flush(END_PATIENCE);
     }
 }

@@ -1,12 +1,10 @@
 //! The program's own log: a line on standard error for each thing that is told.
 //!
-//! Whoever tells something hands the line to a thread, which writes it: a terminal or a pipe that nobody reads holds up
-//! no worker. What finds no room in the queue is left out, and how much that was is told with the next line.
+//! A thread writes the lines: a terminal or a pipe that nobody reads holds up no worker. What finds no room in its queue
+//! is left out, and how much that was is told with the next line.
 
-use std::io::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -15,11 +13,7 @@ use serde_json::json;
 use weir_config::{ProgramLog, ProgramLogFormat, Severity};
 use weir_dataplane::level_filter;
 
-/// Lines on their way to the thread; more are left out.
-const QUEUE_LINES_MAX: usize = 1024;
-
-/// How long the end of the process waits for what is still queued.
-const END_PATIENCE: Duration = Duration::from_secs(1);
+use crate::outlet::Outlet;
 
 /// What all of this program's crates are called in records; others tell nothing.
 const OWN: &str = "weir";
@@ -37,26 +31,15 @@ pub(crate) struct Levels {
 #[derive(Debug)]
 struct Logger {
     is_json: AtomicBool,
-    sender: SyncSender<Message>,
-    lost: Arc<AtomicU64>,
-}
-
-#[derive(Debug)]
-enum Message {
-    Line(Vec<u8>),
-    /// Everything before it is written once this is dropped.
-    Flush(SyncSender<()>),
+    outlet: Outlet,
 }
 
 impl Levels {
     /// Begins to tell, as the configuration and the command line have it.
     pub(crate) fn begin(configured: &ProgramLog, asked: Option<Severity>) -> std::io::Result<Levels> {
-        let (sender, received) = sync_channel(QUEUE_LINES_MAX);
-        let lost = Arc::new(AtomicU64::new(0));
-        let lost_lines = Arc::clone(&lost);
-        let thread = std::thread::Builder::new().name("weir-messages".to_owned());
-        thread.spawn(move || write_lines(&received, &lost_lines))?;
-        let logger = LOGGER.get_or_init(|| Logger { is_json: AtomicBool::new(false), sender, lost });
+        let tell_lost = |lines| log::warn!("lines of this log that found no room: {lines}");
+        let outlet = Outlet::open("weir-messages", std::io::stderr(), tell_lost)?;
+        let logger = LOGGER.get_or_init(|| Logger { is_json: AtomicBool::new(false), outlet });
         logger.set_format(configured);
         // There is no other logger: the program installs this one, once.
         let _ = log::set_logger(logger);
@@ -83,10 +66,10 @@ pub(crate) fn tell(level: Level, lines: &[String]) {
     }
 }
 
-/// Waits until what was told is written, but not for ever.
-pub(crate) fn finish() {
+/// Waits until what was told is written, but no longer than this.
+pub(crate) fn finish(patience: Duration) {
     if let Some(logger) = LOGGER.get() {
-        logger.flush();
+        logger.outlet.flush(patience);
         log::set_max_level(LevelFilter::Off);
     }
 }
@@ -128,18 +111,11 @@ impl Log for Logger {
             message: record.args().to_string(),
         };
         let line = if self.is_json.load(Ordering::Relaxed) { told.json() } else { told.text() };
-        if self.sender.try_send(Message::Line(line.into_bytes())).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-        }
+        self.outlet.write(line.into_bytes());
     }
 
-    fn flush(&self) {
-        let (written, is_written) = sync_channel(0);
-        if self.sender.try_send(Message::Flush(written)).is_ok() {
-            // It ends with an error when the other end is dropped, which is what is waited for.
-            let _ = is_written.recv_timeout(END_PATIENCE);
-        }
-    }
+    /// [`finish`] does, in a time that is bounded.
+    fn flush(&self) {}
 }
 
 /// A line before it is written.
@@ -180,23 +156,6 @@ fn name_of(level: Level) -> &'static str {
         Level::Warn => "warn",
         Level::Info => "info",
         Level::Debug | Level::Trace => "debug",
-    }
-}
-
-/// Writes until the process ends. Where nobody reads any more there is nobody to tell.
-fn write_lines(messages: &Receiver<Message>, lost: &AtomicU64) {
-    let mut err = std::io::stderr();
-    for message in messages {
-        match message {
-            Message::Flush(written) => drop(written),
-            Message::Line(line) => {
-                let _ = err.write_all(&line);
-                match lost.swap(0, Ordering::Relaxed) {
-                    0 => {}
-                    lines => log::warn!("lines of this log that found no room: {lines}"),
-                }
-            }
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use weir_config::{ListenerId, Table};
 use weir_dataplane::{Admin, Gateway, HandoverError, Passed, Predecessor, Successor, Successors};
 use weir_io::inherited_sockets;
 
-use crate::say;
+use crate::outlet::say;
 use crate::signals::Request;
 use crate::supervisor::Supervisor;
 

@@ -4,8 +4,12 @@ use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+
+/// How long the service manager may take to hear something.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The service manager, or nobody.
 pub(crate) struct Supervisor(Option<(UnixDatagram, SocketAddr)>);
@@ -14,7 +18,12 @@ impl Supervisor {
     /// The one that started this process.
     pub(crate) fn from_environment() -> Supervisor {
         let address = std::env::var_os("NOTIFY_SOCKET").and_then(|name| address_of(&name));
-        let socket = UnixDatagram::unbound().ok();
+        // One that reads nothing any more holds up no signal.
+        let socket = UnixDatagram::unbound().and_then(|socket| {
+            socket.set_write_timeout(Some(PATIENCE))?;
+            Ok(socket)
+        });
+        let socket = socket.ok();
         Supervisor(socket.zip(address))
     }
 

@@ -17,6 +17,7 @@ mod metrics;
 mod mistakes;
 mod nginx;
 mod operations;
+mod outputs;
 mod process;
 mod program_log;
 mod scan;
