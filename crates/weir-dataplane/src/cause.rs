@@ -66,6 +66,7 @@ causes! {
     AddressLimit "address_limit" 503 "the client's address has as many connections as it may have";
     OutOfSockets "out_of_sockets" 503 "the gateway has no sockets left";
     Overloaded "overloaded" 503 "the gateway has more to do than it can";
+    Drained "drained" 503 "the gateway ends, and its time to drain is over";
     ConnectTimeout "upstream_connect_timeout" 504 "the upstream did not take the connection in time";
     ResponseTimeout "upstream_response_timeout" 504 "the upstream did not answer in time";
     UpstreamWriteTimeout "upstream_write_timeout" 504 "the upstream stopped reading the request";

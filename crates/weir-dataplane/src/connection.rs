@@ -70,9 +70,23 @@ pub(crate) async fn serve(seat: Seat, stream: TcpStream) {
     let (reader, writer) = PlainHalf::both(&stream);
     let after = converse(&seat, reader, writer, false).await;
     if after == After::Cut {
-        // A reset, not an orderly end. Where it can't be had, the missing end of the body still tells.
-        let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(std::time::Duration::ZERO));
+        reset_on_close(&stream);
     }
+}
+
+/// Has the connection end by a reset: what broke off must not look whole. Where that can't be had, the missing end of the
+/// body still tells, or that of TLS.
+pub(crate) fn reset_on_close(stream: &TcpStream) {
+    let _ = rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO));
+}
+
+/// Counts what did not end well, and tells of it where somebody asks for that much; the cause that it has.
+pub(crate) fn count_failure(worker: &Worker, listening: &Listening, peer: SocketAddr, cause: Cause) -> Cause {
+    let cause = worker.cause_told(cause);
+    listening.counters.failure(cause);
+    let listener = &listening.counters.name;
+    seldom!(log::Level::Debug, "{listener}: {peer}: {}: {}", cause.name(), cause.text());
+    cause
 }
 
 /// Exchanges until one of them ends the connection; how, the caller sees to, but for a client that is given time to read.
@@ -215,7 +229,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                     return Ok((Incoming::Refused(Refusal::new(Cause::HeadTimeout), 0), snapshot));
                 }
                 Ok(_) if !self.inbound.is_empty() => {
-                    self.listening.counters.failure(Cause::ClientClosed);
+                    self.count_failure(Cause::ClientClosed);
                     return Err(After::Close);
                 }
                 _ => return Err(After::Close),
@@ -248,6 +262,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     /// Answers for the gateway itself.
     pub(crate) async fn refuse(&mut self, mut refusal: Refusal, snapshot: &Snapshot) -> After {
         refusal.close |= self.is_draining();
+        refusal.cause = self.io.worker.cause_told(refusal.cause);
         self.count_failure(refusal.cause);
         self.count_response(refusal.routed, refusal.cause.status(), snapshot);
         let Io { worker, .. } = self.io;
@@ -266,9 +281,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
 
     /// Counts what did not end well.
     pub(crate) fn count_failure(&self, cause: Cause) {
-        self.listening.counters.failure(cause);
-        let (listener, peer) = (&self.listening.counters.name, self.peer);
-        seldom!(log::Level::Debug, "{listener}: {peer}: {}: {}", cause.name(), cause.text());
+        let cause = count_failure(self.io.worker, self.listening, self.peer, cause);
         self.observed.cause.set(Some(cause));
     }
 
@@ -353,6 +366,11 @@ impl Seat {
     pub(crate) fn set_addresses(&mut self, addresses: Addresses) {
         self.peer = addresses.source;
         self.addresses = Some(addresses);
+    }
+
+    /// Counts a client that came to nothing before its first request; the cause that it has.
+    pub(crate) fn count_failure(&self, cause: Cause) -> Cause {
+        count_failure(&self.worker, &self.listening, self.peer, cause)
     }
 
     /// Where it was accepted.

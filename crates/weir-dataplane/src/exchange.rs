@@ -336,8 +336,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         if relayed.upgraded {
             let of_route = timeouts(x.plan, x.snapshot).and_then(|timeouts| timeouts.upgraded);
             let most = of_route.map_or(x.snapshot.ticks.upgraded, |time| ticks(time.0));
-            tunnel(self, most, checkout.upstream).await;
-            return After::Close;
+            return tunnel(self, most, checkout.upstream).await;
         }
         if relayed.upstream_keep && x.is_passed() {
             checkout.keep(x.io, x.snapshot);
@@ -422,6 +421,8 @@ impl<'a> Exchange<'a> {
             Ok(relayed) => matches!(relayed.status, 502..=504),
             // That a kept connection has closed says nothing of the endpoint.
             Err(Cause::UpstreamClosed) if checkout.reused => return,
+            // Nor that the time to drain is over.
+            Err(_) if self.io.worker.wheel.is_over() => return,
             Err(cause) if cause.is_upstreams() => true,
             Err(_) => return,
         };

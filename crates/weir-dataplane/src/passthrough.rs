@@ -16,7 +16,7 @@ use crate::affinity::Affinity;
 use crate::balance::Wish;
 use crate::buffer::Buffer;
 use crate::cause::Cause;
-use crate::connection::Seat;
+use crate::connection::{Seat, reset_on_close};
 use crate::hello::{HELLO_BYTES_MAX, Hello, read_hello};
 use crate::io::{Fault, Io, Look};
 use crate::leaving::ClientSide;
@@ -34,8 +34,10 @@ pub(crate) async fn serve_by_name(seat: Seat, stream: TcpStream, by_name: Arc<By
         Err(cause) => return count_failed(&seat, cause),
     };
     if let Some(backend) = name.as_deref().and_then(|name| by_name.backend(name)) {
-        if let Err(cause) = pass_on(&seat, stream, backend).await {
-            seat.listening().counters.failure(cause);
+        if let Err(cause) = pass_on(&seat, &stream, backend).await
+            && seat.count_failure(cause) == Cause::Drained
+        {
+            reset_on_close(&stream);
         }
     } else if let Some(config) = by_name.tls() {
         serve_secure(seat, stream, Arc::clone(config)).await;
@@ -46,10 +48,9 @@ pub(crate) async fn serve_by_name(seat: Seat, stream: TcpStream, by_name: Arc<By
 
 /// Counts a client that came to nothing; without a cause it was none.
 fn count_failed(seat: &Seat, cause: Option<Cause>) {
-    let counters = &seat.listening().counters;
     if let Some(cause) = cause {
-        counters.handshakes_failed.add(1);
-        counters.failure(cause);
+        seat.listening().counters.handshakes_failed.add(1);
+        seat.count_failure(cause);
     }
 }
 
@@ -68,10 +69,11 @@ async fn name_asked_for(io: Io<'_>, stream: &TcpStream) -> Result<Option<String>
     }
 }
 
-/// Connects to the backend and passes bytes until both sides have ended, one failed, or nothing moved for long.
-async fn pass_on(seat: &Seat, stream: TcpStream, backend: &str) -> Result<(), Cause> {
+/// Connects to the backend and passes bytes until both sides have ended, one failed, nothing moved for long, or the time to
+/// drain is over.
+async fn pass_on(seat: &Seat, stream: &TcpStream, backend: &str) -> Result<(), Cause> {
     let io = seat.io();
-    let ((mut from_client, to_client), mut inbound) = (PlainHalf::both(&stream), Buffer::default());
+    let ((mut from_client, to_client), mut inbound) = (PlainHalf::both(stream), Buffer::default());
     let (checkout, ticks) = {
         let snapshot = io.worker.snapshot();
         let position = snapshot.table.backend_named(backend).ok_or(Cause::NoEndpoint)?;
@@ -91,6 +93,8 @@ async fn pass_on(seat: &Seat, stream: TcpStream, backend: &str) -> Result<(), Ca
     seat.listening().counters.passed_on.add(1);
     let mut upstream = checkout.upstream;
     let client = (from_client, to_client, &mut inbound);
-    join(io, client, &mut upstream, ticks).await;
-    Ok(())
+    match join(io, client, &mut upstream, ticks).await {
+        Err(Fault::Timeout) if io.worker.wheel.is_over() => Err(Cause::Drained),
+        _ => Ok(()),
+    }
 }

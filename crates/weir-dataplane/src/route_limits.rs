@@ -45,14 +45,14 @@ impl RouteLimits {
         if self.is_any {
             let now = io.worker.wheel.now();
             self.try_by.set(self.try_ticks.map_or(NEVER, |ticks| now + ticks));
-            io.timer.bound(self.request_by.min(self.try_by.get()));
+            io.timer.bound(&io.worker.wheel, self.request_by.min(self.try_by.get()));
         }
     }
 
     /// From here on only the request's own limit bounds what is waited for.
     pub(crate) fn begin_pause(&self, io: Io<'_>) {
         if self.is_any {
-            io.timer.bound(self.request_by);
+            io.timer.bound(&io.worker.wheel, self.request_by);
         }
     }
 
@@ -60,7 +60,7 @@ impl RouteLimits {
     #[inline]
     pub(crate) fn lift(&self, io: Io<'_>) {
         if self.is_any {
-            io.timer.bound(NEVER);
+            io.timer.bound(&io.worker.wheel, NEVER);
         }
     }
 
@@ -73,6 +73,7 @@ impl RouteLimits {
             // A part of an interim response may have left, and no answer could follow that.
             Cause::ClientStalled if !begun => cause,
             _ if !cause.is_timeout() => cause,
+            _ if io.worker.wheel.is_over() => Cause::Drained,
             _ if self.request_by <= now => Cause::RequestTimeout,
             _ if self.try_by.get() <= now => Cause::BackendTimeout,
             _ => cause,

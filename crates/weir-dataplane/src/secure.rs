@@ -13,7 +13,6 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 
 use rustls::server::Acceptor;
 use rustls::{Error, HandshakeKind, ServerConfig, SignatureAlgorithm};
@@ -24,7 +23,7 @@ use tokio_rustls::{Accept, LazyConfigAcceptor, TlsAcceptor};
 
 use crate::buffer::Buffer;
 use crate::cause::Cause;
-use crate::connection::{After, Seat, converse};
+use crate::connection::{After, Seat, converse, reset_on_close};
 use crate::hello::HANDSHAKE;
 use crate::io::{Fault, Io};
 use crate::observed::tell_of_refusal;
@@ -39,7 +38,7 @@ pub(crate) async fn serve_secure(seat: Seat, stream: TcpStream, config: Arc<Serv
         Err(None) => return,
         Err(Some(cause)) => {
             seat.listening().counters.handshakes_failed.add(1);
-            seat.listening().counters.failure(cause);
+            seat.count_failure(cause);
             return;
         }
     };
@@ -52,8 +51,8 @@ pub(crate) async fn serve_secure(seat: Seat, stream: TcpStream, config: Arc<Serv
             let _ = seat.io().shut_down(&mut stream, ticks).await;
         }
         After::Cut => {
-            // A reset without the goodbye of TLS, else what broke off would look whole.
-            let _ = rustix::net::sockopt::set_socket_linger(stream.get_ref().0, Some(Duration::ZERO));
+            // Without the goodbye of TLS, too.
+            reset_on_close(stream.get_ref().0);
         }
         After::Linger | After::Next => {}
     }

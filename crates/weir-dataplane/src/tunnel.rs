@@ -7,7 +7,8 @@ use std::task::Poll;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::buffer::Buffer;
-use crate::connection::Client;
+use crate::cause::Cause;
+use crate::connection::{After, Client};
 use crate::io::{Fault, Io};
 use crate::plain::PlainHalf;
 use crate::pool::{Link, Upstream};
@@ -16,19 +17,30 @@ use crate::secure::SecureHalf;
 /// What one side is read from and written to, with what was read of it already.
 type Side<'a, R, W> = (R, W, &'a mut Buffer);
 
-/// Passes bytes of an upgraded connection until both sides have ended, one of them failed, or nothing moved for so
-/// many ticks.
-pub(crate) async fn tunnel<R, W>(client: &mut Client<'_, R, W>, ticks: u32, mut upstream: Upstream)
+/// Passes bytes of an upgraded connection until both sides have ended, one of them failed, nothing moved for so many
+/// ticks, or the time to drain is over.
+pub(crate) async fn tunnel<R, W>(client: &mut Client<'_, R, W>, ticks: u32, mut upstream: Upstream) -> After
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
     let side = (&mut client.reader, &mut client.writer, &mut client.inbound);
-    join(client.io, side, &mut upstream, ticks).await;
+    match join(client.io, side, &mut upstream, ticks).await {
+        Err(Fault::Timeout) if client.io.worker.wheel.is_over() => {
+            client.count_failure(Cause::Drained);
+            After::Cut
+        }
+        _ => After::Close,
+    }
 }
 
 /// Passes bytes between a client and an upstream to the end of both.
-pub(crate) async fn join<R, W>(io: Io<'_>, client: Side<'_, R, W>, upstream: &mut Upstream, ticks: u32)
+pub(crate) async fn join<R, W>(
+    io: Io<'_>,
+    client: Side<'_, R, W>,
+    upstream: &mut Upstream,
+    ticks: u32,
+) -> Result<(), Fault>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -36,20 +48,25 @@ where
     match &mut upstream.link {
         Link::Plain(stream) => {
             let (from, to) = PlainHalf::both(stream);
-            pass_both(io, client, (from, to, &mut upstream.inbound), ticks).await;
+            pass_both(io, client, (from, to, &mut upstream.inbound), ticks).await
         }
         Link::Unix(stream) => {
             let (from, to) = stream.split();
-            Box::pin(pass_both(io, client, (from, to, &mut upstream.inbound), ticks)).await;
+            Box::pin(pass_both(io, client, (from, to, &mut upstream.inbound), ticks)).await
         }
         Link::Tls(stream) => {
             let half = SecureHalf(&**stream);
-            Box::pin(pass_both(io, client, (half, half, &mut upstream.inbound), ticks)).await;
+            Box::pin(pass_both(io, client, (half, half, &mut upstream.inbound), ticks)).await
         }
     }
 }
 
-async fn pass_both<R, W, F, T>(io: Io<'_>, client: Side<'_, R, W>, upstream: Side<'_, F, T>, ticks: u32)
+async fn pass_both<R, W, F, T>(
+    io: Io<'_>,
+    client: Side<'_, R, W>,
+    upstream: Side<'_, F, T>,
+    ticks: u32,
+) -> Result<(), Fault>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -68,13 +85,13 @@ where
             if !*done && let Poll::Ready(ended) = pass.poll(cx) {
                 *done = true;
                 if ended.is_err() {
-                    return Poll::Ready(());
+                    return Poll::Ready(ended);
                 }
             }
         }
-        if up_done && down_done { Poll::Ready(()) } else { Poll::Pending }
+        if up_done && down_done { Poll::Ready(Ok(())) } else { Poll::Pending }
     })
-    .await;
+    .await
 }
 
 /// Passes one direction to its end, and passes the end on too.
@@ -89,6 +106,10 @@ async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         if !buffer.is_empty() {
             io.write_all(to, buffer.data(), &mut 0, ticks).await?;
             buffer.consume(buffer.data().len());
+        }
+        // Who never has to wait meets no deadline.
+        if io.timer.is_past_bound(&io.worker.wheel) {
+            return Err(Fault::Timeout);
         }
         if io.read(from, buffer, ticks).await? == 0 {
             return io.shut_down(to, ticks).await;

@@ -194,6 +194,7 @@ async fn connect(
                 let upstream = Upstream::new(link, &endpoint, place, life);
                 return Ok((upstream, endpoint, in_flight, false));
             }
+            Err(cause) if worker.wheel.is_over() => return Err(cause),
             Err(cause) => cause,
         };
         worker.upstreams.connect_failures.add(1);

@@ -19,6 +19,8 @@ pub(crate) const NEVER: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct Wheel {
     now: Cell<u32>,
+    /// All time is over, whatever it is set to.
+    is_over: Cell<bool>,
     timers: RefCell<Vec<Rc<Timer>>>,
 }
 
@@ -61,7 +63,7 @@ impl Wheel {
         let mut timers = self.timers.borrow_mut();
         let timer = Rc::new(Timer {
             deadline: Cell::new(NEVER),
-            latest: Cell::new(NEVER),
+            latest: Cell::new(self.bounded(NEVER)),
             fired: Cell::new(false),
             waits: Cell::new(Waits::Otherwise),
             listener,
@@ -90,6 +92,25 @@ impl Wheel {
         }
     }
 
+    /// Ends all time: what is waited for is over now, and what will be with the tick after.
+    pub(crate) fn end(&self) {
+        self.is_over.set(true);
+        for timer in self.timers.borrow().iter() {
+            timer.latest.set(self.now.get());
+            timer.fire();
+        }
+    }
+
+    /// Whether all time is over.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+
+    fn bounded(&self, latest: u32) -> u32 {
+        if self.is_over.get() { latest.min(self.now.get()) } else { latest }
+    }
+
     /// Gives idle connections (of one listener, or all) no more than `ticks` for another request.
     pub(crate) fn hurry_idle(&self, listener: Option<u64>, ticks: u32) {
         let latest = self.now.get() + ticks;
@@ -103,8 +124,8 @@ impl Wheel {
 
 impl Timer {
     /// Bounds all deadlines that are set from here on by this tick; [`NEVER`] lifts that.
-    pub(crate) fn bound(&self, latest: u32) {
-        self.latest.set(latest);
+    pub(crate) fn bound(&self, wheel: &Wheel, latest: u32) {
+        self.latest.set(wheel.bounded(latest));
     }
 
     /// Whether the bound is reached. Who never has to wait meets no deadline, and must ask.
@@ -201,14 +222,14 @@ mod tests {
     fn no_deadline_is_set_behind_the_bound() {
         let wheel = Wheel::default();
         let timer = wheel.timer(1);
-        timer.bound(wheel.now() + 2);
+        timer.bound(&wheel, wheel.now() + 2);
         timer.arm(&wheel, 100);
         wheel.turn();
         timer.arm(&wheel, 100);
         assert!(!is_over(&timer) && !timer.is_past_bound(&wheel));
         wheel.turn();
         assert!(is_over(&timer) && timer.is_past_bound(&wheel));
-        timer.bound(NEVER);
+        timer.bound(&wheel, NEVER);
         timer.arm(&wheel, 2);
         wheel.turn();
         assert!(!is_over(&timer) && !timer.is_past_bound(&wheel));
@@ -241,5 +262,23 @@ mod tests {
         wheel.hurry_idle(Some(1), 1);
         wheel.turn();
         assert!(is_over(&idle) && !is_over(&busy) && !is_over(&other));
+    }
+
+    #[test]
+    fn when_all_time_is_over_nothing_waits_for_more_than_a_tick() {
+        let wheel = Wheel::default();
+        let early = wheel.timer(1);
+        early.arm(&wheel, 100);
+        wheel.turn();
+        wheel.end();
+        assert!(is_over(&early) && early.is_past_bound(&wheel));
+        let late = wheel.timer(1);
+        early.bound(&wheel, NEVER);
+        for timer in [&early, &late] {
+            timer.arm(&wheel, 100);
+            assert!(!is_over(timer), "who has something to write does so first");
+        }
+        wheel.turn();
+        assert!(is_over(&early) && is_over(&late));
     }
 }

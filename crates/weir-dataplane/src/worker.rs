@@ -17,6 +17,7 @@ use weir_io::{PreciseTimer, Reserve, bind_thread, mono_ns};
 use crate::addresses::Addresses;
 use crate::backend_state::BackendStates;
 use crate::buffer::Buffers;
+use crate::cause::Cause;
 use crate::counters::{ListenerCounters, UpstreamCounters};
 use crate::forwarding::Names;
 use crate::gateway::Phase;
@@ -35,6 +36,9 @@ use crate::wheel::{NEVER, TICK, Wheel, ticks};
 /// How long an idle connection may still send a request once its listener closes, and a client may still be on the way
 /// to a socket that closes. One that is at it gets `Connection: close` with the answer; one that is not loses nothing.
 pub(crate) const LAST_REQUEST_TICKS: u32 = 10;
+
+/// How long tasks have to tell of what is cut when the time to drain is over. They wait for nothing any more.
+const CUT_TICKS: u32 = 10;
 
 /// How often kept upstream connections are looked through.
 const SWEEP_TICKS: u32 = 10;
@@ -134,7 +138,7 @@ pub(crate) struct Worker {
     /// The tick from which on no client is let in.
     closes_at: Cell<u32>,
     is_closed: Cell<bool>,
-    /// The tick at which it ends, whatever is open; none for one that leaves.
+    /// The tick at which it cuts what is open; none for one that leaves.
     drained_at: Cell<u32>,
 }
 
@@ -222,7 +226,6 @@ impl Worker {
             self.tick(late_ns);
         }
         self.pressure.end(&self.shared.overload);
-        self.upstreams.cut_by_drain.add(self.host.connections() as u64);
         self.log.hand_over(&self.upstreams);
     }
 
@@ -272,6 +275,11 @@ impl Worker {
         self.is_closed.get()
     }
 
+    /// The cause that is told of what failed: when the time to drain is over all time limits are, and none of them is why.
+    pub(crate) fn cause_told(&self, cause: Cause) -> Cause {
+        if cause.is_timeout() && self.wheel.is_over() { Cause::Drained } else { cause }
+    }
+
     /// Does what is due, `late_ns` behind its time.
     fn tick(&self, late_ns: u64) {
         self.wheel.turn();
@@ -279,6 +287,9 @@ impl Worker {
         self.see_names();
         if self.wheel.now() >= self.closes_at.get() {
             self.close();
+        }
+        if self.wheel.now() >= self.drained_at.get() && !self.wheel.is_over() {
+            self.cut();
         }
         self.log.hand_over(&self.upstreams);
         let snapshot = self.snapshot();
@@ -388,10 +399,20 @@ impl Worker {
         self.wheel.hurry_idle(None, LAST_REQUEST_TICKS);
     }
 
+    /// The time to drain is over: whoever waits for something fails by that, and tells so.
+    fn cut(&self) {
+        self.upstreams.cut_by_drain.add(self.host.connections() as u64);
+        self.wheel.end();
+        self.close();
+    }
+
     fn is_finished(&self) -> bool {
+        if self.wheel.now() >= self.drained_at.get().saturating_add(CUT_TICKS) {
+            return true;
+        }
         let is_open = || self.listenings.borrow().iter().any(|l| l.is_open());
-        let is_last = self.ends.get() && self.host.connections() == 0 && !is_open();
-        self.wheel.now() >= self.drained_at.get() || is_last
+        let may_end = self.wheel.is_over() || self.ends.get() && !is_open();
+        may_end && self.host.connections() == 0
     }
 }
 

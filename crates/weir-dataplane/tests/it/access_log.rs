@@ -39,7 +39,7 @@ impl Logged {
     }
 }
 
-fn configuration(origin: &Origin, file: &Path, settings: &str, more: &str) -> String {
+pub(crate) fn configuration(origin: &Origin, file: &Path, settings: &str, more: &str) -> String {
     format!(
         "listeners: [{{ address: 127.0.0.1:0, name: main }}]\nworkers: 1\n\
          routes:\n- {{ path: /, backend: b }}\n- {{ path: /moved, redirect: {{ path: / }} }}\n{more}\
@@ -50,7 +50,7 @@ fn configuration(origin: &Origin, file: &Path, settings: &str, more: &str) -> St
     )
 }
 
-fn lines(path: &Path) -> Vec<String> {
+pub(crate) fn lines(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap();
     assert!(text.is_empty() || text.ends_with('\n'), "lines are whole: {text:?}");
     text.lines().map(str::to_owned).collect()

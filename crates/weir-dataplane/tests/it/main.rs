@@ -9,6 +9,7 @@ mod balance;
 mod breakers;
 mod compress;
 mod cors;
+mod drain;
 #[path = "../../../weir-config/tests/it/draw.rs"]
 #[allow(dead_code)]
 mod draw;

@@ -338,6 +338,26 @@ fn a_drain_says_goodbye() {
 }
 
 #[test]
+fn what_the_end_of_a_drain_cuts_gets_no_goodbye() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.send("HTTP/1.0 200 OK\r\n\r\nab");
+        served.stall();
+    });
+    let ca = Authority::new("ca");
+    let drain = "\ndrain: { delay: 0s, timeout: 200ms }\n";
+    let proxy = gateway(&ca.signs(&["a.test"]), origin.address, drain);
+    let mut client = ca.trust().connect(address(&proxy), "a.test").unwrap();
+    client.send("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
+    assert_eq!(client.head().status, 200);
+    proxy.gateway.drain();
+    assert_eq!(client.read_exact(2), "ab");
+    assert!(!client.is_ended(), "what broke off does not look whole");
+    assert!(proxy.gateway.join());
+    assert_eq!(proxy.errors("drained"), 1);
+}
+
+#[test]
 fn beyond_the_limit_there_is_no_handshake() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "limits: { connections: 1 }");

@@ -407,7 +407,8 @@ fn a_drain_that_runs_out_of_time_says_what_it_cut() {
     let (status, messages) = gateway.finish();
     assert_eq!(status.code(), Some(0));
     assert!(messages.ends_with("connections cut while in use: 1\n"), "{messages:?}");
-    assert!(response(&mut client).is_none());
+    let head = response(&mut client).expect("an answer");
+    assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("\r\nX-Weir-Error: drained\r\n"), "{head}");
 }
 
 #[test]

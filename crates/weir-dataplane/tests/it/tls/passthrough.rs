@@ -153,3 +153,16 @@ fn a_backend_that_takes_no_connection_is_counted() {
     proxy.wait_for("the failure", |stats| stats.errors["upstream_connect_failed"] == 1);
     assert_eq!(proxy.gateway.stats().tls.passed_on, 0);
 }
+
+#[test]
+fn what_the_end_of_a_drain_cuts_is_reset_and_counted() {
+    let ca = Authority::new("ca");
+    let origin = SecureOrigin::answering(&ca.signs(&["a.test"]), None, OK);
+    let proxy = gateway("a.test", origin.address, "\ndrain: { delay: 0s, timeout: 200ms }\n");
+    let mut client = ca.trust().connect(address(&proxy), "a.test").unwrap();
+    assert_eq!(client.ask(GET).body, "ok");
+    proxy.gateway.drain();
+    assert!(!client.is_ended(), "it is reset");
+    assert!(proxy.gateway.join());
+    assert_eq!(proxy.errors("drained"), 1);
+}
