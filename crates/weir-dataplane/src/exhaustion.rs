@@ -13,7 +13,7 @@ use weir_config::Transport;
 use weir_io::try_in_turn;
 
 use crate::cause::Cause;
-use crate::connection::tell;
+use crate::connection::{count_failure, tell};
 use crate::listener::Listening;
 use crate::program_log::seldom;
 use crate::worker::Worker;
@@ -70,7 +70,7 @@ async fn refuse_one(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: &Tcp
     });
     let Some(client) = accepted.await else { return };
     listening.counters.accepted.add(1);
-    listening.counters.failure(Cause::OutOfSockets);
+    count_failure(worker, listening, client.1, Cause::OutOfSockets);
     let transport = listening.transport(&worker.snapshot().table);
     spawn_local(refuse(Rc::clone(worker), Rc::clone(listening), client, transport));
 }

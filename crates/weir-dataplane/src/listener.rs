@@ -20,7 +20,7 @@ use weir_io::pass_over_newcomers;
 
 use crate::addresses::AddressSeat;
 use crate::cause::Cause;
-use crate::connection::{Seat, refuse_connection, serve};
+use crate::connection::{Seat, count_failure, refuse_connection, serve};
 use crate::counters::ListenerCounters;
 use crate::exhaustion::{Exhaustion, is_exhausted};
 use crate::passthrough::serve_by_name;
@@ -315,7 +315,7 @@ fn admit(
         }
         Err(cause) => cause,
     };
-    listening.counters.failure(cause);
+    count_failure(worker, listening, peer, cause);
     // A handshake is dearer than an exchange: there is none only to say no.
     if listening.told.get() < TOLD_MAX && matches!(transport, Transport::Plain) {
         spawn_local(refuse_connection(Rc::clone(worker), Rc::clone(listening), stream, peer, cause));

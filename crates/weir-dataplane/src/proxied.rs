@@ -21,7 +21,7 @@ pub(crate) async fn serve_proxied(mut seat: Seat, stream: TcpStream, transport: 
         Ok(None) => {}
         Err(cause) => {
             if let Some(cause) = cause {
-                seat.listening().counters.failure(cause);
+                seat.count_failure(cause);
             }
             return;
         }
@@ -43,8 +43,9 @@ async fn addresses(io: Io<'_>, stream: &TcpStream) -> Result<Option<Addresses>, 
     let (len, addresses) = match seen.await {
         Ok(Look::Made(header)) => header?,
         Ok(Look::Ended) | Err(Fault::System(_)) => return Err(None),
-        Ok(Look::Endless) => return Err(Some(Cause::ProxyHeader)),
-        Err(Fault::Timeout) => return Err(Some(Cause::HeadTimeout)),
+        Err(Fault::Timeout) if io.worker.wheel.is_over() => return Err(Some(Cause::Drained)),
+        // It is no head of a request that is late.
+        Ok(Look::Endless) | Err(Fault::Timeout) => return Err(Some(Cause::ProxyHeader)),
     };
     take(stream, len).await.map_err(|_| None)?;
     Ok(addresses)

@@ -147,6 +147,27 @@ fn requests_are_told_at_debug_alone() {
     );
 }
 
+#[test]
+fn connections_that_come_to_nothing_are_told_at_debug_alone() {
+    let plain = "listeners: [{ address: 127.0.0.1:0";
+    let wants_header = config(origin().0).replace(plain, &format!("{plain}, proxy_protocol: true"));
+    let sealed = "[{ hosts: [a.test], backend: api }]";
+    let passes_on = config(origin().0).replace(plain, &format!("{plain}, passthrough: {sealed}"));
+    for (text, cause) in [(wants_header, "proxy_header"), (passes_on, "handshake_failed")] {
+        let mut gateway = Gateway::start(&text);
+        for level in ["info", "debug"] {
+            post(&gateway, &format!("/log_level?level={level}"), "");
+            let mut client = connect(gateway.address);
+            client.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it is read");
+            assert_eq!(client.read(&mut [0]).unwrap_or(0), 0, "it is closed");
+        }
+        let said = told(&mut gateway, "debug");
+        assert!(said.starts_with(&format!("{}: 127.0.0.1:", gateway.address)), "{said}");
+        assert!(said.contains(&format!(": {cause}: ")), "{said}");
+        assert_eq!(gateway.stat(cause), 2);
+    }
+}
+
 /// More lines than a pipe takes.
 #[test]
 fn a_log_that_nobody_reads_holds_up_nobody() {
