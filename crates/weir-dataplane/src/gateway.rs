@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,9 @@ const SOCKETS_LAST: Duration = Duration::from_secs(5);
 
 /// How often it is tried to listen where such sockets are.
 const LISTEN_EVERY: Duration = Duration::from_millis(20);
+
+/// How often it is tried to tell workers something while a lock is held.
+const LOCK_EVERY: Duration = Duration::from_millis(2);
 
 /// Why a gateway can't start, or a configuration can't come into force.
 #[derive(Debug, thiserror::Error)]
@@ -209,6 +213,26 @@ impl Gateway {
     /// When it can't be; then lines go on to where they went.
     pub fn reopen_access_log(&self) -> Result<(), GatewayError> {
         open_log(&self.shared, &self.table())
+    }
+
+    /// Has the lines of the access log written that workers have put together so far, as far as that takes no longer
+    /// than `patience`. For an end that does not wait for [`Gateway::join`], from any thread.
+    pub fn flush_access_log(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        let left = || until.saturating_duration_since(Instant::now());
+        let (handing, all_handed) = channel();
+        // Whoever holds the lock may be at a reload.
+        while !left().is_zero() {
+            if let Ok(running) = self.running.try_lock() {
+                running.crew.tell_all(|| Command::HandLogOver(handing.clone()));
+                break;
+            }
+            std::thread::sleep(LOCK_EVERY);
+        }
+        drop(handing);
+        // It ends with an error when the last worker has dropped its end.
+        let _ = all_handed.recv_timeout(left());
+        self.shared.log.flush(left());
     }
 
     /// Which requests get a line of the access log.

@@ -180,6 +180,8 @@ enum Message {
     Write(Block),
     /// What follows goes there.
     Open(File),
+    /// Everything before it is written once this is dropped.
+    Flush(Sender<()>),
     End,
 }
 
@@ -257,6 +259,17 @@ impl LogWriter {
         Ok(())
     }
 
+    /// Waits until what was handed over so far is written, but no longer than this.
+    pub(crate) fn flush(&self, patience: Duration) {
+        // Before the thread starts nothing is handed over, and nobody would hear of this.
+        if self.receiver.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            let (written, is_written) = channel();
+            // It may have ended already; either way the other end is dropped, which is what is waited for.
+            let _ = self.sender.send(Message::Flush(written));
+            let _ = is_written.recv_timeout(patience);
+        }
+    }
+
     /// Waits until everything that was handed over is written, but not for ever.
     pub(crate) fn finish(&self) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -302,6 +315,7 @@ fn write_blocks(messages: &Receiver<Message>, written: &Written) {
     for message in messages {
         match message {
             Message::Open(opened) => (file, is_torn) = (Some(opened), false),
+            Message::Flush(written) => std::mem::drop(written),
             Message::End => return,
             Message::Write(block) => {
                 let outcome = match &mut file {

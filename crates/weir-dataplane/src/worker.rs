@@ -5,7 +5,7 @@ use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Sender, SyncSender};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Cache};
@@ -94,6 +94,8 @@ pub(crate) enum Command {
     Release { id: u64, numbers: Option<Vec<usize>> },
     /// Take who is on the way to this listener, then close its sockets; end its connections once they are idle.
     Retire { id: u64 },
+    /// Hand the lines of the access log over that there are, then drop this.
+    HandLogOver(Sender<()>),
     /// Run on these CPUs.
     Bind { cpus: Vec<usize> },
     /// Release all sockets, then end once the last client has gone by itself.
@@ -330,6 +332,7 @@ impl Worker {
                 }
                 self.wheel.hurry_idle(Some(id), LAST_REQUEST_TICKS);
             }
+            Command::HandLogOver(_done) => self.log.hand_over(&self.upstreams),
             Command::Bind { cpus } => {
                 // Where it can't be, it runs where it did.
                 let _ = bind_thread(&cpus);

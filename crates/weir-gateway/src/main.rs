@@ -33,6 +33,10 @@ const NAMES_SAID_MAX: usize = 8;
 /// How long the end of the process waits for each of its outputs to be read.
 const END_PATIENCE: Duration = Duration::from_secs(1);
 
+/// The same at an end by a second signal: for the access log, then for each of the others.
+const LAST_LINES_PATIENCE: Duration = Duration::from_millis(200);
+const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(20);
+
 const AFTER_HELP: &str = "\
 A configuration that works as it stands:
   listeners: [{ address: 127.0.0.1:8080 }]
@@ -191,6 +195,8 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     heritage.follow().map_err(Failure::Environment)?;
     let mut succession = Succession::begin(supervisor, args.runtime_dir.clone(), admin, requests.sender())
         .map_err(Failure::Environment)?;
+    let of_requests = Arc::clone(&gateway);
+    requests.before_the_end(move || write_last_lines(&of_requests));
     let changes = requests.sender();
     let on_change = move || {
         // The other end is there as long as this function runs.
@@ -204,7 +210,7 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
         let goes_on = obey(requests.next(), &mut source, &gateway, &mut succession, args.watch);
         levels.follow(&gateway.table().log);
         if !goes_on {
-            return end(&gateway);
+            return end(&gateway, &requests);
         }
     }
 }
@@ -233,8 +239,24 @@ fn obey(
             gateway.drain();
             return false;
         }
+        Request::Ended(_) => {}
     }
     true
+}
+
+/// Does what is asked while the gateway drains, as far as it still can be done.
+fn obey_at_the_end(request: Request, gateway: &Gateway) {
+    match request {
+        Request::Reopen => reopen(gateway),
+        Request::Reload => {
+            gateway.count_refused_reload();
+            log::error!("{}", GatewayError::Ending);
+        }
+        Request::Upgrade => log::error!("this process ends, and starts no other one"),
+        Request::HandOver(_) => log::error!("this process ends, and hands nothing over to another one"),
+        Request::Stop => log::info!("draining already"),
+        Request::Refresh | Request::NextHasEnded(_) | Request::Ended(_) => {}
+    }
 }
 
 /// The admin server's socket, with the address that was asked for.
@@ -256,9 +278,23 @@ fn watched(source: &FileSource, with_sources: bool) -> Stamps {
     files
 }
 
-/// Waits until a gateway that drains has ended.
-fn end(gateway: &Gateway) -> Result<(), Failure> {
-    let is_well = gateway.join();
+/// Waits until a gateway that drains has ended. As long as it lasts signals are obeyed.
+fn end(gateway: &Arc<Gateway>, requests: &Requests) -> Result<(), Failure> {
+    let (joined, told) = (Arc::clone(gateway), requests.sender());
+    let thread = std::thread::Builder::new().name("weir-end".to_owned());
+    let joining = thread.spawn(move || {
+        // The other end waits for it.
+        let _ = told.send(Request::Ended(joined.join()));
+    });
+    let is_well = match joining {
+        Err(_) => gateway.join(),
+        Ok(_) => loop {
+            match requests.next() {
+                Request::Ended(is_well) => break is_well,
+                request => obey_at_the_end(request, gateway),
+            }
+        },
+    };
     match gateway.cut_by_drain() {
         0 => {}
         cut => log::warn!("the time to drain is over (`drain.timeout`); connections cut while in use: {cut}"),
@@ -304,6 +340,13 @@ fn reopen(gateway: &Gateway) {
         Ok(()) => say("access log opened anew"),
         Err(error) => log::error!("{error}; lines go on to the former file"),
     }
+}
+
+/// What a second signal leaves time for: lines of requests that were answered are on their way for a moment.
+fn write_last_lines(gateway: &Gateway) {
+    gateway.flush_access_log(LAST_LINES_PATIENCE);
+    outlet::finish(LAST_WORDS_PATIENCE);
+    program_log::finish(LAST_WORDS_PATIENCE);
 }
 
 /// Takes in files that have changed by themselves.

@@ -2,14 +2,18 @@
 
 use std::io;
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag::register_conditional_shutdown;
+use signal_hook::low_level::exit;
 use weir_dataplane::Successor;
+
+/// The exit code after a second signal.
+const ENDED_AT_ONCE: i32 = 1;
 
 /// What there is to do.
 #[derive(Debug)]
@@ -28,33 +32,50 @@ pub(crate) enum Request {
     HandOver(Successor),
     /// SIGTERM, SIGINT, `/drain` of the admin server: drain and end. A second signal ends at once.
     Stop,
+    /// The gateway has drained; false where a worker panicked.
+    Ended(bool),
 }
+
+/// What is done before the process ends at once, in a time that is bounded.
+type LastAct = Box<dyn Fn() + Send + Sync>;
 
 /// The requests of signals, and of whoever else has a [`Sender`].
 pub(crate) struct Requests {
     sender: Sender<Request>,
     receiver: Receiver<Request>,
+    last_act: Arc<OnceLock<LastAct>>,
 }
 
 impl Requests {
     /// Begins to listen for signals.
     pub(crate) fn listen() -> io::Result<Requests> {
-        let stopping = Arc::new(AtomicBool::new(false));
+        // Set while the last act goes on: yet another signal does not wait for it.
+        let is_last = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGINT] {
-            register_conditional_shutdown(signal, 1, Arc::clone(&stopping))?;
+            register_conditional_shutdown(signal, ENDED_AT_ONCE, Arc::clone(&is_last))?;
         }
         let all = [SIGHUP, SIGUSR1, SIGUSR2, SIGTERM, SIGINT];
         let mut signals = signal_hook::iterator::Signals::new(all)?;
         let (sender, receiver) = channel();
         let of_signals = sender.clone();
+        let last_act: Arc<OnceLock<LastAct>> = Arc::default();
+        let last = Arc::clone(&last_act);
         std::thread::Builder::new().name("weir-signals".to_owned()).spawn(move || {
+            let mut is_stopping = false;
             for signal in signals.forever() {
                 let request = match signal {
                     SIGHUP => Request::Reload,
                     SIGUSR1 => Request::Reopen,
                     SIGUSR2 => Request::Upgrade,
+                    _ if is_stopping => {
+                        is_last.store(true, Ordering::Relaxed);
+                        if let Some(act) = last.get() {
+                            act();
+                        }
+                        exit(ENDED_AT_ONCE);
+                    }
                     _ => {
-                        stopping.store(true, Ordering::Relaxed);
+                        is_stopping = true;
                         Request::Stop
                     }
                 };
@@ -63,7 +84,13 @@ impl Requests {
                 }
             }
         })?;
-        Ok(Requests { sender, receiver })
+        Ok(Requests { sender, receiver, last_act })
+    }
+
+    /// Has this done when a second signal ends the process at once, on the thread that hears it.
+    pub(crate) fn before_the_end(&self, act: impl Fn() + Send + Sync + 'static) {
+        // The program has one.
+        let _ = self.last_act.set(Box::new(act));
     }
 
     /// Where else requests may come from.

@@ -7,6 +7,7 @@ mod browser;
 mod changes;
 mod check;
 mod compress;
+mod draining;
 mod explain;
 mod files;
 mod malformed;
