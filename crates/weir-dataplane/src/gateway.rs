@@ -91,6 +91,17 @@ pub enum Phase {
     HandedOver = 2,
 }
 
+/// What there was to open anew of the access log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reopened {
+    /// Its file: lines go there from now on.
+    File,
+    /// Nothing: it goes to standard output.
+    StandardOutput,
+    /// Nothing: there is none.
+    Nothing,
+}
+
 /// A running gateway. Dropping it drains it too, without waiting.
 #[derive(Debug)]
 pub struct Gateway {
@@ -211,8 +222,13 @@ impl Gateway {
     ///
     /// # Errors
     /// When it can't be; then lines go on to where they went.
-    pub fn reopen_access_log(&self) -> Result<(), GatewayError> {
-        open_log(&self.shared, &self.table())
+    pub fn reopen_access_log(&self) -> Result<Reopened, GatewayError> {
+        let table = self.table();
+        match &table.access_log {
+            None => Ok(Reopened::Nothing),
+            Some((log, _)) if log.file.is_none() => Ok(Reopened::StandardOutput),
+            Some(_) => open_log(&self.shared, &table).map(|()| Reopened::File),
+        }
     }
 
     /// Has the lines of the access log written that workers have put together so far, as far as that takes no longer

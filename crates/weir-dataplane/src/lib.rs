@@ -147,7 +147,7 @@ mod worker;
 pub use admin::Admin;
 pub use cause::Cause;
 pub use explain::{Explanation, Outcome, explain};
-pub use gateway::{Gateway, GatewayError, Phase, listen_remedy};
+pub use gateway::{Gateway, GatewayError, Phase, Reopened, listen_remedy};
 pub use handover::{HandoverError, Predecessor, Successor, Successors};
 pub use log::{AccessLogStats, LogLevel};
 pub use overload::OverloadStats;

@@ -19,7 +19,8 @@ use clap::{Parser, Subcommand};
 use log::Level;
 use weir_config::Severity;
 use weir_control::{FileSource, Stamps, Watch};
-use weir_dataplane::{Admin, Gateway, GatewayError, listen_remedy};
+use weir_dataplane::{Admin, Gateway, GatewayError, Reopened, listen_remedy};
+use weir_document::Time;
 
 use crate::outlet::{Outlet, say};
 use crate::program_log::{Levels, tell};
@@ -97,6 +98,11 @@ struct Args {
     /// and belong to the gateway's user alone.
     #[arg(long, value_name = "DIR")]
     runtime_dir: Option<PathBuf>,
+    /// How long a process that SIGUSR2 starts may take until it serves
+    ///
+    /// Then it is ended, and this one goes on.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = upgrade_timeout)]
+    upgrade_timeout: Time,
     /// What is told on standard error: error, warn, info or debug, and what is worse
     ///
     /// It goes before the configuration's `log.level`, and may be changed at run time by the admin server.
@@ -193,8 +199,9 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
         say(&format!("admin on {}", admin.address()));
     }
     heritage.follow().map_err(Failure::Environment)?;
-    let mut succession = Succession::begin(supervisor, args.runtime_dir.clone(), admin, requests.sender())
-        .map_err(Failure::Environment)?;
+    let next = (args.runtime_dir.clone(), args.upgrade_timeout);
+    let mut succession =
+        Succession::begin(supervisor, next, admin, requests.sender()).map_err(Failure::Environment)?;
     let of_requests = Arc::clone(&gateway);
     requests.before_the_end(move || write_last_lines(&of_requests));
     let changes = requests.sender();
@@ -215,6 +222,13 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     }
 }
 
+fn upgrade_timeout(text: &str) -> Result<Time, String> {
+    match text.parse::<Time>() {
+        Ok(time) if time.0.is_zero() => Err("no process serves at once; the default is 60s".to_owned()),
+        outcome => outcome.map_err(|error| error.to_string()),
+    }
+}
+
 /// Does what is asked; false when the gateway is to end.
 fn obey(
     request: Request,
@@ -232,6 +246,7 @@ fn obey(
         Request::Reopen => reopen(gateway),
         Request::Upgrade => succession.start_next(),
         Request::NextHasEnded(status) => succession.next_has_ended(status),
+        Request::NextIsLate => succession.next_is_late(),
         Request::HandOver(next) => return !succession.hand_over(next, gateway),
         Request::Stop => {
             log::info!("draining");
@@ -255,7 +270,7 @@ fn obey_at_the_end(request: Request, gateway: &Gateway) {
         Request::Upgrade => log::error!("this process ends, and starts no other one"),
         Request::HandOver(_) => log::error!("this process ends, and hands nothing over to another one"),
         Request::Stop => log::info!("draining already"),
-        Request::Refresh | Request::NextHasEnded(_) | Request::Ended(_) => {}
+        Request::Refresh | Request::NextHasEnded(_) | Request::NextIsLate | Request::Ended(_) => {}
     }
 }
 
@@ -337,7 +352,11 @@ fn reload(source: &mut FileSource, gateway: &Gateway, supervisor: &Supervisor) {
 /// Opens the access log anew.
 fn reopen(gateway: &Gateway) {
     match gateway.reopen_access_log() {
-        Ok(()) => say("access log opened anew"),
+        Ok(Reopened::File) => say("access log opened anew"),
+        Ok(Reopened::StandardOutput) => {
+            log::warn!("the access log goes to standard output, which can't be opened anew");
+        }
+        Ok(Reopened::Nothing) => log::warn!("there is no access log that could be opened anew"),
         Err(error) => log::error!("{error}; lines go on to the former file"),
     }
 }

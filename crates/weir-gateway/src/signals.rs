@@ -28,6 +28,8 @@ pub(crate) enum Request {
     Upgrade,
     /// That one has ended before it served.
     NextHasEnded(ExitStatus),
+    /// That one has neither served nor ended in time.
+    NextIsLate,
     /// A process that serves soon asks for the sockets.
     HandOver(Successor),
     /// SIGTERM, SIGINT, `/drain` of the admin server: drain and end. A second signal ends at once.

@@ -2,12 +2,14 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use weir_config::{ListenerId, Table};
 use weir_dataplane::{Admin, Gateway, HandoverError, Passed, Predecessor, Successor, Successors};
+use weir_document::Time;
 use weir_io::inherited_sockets;
 
 use crate::outlet::say;
@@ -16,6 +18,9 @@ use crate::supervisor::Supervisor;
 
 /// Between two looks for the next process, where the first fails at once.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// Between two looks whether the next process has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Listening sockets that were there before this process, and whoever accepts from them still.
 pub(crate) struct Heritage {
@@ -91,15 +96,17 @@ pub(crate) struct Succession {
     /// With the address that was asked for.
     admin: Option<(SocketAddr, Admin)>,
     requests: Sender<Request>,
-    /// One was started, and has neither served nor ended yet.
-    is_under_way: bool,
+    /// For the next process, until it serves.
+    patience: Time,
+    /// One that was started, and has neither served nor ended yet.
+    next: Option<Arc<Mutex<Child>>>,
 }
 
 impl Succession {
-    /// Waits in `folder`, if there is one, for processes that want to follow.
+    /// Waits in `folder`, if there is one, for processes that want to follow. One that is started for it gets so much time.
     pub(crate) fn begin(
         supervisor: Supervisor,
-        folder: Option<PathBuf>,
+        (folder, patience): (Option<PathBuf>, Time),
         admin: Option<(SocketAddr, Admin)>,
         requests: Sender<Request>,
     ) -> Result<Succession, String> {
@@ -111,28 +118,37 @@ impl Succession {
                 .spawn(move || await_successors(&successors, &requests))
                 .map_err(|error| error.to_string())?;
         }
-        Ok(Succession { supervisor, folder, admin, requests, is_under_way: false })
+        Ok(Succession { supervisor, folder, admin, requests, patience, next: None })
     }
 
     /// Starts this program again, as it was started. It may be another version by now.
     pub(crate) fn start_next(&mut self) {
         let outcome = if self.folder.is_none() {
             Err("there is no --runtime-dir by which the next process could follow".to_owned())
-        } else if self.is_under_way {
+        } else if self.next.is_some() {
             Err("the next process has been started already".to_owned())
         } else {
             self.try_start().map_err(|error| format!("the next process can't be started: {error}"))
         };
         match outcome {
-            Ok(()) => self.is_under_way = true,
+            Ok(next) => self.next = Some(next),
             Err(reason) => log::error!("{reason}; this one goes on"),
         }
     }
 
     /// The process that was started has ended before it served.
     pub(crate) fn next_has_ended(&mut self, status: ExitStatus) {
-        self.is_under_way = false;
+        self.next = None;
         log::error!("the next process has ended ({status}); this one goes on");
+    }
+
+    /// The process that was started does not come to serve, and would be in the way of another one for ever.
+    pub(crate) fn next_is_late(&mut self) {
+        if let Some(next) = &self.next {
+            log::error!("the next process does not serve after {}, and is ended", self.patience);
+            // One that has just ended tells so by itself.
+            let _ = next.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        }
     }
 
     /// Leaves the sockets to the next process; false when it went away before it served.
@@ -170,7 +186,7 @@ impl Succession {
         successor.offer(&sockets, admin.as_ref().map(|(address, socket)| (*address, socket)))
     }
 
-    fn try_start(&self) -> std::io::Result<()> {
+    fn try_start(&self) -> std::io::Result<Arc<Mutex<Child>>> {
         let mut words = std::env::args_os();
         let program = words.next().ok_or(std::io::ErrorKind::NotFound)?;
         let mut command = Command::new(program);
@@ -179,15 +195,38 @@ impl Succession {
         for variable in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] {
             command.env_remove(variable);
         }
-        let mut child = command.spawn()?;
-        let requests = self.requests.clone();
-        std::thread::Builder::new().name("weir-next".to_owned()).spawn(move || {
-            if let Ok(status) = child.wait() {
-                // Nobody hears it once the process has followed.
+        let child = Arc::new(Mutex::new(command.spawn()?));
+        let (requests, patience, watched) = (self.requests.clone(), self.patience.0, Arc::clone(&child));
+        let thread = std::thread::Builder::new().name("weir-next".to_owned());
+        let watching = thread.spawn(move || watch_over(&watched, patience, &requests));
+        if let Err(error) = watching {
+            // Nobody would hear of its end.
+            let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+            return Err(error);
+        }
+        Ok(child)
+    }
+}
+
+/// Tells once when a process has had its time, and when it has ended. Nobody minds either once it has followed.
+fn watch_over(child: &Mutex<Child>, patience: Duration, requests: &Sender<Request>) {
+    let began = Instant::now();
+    let mut is_late = false;
+    loop {
+        match child.lock().unwrap_or_else(PoisonError::into_inner).try_wait() {
+            Ok(None) => {}
+            Ok(Some(status)) => {
                 let _ = requests.send(Request::NextHasEnded(status));
+                return;
             }
-        })?;
-        Ok(())
+            // It is no child of this process any more.
+            Err(_) => return,
+        }
+        if !is_late && began.elapsed() >= patience {
+            is_late = true;
+            let _ = requests.send(Request::NextIsLate);
+        }
+        std::thread::sleep(LOOK_EVERY);
     }
 }
 

@@ -52,6 +52,19 @@ fn a_file_that_cannot_be_opened_anew_leaves_the_former_one() {
 }
 
 #[test]
+fn what_cannot_be_opened_anew_is_told_as_that() {
+    let of_output = "the access log goes to standard output, which can't be opened anew\n";
+    let of_none = "there is no access log that could be opened anew\n";
+    for (text, expected) in [(with_log(""), of_output), (config(origin().0), of_none)] {
+        let mut gateway = Gateway::start(&text);
+        gateway.signal(Signal::USR1);
+        let message = gateway.message();
+        assert!(message.contains(" warn ") && message.ends_with(expected), "{message}");
+        assert_eq!(gateway.stop(), "");
+    }
+}
+
+#[test]
 fn lines_go_to_standard_output() {
     let mut gateway = Gateway::start_with(&with_log(""), &[]);
     ask(&gateway, "/a");

@@ -1,7 +1,9 @@
 //! One process follows another, and workers come and go, under clients that connect for each request.
 
+use std::fs::Permissions;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -183,6 +185,48 @@ fn a_next_process_that_fails_changes_nothing() {
     gateway
         .wait_for("the next process", |g| ask(&mut connect(g.address)).is_some() && g.stat("requests") > 0);
     assert_eq!(gateway.stop(), "");
+}
+
+#[test]
+fn a_next_process_that_hangs_is_ended() {
+    let text = config(origin().0);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("gateway");
+    // What stands at the path is what is started next.
+    let put = |make: &dyn Fn(&std::path::Path)| {
+        let beside = folder.path().join("beside");
+        make(&beside);
+        std::fs::rename(beside, &path).expect("a file in its place");
+    };
+    let put_gateway =
+        || put(&|file| symlink(env!("CARGO_BIN_EXE_weir-gateway"), file).expect("a link to the program"));
+    put_gateway();
+    let mut command = std::process::Command::new(&path);
+    command.arg("--runtime-dir").arg(folder.path()).args(["--upgrade-timeout", "5s"]);
+    let mut gateway = Gateway::spawn(&text, command);
+    put(&|file| {
+        std::fs::write(file, "#!/bin/sh\nexec sleep 3600\n").expect("a script");
+        std::fs::set_permissions(file, Permissions::from_mode(0o755)).expect("a program");
+    });
+    gateway.signal(Signal::USR2);
+    for expected in [
+        "the next process does not serve after 5s, and is ended\n",
+        "the next process has ended (signal: 9 (SIGKILL)); this one goes on\n",
+    ] {
+        let message = gateway.message();
+        assert!(message.contains(" error ") && message.ends_with(expected), "{message}");
+    }
+    assert!(ask(&mut connect(gateway.address)).is_some());
+    put_gateway();
+    gateway.upgrade();
+    assert_eq!(gateway.stop(), "");
+}
+
+#[test]
+fn no_time_is_no_time_for_an_upgrade() {
+    let (code, messages) = crate::process::run(&config(origin().0), &["--upgrade-timeout", "0s"]);
+    assert_eq!(code, Some(2));
+    assert!(messages.contains("no process serves at once"), "{messages}");
 }
 
 /// With other configurations: a listener comes, and goes again.
