@@ -130,6 +130,17 @@ impl BackendState {
         self.open.load(Ordering::Relaxed)
     }
 
+    /// Connections of all workers that no request has. It takes locks.
+    #[cold]
+    pub(crate) fn idle(&self) -> u64 {
+        self.endpoints().known.values().map(|endpoint| endpoint.idle()).sum()
+    }
+
+    /// How many wait for a place among the connections.
+    pub(crate) fn waiting_for_connections(&self) -> u64 {
+        self.for_connections.length()
+    }
+
     /// What is known of these endpoints, which the backend has by this version of the table, in their order. Those that
     /// nobody knows any more are forgotten. It takes a lock.
     pub(crate) fn known_endpoints(

@@ -113,6 +113,15 @@ pub(crate) struct EndpointCounters {
     pub(crate) open: Counter,
 }
 
+impl EndpointCounters {
+    /// Connections that no request has. Who is not the owner may find one too many or too few, for a moment.
+    pub(crate) fn idle(&self) -> u64 {
+        let ended = self.ended.value();
+        let in_use = self.requests.value().saturating_sub(ended);
+        self.open.value().saturating_sub(in_use)
+    }
+}
+
 /// What one worker counts towards the upstreams.
 #[derive(Debug, Default)]
 #[repr(align(128))]

@@ -166,6 +166,7 @@ impl Crew {
             std::rc::Rc::new(Worker::new(index, shared, counters, own)).run(received, handed, report).await;
         })?;
         started.recv().map_err(|_| io::Error::other("the worker ended as it started"))??;
+        self.shared.peers.join(&commands);
         Ok(Member { commands, thread: Some(thread), upstream, host, counters: BTreeMap::new() })
     }
 

@@ -149,6 +149,12 @@ impl EndpointState {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Connections to it that no request has.
+    pub(crate) fn idle(&self) -> u64 {
+        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.iter().map(|worker| worker.idle()).sum()
+    }
+
     /// What is told of it.
     pub(crate) fn report(&self, now_ns: u64) -> EndpointReport {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);

@@ -26,7 +26,7 @@ use crate::observed::Observed;
 use crate::plain::PlainHalf;
 use crate::pool::{EndpointPool, Link, Upstream};
 use crate::request::Plan;
-use crate::response::{Relayed, relay};
+use crate::response::{Relayed, relay, send_rest};
 use crate::retry::Tries;
 use crate::route_limits::RouteLimits;
 use crate::secure::SecureHalf;
@@ -64,8 +64,10 @@ pub(crate) struct Exchange<'a> {
     pub(crate) sent: Cell<usize>,
     /// Some of the response has come.
     pub(crate) heard: Cell<bool>,
-    /// Some of the final response has left for the client.
+    /// Some of the final response has left for the client, or is about to.
     pub(crate) begun: Cell<bool>,
+    /// The end of the response, which leaves once its upstream's connection is free for others.
+    pub(crate) rest: Cell<Vec<u8>>,
 }
 
 /// What a try came to.
@@ -176,13 +178,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         };
         x.report(&checkout, &relayed);
         match relayed {
-            Ok(relayed) if !relayed.set_aside => {
+            Ok(relayed) if relayed.upgraded => {
                 limits.lift(x.io);
-                if relayed.upgraded {
-                    // A tunnel may be long, and needs the request no more.
-                    x.io.worker.buffers.put_output(std::mem::take(out));
-                }
-                Tried::Ended(self.conclude(x, relayed, checkout).await)
+                // A tunnel may be long, and needs the request no more.
+                x.io.worker.buffers.put_output(std::mem::take(out));
+                let of_route = timeouts(x.plan, x.snapshot).and_then(|timeouts| timeouts.upgraded);
+                let most = of_route.map_or(x.snapshot.ticks.upgraded, |time| ticks(time.0));
+                Tried::Ended(tunnel(self, most, checkout.upstream).await)
+            }
+            Ok(relayed) if !relayed.set_aside => {
+                Tried::Ended(self.conclude(x, relayed, checkout, limits).await)
             }
             other => self.come_to_nothing(x, other, checkout, limits, out).await,
         }
@@ -332,15 +337,24 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         side.unless_left(relaying, || x.request_done.get() && x.io.timer.awaits_response()).await
     }
 
-    async fn conclude(&mut self, x: &Exchange<'_>, relayed: Relayed, checkout: Checkout) -> After {
-        if relayed.upgraded {
-            let of_route = timeouts(x.plan, x.snapshot).and_then(|timeouts| timeouts.upgraded);
-            let most = of_route.map_or(x.snapshot.ticks.upgraded, |time| ticks(time.0));
-            return tunnel(self, most, checkout.upstream).await;
+    /// Leaves the upstream's connection to others, and sends the client what it does not have yet. In this order: who has
+    /// read the answer finds the connection free.
+    async fn conclude(
+        &mut self,
+        x: &Exchange<'_>,
+        relayed: Relayed,
+        checkout: Checkout,
+        limits: &RouteLimits,
+    ) -> After {
+        match relayed.upstream_keep && x.is_passed() {
+            true => checkout.keep(x.io, x.snapshot),
+            false => drop(checkout),
         }
-        if relayed.upstream_keep && x.is_passed() {
-            checkout.keep(x.io, x.snapshot);
+        if let Err(cause) = send_rest(x, &mut self.writer).await {
+            let cause = limits.fail(x.io, cause, true);
+            return self.break_off(x, cause).await;
         }
+        limits.lift(x.io);
         match relayed.client_keep {
             true => After::Next,
             false if x.plan.keep_alive || !x.request_done.get() || !self.inbound.is_empty() => After::Linger,
@@ -392,6 +406,7 @@ impl<'a> Exchange<'a> {
             sent: Cell::new(0),
             heard: Cell::new(false),
             begun: Cell::new(false),
+            rest: Cell::default(),
         }
     }
 
@@ -443,7 +458,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Whether all of the request has left, and was taken.
-    fn is_passed(&self) -> bool {
+    pub(crate) fn is_passed(&self) -> bool {
         self.request_done.get() && !self.request_broken.get()
     }
 

@@ -8,6 +8,7 @@
 //!    |- Crew (crew.rs): who serves, who leaves                     |- Wheel (wheel.rs): a clock of 100 ms, deadlines
 //!    |- OpenListener (sockets.rs): all sockets, dealt out -------> |- Listening (listener.rs), copies of its sockets
 //!    |                                                             |  Spread (spread.rs): clients for other workers
+//!    |                                                             |- Peers (peers.rs): the others, to be asked for room
 //!    |- Stats (stats.rs) <-- counters with one writer each ------- |- Snapshot (snapshot.rs): table and pools (pool.rs)
 //!    |- Admin (admin.rs): a thread of its own                      |- Exhaustion (exhaustion.rs): no descriptors left
 //!    |- Successors (handover.rs): sockets for the next process     |
@@ -114,6 +115,7 @@ mod observed;
 mod offload;
 mod overload;
 mod passthrough;
+mod peers;
 mod plain;
 mod pool;
 mod program_log;

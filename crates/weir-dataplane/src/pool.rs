@@ -342,8 +342,8 @@ impl BackendPool {
         place.ok_or_else(|| self.refuse(Cause::PendingLimit))
     }
 
-    /// A place for a new connection. At the limit, an idle connection to any endpoint gives up its own. Those who wait for
-    /// one go first.
+    /// A place for a new connection. At the limit, an idle connection of this worker to any endpoint gives up its own.
+    /// Those who wait in a queue go first.
     pub(crate) fn place(&self) -> Option<Place> {
         if self.has_queue() && self.state.is_waited_for(Kind::Connection) {
             return None;
@@ -358,9 +358,7 @@ impl BackendPool {
 
     /// Ends idle connections, as many as requests of the process wait for: each of these has a place then.
     pub(crate) fn give_way(&self) {
-        if self.has_queue() {
-            while self.state.is_waited_for(Kind::Connection) && self.pop_idle().is_some() {}
-        }
+        while self.state.is_waited_for(Kind::Connection) && self.pop_idle().is_some() {}
     }
 
     fn pop_idle(&self) -> Option<Idle> {

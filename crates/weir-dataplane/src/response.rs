@@ -54,7 +54,8 @@ enum Head {
     },
 }
 
-/// Waits for the response and passes it on. An error before `begun` can still be answered.
+/// Waits for the response and passes it on, but for what [`send_rest`] sends. An error before `begun` can still be
+/// answered.
 #[inline]
 pub(crate) async fn relay<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     x: &Exchange<'_>,
@@ -64,8 +65,20 @@ pub(crate) async fn relay<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
 ) -> Result<Relayed, Cause> {
     let mut out = Vec::new();
     let relayed = relay_with(x, from, inbound, to, &mut out).await;
-    x.io.worker.buffers.put_output(out);
+    match relayed.is_ok() && !out.is_empty() {
+        true => x.rest.set(out),
+        false => x.io.worker.buffers.put_output(out),
+    }
     relayed
+}
+
+/// Sends the client what is left of a response that has come whole.
+#[inline]
+pub(crate) async fn send_rest<W: AsyncWrite + Unpin>(x: &Exchange<'_>, to: &mut W) -> Result<(), Cause> {
+    let mut rest = x.rest.take();
+    let sent = write_out(x, to, &mut rest).await;
+    x.io.worker.buffers.put_output(rest);
+    sent
 }
 
 async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
@@ -125,6 +138,10 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     x.begun.set(true);
     x.count_response(status);
     loop {
+        // A connection that others may have next does not wait for the client.
+        if body.is_done() && relayed.upstream_keep && !relayed.upgraded && x.is_passed() {
+            return Ok(relayed);
+        }
         write_out(x, to, out).await?;
         if body.is_done() || relayed.upgraded {
             return Ok(relayed);

@@ -107,9 +107,18 @@ impl Snapshot {
         }
     }
 
-    /// Ends idle connections to backends that requests of other workers wait for.
+    /// Ends idle connections to backends that requests of other workers wait for in a queue.
     pub(crate) fn give_way(&self) {
-        self.pools.iter().filter_map(OnceCell::get).for_each(|pool| pool.give_way());
+        let pools = self.pools.iter().filter_map(OnceCell::get);
+        pools.filter(|pool| pool.has_queue()).for_each(|pool| pool.give_way());
+    }
+
+    /// The same for one backend, whoever waits.
+    pub(crate) fn give_way_at(&self, backend: &str) {
+        let position = self.table.backend_named(backend);
+        if let Some(pool) = position.and_then(|position| self.pools.get(position)?.get()) {
+            pool.give_way();
+        }
     }
 
     /// The pools for `table`: those whose backend stays as it is go on.

@@ -17,10 +17,13 @@ use crate::route_limits::RouteLimits;
 use crate::secure_upstream::shake_hands;
 use crate::snapshot::Snapshot;
 use crate::waiting::{Grant, Waiting};
-use crate::worker::Worker;
+use crate::worker::{Command, Worker};
 
 /// How many endpoints are tried for one request when connections fail. Nothing was sent, so any request may try.
 const CONNECTS_MAX: usize = 3;
+
+/// After how many ticks it is looked again whether there still are idle connections that could give way.
+const GIVE_WAY_TICKS: u32 = 2;
 
 /// An upstream connection for one exchange.
 #[derive(Debug)]
@@ -125,17 +128,57 @@ pub(crate) async fn wait_in_flight(
     })
 }
 
-/// A place for a connection once one is free, or a connection with it, where the backend has requests wait.
+/// A place for a connection once one is free, or a connection with it, where the backend has requests wait; else the
+/// place of a connection that is idle at another worker, if there is one.
 #[cold]
-async fn wait_for_connection(io: Io<'_>, snapshot: &Snapshot, pool: &BackendPool) -> Result<Grant, Cause> {
+async fn wait_for_connection(
+    io: Io<'_>,
+    snapshot: &Snapshot,
+    pool: &BackendPool,
+    backend: usize,
+) -> Result<Grant, Cause> {
+    let (state, ticks) = (&pool.state, pending_ticks(snapshot, pool));
+    let name = &snapshot.table.backends()[backend].name;
     if !pool.has_queue() {
+        return wait_for_idle(io, pool, name, ticks).await;
+    }
+    state.count_wait();
+    let waiting = Waiting::join(state, Kind::Connection);
+    pool.give_way();
+    if state.idle() > 0 {
+        ask_to_give_way(io, name);
+    }
+    waiting.granted(io, ticks).await.ok_or_else(|| pool.refuse(Cause::PendingTimeout))
+}
+
+/// The place of a connection that is idle at another worker, as long as there is one for each who waits.
+async fn wait_for_idle(io: Io<'_>, pool: &BackendPool, backend: &str, ticks: u32) -> Result<Grant, Cause> {
+    let (state, wheel) = (&pool.state, &io.worker.wheel);
+    if state.idle() <= state.waiting_for_connections() {
         return Err(pool.refuse(Cause::UpstreamLimit));
     }
-    pool.state.count_wait();
-    let waiting = Waiting::join(&pool.state, Kind::Connection);
-    pool.give_way();
-    let granted = waiting.granted(io, pending_ticks(snapshot, pool)).await;
-    granted.ok_or_else(|| pool.refuse(Cause::PendingTimeout))
+    state.count_wait();
+    let until = wheel.now() + ticks;
+    let waiting = Waiting::join(state, Kind::Connection);
+    let cause = loop {
+        ask_to_give_way(io, backend);
+        if let Some(grant) = waiting.granted_within(io, GIVE_WAY_TICKS).await {
+            return Ok(grant);
+        }
+        // Their worker may have had use for them first.
+        if state.idle() < state.waiting_for_connections() {
+            break Cause::UpstreamLimit;
+        }
+        if wheel.now() >= until || io.timer.is_past_bound(wheel) {
+            break Cause::PendingTimeout;
+        }
+    };
+    waiting.leave().ok_or_else(|| pool.refuse(cause))
+}
+
+/// Has the workers end idle connections to the backend, as many as requests wait for.
+fn ask_to_give_way(io: Io<'_>, backend: &str) {
+    io.worker.shared.peers.ask(|| Command::GiveWay { backend: backend.to_owned() });
 }
 
 /// How long a request waits for a place.
@@ -167,7 +210,7 @@ async fn connect(
         let place = match pool.place() {
             Some(place) => place,
             // Boxed, so that exchanges that find a place are no larger for it.
-            None => match Box::pin(wait_for_connection(io, snapshot, pool)).await? {
+            None => match Box::pin(wait_for_connection(io, snapshot, pool, wish.backend)).await? {
                 Grant::Connection(freed) if !fresh => {
                     let now = (worker.wheel.now(), worker.now_ns.get());
                     match pool.take_freed(*freed, &endpoint, wish, now) {

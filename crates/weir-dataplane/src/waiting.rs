@@ -71,6 +71,11 @@ impl Queue {
         self.length.load(Ordering::SeqCst) > 0
     }
 
+    /// How many wait.
+    pub(crate) fn length(&self) -> u64 {
+        u64::from(self.length.load(Ordering::SeqCst))
+    }
+
     /// From now on there are so many places.
     pub(crate) fn bound(&self, most: u32) {
         self.most.store(most, Ordering::SeqCst);
@@ -161,18 +166,23 @@ impl Waiting {
         waiting
     }
 
-    /// Waits for so many ticks at most; `None` when these are over.
+    /// Waits for so many ticks at most, and then no more; `None` when these are over.
     pub(crate) async fn granted(self, io: Io<'_>, ticks: u32) -> Option<Grant> {
+        match self.granted_within(io, ticks).await {
+            Some(grant) => Some(grant),
+            None => self.leave(),
+        }
+    }
+
+    /// The same for one that may wait on.
+    pub(crate) async fn granted_within(&self, io: Io<'_>, ticks: u32) -> Option<Grant> {
         io.timer.arm(&io.worker.wheel, ticks);
         let granted = poll_fn(|cx| match self.poll(cx) {
             Poll::Ready(grant) => Poll::Ready(Ok(grant)),
             Poll::Pending => io.poll_timeout(cx),
         })
         .await;
-        match granted {
-            Ok(grant) => Some(grant),
-            Err(_) => self.leave(),
-        }
+        granted.ok()
     }
 
     fn poll(&self, cx: &Context<'_>) -> Poll<Grant> {
@@ -190,7 +200,7 @@ impl Waiting {
     }
 
     /// Waits no more; what it was granted at the last moment.
-    fn leave(self) -> Option<Grant> {
+    pub(crate) fn leave(self) -> Option<Grant> {
         self.step_out();
         self.waiter.slot.lock().unwrap_or_else(PoisonError::into_inner).grant.take()
     }

@@ -25,6 +25,7 @@ use crate::listener::{Listening, accept, take_in};
 use crate::log::{LogWriter, WorkerLog};
 use crate::offload::Offload;
 use crate::overload::{OverloadState, Pressure};
+use crate::peers::Peers;
 use crate::respond::DateText;
 use crate::series::SeriesBook;
 use crate::snapshot::Snapshot;
@@ -58,6 +59,7 @@ pub(crate) struct Shared {
     pub(crate) log: LogWriter,
     pub(crate) overload: OverloadState,
     pub(crate) offload: Offload,
+    pub(crate) peers: Peers,
 }
 
 /// On cache lines of its own: it is written for each connection, and its neighbours are read for each request.
@@ -90,6 +92,8 @@ pub(crate) enum Command {
     },
     /// Look which table is in force, without waiting for a request.
     Renew,
+    /// End idle connections to this backend, as many as requests wait for.
+    GiveWay { backend: String },
     /// Accept no more from these sockets of the listener, or from any; others do.
     Release { id: u64, numbers: Option<Vec<usize>> },
     /// Take who is on the way to this listener, then close its sockets; end its connections once they are idle.
@@ -326,6 +330,7 @@ impl Worker {
                 }
             }
             Command::Renew => drop(self.snapshot()),
+            Command::GiveWay { backend } => self.snapshot().give_way_at(&backend),
             Command::Retire { id } => {
                 if let Some(listening) = self.listening(id) {
                     listening.retire();
@@ -431,6 +436,7 @@ impl Shared {
             log: LogWriter::default(),
             overload: OverloadState::default(),
             offload: Offload::default(),
+            peers: Peers::default(),
         }
     }
 

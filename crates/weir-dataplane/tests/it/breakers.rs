@@ -1,6 +1,6 @@
 //! Bounds on what one backend has at one time, counted over all workers.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -221,15 +221,79 @@ fn a_connection_that_becomes_free_goes_to_who_waits() {
     assert_eq!((upstream.connects, upstream.reused, upstream.backends["b"].waits), (1, 3, 3));
 }
 
+/// An upstream that answers everything but `/held`, and fails once it has more connections than so many that nobody has
+/// closed.
+fn counting(most: usize) -> (Origin, Arc<AtomicUsize>) {
+    let (here, beyond) = (Mutex::new(Vec::<TcpStream>::new()), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&beyond);
+    let origin = Origin::start(move |served| {
+        let mut here = here.lock().unwrap();
+        here.push(served.stream.try_clone().unwrap());
+        // That a connection is closed may be seen a little later than that there is another.
+        for _ in 0..500 {
+            here.retain(is_open);
+            if here.len() <= most {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        count.fetch_add(usize::from(here.len() > most), Ordering::SeqCst);
+        drop(here);
+        while let Some(request) = served.request() {
+            if request.starts_with("GET /held ") {
+                return served.stall();
+            }
+            served.send(OK);
+        }
+    });
+    (origin, beyond)
+}
+
+/// Whether the other side has not closed it.
+fn is_open(stream: &TcpStream) -> bool {
+    use rustix::net::{RecvFlags, recv};
+    let looked = recv(stream, &mut [0][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    !matches!(looked.map(|(_, bytes)| bytes), Ok(0))
+}
+
 #[test]
 fn idle_connections_of_other_workers_give_way() {
-    let origin = Origin::answering(OK);
-    let proxy = gateway(origin.address, "{ connections: 1, pending: 1 }");
-    // The kernel gives clients to both workers.
-    for turn in 0..24 {
-        assert_eq!(proxy.ask(GET).body, "ok", "{turn}");
+    let check = |workers: u32, most: usize, pending: &str, held: bool| {
+        let (origin, beyond) = counting(most);
+        let limits = format!("{{ connections: {most}{pending} }}");
+        let proxy = Proxy::with(&text(workers, origin.address, &limits));
+        let mut holding = proxy.connect();
+        if held {
+            holding.send("GET /held HTTP/1.1\r\nHost: h\r\n\r\n");
+            proxy.wait_for("the held one", |_| origin.requests().len() == 1);
+        }
+        // The kernel gives clients to all workers.
+        for turn in 0..24 {
+            let answer = proxy.ask(GET);
+            assert_eq!(answer.error(), (200, "none"), "{workers} workers, {limits}, turn {turn}");
+        }
+        assert_eq!((stats(&proxy).overflows, stats(&proxy).pending), (0, 0));
+        assert_eq!(beyond.load(Ordering::SeqCst), 0, "{workers} workers, {limits}");
+    };
+    check(2, 1, "", false);
+    check(4, 1, "", false);
+    check(2, 2, "", false);
+    check(4, 2, "", true);
+    check(2, 1, ", pending: 1", false);
+}
+
+#[test]
+fn where_all_connections_are_in_use_nobody_waits() {
+    let (origin, _) = counting(2);
+    let proxy = Proxy::with(&text(4, origin.address, "{ connections: 2 }"));
+    let held = "GET /held HTTP/1.1\r\nHost: h\r\n\r\n";
+    let mut holding: Vec<_> = (0..2).map(|_| proxy.connect()).collect();
+    holding.iter_mut().for_each(|client| client.send(held));
+    proxy.wait_for("both", |_| origin.requests().len() == 2);
+    for _ in 0..8 {
+        assert_eq!(proxy.ask(GET).error(), (503, "upstream_limit"));
     }
-    assert_eq!((stats(&proxy).overflows, stats(&proxy).pending), (0, 0));
+    assert_eq!((stats(&proxy).overflows, stats(&proxy).waits), (8, 0));
 }
 
 #[test]
