@@ -361,6 +361,11 @@ impl BackendPool {
         while self.state.is_waited_for(Kind::Connection) && self.pop_idle().is_some() {}
     }
 
+    /// Ends an idle connection; whether there was one.
+    pub(crate) fn end_idle(&self) -> bool {
+        self.pop_idle().is_some()
+    }
+
     fn pop_idle(&self) -> Option<Idle> {
         self.endpoints.iter().find_map(|endpoint| endpoint.idle.borrow_mut().pop())
     }

@@ -113,7 +113,12 @@ impl Snapshot {
         pools.filter(|pool| pool.has_queue()).for_each(|pool| pool.give_way());
     }
 
-    /// The same for one backend, whoever waits.
+    /// Ends an idle connection to any backend; whether there was one.
+    pub(crate) fn end_idle(&self) -> bool {
+        self.pools.iter().filter_map(OnceCell::get).any(|pool| pool.end_idle())
+    }
+
+    /// Ends idle connections to this backend, as many as requests wait for.
     pub(crate) fn give_way_at(&self, backend: &str) {
         let position = self.table.backend_named(backend);
         if let Some(pool) = position.and_then(|position| self.pools.get(position)?.get()) {

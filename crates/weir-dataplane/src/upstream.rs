@@ -266,7 +266,13 @@ async fn link(
     endpoint: &UpstreamAddress,
     (client, ticks): (Option<Addresses>, u32),
 ) -> Result<Link, Cause> {
-    let mut socket = io.connect(endpoint, ticks).await.map_err(|fault| cause_of(&fault))?;
+    let mut connected = io.connect(endpoint, ticks).await;
+    // The descriptor of a connection that may never be used again is better than none. Without a pause between, no other
+    // task of this worker takes it.
+    if matches!(&connected, Err(fault) if lacks_descriptor(fault)) && io.worker.snapshot().end_idle() {
+        connected = io.connect(endpoint, ticks).await;
+    }
+    let mut socket = connected.map_err(|fault| cause_of(&fault))?;
     if let Some(version) = pool.backend.proxy_protocol {
         let mut header = Vec::new();
         append_header(version, client, &mut header);
@@ -278,6 +284,10 @@ async fn link(
         // Boxed, so that exchanges in plain text are no larger for it.
         Some(tls) => Box::pin(shake_hands(io, tls, endpoint, socket, ticks)).await,
     }
+}
+
+fn lacks_descriptor(fault: &Fault) -> bool {
+    matches!(fault, Fault::System(e) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)))
 }
 
 fn cause_of(fault: &Fault) -> Cause {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::process::{GET, Gateway, ask, config, connect, origin};
+use crate::process::{GET, Gateway, ask, config, connect, origin, response};
 
 pub(crate) fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_weir-gateway"))
@@ -197,6 +197,29 @@ fn without_descriptors_clients_are_told_and_nothing_spins() {
     drop(clients);
     gateway.wait_for("the clients' end", |g| g.stat("open") == 0);
     assert!(ask(&mut connect(gateway.address)).is_some(), "it goes on as before");
+}
+
+#[test]
+fn an_idle_upstream_connection_gives_its_descriptor_to_one_that_is_wanted() {
+    let (first, second) = (origin(), origin());
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 48; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_weir-gateway")]);
+    let text = format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\ndrain: {{ delay: 0s }}\n\
+         routes: [{{ path: /, backend: a }}, {{ path: /second, backend: b }}]\n\
+         backends: {{ a: {{ endpoints: ['{}'] }}, b: {{ endpoints: ['{}'] }} }}\n",
+        first.0, second.0
+    );
+    let gateway = Gateway::spawn(&text, command);
+    let mut client = connect(gateway.address);
+    assert!(ask(&mut client).is_some());
+    let others: Vec<TcpStream> = (0..80).map(|_| connect(gateway.address)).collect();
+    gateway.wait_for("no descriptor is left", |g| g.stat("accept_pauses") > 1);
+    client.write_all(GET.replace("/ ", "/second ").as_bytes()).expect("it reads");
+    let answer = response(&mut client).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert_eq!(gateway.stat("connect_failures"), 0, "it is one connection that came about");
+    drop(others);
 }
 
 #[test]
