@@ -37,7 +37,7 @@ pub struct Retries {
 pub enum RetryOn {
     /// No connection was had, or no TLS over it. Nothing was sent.
     Connect,
-    /// The upstream closed or reset before a byte of its response.
+    /// The upstream closed or reset before the head of its response was whole.
     Reset,
     /// A limit on the time of one try was reached before a byte of the response was passed on.
     Timeout,

@@ -52,7 +52,7 @@ causes! {
     UnsupportedCoding "unsupported_coding" 501 "the only transfer coding known is chunked";
     ConnectUnsupported "connect_unsupported" 501 "CONNECT is not served here";
     ConnectFailed "upstream_connect_failed" 502 "the upstream takes no connections";
-    UpstreamClosed "upstream_closed" 502 "the upstream closed before it answered";
+    UpstreamClosed "upstream_closed" 502 "the upstream closed before the head of its answer was whole";
     UpstreamMalformed "upstream_malformed" 502 "the upstream's answer is not HTTP/1.1, or ambiguous";
     UpstreamHeadTooLarge "upstream_head_too_large" 502 "the head of the upstream's answer is larger than the limit";
     UpstreamCertificate "upstream_certificate" 502 "the upstream's certificate is not for it, or not trusted";

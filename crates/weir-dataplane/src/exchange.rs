@@ -435,7 +435,7 @@ impl<'a> Exchange<'a> {
         let is_error = match relayed {
             Ok(relayed) => matches!(relayed.status, 502..=504),
             // That a kept connection has closed says nothing of the endpoint.
-            Err(Cause::UpstreamClosed) if checkout.reused => return,
+            Err(Cause::UpstreamClosed) if checkout.reused && !self.heard.get() => return,
             // Nor that the time to drain is over.
             Err(_) if self.io.worker.wheel.is_over() => return,
             Err(cause) if cause.is_upstreams() => true,

@@ -35,7 +35,7 @@ pub(crate) struct Relayed {
 /// What stands at the start of an upstream's bytes.
 enum Head {
     Partial,
-    /// As many bytes of an interim response; it was appended unless the client is too old for it.
+    /// As many bytes of an interim response; it was appended unless the client is too old for it, or has had it.
     Interim(usize),
     /// As many bytes of a final one that is not passed on.
     SetAside {
@@ -97,7 +97,6 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             is_armed = true;
         }
         match x.io.read_armed(from, inbound).await {
-            Ok(0) if x.heard.get() => return Err(Cause::UpstreamMalformed),
             Ok(0) | Err(Fault::System(_)) => return Err(Cause::UpstreamClosed),
             Ok(_) => x.heard.set(true),
             Err(Fault::Timeout) => return Err(Cause::ResponseTimeout),
@@ -215,7 +214,7 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
     let parsed = parse_response(bytes, x.plan.response_to, &x.snapshot.head_limits, &mut slots);
     let Some(head) = parsed.map_err(Cause::of_response_head)? else { return Ok(Head::Partial) };
     if head.interim {
-        if x.plan.version == Version::Http11 {
+        if x.plan.version == Version::Http11 && x.tries.passes_interim(head.status) {
             x.listening.counters.response(head.status);
             append_start(x, &head, Encoded::AsItIs, out);
             out.extend_from_slice(b"\r\n");

@@ -2,7 +2,7 @@
 //!
 //! A kept connection that turns out closed before a byte of the response costs nothing: the request goes over a fresh
 //! one, once. Whatever else fails is sent again only as the route wants it, while all of the request is still held, and
-//! never once some of a response has left for the client.
+//! never once some of a final response has left for the client.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -44,6 +44,8 @@ struct Policy<'s> {
     made: Cell<u32>,
     /// Among the backend's retries in flight, from the first retry to the end of the request.
     place: RefCell<Option<Place>>,
+    /// Statuses of interim responses that were passed on, with the try that brought each first.
+    interim: RefCell<Vec<(u16, u32)>>,
     /// What has passed of a request that is still coming; `None` once it is too long.
     replay: RefCell<Option<Vec<u8>>>,
 }
@@ -67,6 +69,7 @@ impl<'s> Tries<'s> {
                 is_idempotent: plan.idempotent,
                 made: Cell::new(0),
                 place: RefCell::default(),
+                interim: RefCell::default(),
                 replay: RefCell::new((!is_whole && begun.len() <= REPLAY_BYTES_MAX).then(|| begun.to_vec())),
             }))
         });
@@ -114,6 +117,19 @@ impl<'s> Tries<'s> {
     #[inline]
     pub(crate) fn go_on_instead_of(&self, status: u16, io: Io<'_>) -> bool {
         self.policy.is_some() && self.go_on(RetryOn::Status(status), io)
+    }
+
+    /// Whether an interim response with this status is passed on: not one that an earlier try has brought already.
+    pub(crate) fn passes_interim(&self, status: u16) -> bool {
+        let Some(policy) = &self.policy else { return true };
+        let (made, mut known) = (policy.made.get(), policy.interim.borrow_mut());
+        match known.iter().find(|(other, _)| *other == status) {
+            Some((_, by)) => *by == made,
+            None => {
+                known.push((status, made));
+                true
+            }
+        }
     }
 
     fn go_on(&self, on: RetryOn, io: Io<'_>) -> bool {

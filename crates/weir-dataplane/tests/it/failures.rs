@@ -136,7 +136,6 @@ fn an_upstream_that_speaks_something_else() {
         "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
         "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
         "HTTP/2 200\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nContent-Le",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcdeXX",
     ] {
         check(
@@ -154,6 +153,52 @@ fn an_upstream_that_speaks_something_else() {
         },
         (502, "upstream_malformed"),
     );
+}
+
+/// A head that is not there, or not whole, whichever way its connection ends.
+#[test]
+fn an_upstream_that_ends_within_its_head() {
+    for begun in ["", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 103 Early Hints\r\n\r\n"] {
+        for is_reset in [false, true] {
+            let answer_of_one = move |served: &mut Served| {
+                served.request();
+                served.send(begun);
+                if is_reset {
+                    served.reset();
+                }
+            };
+            let origin = Origin::start(answer_of_one);
+            let proxy = Proxy::to(origin.address, "");
+            let mut client = proxy.connect();
+            let mut answer = client.ask(GET);
+            if answer.status == 103 {
+                answer = client.response();
+            }
+            assert_eq!(answer.error(), (502, "upstream_closed"), "{begun:?} {is_reset}");
+            assert_eq!((origin.connections(), proxy.errors("upstream_malformed")), (1, 0));
+        }
+    }
+}
+
+#[test]
+fn a_kept_connection_that_ends_within_a_head_is_not_replaced() {
+    for begun in ["HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 103 Early Hints\r\n\r\n"] {
+        let origin = Origin::start(move |served| {
+            served.request();
+            served.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            served.request();
+            served.send(begun);
+        });
+        let proxy = Proxy::to(origin.address, "");
+        let mut client = proxy.connect();
+        assert_eq!(client.ask(GET).body, "ok");
+        let mut answer = client.ask(GET);
+        if answer.status == 103 {
+            answer = client.response();
+        }
+        assert_eq!(answer.error(), (502, "upstream_closed"), "{begun:?}");
+        assert_eq!((origin.connections(), proxy.gateway.stats().upstream.retries), (1, 0));
+    }
 }
 
 #[test]

@@ -108,6 +108,49 @@ fn fresh_connections_that_break_are_tried_again() {
 }
 
 #[test]
+fn answers_that_end_within_their_head_are_tried_again() {
+    for begun in ["", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 103 Early Hints\r\n\r\n"] {
+        let origin = Origin::start(move |served| {
+            served.request();
+            if served.number == 0 {
+                return served.send(begun);
+            }
+            served.send(OK);
+            served.stall();
+        });
+        let proxy = to(&origin, "retries: { on: [reset], backoff: 1ms }");
+        let mut client = proxy.connect();
+        let mut answer = client.ask(GET);
+        if answer.status == 103 {
+            answer = client.response();
+        }
+        assert_eq!((answer.body.as_str(), origin.connections()), ("ok", 2), "{begun:?}");
+        assert_eq!(proxy.gateway.stats().upstream.retries, 1);
+    }
+}
+
+#[test]
+fn an_interim_response_of_each_kind_is_passed_on_from_one_try() {
+    const HINTS: &str = "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n";
+    let origin = Origin::start(|served| {
+        served.request();
+        served.send(&HINTS.repeat(2));
+        if served.number < 2 {
+            return;
+        }
+        served.send("HTTP/1.1 102 Processing\r\n\r\n");
+        served.send(OK);
+        served.stall();
+    });
+    let proxy = to(&origin, "retries: { attempts: 2, on: [reset], backoff: 1ms }");
+    let mut client = proxy.connect();
+    let first = client.ask(GET).status;
+    let told: Vec<u16> = std::iter::once(first).chain((0..3).map(|_| client.response().status)).collect();
+    assert_eq!((told, origin.connections()), (vec![103, 103, 102, 200], 3));
+    assert_eq!(proxy.gateway.stats().by_status.informational, 3);
+}
+
+#[test]
 fn a_put_meets_a_connection_that_has_closed() {
     let origin = Origin::start(|served| {
         served.request();
