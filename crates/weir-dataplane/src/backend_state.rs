@@ -51,6 +51,11 @@ pub(crate) struct BackendState {
     panics: AtomicU64,
     overflows: AtomicU64,
     waits: AtomicU64,
+    connects: AtomicU64,
+    connects_further: AtomicU64,
+    connect_failures: AtomicU64,
+    retried: AtomicU64,
+    retries_over_budget: AtomicU64,
 }
 
 /// The endpoints that are known.
@@ -247,6 +252,29 @@ impl BackendState {
         }
     }
 
+    /// Counts a connection that is tried; `is_further` says that one was tried for the same request before.
+    pub(crate) fn count_connect(&self, is_further: bool) {
+        self.connects.fetch_add(1, Ordering::Relaxed);
+        if is_further {
+            self.connects_further.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts one of these that failed.
+    pub(crate) fn count_connect_failure(&self) {
+        self.connect_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that is sent again.
+    pub(crate) fn count_retry(&self) {
+        self.retried.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that is not sent again, as the budget has no place for that.
+    pub(crate) fn count_retry_over_budget(&self) {
+        self.retries_over_budget.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts a request that finds no place.
     pub(crate) fn count_overflow(&self) {
         self.overflows.fetch_add(1, Ordering::Relaxed);
@@ -270,6 +298,11 @@ impl BackendState {
             overflows: self.overflows.load(Ordering::Relaxed),
             pending: u64::from(self.pending.load(Ordering::Relaxed)),
             waits: self.waits.load(Ordering::Relaxed),
+            connects: self.connects.load(Ordering::Relaxed),
+            connects_further: self.connects_further.load(Ordering::Relaxed),
+            connect_failures: self.connect_failures.load(Ordering::Relaxed),
+            retries: self.retried.load(Ordering::Relaxed),
+            retries_over_budget: self.retries_over_budget.load(Ordering::Relaxed),
         }
     }
 

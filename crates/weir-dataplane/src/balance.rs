@@ -34,9 +34,17 @@ pub(crate) struct Wish {
     pub(crate) client: Option<Addresses>,
     /// Endpoints that have failed it; they come last.
     pub(crate) failed: Vec<Rc<EndpointPool>>,
+    /// Connections that were tried for it.
+    pub(crate) connects: usize,
+    /// How many may be.
+    pub(crate) connects_max: usize,
     /// Its place among those that wait, until it has a connection.
     pub(crate) pending: Option<Place>,
 }
+
+/// How many endpoints are tried for the first try of a request when connections fail. Nothing was sent, so any request
+/// may try.
+const CONNECTS_MAX: usize = 3;
 
 /// How one worker chooses.
 #[derive(Debug)]
@@ -67,7 +75,25 @@ enum Among {
 impl Wish {
     /// The wish of a request that goes to any endpoint of the backend at this position.
     pub(crate) fn any(backend: usize) -> Wish {
-        Wish { backend, affinity: Affinity::None, client: None, failed: Vec::new(), pending: None }
+        Wish {
+            backend,
+            affinity: Affinity::None,
+            client: None,
+            failed: Vec::new(),
+            connects: 0,
+            connects_max: CONNECTS_MAX,
+            pending: None,
+        }
+    }
+
+    /// How many connections may be tried from here on, one at least.
+    pub(crate) fn connects_left(&self) -> usize {
+        self.connects_max.saturating_sub(self.connects).max(1)
+    }
+
+    /// Begins another try, which is given one connection: were it given more, tries and endpoints would multiply.
+    pub(crate) fn try_again(&mut self) {
+        self.connects_max = self.connects + 1;
     }
 }
 

@@ -126,18 +126,12 @@ impl EndpointCounters {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct UpstreamCounters {
-    pub(crate) connects: Counter,
-    pub(crate) connect_failures: Counter,
     /// TLS handshakes that were finished.
     pub(crate) handshakes: Counter,
     /// Of these, those that resumed a session.
     pub(crate) handshakes_resumed: Counter,
     /// Exchanges that found a kept connection.
     pub(crate) reused: Counter,
-    /// Exchanges sent again.
-    pub(crate) retries: Counter,
-    /// Exchanges not sent again for want of a place in the budget.
-    pub(crate) retries_over_budget: Counter,
     /// Copies of requests begun for mirrors.
     pub(crate) copies: Counter,
     /// Of these, those that were not answered whole.

@@ -24,7 +24,7 @@ use crate::listener::Listening;
 use crate::mirror::Copying;
 use crate::observed::Observed;
 use crate::plain::PlainHalf;
-use crate::pool::{EndpointPool, Link, Upstream};
+use crate::pool::{BackendPool, EndpointPool, Link, Upstream};
 use crate::request::Plan;
 use crate::response::{Relayed, relay, send_rest};
 use crate::retry::Tries;
@@ -128,7 +128,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                 Err(cause) => {
                     let cause = limits.fail(self.io, cause, false);
                     match self.may_go_on((&tries, &limits), cause, out, body.is_done()).await {
-                        Ok(()) => continue,
+                        Ok(()) => {
+                            wish.try_again();
+                            continue;
+                        }
                         Err(cause) => return self.decline(cause, plan, body.is_done(), snapshot).await,
                     }
                 }
@@ -144,6 +147,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                 Tried::Renewed => fresh = true,
                 Tried::Failed(endpoint) => {
                     wish.failed.push(endpoint);
+                    wish.try_again();
                     fresh = false;
                 }
             }
@@ -206,7 +210,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             && checkout.reused
             && x.may_be_sent_again(cause)
         {
-            x.io.worker.upstreams.retries.add(1);
+            if let Some(pool) = x.pool() {
+                pool.state.count_retry();
+            }
             x.tries.restore(out);
             return Tried::Renewed;
         }
@@ -236,7 +242,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         out: &mut Vec<u8>,
         is_whole: bool,
     ) -> Result<(), Cause> {
-        match tries.go_on_after(cause, self.io) {
+        match tries.go_on_after(cause) {
             true => self.go_on((tries, limits), out, is_whole).await,
             false => Err(cause),
         }
@@ -451,10 +457,14 @@ impl<'a> Exchange<'a> {
 
     /// The same for the backend, which may take the endpoint out for it.
     fn report_to_backend(&self, checkout: &Checkout, is_error: bool) {
-        let Io { worker, .. } = self.io;
-        if let Some(pool) = self.snapshot.pool(self.plan.backend, &worker.shared.backends, worker.index) {
-            pool.report(&checkout.endpoint, is_error, worker.now_ns.get());
+        if let Some(pool) = self.pool() {
+            pool.report(&checkout.endpoint, is_error, self.io.worker.now_ns.get());
         }
+    }
+
+    fn pool(&self) -> Option<&Rc<BackendPool>> {
+        let Io { worker, .. } = self.io;
+        self.snapshot.pool(self.plan.backend, &worker.shared.backends, worker.index)
     }
 
     /// Whether all of the request has left, and was taken.

@@ -59,8 +59,8 @@
 //! - A response without `Date` gets one (RFC 9110, 6.6.1).
 //! - An answer of the gateway itself carries `X-Weir-Error` with a name from [`Cause`]. A response that broke off after
 //!   it began is cut by a reset, never ended as if it were whole.
-//! - An endpoint that takes no connection is passed over for the next, three at most. Nothing was sent, so any request
-//!   may be.
+//! - An endpoint that takes no connection is passed over for the next, three at most, and none where a request is sent
+//!   again. Nothing was sent, so any request may be.
 //! - A request is sent a second time over a fresh connection, once, when a kept connection turned out closed before a
 //!   byte of the response, and only if nothing of it had left, or if it is idempotent and still held whole. Whatever
 //!   else is sent again is so by the route's `retries`, within the backend's budget.

@@ -221,7 +221,7 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
         }
         return Ok(Head::Interim(head.head_len));
     }
-    if x.tries.go_on_instead_of(head.status, x.io) {
+    if x.tries.go_on_instead_of(head.status) {
         let ResponseHead { status, head_len, framing, keep_alive, .. } = head;
         return Ok(Head::SetAside { status, head_len, framing, keep_alive });
     }

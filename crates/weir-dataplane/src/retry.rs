@@ -103,20 +103,20 @@ impl<'s> Tries<'s> {
     }
 
     /// Whether there is another try after one that failed of this, before some of its response had left.
-    pub(crate) fn go_on_after(&self, cause: Cause, io: Io<'_>) -> bool {
+    pub(crate) fn go_on_after(&self, cause: Cause) -> bool {
         let on = match cause {
             Cause::ConnectFailed | Cause::ConnectTimeout | Cause::UpstreamHandshake => RetryOn::Connect,
             Cause::UpstreamClosed => RetryOn::Reset,
             Cause::ResponseTimeout | Cause::UpstreamWriteTimeout | Cause::BackendTimeout => RetryOn::Timeout,
             _ => return false,
         };
-        self.go_on(on, io)
+        self.go_on(on)
     }
 
     /// Whether there is another try in place of a response with this status.
     #[inline]
-    pub(crate) fn go_on_instead_of(&self, status: u16, io: Io<'_>) -> bool {
-        self.policy.is_some() && self.go_on(RetryOn::Status(status), io)
+    pub(crate) fn go_on_instead_of(&self, status: u16) -> bool {
+        self.policy.is_some() && self.go_on(RetryOn::Status(status))
     }
 
     /// Whether an interim response with this status is passed on: not one that an earlier try has brought already.
@@ -132,7 +132,7 @@ impl<'s> Tries<'s> {
         }
     }
 
-    fn go_on(&self, on: RetryOn, io: Io<'_>) -> bool {
+    fn go_on(&self, on: RetryOn) -> bool {
         let Some(policy) = &self.policy else { return false };
         let is_harmless = on == RetryOn::Connect || policy.is_idempotent || policy.retries.non_idempotent;
         let may = policy.retries.on.contains(&on)
@@ -140,12 +140,12 @@ impl<'s> Tries<'s> {
             && is_harmless
             && self.is_held();
         if may && !policy.has_place() {
-            io.worker.upstreams.retries_over_budget.add(1);
+            policy.backend.count_retry_over_budget();
             return false;
         }
         if may {
             policy.made.set(policy.made.get() + 1);
-            io.worker.upstreams.retries.add(1);
+            policy.backend.count_retry();
         }
         may
     }

@@ -195,18 +195,20 @@ impl Stats {
         stats.timeouts =
             Cause::ALL.iter().filter(is_timeout).filter_map(|c| stats.errors.get(c.name())).sum();
         for worker in upstreams {
-            stats.upstream.connects += worker.connects.value();
-            stats.upstream.connect_failures += worker.connect_failures.value();
             stats.upstream.handshakes += worker.handshakes.value();
             stats.upstream.handshakes_resumed += worker.handshakes_resumed.value();
             stats.upstream.reused += worker.reused.value();
-            stats.upstream.retries += worker.retries.value();
-            stats.upstream.retries_over_budget += worker.retries_over_budget.value();
             stats.upstream.accept_pauses += worker.accept_pauses.value();
             stats.upstream.mirror.add(worker);
         }
         stats.upstream.open = backends.each(|state| u64::from(state.open()));
         stats.upstream.backends = backends.each(BackendState::stats);
+        for backend in stats.upstream.backends.values() {
+            stats.upstream.connects += backend.connects;
+            stats.upstream.connect_failures += backend.connect_failures;
+            stats.upstream.retries += backend.retries;
+            stats.upstream.retries_over_budget += backend.retries_over_budget;
+        }
         stats.upstream.names = NameStats::of(&backends.names);
         stats
     }
@@ -297,12 +299,6 @@ impl Stats {
     fn append_upstream(&self, text: &mut Exposition) {
         let up = &self.upstream;
         let plain = [
-            ("weir_upstream_connects_total", "Upstream connections tried.", up.connects),
-            (
-                "weir_upstream_connect_failures_total",
-                "Upstream connections that failed.",
-                up.connect_failures,
-            ),
             ("weir_upstream_handshakes_total", "TLS handshakes with upstreams finished.", up.handshakes),
             (
                 "weir_upstream_handshakes_resumed_total",
@@ -310,8 +306,6 @@ impl Stats {
                 up.handshakes_resumed,
             ),
             ("weir_upstream_reused_total", "Exchanges over a kept connection.", up.reused),
-            ("weir_upstream_retries_total", "Exchanges sent again.", up.retries),
-            ("weir_upstream_retries_over_budget_total", "Retries without budget.", up.retries_over_budget),
             ("weir_accept_pauses_total", "Pauses for want of file descriptors.", up.accept_pauses),
             (
                 "weir_reloads_applied_total",

@@ -19,9 +19,6 @@ use crate::snapshot::Snapshot;
 use crate::waiting::{Grant, Waiting};
 use crate::worker::{Command, Worker};
 
-/// How many endpoints are tried for one request when connections fail. Nothing was sent, so any request may try.
-const CONNECTS_MAX: usize = 3;
-
 /// After how many ticks it is looked again whether there still are idle connections that could give way.
 const GIVE_WAY_TICKS: u32 = 2;
 
@@ -206,7 +203,7 @@ async fn connect(
         wish.pending = Some(pool.pending_place()?);
     }
     let ticks = pool.ticks.connect.unwrap_or(snapshot.ticks.connect);
-    for others in (0..pool.endpoint_count().min(CONNECTS_MAX)).rev() {
+    for others in (0..pool.endpoint_count().min(wish.connects_left())).rev() {
         let place = match pool.place() {
             Some(place) => place,
             // Boxed, so that exchanges that find a place are no larger for it.
@@ -226,7 +223,8 @@ async fn connect(
                 granted => granted.into_place(),
             },
         };
-        worker.upstreams.connects.add(1);
+        pool.state.count_connect(wish.connects > 0);
+        wish.connects += 1;
         let cause = match link(io, pool, endpoint.address(), (wish.client, ticks)).await {
             Ok(link) => {
                 // What is made for one client must not speak for another.
@@ -240,7 +238,7 @@ async fn connect(
             Err(cause) if worker.wheel.is_over() => return Err(cause),
             Err(cause) => cause,
         };
-        worker.upstreams.connect_failures.add(1);
+        pool.state.count_connect_failure();
         if !matches!(cause, Cause::OutOfSockets) {
             endpoint.counters.errors.add(1);
             pool.report(&endpoint, true, worker.now_ns.get());

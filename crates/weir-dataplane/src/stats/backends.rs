@@ -32,6 +32,21 @@ pub struct BackendStats {
     pub pending: u64,
     /// Waits of requests for a place, whatever became of them.
     pub waits: u64,
+    /// Connections tried. This and what follows stands in `/stats` as a sum over all backends, where it stands there.
+    #[serde(skip)]
+    pub connects: u64,
+    /// Of these, those beyond the first of their request.
+    #[serde(skip)]
+    pub connects_further: u64,
+    /// Connections that failed.
+    #[serde(skip)]
+    pub connect_failures: u64,
+    /// Exchanges sent again.
+    #[serde(skip)]
+    pub retries: u64,
+    /// Exchanges not sent again, as the budget was used up.
+    #[serde(skip)]
+    pub retries_over_budget: u64,
 }
 
 /// Lookups of the names of endpoints.
@@ -67,6 +82,14 @@ pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Expos
             text.sample(name, &[("backend", backend)], value(stats));
         }
     };
+    family("weir_upstream_connects_total", "counter", "Upstream connections tried.", &|stats| stats.connects);
+    let help = "Of these, those beyond the first of their request.";
+    family("weir_upstream_connects_further_total", "counter", help, &|stats| stats.connects_further);
+    let help = "Upstream connections that failed.";
+    family("weir_upstream_connect_failures_total", "counter", help, &|stats| stats.connect_failures);
+    family("weir_upstream_retries_total", "counter", "Exchanges sent again.", &|stats| stats.retries);
+    let help = "Retries without budget.";
+    family("weir_upstream_retries_over_budget_total", "counter", help, &|stats| stats.retries_over_budget);
     family("weir_upstream_endpoints", "gauge", "Endpoints now.", &|stats| stats.endpoints);
     let help = "Endpoints that get no requests now.";
     family("weir_upstream_endpoints_out", "gauge", help, &|stats| stats.endpoints_out);

@@ -83,6 +83,33 @@ fn connections_that_are_not_had_are_tried_again_by_every_method() {
     assert_eq!(proxy.gateway.stats().upstream.connects, 1);
 }
 
+#[test]
+fn only_the_first_try_goes_over_to_further_endpoints() {
+    let dead: [String; 5] = std::array::from_fn(|_| {
+        format!("'{}'", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
+    });
+    let backend = format!("endpoints: [{}]", dead.join(", "));
+    for (route, retries) in [("", 0), ("retries: { attempts: 3, on: [connect], backoff: 1ms }", 3)] {
+        let proxy = gateway(route, &backend);
+        assert_eq!(proxy.ask(POST).error(), (502, "upstream_connect_failed"));
+        let stats = proxy.gateway.stats();
+        let (upstream, of_backend) = (&stats.upstream, &stats.upstream.backends["b"]);
+        assert_eq!((upstream.connects, upstream.connect_failures), (3 + retries, 3 + retries), "{route}");
+        assert_eq!((upstream.retries, of_backend.connects_further), (retries, 2 + retries), "{route}");
+        let text = stats.prometheus();
+        for (family, count) in [
+            ("connects_total", 3 + retries),
+            ("connects_further_total", 2 + retries),
+            ("connect_failures_total", 3 + retries),
+            ("retries_total", retries),
+            ("retries_over_budget_total", 0),
+        ] {
+            let sample = format!("\nweir_upstream_{family}{{backend=\"b\"}} {count}\n");
+            assert!(text.contains(&sample), "{sample} {text}");
+        }
+    }
+}
+
 /// What comes of an upstream that resets so many fresh connections.
 fn check_reset(retries: &str, request: &str, resets: usize, expected: (u16, &str), connections: usize) {
     let origin = Origin::start(move |served| {

@@ -41,12 +41,15 @@ const CASES: [(&str, &[Series]); 20] = [
     (
         "WeirUpstreamConnects",
         &[
-            ("weir_upstream_connect_failures_total", "0+60x30", "0+1x30"),
-            ("weir_upstream_connects_total", "0+120x30", "0+120x30"),
+            ("weir_upstream_connect_failures_total{backend='b'}", "0+60x30", "0+1x30"),
+            ("weir_upstream_connects_total{backend='b'}", "0+120x30", "0+120x30"),
         ],
     ),
     ("WeirBackendLimit", &[("weir_upstream_overflows_total{backend='b'}", "0+1x30", "7x30")]),
-    ("WeirRetriesOverBudget", &[("weir_upstream_retries_over_budget_total", "0+120x30", "0+1x30")]),
+    (
+        "WeirRetriesOverBudget",
+        &[("weir_upstream_retries_over_budget_total{backend='b'}", "0+120x30", "0+1x30")],
+    ),
     (
         "WeirSlow",
         &[
