@@ -53,6 +53,8 @@ struct EndpointPage {
     ejections: u64,
     checks_passed: u64,
     checks_failed: u64,
+    /// Why the last of these failed; absent where none did.
+    last_check_failure: Option<String>,
 }
 
 /// Two clocks at one moment, by which times of the one are told by the other.
@@ -136,6 +138,7 @@ impl EndpointPage {
             ejections: count(|report| report.ejections),
             checks_passed: count(|report| report.checks_passed),
             checks_failed: count(|report| report.checks_failed),
+            last_check_failure: report.and_then(|report| report.check_failure.as_deref()).map(str::to_owned),
         }
     }
 }

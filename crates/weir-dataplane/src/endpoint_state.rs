@@ -37,6 +37,8 @@ pub(crate) struct EndpointState {
     checked_since_ns: AtomicU64,
     checks_passed: AtomicU64,
     checks_failed: AtomicU64,
+    /// Why the last of these failed.
+    check_failure: Mutex<Option<Arc<str>>>,
     /// An [`EjectedFor`].
     ejected_for: AtomicU8,
     ejected_at_ns: AtomicU64,
@@ -71,6 +73,8 @@ pub(crate) struct EndpointReport {
     pub(crate) ejections: u64,
     pub(crate) checks_passed: u64,
     pub(crate) checks_failed: u64,
+    /// Why the last of these failed.
+    pub(crate) check_failure: Option<Arc<str>>,
 }
 
 /// Whether an endpoint gets requests.
@@ -109,6 +113,7 @@ impl EndpointState {
             checked_since_ns: AtomicU64::default(),
             checks_passed: AtomicU64::default(),
             checks_failed: AtomicU64::default(),
+            check_failure: Mutex::default(),
             ejected_for: AtomicU8::default(),
             ejected_at_ns: AtomicU64::default(),
             ejected_until_ns: AtomicU64::default(),
@@ -143,10 +148,14 @@ impl EndpointState {
         self.gone_since_ns.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts a check of it.
-    pub(crate) fn count_check(&self, is_well: bool) {
-        let count = if is_well { &self.checks_passed } else { &self.checks_failed };
-        count.fetch_add(1, Ordering::Relaxed);
+    /// Counts a check of it, which may have failed.
+    pub(crate) fn count_check(&self, failure: Option<&str>) {
+        let Some(failure) = failure else {
+            self.checks_passed.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        *self.check_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.into());
+        self.checks_failed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Connections to it that no request has.
@@ -178,6 +187,7 @@ impl EndpointState {
             ejections: self.ejections_in_all.load(Ordering::Relaxed),
             checks_passed: self.checks_passed.load(Ordering::Relaxed),
             checks_failed: self.checks_failed.load(Ordering::Relaxed),
+            check_failure: self.check_failure.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 
@@ -401,7 +411,9 @@ mod tests {
         check(800, Standing::Draining, 600, None);
         endpoint.set_gone(false, 900);
         check(900, Standing::In, 500, None);
-        [true, false, false].into_iter().for_each(|is_well| endpoint.count_check(is_well));
+        [None, Some("refused"), Some("timed out")]
+            .into_iter()
+            .for_each(|failure| endpoint.count_check(failure));
         let report = endpoint.report(900);
         assert_eq!((report.checks_passed, report.checks_failed, report.ejections), (1, 2, 2));
     }

@@ -4,6 +4,7 @@
 //! that are missing; the others go on as they are.
 
 use std::collections::HashMap;
+use std::fmt::{self, Display, Formatter, Write as _};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,6 +31,9 @@ const CHECKS_MAX: usize = 64;
 /// How much an interval is longer or shorter by chance, so that endpoints are not asked all at once.
 const JITTER: f64 = 0.1;
 
+/// Characters of what the system or TLS says of a failure.
+const TEXT_MAX: usize = 200;
+
 /// The checks of a gateway. They end with it.
 #[derive(Debug, Default)]
 pub(crate) struct HealthChecks(Follower);
@@ -47,6 +51,19 @@ struct Checked {
     question: Question,
     endpoint: Arc<EndpointState>,
     task: AbortHandle,
+}
+
+/// Why a check was a bad one.
+#[derive(Debug)]
+enum Ill {
+    TimedOut,
+    Status(u16),
+    /// The connection ended before the head of an answer.
+    Closed,
+    /// What came is not HTTP/1.1.
+    Malformed,
+    /// No connection, or no TLS over it, or one that broke.
+    System(io::Error),
 }
 
 impl HealthChecks {
@@ -134,19 +151,22 @@ async fn ask_always(
     loop {
         // It is never closed.
         let Ok(place) = places.acquire().await else { return };
-        let is_well = question.is_well(&endpoint.address).await;
+        let failure = question.ask(&endpoint.address).await.err().map(|ill| ill.to_string());
         drop(place);
+        let is_well = failure.is_none();
         backend.count_check(is_well);
-        endpoint.count_check(is_well);
+        endpoint.count_check(failure.as_deref());
         in_a_row = if was_well == Some(is_well) { in_a_row + 1 } else { 1u32 };
         was_well = Some(is_well);
         let enough = if is_well { healthy } else { unhealthy };
         if in_a_row >= enough && endpoint.is_failing() == is_well {
             endpoint.set_failing(!is_well, mono_ns());
             let address = &endpoint.address;
-            match is_well {
-                true => log::info!("backend `{name}`: {address} is well again"),
-                false => log::warn!("backend `{name}`: {address} is out, bad checks in a row: {unhealthy}"),
+            match failure {
+                None => log::info!("backend `{name}`: {address} is well again"),
+                Some(last) => log::warn!(
+                    "backend `{name}`: {address} is out, bad checks in a row: {unhealthy}, the last: {last}"
+                ),
             }
         }
         let jitter = 1.0 - JITTER + 2.0 * JITTER * fastrand::f64();
@@ -161,14 +181,14 @@ impl Question {
             && self.tls.as_ref().map(Arc::as_ptr) == other.tls.as_ref().map(Arc::as_ptr)
     }
 
-    async fn is_well(&self, endpoint: &UpstreamAddress) -> bool {
-        let answer = tokio::time::timeout(self.check.timeout.0, self.ask(endpoint)).await;
-        matches!(answer, Ok(Ok(true)))
+    async fn ask(&self, endpoint: &UpstreamAddress) -> Result<(), Ill> {
+        let answered = tokio::time::timeout(self.check.timeout.0, self.converse(endpoint)).await;
+        answered.unwrap_or(Err(Ill::TimedOut))
     }
 
-    async fn ask(&self, endpoint: &UpstreamAddress) -> io::Result<bool> {
+    async fn converse(&self, endpoint: &UpstreamAddress) -> Result<(), Ill> {
         let mut stream = Socket::connect(endpoint).await?;
-        let Some(path) = &self.check.path else { return Ok(true) };
+        let Some(path) = &self.check.path else { return Ok(()) };
         if let Some(version) = self.proxy {
             let mut header = Vec::new();
             append_header(version, None, &mut header);
@@ -199,23 +219,45 @@ impl Question {
     }
 }
 
-/// Whether the answer to the request has a status that says so.
-async fn answers_well<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, request: &[u8]) -> io::Result<bool> {
+impl Display for Ill {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Ill::TimedOut => f.write_str("timed out"),
+            Ill::Status(status) => write!(f, "status {status}"),
+            Ill::Closed => f.write_str("closed before it answered"),
+            Ill::Malformed => f.write_str("its answer is not HTTP/1.1"),
+            // A certificate may name as many hosts as it likes.
+            Ill::System(error) => error.to_string().chars().take(TEXT_MAX).try_for_each(|c| f.write_char(c)),
+        }
+    }
+}
+
+impl From<io::Error> for Ill {
+    fn from(error: io::Error) -> Ill {
+        Ill::System(error)
+    }
+}
+
+/// Sends the request; well is an answer with a status that says so.
+async fn answers_well<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, request: &[u8]) -> Result<(), Ill> {
     stream.write_all(request).await?;
     let mut answer = Vec::new();
     loop {
         if stream.read_buf(&mut answer).await? == 0 {
-            return Ok(false);
+            return Err(Ill::Closed);
         }
         while !answer.is_empty() {
             let mut slots = FieldSlots::new();
             let head = match parse_response(&answer, ResponseTo::Other, &HeadLimits::default(), &mut slots) {
                 Ok(Some(head)) => head,
                 Ok(None) => break,
-                Err(_) => return Ok(false),
+                Err(_) => return Err(Ill::Malformed),
             };
             if !head.interim {
-                return Ok((200..400).contains(&head.status));
+                return match head.status {
+                    200..400 => Ok(()),
+                    status => Err(Ill::Status(status)),
+                };
             }
             let head_len = head.head_len;
             answer.drain(..head_len);

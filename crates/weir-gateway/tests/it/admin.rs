@@ -138,6 +138,7 @@ fn endpoints_are_shown_with_what_takes_them_out() {
     gateway.wait_for("the checks", |g| endpoints(g, &["state"]) == json!([["in"], ["out"]]));
     let expected = json!([[good.to_string(), 1, "in", []], [broken.to_string(), 1, "out", ["health_check"]]]);
     assert_eq!(endpoints(&gateway, &state), expected);
+    assert_eq!(endpoints(&gateway, &["last_check_failure"]), json!([[null], ["status 500"]]));
     gateway.configure(&text(&format!("'{good}', '{dead}'"), ejection));
     gateway.reload();
     ask(&gateway);
@@ -163,6 +164,33 @@ fn endpoints_are_shown_with_what_takes_them_out() {
     release.send(()).expect("it waits");
     assert!(response(&mut slow).expect("an answer").starts_with("HTTP/1.1 200 "));
     gateway.wait_for("the end", |g| endpoints(g, &["state"]) == json!([["in"], ["out"]]));
+}
+
+#[test]
+fn why_a_check_has_failed_is_shown() {
+    let check = |answer: Option<&'static str>, expected: &str| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("its address");
+        std::thread::spawn(move || {
+            let mut silent = Vec::new();
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let _ = stream.read(&mut [0; 4096]);
+                match answer {
+                    Some(answer) => drop(stream.write_all(answer.as_bytes())),
+                    None => silent.push(stream),
+                }
+            }
+        });
+        let health = ", health: { path: /up, interval: 10ms, timeout: 100ms, unhealthy: 1 }";
+        let of_origin = format!("endpoints: ['{address}']");
+        let gateway = Gateway::start(&config(address).replace(&of_origin, &format!("{of_origin}{health}")));
+        gateway.wait_for("the checks", |g| endpoints(g, &["state"]) == json!([["out"]]));
+        assert_eq!(endpoints(&gateway, &["last_check_failure"]), json!([[expected]]));
+    };
+    check(None, "timed out");
+    check(Some("HTTP/1.1 503 No\r\n\r\n"), "status 503");
+    check(Some("HTTP/1.1 200 OK\r\nServ"), "closed before it answered");
+    check(Some("SSH-2.0-OpenSSH_9.2\r\n"), "its answer is not HTTP/1.1");
 }
 
 #[test]

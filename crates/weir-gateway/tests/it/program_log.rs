@@ -128,8 +128,9 @@ fn endpoints_that_go_out_are_told() {
     let dead = SocketAddr::from(([127, 0, 0, 1], 1));
     let text = config(dead).replace("] } }", "], health: { interval: 10ms, unhealthy: 2 } } }");
     let mut gateway = Gateway::start(&text);
-    let expected = format!("backend `api`: {dead} is out, bad checks in a row: 2");
-    assert_eq!(told(&mut gateway, "warn"), expected);
+    let expected =
+        format!("backend `api`: {dead} is out, bad checks in a row: 2, the last: Connection refused");
+    assert_eq!(told(&mut gateway, "warn"), format!("{expected} (os error 111)"));
 }
 
 #[test]
