@@ -15,7 +15,7 @@ pub struct BackendLimits {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
     /// Requests that wait: for a place among `connections` or `requests`, or for a connection that is being made. With 0
-    /// none waits for a place, and any number for connections.
+    /// none waits for a place, but for that of an idle connection, and any number for connections.
     #[schemars(extend("x-unit" = "requests"))]
     pub pending: u32,
     /// Requests in flight; any number when absent.
