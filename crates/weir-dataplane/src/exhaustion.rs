@@ -90,7 +90,8 @@ async fn refuse(
     }
 }
 
-async fn pause(worker: &Worker, listening: &Listening) {
+/// Waits for a tick.
+pub(crate) async fn pause(worker: &Worker, listening: &Listening) {
     let timer = worker.wheel.timer(listening.id);
     timer.arm(&worker.wheel, 1);
     poll_fn(|cx| if timer.poll_over(cx) { Poll::Ready(()) } else { Poll::Pending }).await;

@@ -22,8 +22,9 @@ use crate::addresses::AddressSeat;
 use crate::cause::Cause;
 use crate::connection::{Seat, count_failure, refuse_connection, serve};
 use crate::counters::ListenerCounters;
-use crate::exhaustion::{Exhaustion, is_exhausted};
+use crate::exhaustion::{Exhaustion, is_exhausted, pause};
 use crate::passthrough::serve_by_name;
+use crate::program_log::seldom;
 use crate::proxied::serve_proxied;
 use crate::proxy_header::Addresses;
 use crate::secure::serve_secure;
@@ -297,27 +298,70 @@ fn admit(
         return;
     }
     let snapshot = worker.snapshot();
-    let transport = listening.transport(&snapshot.table);
-    let wants_header = listening.wants_header(&snapshot.table);
-    let cause = match place(worker, &snapshot.table.limits, peer) {
-        Ok(of_address) => {
-            let told = snapshot.table.tells_addresses.then(|| stream.local_addr().ok()).flatten();
-            let addresses = told.map(|destination| Addresses { source: peer, destination });
-            let places = (of_worker, of_address);
-            let seat = Seat::take(Rc::clone(worker), Rc::clone(listening), (peer, addresses), places);
-            match transport {
-                _ if wants_header => spawn_local(serve_proxied(seat, stream, transport)),
-                Transport::Plain => spawn_local(serve(seat, stream)),
-                Transport::Tls(config) => spawn_local(serve_secure(seat, stream, config)),
-                Transport::ByName(by_name) => spawn_local(serve_by_name(seat, stream, by_name)),
-            };
-            return;
+    match place(worker, &snapshot.table.limits, peer) {
+        Ok(of_address) => seat(worker, listening, (of_worker, of_address), (stream, peer)),
+        Err(Cause::ConnectionLimit) if worker.wheel.end_idle(LAST_REQUEST_TICKS, snapshot.ticks.idle) => {
+            seldom!(
+                log::Level::Warn,
+                "client connections are at their limit: idle ones end for those that come (limits.connections)"
+            );
+            let (worker, listening) = (Rc::clone(worker), Rc::clone(listening));
+            spawn_local(admit_behind(worker, listening, of_worker, (stream, peer)));
         }
-        Err(cause) => cause,
+        Err(cause) => turn_away(worker, listening, (stream, peer), cause),
+    }
+}
+
+/// Admits a client behind one that ends for it. That one may have sent a request in the last moment, and stays then.
+async fn admit_behind(
+    worker: Rc<Worker>,
+    listening: Rc<Listening>,
+    of_worker: HostSeat,
+    client: (TcpStream, SocketAddr),
+) {
+    let find_place = || place(&worker, &worker.snapshot().table.limits, client.1);
+    tokio::task::yield_now().await;
+    let mut found = find_place();
+    if found.is_err() {
+        pause(&worker, &listening).await;
+        found = find_place();
+    }
+    match found {
+        Ok(of_address) => seat(&worker, &listening, (of_worker, of_address), client),
+        Err(cause) => turn_away(&worker, &listening, client, cause),
+    }
+}
+
+/// Begins to serve a client, which has its places.
+fn seat(
+    worker: &Rc<Worker>,
+    listening: &Rc<Listening>,
+    places: (HostSeat, Option<AddressSeat>),
+    (stream, peer): (TcpStream, SocketAddr),
+) {
+    let table = &worker.snapshot().table;
+    let told = table.tells_addresses.then(|| stream.local_addr().ok()).flatten();
+    let addresses = told.map(|destination| Addresses { source: peer, destination });
+    let seat = Seat::take(Rc::clone(worker), Rc::clone(listening), (peer, addresses), places);
+    match listening.transport(table) {
+        transport if listening.wants_header(table) => spawn_local(serve_proxied(seat, stream, transport)),
+        Transport::Plain => spawn_local(serve(seat, stream)),
+        Transport::Tls(config) => spawn_local(serve_secure(seat, stream, config)),
+        Transport::ByName(by_name) => spawn_local(serve_by_name(seat, stream, by_name)),
     };
+}
+
+/// Tells a client why there is no place for it, unless many are told so already.
+fn turn_away(
+    worker: &Rc<Worker>,
+    listening: &Rc<Listening>,
+    (stream, peer): (TcpStream, SocketAddr),
+    cause: Cause,
+) {
     count_failure(worker, listening, peer, cause);
     // A handshake is dearer than an exchange: there is none only to say no.
-    if listening.told.get() < TOLD_MAX && matches!(transport, Transport::Plain) {
+    let is_plain = matches!(listening.transport(&worker.snapshot().table), Transport::Plain);
+    if is_plain && listening.told.get() < TOLD_MAX {
         spawn_local(refuse_connection(Rc::clone(worker), Rc::clone(listening), stream, peer, cause));
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Wheel {
     /// All time is over, whatever it is set to.
     is_over: Cell<bool>,
     timers: RefCell<Vec<Rc<Timer>>>,
+    /// The tick at which nobody was idle for long enough.
+    nobody_idle: Cell<u32>,
 }
 
 /// The deadline of one connection, for whatever it waits for.
@@ -109,6 +111,25 @@ impl Wheel {
 
     fn bounded(&self, latest: u32) -> u32 {
         if self.is_over.get() { latest.min(self.now.get()) } else { latest }
+    }
+
+    /// Ends the wait of the connection that has waited longest for a request, and for so many ticks at least; whether there
+    /// is one. They wait for `idle` ticks at most.
+    pub(crate) fn end_idle(&self, least: u32, idle: u32) -> bool {
+        let now = self.now.get();
+        // Until the next tick nobody has waited for longer.
+        if self.nobody_idle.get() == now {
+            return false;
+        }
+        let timers = self.timers.borrow();
+        let latest = (now + idle).saturating_sub(least);
+        let is_idle = |t: &&Rc<Timer>| t.waits.get() == Waits::Idle && t.deadline.get() <= latest;
+        let Some(longest) = timers.iter().filter(is_idle).min_by_key(|t| t.deadline.get()) else {
+            self.nobody_idle.set(now);
+            return false;
+        };
+        longest.fire();
+        true
     }
 
     /// Gives idle connections (of one listener, or all) no more than `ticks` for another request.
@@ -250,6 +271,28 @@ mod tests {
         wheel.forget(&timers[0]);
         wheel.forget(&timers[2]);
         assert!(wheel.timers.borrow().is_empty());
+    }
+
+    #[test]
+    fn who_has_been_idle_longest_ends_first() {
+        let wheel = Wheel::default();
+        let (young, old, older, busy) = (wheel.timer(1), wheel.timer(1), wheel.timer(1), wheel.timer(1));
+        busy.arm(&wheel, 5);
+        older.arm_idle(&wheel, 100);
+        wheel.turn();
+        old.arm_idle(&wheel, 100);
+        assert!(!wheel.end_idle(2, 100), "a tick is not enough");
+        (0..2).for_each(|_| wheel.turn());
+        young.arm_idle(&wheel, 100);
+        let over = || [&young, &old, &older, &busy].map(|timer| is_over(timer));
+        assert!(wheel.end_idle(2, 100));
+        assert_eq!(over(), [false, false, true, false]);
+        assert!(wheel.end_idle(2, 100));
+        assert_eq!(over(), [false, true, true, false]);
+        assert!(!wheel.end_idle(2, 100));
+        (0..2).for_each(|_| wheel.turn());
+        assert!(wheel.end_idle(2, 100) && !wheel.end_idle(2, 100));
+        assert_eq!(over(), [true, true, true, true], "and who is busy has its own time");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Clients that ask for too much, or too slowly.
 
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
 use crate::setup::{Client, Origin, Proxy};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -114,14 +117,56 @@ fn a_client_that_does_not_read_is_cut() {
 
 #[test]
 fn clients_beyond_the_limit_are_told() {
-    let proxy = Proxy::to(Origin::answering(OK).address, "limits: { connections: 1 }");
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let origin = Origin::start(move |served| {
+        while served.request().is_some() {
+            released.lock().unwrap().recv().unwrap();
+            served.send(OK);
+        }
+    });
+    let proxy = Proxy::to(origin.address, "limits: { connections: 1 }");
     let mut first = proxy.connect();
-    assert_eq!(first.ask(GET).body, "ok");
+    first.send(GET);
+    proxy.wait_for("its request", |_| origin.requests().len() == 1);
     assert_eq!(proxy.ask(GET).error(), (503, "connection_limit"));
-    assert_eq!(first.ask(GET).body, "ok");
+    (0..2).for_each(|_| release.send(()).unwrap());
+    assert_eq!(first.response().body, "ok");
     drop(first);
     proxy.wait_for("the free place", |s| s.connections.open == 0);
     assert_eq!(proxy.ask(GET).body, "ok");
+}
+
+#[test]
+fn the_longest_idle_client_makes_room_for_one_that_comes() {
+    let origin = Origin::start(|served| {
+        while let Some(request) = served.request() {
+            if request.starts_with("GET /held ") {
+                return served.stall();
+            }
+            served.send(OK);
+        }
+    });
+    let proxy = Proxy::to(origin.address, "limits: { connections: 3 }\ntimeouts: { idle: 1h }");
+    let [mut longest, mut shorter, mut held] = [proxy.connect(), proxy.connect(), proxy.connect()];
+    held.send("GET /held HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(longest.ask(GET).body, "ok");
+    assert_eq!(shorter.ask(GET).body, "ok");
+    let newcomer = || {
+        for _ in 0..200 {
+            let mut client = proxy.connect();
+            if client.ask(GET).status == 200 {
+                return client;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("nobody makes room: {:?}", proxy.gateway.stats());
+    };
+    let mut first = newcomer();
+    assert!(longest.is_ended());
+    assert_eq!(shorter.ask(GET).body, "ok", "one is enough");
+    assert_eq!(first.ask(GET).body, "ok");
+    proxy.wait_for("no more than there may be", |stats| stats.connections.open == 3);
 }
 
 #[test]
