@@ -122,6 +122,7 @@ mod program_log;
 mod proxied;
 mod proxy_header;
 mod request;
+mod resolver;
 mod respond;
 mod response;
 mod retire;

@@ -1,20 +1,18 @@
 //! Names of endpoints, looked up on a thread of its own: a worker only sees that there are other addresses.
 //!
 //! Each name has a task, which asks again when the answer has run out. Addresses that have changed make a new version;
-//! a worker that sees one at its next tick makes its pools anew, in which what stays keeps its connections.
+//! a worker that sees one at its next tick makes its pools anew, in which what stays keeps its connections. Every table
+//! that comes into force has the system's files read again: where these or the servers have changed, all are asked anew.
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig};
-use hickory_resolver::net::NetError;
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{AbortHandle, spawn_local};
 use weir_config::{BackendEntry, Pages, Table};
@@ -22,6 +20,7 @@ use weir_config::{BackendEntry, Pages, Table};
 use crate::follower::Follower;
 use crate::health::HealthChecks;
 use crate::program_log::seldom;
+use crate::resolver::{Sources, SystemFiles};
 use crate::worker::Shared;
 
 /// How long an answer holds at least, and at most, whatever its time to live.
@@ -42,12 +41,26 @@ pub(crate) struct Names {
 
 /// The lookups of a gateway. They end with it.
 #[derive(Debug, Default)]
-pub(crate) struct NameLookups(Follower);
+pub(crate) struct NameLookups {
+    follower: Follower,
+    files: SystemFiles,
+}
 
 /// What a task needs.
 struct Subject {
     shared: Arc<Shared>,
     checks: Arc<HealthChecks>,
+    files: SystemFiles,
+}
+
+/// The tasks, and what they go by.
+#[derive(Default)]
+struct Tasks {
+    of_names: HashMap<String, AbortHandle>,
+    /// None before the first.
+    resolver: Option<(Sources, Rc<TokioResolver>)>,
+    /// The backends whose names have tasks.
+    seen: Option<Pages<BackendEntry>>,
 }
 
 impl Names {
@@ -81,6 +94,10 @@ impl Names {
         true
     }
 
+    fn count_failure(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn forget(&self, host: &str) {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).remove(host);
     }
@@ -100,81 +117,84 @@ impl NameLookups {
         if !table.has_names {
             return Ok(());
         }
-        let subject = Subject { shared: Arc::clone(shared), checks: Arc::clone(checks) };
-        self.0.start("weir-names", move |looks| keep(looks, subject))
+        let files = self.files.clone();
+        let subject = Subject { shared: Arc::clone(shared), checks: Arc::clone(checks), files };
+        self.follower.start("weir-names", move |looks| keep(looks, subject))
     }
 
     /// Looks up what the table in force names from here on.
     pub(crate) fn look(&self) {
-        self.0.look();
+        self.follower.look();
     }
 }
 
 async fn keep(mut looks: UnboundedReceiver<()>, subject: Subject) {
     let subject = Rc::new(subject);
-    let mut tasks: HashMap<String, AbortHandle> = HashMap::new();
-    let mut asked: Option<(Vec<SocketAddr>, Rc<TokioResolver>)> = None;
-    let mut seen: Option<Pages<BackendEntry>> = None;
-    while looks.recv().await.is_some() {
+    let mut tasks = Tasks::default();
+    let mut is_failing = false;
+    while wait(&mut looks, is_failing).await {
         let table = subject.shared.table.load_full();
-        let servers = &table.resolver.servers;
-        if asked.as_ref().is_none_or(|(before, _)| before != servers) {
-            tasks.drain().for_each(|(_, task)| task.abort());
-            seen = None;
-            asked = resolver(servers).ok().map(|resolver| (servers.clone(), Rc::new(resolver)));
+        let outcome = if table.has_names { tasks.renew_resolver(&table, &subject) } else { Ok(()) };
+        is_failing = outcome.is_err();
+        if let Err(error) = outcome {
+            log::error!("names of endpoints can't be looked up: {error}");
+            let names = &subject.shared.backends.names;
+            names.lookups.fetch_add(1, Ordering::Relaxed);
+            names.count_failure();
         }
-        let Some((_, resolver)) = &asked else { continue };
+        tasks.follow(&table, &subject);
+    }
+}
+
+/// Waits until somebody says to look, or, where the last look came to nothing, for a while at most; false at the end.
+async fn wait(looks: &mut UnboundedReceiver<()>, is_failing: bool) -> bool {
+    match is_failing {
+        true => tokio::time::timeout(FAILURE_PAUSE, looks.recv()).await.unwrap_or(Some(())).is_some(),
+        false => looks.recv().await.is_some(),
+    }
+}
+
+impl Tasks {
+    /// Makes a resolver where there is none of what is to be gone by now. All names are asked for anew by it.
+    ///
+    /// # Errors
+    /// When there can't be one; then the former one goes on.
+    fn renew_resolver(&mut self, table: &Table, subject: &Subject) -> io::Result<()> {
+        let sources = subject.files.read(&table.resolver.servers)?;
+        if self.resolver.as_ref().is_some_and(|(former, _)| *former == sources) {
+            return Ok(());
+        }
+        let resolver = Rc::new(subject.files.resolver(&sources)?);
+        self.of_names.values().for_each(AbortHandle::abort);
+        self.seen = None;
+        self.resolver = Some((sources, resolver));
+        Ok(())
+    }
+
+    /// Has the tasks that `table` wants, and no others.
+    fn follow(&mut self, table: &Table, subject: &Rc<Subject>) {
+        let Some((_, resolver)) = &self.resolver else { return };
         // Most changes are of routes.
-        if !seen.as_ref().is_some_and(|seen| seen.shares_all(table.backends())) {
-            tasks = renew(tasks, &table, resolver, &subject);
-            seen = Some(table.backends().clone());
+        if self.seen.as_ref().is_some_and(|seen| seen.shares_all(table.backends())) {
+            return;
         }
-    }
-}
-
-/// The tasks that `table` wants; `former` lends those that are there.
-fn renew(
-    mut former: HashMap<String, AbortHandle>,
-    table: &Table,
-    resolver: &Rc<TokioResolver>,
-    subject: &Rc<Subject>,
-) -> HashMap<String, AbortHandle> {
-    let mut wanted = HashMap::new();
-    for host in table.backends().iter().flat_map(|entry| entry.backend.names()) {
-        if !wanted.contains_key(host) {
-            let task = former.remove(host).unwrap_or_else(|| {
-                let task = ask_always(host.to_owned(), Rc::clone(resolver), Rc::clone(subject));
-                spawn_local(task).abort_handle()
-            });
-            wanted.insert(host.to_owned(), task);
+        let goes_on = self.seen.is_some();
+        let mut former = std::mem::take(&mut self.of_names);
+        for host in table.backends().iter().flat_map(|entry| entry.backend.names()) {
+            if !self.of_names.contains_key(host) {
+                let task = former.remove(host).filter(|_| goes_on).unwrap_or_else(|| {
+                    let task = ask_always(host.to_owned(), Rc::clone(resolver), Rc::clone(subject));
+                    spawn_local(task).abort_handle()
+                });
+                self.of_names.insert(host.to_owned(), task);
+            }
         }
-    }
-    for (host, task) in former {
-        task.abort();
-        subject.shared.backends.names.forget(&host);
-    }
-    wanted
-}
-
-/// One that asks these servers, or those of the system.
-fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, NetError> {
-    let mut builder = match servers {
-        [] => TokioResolver::builder_tokio()?,
-        servers => {
-            let servers = servers.iter().map(|server| {
-                let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
-                connections.iter_mut().for_each(|connection| connection.port = server.port());
-                NameServerConfig::new(server.ip(), true, connections)
-            });
-            let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
-            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        for (host, task) in former {
+            task.abort();
+            subject.shared.backends.names.forget(&host);
         }
-    };
-    let options = builder.options_mut();
-    options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
-    // The tasks themselves know how long an answer holds.
-    options.cache_size = 0;
-    builder.build()
+        self.seen = Some(table.backends().clone());
+    }
 }
 
 async fn ask_always(host: String, resolver: Rc<TokioResolver>, subject: Rc<Subject>) {
@@ -190,7 +210,7 @@ async fn ask_always(host: String, resolver: Rc<TokioResolver>, subject: Rc<Subje
             Err(error) if error.is_no_records_found() => (Some(Vec::new()), FAILURE_PAUSE),
             Err(error) => {
                 seldom!(log::Level::Warn, "the name `{host}` can't be looked up: {error}");
-                names.failures.fetch_add(1, Ordering::Relaxed);
+                names.count_failure();
                 (None, FAILURE_PAUSE)
             }
         };
@@ -203,7 +223,94 @@ async fn ask_always(host: String, resolver: Rc<TokioResolver>, subject: Rc<Subje
 
 #[cfg(test)]
 mod tests {
+    use weir_config::{
+        Backend, Batch, Change, Endpoint, EndpointAddress, Key, Listener, Policy, Resource, State,
+    };
+
     use super::*;
+
+    /// Lookups of one name by files of the test's own.
+    struct Looking {
+        shared: Arc<Shared>,
+        lookups: NameLookups,
+        dir: tempfile::TempDir,
+    }
+
+    impl Looking {
+        fn start() -> Looking {
+            let dir = tempfile::tempdir().unwrap();
+            let files =
+                SystemFiles { resolv_conf: dir.path().join("resolv.conf"), hosts: dir.path().join("hosts") };
+            let address = EndpointAddress::Name { host: "svc.test".to_owned(), port: 80 };
+            let endpoints = vec![Endpoint { address, weight: 1 }];
+            let backend = Backend { endpoints, ..Backend::default() };
+            let changes = vec![
+                Change::Put(
+                    Key::Listener("l".to_owned()),
+                    Resource::Listener(Listener::plain(([127, 0, 0, 1], 1).into())),
+                ),
+                Change::Put(Key::Backend("b".to_owned()), Resource::Backend(Arc::new(backend))),
+            ];
+            let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes };
+            let table = State::default().apply(batch).table.unwrap();
+            let shared = Arc::new(Shared::new(Arc::clone(&table)));
+            let lookups = NameLookups { files, ..NameLookups::default() };
+            lookups.prepare(&table, &shared, &Arc::default()).unwrap();
+            Looking { shared, lookups, dir }
+        }
+
+        fn write(&self, file: &str, text: &str) {
+            std::fs::write(self.dir.path().join(file), text).unwrap();
+        }
+
+        fn names(&self) -> &Names {
+            &self.shared.backends.names
+        }
+
+        fn wait_for(&self, what: &str, condition: impl Fn(&Names) -> bool) {
+            let is_so = || {
+                std::thread::sleep(Duration::from_millis(10));
+                condition(self.names())
+            };
+            assert!((0..2000).any(|_| is_so()), "{what} never came: {:?}", self.names());
+        }
+    }
+
+    /// Both kinds of address, so that nobody is asked.
+    const HOSTS: &str = "127.0.0.1 svc.test\n::1 svc.test\n";
+
+    #[test]
+    fn a_resolver_that_cannot_be_made_is_a_failure_and_tried_again() {
+        let looking = Looking::start();
+        looking.write("hosts", HOSTS);
+        looking.lookups.look();
+        looking.wait_for("no file", |names| names.counts().1 >= 1);
+        looking.write("resolv.conf", "# nobody\n");
+        looking.lookups.look();
+        looking.wait_for("no server", |names| names.counts().1 >= 2);
+        looking.write("resolv.conf", "nameserver 127.0.0.1\n");
+        looking.wait_for("the answer", |names| names.addresses("svc.test").len() == 2);
+    }
+
+    #[test]
+    fn a_reload_sees_what_the_system_says_now() {
+        let looking = Looking::start();
+        looking.write("resolv.conf", "nameserver 127.0.0.1\n");
+        looking.write("hosts", HOSTS);
+        looking.lookups.look();
+        looking.wait_for("the answer", |names| names.version() == 1);
+        looking.lookups.look();
+        looking.write("hosts", &HOSTS.replace("127.0.0.1", "127.0.0.2"));
+        looking.lookups.look();
+        let second = IpAddr::from([127, 0, 0, 2]);
+        looking.wait_for("the change", |names| names.addresses("svc.test").contains(&second));
+        assert_eq!(looking.names().counts(), (2, 0), "nobody asks anew where all is as before");
+        // What was made of the file that was there goes on.
+        looking.write("resolv.conf", "");
+        looking.lookups.look();
+        looking.wait_for("the failure", |names| names.counts().1 >= 1);
+        assert!(looking.names().addresses("svc.test").contains(&second));
+    }
 
     #[test]
     fn only_what_is_new_makes_a_version() {
