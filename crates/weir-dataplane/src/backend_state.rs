@@ -1,29 +1,21 @@
 //! What all workers know together of a backend: how much of it is in use. Counts are of the whole process, and may be
 //! over their bounds by one for each worker for a moment.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_config::{BackendEntry, BackendLimits, Ejection, Maglev, Member, Table, UpstreamAddress};
 use weir_io::mono_ns;
 
+use crate::backend_states::BackendReport;
 use crate::endpoint_state::{EjectedFor, EndpointReport, EndpointState};
-use crate::names::Names;
 use crate::program_log::seldom;
 use crate::stats::BackendStats;
 use crate::waiting::Queue;
 
 /// Retries that may be in flight however few requests are.
 const RETRIES_LEAST: u32 = 3;
-
-/// What is known of the backends, by their names.
-#[derive(Debug, Default)]
-pub(crate) struct BackendStates {
-    states: Mutex<HashMap<String, Arc<BackendState>>>,
-    /// The addresses of names.
-    pub(crate) names: Names,
-}
 
 /// What is known of one backend. It stands on cache lines of its own, as every worker writes it.
 #[derive(Debug, Default)]
@@ -88,33 +80,6 @@ pub(crate) enum Kind {
 pub(crate) struct Place {
     state: Arc<BackendState>,
     kind: Kind,
-}
-
-impl BackendStates {
-    /// The one of the backend with this name. It takes a lock: not for each request.
-    pub(crate) fn of(&self, name: &str) -> Arc<BackendState> {
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = states.get(name) {
-            return Arc::clone(state);
-        }
-        Arc::clone(states.entry(name.to_owned()).or_default())
-    }
-
-    /// The one of the backend with this name, if anything was asked of it.
-    pub(crate) fn known(&self, name: &str) -> Option<Arc<BackendState>> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone)
-    }
-
-    /// The endpoints of a backend whose addresses are known now.
-    pub(crate) fn members(&self, entry: &BackendEntry) -> Vec<Member> {
-        entry.backend.members(|host| self.names.addresses(host))
-    }
-
-    /// What `of` says of each backend that was ever asked for something.
-    pub(crate) fn each<T>(&self, of: impl Fn(&BackendState) -> T) -> BTreeMap<String, T> {
-        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        states.iter().map(|(name, state)| (name.clone(), of(state))).collect()
-    }
 }
 
 impl Bounds {
@@ -281,6 +246,17 @@ impl BackendState {
     }
 
     /// What is told of it.
+    pub(crate) fn account(&self) -> BackendReport {
+        BackendReport { open: u64::from(self.open()), counters: self.stats() }
+    }
+
+    /// Whether it has a connection or a request.
+    pub(crate) fn is_in_use(&self) -> bool {
+        let BackendReport { open, counters } = self.account();
+        open + counters.pending + counters.requests_in_flight > 0
+    }
+
+    /// What is counted of it.
     pub(crate) fn stats(&self) -> BackendStats {
         let now_ns = mono_ns();
         let endpoints = self.endpoints();
@@ -423,6 +399,7 @@ mod tests {
     use weir_document::{Share, Time};
 
     use super::*;
+    use crate::backend_states::BackendStates;
 
     #[test]
     fn places_are_bounded_and_come_back() {

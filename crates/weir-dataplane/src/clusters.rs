@@ -9,16 +9,20 @@ use serde::Serialize;
 use weir_config::{BackendEntry, Balance, Endpoint, EndpointAddress, UpstreamAddress};
 use weir_io::mono_ns;
 
-use crate::backend_state::BackendStates;
+use crate::backend_state::BackendState;
+use crate::backend_states::{BackendReport, BackendStates};
 use crate::endpoint_state::{EndpointReport, Standing};
 use crate::gateway::Gateway;
 use crate::stats::{BackendStats, ByStatus};
 
 /// A backend and what was counted of it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct ClusterPage {
-    tls: bool,
-    balance: Balance,
+    /// The configuration has it no more; it is there until its connections and requests have ended.
+    leaving: bool,
+    /// Absent of one that leaves.
+    tls: Option<bool>,
+    balance: Option<Balance>,
     /// In the order of the configuration; behind them those that are gone from it and have something left.
     endpoints: Vec<EndpointPage>,
     /// The names among its endpoints, each with the addresses that it stands for.
@@ -65,35 +69,49 @@ struct Clocks {
     unix_ns: u128,
 }
 
-/// The backends in force, by name.
+/// The backends in force, by name, and those that leave.
 pub(crate) fn pages(gateway: &Gateway) -> BTreeMap<String, ClusterPage> {
     let (table, stats, clocks) = (gateway.table(), gateway.stats(), Clocks::now());
+    let states = gateway.backends();
     let mut by_status: HashMap<&str, ByStatus> = HashMap::new();
     for route in &stats.routes {
         by_status.entry(route.backend.as_str()).or_default().add(route.by_status);
     }
-    let page = |entry: &BackendEntry| {
-        let name = entry.name.as_str();
+    let page = |name: &str, state: Option<&BackendState>| {
+        let BackendReport { open, counters } = state.map(BackendState::account).unwrap_or_default();
+        let by_status = by_status.get(name).copied().unwrap_or_default();
+        ClusterPage { leaving: true, open, counters, by_status, ..ClusterPage::default() }
+    };
+    let leaving = states.leaving(&table).into_iter().map(|(name, state)| {
+        let endpoints = left(state.endpoint_reports(), clocks);
+        let page = ClusterPage { endpoints, ..page(&name, Some(&state)) };
+        (name, page)
+    });
+    let in_force = table.backends().iter().map(|entry| {
+        let state = states.known_of(&entry.name);
         let page = ClusterPage {
-            tls: entry.tls.is_some(),
-            balance: entry.backend.balance.clone(),
-            endpoints: endpoints(entry, gateway.backends(), clocks),
-            names: names(entry, gateway.backends()),
-            open: stats.upstream.open.get(name).copied().unwrap_or_default(),
-            counters: stats.upstream.backends.get(name).copied().unwrap_or_default(),
-            by_status: by_status.get(name).copied().unwrap_or_default(),
+            leaving: false,
+            tls: Some(entry.tls.is_some()),
+            balance: Some(entry.backend.balance.clone()),
+            endpoints: endpoints(entry, (states, state.as_deref()), clocks),
+            names: names(entry, states),
+            ..page(&entry.name, state.as_deref())
         };
         (entry.name.clone(), page)
-    };
-    table.backends().iter().map(page).collect()
+    });
+    leaving.chain(in_force).collect()
 }
 
 fn names(entry: &BackendEntry, states: &BackendStates) -> BTreeMap<String, Vec<IpAddr>> {
     entry.backend.names().map(|host| (host.to_owned(), states.names.addresses(host))).collect()
 }
 
-fn endpoints(entry: &BackendEntry, states: &BackendStates, clocks: Clocks) -> Vec<EndpointPage> {
-    let reports = states.known(&entry.name).map(|state| state.endpoint_reports()).unwrap_or_default();
+fn endpoints(
+    entry: &BackendEntry,
+    (states, state): (&BackendStates, Option<&BackendState>),
+    clocks: Clocks,
+) -> Vec<EndpointPage> {
+    let reports = state.map(BackendState::endpoint_reports).unwrap_or_default();
     let mut reports: HashMap<UpstreamAddress, EndpointReport> =
         reports.into_iter().map(|report| (report.address.clone(), report)).collect();
     let mut pages = Vec::new();
@@ -108,10 +126,14 @@ fn endpoints(entry: &BackendEntry, states: &BackendStates, clocks: Clocks) -> Ve
         }
     }
     listed.iter().for_each(|address| drop(reports.remove(address)));
-    let mut left: Vec<EndpointReport> = reports.into_values().collect();
-    left.sort_by(|a, b| a.address.cmp(&b.address));
-    pages.extend(left.iter().map(|report| EndpointPage::of(&report.address, Some(report), clocks)));
+    pages.extend(left(reports.into_values().collect(), clocks));
     pages
+}
+
+/// Those that the configuration does not list, in order.
+fn left(mut reports: Vec<EndpointReport>, clocks: Clocks) -> Vec<EndpointPage> {
+    reports.sort_by(|a, b| a.address.cmp(&b.address));
+    reports.iter().map(|report| EndpointPage::of(&report.address, Some(report), clocks)).collect()
 }
 
 impl EndpointPage {

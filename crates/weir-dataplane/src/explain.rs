@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_config::{NormalTarget, PassedOver, Scope, Table};
 use weir_http::{FieldSlots, RequestHead, parse_request};
 
-use crate::backend_state::BackendStates;
+use crate::backend_states::BackendStates;
 use crate::cause::Cause;
 use crate::compress::offered;
 use crate::forwarding::{Arrival, Names};

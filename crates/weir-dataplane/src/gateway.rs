@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use weir_config::{Listener, ListenerId, Table};
 use weir_io::{JoinHandle, reserve_files};
 
-use crate::backend_state::BackendStates;
+use crate::backend_states::BackendStates;
 use crate::certificates;
 use crate::crew::{Crew, Member};
 use crate::health::HealthChecks;
@@ -191,7 +191,13 @@ impl Gateway {
             open_log(&self.shared, &table)?;
         }
         prepare(&table, &self.shared, (&self.checks, &self.lookups, &self.memory))?;
-        self.retired.add(self.shared.table.swap(table));
+        let former = self.shared.table.swap(Arc::clone(&table));
+        // Most changes are of routes.
+        if !former.backends().shares_all(table.backends()) {
+            self.shared.backends.follow(&table);
+        }
+        drop(table);
+        self.retired.add(former);
         self.look();
         self.reloads_applied.fetch_add(1, Ordering::Relaxed);
         running.commit(change);
@@ -337,6 +343,8 @@ impl Gateway {
 
     /// All counters, summed over the workers.
     pub fn stats(&self) -> Stats {
+        // What was in use when its table went may not be any more.
+        self.shared.backends.follow(&self.table());
         let running = self.running();
         let upstreams = running.crew.upstreams.iter().map(|counters| &**counters);
         let reloads = ReloadStats {

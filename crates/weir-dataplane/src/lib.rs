@@ -77,6 +77,7 @@ mod admin_pages;
 mod affinity;
 mod answer;
 mod backend_state;
+mod backend_states;
 mod balance;
 mod beside;
 mod body;

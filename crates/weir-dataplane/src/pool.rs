@@ -15,7 +15,8 @@ use weir_config::{
     Backend, BackendEntry, BackendTimeouts, Balance, Member, UpstreamAddress, UpstreamTls, stable_hash,
 };
 
-use crate::backend_state::{BackendState, BackendStates, Bounds, Kind, Place};
+use crate::backend_state::{BackendState, Bounds, Kind, Place};
+use crate::backend_states::BackendStates;
 use crate::balance::{Balancer, Wish};
 use crate::buffer::Buffer;
 use crate::cause::Cause;

@@ -19,9 +19,9 @@ use crate::worker::Worker;
 
 /// Groups with a name of their own, and backends as well. Those that are met later are counted together as [`OTHER`]:
 /// whoever scrapes holds a series for each for as long as the process lives.
-const NAMES_MAX: usize = 1_000;
+pub(crate) const NAMES_MAX: usize = 1_000;
 /// The name of all groups, and all backends, beyond those.
-const OTHER: &str = "other";
+pub(crate) const OTHER: &str = "other";
 
 /// The upper ends of the buckets of latency, in microseconds.
 pub(crate) const BUCKETS_US: [u64; 20] = [

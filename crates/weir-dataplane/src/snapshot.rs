@@ -7,7 +7,8 @@ use std::sync::Arc;
 use weir_config::{BackendEntry, Table};
 use weir_http::HeadLimits;
 
-use crate::backend_state::{BackendStates, Bounds};
+use crate::backend_state::Bounds;
+use crate::backend_states::BackendStates;
 use crate::beside::Beside;
 use crate::pool::BackendPool;
 use crate::series::SeriesOfWorker;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::backend_state::{BackendState, BackendStates};
+use crate::backend_states::BackendStates;
 use crate::cause::Cause;
 use crate::counters::{Counter, ListenerCounters, UpstreamCounters};
 use crate::exposition::Exposition;
@@ -149,11 +149,11 @@ pub struct UpstreamStats {
     pub retries_over_budget: u64,
     /// Pauses in accepting for want of file descriptors.
     pub accept_pauses: u64,
-    /// Connections now, by backend.
+    /// Connections now, by backend; `other` beyond the first thousand.
     pub open: BTreeMap<String, u64>,
     /// Names that were looked up.
     pub names: NameStats,
-    /// Health, by backend.
+    /// Health, by backend; `other` beyond the first thousand.
     pub backends: BTreeMap<String, BackendStats>,
     /// Copies of requests for mirrors.
     pub mirror: MirrorStats,
@@ -201,14 +201,14 @@ impl Stats {
             stats.upstream.accept_pauses += worker.accept_pauses.value();
             stats.upstream.mirror.add(worker);
         }
-        stats.upstream.open = backends.each(|state| u64::from(state.open()));
-        stats.upstream.backends = backends.each(BackendState::stats);
-        for backend in stats.upstream.backends.values() {
-            stats.upstream.connects += backend.connects;
-            stats.upstream.connect_failures += backend.connect_failures;
-            stats.upstream.retries += backend.retries;
-            stats.upstream.retries_over_budget += backend.retries_over_budget;
-        }
+        let reports = backends.reports();
+        stats.upstream.open = reports.iter().map(|(name, report)| (name.clone(), report.open)).collect();
+        stats.upstream.backends = reports.into_iter().map(|(name, report)| (name, report.counters)).collect();
+        let totals = backends.totals();
+        stats.upstream.connects = totals.connects;
+        stats.upstream.connect_failures = totals.connect_failures;
+        stats.upstream.retries = totals.retries;
+        stats.upstream.retries_over_budget = totals.retries_over_budget;
         stats.upstream.names = NameStats::of(&backends.names);
         stats
     }

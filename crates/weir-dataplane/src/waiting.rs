@@ -231,7 +231,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::backend_state::{BackendStates, Bounds};
+    use crate::backend_state::Bounds;
+    use crate::backend_states::BackendStates;
 
     /// The state of a backend that may have so many requests.
     fn bounded(requests: u32) -> Arc<BackendState> {

@@ -15,7 +15,7 @@ use weir_config::{ListenerId, Table};
 use weir_io::{PreciseTimer, Reserve, bind_thread, mono_ns};
 
 use crate::addresses::Addresses;
-use crate::backend_state::BackendStates;
+use crate::backend_states::BackendStates;
 use crate::buffer::Buffers;
 use crate::cause::Cause;
 use crate::counters::{ListenerCounters, UpstreamCounters};

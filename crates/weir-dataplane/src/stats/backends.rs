@@ -49,6 +49,32 @@ pub struct BackendStats {
     pub retries_over_budget: u64,
 }
 
+impl BackendStats {
+    pub(crate) fn add(&mut self, other: BackendStats) {
+        self.endpoints += other.endpoints;
+        self.endpoints_out += other.endpoints_out;
+        self.requests_in_flight += other.requests_in_flight;
+        self.checks += other.checks;
+        self.check_failures += other.check_failures;
+        self.ejections += other.ejections;
+        self.ejections_by_share += other.ejections_by_share;
+        self.panics += other.panics;
+        self.overflows += other.overflows;
+        self.pending += other.pending;
+        self.waits += other.waits;
+        self.connects += other.connects;
+        self.connects_further += other.connects_further;
+        self.connect_failures += other.connect_failures;
+        self.retries += other.retries;
+        self.retries_over_budget += other.retries_over_budget;
+    }
+
+    /// Without what is so now.
+    pub(crate) fn counters_alone(self) -> BackendStats {
+        BackendStats { endpoints: 0, endpoints_out: 0, requests_in_flight: 0, pending: 0, ..self }
+    }
+}
+
 /// Lookups of the names of endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NameStats {

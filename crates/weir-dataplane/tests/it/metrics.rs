@@ -2,7 +2,7 @@
 
 use weir_dataplane::RouteStats;
 
-use crate::setup::{Origin, Proxy, recompile_with};
+use crate::setup::{Origin, Proxy, compile, recompile_with};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -42,6 +42,33 @@ fn configuration(origin: &Origin, more: &str) -> String {
          backends: {{ a: {{ endpoints: ['{}'] }}, dead: {{ endpoints: ['{dead}'] }} }}\n{more}",
         origin.address
     )
+}
+
+#[test]
+fn backends_that_come_and_go_leave_no_series() {
+    let origin = Origin::answering(OK);
+    let text = |number: usize| {
+        format!(
+            "listeners: [{{ address: 127.0.0.1:0, name: main }}]\nworkers: 2\n\
+             routes: [{{ path: /, backend: b{number}, metrics_group: all }}]\n\
+             backends: {{ b{number}: {{ endpoints: ['{}'] }} }}",
+            origin.address
+        )
+    };
+    let mut proxy = Proxy::with(&text(0));
+    for number in 1..=100 {
+        assert_eq!(proxy.ask(&get("/")).status, 200);
+        let table = compile(&mut proxy.state, &text(number));
+        proxy.gateway.apply(table).unwrap();
+    }
+    assert_eq!(proxy.ask(&get("/")).status, 200);
+    proxy.wait_for("the last one alone", |stats| stats.upstream.backends.len() == 1);
+    let stats = proxy.gateway.stats();
+    let text = stats.prometheus();
+    for family in ["weir_upstream_endpoints", "weir_upstream_connections_open", "weir_upstream_waits_total"] {
+        assert_eq!(text.matches(&format!("\n{family}{{")).count(), 1, "{family}");
+    }
+    assert_eq!(stats.upstream.connects + stats.upstream.reused, 101, "totals stay");
 }
 
 #[test]

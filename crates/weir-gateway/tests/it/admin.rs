@@ -194,6 +194,38 @@ fn why_a_check_has_failed_is_shown() {
 }
 
 #[test]
+fn a_backend_that_was_removed_is_shown_until_its_tunnel_ends() {
+    let switching = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = switching.local_addr().expect("its address");
+    let text = config(address);
+    let mut gateway = Gateway::start_with(&text, &[]);
+    let mut client = connect(gateway.address);
+    let upgrade = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    client.write_all(upgrade).expect("it reads");
+    let (mut upstream, _) = switching.accept().expect("a connection");
+    let switched = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    upstream.write_all(switched).expect("it reads");
+    let mut status = [0; 12];
+    client.read_exact(&mut status).expect("an answer");
+    assert_eq!(&status, b"HTTP/1.1 101");
+    gateway.configure(&text.replace("backend: api", "backend: next").replace("api:", "next:"));
+    gateway.reload();
+    assert_eq!(clusters(&gateway)["next"]["leaving"], json!(false));
+    let of_api = clusters(&gateway)["api"].take();
+    assert_eq!(
+        (&of_api["leaving"], &of_api["open"], &of_api["tls"]),
+        (&json!(true), &json!(1), &json!(null))
+    );
+    let fields = ["address", "state", "requests_in_flight", "connections"];
+    let expected = json!([[address.to_string(), "draining", 1, 1]]);
+    assert_eq!(endpoints(&gateway, &fields), expected);
+    drop((client, upstream));
+    gateway.wait_for("its end", |g| clusters(g)["api"].is_null());
+    gateway.wait_for("no trace", |g| !g.admin("/metrics").contains("{backend=\"api\"}"));
+    assert_eq!(gateway.stat("connects"), 1, "totals stay");
+}
+
+#[test]
 fn names_are_shown_with_their_addresses() {
     let (origin, _) = origin();
     let port = origin.port();
