@@ -15,7 +15,25 @@ use crate::table::Table;
 const LEFT_OUT: &str = "<left out>";
 
 /// Parts of the names of fields and parameters whose values are secrets.
-const SECRET: [&str; 8] = ["auth", "cookie", "token", "secret", "key", "passw", "session", "credential"];
+const SECRET: [&str; 14] = [
+    "auth",
+    "cookie",
+    "token",
+    "secret",
+    "key",
+    "passw",
+    "session",
+    "credential",
+    "signature",
+    "jwt",
+    "pwd",
+    "bearer",
+    "passphrase",
+    "hmac",
+];
+
+/// Words of such names that are parts of others as well.
+const SECRET_WORDS: [&str; 2] = ["sig", "pass"];
 
 /// A certificate that a listener shows.
 #[derive(Clone, Debug)]
@@ -63,8 +81,8 @@ impl Table {
     }
 
     /// The configuration in force, in the form of a file. In place of values that may be secrets it says that they are
-    /// left out: those that routes give to upstreams, and those of fields and parameters by whose names they are
-    /// credentials. What is in files that it names is not part of it.
+    /// left out: those that routes give to upstreams, those of fields and parameters by whose names they are credentials,
+    /// and the queries of health checks. What is in files that it names is not part of it.
     pub fn shown(&self) -> Value {
         let mut routes = self.routes();
         routes.sort_by(|a, b| key_order(&a.key, &b.key));
@@ -88,6 +106,9 @@ impl Table {
         let mut shown = serde_json::to_value(configuration).unwrap_or_default();
         for route in shown.get_mut("routes").and_then(Value::as_array_mut).into_iter().flatten() {
             leave_out_secrets(route);
+        }
+        for backend in shown.get_mut("backends").and_then(Value::as_object_mut).into_iter().flatten() {
+            leave_out_query(backend.1.pointer_mut("/health/path"));
         }
         shown
     }
@@ -122,9 +143,18 @@ fn replace(values: &mut Map<String, Value>, is_secret: fn(&str) -> bool) {
     }
 }
 
+/// Leaves the query of a path out, which may be there to be let in by.
+fn leave_out_query(path: Option<&mut Value>) {
+    let Some(Value::String(path)) = path else { return };
+    if let Some(at) = path.find('?') {
+        path.replace_range(at + 1.., LEFT_OUT);
+    }
+}
+
 fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    SECRET.iter().any(|part| name.contains(part))
+    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    SECRET.iter().any(|part| name.contains(part)) || words.any(|word| SECRET_WORDS.contains(&word))
 }
 
 #[cfg(test)]
@@ -162,12 +192,15 @@ mod tests {
              request_headers: { set: { x-any: hush }, add: { y-any: hush }, remove: [z] }\n  \
              response_headers: { set: { Set-Cookie: hush, X-Open: told } }\n\
              - { path: /r, respond: { headers: { X-Secret: hush, X-Plain: told } } }\n\
-             backends: { b: { endpoints: [127.0.0.1:2] } }\n",
+             - { path: /s, backend: b, query: { sig: hush, X-Amz-Signature: hush, design: told }, \
+             headers: { x-jwt: hush, x-userpwd: hush, x-bearer: hush } }\n\
+             backends: { b: { endpoints: [127.0.0.1:2], health: { path: '/h?any=hush' } } }\n",
         )
         .shown();
         let text = shown.to_string();
         assert!(!text.contains("hush"), "{text}");
-        assert_eq!((text.matches("told").count(), text.matches(LEFT_OUT).count()), (2, 6));
+        assert_eq!((text.matches("told").count(), text.matches(LEFT_OUT).count()), (3, 12));
+        assert_eq!(shown["backends"]["b"]["health"]["path"], format!("/h?{LEFT_OUT}"));
         assert_eq!(shown["routes"][0]["headers"]["x-version"], "2");
         assert_eq!(shown["routes"][0]["request_headers"]["remove"][0], "z");
     }
