@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::cause::Cause;
 use crate::worker::Shared;
 
 /// Locks, so that workers that accept at one time seldom wait for each other.
@@ -28,8 +29,23 @@ pub(crate) struct AddressSeat {
 }
 
 impl AddressSeat {
+    /// A place for a connection from there, where these are limited.
+    ///
+    /// # Errors
+    /// When its address has as many as it may have.
+    pub(crate) fn take_any(
+        shared: &Arc<Shared>,
+        from: SocketAddr,
+        most: Option<u32>,
+    ) -> Result<Option<AddressSeat>, Cause> {
+        match most {
+            Some(most) => AddressSeat::take(shared, from.ip(), most).map(Some).ok_or(Cause::AddressLimit),
+            None => Ok(None),
+        }
+    }
+
     /// A place, if the address has fewer than `most`.
-    pub(crate) fn take(shared: &Arc<Shared>, address: IpAddr, most: u32) -> Option<AddressSeat> {
+    fn take(shared: &Arc<Shared>, address: IpAddr, most: u32) -> Option<AddressSeat> {
         let network = network_of(address);
         let mut counts = shared.addresses.shard(network);
         let count = counts.entry(network).or_default();

@@ -20,7 +20,7 @@ use crate::cause::Cause;
 use crate::forwarding::Arrival;
 use crate::io::{Fault, Io};
 use crate::leaving::ClientSide;
-use crate::listener::Listening;
+use crate::listener::{Listening, turn_away};
 use crate::observed::{Observed, tell_of_refusal};
 use crate::plain::PlainHalf;
 use crate::program_log::seldom;
@@ -328,7 +328,8 @@ pub(crate) struct Seat {
     listening: Rc<Listening>,
     timer: Rc<Timer>,
     /// Among the connections of the worker, and of the client's address, where these are limited.
-    _places: (HostSeat, Option<AddressSeat>),
+    _of_worker: HostSeat,
+    of_address: Option<AddressSeat>,
     /// Where the connection comes from.
     pub(crate) peer: SocketAddr,
     addresses: Option<Addresses>,
@@ -340,11 +341,11 @@ impl Seat {
         worker: Rc<Worker>,
         listening: Rc<Listening>,
         (peer, addresses): (SocketAddr, Option<Addresses>),
-        places: (HostSeat, Option<AddressSeat>),
+        (of_worker, of_address): (HostSeat, Option<AddressSeat>),
     ) -> Seat {
         let timer = worker.wheel.timer(listening.id);
         listening.counters.open.add(1);
-        Seat { worker, listening, timer, peer, addresses, _places: places }
+        Seat { worker, listening, timer, peer, addresses, _of_worker: of_worker, of_address }
     }
 
     /// The means of its connection's task.
@@ -373,9 +374,23 @@ impl Seat {
         count_failure(&self.worker, &self.listening, self.peer, cause)
     }
 
+    /// Takes a place among the connections of its client's address, where these are limited.
+    pub(crate) fn take_place_of_address(&mut self) -> Result<(), Cause> {
+        let most = self.worker.snapshot().table.limits.connections_per_address;
+        self.of_address = AddressSeat::take_any(&self.worker.shared, self.peer, most)?;
+        Ok(())
+    }
+
     /// Where it was accepted.
     pub(crate) fn listening(&self) -> &Listening {
         &self.listening
+    }
+
+    /// Gives its place up, and says no to its client.
+    pub(crate) fn turn_away(self, stream: TcpStream, cause: Cause) {
+        let (worker, listening, peer) = (Rc::clone(&self.worker), Rc::clone(&self.listening), self.peer);
+        drop(self);
+        turn_away(&worker, &listening, (stream, peer), cause);
     }
 }
 

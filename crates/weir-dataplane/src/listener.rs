@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
-use weir_config::{Limits, ListenerId, Scope, Table, Transport};
+use weir_config::{ListenerId, Scope, Table, Transport};
 use weir_io::pass_over_newcomers;
 
 use crate::addresses::AddressSeat;
@@ -298,7 +298,7 @@ fn admit(
         return;
     }
     let snapshot = worker.snapshot();
-    match place(worker, &snapshot.table.limits, peer) {
+    match place(worker, listening, peer) {
         Ok(of_address) => seat(worker, listening, (of_worker, of_address), (stream, peer)),
         Err(Cause::ConnectionLimit) if worker.wheel.end_idle(LAST_REQUEST_TICKS, snapshot.ticks.idle) => {
             seldom!(
@@ -319,7 +319,7 @@ async fn admit_behind(
     of_worker: HostSeat,
     client: (TcpStream, SocketAddr),
 ) {
-    let find_place = || place(&worker, &worker.snapshot().table.limits, client.1);
+    let find_place = || place(&worker, &listening, client.1);
     tokio::task::yield_now().await;
     let mut found = find_place();
     if found.is_err() {
@@ -351,8 +351,8 @@ fn seat(
     };
 }
 
-/// Tells a client why there is no place for it, unless many are told so already.
-fn turn_away(
+/// Counts a client for whom there is no place, and tells it so where that is cheap.
+pub(crate) fn turn_away(
     worker: &Rc<Worker>,
     listening: &Rc<Listening>,
     (stream, peer): (TcpStream, SocketAddr),
@@ -366,16 +366,16 @@ fn turn_away(
     }
 }
 
-/// A place among the process's connections, and among those of the client's address where these are limited.
-fn place(worker: &Worker, limits: &Limits, from: SocketAddr) -> Result<Option<AddressSeat>, Cause> {
-    let of_address = match limits.connections_per_address {
-        Some(most) => {
-            let seat = AddressSeat::take(&worker.shared, from.ip(), most);
-            Some(seat.ok_or(Cause::AddressLimit)?)
-        }
-        None => None,
+/// A place among the process's connections, and among those of the client's address where that is known and these are
+/// limited.
+fn place(worker: &Worker, listening: &Listening, peer: SocketAddr) -> Result<Option<AddressSeat>, Cause> {
+    let table = &worker.snapshot().table;
+    let of_address = match listening.wants_header(table) {
+        // For whom a balancer connects is known only once it has told.
+        true => None,
+        false => AddressSeat::take_any(&worker.shared, peer, table.limits.connections_per_address)?,
     };
-    if worker.shared.enter(limits.connections) { Ok(of_address) } else { Err(Cause::ConnectionLimit) }
+    if worker.shared.enter(table.limits.connections) { Ok(of_address) } else { Err(Cause::ConnectionLimit) }
 }
 
 #[cfg(test)]

@@ -26,6 +26,9 @@ pub(crate) async fn serve_proxied(mut seat: Seat, stream: TcpStream, transport: 
             return;
         }
     }
+    if let Err(cause) = seat.take_place_of_address() {
+        return seat.turn_away(stream, cause);
+    }
     match transport {
         Transport::Plain => serve(seat, stream).await,
         Transport::Tls(config) => serve_secure(seat, stream, config).await,

@@ -60,6 +60,28 @@ fn a_client_is_whom_the_balancer_names() {
 }
 
 #[test]
+fn places_of_an_address_are_those_of_whom_the_balancer_names() {
+    let proxy = gateway(&[named("a"), named("b")], "limits: { connections_per_address: 2 }");
+    let begin = |header: &[u8]| {
+        let mut client = proxy.connect();
+        client.stream.write_all(header).unwrap();
+        client.send(GET);
+        let answer = client.response();
+        (client, answer)
+    };
+    let mut held: Vec<_> = [1, 1, 2, 2, 3].map(|last| begin(&binary(last))).into();
+    assert!(held.iter().all(|(_, answer)| answer.status == 200), "they are five, of one balancer");
+    assert_eq!(begin(&binary(2)).1.error(), (503, "address_limit"));
+    let own = b"PROXY UNKNOWN\r\n";
+    held.extend([begin(own), begin(own)]);
+    assert_eq!(begin(own).1.error(), (503, "address_limit"), "the balancer's own address");
+    drop(held.remove(0));
+    proxy.wait_for("the free place", |stats| stats.connections.open == 6);
+    assert_eq!(begin(&binary(1)).1.status, 200);
+    assert_eq!((proxy.errors("address_limit"), proxy.errors("connection_limit")), (2, 0));
+}
+
+#[test]
 fn a_header_in_pieces_is_put_together() {
     let origins = [named("a"), named("b")];
     let proxy = gateway(&origins, "");
