@@ -19,7 +19,8 @@ pub struct Forwarding {
     /// The same in `Forwarded` (RFC 7239).
     pub forwarded: bool,
     /// How many proxies stand in front of this one that tell the truth about their clients, 0 to 16. What they have not
-    /// added themselves is a claim of the client, and ends here.
+    /// added themselves is a claim of the client, and ends here. With neither of the two above, `X-Forwarded-For` is read
+    /// for the access log and for `hash: client_address` alone.
     pub trusted_hops: u32,
     /// What stands in `X-Request-Id`.
     pub request_id: RequestId,
@@ -74,9 +75,12 @@ pub enum B3 {
 }
 
 impl Forwarding {
-    /// Whether requests get anything.
+    /// Whether requests get anything, or are looked at for who their client is.
     pub(crate) fn is_any(&self) -> bool {
-        self.tells_clients() || self.request_id != RequestId::Off || self.trace.is_some()
+        self.tells_clients()
+            || self.trusted_hops > 0
+            || self.request_id != RequestId::Off
+            || self.trace.is_some()
     }
 
     /// Whether upstreams are told of clients.
@@ -92,13 +96,6 @@ pub(crate) fn check(forwarding: &Forwarding) -> Result<(), Problem> {
         let message = format!("{trusted_hops} is more than {TRUSTED_HOPS_MAX}");
         return Err(Problem::new("forwarding.trusted_hops", message)
             .help("count the proxies between the clients and this gateway"));
-    }
-    if *trusted_hops > 0 && !forwarding.tells_clients() {
-        return Err(Problem::new(
-            "forwarding.trusted_hops",
-            "neither `x_forwarded` nor `forwarded` is on, so nothing is read of what these proxies tell",
-        )
-        .help("add `x_forwarded: true`, or leave it out"));
     }
     if trace.as_ref().is_some_and(|trace| !trace.w3c && trace.b3 == B3::Off) {
         return Err(Problem::new("forwarding.trace", "both `w3c` and `b3` are off, so it says nothing")
@@ -117,7 +114,7 @@ mod tests {
             assert_eq!(super::check(&forwarding).err().map(|problem| problem.place).as_deref(), expected);
         };
         let trusting = Forwarding { trusted_hops: 1, ..Forwarding::default() };
-        check(trusting.clone(), Some("forwarding.trusted_hops"));
+        check(trusting.clone(), None);
         check(Forwarding { forwarded: true, ..trusting.clone() }, None);
         check(
             Forwarding { x_forwarded: true, trusted_hops: 17, ..trusting.clone() },
@@ -135,6 +132,7 @@ mod tests {
     #[test]
     fn only_what_is_asked_for_is_added() {
         assert!(!Forwarding::default().is_any());
+        assert!(Forwarding { trusted_hops: 1, ..Forwarding::default() }.is_any());
         assert!(Forwarding { request_id: RequestId::Pass, ..Forwarding::default() }.is_any());
         assert!(Forwarding { trace: Some(Trace::default()), ..Forwarding::default() }.is_any());
     }

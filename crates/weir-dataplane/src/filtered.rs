@@ -93,7 +93,7 @@ pub(crate) fn plan_filtered(
             let filtered = Some(Box::new(Filtered { position, cors, copy_to, coding }));
             Incoming::Request(Plan {
                 filtered,
-                ..plan_for(head, routed, (backend, snapshot), upgrade, request.is_secure)
+                ..plan_for(head, routed, (backend, snapshot), upgrade, (request.is_secure, request.marks))
             })
         }
     }

@@ -53,8 +53,8 @@ pub(crate) struct Names {
 pub(crate) struct Marks {
     /// The fields that it gets.
     fields: Vec<(&'static str, String)>,
-    /// Whether upstreams are told of clients, and none but the client tells.
-    ends_claims: bool,
+    /// Whether what the client sent under this name is a claim of who it is that ends here.
+    ends_claim: fn(&str) -> bool,
     traced: Option<Traced>,
     /// The client's address, as far as trusted proxies tell it.
     pub(crate) client: IpAddr,
@@ -77,8 +77,7 @@ impl Marks {
             let is_sampled = || arrival.names.sampled.borrow_mut().take(trace.sampled.0);
             Traced::of(trace, head, &arrival.names.entropy, is_sampled, &mut fields)
         });
-        let ends_claims = forwarding.tells_clients() && forwarding.trusted_hops == 0;
-        Marks { fields, ends_claims, traced, client, request_id }
+        Marks { fields, ends_claim: ended_claims(forwarding), traced, client, request_id }
     }
 
     /// The name of the trace that the request is part of.
@@ -90,7 +89,7 @@ impl Marks {
     /// Whether the client's own field gives way.
     pub(crate) fn replaces(&self, name: &str) -> bool {
         self.fields.iter().any(|(made, _)| made.eq_ignore_ascii_case(name))
-            || self.ends_claims && is_claim(name)
+            || (self.ends_claim)(name)
             || self.traced.as_ref().is_some_and(|traced| traced.replaces(name))
     }
 
@@ -102,11 +101,29 @@ impl Marks {
     }
 }
 
+/// Which fields end here where upstreams are told of clients: with nobody in front who is trusted all; else the form
+/// that is not told in, of which nobody would know how much is true.
+fn ended_claims(forwarding: &Forwarding) -> fn(&str) -> bool {
+    match (forwarding.x_forwarded, forwarding.forwarded) {
+        (false, false) => |_| false,
+        _ if forwarding.trusted_hops == 0 => is_claim,
+        (true, false) => is_forwarded,
+        (false, true) => is_x_forwarded,
+        (true, true) => |_| false,
+    }
+}
+
 /// Whether a field says who the client is.
 fn is_claim(name: &str) -> bool {
+    is_x_forwarded(name) || is_forwarded(name) || name.eq_ignore_ascii_case(REAL_IP)
+}
+
+fn is_x_forwarded(name: &str) -> bool {
     name.get(..X_FORWARDED_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(X_FORWARDED_PREFIX))
-        || name.eq_ignore_ascii_case(FORWARDED)
-        || name.eq_ignore_ascii_case(REAL_IP)
+}
+
+fn is_forwarded(name: &str) -> bool {
+    name.eq_ignore_ascii_case(FORWARDED)
 }
 
 /// Puts together what upstreams are told of the client; its address as far as that is known.
@@ -119,6 +136,9 @@ fn tell_of_client(
     let hops = forwarding.trusted_hops as usize;
     let peer = arrival.peer.ip().to_canonical();
     let mut client = None;
+    if hops > 0 && !forwarding.tells_clients() {
+        client = last_elements(head, FOR, hops).first().and_then(|element| address(element));
+    }
     if forwarding.forwarded {
         let mut hops = last_elements(head, FORWARDED, hops);
         client = hops.first().and_then(|element| address_of_element(element));

@@ -124,7 +124,7 @@ fn plan_head(
             append_host(head, snapshot, backend, out);
             append_marked(head, marks, |_| true, out);
             append_end(head, upgrade, out);
-            let plan = plan_for(head, Routed::from(&found), (backend, snapshot), upgrade, is_secure);
+            let plan = plan_for(head, Routed::from(&found), (backend, snapshot), upgrade, (is_secure, marks));
             return Incoming::Request(plan);
         }
     };
@@ -138,8 +138,9 @@ pub(crate) fn plan_for(
     routed: Routed,
     (backend, snapshot): (usize, &Snapshot),
     upgrade: bool,
-    is_secure: bool,
+    (is_secure, marks): (bool, Option<&Marks>),
 ) -> Plan {
+    let affinity = Affinity::of(&snapshot.table.backends()[backend], head, is_secure);
     Plan {
         routed,
         backend,
@@ -150,7 +151,7 @@ pub(crate) fn plan_for(
         keep_alive: head.keep_alive,
         upgrade,
         idempotent: is_idempotent(head.method),
-        affinity: Affinity::of(&snapshot.table.backends()[backend], head, is_secure),
+        affinity: marks.map_or(affinity, |marks| affinity.with(marks.client)),
         filtered: None,
     }
 }

@@ -1,5 +1,7 @@
 //! What upstreams are told of clients, and by which names requests are found again.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use weir_config::{Scope, State};
 use weir_dataplane::{Outcome, explain};
@@ -58,6 +60,48 @@ fn what_trusted_proxies_tell_goes_on() {
             "X-Forwarded-Host: h:80",
         ],
     );
+}
+
+/// An upstream that goes by the one must not be fooled by what a client says in the other.
+#[test]
+fn the_form_that_is_not_told_in_ends_here() {
+    let both = "Forwarded: for=6.6.6.6\r\nX-Forwarded-For: 6.6.6.6, 2.2.2.2\r\nX-Forwarded-Port: 1\r\n";
+    let own = ["X-Forwarded-For: 2.2.2.2, 127.0.0.1", "X-Forwarded-Proto: http", "X-Forwarded-Host: h:80"];
+    check("x_forwarded: true, trusted_hops: 1", both, &[&["X-Forwarded-Port: 1"], &own[..]].concat());
+    let forwarded = "Forwarded: for=6.6.6.6, for=127.0.0.1;host=\"h:80\";proto=http";
+    check("forwarded: true, trusted_hops: 1", both, &[forwarded]);
+    let told = [&["X-Forwarded-Port: 1", forwarded], &own[..]].concat();
+    check("forwarded: true, x_forwarded: true, trusted_hops: 1", both, &told);
+    let lines: Vec<&str> = both.trim_end().split("\r\n").collect();
+    check("trusted_hops: 1", both, &lines);
+}
+
+#[test]
+fn a_trusted_proxys_client_has_its_endpoint() {
+    let origins = ["a", "b"].map(|name| {
+        Origin::start(move |served| {
+            while served.request().is_some() {
+                served.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{name}"));
+            }
+        })
+    });
+    let [a, b] = origins.each_ref().map(|origin| origin.address);
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nforwarding: {{ trusted_hops: 1 }}\n\
+         routes: [{{ path: /, backend: b }}, {{ path: /f, backend: b, request_headers: {{ remove: [x] }} }}]\n\
+         backends: {{ b: {{ endpoints: ['{a}', '{b}'], balance: {{ hash: client_address }} }} }}"
+    ));
+    let mut client = proxy.connect();
+    let mut all = BTreeSet::new();
+    for last in 0..40 {
+        let of_client = ["/", "/f", "/"].map(|path| {
+            let told = format!("X-Forwarded-For: 6.6.6.6, 192.0.2.{last}");
+            client.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n{told}\r\n\r\n")).body
+        });
+        assert!(of_client.iter().all(|name| *name == of_client[0]));
+        all.extend(of_client);
+    }
+    assert_eq!(all.len(), 2, "clients differ, though all come by one proxy");
 }
 
 #[test]
@@ -135,6 +179,20 @@ fn the_log_has_the_names_and_the_client() {
         assert!(requests[1].contains(&made), "{made} is not in {}", requests[1]);
     }
     assert_eq!((&lines[2]["request_id"], &lines[2]["cause"]), (&"two".into(), &"body_too_large".into()));
+}
+
+#[test]
+fn the_log_has_the_client_where_upstreams_are_not_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("access.log");
+    let log = format!("access_log: {{ file: '{}', format: $remote_addr }}\n", file.display());
+    let proxy = Proxy::to(Origin::answering(OK).address, &(log + "forwarding: { trusted_hops: 1 }\n"));
+    let mut client = proxy.connect();
+    for fields in ["X-Forwarded-For: 6.6.6.6, 192.0.2.7\r\n", "Forwarded: for=6.6.6.6\r\n"] {
+        client.ask(&format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
+    }
+    proxy.wait_for("the lines", |stats| stats.access_log.lines == 2);
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "192.0.2.7\n127.0.0.1\n");
 }
 
 #[test]
