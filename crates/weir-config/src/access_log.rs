@@ -9,6 +9,10 @@ use weir_document::{Share, nearest};
 
 use crate::problem::Problem;
 
+/// How many names an error names that may be meant, and the letters of a word that says something.
+const NEAR_MOST: usize = 4;
+const WORD_LEAST: usize = 3;
+
 /// What is counted beside what is counted always.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -26,7 +30,7 @@ pub struct AccessLog {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "access.log", extend("x-default" = "standard output"))]
     pub file: Option<String>,
-    /// `json`, or a text in which `$NAME` stands for a value.
+    /// `json`, or a text in which `$NAME` stands for a value and `$$` for a dollar.
     pub format: String,
     /// The part of the requests that get a line, 0 to 100 %. Those that did not end well get one always.
     pub sample: Share,
@@ -106,10 +110,14 @@ log_values! {
     UpstreamSeconds "upstream_response_time" "seconds from the request's whole head to the head of the answer";
     RequestId "request_id" "the request's name, where `forwarding.request_id` gives it one";
     TraceId "trace_id" "the trace, where `forwarding.trace` is on";
+    RequestLength "request_length" "bytes of the request: its head, and what was read of its body with its framing";
+    SslProtocol "ssl_protocol" "`TLSv1.2` or `TLSv1.3`; none in plain text";
+    UpstreamStatus "upstream_status" "the status of the last answer that an endpoint gave, passed on or not";
+    UpstreamTries "upstream_tries" "how often it was tried to have the request answered by an endpoint";
 }
 
 /// The fields of JSON and the values in them, in order.
-const JSON_FIELDS: [(&str, &str); 20] = [
+const JSON_FIELDS: [(&str, &str); 24] = [
     ("time", "time_iso8601"),
     ("listener", "listener"),
     ("client", "remote_addr"),
@@ -130,6 +138,10 @@ const JSON_FIELDS: [(&str, &str); 20] = [
     ("user_agent", "http_user_agent"),
     ("request_id", "request_id"),
     ("trace_id", "trace_id"),
+    ("bytes_received", "request_length"),
+    ("tls", "ssl_protocol"),
+    ("upstream_status", "upstream_status"),
+    ("upstream_tries", "upstream_tries"),
 ];
 
 impl LogValue {
@@ -180,10 +192,16 @@ fn template_pieces(template: &str) -> Result<Vec<LogPiece>, Problem> {
         return Err(Problem::new(PLACE, "it has a line end or another control character")
             .help("write it in one line; the line's end is added"));
     }
-    let (mut pieces, mut rest) = (Vec::new(), template);
-    while let Some((text, behind)) = rest.split_once('$') {
+    let (mut pieces, mut text, mut rest) = (Vec::new(), String::new(), template);
+    while let Some((before, behind)) = rest.split_once('$') {
+        text.push_str(before);
+        if let Some(after) = behind.strip_prefix('$') {
+            text.push('$');
+            rest = after;
+            continue;
+        }
         if !text.is_empty() {
-            pieces.push(LogPiece::Text(text.to_owned()));
+            pieces.push(LogPiece::Text(std::mem::take(&mut text)));
         }
         let (name, after) = split_name(behind);
         let Some(value) = LogValue::named(name) else {
@@ -196,8 +214,9 @@ fn template_pieces(template: &str) -> Result<Vec<LogPiece>, Problem> {
         return Err(Problem::new(PLACE, format!("`{template}` tells nothing of a request"))
             .help("write `json`, or a text with values like `$remote_addr $status`"));
     }
-    if !rest.is_empty() {
-        pieces.push(LogPiece::Text(rest.to_owned()));
+    text.push_str(rest);
+    if !text.is_empty() {
+        pieces.push(LogPiece::Text(text));
     }
     Ok(pieces)
 }
@@ -213,14 +232,35 @@ fn split_name(text: &str) -> (&str, &str) {
 
 fn unknown_value(place: &str, name: &str) -> Problem {
     let problem = Problem::new(place, format!("there is no value `${}`", name.escape_debug()));
-    let names = LogValue::NAMED.iter().map(|(known, ..)| *known);
-    match nearest(name, names.clone()) {
-        Some(known) => problem.help(format!("did you mean `${known}`?")),
-        None => problem.help(format!(
-            "there are: {}, and $http_NAME for fields of the head",
-            names.map(|known| format!("${known}")).collect::<Vec<_>>().join(", ")
-        )),
+    if name.is_empty() {
+        return problem.help("write `$$` for a dollar, or `$NAME` for a value");
     }
+    let told = |names: &[&str], mark: &str| {
+        names.iter().map(|known| format!("{mark}${known}{mark}")).collect::<Vec<_>>().join(", ")
+    };
+    match near(name).as_slice() {
+        [] => {
+            let all: Vec<&str> = LogValue::NAMED.iter().map(|(known, ..)| *known).collect();
+            problem.help(format!("there are: {}, and $http_NAME for fields of the head", told(&all, "")))
+        }
+        near => problem.help(format!("did you mean {}?", told(near, "`"))),
+    }
+}
+
+/// The names that may be meant by `name`, the most likely first: the one that is written nearly so, then those that
+/// have words in common with it, of which the first one says most.
+fn near(name: &str) -> Vec<&'static str> {
+    let names = || LogValue::NAMED.iter().map(|(known, ..)| *known);
+    let words: Vec<&str> = name.split('_').filter(|word| word.len() >= WORD_LEAST).collect();
+    let in_common = |known: &str| {
+        let begins_alike = known.split('_').next() == words.first().copied();
+        usize::from(begins_alike) + known.split('_').filter(|word| words.contains(word)).count()
+    };
+    let nearest = nearest(name, names());
+    let mut alike: Vec<&str> =
+        names().filter(|known| in_common(known) > 0 && Some(*known) != nearest).collect();
+    alike.sort_by_key(|known| std::cmp::Reverse(in_common(known)));
+    nearest.into_iter().chain(alike).take(NEAR_MOST).collect()
 }
 
 /// Whether `log` can be written.
@@ -255,6 +295,8 @@ mod tests {
             ]
         );
         assert_eq!(line("$request").unwrap().pieces, [value(LogValue::Request)]);
+        let dollars = [text("$a $"), value(LogValue::Status), text("$")];
+        assert_eq!(line("$$a $$$status$$").unwrap().pieces, dollars);
     }
 
     #[test]
@@ -265,8 +307,13 @@ mod tests {
             assert!(problem.remedy.unwrap().starts_with(remedy), "{format}");
         };
         check("$statuss", "there is no value `$statuss`", "did you mean `$status`?");
-        check("100 $", "there is no value `$`", "there are: $time_iso8601, ");
-        check("$http_", "there is no value `$http_`", "");
+        check("100 $", "there is no value `$`", "write `$$` for a dollar");
+        check("$http_", "there is no value `$http_`", "there are: $time_iso8601, ");
+        let near = "did you mean `$bytes_sent`?";
+        check("$body_bytes_sent", "there is no value `$body_bytes_sent`", near);
+        let near = "did you mean `$upstream_response_time`, `$upstream_addr`, `$upstream_status`, `$upstream_tries`?";
+        check("$upstream_connect_time", "there is no value `$upstream_connect_time`", near);
+        check("$$", "`$$` tells nothing of a request", "write `json`");
         check("common", "`common` tells nothing of a request", "write `json`");
         check("$status\n", "it has a line end or another control character", "write it in one line");
         assert_eq!(

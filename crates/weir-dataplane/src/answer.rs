@@ -182,7 +182,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         let is_short = !matches!(answer.framing, Framing::Length(bytes) if bytes > SKIPPED_BYTES_MAX);
         let mut skipped = Vec::new();
         while !body.is_done() {
-            if body.pass(&mut self.inbound, &mut skipped).is_err() {
+            if self.observed.pass(&mut body, &mut self.inbound, &mut skipped).is_err() {
                 return false;
             }
             skipped.clear();

@@ -11,6 +11,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use rustls::ProtocolVersion;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -68,7 +69,7 @@ pub(crate) enum After {
 /// Serves a client that speaks plain text to its end.
 pub(crate) async fn serve(seat: Seat, stream: TcpStream) {
     let (reader, writer) = PlainHalf::both(&stream);
-    let after = converse(&seat, reader, writer, false).await;
+    let after = converse(&seat, reader, writer, None).await;
     if after == After::Cut {
         reset_on_close(&stream);
     }
@@ -91,7 +92,7 @@ pub(crate) fn count_failure(worker: &Worker, listening: &Listening, peer: Socket
 
 /// Exchanges until one of them ends the connection; how, the caller sees to, but for a client that is given time to read.
 #[inline]
-pub(crate) async fn converse<R, W>(seat: &Seat, reader: R, writer: W, is_secure: bool) -> After
+pub(crate) async fn converse<R, W>(seat: &Seat, reader: R, writer: W, tls: Option<ProtocolVersion>) -> After
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -103,8 +104,8 @@ where
         reader,
         writer,
         peer: seat.peer,
-        is_secure,
-        observed: &Observed::default(),
+        is_secure: tls.is_some(),
+        observed: &Observed::over(tls),
         addresses: seat.addresses,
         inbound: Buffer::default(),
         is_half_closed: false,

@@ -95,7 +95,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
         let mut body =
             BodyPump::new(plan.framing, plan.framing == Framing::Chunked, snapshot.table.limits.body.0);
-        if let Err(fault) = body.pass(&mut self.inbound, out) {
+        if let Err(fault) = self.observed.pass(&mut body, &mut self.inbound, out) {
             return self.fail(cause_of(fault), plan, false, snapshot).await;
         }
         self.inbound.release_if_empty(&self.io.worker.buffers);
@@ -119,6 +119,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         let mut fresh = false;
         loop {
             limits.begin_try(self.io);
+            self.observed.begin_try();
             let checked_out = {
                 let checking_out = pin!(checkout(self.io, snapshot, &mut wish, fresh));
                 self.side().unless_left(checking_out, || body.is_done()).await
@@ -439,7 +440,10 @@ impl<'a> Exchange<'a> {
     #[inline]
     fn report(&self, checkout: &Checkout, relayed: &Result<Relayed, Cause>) {
         let is_error = match relayed {
-            Ok(relayed) => matches!(relayed.status, 502..=504),
+            Ok(relayed) => {
+                self.observed.upstream_status.set(relayed.status);
+                matches!(relayed.status, 502..=504)
+            }
             // That a kept connection has closed says nothing of the endpoint.
             Err(Cause::UpstreamClosed) if checkout.reused && !self.heard.get() => return,
             // Nor that the time to drain is over.

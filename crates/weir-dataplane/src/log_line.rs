@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
+use rustls::ProtocolVersion;
 use weir_config::{LogLine, LogPiece, LogStyle, LogValue, Table};
 use weir_http::{RequestHead, Version};
 
@@ -150,6 +151,10 @@ fn append_value(values: &mut Values<'_>, value: &LogValue, request: &Told<'_>, c
             values.optional(upstream.as_ref().map(ToString::to_string).as_deref());
         }
         LogValue::UpstreamSeconds => values.number(observed.upstream_ns().map(Seconds)),
+        LogValue::RequestLength => values.number(Some(observed.bytes_received.get())),
+        LogValue::SslProtocol => values.optional(observed.tls.map(name_of)),
+        LogValue::UpstreamStatus => values.number(Some(observed.upstream_status.get()).filter(|&s| s > 0)),
+        LogValue::UpstreamTries => values.number(Some(observed.tries.get()).filter(|&tries| tries > 0)),
         LogValue::RequestId => values.optional(marks.as_ref().and_then(|marks| marks.request_id.as_deref())),
         LogValue::TraceId => values.optional(marks.as_ref().and_then(|marks| marks.trace_id())),
         // They are told by the head.
@@ -160,6 +165,11 @@ fn append_value(values: &mut Values<'_>, value: &LogValue, request: &Told<'_>, c
         | LogValue::Protocol
         | LogValue::Field(_) => values.nothing(),
     }
+}
+
+/// A version of TLS that listeners have, by its name.
+fn name_of(version: ProtocolVersion) -> &'static str {
+    if version == ProtocolVersion::TLSv1_2 { "TLSv1.2" } else { "TLSv1.3" }
 }
 
 /// Nanoseconds as seconds with six digits behind the point.

@@ -3,11 +3,14 @@
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 
+use rustls::ProtocolVersion;
 use tokio::io::{AsyncRead, AsyncWrite};
 use weir_config::UpstreamAddress;
 use weir_http::{FieldSlots, parse_request};
 use weir_io::mono_ns;
 
+use crate::body::{BodyFault, BodyPump};
+use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::connection::Client;
 use crate::forwarding::Marks;
@@ -29,6 +32,14 @@ pub(crate) struct Observed {
     /// Why it did not end well.
     pub(crate) cause: Cell<Option<Cause>>,
     pub(crate) bytes_sent: Cell<u64>,
+    /// Of the head, and of the body what was read.
+    pub(crate) bytes_received: Cell<u64>,
+    /// The status of the last answer that an endpoint gave; 0 before.
+    pub(crate) upstream_status: Cell<u16>,
+    /// How often it was tried to have it answered upstream.
+    pub(crate) tries: Cell<u32>,
+    /// What the client's connection speaks, where that is TLS.
+    pub(crate) tls: Option<ProtocolVersion>,
     pub(crate) routed: Cell<Option<Routed>>,
     /// The endpoint that was asked last.
     pub(crate) upstream: RefCell<Option<UpstreamAddress>>,
@@ -39,12 +50,20 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
+    /// Of the requests of a connection that speaks this version of TLS, or plain text.
+    pub(crate) fn over(tls: Option<ProtocolVersion>) -> Observed {
+        Observed { tls, ..Observed::default() }
+    }
+
     fn begin(&self) {
         self.began_ns.set(mono_ns());
         self.answered_ns.set(0);
         self.status.set(0);
         self.cause.set(None);
         self.bytes_sent.set(0);
+        self.bytes_received.set(0);
+        self.upstream_status.set(0);
+        self.tries.set(0);
         self.routed.set(None);
         self.upstream.take();
         self.head.borrow_mut().clear();
@@ -54,6 +73,31 @@ impl Observed {
     pub(crate) fn answered(&self, status: u16) {
         self.answered_ns.set(mono_ns());
         self.status.set(status);
+        self.upstream_status.set(status);
+    }
+
+    /// It is tried once more to have it answered upstream.
+    #[inline]
+    pub(crate) fn begin_try(&self) {
+        self.tries.set(self.tries.get() + 1);
+    }
+
+    /// Passes on what `inbound` has of the request's body, and counts it.
+    #[inline]
+    pub(crate) fn pass(
+        &self,
+        body: &mut BodyPump,
+        inbound: &mut Buffer,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BodyFault> {
+        let before = inbound.data().len();
+        let passed = body.pass(inbound, out);
+        self.received(before - inbound.data().len());
+        passed
+    }
+
+    fn received(&self, bytes: usize) {
+        self.bytes_received.set(self.bytes_received.get() + bytes as u64);
     }
 
     /// So many bytes have left for the client.
@@ -76,10 +120,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         self.observed.begin();
         let Some((_, line)) = &snapshot.table.access_log else { return };
         let mut slots = FieldSlots::new();
-        if has_head
-            && let Ok(Some(head)) = parse_request(self.inbound.data(), &snapshot.head_limits, &mut slots)
-        {
-            self.observed.head.borrow_mut().fill(line, &head);
+        let came = self.inbound.data();
+        let head = has_head.then(|| parse_request(came, &snapshot.head_limits, &mut slots).ok().flatten());
+        match head.flatten() {
+            Some(head) => {
+                self.observed.head.borrow_mut().fill(line, &head);
+                self.observed.received(head.head_len);
+            }
+            None => self.observed.received(came.len()),
         }
     }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use rustls::server::Acceptor;
-use rustls::{Error, HandshakeKind, ServerConfig, SignatureAlgorithm};
+use rustls::{Error, HandshakeKind, ProtocolVersion, ServerConfig, SignatureAlgorithm};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -42,7 +42,9 @@ pub(crate) async fn serve_secure(seat: Seat, stream: TcpStream, config: Arc<Serv
             return;
         }
     };
-    let after = converse(&seat, SecureHalf(&stream), SecureHalf(&stream), true).await;
+    // A handshake that is finished has one.
+    let version = stream.borrow().get_ref().1.protocol_version().unwrap_or(ProtocolVersion::TLSv1_3);
+    let after = converse(&seat, SecureHalf(&stream), SecureHalf(&stream), Some(version)).await;
     let mut stream = stream.into_inner();
     match after {
         After::Close => {

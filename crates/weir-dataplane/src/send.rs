@@ -45,7 +45,7 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
             match x.io.read(from, inbound, x.body_ticks).await {
                 Ok(0) | Err(Fault::System(_)) => return Err(SendFault::Client(Cause::ClientClosed)),
                 Ok(_) => {
-                    body.pass(inbound, out).map_err(|f| SendFault::Client(cause_of(f)))?;
+                    x.observed.pass(body, inbound, out).map_err(|f| SendFault::Client(cause_of(f)))?;
                     if let Some(copying) = x.copying {
                         copying.take(out, body.is_done());
                     }

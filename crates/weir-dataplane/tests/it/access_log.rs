@@ -65,7 +65,8 @@ fn a_line_tells_what_became_of_a_request() {
     let origin = Origin::answering(OK);
     let logged = Logged::to(&origin, "", "");
     let mut client = logged.proxy.connect();
-    let answer = client.ask("GET /a?b=c HTTP/1.1\r\nHost: Example.org\r\nUser-Agent: one \"two\"\r\n\r\n");
+    let request = "GET /a?b=c HTTP/1.1\r\nHost: Example.org\r\nUser-Agent: one \"two\"\r\n\r\n";
+    let answer = client.ask(request);
     let head_bytes = answer.head.len();
     client.ask("GET /moved HTTP/1.1\r\nHost: h\r\n\r\n");
     let (lines, upstream) = (logged.json(2), origin.address.to_string());
@@ -88,15 +89,52 @@ fn a_line_tells_what_became_of_a_request() {
     }
     assert_eq!(first["status"], 200);
     assert_eq!(first["bytes_sent"], head_bytes + 2);
+    assert_eq!((&first["upstream_status"], &first["upstream_tries"]), (&200.into(), &1.into()));
+    assert_eq!(first["bytes_received"], request.len());
     assert!(first["cause"].is_null());
     let [whole, upstream] = ["seconds", "upstream_seconds"].map(|field| first[field].as_f64().unwrap());
     assert!(0.0 < upstream && upstream <= whole, "{first}");
     let time = first["time"].as_str().unwrap();
     assert!(time.len() == 24 && time.starts_with("20") && time.ends_with('Z'), "{time}");
     assert_eq!((&second["status"], &second["route"]), (&302.into(), &"routes[1]".into()));
-    for absent in ["backend", "group", "upstream", "upstream_seconds", "cause", "user_agent"] {
+    for absent in ["backend", "group", "upstream", "upstream_seconds", "cause", "user_agent", "tls"] {
         assert!(second[absent].is_null(), "{absent}: {second}");
     }
+}
+
+#[test]
+fn a_line_tells_of_tries_and_of_what_came() {
+    const BUSY: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n";
+    let origin = Origin::start(|served| {
+        while let Some(request) = served.request() {
+            if request.starts_with("POST") {
+                served.read_until("0\r\n\r\n");
+            }
+            let is_first = served.number == 0 && request.starts_with("GET /busy ");
+            served.number += 1;
+            served.send(if is_first { BUSY } else { OK });
+        }
+    });
+    let format =
+        ", format: '$request_uri $upstream_tries $upstream_status $status $request_length $ssl_protocol $$'";
+    let more = "- { path: /busy, backend: b, retries: { attempts: 2, on: [503] } }\n- { path: /dead, backend: dead }\n";
+    let logged = Logged::to(&origin, format, more);
+    let mut client = logged.proxy.connect();
+    let [busy, moved, dead] =
+        ["/busy", "/moved", "/dead"].map(|path| format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+    for request in [&busy, &moved, &dead] {
+        client.ask(request);
+    }
+    let head = "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+    client.send(&format!("{head}2\r\nhi\r\n"));
+    assert_eq!(client.ask("1\r\n!\r\n0\r\n\r\n").body, "ok");
+    let expected = [
+        format!("/busy 2 200 200 {} - $", busy.len()),
+        format!("/moved - - 302 {} - $", moved.len()),
+        format!("/dead 1 - 503 {} - $", dead.len()),
+        format!("/a 1 200 200 {} - $", head.len() + 7 + 11),
+    ];
+    assert_eq!(logged.lines(4), expected);
 }
 
 /// Whatever weir answers by itself says why in the answer and in the log.

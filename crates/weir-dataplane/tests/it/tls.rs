@@ -74,6 +74,21 @@ fn exchanges_go_through_tls() {
 }
 
 #[test]
+fn the_log_tells_the_version() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("access.log");
+    let log = format!("access_log: {{ file: '{}', format: $ssl_protocol }}\n", file.display());
+    let proxy = gateway(&ca.signs(&["a.test"]), origin.address, &log);
+    for versions in [TLS13, TLS12] {
+        let mut client = ca.trust().only(versions).connect(address(&proxy), "a.test").unwrap();
+        assert_eq!((client.ask(GET).body, client.ask(GET).body), ("ok".to_owned(), "ok".to_owned()));
+    }
+    proxy.wait_for("the lines", |stats| stats.access_log.lines == 4);
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "TLSv1.3\nTLSv1.3\nTLSv1.2\nTLSv1.2\n");
+}
+
+#[test]
 fn a_certificate_is_chosen_by_its_names() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let leaves = [ca.signs(&["a.test"]), ca.signs(&["b.test", "*.c.test"])];
