@@ -113,7 +113,7 @@ pub use resolver::Resolver;
 pub use retries::{Retries, RetryOn};
 pub use schema::schema;
 pub use scope::Scope;
-pub use series::Series;
+pub use series::{OTHER_GROUPS, Series};
 pub use shown::ShownCertificate;
 pub use state::{Applied, State};
 pub use summary::{CertificateSummary, ListenerSummary, Summary};

@@ -10,6 +10,9 @@ use crate::problem::Problem;
 /// The longest name of a group.
 const GROUP_BYTES_MAX: usize = 128;
 
+/// The name of what is counted together for want of room for more names.
+pub const OTHER_GROUPS: &str = "other";
+
 /// Requests that are counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
@@ -91,6 +94,12 @@ pub(crate) fn check_group(key: &str, group: &str) -> Result<(), Problem> {
         let message = format!("`{}` is not a name for a group", group.escape_debug());
         return Err(Problem::new(format!("{key}.metrics_group"), message)
             .help(format!("use 1 to {GROUP_BYTES_MAX} printable characters")));
+    }
+    if group == OTHER_GROUPS {
+        let message = format!("`{group}` is the name of all groups beyond the first thousand");
+        return Err(
+            Problem::new(format!("{key}.metrics_group"), message).help("use another name, such as `others`")
+        );
     }
     Ok(())
 }

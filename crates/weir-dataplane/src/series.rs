@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_config::{Series, Table};
+use weir_config::{OTHER_GROUPS, Series, Table};
 
 use crate::beside::Beside;
 use crate::counters::Counter;
@@ -21,7 +21,7 @@ use crate::worker::Worker;
 /// whoever scrapes holds a series for each for as long as the process lives.
 pub(crate) const NAMES_MAX: usize = 1_000;
 /// The name of all groups, and all backends, beyond those.
-pub(crate) const OTHER: &str = "other";
+pub(crate) const OTHER: &str = OTHER_GROUPS;
 
 /// The upper ends of the buckets of latency, in microseconds.
 pub(crate) const BUCKETS_US: [u64; 20] = [

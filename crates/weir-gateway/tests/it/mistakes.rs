@@ -393,6 +393,13 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         "routes[3].compress.types[0]: `text` is no media type",
         "`application/json` or `text/*`",
     ),
+    mistake(
+        Sense,
+        ("- path: /old\n", "- path: /old\n    metrics_group: other\n"),
+        19,
+        "routes[2].metrics_group: `other` is the name of all groups beyond the first thousand",
+        "use another name",
+    ),
     mistake(Syntax, ("    tls:\n", "\ttls:\n"), 4, "a tab in the indentation", "indent with spaces"),
     mistake(Syntax, ("    methods:", "   methods:"), 12, "", "check the indentation"),
 ];
