@@ -19,7 +19,7 @@ use crate::upstream_address::{UNIX, UpstreamAddress};
 pub struct Endpoint {
     /// Where it is.
     pub address: EndpointAddress,
-    /// Its part of the sum of all weights, 0 to 1,000,000; with 0 it gets no requests.
+    /// Its part of the sum of all weights, 0 to 1,000,000; with 0 it gets none but those of its sticky clients.
     pub weight: u32,
 }
 
@@ -53,7 +53,7 @@ struct Weighted {
     /// IP address or name, and port; or the path of a Unix socket behind `unix:`.
     #[schemars(with = "String", regex(pattern = ENDPOINT))]
     address: EndpointAddress,
-    /// Its part of the sum of all weights, 0 to 1,000,000; with 0 it gets no requests.
+    /// Its part of the sum of all weights, 0 to 1,000,000; with 0 it gets none but those of its sticky clients.
     #[serde(default = "one")]
     weight: u32,
 }

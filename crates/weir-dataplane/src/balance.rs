@@ -174,16 +174,25 @@ impl Choice<'_> {
         }
     }
 
+    /// Whether an endpoint is among those to choose from, whatever its weight.
+    fn is_among(&self, position: usize) -> bool {
+        let endpoint = &self.endpoints[position];
+        let has_failed = || self.wish.failed.iter().any(|failed| Rc::ptr_eq(failed, endpoint));
+        let is_out = || self.balancer.has_health && endpoint.state.is_out(self.now_ns);
+        match self.among {
+            Among::Fresh => !has_failed() && !is_out(),
+            Among::In => !is_out(),
+            Among::All => true,
+        }
+    }
+
     /// What an endpoint may get of the requests; 0 where it is not to be chosen.
     fn weight(&self, position: usize) -> u64 {
+        if !self.is_among(position) {
+            return 0;
+        }
         let endpoint = &self.endpoints[position];
-        if self.among == Among::Fresh && self.wish.failed.iter().any(|failed| Rc::ptr_eq(failed, endpoint)) {
-            return 0;
-        }
-        let Balancer { weights, slow_start_ns, has_health, .. } = self.balancer;
-        if *has_health && self.among != Among::All && endpoint.state.is_out(self.now_ns) {
-            return 0;
-        }
+        let Balancer { weights, slow_start_ns, .. } = self.balancer;
         let weight = u64::from(weights[position]);
         match slow_start_ns {
             0 => weight,
@@ -248,9 +257,10 @@ impl Choice<'_> {
         std::iter::once(first).chain(again).chain(behind).find(|&position| self.is_in(position))
     }
 
+    /// The endpoint of a client that has been there before. Without a weight it gets no other clients, but keeps these.
     fn with_id(&self, id: u64) -> Option<usize> {
         let position = self.endpoints.iter().position(|endpoint| endpoint.id == id)?;
-        self.is_in(position).then_some(position)
+        self.is_among(position).then_some(position)
     }
 }
 

@@ -140,6 +140,23 @@ fn a_client_goes_where_its_cookie_says() {
 }
 
 #[test]
+fn an_endpoint_without_weight_keeps_the_clients_that_it_has() {
+    let balance = || Balance::Sticky(Sticky { cookie: "a".to_owned(), max_age: None });
+    let health = Some(Box::default());
+    let bench = Bench::of(Backend { balance: balance(), health, ..Backend::default() }, &[1, 0, 1], |_| 0);
+    let wish = |id| Wish { affinity: Affinity::Endpoint { id, is_secure: false }, ..Wish::any(0) };
+    let mut own = wish(Some(bench.endpoints[1].id));
+    assert!((0..4).all(|_| bench.choose(&own, 0) == Some(2)));
+    let others: Vec<_> = (0..4).map(|_| bench.choose(&wish(None), 0)).collect();
+    assert_eq!(others, [Some(1), Some(3), Some(1), Some(3)], "new ones do not come");
+    own.failed.push(Rc::clone(&bench.endpoints[1]));
+    assert_ne!(bench.choose(&own, 0), Some(2), "not again with a request that it has failed");
+    own.failed.clear();
+    bench.endpoints[1].state.set_failing(true, 5);
+    assert_ne!(bench.choose(&own, 5), Some(2), "nor while it is out");
+}
+
+#[test]
 fn one_that_is_out_gets_nothing_unless_all_are() {
     let health = || Backend { health: Some(Box::default()), ..Backend::default() };
     for balance in [Balance::RoundRobin, Balance::LeastRequests, Balance::Random, HASH] {

@@ -152,7 +152,15 @@ fn a_client_stays_where_its_cookie_says() {
     }
     let other = usize::from(first.body == "a");
     assert!(origins[other].requests().len() >= 3);
-    // Its endpoint goes, and it is given another with a cookie of its own.
+    // Its endpoint is drained: nobody else comes there.
+    let drained: Vec<_> = (0..2).map(|number| (&origins[number], u32::from(number == other))).collect();
+    let table = compile(&mut proxy.state, &text(1, &format!("{}, {sticky}", weighted(&drained))));
+    proxy.gateway.apply(table).unwrap();
+    for _ in 0..6 {
+        assert_eq!(client.ask(&with_cookie).body, first.body);
+        assert_ne!(client.ask(GET).body, first.body);
+    }
+    // It goes, and its client is given another with a cookie of its own.
     let table = compile(&mut proxy.state, &text(1, &format!("{}, {sticky}", even(&origins[other..=other]))));
     proxy.gateway.apply(table).unwrap();
     let answer = client.ask(&with_cookie);
