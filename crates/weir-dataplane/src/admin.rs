@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
 use weir_http::{
     FieldSlots, HeadLimits, RequestHead, append_content_length, append_field, append_status_line,
@@ -23,8 +23,9 @@ use weir_io::{Reserve, WorkerOptions, listen_shared, spawn_worker};
 use crate::admin_pages;
 use crate::exhaustion::is_exhausted;
 use crate::gateway::{Gateway, Phase};
+use crate::silent::{Heard, Silent};
 
-/// Clients at one time; more wait.
+/// Clients at one time; where one more comes, the one that has been silent for longest goes.
 const CLIENTS_MAX: usize = 64;
 /// Clients that wait for the others.
 const BACKLOG: i32 = 64;
@@ -108,20 +109,21 @@ async fn accept(
     reserve: Reserve,
     mut is_released: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(tokio::sync::Semaphore::new(CLIENTS_MAX));
-    let reserve = Rc::new(reserve);
+    let places = Arc::new(Semaphore::new(CLIENTS_MAX));
+    let (reserve, silent) = (Rc::new(reserve), Rc::new(Silent::default()));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let accepted = tokio::select! {
             accepted = poll_fn(|cx| poll_accept(&listener, &reserve, cx)) => accepted,
-            _ = is_released.wait_for(|is_released| *is_released) => return wait_for_all(&places, place).await,
+            _ = is_released.wait_for(|is_released| *is_released) => return wait_for_all(&places).await,
         };
         match accepted {
             Ok((mut stream, _)) => {
-                let (served, reserve) = (Arc::clone(&served), Rc::clone(&reserve));
+                let Some(place) = place(&places, &silent).await else { return };
+                let (served, reserve, silent) =
+                    (Arc::clone(&served), Rc::clone(&reserve), Rc::clone(&silent));
                 let is_released = is_released.clone();
                 spawn_local(async move {
-                    serve(&mut stream, &served, is_released).await;
+                    serve(&mut stream, (&served, &silent), is_released).await;
                     if let Ok(stream) = stream.into_std() {
                         reserve.take_back(stream.into());
                     }
@@ -163,19 +165,31 @@ fn poll_accept(
     }
 }
 
+/// A place for a client: where none is free, that of the one that has been silent for longest, or that which is free
+/// first.
+async fn place(places: &Arc<Semaphore>, silent: &Silent) -> Option<OwnedSemaphorePermit> {
+    if places.available_permits() == 0 {
+        tokio::select! {
+            biased;
+            () = silent.end_one() => {}
+            place = Arc::clone(places).acquire_owned() => return place.ok(),
+        }
+    }
+    Arc::clone(places).acquire_owned().await.ok()
+}
+
 /// Clients who are being answered are so to the end; the thread with them.
-async fn wait_for_all(places: &tokio::sync::Semaphore, own: tokio::sync::OwnedSemaphorePermit) {
-    drop(own);
+async fn wait_for_all(places: &Semaphore) {
     let _ = places.acquire_many(CLIENTS_MAX as u32).await;
 }
 
-async fn serve(stream: &mut TcpStream, served: &Served, mut is_released: watch::Receiver<bool>) {
+async fn serve(stream: &mut TcpStream, of_all: (&Served, &Silent), mut is_released: watch::Receiver<bool>) {
     let mut bytes = Vec::new();
     loop {
         let answered = tokio::select! {
             // Whoever has asked is answered before it is closed.
             biased;
-            answered = tokio::time::timeout(TIMEOUT, serve_one(stream, &mut bytes, served)) => answered,
+            answered = tokio::time::timeout(TIMEOUT, serve_one(stream, &mut bytes, of_all)) => answered,
             _ = is_released.wait_for(|is_released| *is_released) => return,
         };
         if !matches!(answered, Ok(Ok(true))) {
@@ -185,7 +199,12 @@ async fn serve(stream: &mut TcpStream, served: &Served, mut is_released: watch::
 }
 
 /// Answers one request; false when the connection ends with it.
-async fn serve_one(stream: &mut TcpStream, bytes: &mut Vec<u8>, served: &Served) -> io::Result<bool> {
+async fn serve_one(
+    stream: &mut TcpStream,
+    bytes: &mut Vec<u8>,
+    (served, silent): (&Served, &Silent),
+) -> io::Result<bool> {
+    let mut is_going = false;
     loop {
         if let Some(Answer { text, head_len, drains }) = answer(bytes, &served.gateway) {
             bytes.drain(..head_len);
@@ -193,10 +212,18 @@ async fn serve_one(stream: &mut TcpStream, bytes: &mut Vec<u8>, served: &Served)
             if drains {
                 (served.on_drain)();
             }
-            return Ok(head_len > 0);
+            return Ok(head_len > 0 && !is_going);
         }
-        if stream.read_buf(bytes).await? == 0 {
+        if is_going {
             return Ok(false);
+        }
+        let heard = silent.until(stream.read_buf(bytes)).await;
+        is_going = matches!(heard, Heard::Last(_));
+        match heard {
+            Heard::Nothing | Heard::Something(Ok(0)) | Heard::Last(Ok(0)) => return Ok(false),
+            Heard::Something(read) | Heard::Last(read) => {
+                read?;
+            }
         }
     }
 }

@@ -134,6 +134,7 @@ mod secure;
 mod secure_upstream;
 mod send;
 mod series;
+mod silent;
 mod snapshot;
 mod sockets;
 mod spread;

@@ -299,6 +299,21 @@ fn the_level_of_the_log_changes_at_run_time() {
     assert_eq!(std::fs::read_to_string(kept.path().join("log")).expect("a log"), "/\n/\n/\n");
 }
 
+/// Probes give up after a second, and silent clients are closed after ten only.
+#[test]
+fn silent_clients_give_way_to_who_asks() {
+    let gateway = Gateway::start_with(&config(origin().0), &[]);
+    let mut silent: Vec<_> = (0..64).map(|_| connect(gateway.admin)).collect();
+    assert!(gateway.admin("/readyz").starts_with("HTTP/1.1 200 "));
+    assert!(matches!(silent[0].read(&mut [0]), Ok(0) | Err(_)), "the first one has gone");
+    for client in &mut silent[1..] {
+        client.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").expect("it reads");
+        let mut status = [0; 12];
+        client.read_exact(&mut status).expect("the others are there");
+        assert_eq!(&status, b"HTTP/1.1 200");
+    }
+}
+
 #[test]
 fn a_drain_can_be_asked_for() {
     let gateway = Gateway::start_with(&config(origin().0), &[]);
