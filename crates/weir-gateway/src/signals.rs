@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::low_level::exit;
 use weir_dataplane::Successor;
@@ -32,7 +32,7 @@ pub(crate) enum Request {
     NextIsLate,
     /// A process that serves soon asks for the sockets.
     HandOver(Successor),
-    /// SIGTERM, SIGINT, `/drain` of the admin server: drain and end. A second signal ends at once.
+    /// SIGTERM, SIGINT, SIGQUIT, `/drain` of the admin server: drain and end. A second signal ends at once.
     Stop,
     /// The gateway has drained; false where a worker panicked.
     Ended(bool),
@@ -53,10 +53,10 @@ impl Requests {
     pub(crate) fn listen() -> io::Result<Requests> {
         // Set while the last act goes on: yet another signal does not wait for it.
         let is_last = Arc::new(AtomicBool::new(false));
-        for signal in [SIGTERM, SIGINT] {
+        for signal in [SIGTERM, SIGINT, SIGQUIT] {
             register_conditional_shutdown(signal, ENDED_AT_ONCE, Arc::clone(&is_last))?;
         }
-        let all = [SIGHUP, SIGUSR1, SIGUSR2, SIGTERM, SIGINT];
+        let all = [SIGHUP, SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGQUIT];
         let mut signals = signal_hook::iterator::Signals::new(all)?;
         let (sender, receiver) = channel();
         let of_signals = sender.clone();

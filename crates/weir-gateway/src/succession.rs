@@ -22,6 +22,9 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Between two looks whether the next process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+const FIRST_OF_ITS_CONTAINER: &str =
+    "this is process 1 of its container, whose end would end the next one, too: start another container";
+
 /// Listening sockets that were there before this process, and whoever accepts from them still.
 pub(crate) struct Heritage {
     predecessor: Option<Predecessor>,
@@ -125,6 +128,8 @@ impl Succession {
     pub(crate) fn start_next(&mut self) {
         let outcome = if self.folder.is_none() {
             Err("there is no --runtime-dir by which the next process could follow".to_owned())
+        } else if is_first_of_its_container() {
+            Err(FIRST_OF_ITS_CONTAINER.to_owned())
         } else if self.next.is_some() {
             Err("the next process has been started already".to_owned())
         } else {
@@ -153,6 +158,10 @@ impl Succession {
 
     /// Leaves the sockets to the next process; false when it went away before it served.
     pub(crate) fn hand_over(&mut self, mut successor: Successor, gateway: &Gateway) -> bool {
+        if is_first_of_its_container() {
+            log::error!("{FIRST_OF_ITS_CONTAINER}; this one goes on");
+            return false;
+        }
         match self.offer(&mut successor, gateway) {
             Ok(taken) => {
                 gateway.hand_over(&taken);
@@ -244,4 +253,9 @@ fn await_successors(successors: &Successors, requests: &Sender<Request>) {
             }
         }
     }
+}
+
+/// With the first process of a PID namespace the kernel ends all others in it.
+fn is_first_of_its_container() -> bool {
+    std::process::id() == 1
 }

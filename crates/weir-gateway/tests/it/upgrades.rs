@@ -4,6 +4,8 @@ use std::fs::Permissions;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -125,6 +127,15 @@ impl Gateway {
     }
 }
 
+impl Gateway {
+    /// Starts another one by the same file and this folder; what it ends with.
+    fn run_beside(&self, folder: &Path) -> ExitStatus {
+        let mut command = program();
+        command.arg("--config").arg(self.dir.path().join("gateway.yaml")).arg("--runtime-dir").arg(folder);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it starts")
+    }
+}
+
 /// A gateway that can be followed.
 fn start(text: &str) -> (Gateway, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -185,6 +196,37 @@ fn a_next_process_that_fails_changes_nothing() {
     gateway
         .wait_for("the next process", |g| ask(&mut connect(g.address)).is_some() && g.stat("requests") > 0);
     assert_eq!(gateway.stop(), "");
+}
+
+/// The only child of a process.
+fn child_of(process: Pid) -> Pid {
+    let process = process.as_raw_nonzero();
+    let children =
+        std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).expect("it runs");
+    children.trim().parse().ok().and_then(Pid::from_raw).unwrap_or_else(|| panic!("one child: {children:?}"))
+}
+
+#[test]
+fn the_first_process_of_a_container_is_not_followed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--pid", "--fork", "--kill-child", env!("CARGO_BIN_EXE_weir-gateway"), "--runtime-dir"]);
+    command.arg(folder.path());
+    let mut gateway = Gateway::spawn(&config(origin().0), command);
+    gateway.process = child_of(gateway.process);
+    gateway.signal(Signal::USR2);
+    let message = gateway.message();
+    assert!(message.contains("process 1 of its container"), "{message}");
+    assert!(message.contains("this one goes on"), "{message}");
+    let after = gateway.run_beside(folder.path());
+    assert!(!after.success(), "nor by one that is started by hand");
+    assert!(ask(&mut connect(gateway.address)).is_some());
+    gateway.signal(Signal::QUIT);
+    let (status, messages) = gateway.finish();
+    assert_eq!(status.code(), Some(0), "drained by SIGQUIT, as nginx would: {messages}");
 }
 
 #[test]
