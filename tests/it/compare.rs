@@ -77,7 +77,9 @@ fn two_runs_and_two_gateways_of_one_run() {
         all.iter().filter(|(of, ..)| of == load).map(|(_, measure, _)| measure.as_str()).collect()
     };
     assert_eq!(figures("full"), ["throughput", "cpu"].repeat(2));
-    assert_eq!(figures("tail"), ["cpu", "p50", "p99"].repeat(2));
+    // Throughput is compared, too, where a busy host kept a load from its rate.
+    let of_tail: Vec<&str> = figures("tail").into_iter().filter(|measure| *measure != "throughput").collect();
+    assert_eq!(of_tail, ["cpu", "p50", "p99"].repeat(2));
     for (load, measure, verdict) in &all {
         assert!(
             ["undecided", "same"].contains(&verdict.as_str()),
