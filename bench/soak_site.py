@@ -25,8 +25,10 @@ REST_LOOKS, REST_LOOK_S = 20, 0.15
 CERTIFICATES = 4
 # Lines of the gateway that belong to what is done to it.
 WANTED_LINES = ("listening on ", "admin on ", "ready", "reloaded ", "read again: ", "access log opened anew")
-REFUSED_LINES = ("unknown field `nonsense`", "  help: ", "the former configuration stays in force")
-DEATH_LINES = (" is ejected for a while, errors in a row: ", " is out, bad checks in a row: ")
+WANTED_PARTS = (
+    "unknown field `nonsense`", "  help: ", "the former configuration stays in force",
+    " is ejected for a while, errors in a row: ", " is out, bad checks in a row: ",
+)
 
 
 class Origin:
@@ -246,7 +248,7 @@ class Site:
         return [
             line
             for line in self.messages.read_text(errors="replace").splitlines()
-            if not line.startswith(WANTED_LINES) and not any(part in line for part in (*REFUSED_LINES, *DEATH_LINES))
+            if not line.startswith(WANTED_LINES) and not any(part in line for part in WANTED_PARTS)
         ]
 
 

@@ -93,8 +93,5 @@ async fn pass_on(seat: &Seat, stream: &TcpStream, backend: &str) -> Result<(), C
     seat.listening().counters.passed_on.add(1);
     let mut upstream = checkout.upstream;
     let client = (from_client, to_client, &mut inbound);
-    match join(io, client, &mut upstream, ticks).await {
-        Err(Fault::Timeout) if io.worker.wheel.is_over() => Err(Cause::Drained),
-        _ => Ok(()),
-    }
+    join(io, client, &mut upstream, ticks).await
 }

@@ -26,26 +26,29 @@ where
 {
     let side = (&mut client.reader, &mut client.writer, &mut client.inbound);
     match join(client.io, side, &mut upstream, ticks).await {
-        Err(Fault::Timeout) if client.io.worker.wheel.is_over() => {
-            client.count_failure(Cause::Drained);
+        Ok(()) => After::Close,
+        Err(cause) => {
+            client.count_failure(cause);
             After::Cut
         }
-        _ => After::Close,
     }
 }
 
 /// Passes bytes between a client and an upstream to the end of both.
+///
+/// # Errors
+/// When the time to drain cuts them; what else ends them is an end like others.
 pub(crate) async fn join<R, W>(
     io: Io<'_>,
     client: Side<'_, R, W>,
     upstream: &mut Upstream,
     ticks: u32,
-) -> Result<(), Fault>
+) -> Result<(), Cause>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    match &mut upstream.link {
+    let passed = match &mut upstream.link {
         Link::Plain(stream) => {
             let (from, to) = PlainHalf::both(stream);
             pass_both(io, client, (from, to, &mut upstream.inbound), ticks).await
@@ -58,6 +61,10 @@ where
             let half = SecureHalf(&**stream);
             Box::pin(pass_both(io, client, (half, half, &mut upstream.inbound), ticks)).await
         }
+    };
+    match passed {
+        Err(Fault::Timeout) if io.worker.wheel.is_over() => Err(Cause::Drained),
+        _ => Ok(()),
     }
 }
 

@@ -51,7 +51,7 @@ Signals:
                    Files of certificates and keys are read again by themselves when they change
   SIGUSR1          open the file of the access log anew, after it was renamed
   SIGUSR2          start the program again, which takes over: no client notices (--runtime-dir)
-  SIGTERM, SIGINT  (SIGQUIT, too) drain: clients are let in for `drain.delay`, every connection ends with its
+  SIGTERM, SIGINT  drain, as by SIGQUIT: clients are let in for `drain.delay`, every connection ends with its
                    exchange; `drain.timeout` bounds it, and a second signal ends it at once
 
 Exit codes:
