@@ -176,6 +176,10 @@ pub fn execute(
              it, and its figures do not count"
         ));
     }
+    if prepared.checked.scenario.is_elsewhere() {
+        // Elsewhere may be this host.
+        rig.put_first();
+    }
     let remotes = remote::meet(prepared, bench.observer)?;
     let ports = Ports::new();
     let certificates = Shared::default();

@@ -147,6 +147,11 @@ impl GroupParent {
         Ok(group)
     }
 
+    /// Gives the run's own group the weight that [`Group::put_first`] gives to one of its parts.
+    pub(crate) fn put_first(&self) {
+        Group { version: self.version, directories: self.directories(None) }.put_first();
+    }
+
     fn cgroup(&self, path: &Path) -> Result<Cgroup, String> {
         Cgroup::new_with_specified_controllers(hierarchies::auto(), path, Some(self.controllers())).map_err(
             |error| format!("cannot make the control group {}: {}", path.display(), in_words(&error)),

@@ -173,6 +173,13 @@ impl Rig {
         self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
+    /// Has the run's parts come before all else that wants CPU time on this host, for a run whose gateways and upstreams
+    /// are no parts of it: what is urgent comes before its siblings only, and there are none. Without control groups
+    /// nothing comes of it.
+    pub fn put_first(&self) {
+        self.groups.iter().for_each(GroupParent::put_first);
+    }
+
     /// A folder of the run's own, removed with the rig.
     pub fn work_dir(&self) -> &Path {
         &self.work_dir

@@ -77,16 +77,41 @@ fn what_is_urgent_outweighs_the_other_parts() {
     let check = |is_urgent, [shares, weight]: [u64; 2]| {
         let spec = ProcessSpec { is_urgent, ..bench.probe("part", &["wait"]) };
         let running = bench.rig().launch(&spec).unwrap();
-        match bench.rig().cgroups() {
-            Ok(CgroupVersion::V1) => assert_eq!(number(group_of(&running, "cpu").join("cpu.shares")), shares),
-            Ok(CgroupVersion::V2) => assert_eq!(number(group_of(&running, "").join("cpu.weight")), weight),
+        match weight_of(&bench, &running, "") {
+            Some((CgroupVersion::V1, found)) => assert_eq!(found, shares),
+            Some((CgroupVersion::V2, found)) => assert_eq!(found, weight),
             // A user without the right to make groups.
-            Err(_) => assert_eq!(running.part().limited_by, "none"),
+            None => assert_eq!(running.part().limited_by, "none"),
         }
         running.stop(Duration::ZERO);
     };
     check(false, [1024, 100]);
     check(true, [88_761, 8668]);
+    bench.close();
+}
+
+/// The weight of the part's group, or of another by its path from there; `None` without groups.
+fn weight_of(bench: &Bench, running: &Running, path: &str) -> Option<(CgroupVersion, u64)> {
+    let version = bench.rig().cgroups().ok()?;
+    let (controller, name) = match version {
+        CgroupVersion::V1 => ("cpu", "cpu.shares"),
+        CgroupVersion::V2 => ("", "cpu.weight"),
+    };
+    Some((version, number(group_of(running, controller).join(path).join(name))))
+}
+
+#[test]
+fn a_run_outweighs_the_host_where_it_is_put_first() {
+    let bench = Bench::new("first");
+    let running = bench.rig().launch(&bench.probe("part", &["wait"])).unwrap();
+    let of_run = || weight_of(&bench, &running, "..").map(|(_, weight)| weight);
+    let before = of_run();
+    bench.rig().put_first();
+    assert!(matches!(
+        (before, of_run()),
+        (Some(1024), Some(88_761)) | (Some(100), Some(8668)) | (None, None)
+    ));
+    running.stop(Duration::ZERO);
     bench.close();
 }
 
