@@ -33,7 +33,7 @@ use crate::secure::SecureHalf;
 use crate::send::{SendFault, cause_of, send};
 use crate::snapshot::Snapshot;
 use crate::tunnel::tunnel;
-use crate::upstream::{Checkout, checkout, in_flight, wait_in_flight};
+use crate::upstream::{Checkout, Found, find, in_flight, wait_in_flight};
 use crate::wheel::ticks;
 
 /// The only final response below 200: HTTP ends with it.
@@ -120,9 +120,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         loop {
             limits.begin_try(self.io);
             self.observed.begin_try();
-            let checked_out = {
-                let checking_out = pin!(checkout(self.io, snapshot, &mut wish, fresh));
-                self.side().unless_left(checking_out, || body.is_done()).await
+            let checked_out = match find(self.io, snapshot, &mut wish, fresh) {
+                Ok(Found::Kept(checkout)) => Ok(checkout),
+                // Boxed, so that exchanges over kept connections are no larger for it.
+                Ok(Found::Wanted(wanted)) => {
+                    let mut connecting = Box::pin(wanted.connect(self.io, snapshot, &mut wish));
+                    self.side().unless_left(connecting.as_mut(), || body.is_done()).await
+                }
+                Err(cause) => Err(cause),
             };
             let checkout = match checked_out {
                 Ok(checkout) => checkout,
@@ -165,13 +170,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         out: &mut Vec<u8>,
         body: &mut BodyPump,
     ) -> Tried {
-        let Upstream { link, inbound, .. } = &mut checkout.upstream;
+        let Upstream { link, inbound, .. } = &mut *checkout.upstream;
         let relayed = match link {
             Link::Plain(stream) => {
                 let halves = PlainHalf::both(stream);
                 match body.is_done() {
                     true => self.pass_whole(x, halves, inbound, out).await,
-                    false => self.pass_streaming(x, halves, inbound, out, body).await,
+                    // Boxed, so that exchanges whose request came whole are no larger for it.
+                    false => Box::pin(self.pass_streaming(x, halves, inbound, out, body)).await,
                 }
             }
             // Boxed, so that exchanges in plain text over TCP are no larger for them.
@@ -189,12 +195,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                 x.io.worker.buffers.put_output(std::mem::take(out));
                 let of_route = timeouts(x.plan, x.snapshot).and_then(|timeouts| timeouts.upgraded);
                 let most = of_route.map_or(x.snapshot.ticks.upgraded, |time| ticks(time.0));
-                Tried::Ended(tunnel(self, most, checkout.upstream).await)
+                Tried::Ended(Box::pin(tunnel(self, most, checkout.upstream)).await)
             }
             Ok(relayed) if !relayed.set_aside => {
                 Tried::Ended(self.conclude(x, relayed, checkout, limits).await)
             }
-            other => self.come_to_nothing(x, other, checkout, limits, out).await,
+            // Boxed, so that exchanges that go well are no larger for it.
+            other => Box::pin(self.come_to_nothing(x, other, checkout, limits, out)).await,
         }
     }
 
@@ -310,7 +317,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
         let (mut side, writer) = self.split();
         let relaying = pin!(relay(x, &mut reader, inbound, writer));
-        side.unless_left(relaying, || x.io.timer.awaits_response()).await
+        side.unless_left(relaying, || x.awaits_for_long()).await
     }
 
     /// The request's body goes on while the response may come.
@@ -341,7 +348,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
         x.io.timer.arm_response(&x.io.worker.wheel, x.response_ticks);
         // What still comes of a body that the upstream would not take is the body's, should it be sent again.
-        side.unless_left(relaying, || x.request_done.get() && x.io.timer.awaits_response()).await
+        side.unless_left(relaying, || x.request_done.get() && x.awaits_for_long()).await
     }
 
     /// Leaves the upstream's connection to others, and sends the client what it does not have yet. In this order: who has
@@ -469,6 +476,12 @@ impl<'a> Exchange<'a> {
     fn pool(&self) -> Option<&Rc<BackendPool>> {
         let Io { worker, .. } = self.io;
         self.snapshot.pool(self.plan.backend, &worker.shared.backends, worker.index)
+    }
+
+    /// Whether the response has been waited for so long that a client which leaves is worth its waker.
+    #[inline]
+    fn awaits_for_long(&self) -> bool {
+        self.io.timer.awaits_response_for_long(&self.io.worker.wheel)
     }
 
     /// Whether all of the request has left, and was taken.

@@ -8,6 +8,7 @@ use std::fmt::{self, Display, Formatter, Write as _};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Semaphore;
@@ -20,7 +21,9 @@ use weir_io::mono_ns;
 
 use crate::backend_state::BackendState;
 use crate::endpoint_state::EndpointState;
+use crate::exhaustion::is_exhausted;
 use crate::follower::Follower;
+use crate::program_log::seldom;
 use crate::proxy_header::append_header;
 use crate::upstream_socket::Socket;
 use crate::worker::Shared;
@@ -151,8 +154,18 @@ async fn ask_always(
     loop {
         // It is never closed.
         let Ok(place) = places.acquire().await else { return };
-        let failure = question.ask(&endpoint.address).await.err().map(|ill| ill.to_string());
+        let asked = question.ask(&endpoint.address).await;
         drop(place);
+        if matches!(&asked, Err(Ill::System(error)) if is_exhausted(error)) {
+            // It says nothing of the endpoint, which is what it was.
+            seldom!(
+                log::Level::Warn,
+                "health checks find no file descriptor or memory and count for nothing: endpoints stay in or out as they are"
+            );
+            tokio::time::sleep(jittered(interval.0)).await;
+            continue;
+        }
+        let failure = asked.err().map(|ill| ill.to_string());
         let is_well = failure.is_none();
         backend.count_check(is_well);
         endpoint.count_check(failure.as_deref());
@@ -169,9 +182,12 @@ async fn ask_always(
                 ),
             }
         }
-        let jitter = 1.0 - JITTER + 2.0 * JITTER * fastrand::f64();
-        tokio::time::sleep(interval.0.mul_f64(jitter)).await;
+        tokio::time::sleep(jittered(interval.0)).await;
     }
+}
+
+fn jittered(interval: Duration) -> Duration {
+    interval.mul_f64(1.0 - JITTER + 2.0 * JITTER * fastrand::f64())
 }
 
 impl Question {

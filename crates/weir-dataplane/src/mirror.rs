@@ -115,7 +115,7 @@ async fn deliver(
     response_to: ResponseTo,
 ) -> Result<(), Cause> {
     let mut checkout = checkout(io, snapshot, &mut Wish::any(backend), false).await?;
-    let Upstream { link, inbound, .. } = &mut checkout.upstream;
+    let Upstream { link, inbound, .. } = &mut *checkout.upstream;
     let is_kept = match link {
         Link::Plain(stream) => converse(io, snapshot, (stream, inbound), copy, response_to).await?,
         Link::Unix(stream) => converse(io, snapshot, (stream, inbound), copy, response_to).await?,

@@ -74,7 +74,7 @@ pub(crate) struct AtEndpoint(Rc<EndpointPool>);
 
 #[derive(Debug)]
 struct Idle {
-    upstream: Upstream,
+    upstream: Box<Upstream>,
     since: u32,
 }
 
@@ -111,10 +111,12 @@ impl From<Socket> for Link {
 
 impl Upstream {
     /// A new connection to `endpoint`, with its place among the backend's.
-    pub(crate) fn new(link: Link, endpoint: &EndpointPool, place: Place, life: Life) -> Upstream {
+    ///
+    /// Boxed, since it goes from hand to hand with each exchange.
+    pub(crate) fn new(link: Link, endpoint: &EndpointPool, place: Place, life: Life) -> Box<Upstream> {
         endpoint.counters.open.add(1);
         let counted = Counted(Arc::clone(&endpoint.counters));
-        Upstream { link, inbound: Buffer::default(), life, place, counted }
+        Box::new(Upstream { link, inbound: Buffer::default(), life, place, counted })
     }
 
     /// Its place among the backend's connections, for another one.
@@ -124,7 +126,7 @@ impl Upstream {
 
     /// Gives it to the first request that waits for a connection to the backend, or its place alone where that is one of
     /// another worker, or it has served to its end. Where nobody waits it comes back.
-    pub(crate) fn hand_over(mut self, now: u32) -> Option<Upstream> {
+    pub(crate) fn hand_over(mut self: Box<Self>, now: u32) -> Option<Box<Upstream>> {
         let state = Arc::clone(self.place.state());
         let queue = state.queue(Kind::Connection).filter(|queue| queue.is_anybody());
         let Some(queue) = queue else { return Some(self) };
@@ -165,7 +167,7 @@ impl EndpointPool {
     }
 
     /// A kept connection that is still good; the one used last, so that the others can age.
-    pub(crate) fn take_idle(&self, now: u32) -> Option<Upstream> {
+    pub(crate) fn take_idle(&self, now: u32) -> Option<Box<Upstream>> {
         let mut idle = self.idle.borrow_mut();
         while let Some(mut last) = idle.pop() {
             if last.upstream.is_good(now) {
@@ -176,7 +178,7 @@ impl EndpointPool {
     }
 
     /// Keeps a connection whose exchange has ended cleanly, if there is room and it is not at its end.
-    pub(crate) fn keep(&self, mut upstream: Upstream, now: u32, most: usize) {
+    pub(crate) fn keep(&self, mut upstream: Box<Upstream>, now: u32, most: usize) {
         let mut idle = self.idle.borrow_mut();
         if upstream.life.spend(now) && idle.len() < most && !self.is_closed.get() {
             idle.push(Idle { upstream, since: now });
@@ -375,11 +377,11 @@ impl BackendPool {
     /// connection is none for this request.
     pub(crate) fn take_freed(
         &self,
-        mut upstream: Upstream,
+        mut upstream: Box<Upstream>,
         wanted: &Rc<EndpointPool>,
         wish: &Wish,
         (now, now_ns): (u32, u64),
-    ) -> Result<(Upstream, Rc<EndpointPool>), Place> {
+    ) -> Result<(Box<Upstream>, Rc<EndpointPool>), Place> {
         // Counters are those of one pool: a connection that was made with other TLS has others.
         let is_of = |endpoint: &&Rc<EndpointPool>| Arc::ptr_eq(&endpoint.counters, &upstream.counted.0);
         let found = self.endpoints.iter().zip(&self.members).find(|(endpoint, _)| is_of(endpoint));

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use weir_config::{OTHER_GROUPS, Series, Table};
 
@@ -22,6 +23,9 @@ use crate::worker::Worker;
 pub(crate) const NAMES_MAX: usize = 1_000;
 /// The name of all groups, and all backends, beyond those.
 pub(crate) const OTHER: &str = OTHER_GROUPS;
+
+/// How often room is made for new names at most. All series are looked through then.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
 
 /// The upper ends of the buckets of latency, in microseconds.
 pub(crate) const BUCKETS_US: [u64; 20] = [
@@ -121,6 +125,8 @@ struct Pages {
     backends: BTreeSet<Box<str>>,
     /// A set for each worker.
     series: BTreeMap<Labels, Vec<Arc<SeriesCounters>>>,
+    /// When room was made for new names.
+    forgot: Option<Instant>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,7 +140,10 @@ impl SeriesBook {
     /// Counters that only the caller writes, until it lets go of them.
     fn counters(&self, listener: &str, series: &Series) -> Arc<SeriesCounters> {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Pages { groups, backends, series: all } = &mut *pages;
+        if !pages.has_room(series) {
+            pages.forget_unused(Instant::now());
+        }
+        let Pages { groups, backends, series: all, .. } = &mut *pages;
         let labels = Labels {
             listener: listener.into(),
             group: named(groups, &series.group),
@@ -147,6 +156,31 @@ impl SeriesBook {
     pub(crate) fn stats(&self) -> Vec<RouteStats> {
         let pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pages.series.iter().map(|(labels, workers)| sum(labels, workers)).collect()
+    }
+}
+
+impl Pages {
+    /// Whether the group and the backend of `series` have, or get, names of their own.
+    fn has_room(&self, series: &Series) -> bool {
+        let has = |names: &BTreeSet<Box<str>>, name: &str| names.len() < NAMES_MAX || names.contains(name);
+        has(&self.groups, &series.group) && has(&self.backends, &series.backend)
+    }
+
+    /// Forgets series that no worker counts under any more, and the names that only these have: routes come and go, and
+    /// those that are here now are worth a name. They begin at 0 when they come back.
+    #[cold]
+    fn forget_unused(&mut self, now: Instant) {
+        if self.forgot.is_some_and(|last| now.duration_since(last) < FORGET_EVERY) {
+            return;
+        }
+        self.forgot = Some(now);
+        self.series.retain(|_, workers| workers.iter().any(|counters| Arc::strong_count(counters) > 1));
+        let names = |of: fn(&Labels) -> &str| {
+            let named = self.series.keys().map(of).filter(|&name| name != OTHER);
+            named.map(Box::from).collect()
+        };
+        self.groups = names(|labels| &labels.group);
+        self.backends = names(|labels| &labels.backend);
     }
 }
 
@@ -206,15 +240,41 @@ mod tests {
     #[test]
     fn groups_beyond_the_first_are_counted_together() {
         let book = SeriesBook::default();
-        for number in 0..NAMES_MAX + 5 {
-            book.counters("l", &series(&format!("g{number}"), "b")).response(200);
-        }
+        // Those that are in use make no room for others.
+        let of = |number| book.counters("l", &series(&format!("g{number}"), "b"));
+        let used: Vec<_> = (0..NAMES_MAX + 5).map(of).collect();
+        used.iter().for_each(|counters| counters.response(200));
         book.counters("l", &series("g0", "b")).response(503);
         book.counters("l", &series("late", "b")).response(200);
         let stats = book.stats();
         assert_eq!(stats.len(), NAMES_MAX + 1);
         let of = |group: &str| stats.iter().find(|s| s.group == group).unwrap().by_status;
         assert_eq!((of("g0").success, of("g0").server_error, of(OTHER).success), (1, 1, 6));
+    }
+
+    #[test]
+    fn groups_that_are_gone_make_room_for_new_ones() {
+        let book = SeriesBook::default();
+        let kept = book.counters("l", &series("kept", "b"));
+        for number in 1..NAMES_MAX {
+            book.counters("l", &series(&format!("g{number}"), "b"));
+        }
+        let groups = || book.stats().into_iter().map(|route| route.group).collect::<Vec<_>>();
+        assert_eq!(groups().len(), NAMES_MAX);
+        book.counters("l", &series("new", "b")).response(200);
+        assert_eq!(groups(), ["kept", "new"]);
+        // Room is made once in a while alone.
+        for number in 2..=NAMES_MAX {
+            book.counters("l", &series(&format!("h{number}"), "b"));
+        }
+        assert_eq!((groups().len(), groups().contains(&OTHER.to_owned())), (NAMES_MAX + 1, true));
+        let mut pages = book.0.lock().unwrap();
+        let later = pages.forgot.unwrap() + FORGET_EVERY;
+        pages.forget_unused(later);
+        drop(pages);
+        assert_eq!(groups(), ["kept"]);
+        kept.response(200);
+        assert_eq!(book.stats()[0].by_status.success, 1);
     }
 
     #[test]

@@ -19,7 +19,11 @@ type Side<'a, R, W> = (R, W, &'a mut Buffer);
 
 /// Passes bytes of an upgraded connection until both sides have ended, one of them failed, nothing moved for so many
 /// ticks, or the time to drain is over.
-pub(crate) async fn tunnel<R, W>(client: &mut Client<'_, R, W>, ticks: u32, mut upstream: Upstream) -> After
+pub(crate) async fn tunnel<R, W>(
+    client: &mut Client<'_, R, W>,
+    ticks: u32,
+    mut upstream: Box<Upstream>,
+) -> After
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,

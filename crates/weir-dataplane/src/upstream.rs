@@ -25,7 +25,7 @@ const GIVE_WAY_TICKS: u32 = 2;
 /// An upstream connection for one exchange.
 #[derive(Debug)]
 pub(crate) struct Checkout {
-    pub(crate) upstream: Upstream,
+    pub(crate) upstream: Box<Upstream>,
     pub(crate) endpoint: AtEndpoint,
     /// The request's place at the endpoint, where these are counted.
     _in_flight: Option<InFlight>,
@@ -37,7 +37,26 @@ pub(crate) struct Checkout {
     has_queue: bool,
 }
 
+/// A connection, whose it is, the request's place there, and whether it has served before.
+type Connected = (Box<Upstream>, Rc<EndpointPool>, Option<InFlight>, bool);
+
 impl Checkout {
+    #[inline]
+    fn new(
+        pool: &BackendPool,
+        snapshot: &Snapshot,
+        (upstream, endpoint, in_flight, reused): Connected,
+    ) -> Checkout {
+        Checkout {
+            upstream,
+            endpoint: AtEndpoint::begin(endpoint),
+            _in_flight: in_flight,
+            response_ticks: pool.ticks.response.unwrap_or(snapshot.ticks.response),
+            reused,
+            has_queue: pool.has_queue(),
+        }
+    }
+
     /// Keeps the connection for other exchanges, if nothing is left of this one.
     pub(crate) fn keep(self, io: Io<'_>, snapshot: &Snapshot) {
         let Checkout { mut upstream, endpoint, has_queue, .. } = self;
@@ -53,36 +72,66 @@ impl Checkout {
     }
 }
 
-/// A kept connection of the endpoint that the request gets, or a new one; `fresh` wants a new one.
+/// What the pool of a backend has for a request.
+pub(crate) enum Found<'s> {
+    Kept(Checkout),
+    /// Nothing yet.
+    Wanted(Wanted<'s>),
+}
+
+/// The endpoint that a request gets, to which a connection is to be made.
+pub(crate) struct Wanted<'s> {
+    pool: &'s BackendPool,
+    endpoint: Rc<EndpointPool>,
+    in_flight: Option<InFlight>,
+    fresh: bool,
+}
+
+/// A kept connection of the endpoint that the request gets, where there is one; `fresh` wants a new one.
 #[inline]
+pub(crate) fn find<'s>(
+    io: Io<'_>,
+    snapshot: &'s Snapshot,
+    wish: &mut Wish,
+    fresh: bool,
+) -> Result<Found<'s>, Cause> {
+    let worker = io.worker;
+    let pool = snapshot.pool(wish.backend, &worker.shared.backends, worker.index).ok_or(Cause::NoEndpoint)?;
+    let (endpoint, in_flight) = pool.choose(wish, worker.now_ns.get()).ok_or(Cause::NoEndpoint)?;
+    let endpoint = Rc::clone(endpoint);
+    if !fresh && let Some(upstream) = take_kept(worker, &endpoint) {
+        wish.pending = None;
+        return Ok(Found::Kept(Checkout::new(pool, snapshot, (upstream, endpoint, in_flight, true))));
+    }
+    Ok(Found::Wanted(Wanted { pool, endpoint, in_flight, fresh }))
+}
+
+/// A kept connection of the endpoint that the request gets, or a new one; `fresh` wants a new one.
 pub(crate) async fn checkout(
     io: Io<'_>,
     snapshot: &Snapshot,
     wish: &mut Wish,
     fresh: bool,
 ) -> Result<Checkout, Cause> {
-    let worker = io.worker;
-    let pool = snapshot.pool(wish.backend, &worker.shared.backends, worker.index).ok_or(Cause::NoEndpoint)?;
-    let response_ticks = pool.ticks.response.unwrap_or(snapshot.ticks.response);
-    let has_queue = pool.has_queue();
-    let (endpoint, in_flight) = pool.choose(wish, worker.now_ns.get()).ok_or(Cause::NoEndpoint)?;
-    if !fresh && let Some(upstream) = take_kept(worker, endpoint) {
-        wish.pending = None;
-        let endpoint = AtEndpoint::begin(Rc::clone(endpoint));
-        return Ok(Checkout {
-            upstream,
-            endpoint,
-            _in_flight: in_flight,
-            response_ticks,
-            reused: true,
-            has_queue,
-        });
+    match find(io, snapshot, wish, fresh)? {
+        Found::Kept(checkout) => Ok(checkout),
+        Found::Wanted(wanted) => wanted.connect(io, snapshot, wish).await,
     }
-    let connected = connect(io, snapshot, pool, (Rc::clone(endpoint), in_flight), (wish, fresh)).await;
-    wish.pending = None;
-    let (upstream, endpoint, in_flight, reused) = connected?;
-    let endpoint = AtEndpoint::begin(endpoint);
-    Ok(Checkout { upstream, endpoint, _in_flight: in_flight, response_ticks, reused, has_queue })
+}
+
+impl Wanted<'_> {
+    /// A new connection, or one that is free meanwhile.
+    pub(crate) async fn connect(
+        self,
+        io: Io<'_>,
+        snapshot: &Snapshot,
+        wish: &mut Wish,
+    ) -> Result<Checkout, Cause> {
+        let Wanted { pool, endpoint, in_flight, fresh } = self;
+        let connected = connect(io, snapshot, pool, (endpoint, in_flight), (wish, fresh)).await;
+        wish.pending = None;
+        Ok(Checkout::new(pool, snapshot, connected?))
+    }
 }
 
 /// The request's place among those of its backend, where these are counted; the pool, where it has none left.
@@ -184,20 +233,20 @@ fn pending_ticks(snapshot: &Snapshot, pool: &BackendPool) -> u32 {
 }
 
 #[inline]
-fn take_kept(worker: &Worker, endpoint: &EndpointPool) -> Option<Upstream> {
+fn take_kept(worker: &Worker, endpoint: &EndpointPool) -> Option<Box<Upstream>> {
     let upstream = endpoint.take_idle(worker.wheel.now())?;
     worker.upstreams.reused.add(1);
     Some(upstream)
 }
 
-/// A new connection, or a kept one of another endpoint after a failed try; which it is, and whose.
+/// A new connection, or a kept one of another endpoint after a failed try.
 async fn connect(
     io: Io<'_>,
     snapshot: &Snapshot,
     pool: &BackendPool,
     (mut endpoint, mut in_flight): (Rc<EndpointPool>, Option<InFlight>),
     (wish, fresh): (&mut Wish, bool),
-) -> Result<(Upstream, Rc<EndpointPool>, Option<InFlight>, bool), Cause> {
+) -> Result<Connected, Cause> {
     let worker = io.worker;
     if pool.has_queue() && wish.pending.is_none() {
         wish.pending = Some(pool.pending_place()?);
@@ -210,7 +259,7 @@ async fn connect(
             None => match Box::pin(wait_for_connection(io, snapshot, pool, wish.backend)).await? {
                 Grant::Connection(freed) if !fresh => {
                     let now = (worker.wheel.now(), worker.now_ns.get());
-                    match pool.take_freed(*freed, &endpoint, wish, now) {
+                    match pool.take_freed(freed, &endpoint, wish, now) {
                         Ok((upstream, freed)) => {
                             worker.upstreams.reused.add(1);
                             let in_flight =

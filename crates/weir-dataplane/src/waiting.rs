@@ -102,7 +102,7 @@ impl Queue {
     /// Gives a connection of this thread to the first who waits, or its place alone where that is one of another thread.
     /// Where nobody waits it comes back.
     #[cold]
-    pub(crate) fn hand_over(&self, upstream: Upstream) -> Option<Upstream> {
+    pub(crate) fn hand_over(&self, upstream: Box<Upstream>) -> Option<Box<Upstream>> {
         let mut waiters = self.lock();
         let first = match waiters.front() {
             None => return Some(upstream),
@@ -112,7 +112,7 @@ impl Queue {
         };
         drop(waiters);
         if let Some(first) = first {
-            first.grant(Grant::Connection(Box::new(upstream)));
+            first.grant(Grant::Connection(upstream));
         }
         None
     }

@@ -12,6 +12,9 @@ use std::time::Duration;
 /// How often the wheel turns.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
+/// Ticks behind which a wait for a response is a long one: between one and two tenths of a second.
+const LONG_TICKS: u32 = 2;
+
 /// A tick that never comes.
 pub(crate) const NEVER: u32 = u32::MAX;
 
@@ -34,6 +37,8 @@ pub(crate) struct Timer {
     latest: Cell<u32>,
     fired: Cell<bool>,
     waits: Cell<Waits>,
+    /// The tick at which the wait for a response began.
+    since: Cell<u32>,
     listener: u64,
     position: Cell<usize>,
     waker: RefCell<Option<Waker>>,
@@ -68,6 +73,7 @@ impl Wheel {
             latest: Cell::new(self.bounded(NEVER)),
             fired: Cell::new(false),
             waits: Cell::new(Waits::Otherwise),
+            since: Cell::new(0),
             listener,
             position: Cell::new(timers.len()),
             waker: RefCell::new(None),
@@ -85,12 +91,16 @@ impl Wheel {
         }
     }
 
-    /// Turns on by one tick and wakes whose time is over.
+    /// Turns on by one tick and wakes whose time is over, or who waits for a response for long by now.
     pub(crate) fn turn(&self) {
         let now = self.now.get() + 1;
         self.now.set(now);
-        for timer in self.timers.borrow().iter().filter(|t| t.deadline.get() <= now) {
-            timer.fire();
+        for timer in self.timers.borrow().iter() {
+            if timer.deadline.get() <= now {
+                timer.fire();
+            } else if timer.waits.get() == Waits::Response && timer.since.get() + LONG_TICKS == now {
+                timer.wake();
+            }
         }
     }
 
@@ -175,12 +185,13 @@ impl Timer {
     pub(crate) fn arm_response(&self, wheel: &Wheel, ticks: u32) {
         self.arm(wheel, ticks);
         self.waits.set(Waits::Response);
+        self.since.set(wheel.now.get());
     }
 
-    /// Whether more of an upstream's response is waited for.
+    /// Whether more of an upstream's response has been waited for for long. Who waits is woken when it has.
     #[inline]
-    pub(crate) fn awaits_response(&self) -> bool {
-        self.waits.get() == Waits::Response
+    pub(crate) fn awaits_response_for_long(&self, wheel: &Wheel) -> bool {
+        self.waits.get() == Waits::Response && wheel.now.get() - self.since.get() >= LONG_TICKS
     }
 
     /// Whether the time is over; else the task of `cx` will be woken when it is.
@@ -199,6 +210,10 @@ impl Timer {
     fn fire(&self) {
         self.fired.set(true);
         self.deadline.set(NEVER);
+        self.wake();
+    }
+
+    fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
@@ -207,7 +222,21 @@ impl Timer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use std::task::Wake;
+
     use super::*;
+
+    /// How often somebody was woken.
+    #[derive(Default)]
+    struct Woken(AtomicU32);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
 
     fn is_over(timer: &Timer) -> bool {
         timer.poll_over(&Context::from_waker(Waker::noop()))
@@ -305,6 +334,27 @@ mod tests {
         wheel.hurry_idle(Some(1), 1);
         wheel.turn();
         assert!(is_over(&idle) && !is_over(&busy) && !is_over(&other));
+    }
+
+    #[test]
+    fn who_waits_for_a_response_for_long_is_woken_once() {
+        let wheel = Wheel::default();
+        let (timer, woken) = (wheel.timer(1), Arc::new(Woken::default()));
+        let waker = Waker::from(Arc::clone(&woken));
+        timer.arm_response(&wheel, 5);
+        assert!(!timer.poll_over(&Context::from_waker(&waker)));
+        let turn = || {
+            wheel.turn();
+            (woken.0.load(Relaxed), timer.awaits_response_for_long(&wheel))
+        };
+        assert_eq!([turn(), turn(), turn()], [(0, false), (1, true), (1, true)]);
+        timer.arm_response(&wheel, 5);
+        assert!(!timer.awaits_response_for_long(&wheel), "another wait");
+        timer.arm(&wheel, 5);
+        for _ in 0..LONG_TICKS {
+            wheel.turn();
+        }
+        assert!(!timer.awaits_response_for_long(&wheel), "it waits for something else");
     }
 
     #[test]

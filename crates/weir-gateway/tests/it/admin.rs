@@ -77,7 +77,7 @@ fn clusters(gateway: &Gateway) -> Value {
 }
 
 /// The endpoints of the backend `api`, each by these fields of it.
-fn endpoints(gateway: &Gateway, fields: &[&str]) -> Value {
+pub(crate) fn endpoints(gateway: &Gateway, fields: &[&str]) -> Value {
     let shown = clusters(gateway)["api"]["endpoints"].take();
     let fields_of = |endpoint: &Value| fields.iter().map(|field| endpoint[*field].clone()).collect::<Value>();
     shown.as_array().expect("a list").iter().map(fields_of).collect()

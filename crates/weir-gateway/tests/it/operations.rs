@@ -8,7 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use serde_json::json;
 
+use crate::admin::endpoints;
 use crate::process::{GET, Gateway, ask, config, connect, origin, response};
 
 pub(crate) fn program() -> Command {
@@ -220,6 +222,32 @@ fn an_idle_upstream_connection_gives_its_descriptor_to_one_that_is_wanted() {
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     assert_eq!(gateway.stat("connect_failures"), 0, "it is one connection that came about");
     drop(others);
+}
+
+/// Whether an endpoint is well is not told by a gateway that could not ask it.
+#[test]
+fn a_check_without_a_descriptor_puts_no_endpoint_out() {
+    let origin = origin().0;
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 48; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_weir-gateway")]);
+    let text = format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\ndrain: {{ delay: 0s }}\n\
+         routes: [{{ path: /, backend: api }}]\n\
+         backends: {{ api: {{ endpoints: ['{origin}'], health: {{ path: /, interval: 10ms, unhealthy: 1 }} }} }}\n"
+    );
+    let mut gateway = Gateway::spawn(&text, command);
+    let fields = ["state", "checks_failed"];
+    let passed = |gateway: &Gateway| endpoints(gateway, &["checks_passed"])[0][0].as_u64();
+    gateway.wait_for("a good check", |g| passed(g) > Some(0));
+    let clients: Vec<TcpStream> = (0..80).map(|_| connect(gateway.address)).collect();
+    let is_told = |line: String| line.contains("health checks find no file descriptor");
+    // Between them stands that accepting pauses.
+    assert!((0..20).any(|_| is_told(gateway.message())));
+    assert_eq!(endpoints(&gateway, &fields), json!([["in", 0]]));
+    let before = passed(&gateway);
+    drop(clients);
+    gateway.wait_for("a good check behind it", |g| passed(g) > before);
+    assert_eq!(endpoints(&gateway, &fields), json!([["in", 0]]));
 }
 
 #[test]
