@@ -60,6 +60,20 @@ impl BodyPump {
         Ok(())
     }
 
+    /// Consumes what `inbound` has if it goes on as it is and is not the end, so that it can be sent from where it lies:
+    /// how many bytes that are. 0 where it is for [`BodyPump::pass`].
+    #[inline]
+    pub(crate) fn pass_in_place(&mut self, inbound: &mut Buffer) -> Result<usize, BodyFault> {
+        let bytes = inbound.data().len();
+        if self.to_chunks || !self.decoder.outlasts(bytes) {
+            return Ok(0);
+        }
+        self.decoder.step(inbound.data()).map_err(BodyFault::Malformed)?;
+        self.allowed = self.allowed.checked_sub(bytes as u64).ok_or(BodyFault::TooLarge)?;
+        inbound.consume(bytes);
+        Ok(bytes)
+    }
+
     /// The sender has closed: an error unless that is the body's end.
     pub(crate) fn close(&mut self, out: &mut Vec<u8>) -> Result<(), BodyError> {
         self.decoder.finish()?;
@@ -109,12 +123,50 @@ mod tests {
         check(Framing::UntilClose, false, "ab", "ab");
     }
 
+    /// Reads these bytes and passes them in place, as many as may be.
+    fn pass_in_place(pump: &mut BodyPump, buffer: &mut Buffer, bytes: &[u8]) -> Result<usize, BodyFault> {
+        buffer.room(&Buffers::default())[..bytes.len()].copy_from_slice(bytes);
+        buffer.filled(bytes.len());
+        pump.pass_in_place(buffer)
+    }
+
+    #[test]
+    fn what_goes_on_as_it_is_stays_where_it_lies_but_for_the_end() {
+        let (mut buffer, mut out) = (Buffer::default(), Vec::new());
+        let mut pump = BodyPump::new(Framing::Length(6), false, 6);
+        assert_eq!(pass_in_place(&mut pump, &mut buffer, b"abc").unwrap(), 3);
+        assert!(buffer.is_empty() && !pump.is_done());
+        assert_eq!(buffer.consumed(3), b"abc");
+        assert_eq!(buffer.consumed(1), b"c");
+        // The end, with what comes behind it, is for the other way.
+        assert_eq!(pass_in_place(&mut pump, &mut buffer, b"defGET").unwrap(), 0);
+        pump.pass(&mut buffer, &mut out).unwrap();
+        assert!(pump.is_done());
+        assert_eq!((out.as_slice(), buffer.data()), (&b"def"[..], &b"GET"[..]));
+    }
+
+    #[test]
+    fn only_framing_that_stays_is_passed_in_place() {
+        let passed = |framing, to_chunks| {
+            let mut pump = BodyPump::new(framing, to_chunks, 100);
+            pass_in_place(&mut pump, &mut Buffer::default(), b"5\r\nab").unwrap()
+        };
+        assert_eq!(passed(Framing::UntilClose, false), 5);
+        assert_eq!(passed(Framing::UntilClose, true), 0);
+        assert_eq!(passed(Framing::Chunked, true), 0);
+        assert_eq!(passed(Framing::Chunked, false), 0);
+        assert_eq!(passed(Framing::Length(5), false), 0);
+        assert_eq!(passed(Framing::Length(6), false), 5);
+    }
+
     #[test]
     fn what_is_too_large_is_refused() {
-        let (stock, mut buffer) = (Buffers::default(), Buffer::default());
-        buffer.room(&stock)[..9].copy_from_slice(b"4\r\nabcd\r\n");
-        buffer.filled(9);
+        let mut buffer = Buffer::default();
         let mut pump = BodyPump::new(Framing::Chunked, true, 3);
+        assert_eq!(pass_in_place(&mut pump, &mut buffer, b"4\r\nabcd\r\n").unwrap(), 0);
         assert!(matches!(pump.pass(&mut buffer, &mut Vec::new()), Err(BodyFault::TooLarge)));
+        let mut pump = BodyPump::new(Framing::UntilClose, false, 3);
+        let refused = pass_in_place(&mut pump, &mut Buffer::default(), b"abcd");
+        assert!(matches!(refused, Err(BodyFault::TooLarge)));
     }
 }

@@ -8,6 +8,10 @@ use std::cell::RefCell;
 /// What a buffer holds at first; heads may let it grow up to their limit.
 pub(crate) const BUFFER_BYTES: usize = 32 * 1024;
 
+/// What a long body is read by where it comes faster than that. Each piece costs two system calls, and often waking who
+/// waits for it; longer ones cost no less, since the kernel passes 64 KiB on at a time.
+const PIECE_BYTES: usize = 64 * 1024;
+
 /// How many unused buffers of each kind a worker keeps.
 const STOCK: usize = 64;
 
@@ -15,6 +19,7 @@ const STOCK: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     stores: RefCell<Vec<Vec<u8>>>,
+    pieces: RefCell<Vec<Vec<u8>>>,
     outputs: RefCell<Vec<Vec<u8>>>,
 }
 
@@ -33,6 +38,14 @@ impl Buffers {
         self.outputs.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
 
+    /// Gives `output` memory where it has none.
+    #[inline]
+    pub(crate) fn fill_output(&self, output: &mut Vec<u8>) {
+        if output.capacity() == 0 {
+            *output = self.output();
+        }
+    }
+
     pub(crate) fn put_output(&self, mut output: Vec<u8>) {
         let mut outputs = self.outputs.borrow_mut();
         let is_worth_keeping = (1..=4 * BUFFER_BYTES).contains(&output.capacity());
@@ -46,10 +59,18 @@ impl Buffers {
         self.stores.borrow_mut().pop().unwrap_or_else(|| vec![0; BUFFER_BYTES])
     }
 
+    fn piece(&self) -> Vec<u8> {
+        self.pieces.borrow_mut().pop().unwrap_or_else(|| vec![0; PIECE_BYTES])
+    }
+
     fn put_store(&self, store: Vec<u8>) {
-        let mut stores = self.stores.borrow_mut();
-        if stores.len() < STOCK && store.len() == BUFFER_BYTES {
-            stores.push(store);
+        let mut stock = match store.len() {
+            BUFFER_BYTES => self.stores.borrow_mut(),
+            PIECE_BYTES => self.pieces.borrow_mut(),
+            _ => return,
+        };
+        if stock.len() < STOCK {
+            stock.push(store);
         }
     }
 }
@@ -70,6 +91,12 @@ impl Buffer {
         self.start += bytes;
     }
 
+    /// The last so many bytes that were consumed. They are there until something else is read.
+    #[inline]
+    pub(crate) fn consumed(&self, bytes: usize) -> &[u8] {
+        &self.store[self.start - bytes..self.start]
+    }
+
     /// Room to read into, never empty; what is held moves to the front or the room grows where there is none.
     #[inline]
     pub(crate) fn room(&mut self, stock: &Buffers) -> &mut [u8] {
@@ -87,6 +114,13 @@ impl Buffer {
             }
         }
         &mut self.store[self.end..]
+    }
+
+    /// Has the next room be that of a long body.
+    pub(crate) fn lengthen(&mut self, stock: &Buffers) {
+        if self.store.is_empty() {
+            self.store = stock.piece();
+        }
     }
 
     /// So many bytes were read into the room.
@@ -142,6 +176,21 @@ mod tests {
         stock.put_output(Vec::with_capacity(BUFFER_BYTES));
         assert_eq!(stock.outputs.borrow().len(), 1);
         assert!(stock.output().capacity() >= BUFFER_BYTES);
+    }
+
+    #[test]
+    fn long_bodies_are_read_by_longer_pieces_of_their_own() {
+        let (stock, mut buffer) = (Buffers::default(), Buffer::default());
+        put(&mut buffer, &stock, b"a");
+        buffer.lengthen(&stock);
+        assert_eq!(buffer.data(), b"a", "what is held stays");
+        buffer.consume(1);
+        buffer.release_if_empty(&stock);
+        buffer.lengthen(&stock);
+        assert_eq!(buffer.room(&stock).len(), PIECE_BYTES);
+        buffer.release_if_empty(&stock);
+        assert_eq!((stock.stores.borrow().len(), stock.pieces.borrow().len()), (1, 1));
+        assert_eq!(buffer.room(&stock).len(), BUFFER_BYTES);
     }
 
     #[test]

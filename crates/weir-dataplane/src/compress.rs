@@ -289,6 +289,15 @@ impl ResponseBody {
         }
     }
 
+    /// Consumes what `inbound` has if it goes on as it is and is not the end: how many bytes that are, else 0.
+    #[inline]
+    pub(crate) fn pass_in_place(&mut self, inbound: &mut Buffer) -> Result<usize, Broken> {
+        match self {
+            ResponseBody::Plain(pump) => pump.pass_in_place(inbound).map_err(|_| Broken),
+            ResponseBody::Coded(_) => Ok(0),
+        }
+    }
+
     /// The upstream has closed: an error unless that is the body's end.
     pub(crate) fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
         match self {

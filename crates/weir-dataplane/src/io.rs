@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use weir_config::UpstreamAddress;
 
-use crate::buffer::Buffer;
+use crate::buffer::{BUFFER_BYTES, Buffer};
 use crate::upstream_socket::Socket;
 use crate::wheel::Timer;
 use crate::worker::Worker;
@@ -163,6 +163,17 @@ impl Io<'_> {
             }
         })
         .await
+    }
+
+    /// After a piece of a body that filled its buffer there is likely more. Others have their turn before it, and what is
+    /// read then is longer. The buffer is left meanwhile, so that all use the few that are in the processor's cache.
+    #[inline]
+    pub(crate) async fn give_way_after(self, piece_bytes: usize, buffer: &mut Buffer) {
+        if piece_bytes >= BUFFER_BYTES {
+            buffer.release_if_empty(&self.worker.buffers);
+            tokio::task::yield_now().await;
+            buffer.lengthen(&self.worker.buffers);
+        }
     }
 
     /// Ends the writing side; over TLS with its goodbye.

@@ -96,6 +96,18 @@ impl Observed {
         passed
     }
 
+    /// Consumes what `inbound` has of the request's body if it goes on as it is and is not the end, and counts it.
+    #[inline]
+    pub(crate) fn pass_in_place(
+        &self,
+        body: &mut BodyPump,
+        inbound: &mut Buffer,
+    ) -> Result<usize, BodyFault> {
+        let passed = body.pass_in_place(inbound)?;
+        self.received(passed);
+        Ok(passed)
+    }
+
     fn received(&self, bytes: usize) {
         self.bytes_received.set(self.bytes_received.get() + bytes as u64);
     }

@@ -101,9 +101,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             Ok(_) => x.heard.set(true),
             Err(Fault::Timeout) => return Err(Cause::ResponseTimeout),
         }
-        if out.capacity() == 0 {
-            *out = x.io.worker.buffers.output();
-        }
+        x.io.worker.buffers.fill_output(out);
         let head = loop {
             match read_head(x, inbound.data(), out)? {
                 Head::Interim(head_len) => {
@@ -155,7 +153,18 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             Err(Fault::System(_)) => return Err(Cause::UpstreamTruncated),
             Err(Fault::Timeout) => return Err(Cause::UpstreamStalled),
         }
-        body.pass(inbound, out).map_err(|_| Cause::UpstreamTruncated)?;
+        match body.pass_in_place(inbound).map_err(|_| Cause::UpstreamTruncated)? {
+            0 => {
+                x.io.worker.buffers.fill_output(out);
+                body.pass(inbound, out).map_err(|_| Cause::UpstreamTruncated)?;
+            }
+            bytes => {
+                // A long body takes one buffer, not two.
+                x.io.worker.buffers.put_output(std::mem::take(out));
+                write(x, to, inbound.consumed(bytes)).await?;
+                x.io.give_way_after(bytes, inbound).await;
+            }
+        }
     }
 }
 
@@ -197,10 +206,17 @@ async fn write_out<W: AsyncWrite + Unpin>(
     if out.is_empty() {
         return Ok(());
     }
-    let mut bytes = 0;
-    let written = x.io.write_all(to, out, &mut bytes, x.snapshot.ticks.write).await;
-    x.observed.sent(bytes);
+    let written = write(x, to, out).await;
     out.clear();
+    written
+}
+
+/// Sends these bytes to the client.
+#[inline]
+async fn write<W: AsyncWrite + Unpin>(x: &Exchange<'_>, to: &mut W, bytes: &[u8]) -> Result<(), Cause> {
+    let mut sent = 0;
+    let written = x.io.write_all(to, bytes, &mut sent, x.snapshot.ticks.write).await;
+    x.observed.sent(sent);
     written.map_err(|fault| match fault {
         Fault::Timeout => Cause::ClientStalled,
         Fault::System(_) => Cause::ClientClosed,

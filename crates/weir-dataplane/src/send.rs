@@ -28,9 +28,11 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
     body: &mut BodyPump,
 ) -> Result<(), SendFault> {
     let ticks = &x.snapshot.ticks;
+    let mut in_place = 0;
     loop {
+        let bytes = passing(in_place, inbound, out);
         let mut sent = 0;
-        let written = x.io.write_all(to, out, &mut sent, ticks.write).await;
+        let written = x.io.write_all(to, bytes, &mut sent, ticks.write).await;
         x.sent.set(x.sent.get() + sent);
         match written {
             Ok(()) if body.is_done() => return Ok(()),
@@ -41,20 +43,36 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
         if x.io.timer.is_past_bound(&x.io.worker.wheel) {
             return Err(SendFault::Client(Cause::BodyTimeout));
         }
-        while out.is_empty() && !body.is_done() {
+        if in_place > 0 {
+            // A long body takes one buffer, not two.
+            x.io.worker.buffers.put_output(std::mem::take(out));
+            x.io.give_way_after(std::mem::take(&mut in_place), inbound).await;
+        }
+        while in_place == 0 && out.is_empty() && !body.is_done() {
             match x.io.read(from, inbound, x.body_ticks).await {
                 Ok(0) | Err(Fault::System(_)) => return Err(SendFault::Client(Cause::ClientClosed)),
                 Ok(_) => {
-                    x.observed.pass(body, inbound, out).map_err(|f| SendFault::Client(cause_of(f)))?;
-                    if let Some(copying) = x.copying {
-                        copying.take(out, body.is_done());
+                    let fault = |fault| SendFault::Client(cause_of(fault));
+                    in_place = x.observed.pass_in_place(body, inbound).map_err(fault)?;
+                    if in_place == 0 {
+                        x.io.worker.buffers.fill_output(out);
+                        x.observed.pass(body, inbound, out).map_err(fault)?;
                     }
-                    x.tries.take(out);
+                    let bytes = passing(in_place, inbound, out);
+                    if let Some(copying) = x.copying {
+                        copying.take(bytes, body.is_done());
+                    }
+                    x.tries.take(bytes);
                 }
                 Err(Fault::Timeout) => return Err(SendFault::Client(Cause::BodyTimeout)),
             }
         }
     }
+}
+
+/// What is on its way: so many bytes that are sent from where they were read to, or what was put together.
+fn passing<'b>(in_place: usize, inbound: &'b Buffer, out: &'b [u8]) -> &'b [u8] {
+    if in_place > 0 { inbound.consumed(in_place) } else { out }
 }
 
 /// What a client is told whose body can't go on.

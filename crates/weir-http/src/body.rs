@@ -58,6 +58,16 @@ impl BodyDecoder {
         }
     }
 
+    /// Whether so many bytes more are payload alone, with more of the body behind them.
+    #[inline]
+    pub fn outlasts(&self, bytes: usize) -> bool {
+        match &self.state {
+            State::Length(remaining) => *remaining > bytes as u64,
+            State::Chunked(_) => false,
+            State::UntilClose => true,
+        }
+    }
+
     /// Whether the body has ended by its own framing.
     #[inline]
     pub fn is_done(&self) -> bool {

@@ -82,6 +82,20 @@ fn a_long_response_leaves_the_connections_usable() {
 }
 
 #[test]
+fn a_long_response_until_the_end_reaches_an_old_client_and_a_new_one() {
+    let origin = Origin::start(|served| {
+        served.request();
+        served.send(&format!("HTTP/1.1 200 OK\r\n\r\n{}", pattern()));
+    });
+    let proxy = Proxy::to(origin.address, "");
+    for (version, framing) in [("1.0", None), ("1.1", Some("chunked"))] {
+        let answer = proxy.ask(&format!("GET / HTTP/{version}\r\nHost: h\r\n\r\n"));
+        assert_eq!(answer.field("transfer-encoding"), framing);
+        assert!(answer.whole && answer.body == pattern(), "{version}: {} bytes came", answer.body.len());
+    }
+}
+
+#[test]
 fn an_answer_before_the_end_of_the_body_reaches_the_client() {
     let origin = Origin::start(|served| {
         served.read_until("\r\n\r\n").unwrap();
