@@ -11,6 +11,10 @@ use crate::problem::problems_max;
 /// The field whose elements are listeners.
 const LISTENERS: &str = "listeners";
 
+/// What concerns the process and not its configuration: the command line has it.
+const OPTIONS: [(&str, &str); 3] =
+    [("admin", "--admin ADDR"), ("runtime_dir", "--runtime-dir DIR"), ("watch", "--watch")];
+
 /// What could be made of a document.
 #[derive(Debug)]
 pub(crate) struct Parts {
@@ -114,11 +118,21 @@ impl Apart<'_> {
     /// either.
     fn refuse(&mut self, part: Part<'_>, key: Key) {
         match self.errors.len() < problems_max(self.text) {
-            true => self.errors.extend(wrong_part::<Configuration>(self.name, self.text, part, &[])),
+            true => {
+                let wrong = wrong_part::<Configuration>(self.name, self.text, part, &[]);
+                self.errors.extend(wrong.map(|error| with_option(part, error)));
+            }
             false => self.untold += 1,
         }
         self.unread.insert(key);
     }
+}
+
+/// The error, which tells the option of the command line where the part is one.
+fn with_option(part: Part<'_>, error: DocumentError) -> DocumentError {
+    let option = OPTIONS.iter().find(|(name, _)| matches!(part, Part::Field(field) if field == *name));
+    let Some((_, option)) = option else { return error };
+    DocumentError { remedy: format!("it is an option of the command line: `{option}`"), ..error }
 }
 
 /// Whether a configuration can have this field.

@@ -65,7 +65,7 @@ impl BodyPump {
     #[inline]
     pub(crate) fn pass_in_place(&mut self, inbound: &mut Buffer) -> Result<usize, BodyFault> {
         let bytes = inbound.data().len();
-        if self.to_chunks || !self.decoder.outlasts(bytes) {
+        if self.done || self.to_chunks || !self.decoder.outlasts(bytes) {
             return Ok(0);
         }
         self.decoder.step(inbound.data()).map_err(BodyFault::Malformed)?;

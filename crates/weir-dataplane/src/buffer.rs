@@ -12,8 +12,10 @@ pub(crate) const BUFFER_BYTES: usize = 32 * 1024;
 /// waits for it; longer ones cost no less, since the kernel passes 64 KiB on at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// How many unused buffers of each kind a worker keeps.
+/// How many unused buffers of each kind a worker keeps, and how many for long bodies: those alone hold one that wait for
+/// who reads them.
 const STOCK: usize = 64;
+const STOCK_OF_PIECES: usize = 16;
 
 /// A worker's unused buffers.
 #[derive(Debug, Default)]
@@ -48,7 +50,7 @@ impl Buffers {
 
     pub(crate) fn put_output(&self, mut output: Vec<u8>) {
         let mut outputs = self.outputs.borrow_mut();
-        let is_worth_keeping = (1..=4 * BUFFER_BYTES).contains(&output.capacity());
+        let is_worth_keeping = (1..=BUFFER_BYTES).contains(&output.capacity());
         if outputs.len() < STOCK && is_worth_keeping {
             output.clear();
             outputs.push(output);
@@ -64,12 +66,13 @@ impl Buffers {
     }
 
     fn put_store(&self, store: Vec<u8>) {
-        let mut stock = match store.len() {
-            BUFFER_BYTES => self.stores.borrow_mut(),
-            PIECE_BYTES => self.pieces.borrow_mut(),
+        let (stock, most) = match store.len() {
+            BUFFER_BYTES => (&self.stores, STOCK),
+            PIECE_BYTES => (&self.pieces, STOCK_OF_PIECES),
             _ => return,
         };
-        if stock.len() < STOCK {
+        let mut stock = stock.borrow_mut();
+        if stock.len() < most {
             stock.push(store);
         }
     }
@@ -91,7 +94,7 @@ impl Buffer {
         self.start += bytes;
     }
 
-    /// The last so many bytes that were consumed. They are there until something else is read.
+    /// The last so many bytes that were consumed. They are there until something else is read, or the memory handed back.
     #[inline]
     pub(crate) fn consumed(&self, bytes: usize) -> &[u8] {
         &self.store[self.start - bytes..self.start]
@@ -120,6 +123,18 @@ impl Buffer {
     pub(crate) fn lengthen(&mut self, stock: &Buffers) {
         if self.store.is_empty() {
             self.store = stock.piece();
+        }
+    }
+
+    /// Hands the memory of a long body back once that is over; what came behind it moves.
+    pub(crate) fn shorten(&mut self, stock: &Buffers) {
+        self.release_if_empty(stock);
+        let held = self.end - self.start;
+        if self.store.len() == PIECE_BYTES && held <= BUFFER_BYTES {
+            let mut store = stock.store();
+            store[..held].copy_from_slice(self.data());
+            stock.put_store(std::mem::replace(&mut self.store, store));
+            (self.start, self.end) = (0, held);
         }
     }
 
@@ -171,7 +186,7 @@ mod tests {
     fn outputs_without_memory_are_not_kept() {
         let stock = Buffers::default();
         stock.put_output(Vec::new());
-        stock.put_output(Vec::with_capacity(4 * BUFFER_BYTES + 1));
+        stock.put_output(Vec::with_capacity(BUFFER_BYTES + 1));
         assert!(stock.outputs.borrow().is_empty());
         stock.put_output(Vec::with_capacity(BUFFER_BYTES));
         assert_eq!(stock.outputs.borrow().len(), 1);
@@ -191,6 +206,25 @@ mod tests {
         buffer.release_if_empty(&stock);
         assert_eq!((stock.stores.borrow().len(), stock.pieces.borrow().len()), (1, 1));
         assert_eq!(buffer.room(&stock).len(), BUFFER_BYTES);
+    }
+
+    #[test]
+    fn what_came_behind_a_long_body_leaves_its_memory() {
+        let (stock, mut buffer) = (Buffers::default(), Buffer::default());
+        buffer.lengthen(&stock);
+        put(&mut buffer, &stock, b"bodyGET");
+        buffer.consume(4);
+        buffer.shorten(&stock);
+        assert_eq!((buffer.data(), buffer.store.len()), (&b"GET"[..], BUFFER_BYTES));
+        assert_eq!(stock.pieces.borrow().len(), 1);
+        buffer.consume(3);
+        buffer.shorten(&stock);
+        assert_eq!((buffer.store.len(), stock.stores.borrow().len()), (0, 1));
+        // More than fits stays where it is.
+        buffer.lengthen(&stock);
+        put(&mut buffer, &stock, &[b'x'; BUFFER_BYTES + 1]);
+        buffer.shorten(&stock);
+        assert_eq!((buffer.data().len(), buffer.store.len()), (BUFFER_BYTES + 1, PIECE_BYTES));
     }
 
     #[test]

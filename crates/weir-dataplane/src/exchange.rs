@@ -60,6 +60,10 @@ pub(crate) struct Exchange<'a> {
     pub(crate) body_ticks: u32,
     /// The name of the endpoint in cookies.
     pub(crate) endpoint_id: u64,
+    /// What is sent to the upstream is sealed before, by TLS.
+    pub(crate) seals_request: bool,
+    /// What is sent to the client is.
+    pub(crate) seals_response: bool,
     /// Bytes of the request that left.
     pub(crate) sent: Cell<usize>,
     /// Some of the response has come.
@@ -417,6 +421,8 @@ impl<'a> Exchange<'a> {
             response_ticks: checkout.response_ticks,
             body_ticks: limits.body_ticks,
             endpoint_id: checkout.endpoint.id,
+            seals_request: matches!(checkout.upstream.link, Link::Tls(_)),
+            seals_response: client.is_secure,
             sent: Cell::new(0),
             heard: Cell::new(false),
             begun: Cell::new(false),

@@ -29,6 +29,15 @@ pub(crate) enum Look<T> {
     Endless,
 }
 
+/// A piece of a body that was passed on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Piece {
+    pub(crate) bytes: usize,
+    /// It went from where it was read to, and over no TLS, which holds all that it has sealed: so a longer one takes no
+    /// more memory.
+    pub(crate) may_be_longer: bool,
+}
+
 /// Why an operation did not succeed.
 #[derive(Debug)]
 pub(crate) enum Fault {
@@ -165,14 +174,16 @@ impl Io<'_> {
         .await
     }
 
-    /// After a piece of a body that filled its buffer there is likely more. Others have their turn before it, and what is
-    /// read then is longer. The buffer is left meanwhile, so that all use the few that are in the processor's cache.
+    /// After a piece of a body that filled a buffer there is likely more. Others have their turn before it, and what is
+    /// read then may be longer. The buffer is left meanwhile, so that all use the few that are in the processor's cache.
     #[inline]
-    pub(crate) async fn give_way_after(self, piece_bytes: usize, buffer: &mut Buffer) {
-        if piece_bytes >= BUFFER_BYTES {
+    pub(crate) async fn give_way_after(self, piece: Piece, buffer: &mut Buffer) {
+        if piece.bytes >= BUFFER_BYTES {
             buffer.release_if_empty(&self.worker.buffers);
             tokio::task::yield_now().await;
-            buffer.lengthen(&self.worker.buffers);
+            if piece.may_be_longer {
+                buffer.lengthen(&self.worker.buffers);
+            }
         }
     }
 

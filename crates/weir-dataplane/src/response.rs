@@ -12,7 +12,7 @@ use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::compress::{Encoded, ResponseBody};
 use crate::exchange::Exchange;
-use crate::io::Fault;
+use crate::io::{Fault, Piece};
 use crate::respond::CAUSE_FIELD;
 
 /// Interim responses before the final one; an upstream that sends more is broken.
@@ -134,6 +134,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     }
     x.begun.set(true);
     x.count_response(status);
+    let mut piece = Piece::default();
     loop {
         // A connection that others may have next does not wait for the client.
         if body.is_done() && relayed.upstream_keep && !relayed.upgraded && x.is_passed() {
@@ -146,6 +147,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         if x.io.timer.is_past_bound(&x.io.worker.wheel) {
             return Err(Cause::UpstreamStalled);
         }
+        x.io.give_way_after(piece, inbound).await;
         x.io.timer.arm_response(&x.io.worker.wheel, x.body_ticks);
         match x.io.read_armed(from, inbound).await {
             Ok(0) => body.close(out).map_err(|_| Cause::UpstreamTruncated)?,
@@ -153,17 +155,18 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             Err(Fault::System(_)) => return Err(Cause::UpstreamTruncated),
             Err(Fault::Timeout) => return Err(Cause::UpstreamStalled),
         }
-        match body.pass_in_place(inbound).map_err(|_| Cause::UpstreamTruncated)? {
-            0 => {
-                x.io.worker.buffers.fill_output(out);
-                body.pass(inbound, out).map_err(|_| Cause::UpstreamTruncated)?;
-            }
-            bytes => {
-                // A long body takes one buffer, not two.
-                x.io.worker.buffers.put_output(std::mem::take(out));
-                write(x, to, inbound.consumed(bytes)).await?;
-                x.io.give_way_after(bytes, inbound).await;
-            }
+        let buffers = &x.io.worker.buffers;
+        piece.bytes = inbound.data().len();
+        let in_place = body.pass_in_place(inbound).map_err(|_| Cause::UpstreamTruncated)?;
+        piece.may_be_longer = in_place > 0 && !x.seals_response;
+        // Either way one buffer is held while the client takes it, not two.
+        if in_place > 0 {
+            buffers.put_output(std::mem::take(out));
+            write(x, to, inbound.consumed(in_place)).await?;
+        } else {
+            buffers.fill_output(out);
+            body.pass(inbound, out).map_err(|_| Cause::UpstreamTruncated)?;
+            inbound.release_if_empty(buffers);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::body::{BodyFault, BodyPump};
 use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::exchange::Exchange;
-use crate::io::Fault;
+use crate::io::{Fault, Piece};
 
 /// Why the rest of a request can't be passed on.
 pub(crate) enum SendFault {
@@ -28,14 +28,20 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
     body: &mut BodyPump,
 ) -> Result<(), SendFault> {
     let ticks = &x.snapshot.ticks;
-    let mut in_place = 0;
+    let buffers = &x.io.worker.buffers;
+    let (mut in_place, mut piece) = (0, Piece::default());
     loop {
         let bytes = passing(in_place, inbound, out);
         let mut sent = 0;
         let written = x.io.write_all(to, bytes, &mut sent, ticks.write).await;
         x.sent.set(x.sent.get() + sent);
         match written {
-            Ok(()) if body.is_done() => return Ok(()),
+            Ok(()) if body.is_done() => {
+                // The response may be long, and needs nothing of it.
+                inbound.shorten(buffers);
+                buffers.put_output(std::mem::take(out));
+                return Ok(());
+            }
             Ok(()) => out.clear(),
             Err(Fault::Timeout) => return Err(SendFault::Stalled),
             Err(Fault::System(_)) => return Err(SendFault::Upstream),
@@ -43,20 +49,23 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
         if x.io.timer.is_past_bound(&x.io.worker.wheel) {
             return Err(SendFault::Client(Cause::BodyTimeout));
         }
-        if in_place > 0 {
-            // A long body takes one buffer, not two.
-            x.io.worker.buffers.put_output(std::mem::take(out));
-            x.io.give_way_after(std::mem::take(&mut in_place), inbound).await;
-        }
+        x.io.give_way_after(piece, inbound).await;
+        in_place = 0;
         while in_place == 0 && out.is_empty() && !body.is_done() {
             match x.io.read(from, inbound, x.body_ticks).await {
                 Ok(0) | Err(Fault::System(_)) => return Err(SendFault::Client(Cause::ClientClosed)),
                 Ok(_) => {
                     let fault = |fault| SendFault::Client(cause_of(fault));
+                    piece.bytes = inbound.data().len();
                     in_place = x.observed.pass_in_place(body, inbound).map_err(fault)?;
-                    if in_place == 0 {
-                        x.io.worker.buffers.fill_output(out);
+                    piece.may_be_longer = in_place > 0 && !x.seals_request;
+                    // Either way one buffer is held while the upstream takes it, not two.
+                    if in_place > 0 {
+                        buffers.put_output(std::mem::take(out));
+                    } else {
+                        buffers.fill_output(out);
                         x.observed.pass(body, inbound, out).map_err(fault)?;
+                        inbound.release_if_empty(buffers);
                     }
                     let bytes = passing(in_place, inbound, out);
                     if let Some(copying) = x.copying {

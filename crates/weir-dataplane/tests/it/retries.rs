@@ -238,6 +238,39 @@ fn bodies_are_held_up_to_64_kib() {
 }
 
 #[test]
+fn what_was_passed_on_piece_by_piece_is_sent_again_whole() {
+    const PIECE: usize = 20_000;
+    let (read, reading) = channel();
+    let read = Mutex::new(read);
+    let origin = Origin::start(move |served| {
+        served.read_until("\r\n\r\n").unwrap();
+        if served.number == 0 {
+            for _ in 0..2 {
+                served.read_exact(PIECE).unwrap();
+                read.lock().unwrap().send(String::new()).unwrap();
+            }
+            return served.reset();
+        }
+        read.lock().unwrap().send(served.read_exact(3 * PIECE).unwrap()).unwrap();
+        served.send(OK);
+        served.stall();
+    });
+    let proxy = to(&origin, "retries: { backoff: 1ms }");
+    let body: String = (0..3 * PIECE).map(|n| char::from(b'a' + (n % 23) as u8)).collect();
+    let mut client = proxy.connect();
+    client.send(&format!("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", body.len()));
+    for piece in [&body[..PIECE], &body[PIECE..2 * PIECE]] {
+        client.send(piece);
+        assert_eq!(reading.recv().unwrap(), "");
+    }
+    proxy.wait_for("the second try", |stats| stats.upstream.retries == 1);
+    client.send(&body[2 * PIECE..]);
+    assert!(reading.recv().unwrap() == body, "whole and in order");
+    assert_eq!(client.response().body, "ok");
+    assert_eq!(origin.connections(), 2);
+}
+
+#[test]
 fn a_body_goes_on_behind_what_was_sent_again() {
     let (begun, beginning) = channel();
     let begun = Mutex::new(begun);

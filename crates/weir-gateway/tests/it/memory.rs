@@ -155,6 +155,23 @@ fn clients_that_do_not_read_take_a_bounded_part() {
 }
 
 #[test]
+fn clients_that_do_not_read_the_answer_to_a_long_body_take_a_bounded_part() {
+    let read_and_answer = |stream: &mut TcpStream| {
+        stream.set_read_timeout(Some(Duration::from_millis(20)))?;
+        match stream.read(&mut [0; 64 << 10]) {
+            Ok(bytes) if bytes > 0 => Ok(bytes),
+            _ => stream.write(&[b'x'; 256 << 10]),
+        }
+    };
+    check_exchange("clients that do not read the answer to a long body", read_and_answer, |client| {
+        client
+            .write_all(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n")
+            .expect("it is read");
+        client.write_all(&[b'x'; 1_000_000]).expect("it is read");
+    });
+}
+
+#[test]
 fn upstreams_that_do_not_read_take_a_bounded_part() {
     let silent = |_: &mut TcpStream| {
         std::thread::sleep(Duration::from_secs(1));

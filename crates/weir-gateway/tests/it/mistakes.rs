@@ -92,6 +92,13 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         "unknown field `timeout`",
         "did you mean `timeouts`?",
     ),
+    mistake(
+        Form,
+        ("workers: 2", "workers: 2\nadmin: 127.0.0.1:9900"),
+        32,
+        "unknown field `admin`",
+        "it is an option of the command line: `--admin ADDR`",
+    ),
     mistake(Form, ("workers: 2", "worker: 2"), 31, "unknown field `worker`", "did you mean `workers`?"),
     mistake(
         Form,
