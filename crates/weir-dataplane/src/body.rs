@@ -60,18 +60,18 @@ impl BodyPump {
         Ok(())
     }
 
-    /// Consumes what `inbound` has if it goes on as it is and is not the end, so that it can be sent from where it lies:
-    /// how many bytes that are. 0 where it is for [`BodyPump::pass`].
+    /// Consumes what `inbound` has if it goes on as it is and is not the end, so that it can be sent from where it lies;
+    /// else it is for [`BodyPump::pass`]. Whether it was consumed.
     #[inline]
-    pub(crate) fn pass_in_place(&mut self, inbound: &mut Buffer) -> Result<usize, BodyFault> {
+    pub(crate) fn pass_in_place(&mut self, inbound: &mut Buffer) -> Result<bool, BodyFault> {
         let bytes = inbound.data().len();
-        if self.done || self.to_chunks || !self.decoder.outlasts(bytes) {
-            return Ok(0);
+        if bytes == 0 || self.to_chunks || !self.decoder.outlasts(bytes) {
+            return Ok(false);
         }
         self.decoder.step(inbound.data()).map_err(BodyFault::Malformed)?;
         self.allowed = self.allowed.checked_sub(bytes as u64).ok_or(BodyFault::TooLarge)?;
         inbound.consume(bytes);
-        Ok(bytes)
+        Ok(true)
     }
 
     /// The sender has closed: an error unless that is the body's end.
@@ -127,7 +127,11 @@ mod tests {
     fn pass_in_place(pump: &mut BodyPump, buffer: &mut Buffer, bytes: &[u8]) -> Result<usize, BodyFault> {
         buffer.room(&Buffers::default())[..bytes.len()].copy_from_slice(bytes);
         buffer.filled(bytes.len());
-        pump.pass_in_place(buffer)
+        let before = buffer.data().len();
+        let in_place = pump.pass_in_place(buffer)?;
+        let passed = before - buffer.data().len();
+        assert_eq!(in_place, passed > 0);
+        Ok(passed)
     }
 
     #[test]

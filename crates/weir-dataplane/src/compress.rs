@@ -289,12 +289,12 @@ impl ResponseBody {
         }
     }
 
-    /// Consumes what `inbound` has if it goes on as it is and is not the end: how many bytes that are, else 0.
+    /// Consumes what `inbound` has if it goes on as it is and is not the end; whether it does.
     #[inline]
-    pub(crate) fn pass_in_place(&mut self, inbound: &mut Buffer) -> Result<usize, Broken> {
+    pub(crate) fn pass_in_place(&mut self, inbound: &mut Buffer) -> Result<bool, Broken> {
         match self {
             ResponseBody::Plain(pump) => pump.pass_in_place(inbound).map_err(|_| Broken),
-            ResponseBody::Coded(_) => Ok(0),
+            ResponseBody::Coded(_) => Ok(false),
         }
     }
 

@@ -33,9 +33,8 @@ pub(crate) enum Look<T> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Piece {
     pub(crate) bytes: usize,
-    /// It went from where it was read to, and over no TLS, which holds all that it has sealed: so a longer one takes no
-    /// more memory.
-    pub(crate) may_be_longer: bool,
+    /// It goes from where it was read to.
+    pub(crate) in_place: bool,
 }
 
 /// Why an operation did not succeed.
@@ -175,13 +174,14 @@ impl Io<'_> {
     }
 
     /// After a piece of a body that filled a buffer there is likely more. Others have their turn before it, and what is
-    /// read then may be longer. The buffer is left meanwhile, so that all use the few that are in the processor's cache.
+    /// read then is longer where that takes no more memory: behind no copy, and over no TLS, which holds all that it has
+    /// sealed. The buffer is left meanwhile, so that all use the few that are in the processor's cache.
     #[inline]
-    pub(crate) async fn give_way_after(self, piece: Piece, buffer: &mut Buffer) {
+    pub(crate) async fn give_way_after(self, piece: Piece, is_sealed: bool, buffer: &mut Buffer) {
         if piece.bytes >= BUFFER_BYTES {
             buffer.release_if_empty(&self.worker.buffers);
             tokio::task::yield_now().await;
-            if piece.may_be_longer {
+            if piece.in_place && !is_sealed {
                 buffer.lengthen(&self.worker.buffers);
             }
         }

@@ -98,14 +98,11 @@ impl Observed {
 
     /// Consumes what `inbound` has of the request's body if it goes on as it is and is not the end, and counts it.
     #[inline]
-    pub(crate) fn pass_in_place(
-        &self,
-        body: &mut BodyPump,
-        inbound: &mut Buffer,
-    ) -> Result<usize, BodyFault> {
-        let passed = body.pass_in_place(inbound)?;
-        self.received(passed);
-        Ok(passed)
+    pub(crate) fn pass_in_place(&self, body: &mut BodyPump, inbound: &mut Buffer) -> Result<bool, BodyFault> {
+        let before = inbound.data().len();
+        let in_place = body.pass_in_place(inbound)?;
+        self.received(before - inbound.data().len());
+        Ok(in_place)
     }
 
     fn received(&self, bytes: usize) {

@@ -147,7 +147,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         if x.io.timer.is_past_bound(&x.io.worker.wheel) {
             return Err(Cause::UpstreamStalled);
         }
-        x.io.give_way_after(piece, inbound).await;
+        x.io.give_way_after(piece, x.seals_response, inbound).await;
         x.io.timer.arm_response(&x.io.worker.wheel, x.body_ticks);
         match x.io.read_armed(from, inbound).await {
             Ok(0) => body.close(out).map_err(|_| Cause::UpstreamTruncated)?,
@@ -157,12 +157,11 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         }
         let buffers = &x.io.worker.buffers;
         piece.bytes = inbound.data().len();
-        let in_place = body.pass_in_place(inbound).map_err(|_| Cause::UpstreamTruncated)?;
-        piece.may_be_longer = in_place > 0 && !x.seals_response;
+        piece.in_place = body.pass_in_place(inbound).map_err(|_| Cause::UpstreamTruncated)?;
         // Either way one buffer is held while the client takes it, not two.
-        if in_place > 0 {
+        if piece.in_place {
             buffers.put_output(std::mem::take(out));
-            write(x, to, inbound.consumed(in_place)).await?;
+            write(x, to, inbound.consumed(piece.bytes)).await?;
         } else {
             buffers.fill_output(out);
             body.pass(inbound, out).map_err(|_| Cause::UpstreamTruncated)?;

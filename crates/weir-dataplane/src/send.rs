@@ -29,9 +29,9 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
 ) -> Result<(), SendFault> {
     let ticks = &x.snapshot.ticks;
     let buffers = &x.io.worker.buffers;
-    let (mut in_place, mut piece) = (0, Piece::default());
+    let mut piece = Piece::default();
     loop {
-        let bytes = passing(in_place, inbound, out);
+        let bytes = passing(piece, inbound, out);
         let mut sent = 0;
         let written = x.io.write_all(to, bytes, &mut sent, ticks.write).await;
         x.sent.set(x.sent.get() + sent);
@@ -49,25 +49,24 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
         if x.io.timer.is_past_bound(&x.io.worker.wheel) {
             return Err(SendFault::Client(Cause::BodyTimeout));
         }
-        x.io.give_way_after(piece, inbound).await;
-        in_place = 0;
-        while in_place == 0 && out.is_empty() && !body.is_done() {
+        x.io.give_way_after(piece, x.seals_request, inbound).await;
+        piece.in_place = false;
+        while !piece.in_place && out.is_empty() && !body.is_done() {
             match x.io.read(from, inbound, x.body_ticks).await {
                 Ok(0) | Err(Fault::System(_)) => return Err(SendFault::Client(Cause::ClientClosed)),
                 Ok(_) => {
                     let fault = |fault| SendFault::Client(cause_of(fault));
                     piece.bytes = inbound.data().len();
-                    in_place = x.observed.pass_in_place(body, inbound).map_err(fault)?;
-                    piece.may_be_longer = in_place > 0 && !x.seals_request;
+                    piece.in_place = x.observed.pass_in_place(body, inbound).map_err(fault)?;
                     // Either way one buffer is held while the upstream takes it, not two.
-                    if in_place > 0 {
+                    if piece.in_place {
                         buffers.put_output(std::mem::take(out));
                     } else {
                         buffers.fill_output(out);
                         x.observed.pass(body, inbound, out).map_err(fault)?;
                         inbound.release_if_empty(buffers);
                     }
-                    let bytes = passing(in_place, inbound, out);
+                    let bytes = passing(piece, inbound, out);
                     if let Some(copying) = x.copying {
                         copying.take(bytes, body.is_done());
                     }
@@ -79,9 +78,9 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
     }
 }
 
-/// What is on its way: so many bytes that are sent from where they were read to, or what was put together.
-fn passing<'b>(in_place: usize, inbound: &'b Buffer, out: &'b [u8]) -> &'b [u8] {
-    if in_place > 0 { inbound.consumed(in_place) } else { out }
+/// What is on its way: a piece that is sent from where it was read to, or what was put together.
+fn passing<'b>(piece: Piece, inbound: &'b Buffer, out: &'b [u8]) -> &'b [u8] {
+    if piece.in_place { inbound.consumed(piece.bytes) } else { out }
 }
 
 /// What a client is told whose body can't go on.
