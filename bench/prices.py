@@ -41,10 +41,15 @@ FEATURES = {
     "header by value": {"headers": {"x-version": "2"}},
     "header by pattern": {"headers": {"x-version": {"regex": "[0-9]"}}},
     "query parameter": {"query": {"preview": "1"}},
+    "query parameter by pattern": {"query": {"preview": {"regex": "[0-9]"}}},
+    "at one listener alone": {"listeners": ["plain"]},
     "bearer tokens": {"tokens": "tokens.lst"},
     "request header set": {"request_headers": {"set": {"X-Tier": "gold"}}},
+    "request header added": {"request_headers": {"add": {"X-Version": "3"}}},
     "request header removed": {"request_headers": {"remove": ["X-Version"]}},
     "response header set": {"response_headers": {"set": {"X-Tier": "gold"}}},
+    "response header added": {"response_headers": {"add": {"X-Tier": "gold"}}},
+    "response header removed": {"response_headers": {"remove": ["Server"]}},
     "prefix rewritten": {"path": "/a", "rewrite": "/b"},
     "host rewritten": {"rewrite": {"host": "up.test"}},
     "CORS, origin allowed": {"cors": {"origins": ["https://app.test"]}},
@@ -59,6 +64,7 @@ FEATURES = {
     "mirror, all requests": {"mirror": {"backend": "copies"}},
     "TLS with the upstream": {"backend": "sealed"},
     "answer of its own": {"backend": None, "respond": {"body": "x" * 64}},
+    "redirect": {"backend": None, "redirect": {"host": "away.test"}},
 }
 OVER_TLS = "TLS with clients"
 # What stands in the backend of a route that is plain otherwise; `endpoints` says how many, or the weight of each.
@@ -93,6 +99,9 @@ SETTINGS = {
     "traceparent made": {"forwarding": {"trace": {"w3c": True}}},
     "traceparent and b3 made": {"forwarding": {"trace": {"w3c": True, "b3": "single"}}},
     "health checks by HTTP, each second": {"health": {"path": "/", "interval": "1s"}},
+    "slashes merged, escaped ones redirected": {"paths": {"merge_slashes": True, "escaped_slashes": "redirect"}},
+    "bounds on connections": {"limits": {"connections": 10_000, "connections_per_address": 10_000}},
+    "overload": {"overload": {"memory": "95%"}},
     "all of these": {
         "access_log": {"file": LOG_FILE},
         "metrics": {"latency": True},
@@ -164,7 +173,7 @@ class Prices(Bench):
             tls = {"ca": str(authority), "sni": "localhost"}
             configuration = {
                 "listeners": [
-                    {"address": f"127.0.0.1:{port}"},
+                    {"address": f"127.0.0.1:{port}", "name": "plain"},
                     {"address": f"127.0.0.1:{secure_port}", "tls": {"certificate": str(certificate), "key": str(key)}},
                 ],
                 "workers": 1,
