@@ -98,12 +98,12 @@ pub use listener_id::ListenerId;
 pub use maglev::{Maglev, stable_hash};
 pub use matches::ValueMatch;
 pub use model::{
-    Backend, BackendTls, CertificateFiles, ClientAuth, Configuration, Drain, Limits, Listener, OneOrMany,
-    Passthrough, ProxyVersion, Route, Settings, TicketKeys, Tickets, Timeouts, Tls, TlsVersion,
+    Backend, BackendTls, CertificateFiles, ClientAuth, Configuration, Drain, Instead, Limits, Listener,
+    OneOrMany, Passthrough, ProxyVersion, Route, Settings, TicketKeys, Tickets, Timeouts, Tls, TlsVersion,
 };
 pub use overload::{MemoryBound, Overload};
 pub use pages::Pages;
-pub use passthrough::ByName;
+pub use passthrough::{ByName, Destination};
 pub use path::{EscapedSlashes, NormalTarget, PathProblem, PathRules, Unroutable, rewritten};
 pub use precedence::Precedence;
 pub use problem::Problem;

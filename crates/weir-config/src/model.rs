@@ -37,7 +37,9 @@ use crate::retries::Retries;
 use crate::schema::{ACTIONS, ADDRESS, HOST, PATH, TOKEN, one_of};
 use crate::validate::{FIELDS, WORKERS_MAX};
 pub use drain::Drain;
-pub use tls::{BackendTls, CertificateFiles, ClientAuth, Passthrough, TicketKeys, Tickets, Tls, TlsVersion};
+pub use tls::{
+    BackendTls, CertificateFiles, ClientAuth, Instead, Passthrough, TicketKeys, Tickets, Tls, TlsVersion,
+};
 
 /// A whole configuration, as a file holds it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,7 +1,9 @@
 //! Which certificate a client is shown: by the name that it asks for, then by the signatures that it can check.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{SignatureAlgorithm, SignatureScheme};
@@ -17,6 +19,20 @@ const SCHEMES: [SignatureScheme; 5] = [
     SignatureScheme::ED25519,
     SignatureScheme::RSA_PSS_SHA256,
 ];
+
+/// A certificate, and the hosts that it is shown for.
+#[derive(Clone, Copy)]
+pub(crate) struct Named<'n> {
+    certified: &'n Arc<CertifiedKey>,
+    /// Those that it carries where there are none.
+    hosts: &'n [String],
+}
+
+/// Hosts of all certificates but `*`, in lower case.
+type Hosts = HashSet<String, RandomState>;
+
+/// What stands among the hosts of a certificate for all names that it carries.
+const CARRIED: &str = "*";
 
 /// Certificates by the names that they are for. Versions share what they have in common.
 #[derive(Clone, Debug)]
@@ -37,28 +53,32 @@ struct Choice {
 
 impl Names {
     /// Certificates in order; the first that is for a name and can sign in a way has it. An error tells the position of
-    /// one that no client would get.
-    pub(crate) fn new(certificates: &[Arc<CertifiedKey>], is_strict: bool) -> Result<Names, usize> {
+    /// one that no client would get; where hosts are named for any of them that is none.
+    pub(crate) fn new(certificates: &[Named<'_>], is_strict: bool) -> Result<Names, usize> {
         let mut names = Names { default: None, exact: Sharded::default(), wildcards: Sharded::default() };
         names.exact.reserve(certificates.len());
-        for (position, certified) in certificates.iter().enumerate() {
-            let is_used = names.add(certified);
+        let hosts: Hosts = certificates.iter().flat_map(Named::own_hosts).collect();
+        for (position, named) in certificates.iter().enumerate() {
+            let is_used = names.add(named.certified, named.names(&hosts));
             // The first one is shown to clients without a name, whatever its own.
-            if !is_used && (position > 0 || is_strict) {
+            if !is_used && hosts.is_empty() && (position > 0 || is_strict) {
                 return Err(position);
             }
         }
+        for named in certificates {
+            names.add(named.certified, named.own_hosts().filter(|host| names.slot(host).is_none()).collect());
+        }
         if let (false, Some(first)) = (is_strict, certificates.first()) {
-            let of_name = names_of(first).first().and_then(|name| names.slot(name).cloned());
-            names.default = of_name.or_else(|| Some(Choice::of(first)));
+            let of_name = first.names(&hosts).first().and_then(|name| names.slot(name).cloned());
+            names.default = of_name.or_else(|| Some(Choice::of(first.certified)));
         }
         Ok(names)
     }
 
-    /// Adds a certificate for its names; whether any of them has it then.
-    fn add(&mut self, certified: &Arc<CertifiedKey>) -> bool {
+    /// Adds a certificate for these names; whether any of them has it then.
+    fn add(&mut self, certified: &Arc<CertifiedKey>, of_it: Vec<String>) -> bool {
         let mut is_used = false;
-        for name in names_of(certified) {
+        for name in of_it {
             let (names, name) = match name.strip_prefix("*.") {
                 Some(parent) => (&mut self.wildcards, parent),
                 None => (&mut self.exact, name.as_str()),
@@ -74,17 +94,21 @@ impl Names {
         is_used
     }
 
-    /// The same with some of the certificates in place of others; `None` where one of them is for other names than the
-    /// one before, or signs in other ways, so that others may have its names.
-    pub(crate) fn renewed(&self, renewals: &[(Arc<CertifiedKey>, Arc<CertifiedKey>)]) -> Option<Names> {
+    /// The same with some of the certificates in place of former ones, for the same hosts; `None` where one of them
+    /// carries other names than the one before, or signs in other ways, so that others may have its names.
+    pub(crate) fn renewed<'n>(
+        &self,
+        renewals: impl Iterator<Item = (&'n Arc<CertifiedKey>, Named<'n>)>,
+    ) -> Option<Names> {
         let mut names = self.clone();
-        for (former, now) in renewals {
+        for (former, named) in renewals {
+            let now = named.certified;
             let of_both = names_of(now);
             let signs_as = |scheme: &SignatureScheme| signs(former, *scheme) == signs(now, *scheme);
             if names_of(former) != of_both || !SCHEMES.iter().all(signs_as) {
                 return None;
             }
-            for name in &of_both {
+            for name in of_both.into_iter().chain(named.own_hosts()) {
                 let (names, name) = match name.strip_prefix("*.") {
                     Some(parent) => (&mut names.wildcards, parent),
                     None => (&mut names.exact, name.as_str()),
@@ -113,6 +137,59 @@ impl Names {
         let by_parent = || name.split_once('.').and_then(|(_, parent)| self.wildcards.get(parent));
         self.exact.get(name).or_else(by_parent).or(self.default.as_ref())
     }
+}
+
+impl<'n> Named<'n> {
+    pub(crate) fn new(certified: &'n Arc<CertifiedKey>, hosts: &'n [String]) -> Named<'n> {
+        Named { certified, hosts }
+    }
+
+    /// The hosts that it names, in lower case.
+    fn own_hosts(&self) -> impl Iterator<Item = String> {
+        self.hosts.iter().filter(|host| *host != CARRIED).map(|host| host.to_ascii_lowercase())
+    }
+
+    /// The names that it is shown for beside certificates for these `hosts`, as certificates spell them: those that it
+    /// carries and that none of them covers more specifically than its own do.
+    fn names(&self, hosts: &Hosts) -> Vec<String> {
+        let carried = names_of(self.certified);
+        let is_for_others = self.hosts.is_empty() || self.hosts.iter().any(|host| host == CARRIED);
+        let own: Hosts = self.own_hosts().collect();
+        let is_own = |name: &String| match covering(hosts, name) {
+            Some(host) => own.contains(host),
+            None => is_for_others,
+        };
+        // A wildcard that is wider than a host is good for that host.
+        let is_narrowed = |host: &&String| !carried.contains(host) && has_wildcard_of(&carried, host);
+        let narrowed: Vec<String> = own.iter().filter(is_narrowed).cloned().collect();
+        carried.into_iter().filter(is_own).chain(narrowed).collect()
+    }
+}
+
+/// Whether a certificate that carries these names is good for `host`, in lower case, or for some of what it covers.
+pub(crate) fn is_carried(carried: &[String], host: &str) -> bool {
+    match host.strip_prefix('*') {
+        Some(suffix) => suffix.is_empty() || carried.iter().any(|name| name.ends_with(suffix)),
+        None => carried.iter().any(|name| name == host) || has_wildcard_of(carried, host),
+    }
+}
+
+fn has_wildcard_of(carried: &[String], host: &str) -> bool {
+    let parent = host.split_once('.').map(|(_, parent)| parent);
+    carried.iter().any(|name| name.strip_prefix("*.").is_some_and(|wide| Some(wide) == parent))
+}
+
+/// The most specific of `hosts` that covers a name, as a certificate spells it.
+fn covering<'h>(hosts: &'h Hosts, name: &str) -> Option<&'h String> {
+    if hosts.is_empty() {
+        return None;
+    }
+    let bare = name.strip_prefix('*').unwrap_or(name);
+    let wider = || {
+        let dots = bare.bytes().enumerate().skip(1).filter(|&(_, byte)| byte == b'.');
+        dots.map(|(dot, _)| dot).find_map(|dot| hosts.get(&format!("*{}", &bare[dot..])))
+    };
+    hosts.get(name).or_else(wider)
 }
 
 impl ResolvesServerCert for Names {
@@ -211,8 +288,8 @@ mod tests {
         let own = ["one.test".to_owned(), "*.one.test".to_owned()];
         let make = || certified(&own, &PKCS_ECDSA_P256_SHA256);
         let (former, now) = (make(), make());
-        let names = Names::new(&[Arc::clone(&many), Arc::clone(&former)], false).unwrap();
-        let renewed = names.renewed(&[(Arc::clone(&former), Arc::clone(&now))]).unwrap();
+        let names = Names::new(&[Named::new(&many, &[]), Named::new(&former, &[])], false).unwrap();
+        let renewed = names.renewed([(&former, Named::new(&now, &[]))].into_iter()).unwrap();
         assert!(Arc::ptr_eq(&shown(&renewed, "one.test"), &now));
         assert!(Arc::ptr_eq(&shown(&renewed, "x.one.test"), &now));
         assert!(Arc::ptr_eq(&shown(&renewed, "n77.test"), &many));
@@ -221,9 +298,9 @@ mod tests {
         assert_eq!(renewed.exact.differing_from(&names.exact).0, 1);
         assert!(renewed.exact.differing_from(&names.exact).1 > 1);
         let first = certified(&["n0.test".to_owned()], &PKCS_ECDSA_P256_SHA256);
-        let alone = Names::new(&[Arc::clone(&first)], false).unwrap();
+        let alone = Names::new(&[Named::new(&first, &[])], false).unwrap();
         let next = certified(&["n0.test".to_owned()], &PKCS_ECDSA_P256_SHA256);
-        let alone = alone.renewed(&[(first, Arc::clone(&next))]).unwrap();
+        let alone = alone.renewed([(&first, Named::new(&next, &[]))].into_iter()).unwrap();
         assert!(Arc::ptr_eq(&shown(&alone, "who.test"), &next), "the default, too");
     }
 
@@ -231,9 +308,82 @@ mod tests {
     fn one_for_other_names_or_of_another_kind_is_no_renewal() {
         let own = ["one.test".to_owned()];
         let former = certified(&own, &PKCS_ECDSA_P256_SHA256);
-        let names = Names::new(&[Arc::clone(&former)], false).unwrap();
-        let check = |now: Arc<CertifiedKey>| assert!(names.renewed(&[(Arc::clone(&former), now)]).is_none());
+        let names = Names::new(&[Named::new(&former, &[])], false).unwrap();
+        let check = |now: Arc<CertifiedKey>| {
+            assert!(names.renewed([(&former, Named::new(&now, &[]))].into_iter()).is_none());
+        };
         check(certified(&own, &PKCS_ED25519));
         check(certified(&["one.test".to_owned(), "two.test".to_owned()], &PKCS_ECDSA_P256_SHA256));
+    }
+
+    /// The certificates carry these names and are for these hosts, in order; the shown ones go by their positions.
+    fn check_hosts(certificates: &[(&str, &str)], is_strict: bool, shown_for: &[(&str, Option<usize>)]) {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let made: Vec<_> = certificates
+            .iter()
+            .map(|(names, hosts)| (certified(&words(names), &PKCS_ECDSA_P256_SHA256), words(hosts)))
+            .collect();
+        let named: Vec<_> = made.iter().map(|(certified, hosts)| Named::new(certified, hosts)).collect();
+        let names = Names::new(&named, is_strict).unwrap();
+        for (name, expected) in shown_for {
+            let found = names.find(name).map(|choice| {
+                made.iter().position(|(certified, _)| Arc::ptr_eq(certified, &choice.first)).unwrap()
+            });
+            assert_eq!(found, *expected, "{name} of {certificates:?}");
+        }
+    }
+
+    #[test]
+    fn hosts_say_who_is_shown_what_in_place_of_the_names_that_are_carried() {
+        // A wildcard each, of which all are good for the same names.
+        let wild = "*.w.test";
+        check_hosts(
+            &[(wild, "a.w.test"), (wild, "B.w.test")],
+            true,
+            &[("a.w.test", Some(0)), ("b.w.test", Some(1)), ("c.w.test", None)],
+        );
+        // What a more specific host has is for nobody else, whatever is carried.
+        check_hosts(
+            &[
+                ("*.w.test a.w.test", "*.w.test"),
+                ("*.w.test x.org", "a.w.test"),
+                ("deep.b.w.test b.w.test", "*.b.w.test"),
+            ],
+            true,
+            &[
+                ("a.w.test", Some(1)),
+                ("b.w.test", Some(0)),
+                ("x.org", None),
+                ("deep.b.w.test", Some(2)),
+                ("c.b.w.test", Some(2)),
+            ],
+        );
+        // `*` is what a certificate carries and no host of another covers.
+        check_hosts(
+            &[("z.org a.w.test c.org", "*"), ("c.org", "*.w.test"), ("d.w.test", "a.w.test *")],
+            false,
+            &[
+                ("z.org", Some(0)),
+                ("a.w.test", Some(2)),
+                ("c.org", Some(0)),
+                ("d.w.test", Some(1)),
+                ("who.org", Some(0)),
+            ],
+        );
+        // One that carries no name at all is for its hosts all the same; of several the one that carries a name has it.
+        check_hosts(&[("", "a.w.test"), ("a.w.test", "a.w.test")], true, &[("a.w.test", Some(1))]);
+        check_hosts(&[("", "a.w.test")], true, &[("a.w.test", Some(0)), ("b.w.test", None)]);
+    }
+
+    #[test]
+    fn a_renewed_certificate_has_the_hosts_of_the_former() {
+        let wild = ["*.w.test".to_owned()];
+        let make = || certified(&wild, &PKCS_ECDSA_P256_SHA256);
+        let (a, b, now) = (make(), make(), make());
+        let hosts = [["a.w.test".to_owned()], ["B.w.test".to_owned()]];
+        let names = Names::new(&[Named::new(&a, &hosts[0]), Named::new(&b, &hosts[1])], true).unwrap();
+        let renewed = names.renewed([(&b, Named::new(&now, &hosts[1]))].into_iter()).unwrap();
+        assert!(Arc::ptr_eq(&shown(&renewed, "a.w.test"), &a));
+        assert!(Arc::ptr_eq(&shown(&renewed, "b.w.test"), &now));
     }
 }

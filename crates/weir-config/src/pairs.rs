@@ -55,12 +55,21 @@ impl Tls {
         Some(Pair { certificate, key, ocsp, prefix: prefix.unwrap_or_default() })
     }
 
+    /// The hosts that the pair at this position is shown for; those that it carries where there are none.
+    pub(crate) fn hosts(&self, position: usize) -> &[String] {
+        let further = position.checked_sub(1).map(|index| self.certificates.get(index));
+        match further {
+            None => &self.hosts,
+            Some(certificate) => certificate.map_or(&[], |certificate| &certificate.hosts),
+        }
+    }
+
     /// The files of the pair at this position: certificate, key and OCSP response.
     pub(crate) fn pair_files(&self, position: usize) -> Option<(&str, &str, Option<&str>)> {
         Some(match position.checked_sub(1) {
             None => (&self.certificate, &self.key, self.ocsp.as_deref()),
             Some(index) => {
-                let CertificateFiles { certificate, key, ocsp } = self.certificates.get(index)?;
+                let CertificateFiles { certificate, key, ocsp, .. } = self.certificates.get(index)?;
                 (certificate, key, ocsp.as_deref())
             }
         })

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 
 use crate::host::HostPattern;
-use crate::model::Passthrough;
+use crate::model::{Instead, Listener, Passthrough};
 use crate::paths::FastMap;
 use crate::problem::Problem;
+
+/// What stands among the hosts of an entry for every client.
+const EVERY: &str = "*";
 
 /// Backends by the names that clients ask for in their handshakes.
 #[derive(Debug)]
@@ -16,21 +19,42 @@ pub struct ByName {
     exact: FastMap<Box<str>, usize>,
     /// By the suffix with its dot.
     suffixes: FastMap<Box<str>, usize>,
+    /// For clients that none of those is for.
+    every: Option<usize>,
     tls: Option<Arc<ServerConfig>>,
 }
 
+/// Where a client's TLS goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Destination<'d> {
+    /// To this backend, sealed.
+    Backend(&'d str),
+    /// Nowhere: it ends here.
+    Here(&'d Arc<ServerConfig>),
+    /// Nobody speaks with the client.
+    Closed,
+}
+
 impl ByName {
-    /// The backend for clients that ask for `name`, in lower case: exact names first, then the longest suffix.
-    pub fn backend(&self, name: &str) -> Option<&str> {
+    /// For a client that asks for `name`, in lower case: exact names go first, then the longest suffix.
+    pub fn destination(&self, name: Option<&str>) -> Destination<'_> {
+        let found = name.and_then(|name| self.find(name)).or(self.every);
+        match found.map(|index| &self.entries[index]) {
+            Some(Passthrough { backend: Some(backend), .. }) => Destination::Backend(backend),
+            Some(Passthrough { instead: Some(Instead::Close), .. }) => Destination::Closed,
+            _ => self.tls.as_ref().map_or(Destination::Closed, Destination::Here),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
         let by_suffix = || {
             let dots = name.bytes().enumerate().skip(1).filter(|&(_, byte)| byte == b'.');
             dots.map(|(at, _)| at).find_map(|dot| self.suffixes.get(&name[dot..]))
         };
-        let index = self.exact.get(name).or_else(by_suffix)?;
-        Some(&self.entries[*index].backend)
+        self.exact.get(name).or_else(by_suffix).copied()
     }
 
-    /// What is spoken with the others; `None` where they are closed.
+    /// TLS of the listener itself.
     pub fn tls(&self) -> Option<&Arc<ServerConfig>> {
         self.tls.as_ref()
     }
@@ -51,13 +75,16 @@ impl ByName {
             entries: entries.to_vec(),
             exact: FastMap::default(),
             suffixes: FastMap::default(),
+            every: None,
             tls: tls.cloned(),
         };
         for (index, entry) in entries.iter().enumerate() {
-            for host in entry.hosts.iter().filter_map(|host| HostPattern::parse(host).ok()) {
-                match host {
-                    HostPattern::Exact(name) => drop(made.exact.insert(name.into(), index)),
-                    HostPattern::Suffix(suffix) => drop(made.suffixes.insert(suffix.into(), index)),
+            for host in &entry.hosts {
+                match HostPattern::parse(host) {
+                    Ok(HostPattern::Exact(name)) => drop(made.exact.insert(name.into(), index)),
+                    Ok(HostPattern::Suffix(suffix)) => drop(made.suffixes.insert(suffix.into(), index)),
+                    // What is no pattern and has been checked is `*`.
+                    Err(_) => made.every = Some(index),
                 }
             }
         }
@@ -65,11 +92,14 @@ impl ByName {
     }
 }
 
-/// Whether the entries of the listener `key` name hosts, each once.
-pub(crate) fn check(key: &str, entries: &[Passthrough]) -> Result<(), Problem> {
-    let mut taken: FastMap<HostPattern, usize> = FastMap::default();
-    for (index, entry) in entries.iter().enumerate() {
-        let place = format!("{key}.passthrough[{index}].hosts");
+/// Whether the entries of the listener `key` name hosts, each once, and say what becomes of them.
+pub(crate) fn check(key: &str, listener: &Listener) -> Result<(), Problem> {
+    // `None` is every client.
+    let mut taken: FastMap<Option<HostPattern>, usize> = FastMap::default();
+    for (index, entry) in listener.passthrough.iter().enumerate() {
+        let place = format!("{key}.passthrough[{index}]");
+        check_fate(&place, entry, listener)?;
+        let place = format!("{place}.hosts");
         if entry.hosts.is_empty() {
             return Err(
                 Problem::new(place, "the list is empty").help("name the hosts whose TLS is passed on")
@@ -77,10 +107,7 @@ pub(crate) fn check(key: &str, entries: &[Passthrough]) -> Result<(), Problem> {
         }
         for (position, host) in entry.hosts.iter().enumerate() {
             let place = format!("{place}[{position}]");
-            let pattern = HostPattern::parse(host).map_err(|wrong| {
-                Problem::new(place.clone(), wrong)
-                    .help("write `example.com`, or `*.example.com` for the names below it")
-            })?;
+            let pattern = checked_host(&place, host)?;
             if let Some(other) = taken.insert(pattern, index) {
                 let message = format!("`{host}` stands in {key}.passthrough[{other}] already");
                 return Err(Problem::new(place, message).help("give each host to one backend"));
@@ -88,4 +115,31 @@ pub(crate) fn check(key: &str, entries: &[Passthrough]) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// Whether an entry says either where TLS goes or what becomes of it instead.
+fn check_fate(place: &str, entry: &Passthrough, listener: &Listener) -> Result<(), Problem> {
+    match (&entry.backend, entry.instead) {
+        (None, None) => Err(Problem::new(place, "neither `backend` nor `instead` is there")
+            .help("write `backend: NAME`, or `instead: open` or `close`")),
+        (Some(_), Some(_)) => Err(Problem::new(place, "`backend` and `instead` are both there")
+            .help("keep one of the two: sealed TLS goes to the backend, or nowhere")),
+        (None, Some(Instead::Open)) if listener.tls.is_none() => {
+            let message = "the listener has no `tls` that these clients could be spoken with in";
+            Err(Problem::new(format!("{place}.instead"), message)
+                .help("add `tls` to the listener, or write `instead: close`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The pattern at `place`; none for `*`, which is every host.
+pub(crate) fn checked_host(place: &str, host: &str) -> Result<Option<HostPattern>, Problem> {
+    if host == EVERY {
+        return Ok(None);
+    }
+    HostPattern::parse(host).map(Some).map_err(|wrong| {
+        Problem::new(place, wrong)
+            .help("write `example.com`, `*.example.com` for the names below it, or `*` for all")
+    })
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Map, Value};
 
-use crate::schema::{ADDRESS, HOST, PATH, TOKEN, schema};
+use crate::schema::{ADDRESS, HOST, HOST_OR_ANY, PATH, TOKEN, schema};
 
 mod flow;
 
@@ -25,8 +25,13 @@ const HEAD: &str = "| field | type | default | meaning | example |\n|---|---|---
 const QUANTITIES: &str = "Times, sizes and shares";
 
 /// Texts of a certain form, by their patterns.
-const FORMS: [(&str, &str); 4] =
-    [(ADDRESS, "IP address and port"), (HOST, "host"), (PATH, "path"), (TOKEN, "name")];
+const FORMS: [(&str, &str); 5] = [
+    (ADDRESS, "IP address and port"),
+    (HOST, "host"),
+    (HOST_OR_ANY, "host or `*`"),
+    (PATH, "path"),
+    (TOKEN, "name"),
+];
 
 /// Every field of a configuration: type, unit, default, meaning, example.
 pub fn reference() -> String {

@@ -16,6 +16,10 @@ pub(crate) const ENDPOINT: &str = "^unix:/.{0,106}$|^([A-Za-z0-9_.-]+|\\[[0-9A-F
 pub(crate) const HOST: &str =
     "^(\\*\\.)?[A-Za-z0-9_-]{1,63}(\\.[A-Za-z0-9_-]{1,63})*$|^\\[[0-9A-Fa-f:.]+\\]$";
 
+/// The same, or `*`.
+pub(crate) const HOST_OR_ANY: &str =
+    "^\\*$|^(\\*\\.)?[A-Za-z0-9_-]{1,63}(\\.[A-Za-z0-9_-]{1,63})*$|^\\[[0-9A-Fa-f:.]+\\]$";
+
 /// A path without query and fragment, of what needs no escapes.
 pub(crate) const PATH: &str = "^/[!\"$->@-~]*$";
 

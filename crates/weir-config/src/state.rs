@@ -370,25 +370,24 @@ impl State {
         for (name, listener) in &self.listeners {
             let is_changed = before.is_changed_listener(name, listener);
             for (index, entry) in listener.passthrough.iter().enumerate() {
+                let Some(wanted) = &entry.backend else { continue };
                 let place = format!("{name}.passthrough[{index}].backend");
-                let of_backend = Key::Backend(entry.backend.clone());
-                let problem = match self.backends.get(&entry.backend) {
+                let of_backend = Key::Backend(wanted.clone());
+                let problem = match self.backends.get(wanted) {
                     Some(backend) if backend.tls.is_none() => continue,
                     // The batch is refused already for that backend.
                     None if refused.contains_key(&of_backend) && policy == Policy::AllOrNothing => continue,
                     Some(_) => {
-                        let message = format!(
-                            "backend `{}` has `tls`, and what is passed on is sealed already",
-                            entry.backend
-                        );
+                        let message =
+                            format!("backend `{wanted}` has `tls`, and what is passed on is sealed already");
                         Problem::new(place, message).help("name a backend without `tls`")
                     }
                     None if is_changed => {
                         let names = self.backends.keys().map(String::as_str);
-                        validate::no_such_backend(place, &entry.backend, names)
+                        validate::no_such_backend(place, wanted, names)
                     }
                     None => {
-                        let message = format!("backend `{}` is still used by {name}", entry.backend);
+                        let message = format!("backend `{wanted}` is still used by {name}");
                         Problem::new("backends", message).help("take it out of `passthrough` first")
                     }
                 };

@@ -70,6 +70,8 @@ pub(crate) struct Shown<'s> {
     /// Clients that ask for no name, or for one that is not known, get it.
     pub(crate) is_default: bool,
     pub(crate) certified: &'s Arc<CertifiedKey>,
+    /// The hosts that it is named for.
+    pub(crate) hosts: &'s [String],
 }
 
 impl State {
@@ -91,24 +93,29 @@ impl State {
     /// The certificates of all listeners, each with what names it.
     pub(crate) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
         self.listeners.iter().flat_map(|(key, listener)| {
-            let named = listener.tls.iter().flat_map(|tls| tls.pairs()).enumerate();
+            let named = listener
+                .tls
+                .iter()
+                .flat_map(|tls| tls.pairs().enumerate().map(move |(position, pair)| (tls, position, pair)));
             let made = self.sealed.pairs_of(key);
-            named.zip(made).map(move |((position, pair), certified)| Shown {
+            named.zip(made).map(move |((tls, position, pair), certified)| Shown {
                 listener: key,
                 place: format!("{key}.tls.{}", pair.field("certificate")),
                 file: pair.certificate,
                 is_default: position == 0,
                 certified,
+                hosts: tls.hosts(position),
             })
         })
     }
 
     fn listener_summary(&self, key: &str, listener: &Listener) -> ListenerSummary {
+        let sealed = listener.passthrough.iter().filter(|entry| entry.backend.is_some());
         ListenerSummary {
             address: listener.address,
             name: listener.name.clone(),
             certificates: self.sealed.pairs_of(key).len(),
-            passed_on: listener.passthrough.iter().map(|entry| entry.hosts.len()).sum(),
+            passed_on: sealed.map(|entry| entry.hosts.len()).sum(),
         }
     }
 

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::files::{Content, Fault, Files};
 use crate::model::{ClientAuth, Listener, Tls};
-use crate::names::Names;
+use crate::names::{Named, Names};
 use crate::pairs::{MakingPairs, authorities, no_authorities};
 use crate::passthrough::ByName;
 use crate::policy;
@@ -108,7 +108,9 @@ impl Secure {
             Some(former) => former.ticketer.clone(),
             None => ticketer(tls, files, secrets.as_ref(), binding)?,
         };
-        let names = Names::new(&made, tls.strict_sni).map_err(|position| unused(files, tls, position))?;
+        let named: Vec<Named<'_>> =
+            made.iter().enumerate().map(|(position, pair)| Named::new(pair, tls.hosts(position))).collect();
+        let names = Names::new(&named, tls.strict_sni).map_err(|position| unused(files, tls, position))?;
         let names = Arc::new(names);
         let config = server_config(tls, files, Arc::clone(&names), ticketer.clone())?;
         Ok(Arc::new(Secure {
@@ -138,14 +140,13 @@ impl Secure {
             return Secure::make(key, (listener, tls), contents, former, pairs);
         }
         let files = Files { place: format!("{key}.tls"), contents };
-        let (mut made, mut renewals, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut made, mut faults) = (Vec::new(), Vec::new());
         for position in (0..self.pairs.len()).filter(|position| tls.names_any(*position, changed)) {
             let Some(pair) = tls.pair(position) else { continue };
             let former = &self.pairs[position];
             match pairs.pair(&pair, &files) {
                 Ok(now) if Arc::ptr_eq(former, &now) => {}
                 Ok(now) => {
-                    renewals.push((Arc::clone(former), Arc::clone(&now)));
                     made.push((position, now));
                 }
                 Err(fault) => faults.push(*fault),
@@ -157,7 +158,10 @@ impl Secure {
         if made.is_empty() {
             return Ok(Arc::clone(self));
         }
-        let Some(names) = self.names.renewed(&renewals).map(Arc::new) else {
+        let renewals = made
+            .iter()
+            .map(|(position, now)| (&self.pairs[*position], Named::new(now, tls.hosts(*position))));
+        let Some(names) = self.names.renewed(renewals).map(Arc::new) else {
             return Secure::make(key, (listener, tls), contents, former, pairs);
         };
         let config = server_config(tls, &files, Arc::clone(&names), self.ticketer.clone());

@@ -63,7 +63,7 @@ pub(crate) fn no_such_backend<'n>(
 /// An address that parses is a right one.
 fn check_listener(key: &str, listener: &Listener) -> Vec<Problem> {
     let of_tls = listener.tls.as_ref().map_or(Ok(()), |tls| check_tls(&format!("{key}.tls"), tls));
-    wrong([of_tls, passthrough::check(key, &listener.passthrough)])
+    wrong([of_tls, passthrough::check(key, listener)])
 }
 
 fn check_tls(place: &str, tls: &Tls) -> Result<(), Problem> {
@@ -81,6 +81,11 @@ fn check_tls(place: &str, tls: &Tls) -> Result<(), Problem> {
         let message = format!("{} is not within 1s and 7 days", keys.lifetime);
         return Err(Problem::new(format!("{place}.tickets.lifetime"), message)
             .help("leave it out for the default, 12h; `tickets: off` resumes no session"));
+    }
+    for (position, pair) in tls.pairs().enumerate() {
+        for (index, host) in tls.hosts(position).iter().enumerate() {
+            passthrough::checked_host(&format!("{place}.{}[{index}]", pair.field("hosts")), host)?;
+        }
     }
     policy::check(place, tls)
 }

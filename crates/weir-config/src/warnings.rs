@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 
 use crate::files::SYSTEM_AUTHORITIES;
 use crate::model::{ClientAuth, Listener, Route};
+use crate::names::{is_carried, names_of};
 use crate::problem::Problem;
 use crate::state::State;
 use crate::table::Table;
@@ -35,6 +36,7 @@ impl State {
         found.extend(self.backends_without_endpoints());
         found.extend(self.plain_listeners());
         found.extend(self.certificates_of_no_host());
+        found.extend(self.certificates_for_strangers());
         found.extend(self.ending_certificates(now_s));
         found
     }
@@ -51,7 +53,7 @@ impl State {
     /// The backends that routes and listeners name.
     fn used_backends(&self) -> BTreeSet<&str> {
         let passed_on = self.listeners.values().flat_map(|listener| &listener.passthrough);
-        self.uses.backends.names().chain(passed_on.map(|entry| entry.backend.as_str())).collect()
+        self.uses.backends.names().chain(passed_on.filter_map(|entry| entry.backend.as_deref())).collect()
     }
 
     fn backends_without_use(&self) -> Vec<Problem> {
@@ -120,6 +122,25 @@ impl State {
                 let message = format!("`{}` is for none of the hosts that routes name", shown.file);
                 Problem::new(shown.place, message)
                     .help("name the certificate of these hosts, or add a route for its own")
+            })
+            .collect()
+    }
+
+    /// Certificates that are named for hosts whose clients will not take them.
+    fn certificates_for_strangers(&self) -> Vec<Problem> {
+        let strangers = self.shown().flat_map(|shown| {
+            let carried = names_of(shown.certified);
+            let hosts =
+                shown.hosts.iter().filter(move |host| !is_carried(&carried, &host.to_ascii_lowercase()));
+            hosts.map(move |host| (shown.place.clone(), shown.file, host))
+        });
+        strangers
+            .map(|(place, file, host)| {
+                Problem::new(
+                    place,
+                    format!("clients that ask for `{host}` get `{file}`, which does not carry it"),
+                )
+                .help("name the certificate of this host, or leave the host out")
             })
             .collect()
     }

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::net::TcpStream;
-use weir_config::ByName;
+use weir_config::{ByName, Destination};
 
 use crate::affinity::Affinity;
 use crate::balance::Wish;
@@ -27,22 +27,22 @@ use crate::upstream::checkout;
 
 /// Serves a client to its end.
 pub(crate) async fn serve_by_name(seat: Seat, stream: TcpStream, by_name: Arc<ByName>) {
-    let name = match name_asked_for(seat.io(), &stream).await {
-        Ok(name) => name,
+    let destination = match (name_asked_for(seat.io(), &stream).await, by_name.tls()) {
+        (Ok(name), _) => by_name.destination(name.as_deref()),
         // What is no first message of TLS is answered by TLS of the listener.
-        Err(Some(Cause::HandshakeFailed)) if by_name.tls().is_some() => None,
-        Err(cause) => return count_failed(&seat, cause),
+        (Err(Some(Cause::HandshakeFailed)), Some(config)) => Destination::Here(config),
+        (Err(cause), _) => return count_failed(&seat, cause),
     };
-    if let Some(backend) = name.as_deref().and_then(|name| by_name.backend(name)) {
-        if let Err(cause) = pass_on(&seat, &stream, backend).await
-            && seat.count_failure(cause) == Cause::Drained
-        {
-            reset_on_close(&stream);
+    match destination {
+        Destination::Backend(backend) => {
+            if let Err(cause) = pass_on(&seat, &stream, backend).await
+                && seat.count_failure(cause) == Cause::Drained
+            {
+                reset_on_close(&stream);
+            }
         }
-    } else if let Some(config) = by_name.tls() {
-        serve_secure(seat, stream, Arc::clone(config)).await;
-    } else {
-        count_failed(&seat, Some(Cause::UnknownName));
+        Destination::Here(config) => serve_secure(seat, stream, Arc::clone(config)).await,
+        Destination::Closed => count_failed(&seat, Some(Cause::UnknownName)),
     }
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weir_document::Time;
 
-use crate::schema::HOST;
+use crate::schema::{HOST_OR_ANY, one_of};
 
 /// TLS with the clients of a listener. Its files are PEM where nothing else is said, relative to the configuration's
 /// folder.
@@ -30,6 +30,11 @@ pub struct Tls {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "shop.ocsp")]
     pub ocsp: Option<String>,
+    /// Host names that it is shown for, exact or `*.suffix`, in place of those that it carries; `*` is what it carries. A
+    /// client gets a certificate of the most specific host that its name falls under, if it can one that carries the name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = HOST_OR_ANY)), example = json!(["shop.example"]), extend("x-default" = ["*"]))]
+    pub hosts: Vec<String>,
     /// Further ones, each for the names that it carries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "certificate": "blog.pem", "key": "blog.key" }]))]
@@ -67,11 +72,12 @@ pub struct Tls {
 impl Tls {
     /// With this certificate and the further ones, and everything else as it is by default.
     pub fn of(first: CertificateFiles, certificates: Vec<CertificateFiles>) -> Tls {
-        let CertificateFiles { certificate, key, ocsp } = first;
+        let CertificateFiles { certificate, key, ocsp, hosts } = first;
         Tls {
             certificate,
             key,
             ocsp,
+            hosts,
             certificates,
             client_ca: None,
             client_auth: None,
@@ -98,6 +104,10 @@ pub struct CertificateFiles {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "blog.ocsp")]
     pub ocsp: Option<String>,
+    /// Host names that it is shown for, in place of those that it carries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = HOST_OR_ANY)), example = json!(["blog.example"]), extend("x-default" = ["*"]))]
+    pub hosts: Vec<String>,
 }
 
 /// Whether a client must show a certificate.
@@ -165,16 +175,33 @@ pub struct BackendTls {
     pub key: Option<String>,
 }
 
-/// Clients whose TLS is passed on sealed, by the name that they ask for.
+/// Clients whose TLS is passed on sealed, by the name that they ask for. It says one of `backend` and `instead`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("allOf" = [one_of(&["backend", "instead"])]))]
 #[serde(deny_unknown_fields)]
 pub struct Passthrough {
-    /// Host names, exact or `*.suffix` (one label or more before the suffix).
-    #[schemars(length(min = 1), inner(regex(pattern = HOST)), example = json!(["bank.example", "*.vault.example"]))]
+    /// Host names, exact or `*.suffix` (one label or more before the suffix). `*` is every client that no other entry is
+    /// for, also one that asks for no name.
+    #[schemars(length(min = 1), inner(regex(pattern = HOST_OR_ANY)), example = json!(["bank.example", "*.vault.example"]))]
     pub hosts: Vec<String>,
     /// The backend's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"sealed")]
-    pub backend: String,
+    pub backend: Option<String>,
+    /// What becomes of these clients where their TLS is not passed on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"open")]
+    pub instead: Option<Instead>,
+}
+
+/// What becomes of clients whose TLS is not passed on, though that of less specific hosts may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Instead {
+    /// Their TLS ends here, with `tls` of the listener.
+    Open,
+    /// They are closed.
+    Close,
 }
 
 impl Default for TicketKeys {

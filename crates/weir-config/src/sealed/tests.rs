@@ -7,6 +7,7 @@ use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
 use super::*;
 use crate::change::{Batch, Change, Policy, Resource};
 use crate::model::Configuration;
+use crate::passthrough::Destination;
 use crate::table::Table;
 use crate::view::RequestView;
 
@@ -193,6 +194,13 @@ fn policies_that_cannot_be_are_told_with_what_there_is() {
     let suites = remedy("versions: [1.3], ciphers: [x]");
     assert_eq!(suites.matches(", ").count(), 2, "only those that could be taken: {suites}");
     assert_eq!(remedy("curves: [x]"), "there are: X25519, P-256, P-384, X25519MLKEM768");
+    Folder::new().check(
+        &with_tls("hosts: ['*', '*a.test']"),
+        "listeners[0].tls.hosts[1]",
+        "a wildcard can only be",
+    );
+    let further = "certificates: [{ certificate: a.pem, key: a.key, hosts: [a.test, a_b.test:443] }]";
+    Folder::new().check(&with_tls(further), "listeners[0].tls.certificates[0].hosts[1]", "has a port");
     let refused = Folder::new().with("r.der", [0x30, 3, 0x0a, 1, 6]);
     refused.check(&with_tls("ocsp: r.der"), "listeners[0].tls.ocsp", "the responder's refusal (status 6)");
     let applied = State::default().apply(batch(
@@ -227,6 +235,7 @@ fn what_is_read_is_what_is_written() {
         "tickets: { file: t.keys, lifetime: 1h }",
         "versions: [1.3], strict_sni: true, curves: [P-256]",
         "client_ca: a.pem, client_auth: optional, ocsp: o.der",
+        "hosts: [a.test], certificates: [{ certificate: b.pem, key: b.key, hosts: ['*.b.test', '*'] }]",
     ] {
         let configuration: Configuration = weir_document::read("test.yaml", &with_tls(more)).unwrap();
         let text = serde_json::to_string(&configuration).unwrap();
@@ -259,8 +268,14 @@ fn names_that_are_passed_on_find_their_backend() {
         ("x.y.b.test", Some("b")),
         ("", None),
     ] {
-        assert_eq!(by_name.backend(name), backend, "{name:?}");
+        let found = match by_name.destination(Some(name)) {
+            Destination::Backend(backend) => Some(backend),
+            Destination::Closed => None,
+            Destination::Here(_) => panic!("there is no TLS here"),
+        };
+        assert_eq!(found, backend, "{name:?}");
     }
+    assert!(matches!(by_name.destination(None), Destination::Closed));
     none.check(
         &PASSED_ON.replace("[a.test, '*.b.test']", "[]"),
         "listeners[0].passthrough[0].hosts",
@@ -271,6 +286,16 @@ fn names_that_are_passed_on_find_their_backend() {
         "listeners[0].passthrough[0].hosts[1]",
         "stands in listeners[0].passthrough[0] already",
     );
+    none.check(
+        &PASSED_ON.replace("a.test,", "'*', '*',"),
+        "listeners[0].passthrough[0].hosts[1]",
+        "stands in listeners[0].passthrough[0] already",
+    );
+    let fate = |text: &str| PASSED_ON.replace("backend: b", text);
+    let place = "listeners[0].passthrough[0]";
+    none.check(&PASSED_ON.replace(", backend: b", ""), place, "neither `backend` nor `instead` is there");
+    none.check(&fate("backend: b, instead: close"), place, "`backend` and `instead` are both there");
+    none.check(&fate("instead: open"), "listeners[0].passthrough[0].instead", "the listener has no `tls`");
     none.check(
         &PASSED_ON.replace("backend: b", "backend: c"),
         "listeners[0].passthrough[0].backend",

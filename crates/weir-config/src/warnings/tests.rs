@@ -163,6 +163,17 @@ backends: { a: { endpoints: ['127.0.0.1:3'], tls: { ca: c.pem } } }
             "listeners[0].tls.certificates[1].certificate: a certificate in `c.pem` ended 2 days ago",
         ]
     );
+    let hosts = text
+        .replace("key: c.key }", "key: c.key, hosts: ['*', C.test, '*.test', b.test, '*.c.test'] }")
+        .replace("hosts: [b.test]", "hosts: [c.test]");
+    let told = warnings(&hosts, &files, NOW_S);
+    for (position, host) in ["b.test", "*.c.test"].iter().enumerate() {
+        let expected = format!(
+            "listeners[0].tls.certificates[1].certificate: clients that ask for `{host}` get `c.pem`, which does not carry it"
+        );
+        assert_eq!(told[1 + position], expected, "{told:#?}");
+    }
+    assert_eq!(told.len(), 5, "{told:#?}");
     let alone = text
         .replace(
             "      certificates: [{ certificate: b.pem, key: b.key }, { certificate: c.pem, key: c.key }]\n",

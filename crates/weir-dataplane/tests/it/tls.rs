@@ -112,6 +112,27 @@ fn a_certificate_is_chosen_by_its_names() {
 }
 
 #[test]
+fn a_certificate_is_chosen_by_the_hosts_that_it_is_named_for() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let (a, b) = (ours.signs(&["*.w.test"]), theirs.signs(&["*.w.test"]));
+    let files = [
+        ("a.pem", a.certificate.as_str()),
+        ("a.key", a.key.as_str()),
+        ("b.pem", b.certificate.as_str()),
+        ("b.key", b.key.as_str()),
+    ];
+    let tls = "certificate: a.pem, key: a.key, hosts: [a.w.test], strict_sni: true, \
+               certificates: [{ certificate: b.pem, key: b.key, hosts: [b.w.test] }]";
+    let proxy = Proxy::with_files(&text(tls, Origin::answering(OK).address, ""), &files);
+    let is_trusted =
+        |name: &str| [&ours, &theirs].map(|ca| ca.trust().connect(address(&proxy), name).is_ok());
+    assert_eq!(
+        ["a.w.test", "b.w.test", "c.w.test"].map(is_trusted),
+        [[true, false], [false, true], [false, false]]
+    );
+}
+
+#[test]
 fn clients_show_a_certificate_where_it_is_asked_for() {
     let (ca, clients, origin) = (Authority::new("ca"), Authority::new("clients"), Origin::answering(OK));
     let leaf = ca.signs(&["a.test"]);

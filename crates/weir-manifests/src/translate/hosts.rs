@@ -1,5 +1,8 @@
 //! Host names of listeners and routes: `example.com`, or `*.example.com` for every name below it.
 
+/// Every host, where a listener of the model wants one.
+pub(super) const EVERY: &str = "*";
+
 /// Whether every host of `narrow` is one of `wide`, which is every host where it is `None`. Both are in small letters.
 pub(super) fn covers(wide: Option<&str>, narrow: &str) -> bool {
     match wide {

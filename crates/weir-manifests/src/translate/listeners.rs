@@ -1,14 +1,17 @@
 //! Listeners of the model: one for each address and port of each gateway.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use weir_config::{CertificateFiles, Content, Key, Listener, Precedence, Resource, Respond, Route, Tls};
+use weir_config::{
+    CertificateFiles, Content, Instead, Key, Listener, Passthrough, Precedence, Resource, Respond, Route, Tls,
+};
 
 use super::catalog::{Catalog, Referrer};
 use super::gateways::{GatewayView, Gateways, Port};
-use super::hosts::covers;
+use super::hosts::EVERY;
 use super::tls_routes::PassedOn;
 use super::{Misfit, Translation};
 use crate::gateway::Protocol;
@@ -42,7 +45,6 @@ pub(super) fn add_listeners(
         let addresses = making.addresses(gateway);
         for port in &gateway.ports {
             let sealed = passed_on.get(&port.label).map(Vec::as_slice).unwrap_or_default();
-            making.check_sealed(gateway, port, sealed);
             making.add_port(gateway, port, &addresses, sealed);
             making.add_fences(gateway, port);
         }
@@ -82,7 +84,7 @@ impl Making<'_, '_> {
             let listener = Listener {
                 name: Some(port.label.clone()),
                 tls: tls.clone().map(Box::new),
-                passthrough: sealed.iter().map(|passed_on| passed_on.entry.clone()).collect(),
+                passthrough: by_name(gateway, port, sealed),
                 ..Listener::plain((address, port.number).into())
             };
             let key = format!("{} {} {}", Kind::Gateway, gateway.name, listener.address);
@@ -96,16 +98,17 @@ impl Making<'_, '_> {
         }
     }
 
-    /// The certificates of the port's listeners, first those of the listener for every host: its first one is for
-    /// clients that ask for no name, or for one that nobody knows.
+    /// The certificates of the port's listeners, each for the hosts of those that name it. First come those of the
+    /// listener for every host: its first one is for clients that ask for no name, or for one that nobody knows.
     fn certificates(&mut self, gateway: &GatewayView<'_>, port: &Port) -> Certificates {
-        let (mut files, mut places) = (Vec::new(), Vec::new());
-        let mut known = BTreeSet::new();
+        let (mut files, mut places) = (Vec::<CertificateFiles>::new(), Vec::new());
+        let mut known: BTreeMap<Name, usize> = BTreeMap::new();
         let mut listeners = port.listeners.clone();
         listeners.sort_by_key(|&listener| gateway.hostname(listener).is_some());
         let namespace = gateway.name.namespace.as_str();
         let referrer = Referrer { manifest: gateway.manifest, kind: Kind::Gateway, namespace };
         for listener in listeners {
+            let host = gateway.hostname(listener).unwrap_or_else(|| EVERY.to_owned());
             let references = gateway.listener(listener).tls.iter().flat_map(|tls| &tls.certificate_refs);
             for (index, reference) in references.enumerate() {
                 let path = format!("spec.listeners[{listener}].tls.certificateRefs[{index}]");
@@ -115,22 +118,34 @@ impl Making<'_, '_> {
                     continue;
                 }
                 let wanted = (reference.namespace.as_deref(), reference.name.as_str());
-                match self.catalog.resolve(referrer, &path, Kind::Secret, wanted) {
-                    Ok((secret, name)) if known.insert(name.clone()) => {
-                        files.push(self.pair(secret, &name));
+                let (secret, name) = match self.catalog.resolve(referrer, &path, Kind::Secret, wanted) {
+                    Ok(found) => found,
+                    Err(misfit) => {
+                        self.misfits.push(misfit);
+                        continue;
+                    }
+                };
+                match known.entry(name.clone()) {
+                    // Two listeners may have one certificate.
+                    Entry::Occupied(position) => {
+                        let hosts = &mut files[*position.get()].hosts;
+                        if !hosts.contains(&host) {
+                            hosts.push(host.clone());
+                        }
+                    }
+                    Entry::Vacant(vacant) => {
+                        vacant.insert(files.len());
+                        files.push(self.pair(secret, &name, host.clone()));
                         places.push((listener, index));
                     }
-                    // Two listeners may have one certificate.
-                    Ok(_) => {}
-                    Err(misfit) => self.misfits.push(misfit),
                 }
             }
         }
         (files, places)
     }
 
-    /// The names of the secret's files; their contents become resources.
-    fn pair(&mut self, secret: usize, name: &Name) -> CertificateFiles {
+    /// The names of the secret's files, for this host; their contents become resources.
+    fn pair(&mut self, secret: usize, name: &Name, host: String) -> CertificateFiles {
         let [certificate, key] = PAIR.map(|file| format!("{} {name} {file}", Kind::Secret));
         if self.secrets.insert(name.clone())
             && let Body::Secret(content) = &self.catalog.manifests[secret].body
@@ -147,23 +162,7 @@ impl Making<'_, '_> {
                 }
             }
         }
-        CertificateFiles { certificate, key, ocsp: None }
-    }
-
-    /// What is passed on sealed goes before what ends here, so no host of an HTTPS listener may be among it.
-    fn check_sealed(&mut self, gateway: &GatewayView<'_>, port: &Port, sealed: &[PassedOn]) {
-        let https = port.listeners.iter().filter(|&&l| gateway.listener(l).protocol == Protocol::Https);
-        for &listener in https {
-            let Some(hostname) = gateway.hostname(listener) else { continue };
-            let mut hosts = sealed.iter().flat_map(|passed_on| &passed_on.entry.hosts);
-            if let Some(host) = hosts.find(|host| covers(Some(host.as_str()), &hostname)) {
-                let message =
-                    format!("TLS for `{host}` is passed on sealed on this port, and `{hostname}` with it");
-                let path = format!("spec.listeners[{listener}].hostname");
-                let remedy = "give one of the two another port, or the TLSRoute narrower `hostnames`";
-                self.misfits.push(Misfit::new(gateway.manifest, path, message, remedy));
-            }
-        }
+        CertificateFiles { certificate, key, ocsp: None, hosts: vec![host] }
     }
 
     /// A request belongs to the listener with the most specific hostname, and to no other: what none of its routes takes
@@ -198,6 +197,25 @@ impl Making<'_, '_> {
             self.translation.add(key.clone(), origin, Key::Route(key), Resource::Route(Arc::new(route)));
         }
     }
+}
+
+/// What becomes of TLS at a port that passes some of it on. A client belongs to the listener with the most specific
+/// hostname, and to no other: without a TLSRoute for its name it is closed there.
+fn by_name(gateway: &GatewayView<'_>, port: &Port, sealed: &[PassedOn]) -> Vec<Passthrough> {
+    let mut entries: Vec<Passthrough> = sealed.iter().map(|passed_on| passed_on.entry.clone()).collect();
+    let protocol = |listener: usize| gateway.listener(listener).protocol;
+    if !port.listeners.iter().any(|&listener| protocol(listener) == Protocol::Tls) {
+        return entries;
+    }
+    for &listener in &port.listeners {
+        let host = gateway.hostname(listener).unwrap_or_else(|| EVERY.to_owned());
+        if entries.iter().any(|entry| entry.hosts.contains(&host)) {
+            continue;
+        }
+        let instead = if protocol(listener) == Protocol::Tls { Instead::Close } else { Instead::Open };
+        entries.push(Passthrough { hosts: vec![host], backend: None, instead: Some(instead) });
+    }
+    entries
 }
 
 /// The place of a route that has what no other wants.

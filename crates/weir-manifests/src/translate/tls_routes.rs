@@ -8,6 +8,7 @@ use super::Misfit;
 use super::attach::Child;
 use super::catalog::{Catalog, Referrer};
 use super::gateways::Gateways;
+use super::hosts::EVERY;
 use super::rules::backend_name;
 use crate::kind::Kind;
 use crate::manifest::Body;
@@ -44,16 +45,12 @@ pub(super) fn passed_on(
                 continue;
             }
         };
-        if attachments.values().any(|hosts| hosts.every) {
-            let message =
-                "neither the route nor its listener names a host, and sealed TLS is told apart by it";
-            misfits.push(Misfit::new(manifest, "spec.hostnames", message, "add `hostnames`"));
-        }
         for (label, hosts) in attachments {
             let is_free = |host: &String| taken.insert((label.clone(), host.clone()));
-            let hosts: Vec<String> = hosts.names.into_iter().filter(is_free).collect();
+            let every = hosts.every.then(|| EVERY.to_owned());
+            let hosts: Vec<String> = hosts.names.into_iter().chain(every).filter(is_free).collect();
             if !hosts.is_empty() {
-                let entry = Passthrough { hosts, backend: backend.clone() };
+                let entry = Passthrough { hosts, backend: Some(backend.clone()), instead: None };
                 passed_on.entry(label).or_default().push(PassedOn { entry, manifest });
             }
         }

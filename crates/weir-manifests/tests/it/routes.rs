@@ -285,7 +285,9 @@ fn tls_is_passed_on_by_its_name() {
             .unwrap();
     let [listener] = listeners(&translation)[..] else { panic!("{translation:?}") };
     let told: Vec<_> = listener.passthrough.iter().map(|entry| entry.hosts.join(" ")).collect();
-    assert_eq!(told, ["*.c.test b.test", "a.test"], "the first by name has what both want");
+    assert_eq!(told, ["*.c.test b.test", "a.test", "*.test"], "the first by name has what both want");
+    let backends: Vec<_> = listener.passthrough.iter().map(|entry| entry.backend.as_deref()).collect();
+    assert_eq!(backends, [Some("default/b"), Some("default/b"), None], "what no route names is closed");
     assert!(listener.tls.is_none());
     table(&[&gateway, &b, &route("a", "a.test")]);
 }

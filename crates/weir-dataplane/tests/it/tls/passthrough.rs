@@ -83,6 +83,42 @@ fn beside_tls_of_its_own_a_listener_opens_the_others() {
 }
 
 #[test]
+fn what_is_not_passed_on_of_a_wider_host_is_opened_or_closed() {
+    let (ca, plain) = (Authority::new("ca"), Origin::answering(OK));
+    let sealed = SecureOrigin::answering(&ca.signs(&["*.w.test", "who.org"]), None, OK);
+    let leaf = ca.signs(&["a.w.test", "x.c.w.test"]);
+    let entries = "backend: sealed }, { hosts: [a.w.test, '*.c.w.test'], instead: open }, \
+                   { hosts: [b.w.test, '*'], instead: close";
+    let text = text("tls: { certificate: a.pem, key: a.key }, ", "'*.w.test'", sealed.address, "")
+        .replacen("backend: sealed }]", &format!("{entries} }}]"), 1)
+        .replace("path: /, backend: sealed", "path: /, backend: opened")
+        .replace("backends: {", &format!("backends: {{ opened: {{ endpoints: ['{}'] }}, ", plain.address));
+    let files = [("a.pem", leaf.certificate.as_str()), ("a.key", leaf.key.as_str())];
+    let proxy = Proxy::with_files(&text, &files);
+    let is_served = |name: &str| {
+        let client = ca.trust().connect(address(&proxy), name);
+        client.is_ok_and(|mut client| client.ask(GET).body == "ok")
+    };
+    let served = ["a.w.test", "x.c.w.test", "z.w.test", "b.w.test", "who.org", "127.0.0.1"].map(is_served);
+    assert_eq!(served, [true, true, true, false, false, false]);
+    let stats = proxy.gateway.stats();
+    assert_eq!((stats.tls.handshakes, stats.tls.passed_on, stats.errors["unknown_name"]), (2, 1, 3));
+    assert_eq!((plain.requests().len(), sealed.seen().len()), (2, 1));
+    assert_eq!(proxy.ask(GET).error(), (400, "not_tls"));
+}
+
+#[test]
+fn everybody_may_be_passed_on() {
+    let ca = Authority::new("ca");
+    let origin = SecureOrigin::answering(&ca.signs(&["a.test", "127.0.0.1"]), None, OK);
+    let proxy = gateway("'*'", origin.address, "");
+    for name in ["a.test", "127.0.0.1"] {
+        assert_eq!(ca.trust().connect(address(&proxy), name).unwrap().ask(GET).body, "ok", "{name}");
+    }
+    assert_eq!(proxy.gateway.stats().tls.passed_on, 2);
+}
+
+#[test]
 fn a_first_message_in_pieces_is_put_together() {
     let ca = Authority::new("ca");
     let origin = SecureOrigin::answering(&ca.signs(&["a.test"]), None, OK);

@@ -144,6 +144,108 @@ fn tls_is_passed_on_to_who_has_the_key() {
     assert!(ask_secure(address, &trust, "shop.test", "GET /\r\nHost: shop.test\r\n").is_err());
 }
 
+/// `{ name: .., protocol: TLS, .. }` with what is passed on.
+fn passing_on(name: &str, port: u16, hostname: &str) -> String {
+    format!("    - {{ name: {name}, port: {port}, protocol: TLS{hostname}, tls: {{ mode: Passthrough }} }}\n")
+}
+
+fn ending_here(name: &str, port: u16, hostname: &str, secret: &str) -> String {
+    format!(
+        "    - {{ name: {name}, port: {port}, protocol: HTTPS, hostname: '{hostname}', \
+         tls: {{ certificateRefs: [{{ name: {secret} }}] }} }}\n"
+    )
+}
+
+#[test]
+fn a_port_that_passes_tls_on_speaks_nothing_else_without_a_route_too() {
+    let ip = "127.7.8.1";
+    let (sealed, plain) = (free_port(ip), free_port(ip));
+    let listeners =
+        passing_on("tls", sealed, "") + &format!("    - {{ name: http, port: {plain}, protocol: HTTP }}");
+    let served = Served::start(&[(
+        "all.yaml",
+        &[gateway(ip, &listeners), backend("a", echo("a")), route("all", "", &whole("a"))].concat(),
+    )]);
+    let (trust, _) = certificates(&["shop.test"]);
+    let at = |port: u16| format!("{ip}:{port}").parse().expect("an address");
+    assert!(ask(at(plain), "GET /\r\nHost: h\r\n").contains("\na: GET / HTTP/1.1\n"));
+    assert_eq!(ask(at(sealed), "GET /\r\nHost: h\r\n"), "");
+    assert!(ask_secure(at(sealed), &trust, "shop.test", "GET /\r\nHost: h\r\n").is_err());
+    assert_eq!(served.gateway.stats().errors["unknown_name"], 1);
+}
+
+#[test]
+fn a_client_belongs_to_the_listener_with_the_most_specific_hostname_whatever_that_does() {
+    let (outer, inner) = ("127.7.9.1", "127.7.9.2");
+    let (port, inner_port) = (free_port(outer), free_port(inner));
+    let (trust, pairs) = certificates(&["*.w.test", "open.vault.w.test", "x.vault.w.test"]);
+    let upstream = [
+        gateway(inner, &ending_here("https", inner_port, "*.vault.w.test", "s")),
+        backend("a", echo("sealed")),
+        route("all", "", &whole("a")),
+        secret("s", &pairs[2], true),
+    ];
+    let _upstream = Served::start(&[("all.yaml", &upstream.concat())]);
+    let listeners = [
+        ending_here("wide", port, "*.w.test", "wide"),
+        passing_on("bank", port, ", hostname: bank.w.test"),
+        passing_on("vault", port, ", hostname: '*.vault.w.test'"),
+        ending_here("open", port, "open.vault.w.test", "open"),
+    ];
+    let tls_route = route("vault", "", &whole("vault"))
+        .replace("HTTPRoute", "TLSRoute")
+        .replace("k8s.io/v1\n", "k8s.io/v1alpha2\n")
+        .replace("name: edge", "name: edge, sectionName: vault");
+    let all = [
+        gateway(outer, &listeners.concat()),
+        backend("vault", format!("{inner}:{inner_port}").parse().expect("an address")),
+        backend("a", echo("opened")),
+        tls_route,
+        route("all", "", &whole("a")),
+        secret("wide", &pairs[0], true),
+        secret("open", &pairs[1], true),
+    ];
+    let served = Served::start(&[("all.yaml", &all.concat())]);
+    let address = served.gateway.addresses()[0];
+    let who = |name: &str| {
+        let answer = ask_secure(address, &trust, name, &format!("GET /\r\nHost: {name}\r\n"));
+        let answers =
+            answer.ok().map(|answer| answer.lines().find(|line| line.contains(": GET")).map(str::to_owned));
+        answers.flatten().and_then(|line| line.split(": ").next().map(str::to_owned))
+    };
+    let found = ["shop.w.test", "bank.w.test", "x.vault.w.test", "open.vault.w.test", "who.org"].map(who);
+    let found = found.each_ref().map(Option::as_deref);
+    assert_eq!(found, [Some("opened"), None, Some("sealed"), Some("opened"), None]);
+    let stats = served.gateway.stats();
+    assert_eq!((stats.tls.handshakes, stats.tls.passed_on), (2, 1));
+}
+
+#[test]
+fn each_listener_shows_its_own_certificate_whatever_names_that_carries() {
+    let ip = "127.7.10.1";
+    let port = free_port(ip);
+    let ((shops, of_shop), (blogs, of_blog)) = (certificates(&["*.w.test"]), certificates(&["*.w.test"]));
+    let listeners =
+        ending_here("shop", port, "shop.w.test", "shop") + &ending_here("blog", port, "blog.w.test", "blog");
+    let all = [
+        gateway(ip, &listeners),
+        backend("a", echo("a")),
+        route("all", "", &whole("a")),
+        secret("shop", &of_shop[0], true),
+        secret("blog", &of_blog[0], true),
+    ];
+    let served = Served::start(&[("all.yaml", &all.concat())]);
+    let address = served.gateway.addresses()[0];
+    let is_known = |trust: &Trust, name: &str| {
+        ask_secure(address, trust, name, &format!("GET /\r\nHost: {name}\r\n")).is_ok()
+    };
+    for (name, expected) in
+        [("shop.w.test", [true, false]), ("blog.w.test", [false, true]), ("x.w.test", [false, false])]
+    {
+        assert_eq!([is_known(&shops, name), is_known(&blogs, name)], expected, "{name}");
+    }
+}
+
 #[test]
 fn a_backend_may_speak_tls() {
     let (outer, inner) = ("127.7.7.1", "127.7.7.2");
