@@ -13,7 +13,7 @@ use weir_document::{Share, Time};
 
 use crate::model::Route;
 use crate::schema::{HOST, PATH, TOKEN};
-use crate::validate::WEIGHT_MAX;
+use crate::validate::{TIMEOUT_MAX, WEIGHT_MAX};
 
 mod check;
 mod compiled;
@@ -149,7 +149,7 @@ pub struct HeaderChanges {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cors {
-    /// `https://app.example.org`, `https://*.example.org`, or `*` alone for all.
+    /// `https://app.example.org`, `https://*.example.org`, `https://*` for every host, or `*` alone for all.
     #[schemars(length(min = 1), example = json!(["https://app.example.org", "https://*.example.net"]))]
     pub origins: Vec<String>,
     /// Methods beside GET, HEAD and POST, which need no leave; `*` is every one.
@@ -197,6 +197,10 @@ pub struct RouteTimeouts {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"2s", extend("x-default" = "none of its own"))]
     pub backend: Option<Time>,
+    /// From the whole request sent, or an interim response, to the whole head of the response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"5m", extend("x-default" = "`timeouts.response` of the backend or the gateway"))]
+    pub response: Option<Time>,
     /// Without a byte of a request's body or of a response's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"5m", extend("x-default" = "`timeouts.body` of the gateway"))]
@@ -263,6 +267,11 @@ impl Rewrite {
             Rewrite::Parts(parts) => parts.host.as_deref(),
         }
     }
+}
+
+impl RouteTimeouts {
+    /// As long as any bound may be.
+    pub const LONGEST: Time = Time(TIMEOUT_MAX);
 }
 
 impl Scheme {

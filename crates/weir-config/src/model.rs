@@ -269,6 +269,11 @@ impl Route {
         let exact = self.exact.iter().flat_map(OneOrMany::as_slice).enumerate();
         prefix.chain(exact.map(|(index, path)| (PathField::Exact(index), path.as_str())))
     }
+
+    /// Whether a manifest of Gateway API says it, by which some things are right that the compact form takes for mistakes.
+    pub(crate) fn is_of_manifest(&self) -> bool {
+        self.precedence.is_some()
+    }
 }
 
 /// Where a route names a path.

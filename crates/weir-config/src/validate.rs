@@ -22,7 +22,7 @@ pub(crate) const WEIGHT_MAX: u32 = 1_000_000;
 const HEAD_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
 /// The parser keeps its slots for fields on the stack, which is where the upper end comes from.
 pub(crate) const FIELDS: std::ops::RangeInclusive<u32> = 8..=128;
-const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+pub(crate) const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The upper end is that of TLS 1.3 (RFC 8446, 4.6.1).
 const TICKET_LIFETIME: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);

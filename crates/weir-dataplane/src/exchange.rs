@@ -408,6 +408,7 @@ impl<'a> Exchange<'a> {
         (copying, tries, limits): (Option<&'a Copying>, &'a Tries<'a>, &RouteLimits),
         (is_whole, checkout): (bool, &Checkout),
     ) -> Exchange<'a> {
+        let of_route = timeouts(plan, snapshot).and_then(|timeouts| timeouts.response);
         Exchange {
             io: client.io,
             listening: client.listening,
@@ -418,7 +419,7 @@ impl<'a> Exchange<'a> {
             tries,
             request_done: Cell::new(is_whole),
             request_broken: Cell::new(false),
-            response_ticks: checkout.response_ticks,
+            response_ticks: of_route.map_or(checkout.response_ticks, |time| ticks(time.0)),
             body_ticks: limits.body_ticks,
             endpoint_id: checkout.endpoint.id,
             seals_request: matches!(checkout.upstream.link, Link::Tls(_)),

@@ -106,6 +106,8 @@ impl Misfit {
 /// Hosts that are wanted of one listener of the model: every one, or those with these names, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct WantedHosts {
+    /// The listener's port.
+    port: u16,
     every: bool,
     names: BTreeSet<String>,
 }

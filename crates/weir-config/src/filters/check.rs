@@ -24,6 +24,7 @@ enum Head {
 /// What is wrong with what `route` does with requests and responses: of each thing the first.
 pub(crate) fn check_filters(key: &str, route: &Route) -> Vec<Problem> {
     let of = |field: &str| format!("{key}.{field}");
+    let is_of_manifest = route.is_of_manifest();
     let mut found = wrong([check_action(key, route), check_weights(key, route)]);
     found.extend(route.rewrite.iter().filter_map(|rewrite| check_rewrite(&of("rewrite"), rewrite).err()));
     found
@@ -33,10 +34,11 @@ pub(crate) fn check_filters(key: &str, route: &Route) -> Vec<Problem> {
         ("request_headers", &route.request_headers, Head::Request),
         ("response_headers", &route.response_headers, Head::Response),
     ] {
-        found.extend(changes.iter().filter_map(|changes| check_changes(&of(field), changes, head).err()));
+        let check = |changes| check_changes(&of(field), changes, head, is_of_manifest).err();
+        found.extend(changes.as_deref().and_then(check));
     }
     found.extend(route.compress.iter().filter_map(|c| check_compress(&of("compress"), c).err()));
-    found.extend(route.cors.iter().filter_map(|cors| check_cors(&of("cors"), cors).err()));
+    found.extend(route.cors.iter().filter_map(|cors| check_cors(&of("cors"), cors, is_of_manifest).err()));
     found.extend(route.mirror.iter().filter_map(|mirror| check_mirror(&of("mirror"), route, mirror).err()));
     found
         .extend(route.timeouts.iter().filter_map(|timeouts| check_timeouts(&of("timeouts"), timeouts).err()));
@@ -175,7 +177,13 @@ fn check_respond(place: &str, respond: &Respond) -> Result<(), Problem> {
     Ok(())
 }
 
-fn check_changes(place: &str, changes: &HeaderChanges, head: Head) -> Result<(), Problem> {
+/// Gateway API has no rule against a name that is removed, set and added; these go in this order.
+fn check_changes(
+    place: &str,
+    changes: &HeaderChanges,
+    head: Head,
+    is_of_manifest: bool,
+) -> Result<(), Problem> {
     if changes.is_empty() {
         return Err(Problem::new(place, "it changes nothing").help("say what to `set`, `add` or `remove`"));
     }
@@ -186,6 +194,9 @@ fn check_changes(place: &str, changes: &HeaderChanges, head: Head) -> Result<(),
             check_name(&place, name, head)?;
             check_value(&place, value)?;
             check_twice(place, name, &mut names)?;
+        }
+        if is_of_manifest {
+            names.clear();
         }
     }
     for (index, name) in changes.remove.iter().enumerate() {
@@ -240,8 +251,9 @@ fn check_value(place: &str, value: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-fn check_cors(place: &str, cors: &Cors) -> Result<(), Problem> {
-    if cors.origins.is_empty() {
+/// Gateway API lets a route take pages of no origin, and those of every one with credentials.
+fn check_cors(place: &str, cors: &Cors, is_of_manifest: bool) -> Result<(), Problem> {
+    if cors.origins.is_empty() && !is_of_manifest {
         return Err(Problem::new(format!("{place}.origins"), "no page of another origin is let in")
             .help("write `https://app.example.org`, `https://*.example.org` or `*`, or leave `cors` out"));
     }
@@ -249,16 +261,20 @@ fn check_cors(place: &str, cors: &Cors) -> Result<(), Problem> {
         let wrong = |message: String, remedy: &str| {
             Err(Problem::new(format!("{place}.origins[{index}]"), message).help(remedy.to_owned()))
         };
-        if origin != cors::EVERY {
-            if let Err(message) = OriginPattern::parse(origin) {
+        let has_every_host = match OriginPattern::parse(origin) {
+            Ok(pattern) => pattern.has_every_host(),
+            Err(_) if origin == cors::EVERY => true,
+            Err(message) => {
                 return wrong(message, "write it like `https://app.example.org` or `https://*.example.org`");
             }
-        } else if cors.origins.len() > 1 {
+        };
+        if origin == cors::EVERY && cors.origins.len() > 1 {
             return wrong(
                 "`*` has all origins, and there are others beside it".to_owned(),
                 "keep one of the two",
             );
-        } else if cors.credentials {
+        }
+        if has_every_host && cors.credentials && !is_of_manifest {
             let message = "with `credentials`, every page could act for whoever looks at it";
             return wrong(message.to_owned(), "name the origins, as in `https://*.example.org`");
         }
@@ -284,7 +300,8 @@ fn check_cors(place: &str, cors: &Cors) -> Result<(), Problem> {
 }
 
 fn check_mirror(place: &str, route: &Route, mirror: &Mirror) -> Result<(), Problem> {
-    match route.backend.as_ref() == Some(&mirror.backend) {
+    // Whoever writes a manifest may want each request twice.
+    match route.backend.as_ref() == Some(&mirror.backend) && !route.is_of_manifest() {
         true => Err(Problem::new(format!("{place}.backend"), "the route's requests go there already")
             .help("name another backend, or leave `mirror` out")),
         false => Ok(()),
@@ -294,13 +311,15 @@ fn check_mirror(place: &str, route: &Route, mirror: &Mirror) -> Result<(), Probl
 fn check_timeouts(place: &str, timeouts: &RouteTimeouts) -> Result<(), Problem> {
     if *timeouts == RouteTimeouts::default() {
         return Err(Problem::new(place, "it bounds nothing")
-            .help("say a time for `request`, `backend`, `body` or `upgraded`"));
+            .help("say a time for `request`, `backend`, `response`, `body` or `upgraded`"));
     }
-    let (of_none, of_gateway) =
-        ("leave it out for none of the route's own", "leave it out for that of the gateway");
+    let of_none = "leave it out for none of the route's own";
+    let of_backend = "leave it out for that of the backend or the gateway";
+    let of_gateway = "leave it out for that of the gateway";
     let times = [
         ("request", timeouts.request, of_none),
         ("backend", timeouts.backend, of_none),
+        ("response", timeouts.response, of_backend),
         ("body", timeouts.body, of_gateway),
         ("upgraded", timeouts.upgraded, of_gateway),
     ];

@@ -9,7 +9,7 @@ pub(super) const EVERY: &str = "*";
 /// What a route lets pages of other origins do, in the form that requests are answered from.
 #[derive(Debug)]
 pub struct CorsPolicy {
-    /// `None`: every origin, told as `*`.
+    /// `None`: every origin, told as `*`, or by its name with credentials.
     origins: Option<Box<[OriginPattern]>>,
     credentials: bool,
     methods: Leave,
@@ -35,6 +35,8 @@ pub(super) enum OriginPattern {
     Exact(Box<str>),
     /// What stands before and behind the labels: `https://` and `.example.org`.
     Around(Box<str>, Box<str>),
+    /// The same for every host: `https://` and `:8443`.
+    EveryHost(Box<str>, Box<str>),
 }
 
 /// What is allowed beside what needs no leave.
@@ -103,7 +105,7 @@ impl CorsPolicy {
     }
 
     fn allow(&self, origin: &[u8], field: &mut impl FnMut(&'static str, &[u8])) {
-        let told = if self.origins.is_none() { EVERY.as_bytes() } else { origin };
+        let told = if self.names_origins() { origin } else { EVERY.as_bytes() };
         field("Access-Control-Allow-Origin", told);
         if self.credentials {
             field("Access-Control-Allow-Credentials", b"true");
@@ -112,9 +114,14 @@ impl CorsPolicy {
 
     /// A cache must not hand what one origin was told to another, nor what was told to none.
     fn vary(&self, field: &mut impl FnMut(&'static str, &[u8])) {
-        if self.origins.is_some() {
+        if self.names_origins() {
             field("Vary", b"Origin");
         }
+    }
+
+    /// Whether each origin is told by its name: with credentials, browsers take no `*`.
+    fn names_origins(&self) -> bool {
+        self.origins.is_some() || self.credentials
     }
 }
 
@@ -157,6 +164,9 @@ impl OriginPattern {
             (_, None) | ("http", Some(80)) | ("https", Some(443)) => String::new(),
             (_, Some(port)) => format!(":{port}"),
         };
+        if name == EVERY {
+            return Ok(OriginPattern::EveryHost(format!("{scheme}://").into(), port.into()));
+        }
         Ok(match HostPattern::parse(name)? {
             HostPattern::Exact(name) => OriginPattern::Exact(format!("{scheme}://{name}{port}").into()),
             HostPattern::Suffix(suffix) => {
@@ -165,23 +175,41 @@ impl OriginPattern {
         })
     }
 
+    /// Whether pages of whatever host are let in.
+    pub(super) fn has_every_host(&self) -> bool {
+        matches!(self, OriginPattern::EveryHost(..))
+    }
+
     fn matches(&self, origin: &[u8]) -> bool {
         match self {
             OriginPattern::Exact(exact) => origin.eq_ignore_ascii_case(exact.as_bytes()),
-            OriginPattern::Around(before, behind) => {
-                let Some(labels_len) = origin.len().checked_sub(before.len() + behind.len()) else {
-                    return false;
-                };
-                let (start, rest) = origin.split_at(before.len());
-                let (labels, end) = rest.split_at(labels_len);
-                let is_label = |b: &u8| b.is_ascii_alphanumeric() || b"-_.".contains(b);
-                start.eq_ignore_ascii_case(before.as_bytes())
-                    && end.eq_ignore_ascii_case(behind.as_bytes())
-                    && !labels.is_empty()
-                    && labels.iter().all(is_label)
+            OriginPattern::Around(before, behind) => between(origin, before, behind).is_some_and(are_labels),
+            OriginPattern::EveryHost(before, behind) => {
+                between(origin, before, behind).is_some_and(|host| are_labels(host) || is_address(host))
             }
         }
     }
+}
+
+/// What stands in `origin` between these two, whatever their case.
+fn between<'o>(origin: &'o [u8], before: &str, behind: &str) -> Option<&'o [u8]> {
+    let length = origin.len().checked_sub(before.len() + behind.len())?;
+    let (start, rest) = origin.split_at(before.len());
+    let (inner, end) = rest.split_at(length);
+    let is_around =
+        start.eq_ignore_ascii_case(before.as_bytes()) && end.eq_ignore_ascii_case(behind.as_bytes());
+    is_around.then_some(inner)
+}
+
+fn are_labels(text: &[u8]) -> bool {
+    let is_of_label = |b: &u8| b.is_ascii_alphanumeric() || b"-_.".contains(b);
+    !text.is_empty() && text.iter().all(is_of_label)
+}
+
+/// Whether `host` is an IPv6 address in brackets.
+fn is_address(host: &[u8]) -> bool {
+    let inner = host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]"));
+    inner.is_some_and(|inner| inner.iter().all(|b| b.is_ascii_hexdigit() || b":.".contains(b)))
 }
 
 #[cfg(test)]
@@ -217,6 +245,17 @@ mod tests {
         ] {
             check("https://*.example.org", origin, false);
         }
+        for origin in ["https://a.test", "HTTPS://B", "https://[::1]"] {
+            check("https://*", origin, true);
+            check("https://*:443", origin, true);
+            check("https://*:8443", origin, false);
+            check("https://*:8443", &format!("{origin}:8443"), true);
+            check("https://*", &format!("{origin}:8443"), false);
+        }
+        for origin in ["http://a.test", "https://", "https://u@a", "https://a/b", "https://[a]:1", "null", ""]
+        {
+            check("https://*", origin, false);
+        }
     }
 
     #[test]
@@ -232,7 +271,8 @@ mod tests {
             "1://a",
             "https://a:0",
             "https://a.*.b",
-            "https://*",
+            "https://*a",
+            "https://*:x",
         ] {
             assert!(OriginPattern::parse(wrong).is_err(), "{wrong}");
         }

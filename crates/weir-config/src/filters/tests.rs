@@ -3,16 +3,23 @@
 use super::*;
 use crate::change::{Batch, Change, Policy};
 use crate::model::Configuration;
+use crate::precedence::Precedence;
 use crate::state::{Applied, State};
 use crate::view::RequestView;
 
 /// A configuration with a route of these fields.
 fn apply(fields: &str) -> Applied {
+    apply_with(fields, None)
+}
+
+/// The same where the route has this place.
+fn apply_with(fields: &str, precedence: Option<Precedence>) -> Applied {
     let text = format!(
         "listeners: [{{ address: 127.0.0.1:80 }}]\nroutes: [{{ path: /, backend: a }}, {{ path: /x, {fields} }}]\n\
          backends: {{ a: {{ endpoints: [127.0.0.1:1] }}, b: {{ endpoints: [] }} }}\n"
     );
-    let configuration: Configuration = weir_document::read("test.yaml", &text).unwrap();
+    let mut configuration: Configuration = weir_document::read("test.yaml", &text).unwrap();
+    configuration.routes[1].precedence = precedence.map(Box::new);
     let changes = configuration.into_resources().into_iter().map(|(k, r)| Change::Put(k, r)).collect();
     State::default().apply(Batch { version: 1, policy: Policy::AllOrNothing, changes })
 }
@@ -251,6 +258,12 @@ fn cors_lets_nobody_in_by_mistake() {
         "name the origins, as in `https://*.example.org`",
     );
     check(
+        "origins: ['https://a', 'https://*:8443'], credentials: true",
+        "origins[1]: with `credentials`, every page could act for whoever looks at it",
+        "name the origins, as in `https://*.example.org`",
+    );
+    assert!(apply("backend: a, cors: { origins: ['https://*'] }").table.is_some());
+    check(
         "origins: ['https://a'], methods: [PUT, 'A B']",
         "methods[1]: `A B` is not a name",
         "write one name in each place of the list",
@@ -267,24 +280,52 @@ fn cors_lets_nobody_in_by_mistake() {
     );
 }
 
+/// Whoever writes for Gateway API has other rules to go by.
+#[test]
+fn manifests_may_say_what_the_compact_form_takes_for_mistakes() {
+    let place = || Some(Precedence { created_s: 0, resource: "default/r".to_owned(), position: (0, 0) });
+    for fields in [
+        "mirror: { backend: a }",
+        "cors: { origins: [] }",
+        "cors: { origins: ['*'], credentials: true }",
+        "cors: { origins: ['https://*'], credentials: true }",
+        "request_headers: { set: { A: b }, add: { a: c }, remove: [A] }",
+    ] {
+        let fields = format!("backend: a, {fields}");
+        assert!(apply(&fields).table.is_none(), "{fields}");
+        assert!(apply_with(&fields, place()).table.is_some(), "{fields}");
+    }
+    for fields in ["cors: { origins: ['https://a', '*'] }", "request_headers: { remove: [a, A] }"] {
+        assert!(apply_with(&format!("backend: a, {fields}"), place()).table.is_none(), "{fields}");
+    }
+}
+
 #[test]
 fn a_routes_time_limits_can_be_kept() {
     let check = |timeouts: &str, problem: &str, remedy: &str| {
         check_refused(&format!("backend: a, timeouts: {timeouts}"), &format!(".timeouts{problem}"), remedy);
     };
-    check("{}", ": it bounds nothing", "say a time for `request`, `backend`, `body` or `upgraded`");
+    check(
+        "{}",
+        ": it bounds nothing",
+        "say a time for `request`, `backend`, `response`, `body` or `upgraded`",
+    );
     let remedy = "leave it out for none of the route's own";
     check("{ request: 0s }", ".request: 0s is not within 1ns and 30 days", remedy);
     check("{ backend: 721h }", ".backend: 721h is not within 1ns and 30 days", remedy);
     let remedy = "leave it out for that of the gateway";
     check("{ body: 0s }", ".body: 0s is not within 1ns and 30 days", remedy);
+    let of_backend = "leave it out for that of the backend or the gateway";
+    check("{ response: 0s }", ".response: 0s is not within 1ns and 30 days", of_backend);
     check("{ request: 1s, upgraded: 721h }", ".upgraded: 721h is not within 1ns and 30 days", remedy);
     check(
         "{ request: 1s, backend: 2s }",
         ".backend: 2s is longer than the 1s that the whole request has",
         "make it as long as `request` at most",
     );
-    for timeouts in ["{ request: 1s, backend: 1s }", "{ body: 1s }", "{ request: 1s, upgraded: 2h }"] {
+    for timeouts in
+        ["{ request: 1s, backend: 1s }", "{ response: 720h, body: 1s }", "{ request: 1s, upgraded: 2h }"]
+    {
         assert!(apply(&format!("backend: a, timeouts: {timeouts}")).table.is_some(), "{timeouts}");
     }
 }

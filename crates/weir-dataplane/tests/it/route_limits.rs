@@ -120,6 +120,37 @@ fn a_route_has_its_own_bound_on_the_silence_within_bodies() {
 }
 
 #[test]
+fn a_route_has_its_own_bound_on_the_wait_for_a_responses_head() {
+    check("{ response: 100ms }", Served::stall, "upstream_response_timeout");
+    check("{ request: 10m, backend: 10m, response: 100ms }", Served::stall, "upstream_response_timeout");
+    let origin = Origin::start(|served| {
+        while served.request().is_some() {
+            // Longer than the other bounds.
+            std::thread::sleep(std::time::Duration::from_millis(700));
+            served.send(OK);
+        }
+    });
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\ntimeouts: {{ response: 100ms }}\n\
+         routes: [{{ path: /, backend: b }}, {{ path: /long, backend: b, timeouts: {{ response: 1h }} }},
+           {{ path: /own, backend: own, timeouts: {{ response: 1h }} }}]\n\
+         backends: {{ b: {{ endpoints: ['{0}'] }}, own: {{ endpoints: ['{0}'], timeouts: {{ response: 200ms }} }} }}",
+        origin.address
+    ));
+    let answer = |path: &str| proxy.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+    assert_eq!(answer("/").error(), (504, "upstream_response_timeout"));
+    for path in ["/long", "/own"] {
+        let answer = answer(path);
+        assert_eq!((answer.status, answer.body.as_str()), (200, "ok"), "{path}");
+    }
+    let mut client = proxy.connect();
+    client.send("POST /long HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n");
+    client.send("ab");
+    assert_eq!(client.response().status, 200, "a body that comes behind its head has the same");
+    assert_eq!(proxy.gateway.stats().timeouts, 1);
+}
+
+#[test]
 fn a_route_has_its_own_bound_on_silent_tunnels() {
     let origin = Origin::start(|served| {
         served.request();

@@ -1,6 +1,11 @@
 //! Manifests and directories of them, through sockets.
 
+mod filters;
+mod matching;
+mod parents;
+mod redirects;
 mod served;
+mod timeouts;
 mod tls;
 
 use std::io::{BufRead as _, BufReader};

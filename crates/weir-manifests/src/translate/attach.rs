@@ -157,6 +157,7 @@ impl Child<'_> {
             return false;
         }
         let wanted = attachments.entry(port.label.clone()).or_default();
+        wanted.port = port.number;
         wanted.every |= every;
         // What a more specific listener takes never comes to this one.
         wanted.names.extend(names.into_iter().filter(|name| !gateway.is_taken(port, *listener, name)));

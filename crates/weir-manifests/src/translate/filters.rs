@@ -1,13 +1,13 @@
 //! The filters of a rule.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use weir_config::{Cors, HeaderChanges, Mirror, Redirect, Rewrite, RewriteParts, Route, Scheme};
 use weir_document::{Share, Time};
 
 use super::Misfit;
-use super::rules::RuleOf;
+use super::rules::{RuleOf, normal_path};
 use crate::filter::{
     CorsFilter, Fraction, HeaderFilter, HttpFilter, MirrorFilter, NamedValue, PathModifier, PathModifierKind,
     RedirectFilter, RewriteFilter, UrlScheme,
@@ -16,6 +16,9 @@ use crate::route::PathMatchKind;
 
 /// The status of a redirect that says none.
 const FOUND: u16 = 302;
+
+/// All of a kind.
+const EVERY: &str = "*";
 
 /// What comes in place of a whole path, and of a prefix.
 type Replacement = (Option<String>, Option<String>);
@@ -48,10 +51,10 @@ fn add_filter(
 ) -> Result<(), Misfit> {
     // Each has the content of its type alone.
     if let Some(changes) = &filter.request_header_modifier {
-        route.request_headers = Some(Box::new(changes_of(rule, changes, place)?));
+        route.request_headers = changes_of(changes).map(Box::new);
     }
     if let Some(changes) = &filter.response_header_modifier {
-        route.response_headers = Some(Box::new(changes_of(rule, changes, place)?));
+        route.response_headers = changes_of(changes).map(Box::new);
     }
     if let Some(mirror) = &filter.request_mirror {
         route.mirror = Some(Box::new(mirror_of(rule, mirror, place)?));
@@ -60,7 +63,7 @@ fn add_filter(
         route.redirect = Some(Box::new(redirect_of(rule, redirect, place)?));
     }
     if let Some(rewrite) = &filter.url_rewrite {
-        route.rewrite = Some(rewrite_of(rule, rewrite, place)?);
+        route.rewrite = rewrite_of(rule, rewrite, place)?;
     }
     if let Some(cors) = &filter.cors {
         route.cors = Some(Box::new(cors_of(cors)));
@@ -68,26 +71,24 @@ fn add_filter(
     Ok(())
 }
 
-fn changes_of(rule: &RuleOf<'_, '_>, filter: &HeaderFilter, place: &str) -> Result<HeaderChanges, Misfit> {
-    let map = |field: &str, fields: &[NamedValue]| {
-        let mut map = BTreeMap::new();
-        for (index, NamedValue { name, value }) in fields.iter().enumerate() {
-            if map.insert(name.clone(), value.clone()).is_some() {
-                let message = format!("`{name}` stands here twice");
-                return Err(rule.misfit(
-                    &format!("{place}.{field}[{index}]"),
-                    message,
-                    "name each field once",
-                ));
-            }
-        }
-        Ok(map)
+/// The changes; `None` where there are none.
+fn changes_of(filter: &HeaderFilter) -> Option<HeaderChanges> {
+    let fields = |fields: &[NamedValue]| {
+        let first = first_of_each(fields, |field| &field.name);
+        first.map(|field| (field.name.clone(), field.value.clone())).collect()
     };
-    Ok(HeaderChanges {
-        set: map("set", &filter.set)?,
-        add: map("add", &filter.add)?,
-        remove: filter.remove.clone(),
-    })
+    let changes = HeaderChanges {
+        set: fields(&filter.set),
+        add: fields(&filter.add),
+        remove: first_of_each(&filter.remove, |name| name).cloned().collect(),
+    };
+    (!changes.is_empty()).then_some(changes)
+}
+
+/// Of several with one name, whatever its case, the first.
+fn first_of_each<T>(all: &[T], name: fn(&T) -> &str) -> impl Iterator<Item = &T> {
+    let mut names = BTreeSet::new();
+    all.iter().filter(move |one| names.insert(name(one).to_ascii_lowercase()))
 }
 
 fn mirror_of(rule: &RuleOf<'_, '_>, filter: &MirrorFilter, place: &str) -> Result<Mirror, Misfit> {
@@ -136,12 +137,14 @@ fn redirect_of(rule: &RuleOf<'_, '_>, filter: &RedirectFilter, place: &str) -> R
     })
 }
 
-fn rewrite_of(rule: &RuleOf<'_, '_>, filter: &RewriteFilter, place: &str) -> Result<Rewrite, Misfit> {
+/// The rewrite; `None` where nothing is rewritten.
+fn rewrite_of(rule: &RuleOf<'_, '_>, filter: &RewriteFilter, place: &str) -> Result<Option<Rewrite>, Misfit> {
     let (path, prefix) = replacement(rule, filter.path.as_ref(), place)?;
-    Ok(match (&filter.hostname, path, prefix) {
+    Ok(match (filter.hostname.clone(), path, prefix) {
+        (None, None, None) => None,
         // What replaces a prefix alone is the cheapest.
-        (None, None, Some(prefix)) => Rewrite::Prefix(prefix),
-        (host, path, prefix) => Rewrite::Parts(Box::new(RewriteParts { host: host.clone(), path, prefix })),
+        (None, None, Some(prefix)) => Some(Rewrite::Prefix(prefix)),
+        (host, path, prefix) => Some(Rewrite::Parts(Box::new(RewriteParts { host, path, prefix }))),
     })
 }
 
@@ -153,14 +156,14 @@ fn replacement(
     let Some(modifier) = modifier else { return Ok((None, None)) };
     let place = format!("{place}.path");
     match (modifier.kind, &modifier.replace_full_path, &modifier.replace_prefix_match) {
-        (PathModifierKind::ReplaceFullPath, Some(path), None) => Ok((Some(or_root(path)), None)),
+        (PathModifierKind::ReplaceFullPath, Some(path), None) => Ok((Some(replacing(path)), None)),
         (PathModifierKind::ReplacePrefixMatch, None, Some(prefix)) => {
             if rule.rule.matches.iter().any(|matched| matched.path.kind != PathMatchKind::PathPrefix) {
                 let message = "the rule has a match of which the path has no prefix";
                 let remedy = "write `type: PathPrefix` in its matches, or make another rule of the others";
                 return Err(rule.misfit(&place, message, remedy));
             }
-            Ok((None, Some(or_root(prefix))))
+            Ok((None, Some(replacing(prefix))))
         }
         (PathModifierKind::ReplaceFullPath, ..) => Err(rule.misfit(
             &place,
@@ -175,16 +178,18 @@ fn replacement(
 }
 
 /// Gateway API takes an empty path for the root.
-fn or_root(path: &str) -> String {
-    if path.is_empty() { "/".to_owned() } else { path.to_owned() }
+fn replacing(path: &str) -> String {
+    normal_path(if path.is_empty() { "/" } else { path })
 }
 
 fn cors_of(filter: &CorsFilter) -> Cors {
+    // With credentials browsers take `*` for the name of a field, and the gateway is not to send it.
+    let is_told = |name: &&String| !filter.allow_credentials || *name != EVERY;
     Cors {
         origins: filter.allow_origins.clone(),
         methods: filter.allow_methods.clone(),
         headers: filter.allow_headers.clone(),
-        expose: filter.expose_headers.clone(),
+        expose: filter.expose_headers.iter().filter(is_told).cloned().collect(),
         credentials: filter.allow_credentials,
         max_age: Some(Time(Duration::from_secs(filter.max_age.into()))),
     }

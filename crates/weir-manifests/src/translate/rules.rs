@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_config::{Key, OneOrMany, Precedence, Resource, Route, RouteTimeouts, ValueMatch, WeightedBackend};
+use weir_config::{
+    Key, NormalTarget, OneOrMany, PathRules, Precedence, Redirect, Resource, Route, RouteTimeouts,
+    ValueMatch, WeightedBackend,
+};
 use weir_document::Time;
 
 use super::attach::Child;
@@ -11,6 +14,7 @@ use super::catalog::{Catalog, Referrer};
 use super::filters::add_filters;
 use super::gateways::Gateways;
 use super::{Attachments, Misfit, Translation};
+use crate::duration::GatewayDuration;
 use crate::kind::{GROUP, Kind};
 use crate::manifest::Body;
 use crate::origin::Origin;
@@ -28,6 +32,14 @@ pub(super) struct RuleOf<'c, 'm> {
     pub(super) path: String,
 }
 
+/// Hosts, every one where the list is empty, with the listeners that have them.
+struct Group {
+    hosts: Vec<String>,
+    listeners: Vec<String>,
+    /// The port of all of these listeners, where ports are told apart.
+    port: Option<u16>,
+}
+
 /// Adds the routes of all HTTP routes.
 pub(super) fn add_http_routes(
     catalog: &Catalog<'_>,
@@ -39,12 +51,14 @@ pub(super) fn add_http_routes(
         let Body::HttpRoute(spec) = body else { continue };
         let kind = Kind::HttpRoute;
         let child = Child { manifest, kind, name, parents: &spec.parent_refs, hostnames: &spec.hostnames };
-        let groups = groups(child.attach(catalog, gateways, misfits));
+        let attachments = child.attach(catalog, gateways, misfits);
         let referrer = Referrer { manifest, kind, namespace: &name.namespace };
         for (position, rule) in spec.rules.iter().enumerate() {
             let rule = RuleOf { catalog, referrer, rule, path: format!("spec.rules[{position}]") };
             match rule.template() {
-                Ok(template) => add_rule(catalog, &child, (position, &template), spec, &groups, translation),
+                Ok(template) => {
+                    add_rule(catalog, &child, (position, &template), spec, &attachments, translation);
+                }
                 Err(found) => misfits.extend(found),
             }
         }
@@ -57,9 +71,10 @@ fn add_rule(
     child: &Child<'_>,
     (position, template): (usize, &Route),
     spec: &HttpRouteSpec,
-    groups: &[(Vec<String>, Vec<String>)],
+    attachments: &Attachments,
     translation: &mut Translation,
 ) {
+    let groups = groups(attachments, template.redirect.as_deref().is_some_and(leads_to_its_port));
     let whole = HttpMatch::default();
     let rule = &spec.rules[position];
     let matches = match rule.matches.as_slice() {
@@ -76,29 +91,55 @@ fn add_rule(
             ..matched_by(matched, template.clone())
         };
         let of_match = if rule.matches.is_empty() { String::new() } else { format!(".matches[{index}]") };
-        for (group, (hosts, listeners)) in groups.iter().enumerate() {
-            let route = Route { hosts: hosts.clone(), listeners: listeners.clone(), ..with_match.clone() };
-            let further = if group == 0 { String::new() } else { format!(" at {}", listeners.join(", ")) };
+        let matched = (!rule.matches.is_empty()).then_some(index);
+        for (at, group) in groups.iter().enumerate() {
+            let route = group.routed(with_match.clone());
+            let further = if at == 0 { String::new() } else { group.label() };
             let key = format!("{} {} rules[{position}]{of_match}{further}", child.kind, child.name);
-            let matched = (!rule.matches.is_empty()).then_some(index);
             let origin = Origin::Route { manifest: child.manifest, rule: position, matched };
             translation.add(key.clone(), origin, Key::Route(key), Resource::Route(Arc::new(route)));
         }
     }
 }
 
-/// Hosts, every one where the list is empty, with the listeners that have them.
-fn groups(attachments: Attachments) -> Vec<(Vec<String>, Vec<String>)> {
-    let mut by_hosts: BTreeMap<Vec<String>, Vec<String>> = BTreeMap::new();
-    for (listener, hosts) in attachments {
-        if hosts.every {
-            by_hosts.entry(Vec::new()).or_default().push(listener.clone());
+/// All of them, with listeners of one port each where it `tells_ports`.
+fn groups(attachments: &Attachments, tells_ports: bool) -> Vec<Group> {
+    let mut by_hosts: BTreeMap<(Vec<String>, Option<u16>), Vec<String>> = BTreeMap::new();
+    for (listener, wanted) in attachments {
+        let port = tells_ports.then_some(wanted.port);
+        if wanted.every {
+            by_hosts.entry((Vec::new(), port)).or_default().push(listener.clone());
         }
-        if !hosts.names.is_empty() {
-            by_hosts.entry(hosts.names.into_iter().collect()).or_default().push(listener);
+        if !wanted.names.is_empty() {
+            let names = wanted.names.iter().cloned().collect();
+            by_hosts.entry((names, port)).or_default().push(listener.clone());
         }
     }
-    by_hosts.into_iter().collect()
+    let group = |((hosts, port), listeners)| Group { hosts, listeners, port };
+    by_hosts.into_iter().map(group).collect()
+}
+
+/// Whether clients are sent to the port of the listener that they came by.
+fn leads_to_its_port(redirect: &Redirect) -> bool {
+    redirect.scheme.is_none() && redirect.port.is_none()
+}
+
+impl Group {
+    /// The route as it is for this group.
+    fn routed(&self, mut route: Route) -> Route {
+        route.hosts.clone_from(&self.hosts);
+        route.listeners.clone_from(&self.listeners);
+        if let Some(redirect) = &mut route.redirect {
+            redirect.port = redirect.port.or(self.port);
+        }
+        route
+    }
+
+    /// What tells its routes from those of the first group.
+    fn label(&self) -> String {
+        let at = format!(" at {}", self.listeners.join(", "));
+        if self.hosts.is_empty() { at } else { format!("{at} for {}", self.hosts.join(", ")) }
+    }
 }
 
 impl RuleOf<'_, '_> {
@@ -125,6 +166,10 @@ impl RuleOf<'_, '_> {
                 Ok(backend) => backends.push(WeightedBackend { backend, weight: reference.weight() }),
                 Err(misfit) => misfits.push(misfit),
             }
+        }
+        if route.redirect.is_some() {
+            // Nothing of a request goes further.
+            route = Route { request_headers: None, mirror: None, timeouts: None, ..route };
         }
         match backends.as_slice() {
             // Who is sent elsewhere needs no backend.
@@ -176,16 +221,24 @@ pub(super) fn backend_name(
 
 /// The route for what this takes.
 fn matched_by(matched: &HttpMatch, mut route: Route) -> Route {
-    let path = matched.path.value.clone();
+    let path = &matched.path.value;
     match matched.path.kind {
-        PathMatchKind::Exact => route.exact = Some(OneOrMany::One(path)),
-        PathMatchKind::PathPrefix => route.path = Some(path),
-        PathMatchKind::RegularExpression => route.regex = Some(path),
+        PathMatchKind::Exact => route.exact = Some(OneOrMany::One(normal_path(path))),
+        PathMatchKind::PathPrefix => route.path = Some(normal_path(path)),
+        PathMatchKind::RegularExpression => route.regex = Some(path.clone()),
     }
     route.methods = matched.method.iter().cloned().collect();
     route.headers = values(&matched.headers, str::eq_ignore_ascii_case);
     route.query = values(&matched.query_params, str::eq);
     route
+}
+
+/// In the form that the paths of requests are brought to. One that has none stays, for its problem to be told.
+pub(super) fn normal_path(path: &str) -> String {
+    match NormalTarget::of(path, &PathRules::default()) {
+        Ok(normal) => normal.as_str().to_owned(),
+        Err(_) => path.to_owned(),
+    }
 }
 
 /// Of several with one name the first counts.
@@ -205,12 +258,18 @@ fn values(all: &[NamedMatch], is_same: fn(&str, &str) -> bool) -> BTreeMap<Strin
     values
 }
 
+/// The bounds of a rule. They stand in place of those that the gateway has by itself for parts of what they bound, so
+/// that one which is longer is kept, and one that is lifted lifts them.
 fn bounds(timeouts: &HttpTimeouts) -> Option<RouteTimeouts> {
-    let request = timeouts.request.and_then(|request| request.bound()).map(Time);
-    let backend = timeouts.backend_request.and_then(|backend| backend.bound()).map(Time);
-    (request.is_some() || backend.is_some()).then_some(RouteTimeouts {
-        request,
-        backend,
-        ..RouteTimeouts::default()
+    let most = RouteTimeouts::LONGEST;
+    let bound = |said: GatewayDuration| said.bound().map(|duration| Time(duration).min(most));
+    let said = [timeouts.request, timeouts.backend_request];
+    let longest = said.into_iter().flatten().map(|said| bound(said).unwrap_or(most)).max()?;
+    Some(RouteTimeouts {
+        request: timeouts.request.and_then(bound),
+        backend: timeouts.backend_request.and_then(bound),
+        response: Some(longest),
+        body: Some(longest),
+        upgraded: None,
     })
 }

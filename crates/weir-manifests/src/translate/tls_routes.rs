@@ -28,8 +28,8 @@ pub(super) fn passed_on(
     misfits: &mut Vec<Misfit>,
 ) -> BTreeMap<String, Vec<PassedOn>> {
     let mut routes: Vec<_> = catalog.all(Kind::TlsRoute).collect();
-    // The sort is stable, and they come by name.
-    routes.sort_by_key(|(manifest, ..)| catalog.manifests[*manifest].created_s);
+    routes
+        .sort_by_cached_key(|(manifest, name, _)| (catalog.manifests[*manifest].created_s, name.to_string()));
     let mut passed_on: BTreeMap<String, Vec<PassedOn>> = BTreeMap::new();
     let mut taken = BTreeSet::new();
     for (manifest, name, body) in routes {

@@ -116,6 +116,116 @@ fn filters_become_fields_of_routes() {
 }
 
 #[test]
+fn of_entries_with_one_name_the_first_counts_and_empty_filters_do_nothing() {
+    let to_b = format!("backendRefs: [{}]", to("b"));
+    let filters = |filters: &str| format!("{{ filters: [{filters}], {to_b} }}");
+    check(
+        &filters(
+            "{ type: RequestHeaderModifier, requestHeaderModifier: {
+                 set: [{ name: X-A, value: '1' }, { name: x-a, value: '2' }, { name: B, value: '3' }],
+                 add: [{ name: x-a, value: '4' }, { name: X-A, value: '5' }], remove: [X-A, C, c] } }",
+        ),
+        &["{ path: /, backend: default/b,
+             request_headers: { set: { X-A: '1', B: '3' }, add: { x-a: '4' }, remove: [X-A, C] } }"],
+    );
+    check(
+        &filters(
+            "{ type: RequestHeaderModifier, requestHeaderModifier: {} },
+             { type: ResponseHeaderModifier, responseHeaderModifier: {} }, { type: URLRewrite, urlRewrite: {} }",
+        ),
+        &["{ path: /, backend: default/b }"],
+    );
+}
+
+#[test]
+fn a_redirect_has_no_use_for_what_is_for_backends() {
+    let rule = format!(
+        "{{ timeouts: {{ request: 1s }}, filters: [
+             {{ type: RequestRedirect, requestRedirect: {{ scheme: https }} }},
+             {{ type: RequestHeaderModifier, requestHeaderModifier: {{ remove: [A] }} }},
+             {{ type: RequestMirror, requestMirror: {{ backendRef: {} }} }},
+             {{ type: ResponseHeaderModifier, responseHeaderModifier: {{ remove: [B] }} }}] }}",
+        to("a")
+    );
+    check(&rule, &["{ path: /, redirect: { scheme: https }, response_headers: { remove: [B] } }"]);
+}
+
+#[test]
+fn a_redirect_that_says_neither_scheme_nor_port_keeps_the_listeners_port() {
+    let redirect = |fields: &str| {
+        format!("  rules: [{{ filters: [{{ type: RequestRedirect, requestRedirect: {{ {fields} }} }}] }}]")
+    };
+    let gateway = gateway(
+        "[{ name: a, port: 80, protocol: HTTP }, { name: b, port: 8080, protocol: HTTP },
+          { name: c, port: 8080, protocol: HTTP, hostname: c.test }]",
+    );
+    let ports = |fields: &str| -> Vec<(String, Option<u16>)> {
+        let translation = translated(&[&gateway, &route("r", "", &redirect(fields))]).unwrap();
+        let routes = translation.resources.iter().filter_map(|(key, resource)| match (key, resource) {
+            (Key::Route(key), Resource::Route(route)) => Some((key, route.redirect.as_ref()?)),
+            _ => None,
+        });
+        routes.map(|(key, redirect)| (key.clone(), redirect.port)).collect()
+    };
+    let key = |further: &str| format!("HTTPRoute default/r rules[0]{further}");
+    for fields in ["", "statusCode: 301", "hostname: other.test"] {
+        let expected = [
+            (key(""), Some(80)),
+            (key(" at default/edge:8080"), Some(8080)),
+            (key(" at default/edge:8080 for c.test"), Some(8080)),
+        ];
+        assert_eq!(ports(fields), expected, "{fields}");
+    }
+    let alike = |port: Option<u16>| [(key(""), port), (key(" at default/edge:8080 for c.test"), port)];
+    assert_eq!(ports("scheme: https"), alike(None), "it is the scheme's own");
+    assert_eq!(ports("port: 8443"), alike(Some(8443)));
+}
+
+#[test]
+fn paths_are_brought_to_their_normal_form() {
+    let to_b = format!("backendRefs: [{}]", to("b"));
+    check(
+        &format!(
+            "{{ matches: [{{ path: {{ type: Exact, value: '/caf%c3%a9' }} }}, {{ path: {{ value: '/%7euser/' }} }},
+               {{ path: {{ type: RegularExpression, value: '/%7e.*' }} }}], {to_b} }}"
+        ),
+        &[
+            "{ exact: /caf%C3%A9, backend: default/b }",
+            "{ path: /~user/, backend: default/b }",
+            "{ regex: '/%7e.*', backend: default/b }",
+        ],
+    );
+    let path = "path: { type: ReplaceFullPath, replaceFullPath: '/%7e%2f' }";
+    check(
+        &format!("{{ filters: [{{ type: URLRewrite, urlRewrite: {{ {path} }} }}], {to_b} }}"),
+        &["{ path: /, backend: default/b, rewrite: { path: /~%2F } }"],
+    );
+}
+
+/// The model takes what Gateway API takes, although the compact form would be told that it can't be meant.
+#[test]
+fn what_gateway_api_takes_comes_into_force() {
+    let (a, b) = (backend("a"), backend("b"));
+    let cors = |fields: &str| format!("filters: [{{ type: CORS, cors: {{ {fields} }} }}]");
+    for fields in [
+        cors(""),
+        cors("allowOrigins: ['https://*', 'http://*:8080']"),
+        cors("allowOrigins: ['*'], allowCredentials: true, exposeHeaders: ['*', X-A], allowHeaders: ['*']"),
+        cors("allowOrigins: ['https://*'], allowCredentials: true, exposeHeaders: ['*']"),
+        format!("filters: [{{ type: RequestMirror, requestMirror: {{ backendRef: {} }} }}]", to("b")),
+        "filters: [{ type: ResponseHeaderModifier, responseHeaderModifier: {
+             set: [{ name: A, value: '1' }], add: [{ name: a, value: '2' }], remove: [A] } }]"
+            .to_owned(),
+        "timeouts: { request: 99999h }".to_owned(),
+        "timeouts: { request: 0s, backendRequest: 1h }".to_owned(),
+    ] {
+        let rule = format!("  rules: [{{ {fields}, backendRefs: [{}] }}]", to("b"));
+        let table = table(&[GATEWAY, &a, &b, &route("r", "", &rule)]);
+        assert_eq!(found(&table, 80, "h/x"), "HTTPRoute default/r rules[0]", "{fields}");
+    }
+}
+
+#[test]
 fn backends_share_by_their_weights_and_time_is_bounded() {
     let (a, b) = (to("a"), to("b"));
     check(
@@ -129,12 +239,23 @@ fn backends_share_by_their_weights_and_time_is_bounded() {
     check("{}", &["{ path: /, backends: [] }"]);
     check(
         &format!("{{ timeouts: {{ request: 1m30s, backendRequest: 500ms }}, backendRefs: [{b}] }}"),
-        &["{ path: /, backend: default/b, timeouts: { request: 90s, backend: 500ms } }"],
+        &["{ path: /, backend: default/b,
+             timeouts: { request: 90s, backend: 500ms, response: 90s, body: 90s } }"],
     );
-    check(
-        &format!("{{ timeouts: {{ request: 0s }}, backendRefs: [{b}] }}"),
-        &["{ path: /, backend: default/b }"],
-    );
+    // Nothing else bounds what they bound, and zero is as long as can be.
+    for (timeouts, becomes) in [
+        ("backendRequest: 2m", "{ backend: 2m, response: 2m, body: 2m }"),
+        ("request: 0s", "{ response: 720h, body: 720h }"),
+        ("request: 0s, backendRequest: 2m", "{ backend: 2m, response: 720h, body: 720h }"),
+        ("request: 2m, backendRequest: 0s", "{ request: 2m, response: 720h, body: 720h }"),
+        ("request: 99999h", "{ request: 720h, response: 720h, body: 720h }"),
+    ] {
+        check(
+            &format!("{{ timeouts: {{ {timeouts} }}, backendRefs: [{b}] }}"),
+            &[&format!("{{ path: /, backend: default/b, timeouts: {becomes} }}")],
+        );
+    }
+    check(&format!("{{ timeouts: {{}}, backendRefs: [{b}] }}"), &["{ path: /, backend: default/b }"]);
 }
 
 #[test]
@@ -182,6 +303,17 @@ fn names_are_ordered_with_their_namespaces() {
     let documents: Vec<&str> = documents.into_iter().map(String::as_str).collect();
     // As one text: `-` stands before `/`.
     assert_eq!(found(&table(&documents), 80, "a.test/"), "HTTPRoute x-y/a rules[0]");
+    // So it is with sealed TLS that several want.
+    let open = open.replace("protocol: HTTP,", "protocol: TLS, tls: { mode: Passthrough },");
+    let sealed = |text: String| text.replace("HTTPRoute", "TLSRoute");
+    let to_other = sealed(of("x-y", "a")).replace("name: b,", "name: c,");
+    let other = backend("c");
+    let grants = [sealed(grant("x")), sealed(grant("x-y"))];
+    let translation =
+        translated(&[&open, &b, &other, &sealed(of("x", "a")), &to_other, &grants[0], &grants[1]]).unwrap();
+    let [listener] = listeners(&translation)[..] else { panic!("{translation:?}") };
+    let backends: Vec<_> = listener.passthrough.iter().map(|entry| entry.backend.as_deref()).collect();
+    assert_eq!(backends, [Some("default/c"), None], "who asks for another name is closed");
 }
 
 #[test]

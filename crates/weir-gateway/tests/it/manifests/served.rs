@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
 
 use weir_control::FileSource;
 use weir_dataplane::Gateway;
@@ -24,6 +25,15 @@ impl Served {
         let table = source.load().unwrap_or_else(|error| panic!("{:#?}", error.lines()));
         let gateway = Gateway::start(table).expect("it starts");
         Served { dir, source, gateway }
+    }
+
+    /// The same of one worker, with these documents and a gateway of one plain listener at `ip`; where it listens.
+    pub(super) fn at(ip: &str, documents: &[String]) -> (Served, SocketAddr) {
+        let listener = format!("    - {{ name: http, port: {}, protocol: HTTP }}", free_port(ip));
+        let all = gateway(ip, &listener) + &documents.concat();
+        let served = Served::start(&[("all.yaml", &all), ("settings.yaml", "workers: 1\n")]);
+        let address = served.gateway.addresses()[0];
+        (served, address)
     }
 
     /// Reads the folder again; what is wrong with it.
@@ -50,21 +60,29 @@ pub(super) fn write(dir: &Path, name: &str, text: &str) {
 
 /// An origin that answers with its name, and with the request that it got.
 pub(super) fn echo(name: &'static str) -> SocketAddr {
+    origin(move |head, stream| {
+        let body = format!("{name}: {head}");
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        // The gateway may have gone.
+        let _ = stream.write_all(answer.as_bytes());
+    })
+}
+
+/// An origin that does this to each head of a request.
+pub(super) fn origin(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
+    let answer = Arc::new(answer);
     std::thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
+            let answer = Arc::clone(&answer);
             std::thread::spawn(move || {
                 let mut head = Vec::new();
                 let mut byte = [0; 1];
                 while stream.read(&mut byte).is_ok_and(|bytes| bytes == 1) {
                     head.push(byte[0]);
                     if head.ends_with(b"\r\n\r\n") {
-                        let body = format!("{name}: {}", String::from_utf8_lossy(&head));
-                        let length = body.len();
-                        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
-                        // The gateway may have gone.
-                        let _ = stream.write_all(answer.as_bytes());
+                        answer(&String::from_utf8_lossy(&head), &mut stream);
                         head.clear();
                     }
                 }
@@ -133,9 +151,18 @@ pub(super) fn route(name: &str, more: &str, spec: &str) -> String {
     )
 }
 
+/// How rules name a backend.
+pub(super) fn to(backend: &str) -> String {
+    format!("{{ group: gateway.weir.example, kind: Backend, name: {backend} }}")
+}
+
 /// A rule for everything to one backend.
 pub(super) fn whole(backend: &str) -> String {
-    format!(
-        "  rules: [{{ backendRefs: [{{ group: gateway.weir.example, kind: Backend, name: {backend} }}] }}]"
-    )
+    format!("  rules: [{{ backendRefs: [{}] }}]", to(backend))
+}
+
+/// The origin that has answered, by its name; nobody where the gateway has.
+pub(super) fn who(answer: &str) -> &str {
+    let body = answer.split_once("\n\n").map_or("", |(_, body)| body);
+    body.split_once(": GET ").map_or("nobody", |(name, _)| name)
 }

@@ -56,7 +56,8 @@ pub(super) fn ask_secure(
     Ok(exchange(&mut stream, request))
 }
 
-fn secret(name: &str, (certificate, key): &(String, String), is_encoded: bool) -> String {
+/// A secret with a certificate and its key.
+pub(super) fn secret(name: &str, (certificate, key): &(String, String), is_encoded: bool) -> String {
     let (field, values) = match is_encoded {
         true => ("data", [certificate, key].map(|text| format!("{:?}", STANDARD.encode(text)))),
         false => ("stringData", [certificate, key].map(|text| format!("{text:?}"))),
