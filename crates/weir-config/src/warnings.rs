@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use crate::balance::Balance;
 use crate::files::SYSTEM_AUTHORITIES;
-use crate::model::{ClientAuth, Listener, Route};
+use crate::model::{Backend, ClientAuth, Listener, Route};
 use crate::names::{is_carried, names_of};
 use crate::problem::Problem;
 use crate::state::State;
@@ -23,6 +24,8 @@ use certified_hosts::CertifiedHosts;
 /// From how many days before its end on a certificate is told of.
 const DAYS_LEFT_MIN: i64 = 14;
 
+const GIVE_WEIGHT: &str = "give one of them a `weight` of 1 or more";
+
 impl State {
     /// What is most likely not meant, at `now_s` in seconds since 1970. `table` is the one that was compiled of this
     /// state.
@@ -33,7 +36,7 @@ impl State {
         found.extend(self.routes.values().flat_map(|entry| habits::of_route(&entry.key, &entry.route)));
         found.extend(self.no_routes());
         found.extend(self.backends_without_use());
-        found.extend(self.backends_without_endpoints());
+        found.extend(self.backends_for_nobody());
         found.extend(self.plain_listeners());
         found.extend(self.certificates_of_no_host());
         found.extend(self.certificates_for_strangers());
@@ -67,19 +70,11 @@ impl State {
             .collect()
     }
 
-    fn backends_without_endpoints(&self) -> Vec<Problem> {
+    /// The backends that are used, and have no endpoint for new clients.
+    fn backends_for_nobody(&self) -> Vec<Problem> {
         let used = self.used_backends();
-        let empty = self
-            .backends
-            .iter()
-            .filter(|(name, backend)| backend.endpoints.is_empty() && used.contains(name.as_str()));
-        empty
-            .map(|(name, _)| {
-                let message = "the list is empty, so requests for this backend are answered 503";
-                Problem::new(format!("backends.{name}.endpoints"), message)
-                    .help("name the addresses where it runs")
-            })
-            .collect()
+        let of_use = self.backends.iter().filter(|(name, _)| used.contains(name.as_str()));
+        of_use.filter_map(|(name, backend)| no_endpoint(name, backend)).collect()
     }
 
     /// Listeners in plain text, beyond this machine, for what is asked for with tokens or certificates elsewhere.
@@ -211,8 +206,23 @@ fn no_weight(key: &str, route: &Route) -> Option<Problem> {
     let is_bare = route.backends.iter().any(|backends| backends.iter().all(|backend| backend.weight == 0));
     is_bare.then(|| {
         Problem::new(format!("{key}.backends"), "none of them has a weight, so every request is answered 500")
-            .help("give one of them a `weight` of 1 or more")
+            .help(GIVE_WEIGHT)
     })
+}
+
+fn no_endpoint(name: &str, backend: &Backend) -> Option<Problem> {
+    if backend.endpoints.iter().any(|endpoint| endpoint.weight > 0) {
+        return None;
+    }
+    let (what, except, remedy) = match (backend.endpoints.is_empty(), &backend.balance) {
+        (true, _) => ("the list is empty", "", "name the addresses where it runs"),
+        (false, Balance::Sticky(_)) => {
+            ("none of them has a weight", ", but for those of its sticky clients", GIVE_WEIGHT)
+        }
+        (false, _) => ("none of them has a weight", "", GIVE_WEIGHT),
+    };
+    let message = format!("{what}, so requests for this backend are answered 503{except}");
+    Some(Problem::new(format!("backends.{name}.endpoints"), message).help(remedy))
 }
 
 fn is_for_certified_clients(listener: &Listener) -> bool {

@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use weir_config::{Backend, BackendEntry, Balance, HashKey, Sticky, stable_hash};
+use weir_config::{
+    Backend, BackendEntry, Balance, EndpointAddress, HashKey, Sticky, UpstreamAddress, stable_hash,
+};
 use weir_http::{RequestHead, append_field};
 
 /// What of a request decides which endpoint gets it.
@@ -58,6 +60,17 @@ impl Affinity {
         matches!(self, Affinity::None | Affinity::Endpoint { id: None, .. })
     }
 
+    /// Whether the backend may have an endpoint for the request: one with a weight, or the one that the client's cookie
+    /// names. Of a name nobody knows here which addresses it stands for.
+    pub(crate) fn may_find_one_of(self, backend: &Backend) -> bool {
+        let id = if let Affinity::Endpoint { id, .. } = self { id } else { None };
+        let is_named = |address: &EndpointAddress| match address {
+            EndpointAddress::Known(address) => id == Some(id_of(address)),
+            EndpointAddress::Name { .. } => id.is_some(),
+        };
+        backend.endpoints.iter().any(|endpoint| endpoint.weight > 0 || is_named(&endpoint.address))
+    }
+
     /// Appends the cookie that names the endpoint which has answered, unless the client has it.
     pub(crate) fn append_cookie(self, backend: &Backend, endpoint: u64, out: &mut Vec<u8>) {
         let (Affinity::Endpoint { id, is_secure }, Balance::Sticky(sticky)) = (self, &backend.balance) else {
@@ -67,6 +80,11 @@ impl Affinity {
             append_field(out, "Set-Cookie", set_cookie(sticky, endpoint, is_secure).as_bytes());
         }
     }
+}
+
+/// What cookies name an endpoint by.
+pub(crate) fn id_of(address: &UpstreamAddress) -> u64 {
+    stable_hash(address.to_string().as_bytes())
 }
 
 fn set_cookie(sticky: &Sticky, endpoint: u64, is_secure: bool) -> String {
@@ -95,6 +113,7 @@ fn cookie<'h>(head: &RequestHead<'h>, name: &str) -> Option<&'h [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use weir_config::Endpoint;
     use weir_http::{FieldSlots, HeadLimits, parse_request};
 
     use super::*;
@@ -121,6 +140,31 @@ mod tests {
         let [plain, mapped] = ["192.0.2.1", "::ffff:192.0.2.1"].map(|text| hash_of(text.parse().unwrap()));
         assert_eq!(plain, mapped);
         assert_ne!(plain, hash_of("192.0.2.2".parse().unwrap()));
+    }
+
+    #[test]
+    fn without_a_weight_an_endpoint_has_only_those_whose_cookie_names_it() {
+        let endpoint = |address: &str, weight| Endpoint { address: address.parse().unwrap(), weight };
+        let (first, second) = (("127.0.0.1:1", 0), ("unix:/two", 0));
+        let id = |text: &str| Some(stable_hash(text.as_bytes()));
+        let named = |id| Affinity::Endpoint { id, is_secure: false };
+        for (endpoints, affinity, expected) in [
+            (vec![], named(id("127.0.0.1:1")), false),
+            (vec![first, second], Affinity::None, false),
+            (vec![first, second], Affinity::Key(1), false),
+            (vec![first, second], named(None), false),
+            (vec![first, second], named(id("127.0.0.1:2")), false),
+            (vec![first, second], named(id("127.0.0.1:1")), true),
+            (vec![first, second], named(id("unix:/two")), true),
+            (vec![first, ("127.0.0.1:2", 1)], Affinity::None, true),
+            (vec![("a.test:1", 0)], Affinity::None, false),
+            (vec![("a.test:1", 0)], named(id("127.0.0.1:1")), true),
+        ] {
+            let endpoints: Vec<Endpoint> =
+                endpoints.into_iter().map(|(a, weight)| endpoint(a, weight)).collect();
+            let backend = Backend { endpoints, ..Backend::default() };
+            assert_eq!(affinity.may_find_one_of(&backend), expected, "{:?} {affinity:?}", backend.endpoints);
+        }
     }
 
     #[test]

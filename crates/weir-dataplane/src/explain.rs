@@ -83,9 +83,9 @@ pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool
         }
         Incoming::Request(plan) => {
             let entry = &table.backends()[plan.backend];
-            match entry.backend.endpoints.is_empty() {
-                true => Refusal::new(Cause::NoEndpoint).into(),
-                false => Outcome::Sent {
+            match plan.affinity.may_find_one_of(&entry.backend) {
+                false => Refusal::new(Cause::NoEndpoint).into(),
+                true => Outcome::Sent {
                     backend: entry.name.clone(),
                     head: String::from_utf8_lossy(&head).into_owned(),
                     compression: compression(&plan, &snapshot),

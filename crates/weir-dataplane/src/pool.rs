@@ -11,10 +11,9 @@ use std::sync::Arc;
 
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
-use weir_config::{
-    Backend, BackendEntry, BackendTimeouts, Balance, Member, UpstreamAddress, UpstreamTls, stable_hash,
-};
+use weir_config::{Backend, BackendEntry, BackendTimeouts, Balance, Member, UpstreamAddress, UpstreamTls};
 
+use crate::affinity::id_of;
 use crate::backend_state::{BackendState, Bounds, Kind, Place};
 use crate::backend_states::BackendStates;
 use crate::balance::{Balancer, Wish};
@@ -154,7 +153,7 @@ impl Upstream {
 impl EndpointPool {
     /// One without connections.
     pub(crate) fn new(state: Arc<EndpointState>) -> EndpointPool {
-        let id = stable_hash(state.address.to_string().as_bytes());
+        let id = id_of(&state.address);
         let counters = state.counters();
         // Who goes by an older version may ask for one that is gone already.
         let is_closed = Cell::new(state.is_gone());

@@ -107,6 +107,23 @@ fn routes_and_backends_that_lead_nowhere_are_told() {
         &format!("{HEAD}routes: [{{ path: /, backends: [{{ backend: a, weight: 0 }}] }}]\n"),
         &["routes[0].backends: none of them has a weight, so every request is answered 500"],
     );
+    let weightless = |more: &str, expected: &[&str]| {
+        let idle = "{ address: '127.0.0.1:2', weight: 0 }, { address: 'a.test:2', weight: 0 }";
+        let backends = format!("endpoints: [{idle}]{more} }} }}\nroutes: [{{ path: /, backend: a }}]\n");
+        check(&HEAD.replace("endpoints: ['127.0.0.1:2'] } }\n", &backends), expected);
+    };
+    let none =
+        "backends.a.endpoints: none of them has a weight, so requests for this backend are answered 503";
+    weightless("", &[none]);
+    weightless(
+        ", balance: { sticky: { cookie: at } }",
+        &[&format!("{none}, but for those of its sticky clients")],
+    );
+    check(
+        &format!("{HEAD}routes: [{{ path: /, backend: a }}]\n")
+            .replace("['127.0.0.1:2']", "[{ address: '127.0.0.1:2', weight: 0 }, '127.0.0.1:3']"),
+        &[],
+    );
     check_routes(
         &["path: /, methods: [GET], cors: { origins: ['*'] }"],
         &["routes[0].methods: preflights of `cors` are OPTIONS, which this route does not take"],

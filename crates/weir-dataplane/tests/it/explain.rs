@@ -1,16 +1,125 @@
 //! What `explain` says against what a gateway does, over a socket, for many routes and requests.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use weir_config::{Batch, Change, Configuration, Policy, Rewrite, Route, Scope, State, Table};
-use weir_dataplane::{Outcome, explain};
+use weir_config::{
+    Batch, Change, Configuration, Key, Policy, Resource, Rewrite, Route, Scope, State, Table, stable_hash,
+};
+use weir_dataplane::{Cause, Explanation, Outcome, explain};
 
 use crate::draw::{Draw, Drawn};
-use crate::setup::{Answer, Client, Origin, Proxy};
+use crate::setup::{Answer, Client, Origin, Proxy, compile};
 
-const CONFIGURATIONS: u64 = 40;
+const CONFIGURATIONS: u64 = 60;
 const REQUESTS: usize = 250;
-const ROUTES: usize = 10;
+const ROUTES: usize = 14;
+
+/// The addresses of the listeners, each named by its position.
+const LISTENERS: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
+
+/// The backends, where `A` and `B` stand for the addresses of the origins.
+const BACKENDS: [(&str, &str); 6] = [
+    ("a", "endpoints: ['A']"),
+    ("b", "endpoints: ['B']"),
+    ("mixed", "endpoints: [{ address: 'A', weight: 0 }, 'B']"),
+    ("none", "endpoints: []"),
+    ("idle", "endpoints: [{ address: 'A', weight: 0 }]"),
+    ("kept", "endpoints: [{ address: 'A', weight: 0 }], balance: { sticky: { cookie: at } }"),
+];
+
+/// What a route may do in place of passing requests to its backend, or beside it.
+const ACTIONS: [&str; 10] = [
+    "{ redirect: { host: away.test, prefix: /moved } }",
+    "{ respond: { status: 418, body: no coffee, headers: { X-Kind: tea, X-Told: here } } }",
+    "{ respond: { body: here } }",
+    "{ rewrite: { host: up.test, path: /whole } }",
+    "{ request_headers: { set: { X-Set: s }, remove: [x-a, accept] } }",
+    "{ request_headers: { add: { X-A: more, X-Add: one } } }",
+    "{ backends: [{ backend: a, weight: 2 }, { backend: b }, { backend: none, weight: 0 }] }",
+    "{ backends: [{ backend: none, weight: 2 }, { backend: mixed }, { backend: kept }] }",
+    "{ backends: [{ backend: a }, { backend: idle }], request_headers: { set: { X-Set: w } } }",
+    "{ backends: [{ backend: a, weight: 0 }] }",
+];
+
+/// What it may do to answers.
+const ANSWERS: [&str; 4] = [
+    "{ response_headers: { set: { X-Told: anew }, add: { Vary: X-A }, remove: [x-kind] } }",
+    "{ cors: { origins: ['https://app.test'], methods: [PUT], headers: [X-A], expose: [X-Kind], max_age: 10m } }",
+    "{ cors: { origins: ['https://*.test'], credentials: true, methods: ['*'], headers: ['*'] } }",
+    "{ cors: { origins: ['*'] } }",
+];
+
+const PAGES: [&str; 2] = ["https://app.test", "https://other.example"];
+
+/// What a client sees of what became of its request.
+#[derive(Debug)]
+struct Seen {
+    status: u16,
+    /// The origin, the cause of an error, or `route`.
+    by: String,
+    /// What the origin was asked, where an error leads, or the head of the route's answer; `None` where nobody told.
+    rest: Option<String>,
+}
+
+/// What became of all requests.
+#[derive(Debug, Default)]
+struct Tally {
+    kinds: BTreeMap<(u16, String), usize>,
+    /// Those that had another backend than the first in turn.
+    by_another: usize,
+    /// Answers of routes with these fields.
+    fields: [usize; FIELDS.len()],
+}
+
+/// Fields that routes give their own answers.
+const FIELDS: [&str; 3] =
+    ["Access-Control-Allow-Origin: https://app.test", "Access-Control-Max-Age: 600", "X-Told: anew"];
+
+impl Seen {
+    fn is(&self, expected: &Seen) -> bool {
+        let is_as_told = expected.rest.is_none() || self.rest == expected.rest;
+        (self.status, &self.by) == (expected.status, &expected.by) && is_as_told
+    }
+}
+
+impl Tally {
+    fn count(&mut self, seen: Seen, first_in_turn: &Seen) {
+        self.by_another += usize::from(!seen.is(first_in_turn));
+        if seen.by == "route" {
+            let head = seen.rest.as_deref().unwrap_or_default();
+            let has = |field: &str| head.lines().any(|line| line == field);
+            self.fields.iter_mut().zip(FIELDS).for_each(|(count, field)| *count += usize::from(has(field)));
+        }
+        *self.kinds.entry((seen.status, seen.by)).or_default() += 1;
+    }
+
+    /// Nothing that may become of a request is missing.
+    fn check(&self) {
+        assert_eq!(self.kinds.values().sum::<usize>(), CONFIGURATIONS as usize * REQUESTS);
+        let kinds: Vec<(u16, &str)> = self.kinds.keys().map(|(status, by)| (*status, by.as_str())).collect();
+        let all = [
+            (200, "a"),
+            (200, "b"),
+            (200, "route"),
+            (204, "route"),
+            (302, "route"),
+            (307, "escaped_slashes"),
+            (400, "bad_path"),
+            (401, "no_token"),
+            (401, "unknown_token"),
+            (404, "no_route"),
+            (413, "body_too_large"),
+            (418, "route"),
+            (500, "no_backend"),
+            (503, "no_endpoint"),
+        ];
+        assert_eq!(kinds, all);
+        let mut counts = self.kinds.values().chain(&self.fields).chain([&self.by_another]);
+        assert!(counts.all(|&count| count >= 20), "{self:?}");
+    }
+}
 
 /// Answers with its name, and with what it was asked.
 fn echo(name: &'static str) -> Origin {
@@ -24,108 +133,250 @@ fn echo(name: &'static str) -> Origin {
     })
 }
 
-/// A configuration at random: routes to three backends, of which one has no endpoint, some with a rewrite.
-fn table(draw: &mut Draw<'_>, frame: &str) -> Arc<Table> {
+/// Two listeners and the backends, without a route.
+fn frame(a: SocketAddr, b: SocketAddr) -> String {
+    let listeners: Vec<String> = (0..)
+        .zip(LISTENERS)
+        .map(|(number, ip)| format!("{{ address: '{ip}:0', name: l{number} }}"))
+        .collect();
+    let backends = BACKENDS.map(|(name, text)| {
+        let text = text.replace("'A'", &format!("'{a}'")).replace("'B'", &format!("'{b}'"));
+        format!("{name}: {{ {text} }}")
+    });
+    format!(
+        "listeners: [{}]\nworkers: 1\nlimits: {{ body: 4B }}\nbackends: {{ {} }}",
+        listeners.join(", "),
+        backends.join(", ")
+    )
+}
+
+/// A configuration at random, and the routes that it has.
+fn table(draw: &mut Draw<'_>, frame: &str) -> (Arc<Table>, Vec<Route>) {
     let mut configuration: Configuration = weir_document::read("drawn.yaml", frame).unwrap();
     configuration.paths = draw.rules();
-    for _ in 0..ROUTES {
-        let mut route = draw.route();
-        route.backend = Some(["a", "b", "none"][draw.below(3)].to_owned());
-        route.rewrite = draw.once_in(3).then(|| Rewrite::Prefix("/new/place".to_owned()));
-        filter(draw, &mut route);
-        configuration.routes.push(route);
-    }
-    let changes = configuration.into_resources().into_iter().map(|(key, r)| Change::Put(key, r)).collect();
+    configuration.routes = (0..ROUTES).map(|_| route(draw)).collect();
+    let routes = configuration.routes.clone();
+    let tokens = (Key::File("t.lst".to_owned()), Resource::File(b"known\n".to_vec().into()));
+    let resources = configuration.into_resources().into_iter().chain([tokens]);
+    let changes = resources.map(|(key, resource)| Change::Put(key, resource)).collect();
     // Routes that contradict others are left out by this.
     let batch = Batch { version: 1, policy: Policy::EachAlone, changes };
-    State::default().apply(batch).table.unwrap()
+    (State::default().apply(batch).table.unwrap(), routes)
 }
 
-/// Gives the route one of the filters, or none.
-fn filter(draw: &mut Draw<'_>, route: &mut Route) {
-    let filters = [
-        "{ redirect: { host: away.test, prefix: /moved } }",
-        "{ respond: { status: 418, body: no coffee } }",
-        "{ rewrite: { host: up.test, path: /whole } }",
-        "{ request_headers: { set: { X-Set: s }, remove: [x-a, accept] } }",
-    ];
-    let Some(filter) = filters.get(draw.below(8)) else { return };
-    let Route { redirect, respond, rewrite, request_headers, .. } =
-        weir_document::read("filter.yaml", filter).unwrap();
-    if redirect.is_some() || respond.is_some() {
-        (route.backend, route.rewrite) = (None, None);
+fn route(draw: &mut Draw<'_>) -> Route {
+    let mut route = draw.route();
+    route.backend = Some(BACKENDS[draw.below(BACKENDS.len())].0.to_owned());
+    route.rewrite = draw.once_in(3).then(|| Rewrite::Prefix("/new/place".to_owned()));
+    if draw.once_in(3) {
+        route.listeners = vec![format!("l{}", draw.below(LISTENERS.len()))];
     }
-    route.rewrite = rewrite.or(route.rewrite.take());
-    (route.redirect, route.respond, route.request_headers) = (redirect, respond, request_headers);
-}
-
-/// The request as a client sends it.
-fn text(request: &Drawn) -> String {
-    let Drawn { method, host, target, fields } = request;
-    let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n")
-}
-
-/// What the answer shows of the outcome.
-fn outcome(answer: &Answer) -> (u16, String, String) {
-    let field = |name: &str| answer.field(name).unwrap_or_default().to_owned();
-    match answer.status {
-        200 => (200, field("x-backend"), answer.body.clone()),
-        status => (status, field("x-weir-error"), field("location")),
+    route.tokens = draw.once_in(5).then(|| "t.lst".to_owned());
+    if !draw.once_in(3) {
+        put_in(&mut route, ACTIONS[draw.below(ACTIONS.len())]);
     }
+    if draw.once_in(2) {
+        put_in(&mut route, ANSWERS[draw.below(ANSWERS.len())]);
+    }
+    route
+}
+
+/// Gives a route these fields besides, in place of those that they rule out.
+fn put_in(route: &mut Route, fields: &str) {
+    let more: Route = weir_document::read("fields.yaml", fields).unwrap();
+    if more.redirect.is_some() || more.respond.is_some() {
+        route.rewrite = None;
+    }
+    if more.redirect.is_some() || more.respond.is_some() || more.backends.is_some() {
+        route.backend = None;
+    }
+    route.redirect = more.redirect.or(route.redirect.take());
+    route.respond = more.respond.or(route.respond.take());
+    route.backends = more.backends.or(route.backends.take());
+    route.rewrite = more.rewrite.or(route.rewrite.take());
+    route.request_headers = more.request_headers.or(route.request_headers.take());
+    route.response_headers = more.response_headers.or(route.response_headers.take());
+    route.cors = more.cors.or(route.cors.take());
+}
+
+/// What names an endpoint to its sticky clients.
+fn id(address: SocketAddr) -> String {
+    format!("{:016x}", stable_hash(address.to_string().as_bytes()))
+}
+
+/// The head of a request as a client sends it, and its body. Some have the cookie of the endpoint at `kept`.
+fn request(draw: &mut Draw<'_>, kept: SocketAddr) -> (String, String) {
+    let Drawn { mut method, host, target, fields } = draw.request();
+    let mut fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    if draw.once_in(3) {
+        fields += &format!("Origin: {}\r\n", PAGES[draw.below(PAGES.len())]);
+    }
+    if draw.once_in(3) {
+        method = "OPTIONS";
+        fields += "Access-Control-Request-Method: PUT\r\n";
+        fields += if draw.once_in(2) { "Access-Control-Request-Headers: x-a\r\n" } else { "" };
+    }
+    if draw.once_in(2) {
+        fields += ["Authorization: Bearer known\r\n", "Authorization: Bearer other\r\n"][draw.below(2)];
+    }
+    if draw.once_in(2) {
+        let id = if draw.once_in(4) { "00ff".to_owned() } else { id(kept) };
+        fields += &format!("Cookie: x=1; at={id}\r\n");
+    }
+    let body = ["", "", "", "body", "too long"][draw.below(5)];
+    if !body.is_empty() {
+        fields += &format!("Content-Length: {}\r\n", body.len());
+    }
+    (format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"), body.to_owned())
+}
+
+fn seen(answer: &Answer) -> Seen {
+    let status = answer.status;
+    let seen = |by: &str, rest: String| Seen { status, by: by.to_owned(), rest: Some(rest) };
+    match (answer.field("x-backend"), answer.field("x-weir-error")) {
+        (Some(origin), _) => seen(origin, answer.body.clone()),
+        (None, Some(cause)) => seen(cause, answer.field("location").unwrap_or_default().to_owned()),
+        (None, None) => {
+            let is_own = |line: &&str| {
+                line.starts_with("Date: ") || line.starts_with("Connection: ") || *line == "\r\n"
+            };
+            seen("route", answer.head.split_inclusive("\r\n").filter(|line| !is_own(line)).collect())
+        }
+    }
+}
+
+/// What the client of this request sees where it goes to this backend, and what is sent there; `None` where nobody told.
+fn seen_of(backend: &str, request: &str, sent: Option<String>, kept: SocketAddr) -> Seen {
+    let origin = match backend {
+        "a" => "a",
+        "b" | "mixed" => "b",
+        "kept" if request.contains(&id(kept)) => "a",
+        _ => return Seen { status: 503, by: "no_endpoint".to_owned(), rest: Some(String::new()) },
+    };
+    Seen { status: 200, by: origin.to_owned(), rest: sent }
+}
+
+/// What the client may see by the explanation. Of several backends with weights it tells the first in turn, and any of
+/// them may have the request.
+fn expected(
+    explanation: &Explanation,
+    route: Option<&Route>,
+    (request, body): (&str, &str),
+    kept: SocketAddr,
+) -> Vec<Seen> {
+    let weighted = route.and_then(|route| route.backends.as_deref()).unwrap_or_default();
+    let in_turn = || weighted.iter().filter(|weighted| weighted.weight > 0);
+    let any = |sent: Option<String>| -> Vec<Seen> {
+        in_turn().map(|weighted| seen_of(&weighted.backend, request, sent.clone(), kept)).collect()
+    };
+    match &explanation.outcome {
+        Outcome::Sent { backend, head, .. } => {
+            let sent = Some(format!("{head}{body}"));
+            let told = seen_of(backend, request, sent.clone(), kept);
+            assert_eq!(told.status, 200, "{request}{explanation}");
+            if weighted.is_empty() {
+                return vec![told];
+            }
+            assert!(in_turn().any(|weighted| weighted.backend == *backend), "{explanation}");
+            any(sent)
+        }
+        Outcome::Answered { cause: Cause::NoEndpoint, .. } if !weighted.is_empty() => any(None),
+        Outcome::Answered { cause, location, .. } => {
+            let rest = Some(location.clone().unwrap_or_default());
+            vec![Seen { status: cause.status(), by: cause.name().to_owned(), rest }]
+        }
+        Outcome::ByRoute { status, head } => {
+            vec![Seen { status: *status, by: "route".to_owned(), rest: Some(head.clone()) }]
+        }
+    }
+}
+
+/// The route that an explanation tells, which has no name.
+fn route_of<'r>(explanation: &Explanation, routes: &'r [Route]) -> Option<&'r Route> {
+    let key = explanation.route.as_deref()?;
+    let position = key.strip_prefix("routes[").and_then(|rest| rest.strip_suffix(']')).unwrap();
+    Some(&routes[position.parse::<usize>().unwrap()])
 }
 
 #[test]
 fn a_gateway_does_what_is_explained() {
     let origins = [echo("a"), echo("b")];
-    let frame = format!(
-        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nbackends: {{ a: {{ endpoints: ['{}'] }}, \
-         b: {{ endpoints: ['{}'] }}, none: {{ endpoints: [] }} }}",
-        origins[0].address, origins[1].address
-    );
+    let kept = origins[0].address;
+    let frame = frame(kept, origins[1].address);
     let proxy = Proxy::with(&frame);
-    let mut client = proxy.connect();
-    let mut statuses = std::collections::BTreeMap::<u16, usize>::new();
+    let addresses = LISTENERS.map(|ip| {
+        let all = proxy.gateway.addresses();
+        *all.iter().find(|address| address.ip().to_string() == ip).unwrap()
+    });
+    let mut clients = addresses.map(Client::connect);
+    let mut tally = Tally::default();
     for seed in 0..CONFIGURATIONS {
         let mut draw = Draw::from_seed(seed);
-        let table = table(&mut draw, &frame);
+        let (table, routes) = table(&mut draw, &frame);
         proxy.gateway.apply(Arc::clone(&table)).unwrap();
         for _ in 0..REQUESTS {
-            let request = text(&draw.request());
-            let explanation = explain(&table, request.as_bytes(), Scope::default(), false).unwrap();
-            let expected = match explanation.outcome.clone() {
-                Outcome::Sent { backend, head, .. } => (200, backend, head),
-                Outcome::ByRoute { status, head } => {
-                    let location = head.lines().find_map(|line| line.strip_prefix("Location: "));
-                    (status, String::new(), location.unwrap_or_default().to_owned())
-                }
-                Outcome::Answered { cause, location, .. } => {
-                    (cause.status(), cause.name().to_owned(), location.unwrap_or_default())
-                }
-            };
-            let answer = client.ask(&request);
-            assert_eq!(outcome(&answer), expected, "{request}\n{explanation}\nseed {seed}");
-            assert_eq!(
-                explanation.route.is_some(),
-                matches!(answer.status, 200 | 302 | 418 | 503),
-                "{explanation}"
+            let (request, body) = request(&mut draw, kept);
+            let listener = draw.below(LISTENERS.len());
+            let scope = table.scope(table.listener_ids()[listener]);
+            let explanation = explain(&table, request.as_bytes(), scope, false).unwrap();
+            let route = route_of(&explanation, &routes);
+            let expected = expected(&explanation, route, (&request, &body), kept);
+            let answer = clients[listener].ask(&format!("{request}{body}"));
+            let seen = seen(&answer);
+            assert!(
+                expected.iter().any(|expected| seen.is(expected)),
+                "{request}\n{explanation}\nseed {seed}, listener {listener}: {seen:?}, not {expected:?}"
             );
-            *statuses.entry(answer.status).or_default() += 1;
+            let is_unrouted = ["bad_path", "escaped_slashes", "no_route"].contains(&seen.by.as_str());
+            assert_eq!(route.is_none(), is_unrouted, "{explanation}");
+            tally.count(seen, &expected[0]);
             if answer.field("connection") == Some("close") {
-                client = Client::connect(proxy.gateway.addresses()[0]);
+                clients[listener] = Client::connect(addresses[listener]);
             }
         }
     }
-    let told = statuses.values().sum::<usize>();
-    assert_eq!(told, CONFIGURATIONS as usize * REQUESTS);
-    assert_eq!(statuses.keys().copied().collect::<Vec<_>>(), [200, 302, 307, 400, 404, 418, 503]);
-    assert!(statuses.values().all(|&count| count > 30), "{statuses:?}");
+    tally.check();
+}
+
+#[test]
+fn an_endpoint_without_a_weight_is_none_but_for_its_sticky_clients() {
+    let origins = [echo("a"), echo("b")];
+    let kept = origins[0].address;
+    let routes = "routes: [{ path: /idle, backend: idle }, { path: /kept, backend: kept }]";
+    let text = format!("{}\n{routes}", frame(kept, origins[1].address));
+    let mut proxy = Proxy::with(&text);
+    let table = compile(&mut proxy.state, &text);
+    let cookie = |id: &str| format!("Cookie: at={id}\r\n");
+    let (own, other) = (cookie(&id(kept)), cookie(&id(origins[1].address)));
+    for (path, fields, is_sent) in [
+        ("/idle", "", false),
+        ("/idle", own.as_str(), false),
+        ("/kept", "", false),
+        ("/kept", "Cookie: at=none\r\n", false),
+        ("/kept", other.as_str(), false),
+        ("/kept", own.as_str(), true),
+    ] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+        let outcome = explain(&table, request.as_bytes(), Scope::default(), false).unwrap().outcome;
+        let answer = proxy.connect().ask(&request);
+        match is_sent {
+            true => {
+                assert!(matches!(outcome, Outcome::Sent { .. }), "{request}{outcome:?}");
+                assert_eq!(answer.field("x-backend"), Some("a"), "{request}");
+            }
+            false => {
+                let is_none = matches!(outcome, Outcome::Answered { cause: Cause::NoEndpoint, .. });
+                assert!(is_none, "{request}{outcome:?}");
+                assert_eq!(answer.error(), (503, "no_endpoint"), "{request}");
+            }
+        }
+    }
 }
 
 #[test]
 fn an_explanation_says_what_is_sent_and_why_others_are_not_asked() {
     let mut state = State::default();
-    let table = crate::setup::compile(
+    let table = compile(
         &mut state,
         "listeners: [{ address: 127.0.0.1:0 }]
 routes:
@@ -159,7 +410,7 @@ backends: { b: { endpoints: ['127.0.0.1:9'] }, none: { endpoints: [] } }",
 
 #[test]
 fn an_explanation_shows_what_a_route_answers_by_itself() {
-    let table = crate::setup::compile(
+    let table = compile(
         &mut State::default(),
         "listeners: [{ address: 127.0.0.1:0 }]
 routes: [{ path: /away, redirect: { host: b.test, prefix: / } }]",

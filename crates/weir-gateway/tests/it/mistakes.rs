@@ -284,6 +284,13 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     ),
     mistake(
         Warning,
+        ("endpoints: [127.0.0.1:9000]", "endpoints: [{ address: 127.0.0.1:9000, weight: 0 }]"),
+        26,
+        "warning: backends.api.endpoints: none of them has a weight, so requests for this backend are answered 503",
+        "a `weight` of 1 or more",
+    ),
+    mistake(
+        Warning,
         ("/users/[0-9]+", "/old/[0-9]+"),
         15,
         "warning: routes[1].regex: no request comes this far: routes[2] has all paths below `/old`",
