@@ -210,6 +210,9 @@ async fn refuse_plain_text(seat: &Seat, stream: TcpStream) {
     }
 }
 
+/// What rustls says where there is no certificate for the name that a client asks for; it has no error of its own for it.
+const NO_CERTIFICATE: &str = "no server certificate chain resolved";
+
 fn cause_of(fault: &Fault) -> Cause {
     let error = match fault {
         Fault::Timeout => return Cause::HandshakeTimeout,
@@ -221,8 +224,7 @@ fn cause_of(fault: &Fault) -> Cause {
     match error.get_ref().and_then(|cause| cause.downcast_ref::<Error>()) {
         Some(Error::NoCertificatesPresented | Error::InvalidCertificate(_)) => Cause::ClientCertificate,
         Some(Error::AlertReceived(_)) => Cause::HandshakeRefused,
-        // Only where no certificate was found for the name that a client asks for.
-        Some(Error::General(_)) => Cause::UnknownName,
+        Some(Error::General(text)) if text == NO_CERTIFICATE => Cause::UnknownName,
         Some(_) => Cause::HandshakeFailed,
         None => Cause::ClientClosed,
     }

@@ -3,6 +3,7 @@
 mod authority;
 mod changes;
 mod filters;
+mod ladders;
 mod offload;
 mod origin;
 mod passthrough;

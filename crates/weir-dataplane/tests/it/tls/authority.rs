@@ -4,11 +4,18 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SignatureAlgorithm,
+};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme, StreamOwned, SupportedProtocolVersion,
+};
 
 use crate::setup::Client;
 
@@ -39,6 +46,12 @@ pub(super) struct Trust {
     provider: CryptoProvider,
 }
 
+impl Leaf {
+    pub(super) fn der(&self) -> CertificateDer<'static> {
+        CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap()
+    }
+}
+
 /// A client through TLS.
 pub(super) type SecureClient = Client<StreamOwned<ClientConnection, TcpStream>>;
 
@@ -65,8 +78,12 @@ impl Authority {
 
     /// For a certificate with an RSA key.
     pub(super) fn signs_rsa(&self, names: &[&str]) -> Leaf {
-        let key = KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256).unwrap();
-        self.signs_key(names, &key, SystemTime::now() + DAY)
+        self.signs_for(names, &rcgen::PKCS_RSA_SHA256)
+    }
+
+    /// For a certificate whose key signs in this way.
+    pub(super) fn signs_for(&self, names: &[&str], algorithm: &'static SignatureAlgorithm) -> Leaf {
+        self.signs_key(names, &KeyPair::generate_for(algorithm).unwrap(), SystemTime::now() + DAY)
     }
 
     fn signs_key(&self, names: &[&str], key: &KeyPair, end: SystemTime) -> Leaf {
@@ -77,11 +94,72 @@ impl Authority {
         Leaf { certificate: params.signed_by(key, &self.0).unwrap().pem(), key: key.serialize_pem() }
     }
 
+    /// A client that trusts this authority, whatever names its certificates are for, and resumes nothing: every handshake
+    /// shows it a certificate.
+    pub(super) fn config_for_any_name(&self) -> Arc<ClientConfig> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.pem().as_bytes()).unwrap()).unwrap();
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyName(verifier.build().unwrap())))
+            .with_no_client_auth();
+        config.resumption = Resumption::disabled();
+        Arc::new(config)
+    }
+
     /// A client that trusts this authority and shows nothing of its own.
     pub(super) fn trust(&self) -> Trust {
         let alpn = vec![&b"http/1.1"[..]];
         let provider = aws_lc_rs::default_provider();
         Trust { ca: self.pem(), own: None, versions: rustls::ALL_VERSIONS, alpn, provider }
+    }
+}
+
+/// Takes certificates for other names, too: the gateway shows its default one to whoever asks for an unknown name.
+#[derive(Debug)]
+struct AnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.0.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
+            Err(Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. })) => {
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
     }
 }
 
@@ -94,6 +172,15 @@ impl Trust {
     pub(super) fn only(mut self, versions: Versions) -> Trust {
         self.versions = versions;
         self
+    }
+
+    /// Which signatures of servers are taken, in this order.
+    pub(super) fn with_schemes(self, schemes: &[SignatureScheme]) -> Trust {
+        self.with_provider(|provider| {
+            let known = &mut provider.signature_verification_algorithms;
+            let named = schemes.iter().filter_map(|scheme| known.mapping.iter().find(|(s, _)| s == scheme));
+            known.mapping = named.copied().collect::<Vec<_>>().leak();
+        })
     }
 
     /// With other suites or groups.

@@ -9,8 +9,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustls::HandshakeKind;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use weir_config::{Batch, Change, Key, Policy, Resource, Route};
 
 use super::authority::{Authority, Leaf, SecureClient, Trust, connect};
@@ -25,7 +23,7 @@ const ROUTE_CHANGES: usize = 1000;
 /// After so many changes of routes a certificate changes, too.
 const CHANGES_A_SWAP: usize = 10;
 /// Answers that clients get between two changes, at the least.
-const ANSWERS_A_CHANGE: u64 = 4;
+pub(super) const ANSWERS_A_CHANGE: u64 = 4;
 /// Requests of whoever makes the changes are numbered from here, so that no answer of another request fits.
 const OWN_NUMBERS: u64 = 1_000_000_000;
 
@@ -85,7 +83,7 @@ fn route(host: usize, version: usize) -> String {
 }
 
 /// Says who it is, and which version and path it was asked by.
-fn echo(own: usize) -> impl Fn(&mut Served) + Send + Sync + 'static {
+pub(super) fn echo(own: usize) -> impl Fn(&mut Served) + Send + Sync + 'static {
     move |served| {
         while let Some(request) = served.request() {
             let path = request.split(' ').nth(1).unwrap_or_default();
@@ -144,14 +142,10 @@ fn secure(world: &World, host: usize) -> SecureClient {
     let connecting = || world.trust.connect(world.secure, &name(host)).expect("a handshake");
     let (client, versions) = world.certificates[host].during(connecting);
     let shown = &client.stream.conn.peer_certificates().expect("certificates")[0];
-    let is_shown = |leaf: &Leaf| der(leaf) == *shown;
+    let is_shown = |leaf: &Leaf| leaf.der() == *shown;
     let version = world.leaves[host].iter().position(is_shown).expect("one of the host");
     assert!(versions.contains(&version), "{host}: certificate {version} shown, in force were {versions:?}");
     client
-}
-
-fn der(leaf: &Leaf) -> CertificateDer<'static> {
-    CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).unwrap()
 }
 
 /// Asks until the changes are over.
@@ -180,7 +174,7 @@ fn ask(world: &World, kind: Kind, first: u64) {
 }
 
 /// Hands the changes to the builder of tables, and the table to the workers.
-fn bring(proxy: &mut Proxy, changes: Vec<Change>) {
+pub(super) fn bring(proxy: &mut Proxy, changes: Vec<Change>) {
     let applied = proxy.state.apply(Batch { version: 1, policy: Policy::EachAlone, changes });
     assert!(applied.refused.is_empty(), "{:?}", applied.refused);
     proxy.gateway.apply(applied.table.expect("a table")).expect("it comes into force");
@@ -206,9 +200,9 @@ fn swap_certificate(proxy: &mut Proxy, world: &World, host: usize) {
 }
 
 /// Waits until clients have had so many answers more; a client that failed says why when it is joined.
-fn wait_for_answers(world: &World, clients: &[JoinHandle<()>]) {
-    let enough = world.answered.load(Ordering::SeqCst) + ANSWERS_A_CHANGE;
-    while world.answered.load(Ordering::SeqCst) < enough && !clients.iter().any(JoinHandle::is_finished) {
+pub(super) fn wait_for_answers(answered: &AtomicU64, clients: &[JoinHandle<()>]) {
+    let enough = answered.load(Ordering::SeqCst) + ANSWERS_A_CHANGE;
+    while answered.load(Ordering::SeqCst) < enough && !clients.iter().any(JoinHandle::is_finished) {
         std::thread::sleep(Duration::from_micros(200));
     }
 }
@@ -258,7 +252,7 @@ fn a_thousand_changes_under_load_send_no_request_astray() {
             swap_certificate(&mut proxy, &world, host);
             exchange(&world, &mut secure(&world, host), host, OWN_NUMBERS);
         }
-        wait_for_answers(&world, &clients);
+        wait_for_answers(&world.answered, &clients);
     }
     world.is_over.store(true, Ordering::SeqCst);
     clients.into_iter().for_each(|client| client.join().expect("no request is lost or led astray"));

@@ -2,8 +2,9 @@
 
 use std::io::{Read as _, Write as _};
 
+use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
-use rustls::{CipherSuite, ClientConnection, NamedGroup, SupportedCipherSuite};
+use rustls::{CipherSuite, ClientConnection, NamedGroup, SignatureScheme, SupportedCipherSuite};
 
 use super::authority::{Authority, SecureClient, TLS12, TLS13, Trust};
 use super::{GET, OK, address, check_failed, text};
@@ -70,6 +71,90 @@ fn groups_are_those_that_are_named() {
     let other = ca.trust().with_provider(|provider| provider.kx_groups = vec![kx_group::X25519]);
     assert_eq!(group(other), None);
     check_failed(&proxy, "handshake_failed", 1);
+}
+
+#[test]
+fn each_group_is_spoken_where_it_is_named_and_no_other() {
+    let all: [(&str, &'static dyn SupportedKxGroup); 4] = [
+        ("X25519", kx_group::X25519),
+        ("P-256", kx_group::SECP256R1),
+        ("P-384", kx_group::SECP384R1),
+        ("X25519MLKEM768", kx_group::X25519MLKEM768),
+    ];
+    let ca = Authority::new("ca");
+    for (name, group) in all {
+        let proxy = gateway_with(&ca, &format!("curves: [{name}]"));
+        let only = |groups: &[&'static dyn SupportedKxGroup]| {
+            ca.trust().with_provider(|provider| provider.kx_groups = groups.to_vec())
+        };
+        // The last one is of TLS 1.3 alone.
+        for versions in
+            [TLS13, TLS12].into_iter().filter(|spoken| group.usable_for_version(spoken[0].version))
+        {
+            let mut client = only(&[group]).only(versions).connect(address(&proxy), "a.test").unwrap();
+            assert_eq!(client.ask(GET).body, "ok", "{name}");
+            let spoken = client.stream.conn.negotiated_key_exchange_group().unwrap();
+            assert_eq!(spoken.name(), group.name());
+        }
+        let others: Vec<_> =
+            all.iter().map(|(_, other)| *other).filter(|other| other.name() != group.name()).collect();
+        assert!(only(&others).connect(address(&proxy), "a.test").is_err(), "{name}");
+        check_failed(&proxy, "handshake_failed", 1);
+    }
+}
+
+#[test]
+fn certificates_are_those_whose_signatures_the_client_can_check() {
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let kinds = [
+        (&rcgen::PKCS_ECDSA_P256_SHA256, SignatureScheme::ECDSA_NISTP256_SHA256),
+        (&rcgen::PKCS_ED25519, SignatureScheme::ED25519),
+        (&rcgen::PKCS_ECDSA_P384_SHA384, SignatureScheme::ECDSA_NISTP384_SHA384),
+        (&rcgen::PKCS_ECDSA_P521_SHA512, SignatureScheme::ECDSA_NISTP521_SHA512),
+    ];
+    let leaves = kinds.map(|(algorithm, _)| ca.signs_for(&["a.test"], algorithm));
+    let names = [0, 1, 2, 3].map(|n| [format!("{n}.pem"), format!("{n}.key")]);
+    let files: Vec<(&str, &str)> = names
+        .iter()
+        .zip(&leaves)
+        .flat_map(|([pem, key], leaf)| {
+            [(pem.as_str(), leaf.certificate.as_str()), (key.as_str(), leaf.key.as_str())]
+        })
+        .collect();
+    let shown = |proxy: &Proxy, trust: &Trust| {
+        let mut client = trust.connect(address(proxy), "a.test").ok()?;
+        assert_eq!(client.ask(GET).body, "ok");
+        let shown = client.stream.conn.peer_certificates().unwrap()[0].clone();
+        leaves.iter().position(|leaf| leaf.der() == shown)
+    };
+    let pair = |n: usize| format!("certificate: {n}.pem, key: {n}.key");
+    for versions in [TLS13, TLS12] {
+        let taking = |kind: &[usize]| {
+            let schemes: Vec<SignatureScheme> = kind.iter().map(|&kind| kinds[kind].1).collect();
+            ca.trust().only(versions).with_schemes(&schemes)
+        };
+        // Alone, each is shown to whoever can check it.
+        for kind in 0..kinds.len() {
+            let proxy = Proxy::with_files(&text(&pair(kind), origin.address, ""), &files);
+            assert_eq!(shown(&proxy, &ca.trust().only(versions)), Some(kind));
+            assert_eq!(shown(&proxy, &taking(&[kind])), Some(kind));
+            assert_eq!(shown(&proxy, &taking(&[(kind + 1) % kinds.len()])), None);
+            check_failed(&proxy, "handshake_failed", 1);
+        }
+        let beside: Vec<String> = (1..kinds.len()).map(|kind| format!("{{ {} }}", pair(kind))).collect();
+        let all = format!("{}, certificates: [{}]", pair(0), beside.join(", "));
+        let proxy = Proxy::with_files(&text(&all, origin.address, ""), &files);
+        for kind in 0..kinds.len() {
+            assert_eq!(shown(&proxy, &taking(&[kind])), Some(kind));
+        }
+        assert_eq!(shown(&proxy, &taking(&[3, 2, 1, 0])), Some(0), "the gateway's order counts");
+        assert_eq!(shown(&proxy, &taking(&[1, 3])), Some(3), "ECDSA is less work");
+        assert_eq!(
+            shown(&proxy, &ca.trust().only(versions).with_schemes(&[SignatureScheme::RSA_PSS_SHA256])),
+            None
+        );
+        check_failed(&proxy, "handshake_failed", 1);
+    }
 }
 
 #[test]

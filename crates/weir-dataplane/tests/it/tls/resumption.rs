@@ -2,8 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use rustls::ClientConfig;
+use rustls::client::Resumption;
+use rustls::pki_types::UnixTime;
+use rustls::time_provider::TimeProvider;
+use rustls::{ClientConfig, HandshakeKind};
 
 use super::authority::{Authority, Leaf, TLS12, TLS13, connect};
 use super::{GET, OK, address};
@@ -144,6 +148,55 @@ fn sessions_outlive_certificates_but_not_what_is_asked_of_clients() {
             ask(&config, address(&proxy));
             assert_eq!(proxy.gateway.stats().tls.resumed, *resumed, "turn {turn} with `{tickets}`");
         }
+    }
+}
+
+/// A clock that stands still: by it no ticket of a client's grows old.
+#[derive(Debug)]
+struct Still(UnixTime);
+
+impl TimeProvider for Still {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(self.0)
+    }
+}
+
+#[test]
+fn a_ticket_is_not_taken_when_its_lifetime_is_over() {
+    const TICKETS: usize = 100;
+    let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
+    let (leaf, keys) = (ca.signs(&["a.test"]), secrets("A"));
+    let still = Arc::new(Still(UnixTime::now()));
+    for (tls, versions) in [
+        (", tickets: { lifetime: 2s }", TLS13),
+        (", tickets: { lifetime: 2s }", TLS12),
+        (", tickets: { file: t.keys, lifetime: 2s }", TLS13),
+    ] {
+        let text = listeners(&[tls], 1, origin.address);
+        let proxy = Proxy::with_files(&text, &files(&leaf, &[("t.keys", &keys)]));
+        let client = || {
+            let mut config = ClientConfig::clone(&ca.trust().only(versions).config());
+            config.time_provider = Arc::clone(&still) as Arc<dyn TimeProvider>;
+            config.resumption = Resumption::in_memory_sessions(2);
+            Arc::new(config)
+        };
+        let is_resumed = |config: &Arc<ClientConfig>| {
+            let mut client = connect(config, address(&proxy), "a.test").unwrap();
+            assert_eq!(client.ask(GET).body, "ok");
+            client.stream.conn.handshake_kind() == Some(HandshakeKind::Resumed)
+        };
+        // Each shows what it was given once.
+        let clients: Vec<Arc<ClientConfig>> = (0..TICKETS).map(|_| client()).collect();
+        assert!(!clients.iter().any(is_resumed), "all are new");
+        let mut shown = clients.iter();
+        let refused = shown.position(|config| {
+            std::thread::sleep(Duration::from_millis(100));
+            !is_resumed(config)
+        });
+        let taken = refused.expect("the last is as good as the first") as u64;
+        assert!(!shown.any(is_resumed), "the others are as old");
+        let stats = proxy.gateway.stats().tls;
+        assert_eq!((stats.handshakes, stats.resumed, stats.failed), (2 * TICKETS as u64, taken, 0), "{tls}");
     }
 }
 
