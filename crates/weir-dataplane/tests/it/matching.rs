@@ -24,9 +24,101 @@ impl Routed {
 
     /// Asks with this start line's beginning and these field lines; the name of the backend that answers, or the error.
     fn check(&self, start: &str, fields: &str, expected: &str) {
-        let answer = self.proxy.connect().ask(&format!("{start} HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
+        let host = start.split_once("://").and_then(|(_, rest)| rest.split('/').next()).unwrap_or("h");
+        let answer = self.proxy.connect().ask(&format!("{start} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"));
         let found = answer.field("x-weir-error").unwrap_or(&answer.body);
         assert_eq!(found, expected, "{start} {fields:?}");
+    }
+}
+
+/// Routes from the one that goes first to the one that goes last, all of which take the request: without the first of
+/// them the second has it, and so on. In the configuration they stand the other way round, but for those that nothing
+/// but their order tells apart.
+fn check_order(routes: &[&str], start: &str, fields: &str, in_order: bool) {
+    for gone in 0..routes.len() {
+        let answering =
+            |(number, route): (usize, &&str)| format!("{{ {route}, respond: {{ body: 'r{number}' }} }}");
+        let mut left: Vec<String> = routes.iter().enumerate().skip(gone).map(answering).collect();
+        if !in_order {
+            left.reverse();
+        }
+        Routed::by(&left.join(", ")).check(start, fields, &format!("r{gone}"));
+    }
+}
+
+#[test]
+fn hosts_go_from_the_exact_one_over_the_longest_wildcard_to_every_host() {
+    let routes = ["hosts: [a.b.c.h], path: /", "hosts: ['*.b.c.h'], path: /", "hosts: ['*.c.h'], path: /"];
+    let wider = ["hosts: ['*.h'], path: /", "path: /"];
+    check_order(&[&routes[..], &wider].concat(), "GET http://a.b.c.h/x", "", false);
+    check_order(&["hosts: [h], path: /", "exact: /x"], "GET /x", "", false);
+}
+
+#[test]
+fn paths_go_from_the_whole_one_over_prefixes_to_expressions_the_longest_first() {
+    let named = ["exact: /x/y/z", "path: /x/y/z", "path: /x/y", "path: /x"];
+    let others = ["regex: '/(x|xx)/[a-z]+/.*'", "regex: '/x/[a-z]+/z'", "path: /"];
+    check_order(&[&named[..], &others].concat(), "GET /x/y/z", "", false);
+    let demanding = "path: /, methods: [GET], headers: { x: '1' }, query: { p: '1' }";
+    check_order(&["path: /x", demanding], "GET /x?p=1", "x: 1\r\n", false);
+}
+
+#[test]
+fn of_one_path_a_method_goes_first_then_the_most_headers_then_the_most_of_the_query() {
+    let conditions = [
+        "methods: [GET]",
+        "headers: { x: '1', y: '1' }",
+        "headers: { x: '1' }, query: { p: '1' }",
+        "headers: { x: '1' }",
+        "query: { p: '1', q: '1' }",
+        "query: { p: '1' }",
+        "name: rest",
+    ];
+    for path in ["exact: /x", "path: /x", "regex: '/x+'", "path: /"] {
+        let routes = conditions.map(|condition| format!("{path}, {condition}"));
+        let routes = routes.each_ref().map(String::as_str);
+        check_order(&routes, "GET /x?p=1&q=1", "x: 1\r\ny: 1\r\n", false);
+    }
+}
+
+#[test]
+fn the_first_in_the_file_goes_first_where_nothing_else_tells() {
+    let fields = "z: 1\r\ny: 1\r\nx: 1\r\n";
+    for (first, second) in [
+        ("path: /, headers: { x: '1' }", "path: /, headers: { z: { present: true } }"),
+        ("path: /, headers: { z: { present: true } }", "path: /, headers: { x: '1' }"),
+        ("path: /, query: { q: '1' }", "path: /, query: { p: { regex: '.*' } }"),
+        ("regex: '/[xb]'", "regex: '/[xa]'"),
+        ("path: /, methods: [PUT, GET], query: { p: '1' }", "path: /, methods: [GET], query: { q: '1' }"),
+    ] {
+        check_order(&[first, second], "GET /x?p=1&q=1", fields, true);
+    }
+}
+
+#[test]
+fn a_request_falls_back_to_a_less_specific_host_where_the_other_has_no_route_for_it() {
+    let routed = Routed::by(
+        "{ hosts: [a.b.h], path: /only, respond: { body: exact } },
+         { hosts: [a.b.h], path: /put, methods: [PUT], respond: { body: exact put } },
+         { hosts: ['*.b.h'], regex: '/w[0-9]', respond: { body: wildcard } },
+         { hosts: ['*.h'], exact: /far, respond: { body: far } },
+         { path: /, headers: { x: '1' }, respond: { body: every } }",
+    );
+    for (start, fields, expected) in [
+        ("GET http://a.b.h/only/x", "x: 1\r\n", "exact"),
+        ("PUT http://a.b.h/put", "x: 1\r\n", "exact put"),
+        ("GET http://a.b.h/put", "x: 1\r\n", "every"),
+        ("GET http://a.b.h/w1", "x: 1\r\n", "wildcard"),
+        ("GET http://a.b.h/w", "x: 1\r\n", "every"),
+        ("GET http://a.b.h/far", "x: 1\r\n", "far"),
+        ("GET http://a.b.h/far/x", "x: 1\r\n", "every"),
+        ("GET http://c.b.h/only", "x: 1\r\n", "every"),
+        ("GET http://b.h/w1", "x: 1\r\n", "every"),
+        ("GET http://b.h/far", "", "far"),
+        ("GET http://a.b.h/w", "", "no_route"),
+        ("GET http://h/far", "", "no_route"),
+    ] {
+        routed.check(start, fields, expected);
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, PKCS_ECDSA_P256_SHA256,
@@ -11,6 +12,8 @@ use rcgen::{
 };
 
 use crate::process::{Gateway, origin};
+
+mod files;
 
 /// An authority whose certificate stands in `ca.pem` of a folder, and its key in `ca.key`.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -158,22 +161,36 @@ fn ticket_keys_change_with_their_file() {
     }
 }
 
+/// The name of the key that sealed the ticket which a client of TLS 1.2 was given.
+fn key_of_ticket(said: &str) -> &str {
+    let dump = said.split("TLS session ticket:\n").nth(1).unwrap_or_else(|| panic!("no ticket: {said}"));
+    // Its first 16 bytes, a line of them.
+    dump.split_once("0000 - ").and_then(|(_, line)| line.get(..47)).expect("a line of bytes")
+}
+
 #[test]
-fn the_responders_answer_is_handed_on() {
+fn random_ticket_keys_take_turns_and_the_former_one_still_opens() {
     let dir = folder();
     Authority::new(dir.path()).sign(&dir.path().join("a"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
-    std::fs::write(dir.path().join("index.txt"), "").expect("a file");
-    let request = ["ocsp", "-issuer", "ca.pem", "-cert", "a.pem", "-reqout", "request.der"];
-    run(Command::new("openssl").current_dir(dir.path()).args(request), "");
-    let answer =
-        "ocsp -index index.txt -CA ca.pem -rsigner ca.pem -rkey ca.key -reqin request.der -respout a.der";
-    let said = run(Command::new("openssl").current_dir(dir.path()).args(answer.split(' ')), "");
-    assert!(dir.path().join("a.der").exists(), "{said}");
-    let gateway = start(dir, &text("certificate: a.pem, key: a.key, ocsp: a.der", origin().0));
-    for version in ["-tls1_2", "-tls1_3"] {
-        let said = s_client(&gateway, &[version, "-servername", "a.test", "-status"]);
-        assert!(said.contains("OCSP Response Status: successful (0x0)"), "{said}");
+    let [last, former] = ["last", "former"].map(|file| dir.path().join(file));
+    // A key seals for the half of it.
+    let gateway = start(dir, &text("certificate: a.pem, key: a.key, tickets: { lifetime: 10s }", origin().0));
+    let ask = |file: &Path, way: &str| {
+        let file = file.to_str().expect("text");
+        s_client(&gateway, &["-tls1_2", "-servername", "a.test", way, file])
+    };
+    let first = ask(&former, "-sess_out");
+    let mut turns = 0;
+    while key_of_ticket(&ask(&last, "-sess_out")) == key_of_ticket(&first) {
+        std::fs::rename(&last, &former).expect("a file");
+        turns += 1;
+        assert!(turns < 2_000, "no other key ever came");
+        std::thread::sleep(Duration::from_millis(10));
     }
+    let said = ask(&former, "-sess_in");
+    assert!(said.contains("Reused, TLSv1.2"), "{said}");
+    let said = ask(&last, "-sess_in");
+    assert!(said.contains("Reused, TLSv1.2"), "{said}");
 }
 
 /// As Kubernetes changes what a pod mounts: files are links into `..data`, which is a link that is replaced.
@@ -245,7 +262,7 @@ fn s_server(dir: &Path, more: &[&str]) -> (Server, SocketAddr) {
         .expect("openssl is there");
     let server = Server(child);
     while std::net::TcpStream::connect(address).is_err() {
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(10));
     }
     (server, address)
 }
