@@ -232,8 +232,7 @@ impl Choice {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// The first whose signature the client can check. Where there is none the handshake ends with an alert that says
-    /// so, whichever it is.
+    /// The first whose signature the client can check. Where there is none the handshake breaks off, whichever it is.
     fn for_client(&self, offered: &[SignatureScheme]) -> Arc<CertifiedKey> {
         let is_known = |certified: &&Arc<CertifiedKey>| certified.key.choose_scheme(offered).is_some();
         let known = if self.others.is_empty() { None } else { self.all().find(is_known) };
