@@ -42,6 +42,8 @@ pub(crate) struct Names {
     exact: Sharded<Choice>,
     /// By what follows `*.`; such a name covers one label.
     wildcards: Sharded<Choice>,
+    /// Of hosts that are named, by what follows `*.`; these cover any number of labels.
+    suffixes: Sharded<Choice>,
 }
 
 /// The certificates for one name, at most one for each way to sign; ECDSA, the least work, goes first.
@@ -53,26 +55,49 @@ struct Choice {
 
 impl Names {
     /// Certificates in order; the first that is for a name and can sign in a way has it. An error tells the position of
-    /// one that no client would get; where hosts are named for any of them that is none.
+    /// one without hosts that no client would get.
     pub(crate) fn new(certificates: &[Named<'_>], is_strict: bool) -> Result<Names, usize> {
-        let mut names = Names { default: None, exact: Sharded::default(), wildcards: Sharded::default() };
+        let mut names = Names {
+            default: None,
+            exact: Sharded::default(),
+            wildcards: Sharded::default(),
+            suffixes: Sharded::default(),
+        };
         names.exact.reserve(certificates.len());
         let hosts: Hosts = certificates.iter().flat_map(Named::own_hosts).collect();
         for (position, named) in certificates.iter().enumerate() {
             let is_used = names.add(named.certified, named.names(&hosts));
             // The first one is shown to clients without a name, whatever its own.
-            if !is_used && hosts.is_empty() && (position > 0 || is_strict) {
+            if !is_used && named.hosts.is_empty() && (position > 0 || is_strict) {
                 return Err(position);
             }
         }
         for named in certificates {
             names.add(named.certified, named.own_hosts().filter(|host| names.slot(host).is_none()).collect());
         }
+        for parent in hosts.iter().filter_map(|host| host.strip_prefix("*.")) {
+            if let Some(choice) = names.wildcards.get(parent).cloned() {
+                names.suffixes.insert(parent, choice);
+            }
+        }
         if let (false, Some(first)) = (is_strict, certificates.first()) {
-            let of_name = first.names(&hosts).first().and_then(|name| names.slot(name).cloned());
-            names.default = of_name.or_else(|| Some(Choice::of(first.certified)));
+            names.default = Some(names.default_of(first, certificates, &hosts));
         }
         Ok(names)
+    }
+
+    /// What clients get that ask for no name, or for one that is not here: the first certificate, and of those for its
+    /// first name the ones that are named for the same.
+    fn default_of(&self, first: &Named<'_>, all: &[Named<'_>], hosts: &Hosts) -> Choice {
+        let mut default = Choice::of(first.certified);
+        let of_name = first.names(hosts).first().and_then(|name| self.slot(name));
+        for certified in of_name.iter().flat_map(|choice| choice.all()) {
+            let is_it = |named: &Named<'_>| Arc::ptr_eq(named.certified, certified) && named.is_beside(first);
+            if all.iter().any(is_it) {
+                default.add(certified);
+            }
+        }
+        default
     }
 
     /// Adds a certificate for these names; whether any of them has it then.
@@ -109,13 +134,11 @@ impl Names {
                 return None;
             }
             for name in of_both.into_iter().chain(named.own_hosts()) {
-                let (names, name) = match name.strip_prefix("*.") {
-                    Some(parent) => (&mut names.wildcards, parent),
-                    None => (&mut names.exact, name.as_str()),
+                let choices = match name.strip_prefix("*.") {
+                    Some(parent) => [names.wildcards.get_mut(parent), names.suffixes.get_mut(parent)],
+                    None => [names.exact.get_mut(&name), None],
                 };
-                if let Some(choice) = names.get_mut(name) {
-                    choice.replace(former, now);
-                }
+                choices.into_iter().flatten().for_each(|choice| choice.replace(former, now));
             }
             if let Some(default) = &mut names.default {
                 default.replace(former, now);
@@ -135,7 +158,11 @@ impl Names {
     /// What there is for a client that asks for `name`, in lower case.
     fn find(&self, name: &str) -> Option<&Choice> {
         let by_parent = || name.split_once('.').and_then(|(_, parent)| self.wildcards.get(parent));
-        self.exact.get(name).or_else(by_parent).or(self.default.as_ref())
+        let by_suffix = || {
+            let dots = name.bytes().enumerate().skip(1).filter(|&(_, byte)| byte == b'.');
+            dots.map(|(dot, _)| dot).find_map(|dot| self.suffixes.get(&name[dot + 1..]))
+        };
+        self.exact.get(name).or_else(by_parent).or_else(by_suffix).or(self.default.as_ref())
     }
 }
 
@@ -153,16 +180,28 @@ impl<'n> Named<'n> {
     /// carries and that none of them covers more specifically than its own do.
     fn names(&self, hosts: &Hosts) -> Vec<String> {
         let carried = names_of(self.certified);
-        let is_for_others = self.hosts.is_empty() || self.hosts.iter().any(|host| host == CARRIED);
         let own: Hosts = self.own_hosts().collect();
         let is_own = |name: &String| match covering(hosts, name) {
             Some(host) => own.contains(host),
-            None => is_for_others,
+            None => self.is_for_others(),
         };
         // A wildcard that is wider than a host is good for that host.
-        let is_narrowed = |host: &&String| !carried.contains(host) && has_wildcard_of(&carried, host);
-        let narrowed: Vec<String> = own.iter().filter(is_narrowed).cloned().collect();
+        let is_narrowed = |host: &String| !carried.contains(host) && has_wildcard_of(&carried, host);
+        let narrowed: Vec<String> = self.own_hosts().filter(is_narrowed).collect();
         carried.into_iter().filter(is_own).chain(narrowed).collect()
+    }
+
+    /// Whether it is for the names that it carries and no host covers.
+    fn is_for_others(&self) -> bool {
+        self.hosts.is_empty() || self.hosts.iter().any(|host| host == CARRIED)
+    }
+
+    /// Whether it is named for what `first` is for in the first place.
+    fn is_beside(&self, first: &Named<'_>) -> bool {
+        match first.is_for_others() {
+            true => self.is_for_others(),
+            false => first.own_hosts().next().is_some_and(|host| self.own_hosts().any(|own| own == host)),
+        }
     }
 }
 
@@ -195,7 +234,8 @@ fn covering<'h>(hosts: &'h Hosts, name: &str) -> Option<&'h String> {
 impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let choice = match hello.server_name() {
-            Some(name) => self.find(name),
+            // A name may end with the dot of the root.
+            Some(name) => self.find(name.strip_suffix('.').unwrap_or(name)),
             None => self.default.as_ref(),
         };
         choice.map(|choice| choice.for_client(hello.signature_schemes()))
@@ -369,9 +409,44 @@ mod tests {
                 ("who.org", Some(0)),
             ],
         );
+        // Below a wildcard host any number of labels, as with hosts of routes; a certificate's own wildcard covers one.
+        check_hosts(
+            &[("app.eu.w.test z.org", "*"), ("*.w.test", "*.w.test"), ("*.a.w.test", "*.a.w.test")],
+            false,
+            &[
+                ("app.eu.w.test", Some(1)),
+                ("x.y.w.test", Some(1)),
+                ("x.a.w.test", Some(2)),
+                ("x.y.a.w.test", Some(2)),
+                ("w.test", Some(0)),
+                ("x.z.org", Some(0)),
+            ],
+        );
         // One that carries no name at all is for its hosts all the same; of several the one that carries a name has it.
         check_hosts(&[("", "a.w.test"), ("a.w.test", "a.w.test")], true, &[("a.w.test", Some(1))]);
         check_hosts(&[("", "a.w.test")], true, &[("a.w.test", Some(0)), ("b.w.test", None)]);
+    }
+
+    #[test]
+    fn the_default_is_of_the_first_certificates_own_hosts() {
+        let a = ["a.w.test".to_owned()];
+        let (first, kind, other) = (
+            certified(&a, &PKCS_ED25519),
+            certified(&a, &PKCS_ECDSA_P256_SHA256),
+            certified(&a, &PKCS_ECDSA_P256_SHA256),
+        );
+        let (every, both) = (["*".to_owned()], ["*".to_owned(), "a.w.test".to_owned()]);
+        let default = |all: &[Named<'_>]| Arc::clone(&Names::new(all, false).unwrap().default.unwrap().first);
+        // The other listener's certificate is of the better kind, and not for everybody.
+        let shared = [Named::new(&first, &both), Named::new(&other, &a)];
+        assert!(Arc::ptr_eq(&default(&shared), &first));
+        assert!(Arc::ptr_eq(&shown(&Names::new(&shared, false).unwrap(), "a.w.test"), &other));
+        let own = [Named::new(&first, &both), Named::new(&kind, &both), Named::new(&other, &a)];
+        assert!(Arc::ptr_eq(&default(&own), &kind));
+        let without_hosts = [Named::new(&first, &[]), Named::new(&kind, &[])];
+        assert!(Arc::ptr_eq(&default(&without_hosts), &kind));
+        let named = [Named::new(&first, &a), Named::new(&kind, &a), Named::new(&other, &every)];
+        assert!(Arc::ptr_eq(&default(&named), &kind));
     }
 
     #[test]
@@ -379,10 +454,12 @@ mod tests {
         let wild = ["*.w.test".to_owned()];
         let make = || certified(&wild, &PKCS_ECDSA_P256_SHA256);
         let (a, b, now) = (make(), make(), make());
-        let hosts = [["a.w.test".to_owned()], ["B.w.test".to_owned()]];
+        let hosts = [vec!["a.w.test".to_owned()], vec!["B.w.test".to_owned(), "*.b.w.test".to_owned()]];
         let names = Names::new(&[Named::new(&a, &hosts[0]), Named::new(&b, &hosts[1])], true).unwrap();
         let renewed = names.renewed([(&b, Named::new(&now, &hosts[1]))].into_iter()).unwrap();
         assert!(Arc::ptr_eq(&shown(&renewed, "a.w.test"), &a));
-        assert!(Arc::ptr_eq(&shown(&renewed, "b.w.test"), &now));
+        for name in ["b.w.test", "x.b.w.test", "x.y.b.w.test"] {
+            assert!(Arc::ptr_eq(&shown(&renewed, name), &now), "{name}");
+        }
     }
 }

@@ -285,7 +285,7 @@ fn unused(files: &Files<'_>, tls: &Tls, position: usize) -> Box<Fault> {
         .pairs()
         .nth(position)
         .map_or_else(|| (String::new(), ""), |pair| (pair.field("certificate"), pair.certificate));
-    let message = "no client would get this certificate: the ones before it have all of its names for keys of its kind, \
-                   or it has none";
+    let message = "no client would get this certificate: the ones before it, or those with `hosts`, have all of its names \
+                   for keys of its kind, or it has none";
     files.fault(&field, file, message.to_owned(), "leave it out, or name one for other hosts")
 }

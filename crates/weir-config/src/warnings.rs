@@ -125,9 +125,10 @@ impl State {
     fn certificates_for_strangers(&self) -> Vec<Problem> {
         let strangers = self.shown().flat_map(|shown| {
             let carried = names_of(shown.certified);
-            let hosts =
-                shown.hosts.iter().filter(move |host| !is_carried(&carried, &host.to_ascii_lowercase()));
-            hosts.map(move |host| (shown.place.clone(), shown.file, host))
+            let of_hosts = shown.place.strip_suffix("certificate").unwrap_or(&shown.place).to_owned();
+            let hosts = shown.hosts.iter().enumerate();
+            let strange = hosts.filter(move |(_, host)| !is_carried(&carried, &host.to_ascii_lowercase()));
+            strange.map(move |(index, host)| (format!("{of_hosts}hosts[{index}]"), shown.file, host))
         });
         strangers
             .map(|(place, file, host)| {

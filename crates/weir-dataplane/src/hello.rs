@@ -22,10 +22,15 @@ pub(crate) enum Hello {
     Whole(Option<String>),
     /// No such message, or one that is too long.
     Malformed,
+    /// Nothing of a handshake of TLS at all, as the first byte says.
+    Foreign,
 }
 
 /// Looks at what a client has sent so far.
 pub(crate) fn read_hello(bytes: &[u8]) -> Hello {
+    if bytes.first().is_some_and(|&kind| kind != HANDSHAKE) {
+        return Hello::Foreign;
+    }
     match message(bytes) {
         Some(Some(message)) => name_of(&message).map_or(Hello::Malformed, Hello::Whole),
         Some(None) if bytes.len() < HELLO_BYTES_MAX => Hello::Partial,
@@ -161,9 +166,9 @@ mod tests {
 
     #[test]
     fn what_is_no_hello_is_told_as_soon_as_it_is_known() {
+        assert_eq!(read_hello(b"GET / HTTP/1.1\r\n"), Hello::Foreign);
         for wrong in [
-            &b"GET / HTTP/1.1\r\n"[..],
-            &[22, 2, 0, 0, 1, 1],
+            &[22, 2, 0, 0, 1, 1][..],
             &[22, 3, 1, 0, 0],
             &[22, 3, 1, 0xff, 0xff],
             &[22, 3, 1, 0, 4, 2, 0, 0, 0],

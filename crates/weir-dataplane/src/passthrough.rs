@@ -3,7 +3,7 @@
 //! ```text
 //! accepted -> first message looked at, not taken -> name known here -> bytes both ways, to the end
 //!                 |                                    +- not: TLS of the listener (secure.rs), or closed
-//!                 +- not of TLS, malformed, too long: closed
+//!                 +- malformed, too long: closed; not of TLS at all: TLS of the listener says so, or closed
 //! ```
 
 use std::pin::pin;
@@ -27,10 +27,12 @@ use crate::upstream::checkout;
 
 /// Serves a client to its end.
 pub(crate) async fn serve_by_name(seat: Seat, stream: TcpStream, by_name: Arc<ByName>) {
-    let destination = match (name_asked_for(seat.io(), &stream).await, by_name.tls()) {
-        (Ok(name), _) => by_name.destination(name.as_deref()),
-        // What is no first message of TLS is answered by TLS of the listener.
-        (Err(Some(Cause::HandshakeFailed)), Some(config)) => Destination::Here(config),
+    // Whoever speaks TLS in a way that cannot be read here is closed: its name may be one that is not to be opened.
+    let destination = match (first_message(seat.io(), &stream).await, by_name.tls()) {
+        (Ok(Hello::Whole(name)), _) => by_name.destination(name.as_deref()),
+        // Plain text is told by TLS of the listener that it is wrong here.
+        (Ok(Hello::Foreign), Some(config)) => Destination::Here(config),
+        (Ok(_), _) => return count_failed(&seat, Some(Cause::HandshakeFailed)),
         (Err(cause), _) => return count_failed(&seat, cause),
     };
     match destination {
@@ -54,17 +56,16 @@ fn count_failed(seat: &Seat, cause: Option<Cause>) {
     }
 }
 
-/// The name in a client's first message, which stays in the socket. Who closes before a byte is no failure.
-async fn name_asked_for(io: Io<'_>, stream: &TcpStream) -> Result<Option<String>, Option<Cause>> {
-    let seen = io.look(stream, HELLO_BYTES_MAX, |bytes| match read_hello(bytes) {
-        Hello::Whole(name) => Some(Ok(name)),
-        Hello::Malformed => Some(Err(Some(Cause::HandshakeFailed))),
-        Hello::Partial => None,
+/// What a client's first message is, which stays in the socket. Who closes before a byte is no failure.
+async fn first_message(io: Io<'_>, stream: &TcpStream) -> Result<Hello, Option<Cause>> {
+    let seen = io.look(stream, HELLO_BYTES_MAX, |bytes| {
+        let hello = read_hello(bytes);
+        (hello != Hello::Partial).then_some(hello)
     });
     match seen.await {
-        Ok(Look::Made(name)) => name,
+        Ok(Look::Made(hello)) => Ok(hello),
         Ok(Look::Ended) | Err(Fault::System(_)) => Err(None),
-        Ok(Look::Endless) => Err(Some(Cause::HandshakeFailed)),
+        Ok(Look::Endless) => Ok(Hello::Malformed),
         Err(Fault::Timeout) => Err(Some(Cause::HandshakeTimeout)),
     }
 }

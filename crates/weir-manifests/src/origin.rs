@@ -18,8 +18,8 @@ pub(crate) enum Origin {
         manifest: usize,
         /// Those of one port.
         listeners: Vec<usize>,
-        /// For each certificate the positions of its listener and of its reference there.
-        certificates: Vec<(usize, usize)>,
+        /// For each certificate, and each of its hosts, the positions of the listener and of its reference there.
+        certificates: Vec<Vec<(usize, usize)>>,
         /// For each entry of what is passed on its TLS route.
         sealed: Vec<usize>,
     },
@@ -51,7 +51,7 @@ impl Origin {
     }
 }
 
-fn in_listener(listeners: &[usize], certificates: &[(usize, usize)], rest: &str) -> String {
+fn in_listener(listeners: &[usize], certificates: &[Vec<(usize, usize)>], rest: &str) -> String {
     let first = listeners.first().copied().unwrap_or_default();
     if rest == "address" {
         return format!("spec.listeners[{first}].port");
@@ -59,7 +59,8 @@ fn in_listener(listeners: &[usize], certificates: &[(usize, usize)], rest: &str)
     let Some(of_tls) = rest.strip_prefix("tls.") else { return format!("spec.listeners[{first}]") };
     // The first certificate stands by itself in the model.
     let position = if of_tls.starts_with("certificates[") { index_of(of_tls) + 1 } else { 0 };
-    match certificates.get(position) {
+    let host = of_tls.find("hosts[").map_or(0, |at| index_of(&of_tls[at..]));
+    match certificates.get(position).and_then(|places| places.get(host)) {
         Some((listener, reference)) => format!("spec.listeners[{listener}].tls.certificateRefs[{reference}]"),
         None => format!("spec.listeners[{first}].tls"),
     }

@@ -181,12 +181,13 @@ backends: { a: { endpoints: ['127.0.0.1:3'], tls: { ca: c.pem } } }
         ]
     );
     let hosts = text
+        .replace("key: b.key }", "key: b.key, hosts: ['*'] }")
         .replace("key: c.key }", "key: c.key, hosts: ['*', C.test, '*.test', b.test, '*.c.test'] }")
         .replace("hosts: [b.test]", "hosts: [c.test]");
     let told = warnings(&hosts, &files, NOW_S);
-    for (position, host) in ["b.test", "*.c.test"].iter().enumerate() {
+    for (position, (index, host)) in [(3, "b.test"), (4, "*.c.test")].into_iter().enumerate() {
         let expected = format!(
-            "listeners[0].tls.certificates[1].certificate: clients that ask for `{host}` get `c.pem`, which does not carry it"
+            "listeners[0].tls.certificates[1].hosts[{index}]: clients that ask for `{host}` get `c.pem`, which does not carry it"
         );
         assert_eq!(told[1 + position], expected, "{told:#?}");
     }

@@ -1,6 +1,5 @@
 //! Listeners of the model: one for each address and port of each gateway.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -29,8 +28,9 @@ struct Making<'c, 'm> {
     secrets: BTreeSet<Name>,
 }
 
-/// The certificates of a port, each with the positions of its listener and of its reference there.
-type Certificates = (Vec<CertificateFiles>, Vec<(usize, usize)>);
+/// The certificates of a port, each with the positions of its listeners and of its references there, in the order of its
+/// hosts.
+type Certificates = (Vec<CertificateFiles>, Vec<Vec<(usize, usize)>>);
 
 /// Adds the listeners of all gateways.
 pub(super) fn add_listeners(
@@ -101,7 +101,7 @@ impl Making<'_, '_> {
     /// The certificates of the port's listeners, each for the hosts of those that name it. First come those of the
     /// listener for every host: its first one is for clients that ask for no name, or for one that nobody knows.
     fn certificates(&mut self, gateway: &GatewayView<'_>, port: &Port) -> Certificates {
-        let (mut files, mut places) = (Vec::<CertificateFiles>::new(), Vec::new());
+        let (mut files, mut places): Certificates = (Vec::new(), Vec::new());
         let mut known: BTreeMap<Name, usize> = BTreeMap::new();
         let mut listeners = port.listeners.clone();
         listeners.sort_by_key(|&listener| gateway.hostname(listener).is_some());
@@ -110,6 +110,7 @@ impl Making<'_, '_> {
         for listener in listeners {
             let host = gateway.hostname(listener).unwrap_or_else(|| EVERY.to_owned());
             let references = gateway.listener(listener).tls.iter().flat_map(|tls| &tls.certificate_refs);
+            let mut last = 0;
             for (index, reference) in references.enumerate() {
                 let path = format!("spec.listeners[{listener}].tls.certificateRefs[{index}]");
                 if !reference.is_secret() {
@@ -125,18 +126,20 @@ impl Making<'_, '_> {
                         continue;
                     }
                 };
-                match known.entry(name.clone()) {
-                    // Two listeners may have one certificate.
-                    Entry::Occupied(position) => {
-                        let hosts = &mut files[*position.get()].hosts;
-                        if !hosts.contains(&host) {
-                            hosts.push(host.clone());
-                        }
+                // Two listeners may have one certificate. It comes again where it would stand before one that its
+                // listener names first.
+                match known.get(&name) {
+                    Some(&there) if files[there].hosts.contains(&host) => {}
+                    Some(&there) if there >= last => {
+                        files[there].hosts.push(host.clone());
+                        places[there].push((listener, index));
+                        last = there;
                     }
-                    Entry::Vacant(vacant) => {
-                        vacant.insert(files.len());
+                    _ => {
+                        last = files.len();
+                        known.insert(name.clone(), last);
                         files.push(self.pair(secret, &name, host.clone()));
-                        places.push((listener, index));
+                        places.push(vec![(listener, index)]);
                     }
                 }
             }

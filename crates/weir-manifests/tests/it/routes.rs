@@ -457,6 +457,12 @@ fn certificates_go_in_the_order_of_listeners_behind_that_for_every_host() {
         tls("all", "", "{ name: c }, { name: a }"),
     );
     check(a.clone(), "Secret default/a tls.crt, Secret default/b tls.crt", true);
+    // One of two listeners stands once, unless the second names another one before it.
+    let all_c = tls("all", "", "{ name: c }");
+    let b = |secrets: &str| format!("{all_c}, {}", tls("b", ", hostname: b.test", secrets));
+    let of_c_first = "Secret default/c tls.crt, Secret default/b tls.crt";
+    check(b("{ name: c }, { name: b }, { name: c }"), of_c_first, false);
+    check(b("{ name: b }, { name: c }"), &format!("{of_c_first}, Secret default/c tls.crt"), false);
     check(
         format!("{a}, {all}"),
         "Secret default/c tls.crt, Secret default/a tls.crt, Secret default/b tls.crt",

@@ -2,11 +2,12 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 
-use super::authority::{Authority, Trust};
+use super::authority::{Authority, Trust, connect};
 use super::origin::SecureOrigin;
 use super::{GET, OK, address, check_failed};
 use crate::setup::{Client, Origin, Proxy, full_listener};
@@ -105,6 +106,28 @@ fn what_is_not_passed_on_of_a_wider_host_is_opened_or_closed() {
     assert_eq!((stats.tls.handshakes, stats.tls.passed_on, stats.errors["unknown_name"]), (2, 1, 3));
     assert_eq!((plain.requests().len(), sealed.seen().len()), (2, 1));
     assert_eq!(proxy.ask(GET).error(), (400, "not_tls"));
+}
+
+/// Else who cuts or pads the first message of somebody's TLS could have it opened here.
+#[test]
+fn tls_whose_name_cannot_be_read_is_closed_though_other_tls_is_opened() {
+    let (ca, plain) = (Authority::new("ca"), Origin::answering(OK));
+    let leaf = ca.signs(&["*.w.test"]);
+    let text = text("tls: { certificate: a.pem, key: a.key }, ", "bank.w.test", plain.address, "");
+    let files = [("a.pem", leaf.certificate.as_str()), ("a.key", leaf.key.as_str())];
+    let proxy = Proxy::with_files(&text, &files);
+    let padded = |protocols: usize| {
+        let mut config = ClientConfig::clone(&ca.trust().config());
+        config.alpn_protocols = vec![vec![b'x'; 255]; protocols];
+        config.alpn_protocols.push(b"http/1.1".to_vec());
+        Arc::new(config)
+    };
+    // TLS of the listener would take both.
+    assert!(connect(&padded(50), address(&proxy), "shop.w.test").is_ok());
+    assert!(connect(&padded(80), address(&proxy), "bank.w.test").is_err());
+    check_failed(&proxy, "handshake_failed", 1);
+    let stats = proxy.gateway.stats().tls;
+    assert_eq!((stats.handshakes, stats.passed_on), (1, 0));
 }
 
 #[test]
