@@ -69,6 +69,13 @@ impl fmt::Display for HostPattern {
     }
 }
 
+/// What stands behind the labels of `name`, each with its dot, the longest first: `.b.test` and `.test` of `a.b.test`.
+/// A pattern wants at least one label before its suffix, so a dot in front begins none.
+pub(crate) fn suffixes(name: &str) -> impl Iterator<Item = &str> {
+    let dots = name.bytes().enumerate().skip(1).filter(|&(_, byte)| byte == b'.');
+    dots.map(|(dot, _)| &name[dot..])
+}
+
 fn is_label(label: &str) -> bool {
     let body = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     !label.is_empty() && label.len() <= 63 && label.bytes().all(body)

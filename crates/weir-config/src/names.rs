@@ -9,6 +9,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{SignatureAlgorithm, SignatureScheme};
 use webpki::EndEntityCert;
 
+use crate::host::suffixes;
 use crate::sharded::Sharded;
 
 /// Ways to sign that keys are told apart by.
@@ -158,10 +159,7 @@ impl Names {
     /// What there is for a client that asks for `name`, in lower case.
     fn find(&self, name: &str) -> Option<&Choice> {
         let by_parent = || name.split_once('.').and_then(|(_, parent)| self.wildcards.get(parent));
-        let by_suffix = || {
-            let dots = name.bytes().enumerate().skip(1).filter(|&(_, byte)| byte == b'.');
-            dots.map(|(dot, _)| dot).find_map(|dot| self.suffixes.get(&name[dot + 1..]))
-        };
+        let by_suffix = || suffixes(name).find_map(|suffix| self.suffixes.get(&suffix[1..]));
         self.exact.get(name).or_else(by_parent).or_else(by_suffix).or(self.default.as_ref())
     }
 }
@@ -224,10 +222,7 @@ fn covering<'h>(hosts: &'h Hosts, name: &str) -> Option<&'h String> {
         return None;
     }
     let bare = name.strip_prefix('*').unwrap_or(name);
-    let wider = || {
-        let dots = bare.bytes().enumerate().skip(1).filter(|&(_, byte)| byte == b'.');
-        dots.map(|(dot, _)| dot).find_map(|dot| hosts.get(&format!("*{}", &bare[dot..])))
-    };
+    let wider = || suffixes(bare).find_map(|suffix| hosts.get(&format!("*{suffix}")));
     hosts.get(name).or_else(wider)
 }
 

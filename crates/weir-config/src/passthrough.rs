@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 
-use crate::host::HostPattern;
+use crate::host::{HostPattern, suffixes};
 use crate::model::{Instead, Listener, Passthrough};
 use crate::paths::FastMap;
 use crate::problem::Problem;
@@ -47,10 +47,7 @@ impl ByName {
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        let by_suffix = || {
-            let dots = name.bytes().enumerate().skip(1).filter(|&(_, byte)| byte == b'.');
-            dots.map(|(at, _)| at).find_map(|dot| self.suffixes.get(&name[dot..]))
-        };
+        let by_suffix = || suffixes(name).find_map(|suffix| self.suffixes.get(suffix));
         self.exact.get(name).or_else(by_suffix).copied()
     }
 

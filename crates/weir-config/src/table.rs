@@ -13,7 +13,7 @@ use crate::builder::Parts;
 use crate::entry::{CompiledRoute, RouteEntry, Target};
 use crate::filters::Filters;
 use crate::forwarding::Forwarding;
-use crate::host::LowerHost;
+use crate::host::{self, LowerHost};
 use crate::listener_id::ListenerId;
 use crate::maglev::Maglev;
 use crate::model::{Backend, Drain, Limits, Listener, Timeouts};
@@ -219,9 +219,7 @@ fn find_by_suffix(
     if suffixes.is_empty() {
         return None;
     }
-    // A pattern wants at least one label before its suffix, so a dot in front begins none.
-    let mut dots = host.bytes().enumerate().skip(1).filter(|&(_, b)| b == b'.').map(|(at, _)| at);
-    dots.find_map(|dot| suffixes.get(&host[dot..])?.find(request))
+    host::suffixes(host).find_map(|suffix| suffixes.get(suffix)?.find(request))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use rustls::sign::CertifiedKey;
 
-use crate::host::HostPattern;
+use crate::host::{HostPattern, suffixes};
 use crate::model::Route;
 use crate::names::names_of;
 
@@ -56,8 +56,7 @@ impl CertifiedHosts {
     }
 
     fn is_below_suffix(&self, name: &str) -> bool {
-        let dots = name.bytes().enumerate().skip(1).filter(|&(_, byte)| byte == b'.');
-        dots.into_iter().any(|(dot, _)| self.suffixes.contains(&name[dot..]))
+        suffixes(name).any(|suffix| self.suffixes.contains(suffix))
     }
 }
 
