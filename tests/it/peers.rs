@@ -1,6 +1,9 @@
 //! `weir load` against peers that end connections, reset streams, are silent, or speak something else: the books
 //! balance, causes are named, nothing hangs.
 
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+
 use serde_json::Value;
 
 use crate::load::assert_balanced;
@@ -214,4 +217,55 @@ fn large_bodies_go_out_whole_over_every_protocol() {
             "{result}"
         );
     }
+}
+
+/// A server that says `greeting` whenever it is told something.
+fn says(greeting: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // It ends with the test's process.
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            let mut heard = [0; 4096];
+            // A client that has gone is not answered.
+            while matches!(client.read(&mut heard), Ok(1..)) && client.write_all(greeting).is_ok() {}
+        }
+    });
+    address
+}
+
+#[test]
+fn what_is_no_answer_is_told_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64";
+    for (greeting, scheme, cause, words) in [
+        (&b"SSH-2.0-OpenSSH_9.2\r\n"[..], "http", "parse", "begins with \"SSH-2.0-OpenSSH_9.2\""),
+        (settings, "http", "parse", "--http2 asks it so"),
+        (b"\x15\x03\x01\0\x02\x02\x46", "http", "parse", "https:// in the URL asks it so"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "https", "tls", "http:// in the URL asks it in plain text"),
+    ] {
+        let url = format!("{scheme}://{}/", says(greeting));
+        let arguments = ["load", &url, "--json", "-n", "20", "-c", "1", "--timeout", "1s"];
+        let output = finish(weir(folder.path(), &arguments));
+        let result = json(&output);
+        assert_balanced(&result["requests"]);
+        assert_eq!(
+            (output.status.code(), &result["requests"]["completed"]),
+            (Some(1), &0.into()),
+            "{result}"
+        );
+        assert!(said(&result, words) && result["errors"][cause].as_u64() > Some(0), "{result}");
+    }
+}
+
+#[test]
+fn bytes_that_nobody_asked_for_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("http://{}/", says(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokjunk"));
+    let output = finish(weir(folder.path(), &["load", &url, "--json", "-n", "20", "-c", "1"]));
+    let result = json(&output);
+    let counts = (&result["requests"]["completed"], &result["errors"]["parse"]);
+    assert_eq!(counts, (&20.into(), &20.into()), "{result}");
+    assert!(said(&result, "nobody asked for: \"junk\""), "{result}");
 }

@@ -9,10 +9,17 @@
 //!            +------+ interim head (1xx)   +-- closed by the peer, framed until close --> done
 //! ```
 
-use weir_http::{BodyDecoder, FieldSlots, Framing, HeadError, HeadLimits, ResponseTo, parse_response};
+use std::fmt;
+
+use weir_http::{
+    BodyDecoder, BodyError, FieldSlots, Framing, HeadError, HeadLimits, ResponseTo, parse_response,
+};
 
 use crate::books::Cause;
 use crate::request::{CheckFailed, CheckState, Checks, default_is_unexpected};
+
+/// Bytes of an answer that a message about it shows at most.
+const BEGINNING_BYTES_MAX: usize = 40;
 
 /// Reads responses on one connection.
 #[derive(Debug)]
@@ -51,6 +58,14 @@ pub(crate) enum Fed {
     More,
     /// The response is whole; this many of the bytes belong to it.
     Whole(Answer, usize),
+}
+
+/// Bytes that are no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    pub(crate) cause: Cause,
+    /// What is wrong with them, with their beginning.
+    pub(crate) said: String,
 }
 
 #[derive(Debug)]
@@ -96,7 +111,7 @@ impl Exchange {
 
     /// Takes the next bytes, which are not empty.
     #[inline]
-    pub(crate) fn feed(&mut self, input: &[u8], checks: Option<&Checks>) -> Result<Fed, Cause> {
+    pub(crate) fn feed(&mut self, input: &[u8], checks: Option<&Checks>) -> Result<Fed, Unreadable> {
         if self.body.is_some() {
             return self.feed_body(input, 0, checks);
         }
@@ -126,13 +141,13 @@ impl Exchange {
 
     /// Reads heads at the start of `bytes`, of which the first `kept` had come before.
     #[inline]
-    fn feed_head(&mut self, bytes: &[u8], kept: usize, checks: Option<&Checks>) -> Result<Fed, Cause> {
+    fn feed_head(&mut self, bytes: &[u8], kept: usize, checks: Option<&Checks>) -> Result<Fed, Unreadable> {
         let mut at = 0;
         loop {
             let mut slots = FieldSlots::new();
             let rest = &bytes[at..];
             let Some(head) = parse_response(rest, self.response_to, &self.limits, &mut slots)
-                .map_err(|error| cause_of(&error))?
+                .map_err(|error| Unreadable::head(&error, rest))?
             else {
                 self.partial.extend_from_slice(rest);
                 return Ok(Fed::More);
@@ -173,11 +188,12 @@ impl Exchange {
     }
 
     /// Reads on in the body; `before` bytes of the input were taken already.
-    fn feed_body(&mut self, input: &[u8], before: usize, checks: Option<&Checks>) -> Result<Fed, Cause> {
+    fn feed_body(&mut self, input: &[u8], before: usize, checks: Option<&Checks>) -> Result<Fed, Unreadable> {
         let mut at = 0;
         while at < input.len() {
             let Some(body) = &mut self.body else { return Ok(Fed::More) };
-            let step = body.decoder.step(&input[at..]).map_err(|_| Cause::Parse)?;
+            let step =
+                body.decoder.step(&input[at..]).map_err(|error| Unreadable::body(&error, &input[at..]))?;
             let answer = body.answer;
             if let Some(checks) = checks {
                 self.look_at_body(checks, &input[at..][step.data]);
@@ -199,10 +215,64 @@ impl Exchange {
     }
 }
 
-fn cause_of(error: &HeadError) -> Cause {
-    match error {
-        HeadError::TooLarge | HeadError::TooManyFields => Cause::TooLarge,
-        _ => Cause::Parse,
+impl Unreadable {
+    #[cold]
+    fn head(error: &HeadError, bytes: &[u8]) -> Self {
+        let cause = match error {
+            HeadError::TooLarge | HeadError::TooManyFields => Cause::TooLarge,
+            _ => Cause::Parse,
+        };
+        let said = match Other::of(bytes) {
+            Some(Other::Tls) => "HTTP/1.1: the server speaks TLS: https:// in the URL asks it so".into(),
+            Some(Other::Http2) => "HTTP/1.1: the server speaks HTTP/2: --http2 asks it so".into(),
+            None => format!("HTTP/1.1: {error}, in what begins with {}", Beginning(bytes)),
+        };
+        Self { cause, said }
+    }
+
+    #[cold]
+    fn body(error: &BodyError, bytes: &[u8]) -> Self {
+        Self { cause: Cause::Parse, said: format!("HTTP/1.1: {error}: {}", Beginning(bytes)) }
+    }
+
+    /// Bytes that no request is left for.
+    #[cold]
+    pub(crate) fn unasked(bytes: &[u8]) -> Self {
+        let said = format!("HTTP/1.1: the server sent what nobody asked for: {}", Beginning(bytes));
+        Self { cause: Cause::Parse, said }
+    }
+}
+
+/// Another protocol, which a server speaks that was asked in HTTP/1.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Other {
+    Tls,
+    Http2,
+}
+
+impl Other {
+    /// By its first message: an alert or a handshake record of TLS (RFC 8446, section 5.1), or HTTP/2's SETTINGS, whose
+    /// entries have six bytes (RFC 9113, section 6.5).
+    fn of(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [0x15 | 0x16, 3, ..] => Some(Self::Tls),
+            [0, high, low, 4, _, 0, 0, 0, 0, ..] if u16::from_be_bytes([*high, *low]) % 6 == 0 => {
+                Some(Self::Http2)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The first line of bytes, as far as it fits into a message, in quotes.
+struct Beginning<'a>(&'a [u8]);
+
+impl fmt::Display for Beginning<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = self.0.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let shown = &line[..line.len().min(BEGINNING_BYTES_MAX)];
+        write!(f, "\"{}\"{}", shown.escape_ascii(), if shown.len() < line.len() { ".." } else { "" })
     }
 }
 
@@ -223,13 +293,14 @@ mod tests {
                 if piece.is_empty() || came != Ok(None) {
                     continue;
                 }
-                came = exchange.feed(piece.as_bytes(), None).map(|fed| match fed {
-                    Fed::More => {
+                came = match exchange.feed(piece.as_bytes(), None) {
+                    Ok(Fed::More) => {
                         taken += piece.len();
-                        None
+                        Ok(None)
                     }
-                    Fed::Whole(answer, used) => Some((answer, taken + used)),
-                });
+                    Ok(Fed::Whole(answer, used)) => Ok(Some((answer, taken + used))),
+                    Err(unreadable) => Err(unreadable.cause),
+                };
             }
             let came = came.and_then(|whole| match whole {
                 Some(whole) => Ok(whole),
@@ -279,7 +350,34 @@ mod tests {
         let mut exchange = Exchange::new();
         exchange.begin(ResponseTo::Other);
         let flood = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(70_000));
-        assert_eq!(exchange.feed(flood.as_bytes(), None), Err(Cause::TooLarge));
+        assert_eq!(exchange.feed(flood.as_bytes(), None).unwrap_err().cause, Cause::TooLarge);
+    }
+
+    #[test]
+    fn what_is_no_answer_is_told_with_its_beginning() {
+        let said = |pieces: &[&[u8]]| {
+            let mut exchange = Exchange::new();
+            exchange.begin(ResponseTo::Other);
+            pieces.iter().find_map(|piece| exchange.feed(piece, None).err()).unwrap().said
+        };
+        let ssh = "HTTP/1.1: the HTTP version is malformed, in what begins with \"SSH-2.0-OpenSSH\"";
+        assert_eq!(said(&[b"SSH-2.0-OpenSSH\r\n\r\n"]), ssh);
+        let odd = "HTTP/1.1: the status code is malformed, in what begins with \"HTTP/1.1 999 Odd\"";
+        assert_eq!(said(&[b"HTTP/1.1 9", b"99 Odd\r\n\r\n"]), odd, "also where it comes in pieces");
+        let long = [b"HTTP/1.1 200 ".as_slice(), &[b'x'; 80], b"\r\nno field\r\n\r\n"].concat();
+        let cut = format!("begins with \"HTTP/1.1 200 {}\"..", "x".repeat(BEGINNING_BYTES_MAX - 13));
+        assert!(said(&[&long]).ends_with(&cut), "{}", said(&[&long]));
+        let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n";
+        assert_eq!(said(&[chunked]), "HTTP/1.1: a chunk size is malformed: \"zz\"");
+    }
+
+    #[test]
+    fn a_server_of_another_protocol_is_told_by_its_first_message() {
+        let said = |bytes| Unreadable::head(&HeadError::Nul, bytes).said;
+        assert!(said(b"\x15\x03\x03\0\x02\x02\x46").contains("speaks TLS"));
+        assert!(said(b"\0\0\x12\x04\0\0\0\0\0\0\x03").contains("speaks HTTP/2"));
+        assert!(said(b"\0\0\x11\x04\0\0\0\0\0\0\x03").contains("begins with \"\\x00\\x00\\x11"));
+        assert!(said(b"").ends_with("begins with \"\""));
     }
 
     #[test]

@@ -249,6 +249,9 @@ fn said(error: &Error) -> String {
         Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol) => {
             "TLS: the server speaks none of the protocols asked for (ALPN)".into()
         }
+        Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => {
+            "TLS: what the server sent is no TLS: http:// in the URL asks it in plain text".into()
+        }
         error => format!("TLS: {error}").chars().take(120).collect(),
     }
 }

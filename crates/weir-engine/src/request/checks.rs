@@ -150,9 +150,9 @@ impl fmt::Display for CheckFailed<'_> {
 }
 
 impl StatusPattern {
-    /// `204` or `2xx`.
+    /// `204` or `2xx`, from 100 to 599, as codes are (RFC 9110, section 15).
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let [first @ b'1'..=b'9', rest @ ..] = text.as_bytes() else { return None };
+        let [first @ b'1'..=b'5', rest @ ..] = text.as_bytes() else { return None };
         match rest {
             [b'x' | b'X', b'x' | b'X'] => Some(Self::Class(u16::from(first - b'0'))),
             [b'0'..=b'9', b'0'..=b'9'] => text.parse().ok().map(Self::Code),
@@ -224,7 +224,10 @@ mod tests {
             ("204", Some(StatusPattern::Code(204))),
             ("5XX", Some(StatusPattern::Class(5))),
             ("2x", None),
+            ("599", Some(StatusPattern::Code(599))),
+            ("600", None),
             ("0xx", None),
+            ("6xx", None),
             ("20x", None),
             ("2000", None),
             ("", None),

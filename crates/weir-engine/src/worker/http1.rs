@@ -4,7 +4,7 @@ use weir_io::mono_ns;
 
 use super::{Taken, Worker};
 use crate::books::Cause;
-use crate::exchange::{Answer, Exchange, Fed, Judged};
+use crate::exchange::{Answer, Exchange, Fed, Judged, Unreadable};
 use crate::flow::{Answered, Start};
 use crate::request::Place;
 
@@ -111,7 +111,9 @@ impl Worker {
         if !self.flow.is_busy(place) {
             // Nobody asked for anything.
             let now_ns = mono_ns();
-            self.flow.connection_error(now_ns, Cause::Parse);
+            let unasked = Unreadable::unasked(&self.net.buffers.plain[..bytes]);
+            self.net.said.add(Some(unasked.said));
+            self.flow.connection_error(now_ns, unasked.cause);
             self.flow.disconnected(place);
             self.reopen(place, now_ns);
             return Taken::Down;
@@ -135,7 +137,9 @@ impl Worker {
                 let came_ns = self.came_ns(stamp_ns, now_ns);
                 self.complete_http1(place, answer, now_ns, came_ns, is_reusable);
                 if used < bytes {
-                    self.flow.connection_error(now_ns, Cause::Parse);
+                    let unasked = Unreadable::unasked(&self.net.buffers.plain[used..bytes]);
+                    self.net.said.add(Some(unasked.said));
+                    self.flow.connection_error(now_ns, unasked.cause);
                 }
                 if is_reusable {
                     return Taken::Whole(now_ns);
@@ -143,8 +147,9 @@ impl Worker {
                 self.reopen(place, now_ns);
                 Taken::Down
             }
-            Err(cause) => {
-                self.broken(place, mono_ns(), cause);
+            Err(unreadable) => {
+                self.net.said.add(Some(unreadable.said));
+                self.broken(place, mono_ns(), unreadable.cause);
                 Taken::Down
             }
         }

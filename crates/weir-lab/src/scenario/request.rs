@@ -67,8 +67,11 @@ impl FromStr for StatusPattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let is_pattern =
-            matches!(text.as_bytes(), [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] | [b'1'..=b'9', b'x', b'x']);
+        // Codes end at 599 (RFC 9110, section 15): a check for another would fail every answer.
+        let is_pattern = matches!(
+            text.as_bytes(),
+            [b'1'..=b'5', b'0'..=b'9', b'0'..=b'9'] | [b'1'..=b'5', b'x' | b'X', b'x' | b'X']
+        );
         match is_pattern {
             true => Ok(Self(text.to_owned())),
             false => Err(format!("`{text}` is no status; write a code like 200 or a class like 2xx")),
@@ -147,6 +150,8 @@ mod tests {
         assert!(said("200").contains("status=200"));
         assert!(said("state=200").contains("`state`"));
         assert!(said("status=20").contains("2xx"));
+        assert!(said("status=6xx").contains("`6xx` is no status") && said("status=999").contains("`999`"));
+        assert!("status=5XX".parse::<Check>().is_ok());
         assert!(said("header=X").contains("colon"));
         assert!(said("length=long").contains("length=64"));
     }
