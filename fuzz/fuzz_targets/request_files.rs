@@ -14,7 +14,7 @@ const NAMES: [&str; 4] = ["requests.txt", "requests.jsonl", "session.har", "requ
 fuzz_target!(|data: &[u8]| {
     let [name, text @ ..] = data else { return };
     let name = NAMES[usize::from(*name) % NAMES.len()];
-    let base = Base { request: RequestSpec::default(), is_https: false };
+    let base = Base { request: RequestSpec::default(), is_method_given: false, is_https: false };
     match parse(name, text, &base) {
         Ok(requests) => {
             assert!(!requests.is_empty());

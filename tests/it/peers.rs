@@ -70,6 +70,25 @@ fn fewer_streams_than_wanted_are_all_that_is_used() {
 }
 
 #[test]
+fn no_stream_allowed_is_told_and_is_no_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("http://{}/", says(b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\0"));
+    let load = ["--http2", "-c", "2", "-d", "200ms", "-r", "50/s", "--timeout", "100ms"];
+    let output = finish(weir(folder.path(), &[&["load", &url, "--json"], &load[..]].concat()));
+    let result = json(&output);
+    let requests = &result["requests"];
+    assert_balanced(requests);
+    assert_eq!((&requests["dropped"], &requests["sent"]), (&requests["scheduled"], &0.into()), "{result}");
+    assert_eq!((&result["http2"]["streams_allowed_min"], &result["errors"]), (&0.into(), &no_errors()));
+}
+
+#[test]
+fn codes_of_resets_are_told() {
+    let (_, result, _) = check(&["--resets", "10%"], "http", &["-n", "100", "-c", "2", "--streams", "8"]);
+    assert!(said(&result, "HTTP/2: stream error received"), "{result}");
+}
+
+#[test]
 fn a_connection_for_each_request_by_either_side() {
     for (origin, load) in [
         (&["--close-after", "1"][..], &["-n", "300", "-c", "4"][..]),
@@ -161,6 +180,10 @@ fn sessions_are_resumed_as_often_as_asked() {
         assert!((200..=204).contains(&handshakes), "{result}");
         result["tls"]["resumed"].as_u64().unwrap()
     };
+    let many = ["-n", "1500", "-c", "50", "-k", "--per-connection", "1"];
+    let (_, result, _) = check(&["--tls"], "https", &many);
+    let count = |name: &str| result["tls"][name].as_u64().unwrap();
+    assert!(count("resumed") + 50 >= count("handshakes"), "all but each connection's first: {result}");
     assert_eq!(resumed("off"), 0);
     assert!(resumed("on") >= 190);
     assert!((50..150).contains(&resumed("50%")));

@@ -308,6 +308,16 @@ impl Flow {
         matches!(self.slots[slot].state, State::Busy(_))
     }
 
+    /// Whether a place is to be used now, where their number changes.
+    pub(crate) fn is_in_use(&self, slot: usize, now_ns: u64) -> bool {
+        self.pauses.begins_ns(slot, &self.timeline) <= now_ns && !self.is_done(slot, now_ns)
+    }
+
+    /// Whether a place is not used any more.
+    pub(crate) fn is_done(&self, slot: usize, now_ns: u64) -> bool {
+        self.pauses.ends_ns(slot, &self.timeline) <= now_ns
+    }
+
     pub(crate) fn is_down(&self, slot: usize) -> bool {
         matches!(self.slots[slot].state, State::Down)
     }
@@ -640,6 +650,7 @@ impl Flow {
         self.slots[slot].state = State::Down;
         self.busy -= 1;
         self.resolved_ns = now_ns;
+        self.pauses.resolved(slot, now_ns);
         Some(request)
     }
 

@@ -28,6 +28,7 @@ mod source;
 mod spec;
 mod steps;
 mod think;
+mod tickets;
 mod timeline;
 mod tls;
 mod usage;

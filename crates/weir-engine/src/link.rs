@@ -80,6 +80,9 @@ pub(crate) struct Dialing {
     pub(crate) is_stamped: bool,
 }
 
+/// Why something failed, by its cause and perhaps in words.
+pub(crate) type Failure = (Cause, Option<String>);
+
 /// What came of going on with an attempt.
 #[derive(Debug)]
 pub(crate) enum Opening {
@@ -167,7 +170,7 @@ impl Link {
         poll: &Poll,
         place: usize,
         now_ns: u64,
-    ) -> Result<(), Cause> {
+    ) -> Result<(), Failure> {
         let address = dialing.addresses[(place + self.attempts as usize) % dialing.addresses.len()];
         self.was_used = false;
         self.up_since_ns = now_ns;
@@ -185,7 +188,7 @@ impl Link {
             }
             Err(error) => {
                 self.attempt_failed(now_ns);
-                Err(connect_cause(&error))
+                Err(connect_failure(&error))
             }
         }
     }
@@ -204,7 +207,8 @@ impl Link {
                 Ok(None) => {}
                 Ok(Some(error)) | Err(error) => {
                     self.attempt_failed(now_ns);
-                    return Opening::Failed(connect_cause(&error), None);
+                    let (cause, said) = connect_failure(&error);
+                    return Opening::Failed(cause, said);
                 }
             }
             if socket.peer_addr().is_err() {
@@ -301,16 +305,22 @@ impl Link {
                 Err(error) => not_read(&error),
             };
         };
+        if tls.is_ended() {
+            // It said so behind what was read before; its socket may stay open for long.
+            return Read::Closed;
+        }
         match receive(socket, &mut buffers.sealed, self.is_stamped) {
             Ok((0, _)) => Read::Closed,
             Ok((received, stamp_ns)) => {
-                let is_drained = received < buffers.sealed.len();
                 let decrypted = tls.decrypt(&buffers.sealed[..received], &mut buffers.plain);
                 // What TLS has to answer for itself; how the connection fares shows when it is read or written next.
                 let _ = tls.flush(socket);
                 match decrypted {
                     Ok(0) if tls.is_ended() => Read::Closed,
-                    Ok(bytes) => Read::Bytes { bytes, stamp_ns, is_drained },
+                    Ok(bytes) => {
+                        let is_drained = received < buffers.sealed.len() && !tls.is_ended();
+                        Read::Bytes { bytes, stamp_ns, is_drained }
+                    }
                     Err(said) => Read::Broken(Cause::Tls, Some(said)),
                 }
             }
@@ -394,12 +404,21 @@ fn backoff_ns(attempts: u32) -> u64 {
     }
 }
 
-fn connect_cause(error: &io::Error) -> Cause {
-    match error.kind() {
-        ErrorKind::ConnectionRefused => Cause::Refused,
-        ErrorKind::ConnectionReset => Cause::Reset,
-        _ => Cause::Connect,
-    }
+/// Why an attempt failed, in words where the cause alone does not say it: what this host has run out of is no fault of
+/// the server's.
+fn connect_failure(error: &io::Error) -> Failure {
+    let said = match error.kind() {
+        ErrorKind::ConnectionRefused => return (Cause::Refused, None),
+        ErrorKind::ConnectionReset => return (Cause::Reset, None),
+        ErrorKind::AddrNotAvailable => {
+            "connect: this host has no local port left (net.ipv4.ip_local_port_range)".to_owned()
+        }
+        _ if [libc::EMFILE, libc::ENFILE].iter().any(|&no| error.raw_os_error() == Some(no)) => {
+            "connect: this host has no file descriptor left (ulimit -n)".to_owned()
+        }
+        _ => format!("connect: {error}"),
+    };
+    (Cause::Connect, Some(said))
 }
 
 pub(crate) fn broken_cause(error: &io::Error) -> Cause {

@@ -15,8 +15,16 @@ struct Thinking {
     think: Think,
     worker: u32,
     workers: u32,
-    /// Requests of each place so far: nobody thinks before the first.
-    requests: Vec<u64>,
+    places: Vec<Thinker>,
+}
+
+/// One place.
+#[derive(Clone, Copy, Debug, Default)]
+struct Thinker {
+    /// Requests so far that are over: nobody thinks before the first.
+    requests: u64,
+    /// Until when it thinks, whatever becomes of its connection meanwhile.
+    until_ns: u64,
 }
 
 /// A number of connections that grows or shrinks linearly over the sustained phase.
@@ -38,19 +46,31 @@ impl Pauses {
         (worker, workers): (u32, u32),
         slots: usize,
     ) -> Self {
-        let think = think.map(|think| Thinking { think, worker, workers, requests: vec![0; slots] });
+        let places = vec![Thinker::default(); slots];
+        let think = think.map(|think| Thinking { think, worker, workers, places });
         Self { think, ramp }
     }
 
-    /// Until when a place pauses that is up and without a request since `now_ns`.
+    /// The request of a place is over, answered or not.
     #[inline]
-    pub(crate) fn until_ns(&mut self, slot: usize, now_ns: u64, timeline: &Timeline) -> u64 {
-        if self.think.is_none() && self.ramp.is_none() {
-            return now_ns;
+    pub(crate) fn resolved(&mut self, slot: usize, now_ns: u64) {
+        if let Some(think) = &mut self.think {
+            think.begin(slot, now_ns);
         }
-        let begins_ns = self.ramp.map_or(0, |ramp| ramp.begins_ns(slot, timeline));
-        let thinks_ns = self.think.as_mut().map_or(0, |think| think.draw_ns(slot));
-        begins_ns.max(now_ns.saturating_add(thinks_ns))
+    }
+
+    /// Until when a place pauses that is up and without a request at `now_ns`.
+    #[inline]
+    pub(crate) fn until_ns(&self, slot: usize, now_ns: u64, timeline: &Timeline) -> u64 {
+        let begins_ns = self.begins_ns(slot, timeline);
+        let thinks_ns = self.think.as_ref().map_or(0, |think| think.places[slot].until_ns);
+        now_ns.max(begins_ns).max(thinks_ns)
+    }
+
+    /// From when on a place is used.
+    #[inline]
+    pub(crate) fn begins_ns(&self, slot: usize, timeline: &Timeline) -> u64 {
+        self.ramp.map_or(0, |ramp| ramp.begins_ns(slot, timeline))
     }
 
     /// From when on a place is not used any more.
@@ -61,11 +81,11 @@ impl Pauses {
 }
 
 impl Thinking {
-    fn draw_ns(&mut self, slot: usize) -> u64 {
-        let number = self.requests[slot];
-        self.requests[slot] += 1;
+    fn begin(&mut self, slot: usize, now_ns: u64) {
         let among_all = slot as u64 * u64::from(self.workers) + u64::from(self.worker);
-        if number == 0 { 0 } else { self.think.draw_ns(among_all, number) }
+        let place = &mut self.places[slot];
+        place.requests += 1;
+        place.until_ns = now_ns.saturating_add(self.think.draw_ns(among_all, place.requests));
     }
 }
 
@@ -125,6 +145,10 @@ mod tests {
     fn thinking_takes_its_time_but_not_before_the_first_request() {
         let timeline = Timeline::new(0, 0, Some(S), S);
         let mut pauses = Pauses::new(Some(Think::new(1, ThinkSpec::Const(7))), None, (0, 1), 2);
-        assert_eq!([0, 0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [100, 107, 100]);
+        assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [100, 100]);
+        pauses.resolved(0, 100);
+        assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [107, 100]);
+        // A connection that is lost and opened anew meanwhile does not begin to think again.
+        assert_eq!([105, 107, 110].map(|now_ns| pauses.until_ns(0, now_ns, &timeline)), [107, 107, 110]);
     }
 }

@@ -20,11 +20,11 @@ use weir_http::ResponseTo;
 use self::build::{Builder, NO_CHECKS};
 use self::values::{Part, Value, Values};
 use crate::EngineError;
-use crate::request_file::{self, Base};
+use crate::request_file;
 use crate::spec::{LoadSpec, invalid};
 
 pub(crate) use self::checks::{
-    CHECKED_FIELDS_MAX, CheckFailed, CheckState, Checks, StatusPattern, default_is_unexpected,
+    CHECKED_FIELDS_MAX, CheckFailed, CheckState, Checks, StatusPattern, default_is_unexpected, status_class,
 };
 pub(crate) use self::choice::Choice;
 pub(crate) use self::http2::Http2Request;
@@ -94,7 +94,7 @@ impl RequestSource {
         let mut builder = Builder::new(spec);
         spec.requests.iter().try_for_each(|request| builder.push(request))?;
         if let Some(file) = &spec.request_file {
-            let base = Base { request: file.base.clone(), is_https: spec.tls.is_some() };
+            let base = file.base(spec.tls.is_some());
             let read = request_file::read_each(&file.path, &base, &mut |request| {
                 spec.validate_together(&request)?;
                 Ok(builder.push_or_merge(&request)?)

@@ -34,6 +34,8 @@ pub struct Base {
     /// Method, fields (`Host` among them), body, name, weight and checks of requests that don't say them. A field
     /// of the same name takes the place of the base's.
     pub request: RequestSpec,
+    /// Whether the method was asked for: else a request with a body of its own is a POST.
+    pub is_method_given: bool,
     /// Whether the target is `https`: URLs of the other scheme are refused.
     pub is_https: bool,
 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram as Hdr;
-use weir_results::{Histogram, Requests, RouteResult, RouteTimes, TimesNs};
+use weir_results::{HISTOGRAM_HIGH_NS, Histogram, Requests, RouteResult, RouteTimes, TimesNs};
 
 use crate::books::add_requests;
 use crate::recorder::add_histogram;
-use crate::request::RequestSource;
+use crate::request::{RequestSource, status_class};
 
-/// Classes of status codes, from 1xx to 5xx, with 0 for codes that are none.
-const CLASSES: usize = 6;
+/// Classes of status codes, from 1xx to 5xx.
+const CLASSES: usize = 5;
 
 /// One worker's routes.
 #[derive(Clone, Debug)]
@@ -41,10 +41,10 @@ impl Routes {
     /// A response came in time.
     #[inline]
     pub(crate) fn completed(&mut self, index: u64, status: u16, latency_ns: u64) {
-        let class = usize::from(status / 100);
-        let class = if class < CLASSES { class } else { 0 };
-        let times = self.of(index).classes[class].get_or_insert_with(|| Box::new(small_histogram()));
-        times.saturating_record(latency_ns);
+        let times = self.of(index).classes[usize::from(status_class(status)) - 1]
+            .get_or_insert_with(|| Box::new(small_histogram()));
+        // Saturating, it would not grow.
+        times.record(latency_ns.min(HISTOGRAM_HIGH_NS)).expect("a histogram grows up to its greatest value");
     }
 
     /// Adds the books of another worker.
@@ -84,7 +84,7 @@ impl RouteBooks {
             self.classes.iter().enumerate().filter_map(|(class, times)| Some((class, times.as_ref()?)));
         seen.map(|(class, times)| {
             let times = RouteTimes { latency_ns: TimesNs::of(times, 0), latency: Histogram::encode(times) };
-            (format!("{class}xx"), times)
+            (format!("{}xx", class + 1), times)
         })
         .collect()
     }
@@ -100,4 +100,40 @@ fn small_histogram() -> Hdr<u64> {
     .expect("constant bounds are valid");
     histogram.auto(true);
     histogram
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{LoadSpec, RequestSpec};
+
+    #[test]
+    fn latencies_of_a_route_are_kept_as_they_are_up_to_an_hour() {
+        let requests = ["/a", "/b"].map(|path| RequestSpec {
+            path: path.into(),
+            headers: vec![("Host".into(), "a".into())],
+            ..RequestSpec::default()
+        });
+        let spec = LoadSpec { requests: requests.into(), ..LoadSpec::default() };
+        let mut routes = Routes::new(&RequestSource::new(&spec).unwrap()).unwrap();
+        let mut other = routes.clone();
+        let latencies_ns = [90, 50_000_000, 300_000_000, 9_000_000_000, HISTOGRAM_HIGH_NS, u64::MAX];
+        for (routes, shift) in [(&mut routes, 0), (&mut other, 1)] {
+            for index in 0..100 {
+                routes.requests(index).scheduled += 1;
+                routes.completed(index, 999, latencies_ns[(index as usize + shift) % latencies_ns.len()]);
+            }
+        }
+        routes.add(&other);
+        let results = routes.results();
+        assert_eq!(results.len(), 2);
+        for route in results {
+            let times = &route.by_class["5xx"];
+            let kept = times.latency.decode().unwrap();
+            for ns in [50_000_000, 300_000_000, 9_000_000_000, HISTOGRAM_HIGH_NS] {
+                assert!(kept.count_at(ns) > 0, "{ns} ns: {:?}", times.latency_ns);
+            }
+            assert!(times.latency_ns.max >= Some(HISTOGRAM_HIGH_NS / 1_000 * 999));
+        }
+    }
 }

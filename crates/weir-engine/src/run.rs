@@ -75,7 +75,10 @@ pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Resul
             tls: spec
                 .tls
                 .as_ref()
-                .map(|tls| TlsClient::new(tls, spec.protocol, Names::new(spec, tls)?, spec.seed))
+                .map(|tls| {
+                    let names = Names::new(spec, tls)?;
+                    TlsClient::new(tls, spec.protocol, names, most_connections(spec), spec.seed)
+                })
                 .transpose()?,
             // In a closed loop answers are read as they come, and asking for notes costs more than it tells.
             is_stamped: matches!(spec.model, ModelSpec::Open { .. }),
@@ -117,6 +120,7 @@ fn drive(
         let plan = WorkerPlan {
             worker,
             connections: connections_of(spec, worker),
+            connections_first: connections_first_of(spec, worker),
             protocol: spec.protocol,
             dialing: means.dialing.of_worker(worker),
             requests: means.requests.clone(),
@@ -390,10 +394,22 @@ fn await_connections(events: &Receiver<(u32, Event)>, workers: u32, has_lost_one
     true
 }
 
+/// The greatest number of connections that a load ever has.
+fn most_connections(spec: &LoadSpec) -> usize {
+    let steps = spec.steps.iter().filter_map(|step| step.connections);
+    steps.chain(spec.connections_from).fold(spec.connections, u32::max) as usize
+}
+
 /// Connections of a worker; a number that changes counts with its greatest.
 fn connections_of(spec: &LoadSpec, worker: u32) -> usize {
     let most = spec.connections.max(spec.connections_from.unwrap_or(0));
     share(u64::from(most), worker, spec.workers) as usize
+}
+
+/// Those of them that are there from the start.
+fn connections_first_of(spec: &LoadSpec, worker: u32) -> usize {
+    let first = spec.connections_from.unwrap_or(spec.connections);
+    share(u64::from(first), worker, spec.workers) as usize
 }
 
 /// Places for requests in flight on each connection.
@@ -496,6 +512,18 @@ mod tests {
         assert_eq!(taken(|ms| 5_000 + 100 * 65u64.saturating_sub(ms)), (150, true));
         assert_eq!(taken(|ms| 5_000 + 100 * 85u64.saturating_sub(ms)), (200, true));
         assert_eq!(taken(|ms| 5_000 + 100 * ms), (250, false));
+    }
+
+    #[test]
+    fn a_ramp_opens_what_it_begins_with_and_the_rest_when_its_time_comes() {
+        let spec = |from, to| LoadSpec { connections_from: from, connections: to, ..LoadSpec::default() };
+        let of_all = |spec: &LoadSpec, of: fn(&LoadSpec, u32) -> usize| [of(spec, 0), of(spec, 1)];
+        for (from, to, first, most) in [(Some(1), 60, [1, 0], [30, 30]), (Some(7), 1, [4, 3], [4, 3])] {
+            let spec = LoadSpec { workers: 2, ..spec(from, to) };
+            assert_eq!((of_all(&spec, connections_first_of), of_all(&spec, connections_of)), (first, most));
+        }
+        let constant = spec(None, 9);
+        assert_eq!((connections_first_of(&constant, 0), connections_of(&constant, 0)), (9, 9));
     }
 
     #[test]

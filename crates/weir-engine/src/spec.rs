@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::request_file;
+
 mod check;
 mod requests;
 mod shape;
@@ -265,6 +267,16 @@ pub struct RequestFileSpec {
     pub path: PathBuf,
     /// What its requests don't say themselves.
     pub base: RequestSpec,
+    /// Whether the base's method was asked for; else a request with a body of its own is a POST.
+    #[serde(default)]
+    pub is_method_given: bool,
+}
+
+impl RequestFileSpec {
+    /// What its requests take from the load.
+    pub fn base(&self, is_https: bool) -> request_file::Base {
+        request_file::Base { request: self.base.clone(), is_method_given: self.is_method_given, is_https }
+    }
 }
 
 /// A request's body.

@@ -20,15 +20,12 @@ use crate::books::Cause;
 use crate::names::Names;
 use crate::schedule::hash;
 use crate::spec::{ProtocolSpec, TlsSpec, TlsVersion};
+use crate::tickets::Tickets;
 
 /// Plaintext that is encrypted in one go; the socket takes about as much.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Sets the choice of who resumes apart from whatever else is drawn from the seed.
 const RESUME: u64 = 0x2545_f491_4f6c_dd1d;
-/// Tickets that rustls keeps for each name at most.
-const TICKETS_PER_NAME: usize = 8;
-/// Names that sessions are kept for at least.
-const NAMES_MIN: usize = 32;
 
 /// How TLS sessions are made; cheap to clone.
 #[derive(Clone, Debug)]
@@ -61,10 +58,11 @@ impl TlsClient {
         spec: &TlsSpec,
         protocol: ProtocolSpec,
         names: Names,
+        connections: usize,
         seed: u64,
     ) -> Result<Self, EngineError> {
         let mut config = config(spec)?;
-        config.resumption = Resumption::in_memory_sessions(names.len().max(NAMES_MIN) * TICKETS_PER_NAME);
+        config.resumption = Resumption::store(Arc::new(Tickets::new(connections, names.len())));
         config.alpn_protocols = match protocol {
             ProtocolSpec::Http1 => vec![b"http/1.1".to_vec()],
             ProtocolSpec::Http2 { .. } => vec![b"h2".to_vec()],

@@ -51,6 +51,8 @@ pub(crate) enum Event {
 pub(crate) struct WorkerPlan {
     pub(crate) worker: u32,
     pub(crate) connections: usize,
+    /// How many of them are in use from the start; the others are opened when their time comes.
+    pub(crate) connections_first: usize,
     pub(crate) protocol: ProtocolSpec,
     pub(crate) dialing: Dialing,
     pub(crate) requests: RequestSource,
@@ -76,7 +78,7 @@ pub(crate) fn work(plan: WorkerPlan) -> std::io::Result<()> {
     let mut net = Net::new(&plan, poll);
     let mut timer = Timer::new(&net.poll, TIMER_TOKEN)?;
     let alarms = Alarms::new(&net.poll, ALARM_TOKEN)?;
-    net.connect_all(&mut timer, || plan.early_end_ns.load(Ordering::Acquire) != 0);
+    net.connect_first(&mut timer, || plan.early_end_ns.load(Ordering::Acquire) != 0);
     // The coordinator is gone when it gave up; then there is nothing to do.
     if plan.events.send((plan.worker, Event::Connected)).is_err() {
         return Ok(());

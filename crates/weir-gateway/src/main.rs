@@ -176,7 +176,7 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     let requests = Requests::listen().map_err(environment)?;
     let mut levels = Levels::begin(&table.log, args.log_level).map_err(environment)?;
     outlet::open_standard_output().map_err(environment)?;
-    signals::raise_open_files_limit();
+    weir_io::raise_open_files();
     let folder = args.runtime_dir.as_deref();
     let mut heritage = Heritage::find(folder, &table, args.admin).map_err(Failure::Environment)?;
     // What may fail comes before the first client: sockets that are opened and closed again would lose some.

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::low_level::exit;
@@ -104,11 +103,4 @@ impl Requests {
     pub(crate) fn next(&self) -> Request {
         self.receiver.recv().unwrap_or(Request::Stop)
     }
-}
-
-/// Every connection takes a file descriptor, and the default of 1,024 would be the lowest limit of all.
-pub(crate) fn raise_open_files_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    // Without it the gateway works too, with fewer connections.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

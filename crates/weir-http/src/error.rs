@@ -39,7 +39,7 @@ pub enum HeadError {
     /// The version is well-formed but neither 1.0 nor 1.1.
     #[error("the HTTP version is not supported")]
     VersionUnsupported,
-    /// The status code is not three digits from 100 to 599, or not followed by a space.
+    /// The status code is not three digits from 100 on, or not followed by a space.
     #[error("the status code is malformed")]
     Status,
     /// A control byte in the reason phrase.

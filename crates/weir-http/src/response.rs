@@ -21,7 +21,8 @@ pub enum ResponseTo {
 /// A response's head, borrowed from the buffer it was read into.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseHead<'a> {
-    /// The status code, 100 to 599.
+    /// The status code, 100 to 999. Codes beyond 599 are in use, and are server errors to whoever does not know them
+    /// (RFC 9110, section 15).
     pub status: u16,
     /// The reason phrase; empty where none was sent, or one that is not ASCII.
     pub reason: &'a str,
@@ -88,7 +89,7 @@ pub fn parse_response<'a, 'b: 'a>(
         return Err(first_fault(Walker::response(fields_max), window).unwrap_or(HeadError::BareLf));
     }
     let version = if response.version == Some(0) { Version::Http10 } else { Version::Http11 };
-    let Some(status @ 100..600) = response.code else { return Err(HeadError::Status) };
+    let Some(status @ 100..1000) = response.code else { return Err(HeadError::Status) };
     let facts = Facts::of(fields, version, false)?;
     let framing = framing_of(status, request_was, &facts);
     Ok(Some(ResponseHead {

@@ -142,7 +142,7 @@ impl Walker {
 
     fn status(&mut self, seen: usize, byte: u8) -> Result<(), HeadError> {
         self.state = match (seen, byte) {
-            (0, b'1'..=b'5') | (1..3, b'0'..=b'9') => State::Status(seen + 1),
+            (0, b'1'..=b'9') | (1..3, b'0'..=b'9') => State::Status(seen + 1),
             (3, b' ') => State::Reason,
             (3, b'\r') => State::LineLf,
             _ => return Err(HeadError::Status),

@@ -2,7 +2,7 @@
 
 use rustix::event::epoll;
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Has the kernel make room for `files` open files at once, as far as the process's limit allows.
 ///
@@ -18,6 +18,14 @@ pub fn reserve_files(files: u64) {
     if let Ok(any) = epoll::create(epoll::CreateFlags::CLOEXEC) {
         let _ = fcntl_dupfd_cloexec(&any, last);
     }
+}
+
+/// Raises the process's limit of open files as far as it may. Every connection takes one, and the usual 1,024 would be
+/// the lowest limit of all.
+pub fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Without it all works too, with fewer connections.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ mod worker;
 
 pub use alarm::{Alarms, Timer};
 pub use clock::mono_ns;
-pub use files::reserve_files;
+pub use files::{raise_open_files, reserve_files};
 pub use inherited::{inherited_sockets, listening_socket};
 pub use listen::{begin_listening, bind_shared, listen_shared, pass_over_newcomers};
 pub use memory::trim_memory;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use weir_analysis::compare::Measure;
 use weir_document::nearest;
 use weir_engine::RequestSpec;
-use weir_engine::request_file::{self, Base};
+use weir_engine::request_file;
 use weir_results::{DIRECT, is_baseline};
 
 use self::changes::{check_changes, check_rates};
@@ -314,7 +314,7 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {
         problem(&path, format!("the load `{name}`: {}", fault.message), fault.remedy)
     })?;
     let Some(file) = spec.request_file else { return Ok(()) };
-    let base = Base { request: file.base, is_https: spec.tls.is_some() };
+    let base = file.base(spec.tls.is_some());
     match request_file::read(&file.path, &base) {
         Ok(_) => Ok(()),
         Err(error) => Err(problem(&at("file"), format!("the load `{name}`: {error}"), error.remedy)),

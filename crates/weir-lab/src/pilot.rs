@@ -174,6 +174,7 @@ fn closed(load: &Load) -> Load {
         steps: Vec::new(),
         duration: None,
         requests: None,
+        spin: false,
         ..load.clone()
     }
 }

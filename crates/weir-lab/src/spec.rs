@@ -280,6 +280,10 @@ impl Load {
                 if let Some((field, _)) = open.into_iter().find(|(_, is_given)| *is_given) {
                     return Err(LoadFault::new(field, format!("a closed load with a {field}"), remedy));
                 }
+                if self.spin {
+                    let remedy = "leave it out: a closed loop has no arrivals to wait for";
+                    return Err(LoadFault::new("spin", "a closed load that waits by spinning", remedy));
+                }
                 let think = self.think.map(|pause| match pause {
                     Pause::Const(time) => ThinkSpec::Const(whole_ns(time.0)),
                     Pause::Exp(time) => ThinkSpec::Exp(whole_ns(time.0)),
@@ -328,8 +332,8 @@ impl Load {
         };
         let requests = self.mix.iter().map(spec).collect::<Result<_, _>>()?;
         let file = self.file.as_ref().map(|path| {
-            let base = setting.base.spec(&host)?;
-            Ok(RequestFileSpec { path: path.clone(), base })
+            let (base, is_method_given) = (setting.base.spec(&host)?, setting.base.method.is_some());
+            Ok(RequestFileSpec { path: path.clone(), base, is_method_given })
         });
         Ok((requests, file.transpose()?, domains.clone()))
     }

@@ -95,6 +95,7 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
         resets_all: AtomicBool::new(false),
         tls,
     });
+    weir_io::raise_open_files();
     weir_io::reserve_files(FILES_RESERVED);
     let (stop, stopped) = watch::channel(false);
     let mut workers = Vec::with_capacity(spec.workers);

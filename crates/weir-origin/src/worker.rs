@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::io;
 use std::net::TcpListener as StdListener;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Once};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -29,6 +29,8 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// Pause after a connection could not be accepted, which is when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// It is said once that connections cannot be accepted.
+static NOT_ACCEPTED: Once = Once::new();
 
 /// What the workers of an origin share. Without times and faults of its own, none of it is written by two.
 pub(crate) struct Shared {
@@ -111,7 +113,11 @@ async fn serve(worker: &Rc<Worker>, listener: StdListener) -> io::Result<()> {
                 worker.connections.enter(id, activity, task.abort_handle());
             }
             Err(error) if is_of_the_peer(&error) => {}
-            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            Err(error) => {
+                // Who waits to be accepted is connected already, and looks like an answer that never comes.
+                NOT_ACCEPTED.call_once(|| eprintln!("weir origin: connections wait to be accepted: {error}"));
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
         }
     }
 }

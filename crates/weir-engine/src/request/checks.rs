@@ -54,6 +54,12 @@ pub(crate) fn default_is_unexpected(status: u16) -> bool {
     status >= 400
 }
 
+/// The class of a status, 1 to 5. A code beyond 599 is treated as one of 5xx (RFC 9110, section 15).
+#[inline]
+pub(crate) fn status_class(status: u16) -> u16 {
+    (status / 100).clamp(1, 5)
+}
+
 impl Checks {
     /// Prepares valid checks; `None` where nothing is to be checked.
     pub(crate) fn new(spec: &ChecksSpec) -> Option<Self> {
@@ -150,12 +156,11 @@ impl fmt::Display for CheckFailed<'_> {
 }
 
 impl StatusPattern {
-    /// `204` or `2xx`, from 100 to 599, as codes are (RFC 9110, section 15).
+    /// A code from 100 to 999, or a class from `1xx` to `5xx`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let [first @ b'1'..=b'5', rest @ ..] = text.as_bytes() else { return None };
-        match rest {
-            [b'x' | b'X', b'x' | b'X'] => Some(Self::Class(u16::from(first - b'0'))),
-            [b'0'..=b'9', b'0'..=b'9'] => text.parse().ok().map(Self::Code),
+        match text.as_bytes() {
+            [first @ b'1'..=b'5', b'x' | b'X', b'x' | b'X'] => Some(Self::Class(u16::from(first - b'0'))),
+            [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => text.parse().ok().map(Self::Code),
             _ => None,
         }
     }
@@ -163,7 +168,7 @@ impl StatusPattern {
     fn fits(self, status: u16) -> bool {
         match self {
             Self::Code(code) => code == status,
-            Self::Class(class) => class == status / 100,
+            Self::Class(class) => class == status_class(status),
         }
     }
 }
@@ -216,6 +221,8 @@ mod tests {
         check(&spec(&["2xx", "404"], &[], None, None), 204, "", Ok(()));
         check(&spec(&["2xx", "404"], &[], None, None), 404, "", Ok(()));
         check(&spec(&["2xx", "404"], &[], None, None), 302, "", Err("check: status is not 2xx or 404"));
+        check(&spec(&["5xx"], &[], None, None), 999, "", Ok(()));
+        check(&spec(&["599"], &[], None, None), 999, "", Err("check: status is not 599"));
         let of_body = spec(&[], &[], Some(0), None);
         check(&of_body, 399, "", Ok(()));
         check(&of_body, 400, "", Err("check: status is 400 or more"));
@@ -225,7 +232,9 @@ mod tests {
             ("5XX", Some(StatusPattern::Class(5))),
             ("2x", None),
             ("599", Some(StatusPattern::Code(599))),
-            ("600", None),
+            ("999", Some(StatusPattern::Code(999))),
+            ("099", None),
+            ("1000", None),
             ("0xx", None),
             ("6xx", None),
             ("20x", None),

@@ -180,13 +180,17 @@ fn requests_of_a_file_are_the_same_as_given_ones() {
     let base = spec("GET", "/", &[("Host", "a")], "");
     let of_file = |text: &str| {
         std::fs::write(&path, text).unwrap();
-        let file = RequestFileSpec { path: path.clone(), base: base.clone() };
+        let file = RequestFileSpec { path: path.clone(), base: base.clone(), is_method_given: false };
         LoadSpec { request_file: Some(file), ..load(Vec::new()) }
     };
     let lines = "/a\n/b\n/a\n/{seq}\nhttp://b/a\nHEAD /a\n";
     let (read, given) = (
         source(&of_file(lines)),
-        request_file::parse("urls.txt", lines.as_bytes(), &Base { request: base.clone(), is_https: false }),
+        request_file::parse(
+            "urls.txt",
+            lines.as_bytes(),
+            &request_file::Base { request: base.clone(), is_method_given: false, is_https: false },
+        ),
     );
     let given = source(&load(given.unwrap()));
     assert_eq!((read.shared.entries.len(), given.shared.entries.len()), (5, 5));

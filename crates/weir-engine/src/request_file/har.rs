@@ -54,8 +54,8 @@ pub(super) fn parse(source_name: &str, text: &str, base: &Base, sink: Sink<'_>) 
     let har = weir_document::read::<Har>(".json", text)
         .map_err(|error| DocumentError { source_name: source_name.to_owned(), ..error })?;
     for (entry, number) in har.log.entries.into_iter().zip(0u32..) {
-        // These never went over a network.
-        if entry.request.url.starts_with("data:") || entry.request.url.starts_with("blob:") {
+        // Data, extensions, WebSockets: these were no requests of HTTP.
+        if has_other_scheme(&entry.request.url) {
             continue;
         }
         entry.request.into_request(base).and_then(&mut *sink).map_err(|fault| {
@@ -65,6 +65,14 @@ pub(super) fn parse(source_name: &str, text: &str, base: &Base, sink: Sink<'_>) 
         })?;
     }
     Ok(())
+}
+
+/// Whether a URL has a scheme, and it is not HTTP's.
+fn has_other_scheme(url: &str) -> bool {
+    let Some((scheme, _)) = url.split_once(':') else { return false };
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    is_scheme && !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
 impl Recorded {

@@ -75,7 +75,8 @@ impl Line {
             (Some(url), None) | (None, Some(url)) => target::apply(&mut request, &url, base)?,
         }
         set_fields(&mut request.headers, self.headers.0);
-        request.method = self.method.unwrap_or(request.method);
+        let is_post = self.body.as_ref().is_some_and(|body| !body.is_empty()) && !base.is_method_given;
+        request.method = self.method.unwrap_or(if is_post { "POST".into() } else { request.method });
         request.body = self.body.map_or(request.body, Body::Text);
         request.name = self.name.or(request.name);
         request.weight = self.weight.unwrap_or(request.weight);

@@ -9,7 +9,7 @@ fn base() -> Base {
         headers: vec![("Host".into(), "target".into()), ("X-Base".into(), "1".into())],
         ..RequestSpec::default()
     };
-    Base { request, is_https: false }
+    Base { request, is_method_given: false, is_https: false }
 }
 
 /// A request in one line: method, path, fields, body, and what else there is.
@@ -80,8 +80,11 @@ fn what_comes_again_weighs_more() {
     check(
         "a.jsonl",
         lines,
-        &["GET /a | Host: target | X-Base: 1 | weight 2.5", "GET /a | Host: target | X-Base: 1 | body x"],
+        &["GET /a | Host: target | X-Base: 1 | weight 2.5", "POST /a | Host: target | X-Base: 1 | body x"],
     );
+    let given = Base { is_method_given: true, ..base() };
+    let asked = parse("a.jsonl", b"{\"path\":\"/a\",\"body\":\"x\"}", &given).unwrap();
+    assert_eq!(asked[0].method, "GET", "a method that was asked for stays");
 }
 
 #[test]
@@ -243,7 +246,9 @@ fn recorded_sessions() {
         Body::Base64("e3NlcX0=".into()),
         "recorded text is no template"
     );
-    check("s.har", &har("{\"method\": \"GET\", \"url\": \"data:text/plain,x\"}"), &[first]);
+    for other in ["data:text/plain,x", "blob:http://b/1", "wss://b/x", "chrome-extension://abc/x.js"] {
+        check("s.har", &har(&format!("{{\"method\": \"GET\", \"url\": \"{other}\"}}")), &[first]);
+    }
 }
 
 #[test]
@@ -252,7 +257,6 @@ fn faults_of_recorded_sessions_have_their_lines() {
         let error = parse("s.har", har(request).as_bytes(), &base()).unwrap_err();
         assert_eq!(error.to_string(), format!("s.har:4:{expected}"));
     };
-    check("{\"method\": \"GET\", \"url\": \"wss://a/\"}", "12: `wss` is no scheme that can be loaded");
     check("{\"method\": \"GET\", \"url\": \"https://a/\"}", "12: a URL of https for a target of http");
     check(
         "{\"method\": \"G T\", \"url\": \"http://a/\"}",

@@ -9,7 +9,7 @@ use super::http1::Http1;
 use super::http2::{Http2, Http2Books};
 use super::{Said, TlsBooks, Worker, WorkerPlan};
 use crate::books::Cause;
-use crate::link::{Buffers, CONNECT_TIMEOUT_NS, Dialing, Link, Opening};
+use crate::link::{Buffers, CONNECT_TIMEOUT_NS, Dialing, Failure, Link, Opening};
 use crate::spec::ProtocolSpec;
 use crate::tls::Session;
 
@@ -37,6 +37,8 @@ pub(super) enum Talk {
 pub(super) struct Net {
     pub(super) poll: Poll,
     pub(super) connections: Vec<Connection>,
+    /// How many of them are opened before the clock starts.
+    first: usize,
     pub(super) buffers: Buffers,
     dialing: Dialing,
     /// Places on each connection.
@@ -109,6 +111,7 @@ impl Net {
         Self {
             poll,
             connections: (0..plan.connections).map(|_| Connection::new(plan.protocol)).collect(),
+            first: plan.connections_first,
             buffers: Buffers::new(dialing.tls.is_some()),
             streams: match plan.protocol {
                 ProtocolSpec::Http1 => 1,
@@ -155,10 +158,11 @@ impl Net {
         self.connections[place].link.session().map(Session::domain)
     }
 
-    /// Opens all connections, before the clock starts; those that fail are tried again when it has started.
-    pub(super) fn connect_all(&mut self, timer: &mut Timer, is_ended: impl Fn() -> bool) {
+    /// Opens the connections that are in use from the start, before the clock starts; those that fail are tried again
+    /// when it has started.
+    pub(super) fn connect_first(&mut self, timer: &mut Timer, is_ended: impl Fn() -> bool) {
         let deadline_ns = mono_ns() + CONNECT_TIMEOUT_NS;
-        for place in 0..self.connections.len() {
+        for place in 0..self.first {
             // Why it failed will be seen again, and counted then.
             let _ = self.connect(place, mono_ns());
         }
@@ -177,7 +181,7 @@ impl Net {
         self.has_begun = true;
     }
 
-    fn connect(&mut self, place: usize, now_ns: u64) -> Result<(), Cause> {
+    fn connect(&mut self, place: usize, now_ns: u64) -> Result<(), Failure> {
         self.connections[place].link.connect(&self.dialing, &self.poll, place, now_ns)?;
         self.opening += 1;
         Ok(())
@@ -199,7 +203,7 @@ impl Net {
         let connection = &mut self.connections[place];
         if let Some(http2) = connection.talk.http2() {
             match http2.settle(&mut connection.link, &mut self.buffers) {
-                Ok(true) => {}
+                Ok(true) => self.http2.note_allowed(http2.allowed(), self.streams),
                 Ok(false) => return Ok(false),
                 Err((cause, said)) => return Err(self.reject(place, now_ns, cause, said)),
             }
@@ -345,24 +349,44 @@ impl Worker {
             let is_handshaking = connection.link.is_handshaking();
             if connection.link.is_given_up(now_ns) {
                 connection.link.attempt_failed(now_ns);
-                self.net.opening -= 1;
-                let cause = if is_handshaking { Cause::Tls } else { Cause::Connect };
+                let (cause, what) = match is_handshaking {
+                    true => (Cause::Tls, "TLS: the handshake has not ended"),
+                    false => (Cause::Connect, "connect: no answer"),
+                };
+                let said = format!("{what} within {} s", CONNECT_TIMEOUT_NS / 1_000_000_000);
+                let cause = self.net.attempt_failed(cause, Some(said));
                 self.flow.connection_error(now_ns, cause);
             } else if connection.talk.http2().is_some_and(|http2| http2.is_overdue(now_ns)) {
                 let said = "HTTP/2: no SETTINGS from the server within 5 s".to_owned();
                 let cause = self.net.reject(place, now_ns, Cause::Http2, Some(said));
                 self.flow.connection_error(now_ns, cause);
             }
+            self.close_if_done(place, now_ns);
             self.retry_if_due(place, now_ns);
         }
     }
 
+    /// Closes a connection whose time in a falling number of them is up, once its last answer is there.
+    fn close_if_done(&mut self, place: usize, now_ns: u64) {
+        let connection = &self.net.connections[place];
+        let is_idle = connection.link.is_up() && !connection.is_opening();
+        let mut slots = self.net.slots_of(place);
+        if !is_idle || !self.flow.is_done(slots.start, now_ns) || slots.any(|slot| self.flow.is_busy(slot)) {
+            return;
+        }
+        self.rest(place);
+        self.reopen(place, now_ns);
+    }
+
     fn retry_if_due(&mut self, place: usize, now_ns: u64) {
         let is_due = self.net.connections[place].link.is_retry_due(now_ns);
+        let slot = self.net.slots_of(place).start;
         if is_due
+            && self.flow.is_in_use(slot, now_ns)
             && self.flow.needs_connections(now_ns)
-            && let Err(cause) = self.net.connect(place, now_ns)
+            && let Err((cause, said)) = self.net.connect(place, now_ns)
         {
+            self.net.said.add(said);
             self.flow.connection_error(now_ns, cause);
         }
     }

@@ -29,6 +29,8 @@ use crate::request::{CheckState, Checks, Place, default_is_unexpected};
 const WINDOW_BYTES: u32 = 1 << 30;
 /// A peer that has sent no SETTINGS so long after the connection came up speaks no HTTP/2.
 pub(super) const SETTLE_TIMEOUT_NS: u64 = 5_000_000_000;
+/// The header of a frame (RFC 9113, 4.1).
+const FRAME_HEADER_BYTES: usize = 9;
 /// Streams that were given up and whose answers may still come, and how long that is expected.
 const RESET_STREAMS_MAX: usize = 16 * 1024;
 const RESET_STREAMS_KEPT: Duration = Duration::from_secs(30);
@@ -49,10 +51,18 @@ pub(super) struct Http2 {
     /// Places that may be used, as the peer allows.
     allowed: usize,
     since_ns: u64,
+    greeting: Greeting,
     is_settled: bool,
     is_retiring: bool,
     /// Whether it stands in the list of those that have something to write.
     is_dirty: bool,
+}
+
+/// How much has come of the peer's first frame, which is its SETTINGS (RFC 9113, 3.4).
+#[derive(Debug, Default)]
+struct Greeting {
+    header: [u8; FRAME_HEADER_BYTES],
+    bytes: usize,
 }
 
 struct Stream {
@@ -68,6 +78,22 @@ enum Phase {
     Body(RecvStream),
 }
 
+impl Greeting {
+    fn feed(&mut self, input: &[u8]) {
+        for (place, byte) in self.header.iter_mut().skip(self.bytes).zip(input) {
+            *place = *byte;
+        }
+        self.bytes += input.len();
+    }
+
+    /// Whether it is whole. What it is, the library looks at: only a frame that it took is a greeting.
+    fn is_whole(&self) -> bool {
+        let [high, middle, low, ..] = self.header;
+        let length = u32::from_be_bytes([0, high, middle, low]) as usize;
+        self.bytes >= FRAME_HEADER_BYTES + length
+    }
+}
+
 /// HTTP/2 over all of a worker's connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Http2Books {
@@ -78,6 +104,14 @@ pub(crate) struct Http2Books {
 }
 
 impl Http2Books {
+    /// A peer allows so many of the `streams` that are wanted on a connection.
+    pub(super) fn note_allowed(&mut self, allowed: usize, streams: usize) {
+        if allowed < streams {
+            let least = self.streams_allowed_min.unwrap_or(u32::MAX);
+            self.streams_allowed_min = Some(least.min(allowed as u32));
+        }
+    }
+
     /// Adds another worker's.
     pub(crate) fn add(&mut self, other: &Self) {
         self.streams_allowed_min =
@@ -117,6 +151,7 @@ impl Http2 {
             unsent: Vec::new(),
             allowed: 0,
             since_ns: now_ns,
+            greeting: Greeting::default(),
             is_settled: false,
             is_retiring: false,
             is_dirty: false,
@@ -154,6 +189,7 @@ impl Http2 {
                         return Err((Cause::Http2, Some("HTTP/2: the server answered in HTTP/1.1".into())));
                     }
                     self.pipe.feed(input);
+                    self.greeting.feed(input);
                     match self.drive() {
                         None => {}
                         Some(Ok(())) => return Err((Cause::GoAway, Some("HTTP/2: GOAWAY at once".into()))),
@@ -162,7 +198,7 @@ impl Http2 {
                     if let Poll::Ready(Err(error)) = self.sender.poll_ready(&mut nobody()) {
                         return Err((Cause::GoAway, Some(said(&error))));
                     }
-                    if self.sender.current_max_send_streams() > 0 {
+                    if self.greeting.is_whole() {
                         self.is_settled = true;
                         self.allowed = self.allowance();
                         // SETTINGS want to be acknowledged.
@@ -489,17 +525,15 @@ impl Worker {
         if error.is_io() {
             return self.net.connections[place].link.cause_of_end(Cause::Closed);
         }
-        if error.is_go_away() && error.is_remote() {
-            return Cause::GoAway;
-        }
-        match error.reason() {
-            Some(Reason::REFUSED_STREAM) if error.is_reset() => Cause::RefusedStream,
+        let cause = match error.reason() {
+            Some(Reason::NO_ERROR) if error.is_go_away() && error.is_remote() => return Cause::GoAway,
+            Some(Reason::REFUSED_STREAM) if error.is_reset() => return Cause::RefusedStream,
+            _ if error.is_go_away() && error.is_remote() => Cause::GoAway,
             Some(_) if error.is_reset() && error.is_remote() => Cause::StreamReset,
-            _ => {
-                self.net.said.add(Some(said(error)));
-                Cause::Http2
-            }
-        }
+            _ => Cause::Http2,
+        };
+        self.net.said.add(Some(said(error)));
+        cause
     }
 
     /// A peer that said goodbye gets no more requests.
@@ -527,10 +561,7 @@ impl Worker {
         }
         let allowed = http2.allowance();
         http2.allowed = allowed;
-        let least = &mut self.net.http2.streams_allowed_min;
-        if allowed < streams {
-            *least = Some(least.unwrap_or(u32::MAX).min(allowed as u32));
-        }
+        self.net.http2.note_allowed(allowed, streams);
         for at in 0..streams {
             let slot = place * streams + at;
             if at >= allowed {

@@ -19,6 +19,7 @@ fn what_was_said_before_the_first_request_is_no_answer() {
     let plan = WorkerPlan {
         worker: 0,
         connections: 1,
+        connections_first: 1,
         protocol: ProtocolSpec::Http1,
         dialing: Dialing { addresses, tls: None, is_stamped: false },
         requests: RequestSource::new(&LoadSpec { requests: vec![get], ..LoadSpec::default() }).unwrap(),

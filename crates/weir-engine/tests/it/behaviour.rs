@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use weir_engine::Body;
+use weir_engine::{Body, LoadSpec};
 use weir_results::Errors;
 
 use crate::load::{MS, check, closed, drive, get, open};
@@ -20,6 +20,23 @@ fn a_peer_that_answers_is_counted_to_the_request() {
     assert_eq!(record.result.status.get("200"), Some(&1_000));
     assert_eq!(record.generator.connections_opened, 4);
     assert_eq!(record.result.bytes.received, 1_000 * OK.len() as u64);
+}
+
+#[test]
+fn connections_of_a_ramp_are_opened_once_each_and_closed_where_it_falls() {
+    let peer = Peer::start(|stream, _| say(stream, OK));
+    for (from, to, opened) in [(1, 6, 5), (6, 1, 6)] {
+        let spec = LoadSpec {
+            connections_from: Some(from),
+            connections: to,
+            duration_ns: Some(400 * MS),
+            request_count: None,
+            ..closed(peer.address, 0)
+        };
+        let record = drive(&spec);
+        // The last of a rise is due when the load ends.
+        assert_eq!((record.generator.connections_opened, record.result.errors), (opened, Errors::default()));
+    }
 }
 
 #[test]

@@ -6,3 +6,4 @@ mod books;
 mod load;
 mod peer;
 mod requests;
+mod secured;

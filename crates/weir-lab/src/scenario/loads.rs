@@ -97,7 +97,7 @@ pub struct Load {
     /// What gateways have to keep at this load, over the scenario's objective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveSpec>,
-    /// Whether the generator waits by spinning, which needs a core for each worker: less lateness for more CPU time.
+    /// Open loop: whether the generator waits for arrivals by spinning, which needs a core for each worker: less lateness for more CPU time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spin: bool,
 }

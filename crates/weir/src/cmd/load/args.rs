@@ -150,8 +150,8 @@ pub(crate) struct RunningArgs {
     /// Worker threads [default: half of the CPUs; the server has the others]
     #[arg(short = 'w', long, value_name = "N", allow_negative_numbers = true)]
     pub(super) workers: Option<u32>,
-    /// Wait by spinning: less lateness, a whole core for each worker
-    #[arg(long)]
+    /// Open loop: wait by spinning; less lateness, a whole core for each worker
+    #[arg(long, requires = "rate")]
     pub(super) spin: bool,
     /// The same seed gives the same schedule and the same requests
     #[arg(long, default_value_t = 1, value_name = "N")]
