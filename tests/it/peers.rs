@@ -72,14 +72,15 @@ fn fewer_streams_than_wanted_are_all_that_is_used() {
 #[test]
 fn no_stream_allowed_is_told_and_is_no_silence() {
     let folder = tempfile::tempdir().unwrap();
-    let url = format!("http://{}/", says(b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\0"));
+    let url = format!("http://{}/", says_once(b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\0"));
     let load = ["--http2", "-c", "2", "-d", "200ms", "-r", "50/s", "--timeout", "100ms"];
     let output = finish(weir(folder.path(), &[&["load", &url, "--json"], &load[..]].concat()));
     let result = json(&output);
     let requests = &result["requests"];
     assert_balanced(requests);
     assert_eq!((&requests["dropped"], &requests["sent"]), (&requests["scheduled"], &0.into()), "{result}");
-    assert_eq!((&result["http2"]["streams_allowed_min"], &result["errors"]), (&0.into(), &no_errors()));
+    let found = (&result["http2"]["streams_allowed_min"], &result["errors"]);
+    assert_eq!(found, (&0.into(), &no_errors()), "{result}");
 }
 
 #[test]
@@ -244,15 +245,32 @@ fn large_bodies_go_out_whole_over_every_protocol() {
 
 /// A server that says `greeting` whenever it is told something.
 fn says(greeting: &'static [u8]) -> SocketAddr {
+    says_at_most(usize::MAX, greeting)
+}
+
+/// A server that says it once to each client, and listens.
+fn says_once(greeting: &'static [u8]) -> SocketAddr {
+    says_at_most(1, greeting)
+}
+
+fn says_at_most(times: usize, greeting: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     // It ends with the test's process.
     std::thread::spawn(move || {
         for client in listener.incoming() {
             let mut client = client.unwrap();
-            let mut heard = [0; 4096];
-            // A client that has gone is not answered.
-            while matches!(client.read(&mut heard), Ok(1..)) && client.write_all(greeting).is_ok() {}
+            std::thread::spawn(move || {
+                let mut left = times;
+                let mut heard = [0; 4096];
+                // A client that has gone is not answered.
+                while matches!(client.read(&mut heard), Ok(1..)) {
+                    if left > 0 && client.write_all(greeting).is_err() {
+                        return;
+                    }
+                    left = left.saturating_sub(1);
+                }
+            });
         }
     });
     address
