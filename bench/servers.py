@@ -47,11 +47,15 @@ class Servers:
         server.logged_port = logged
         return server
 
-    def nginx_twice(self, cpu):
-        def command(folder, port):
-            return self.nginx(folder, configurations.NGINX_TWICE.format(port=port, inner=free_port(), body=BODY))
+    def nginx_compressing(self, cpu):
+        """nginx that compresses a page for each request that takes it so."""
+        page = "".join(f"{number * number} is the square of {number}\n" for number in range(400))
 
-        return self.start("nginx-twice", cpu, command)
+        def command(folder, port):
+            written(folder, "page", page)
+            return self.nginx(folder, configurations.NGINX_COMPRESSING.format(port=port, dir=folder))
+
+        return self.start("nginx-compressing", cpu, command, body_bytes=len(page))
 
     def nginx_counting(self, cpu):
         """nginx with HTTP/2 over TLS, and its own count of requests at `status_port`."""

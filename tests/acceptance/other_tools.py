@@ -21,8 +21,8 @@ COUNT = 20_000
 
 def throughput_like_wrk(rig):
     """Closed loop on an nginx that is the limit: weir and wrk get the same rate, within their noise."""
-    port = rig.servers.nginx_twice(rig.server_cpu).port
-    shape, seconds = Shape(32), 1 if rig.quick else 3
+    port = rig.servers.nginx_compressing(rig.server_cpu).port
+    shape, seconds = Shape(32, fields=[("Accept-Encoding", "gzip")]), 1 if rig.quick else 3
     rates = {"weir load": [], "wrk": []}
     for number in range(PAIRS_QUICK if rig.quick else PAIRS):
         for name in sorted(rates, reverse=number % 2 == 1):
