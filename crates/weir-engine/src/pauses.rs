@@ -46,8 +46,10 @@ impl Pauses {
         (worker, workers): (u32, u32),
         slots: usize,
     ) -> Self {
-        let places = vec![Thinker::default(); slots];
-        let think = think.map(|think| Thinking { think, worker, workers, places });
+        let think = think.map(|think| {
+            let places = vec![Thinker::default(); slots];
+            Thinking { think, worker, workers, places }
+        });
         Self { think, ramp }
     }
 

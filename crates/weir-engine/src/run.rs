@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
 use weir_io::{
     CpuTime, JoinHandle, WorkerOptions, available_cpus, mono_ns, process_cpu_time, reserve_files,
     spawn_thread,
@@ -454,11 +454,9 @@ fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
 /// Raises the process's limit of open files as far as the connections need it, and makes room for them.
 pub(crate) fn raise_open_files(connections: u32, workers: u32) -> Result<(), EngineError> {
     let needed = u64::from(connections) + u64::from(workers) * FILES_PER_WORKER + FILES_BESIDE;
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current.is_some_and(|current| current < needed) {
-        limit.current = limit.maximum;
+    if getrlimit(Resource::Nofile).current.is_some_and(|current| current < needed) {
         // Where it cannot be raised, the check below says so.
-        let _ = setrlimit(Resource::Nofile, limit);
+        weir_io::raise_open_files();
     }
     reserve_files(needed);
     match getrlimit(Resource::Nofile).current {
