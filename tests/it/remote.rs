@@ -64,6 +64,8 @@ fn what_a_gateway_costs_elsewhere_comes_from_its_scrapes() {
     let cpu_s = (cpu_ns(caddy.pid()) - cpu_before_ns) as f64 / 1e9;
     let said = text(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+    check_destinations(&said, &["process", "container"], caddy.address);
+    check_destinations(&said, &["direct"], origin.address);
     let result = json(&output);
 
     let mut phases_cpu_s = 0.0;
@@ -117,6 +119,34 @@ fn what_a_gateway_costs_elsewhere_comes_from_its_scrapes() {
         "were not started by weir",
     ] {
         assert!(report.contains(words), "{words}: {report}");
+    }
+}
+
+/// Before the first cell, each of `names` has a line that says where its load goes, and how much.
+fn check_destinations(said: &str, names: &[&str], address: SocketAddr) {
+    let before = said.split("[1/").next().unwrap();
+    for name in names {
+        let line = format!(
+            "{name}: load goes to http://{address}: full (closed, up to 4 connections), \
+             tail (open, 300/s, up to 32 connections)"
+        );
+        assert!(before.contains(&line), "{line}: {said}");
+    }
+}
+
+#[test]
+fn a_plan_prints_where_load_goes_and_sends_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateways = "{ name: prod, driver: remote, url: 'https://gw.invalid', direct: 'http://127.0.0.1:9' }";
+    let output = run(folder.path(), gateways, &["--plan", "--set", "loads.full.connections=1"]);
+    // With --json the lines are the plan's notes.
+    let notes = json(&output)["notes"].to_string();
+    let loads = "full (closed, 1 connection), tail (open, 300/s, up to 32 connections)";
+    for line in [
+        format!("prod: load goes to https://gw.invalid: {loads}; load only systems that you may load"),
+        format!("direct: load goes to http://127.0.0.1:9: {loads}\""),
+    ] {
+        assert!(notes.contains(&line), "{line}: {notes}");
     }
 }
 

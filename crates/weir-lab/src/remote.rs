@@ -190,7 +190,7 @@ pub(crate) fn meet<'a>(
         answers(&site, scenario, false)?;
         let prometheus = prepared.prometheus.get(&gateway.name);
         let known = prometheus.map(Prometheus::probe).transpose()?;
-        for note in notes(gateway, &site, scenario, prometheus.zip(known.as_ref())) {
+        for note in notes(gateway, scenario, prometheus.zip(known.as_ref())) {
             observer.note(&note);
         }
         let unequal = unequal(scenario, &site, prometheus);
@@ -246,26 +246,43 @@ fn unequal(scenario: &Scenario, site: &Site, prometheus: Option<&Prometheus>) ->
     said
 }
 
-/// What the user should know before load goes anywhere.
+/// Where load goes that weir does not start, and how much of it: a line for each URL, printed before anything is sent.
+pub(crate) fn destinations(scenario: &Scenario) -> Vec<String> {
+    let scenario = &scenario.clone().expanded();
+    let loads: Vec<String> = scenario.loads.iter().map(|(name, load)| load_words(name, load)).collect();
+    let loads = loads.join(", ");
+    let gateways = scenario.gateways.iter().filter(|gateway| gateway.is_remote());
+    let sites = gateways.filter_map(|gateway| Some((gateway.name.as_str(), Site::of(gateway)?)));
+    let direct = Site::direct(scenario).map(|site| (weir_results::DIRECT, site));
+    let line = |(name, site): (&str, Site)| {
+        let warning = if site.url.is_loopback() { "" } else { "; load only systems that you may load" };
+        format!("{name}: load goes to {}: {loads}{warning}", site.url)
+    };
+    sites.chain(direct).map(line).collect()
+}
+
+/// `tail (open, 500/s, up to 32 connections)`.
+fn load_words(name: &str, load: &Load) -> String {
+    let connections = match load.connections.greatest() {
+        1 => "1 connection".to_owned(),
+        several => format!("up to {several} connections"),
+    };
+    let arrivals = match (load.model, load.mean_rate_per_s()) {
+        (Model::Closed, _) => "closed".to_owned(),
+        (Model::Open, Some(rate)) => format!("open, {}", quantity::rate(rate)),
+        (Model::Open, None) => "open, rate found by a pilot".to_owned(),
+    };
+    format!("{name} ({arrivals}, {connections})")
+}
+
+/// What the user should know of a gateway's metrics before load goes anywhere.
 fn notes(
     gateway: &Gateway,
-    site: &Site,
     scenario: &Scenario,
     known: Option<(&Prometheus, &Known)>,
 ) -> Vec<String> {
     let name = &gateway.name;
     let mut notes = Vec::new();
-    if !site.url.is_loopback() {
-        let connections =
-            scenario.loads.iter().map(|(_, load)| load.connections.greatest()).max().unwrap_or(0);
-        let rates = scenario.loads.iter().filter_map(|(_, load)| load.mean_rate_per_s());
-        let rate = rates.max_by(f64::total_cmp).map(|rate| format!(", {}", quantity::rate(rate)));
-        notes.push(format!(
-            "{name}: load goes to {}, up to {connections} connections{}; load only what is yours",
-            site.url,
-            rate.unwrap_or_default()
-        ));
-    }
     let Some((prometheus, known)) = known else { return notes };
     let every = known.interval_s.map(|interval_s| format!(", a scrape each {interval_s:.1} s"));
     let series = if known.series == 1 { "1 series" } else { &format!("the sum of {} series", known.series) };

@@ -110,6 +110,7 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
     for point in &mut checked.points {
         point.scenario.gateways.retain(is_kept);
     }
+    notes.extend(remote::destinations(&checked.scenario));
     let relative = pilot::relative_loads(&checked);
     if !relative.is_empty() {
         notes.push(format!(

@@ -129,7 +129,7 @@ pub struct Scenario {
     /// What a gateway has to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveSpec>,
-    /// Thresholds of the verdicts, where the method's are not wanted.
+    /// Thresholds of the verdicts, if not the defaults.
     #[serde(default)]
     pub thresholds: Thresholds,
 }

@@ -74,43 +74,47 @@ impl Objective {
     }
 }
 
-/// Thresholds of METHOD 6 and 7; defaults are the method's.
+/// Thresholds of the verdicts. `docs/scenarios.md#thresholds` lists each with its default.
+///
+/// A share is a number from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Thresholds {
-    /// Share of its CPU limit from which a part bounds a cell.
+    /// Share of its CPU limit from which a part limits the load (`bound by gateway`, `upstream-limited`).
     pub bound_share: f64,
-    /// Share of wall time from which a closed-loop worker is the limit.
+    /// Share of wall time, CPU time plus run-queue delay, from which a closed-loop worker of the generator is the limit
+    /// (`generator-limited`).
     pub worker_busy_share: f64,
-    /// Share of its limit under which the gateway cannot be the limit.
+    /// Share of its CPU limit below which the gateway is not the limit, so that a busy generator is.
     pub gateway_idle_share: f64,
-    /// Lateness p99 that is always fine, nanoseconds.
+    /// Open loop: p99 of the lateness of requests that is always accepted, in nanoseconds.
     pub lateness_ns: u64,
-    /// Lateness p99 that is fine, as share of the latency's p99.
+    /// Open loop: p99 of the lateness that is accepted, as share of the p99 of the latency. The larger of both counts.
     pub lateness_share: f64,
-    /// Share of the scheduled that must be sent in the phase, and completed to not be overloaded.
+    /// Share of the scheduled requests that the generator must send, and that must be completed; with fewer completed
+    /// the load is `overloaded`.
     pub completed_share: f64,
-    /// Share of the response time from which the delay that the upstream was told to give is what is measured; from 1
-    /// on it never is.
+    /// Share of the response time from which the configured delay of the upstream counts as `upstream-limited`; 1 or
+    /// more turns this off.
     pub upstream_delay_share: f64,
-    /// Steal plus others' CPU, as share of the host.
+    /// Share of the host's CPU that steal and other processes may take (`host-disturbed`).
     pub disturbed_share: f64,
-    /// Share of throttled quota periods.
+    /// Share of quota periods in which a part may be throttled (`throttled`).
     pub throttled_share: f64,
-    /// Share by which throughput or p50 of the last third of the phase may be apart from the first.
+    /// Share by which throughput or p50 of the last third of the phase may differ from the first (`not-stationary`).
     pub drift_share: f64,
-    /// How many times its length a warm-up may take while latencies have not settled; 1 keeps it as it is.
+    /// Factor by which a warm-up may grow while latencies have not settled; 1 keeps its length.
     pub warmup_growth: f64,
-    /// How far a headline's interval may reach from its mean, as share of the mean, for added latency of the whole
-    /// latency; with a wider one it is no headline. By default as far as it likes.
+    /// Maximum distance from the mean to an end of a headline's interval, as share of the mean (of the whole latency for
+    /// added latency); a wider one is `noisy`. No maximum by default.
     pub interval_share: Option<f64>,
-    /// Share of its CPU limit from which a gateway counts as fully loaded, and its throughput as the most that the limit
-    /// carries.
+    /// Share of its CPU limit from which a gateway counts as fully loaded, and its throughput as the maximum at that
+    /// limit.
     pub full_load_share: f64,
-    /// Share of errors where no objective says another.
+    /// Share of errors from which values are excluded (`errors`), if no objective has another.
     pub error_share: f64,
-    /// How far two datasets may be apart without being called different, as share, by the name of the figure
-    /// (`throughput`, `cpu`, `p50`, `p99`); the method's where none is given.
+    /// Differences between two datasets, as share, that `weir compare` calls the same; by metric (`throughput`, `cpu`,
+    /// `p50`, `p99`). Defaults: docs/compare.md.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub margins: BTreeMap<String, f64>,
 }
@@ -137,7 +141,7 @@ impl Default for Thresholds {
     }
 }
 
-/// The environment (METHOD 16). What could not be read is `None`.
+/// The environment. What could not be read is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Manifest {
     /// Version of weir.
@@ -187,4 +191,31 @@ pub struct Configuration {
     pub sha256: String,
     /// The text as it was read, before the run's values were put into it.
     pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::Thresholds;
+
+    #[test]
+    fn every_threshold_is_in_the_guide_with_its_default() {
+        let guide = include_str!("../../../docs/scenarios.md");
+        let schema = schemars::schema_for!(Thresholds);
+        let defaults = serde_json::to_value(Thresholds::default()).unwrap();
+        let fields = schema.get("properties").and_then(Value::as_object).unwrap();
+        for (name, field) in fields {
+            let default = match &defaults[name] {
+                Value::Null => "none".to_owned(),
+                value => value.to_string(),
+            };
+            let row = format!("\n| `{name}` | {default} | ");
+            assert!(guide.contains(&row), "docs/scenarios.md has no row {row:?}");
+            assert!(field["description"].is_string(), "{name}");
+        }
+        assert_eq!(fields.len(), 15);
+        let description = schema.get("description").and_then(Value::as_str).unwrap();
+        assert!(!description.contains("METHOD"), "{description}");
+    }
 }

@@ -282,22 +282,33 @@ fn blocks(start: &str) -> Vec<&'static str> {
     blocks.map(|block| block.split("```").next().unwrap_or_default()).collect()
 }
 
+/// The Secret that the guide's command writes for this certificate and key, pasted into a shell as it stands.
+fn secret_by_the_guides_command((certificate, key): &(String, String)) -> String {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write(dir.path(), "tls.crt", certificate);
+    write(dir.path(), "tls.key", key);
+    std::fs::create_dir(dir.path().join("conf.d")).expect("a folder");
+    let command = blocks("```sh\n").into_iter().find(|block| block.contains("kind: Secret"));
+    let command = command.expect("the guide has the command");
+    let done = Command::new("sh").arg("-ec").arg(command).current_dir(dir.path()).status();
+    assert!(done.expect("a shell").success());
+    std::fs::read_to_string(dir.path().join("conf.d/secret.yaml")).expect("the command wrote it")
+}
+
 #[test]
 fn what_the_guide_shows_is_what_happens() {
     let ip = "127.7.6.1";
     let (port, secure) = (free_port(ip), free_port(ip));
     let (trust, pairs) = certificates(&["shop.example.org"]);
     let (shop, search) = (echo("shop"), echo("search"));
-    let encoded = [&pairs[0].0, &pairs[0].1].map(|text| STANDARD.encode(text));
+    let secret = secret_by_the_guides_command(&pairs[0]);
     let manifests = blocks("```yaml\n")[0]
         .replace("value: 127.0.0.1", &format!("value: {ip}"))
         .replace("port: 8080", &format!("port: {port}"))
         .replace("port: 8443", &format!("port: {secure}"))
         .replace("port: 9000", &format!("port: {}", shop.port()))
-        .replace("port: 9001", &format!("port: {}", search.port()))
-        .replace("tls.crt: LS0t...", &format!("tls.crt: {}", encoded[0]))
-        .replace("tls.key: LS0t...", &format!("tls.key: {}", encoded[1]));
-    let served = Served::start(&[("shop.yaml", &manifests)]);
+        .replace("port: 9001", &format!("port: {}", search.port()));
+    let served = Served::start(&[("secret.yaml", &secret), ("shop.yaml", &manifests)]);
     let addresses = served.gateway.addresses();
     let at = |port: u16| *addresses.iter().find(|address| address.port() == port).expect("it listens");
     let mut steps = 0;
