@@ -20,6 +20,7 @@ mod experiments;
 mod faults;
 mod files;
 mod folder;
+mod foreign;
 mod glance;
 mod headroom;
 mod headroom_chart;
@@ -53,6 +54,7 @@ use weir_results::{Cell, Run};
 
 pub use files::{FileFormat, Writer, Written, write};
 pub use folder::check_folder;
+pub use foreign::{escaped, escaped_but_styles};
 
 /// The report for a terminal of `width` columns, with escape sequences only where `color`.
 pub fn terminal(run: &Run, cells: &[Cell], summary: &Summary, width: usize, color: bool) -> String {

@@ -4,6 +4,7 @@
 //! number of cells, by which a file that was cut at a line's end is known.
 
 mod error;
+mod limits;
 mod read;
 
 use std::io::{self, Write};

@@ -43,6 +43,12 @@ pub enum ArchiveError {
         /// The line in which it ends.
         line: usize,
     },
+    /// It unpacks to far more than an archive of its size.
+    #[error("{name}: the file unpacks to more than {} times its size", super::limits::RATIO_MAX)]
+    TooLarge {
+        /// The file.
+        name: String,
+    },
     /// What is there makes no sense.
     #[error("{name}: line {line} is damaged: {detail}")]
     Damaged {
@@ -68,6 +74,10 @@ impl ArchiveError {
             }
             Self::Newer { weir_version, .. } => {
                 format!("use weir {weir_version}, which wrote it, or a later one")
+            }
+            Self::TooLarge { .. } => {
+                "nothing was imported; weir does not write such files: export the run again where it was made"
+                    .into()
             }
             Self::Cut { .. } | Self::Damaged { .. } => {
                 "nothing was imported; copy the file again, or export the run again where it was made".into()

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
 
-use flate2::read::MultiGzDecoder;
-
+use super::limits::{self, TooLarge, Unpacked};
 use super::{ARCHIVE_VERSION, Archive, ArchiveError, Line, Versions};
 use crate::{Cell, CellOutcome, Histogram, HistogramError, LoadRecord, Run, SCHEMA_VERSION};
 
@@ -68,7 +67,7 @@ fn unpacked(name: &str, mut input: impl Read) -> Result<impl Read, ArchiveError>
     if start != GZIP_MAGIC {
         return Err(ArchiveError::Foreign { name: name.into() });
     }
-    Ok(MultiGzDecoder::new(GZIP_MAGIC.chain(input)))
+    Ok(Unpacked::new(GZIP_MAGIC.chain(input)))
 }
 
 /// The lines of an archive, counted.
@@ -87,6 +86,7 @@ impl<R: BufRead> Lines<'_, R> {
         if !text.ends_with(b"\n") {
             return Err(ArchiveError::Cut { name: self.name.into(), line: self.line });
         }
+        limits::check_line(&text).map_err(|detail| self.damaged(detail))?;
         // Each line is a document of its own, so only the column says where.
         serde_json::from_slice(&text)
             .map_err(|error| self.damaged(error.to_string().replace(" at line 1 column ", " at column ")))
@@ -101,6 +101,9 @@ impl<R: BufRead> Lines<'_, R> {
         match read.map_err(|error| (error.kind(), error)) {
             Ok(read) if read as u64 == LINE_BYTES_MAX => Err(self.damaged("it is longer than any cell")),
             Ok(_) => Ok(text),
+            Err((_, error)) if error.get_ref().is_some_and(|inner| inner.is::<TooLarge>()) => {
+                Err(ArchiveError::TooLarge { name })
+            }
             Err((io::ErrorKind::UnexpectedEof, _)) => Err(ArchiveError::Cut { name, line }),
             Err((io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData, error)) => {
                 Err(self.damaged(error.to_string()))
