@@ -38,19 +38,19 @@ pub enum EscapedSlashes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathProblem {
     /// It does not begin with a slash.
-    #[error("the path does not begin with a slash")]
+    #[error("path does not start with a slash")]
     NotAbsolute,
     /// A percent sign without two hexadecimal digits behind it.
-    #[error("the path has a percent sign without two hexadecimal digits behind it")]
+    #[error("path contains a percent sign without two hexadecimal digits")]
     BadEscape,
     /// `%00`
-    #[error("the path has an encoded NUL")]
+    #[error("path contains an encoded NUL (%00)")]
     Nul,
     /// A `.` or `..` that only some readers take for a segment.
-    #[error("the path has a dot segment beside an encoded slash or a backslash")]
+    #[error("path contains a dot segment next to an encoded slash or a backslash")]
     HiddenDotSegment,
     /// `%2F` or `%5C`, which [`EscapedSlashes::Reject`] refuses.
-    #[error("the path has an encoded slash or backslash, which is refused here")]
+    #[error("path contains an escaped slash or backslash")]
     EscapedSlash,
 }
 

@@ -114,8 +114,8 @@ mod tests {
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "HTTP/1.1 404 Not Found\r\nX-Weir-Error: no_route\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
-             Content-Type: text/plain; charset=utf-8\r\nContent-Length: 42\r\n\r\n\
-             404 no_route: no route takes this request\n"
+             Content-Type: text/plain; charset=utf-8\r\nContent-Length: 44\r\n\r\n\
+             404 no_route: no route matches this request\n"
         );
     }
 }

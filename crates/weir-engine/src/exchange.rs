@@ -360,15 +360,15 @@ mod tests {
             exchange.begin(ResponseTo::Other);
             pieces.iter().find_map(|piece| exchange.feed(piece, None).err()).unwrap().said
         };
-        let ssh = "HTTP/1.1: the HTTP version is malformed, in what begins with \"SSH-2.0-OpenSSH\"";
+        let ssh = "HTTP/1.1: malformed HTTP version, in what begins with \"SSH-2.0-OpenSSH\"";
         assert_eq!(said(&[b"SSH-2.0-OpenSSH\r\n\r\n"]), ssh);
-        let odd = "HTTP/1.1: the status code is malformed, in what begins with \"HTTP/1.1 099 Odd\"";
+        let odd = "HTTP/1.1: malformed status code, in what begins with \"HTTP/1.1 099 Odd\"";
         assert_eq!(said(&[b"HTTP/1.1 0", b"99 Odd\r\n\r\n"]), odd, "also where it comes in pieces");
         let long = [b"HTTP/1.1 200 ".as_slice(), &[b'x'; 80], b"\r\nno field\r\n\r\n"].concat();
         let cut = format!("begins with \"HTTP/1.1 200 {}\"..", "x".repeat(BEGINNING_BYTES_MAX - 13));
         assert!(said(&[&long]).ends_with(&cut), "{}", said(&[&long]));
         let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n";
-        assert_eq!(said(&[chunked]), "HTTP/1.1: a chunk size is malformed: \"zz\"");
+        assert_eq!(said(&[chunked]), "HTTP/1.1: malformed chunk size: \"zz\"");
     }
 
     #[test]

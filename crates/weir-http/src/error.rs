@@ -4,103 +4,103 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum HeadError {
     /// A line ends in LF without CR.
-    #[error("a line of the head ends in LF without CR")]
+    #[error("bare LF in headers")]
     BareLf,
     /// A CR is not followed by LF.
-    #[error("a CR in the head is not followed by LF")]
+    #[error("bare CR in headers")]
     BareCr,
     /// A NUL byte.
-    #[error("NUL in the head")]
+    #[error("NUL byte in headers")]
     Nul,
     /// Too many empty lines before a request, or one before a response.
-    #[error("too many empty lines before the head")]
+    #[error("too many empty lines before the start line")]
     EmptyLines,
     /// The method is empty or not a token.
-    #[error("the method is not a token")]
+    #[error("invalid method")]
     Method,
     /// The target is empty, in no known form, or not followed by one space.
-    #[error("the request target is malformed")]
+    #[error("malformed request target")]
     Target,
     /// A control or non-ASCII byte in the target.
-    #[error("the request target has a byte that may not stand in a URI")]
+    #[error("request target contains a control or non-ASCII character")]
     TargetByte,
     /// A `#` in the target.
-    #[error("the request target has a fragment")]
+    #[error("request target contains a fragment (#)")]
     TargetFragment,
     /// The target's form does not go with the method.
-    #[error("the form of the request target does not go with the method")]
+    #[error("the method does not allow this form of request target")]
     TargetForm,
     /// The target is longer than the limit.
-    #[error("the request target is too long")]
+    #[error("request target too long")]
     TargetTooLong,
     /// The version is malformed.
-    #[error("the HTTP version is malformed")]
+    #[error("malformed HTTP version")]
     Version,
     /// The version is well-formed but neither 1.0 nor 1.1.
-    #[error("the HTTP version is not supported")]
+    #[error("unsupported HTTP version")]
     VersionUnsupported,
     /// The status code is not three digits from 100 on, or not followed by a space.
-    #[error("the status code is malformed")]
+    #[error("malformed status code")]
     Status,
     /// A control byte in the reason phrase.
-    #[error("the reason phrase has a control byte")]
+    #[error("control character in the reason phrase")]
     Reason,
     /// A field name is empty.
-    #[error("a field name is empty")]
+    #[error("empty header name")]
     NameEmpty,
     /// A byte in a field name that may not stand in a token.
-    #[error("a field name is not a token")]
+    #[error("invalid character in a header name")]
     NameByte,
     /// White space in a field name or between it and the colon.
-    #[error("white space before the colon of a field")]
+    #[error("whitespace before the colon of a header")]
     SpaceBeforeColon,
     /// White space before the first field's name.
-    #[error("white space before the first field")]
+    #[error("whitespace before the first header")]
     SpaceBeforeField,
     /// Obsolete line folding.
-    #[error("a field value is folded over several lines")]
+    #[error("header value continues on the next line (obsolete line folding)")]
     Folding,
     /// A control byte in a field value.
-    #[error("a field value has a control byte")]
+    #[error("control character in a header value")]
     ValueByte,
     /// More bytes than the limit.
-    #[error("the head is too large")]
+    #[error("headers too large")]
     TooLarge,
     /// More fields than the limit.
-    #[error("the head has too many fields")]
+    #[error("too many headers")]
     TooManyFields,
     /// HTTP/1.1 without Host.
-    #[error("Host is missing")]
+    #[error("Host header missing")]
     HostMissing,
     /// More than one Host.
-    #[error("Host is repeated")]
+    #[error("more than one Host header")]
     HostRepeated,
     /// Host, or the target's authority, is not a host with an optional port.
-    #[error("Host is not a valid authority")]
+    #[error("invalid host or port")]
     HostInvalid,
     /// Host disagrees with the target's authority.
-    #[error("Host disagrees with the request target")]
+    #[error("Host header differs from the request target")]
     HostMismatch,
     /// Content-Length is not a number.
     #[error("Content-Length is not a number")]
     LengthInvalid,
     /// Content-Length is beyond `i64::MAX`.
-    #[error("Content-Length is too large a number")]
+    #[error("Content-Length too large")]
     LengthOverflow,
     /// More than one Content-Length, as fields or as a list.
-    #[error("Content-Length is repeated")]
+    #[error("more than one Content-Length")]
     LengthRepeated,
     /// Both Content-Length and Transfer-Encoding.
     #[error("both Content-Length and Transfer-Encoding")]
     LengthAndCoding,
     /// Transfer-Encoding is not a list of tokens.
-    #[error("Transfer-Encoding is malformed")]
+    #[error("malformed Transfer-Encoding")]
     CodingInvalid,
     /// More than one Transfer-Encoding field, or chunked more than once.
-    #[error("a transfer coding is repeated")]
+    #[error("repeated transfer coding")]
     CodingRepeated,
     /// A transfer coding other than chunked.
-    #[error("a transfer coding other than chunked")]
+    #[error("unsupported transfer coding; only chunked is supported")]
     CodingUnknown,
     /// Chunked is not the last coding.
     #[error("chunked is not the last transfer coding")]
@@ -109,13 +109,13 @@ pub enum HeadError {
     #[error("Transfer-Encoding in an HTTP/1.0 message")]
     CodingInHttp10,
     /// Connection is not a list of tokens.
-    #[error("Connection is not a list of tokens")]
+    #[error("malformed Connection header")]
     ConnectionInvalid,
     /// Connection names Host or Content-Length.
-    #[error("Connection names a field that the message depends on")]
+    #[error("Connection header lists Host or Content-Length")]
     ConnectionNamesFraming,
     /// Expect asks for something other than 100-continue.
-    #[error("Expect asks for something other than 100-continue")]
+    #[error("unsupported Expect header; only 100-continue is supported")]
     Expectation,
 }
 
@@ -182,37 +182,37 @@ impl HeadError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum BodyError {
     /// The connection closed before the body's end.
-    #[error("the body ended too early")]
+    #[error("body truncated")]
     Truncated,
     /// A chunk size is missing, or has a byte that is no hexadecimal digit.
-    #[error("a chunk size is malformed")]
+    #[error("malformed chunk size")]
     ChunkSize,
     /// A chunk size has too many digits or is beyond `i64::MAX`.
-    #[error("a chunk size is too large a number")]
+    #[error("chunk size too large")]
     ChunkSizeOverflow,
     /// A chunk extension is malformed.
-    #[error("a chunk extension is malformed")]
+    #[error("malformed chunk extension")]
     ChunkExtension,
     /// Chunk extensions are too long.
     #[error("chunk extensions are too long")]
     ChunkExtensionTooLong,
     /// A chunk's data is not followed by CR LF.
-    #[error("a chunk is not followed by CR LF")]
+    #[error("chunk data not followed by CRLF")]
     ChunkEnd,
     /// A line of the chunked framing ends in LF without CR.
-    #[error("a line of the chunked framing ends in LF without CR")]
+    #[error("bare LF in the chunked framing")]
     BareLf,
     /// A CR in the chunked framing is not followed by LF.
-    #[error("a CR in the chunked framing is not followed by LF")]
+    #[error("bare CR in the chunked framing")]
     BareCr,
     /// A trailer is malformed; the cause is that of a field in a head.
-    #[error("a trailer is malformed: {0}")]
+    #[error("malformed trailer: {0}")]
     Trailer(HeadError),
     /// A trailer that would change framing, routing or the connection.
-    #[error("a trailer has a name that may only stand in a head")]
+    #[error("trailer field that is allowed only in headers")]
     TrailerForbidden,
     /// Trailers are too long.
-    #[error("trailers are too long")]
+    #[error("trailers too large")]
     TrailersTooLarge,
 }
 

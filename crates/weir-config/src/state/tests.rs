@@ -143,12 +143,12 @@ fn paths_that_no_request_carries_are_refused() {
     check("/%61%2f", &format!("`/%61%2f` {not_normal}"), "write `/a%2F`");
     check(
         "/100%",
-        "requests for `/100%` are answered 400: the path has a percent sign without two hexadecimal digits behind it",
+        "requests for `/100%` are answered 400: path contains a percent sign without two hexadecimal digits",
         "write `%25` for a percent sign",
     );
     check(
         "/a%2F..",
-        "requests for `/a%2F..` are answered 400: the path has a dot segment beside an encoded slash or a backslash",
+        "requests for `/a%2F..` are answered 400: path contains a dot segment next to an encoded slash or a backslash",
         "write a path that every reader understands alike",
     );
 }
@@ -177,7 +177,7 @@ fn paths_that_the_rules_for_paths_leave_to_no_request_are_refused() {
     check(
         "escaped_slashes: reject",
         "/a%2Fb",
-        "requests for `/a%2Fb` are answered 400: the path has an encoded slash or backslash, which is refused here",
+        "requests for `/a%2Fb` are answered 400: path contains an escaped slash or backslash",
         "write plain slashes, or leave `paths.escaped_slashes` out",
     );
 }

@@ -397,13 +397,13 @@ backends: { b: { endpoints: ['127.0.0.1:9'] }, none: { endpoints: [] } }",
     );
     check(
         "GET /api HTTP/1.1\r\nhost: shop.test\r\nX-Tenant: blue\r\n\r\n",
-        "path   /api\nroute  routes[1] `blue`\nanswer 503 no_endpoint: the backend has no endpoint\n\
+        "path   /api\nroute  routes[1] `blue`\nanswer 503 no_endpoint: backend has no usable endpoint\n\
          not    routes[0]: it takes the request too, but the other asks for more headers\n\
          not    routes[2]: it takes the request too, but the other's host is more specific\n",
     );
     check(
         "GET /a%2F.. HTTP/1.1\r\nhost: h\r\n\r\n",
-        "route  none\nanswer 400 bad_path: the path has a dot segment beside an encoded slash or a backslash\n",
+        "route  none\nanswer 400 bad_path: path contains a dot segment next to an encoded slash or a backslash\n",
     );
     assert!(explain(&table, b"GET / HTTP/1.1\r\n", Scope::default(), false).is_none());
 }

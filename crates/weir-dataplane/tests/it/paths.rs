@@ -49,14 +49,14 @@ fn the_upstream_sees_the_path_that_was_routed() {
 #[test]
 fn no_disguise_walks_around_a_route() {
     for target in ["/secret", "/a/../secret", "/%73ecret", "/./secret", "/x/%2e%2E/secret?y"] {
-        check_answered("", target, (503, "no_endpoint"), "the backend has no endpoint");
+        check_answered("", target, (503, "no_endpoint"), "backend has no usable endpoint");
     }
-    let hidden = "the path has a dot segment beside an encoded slash or a backslash";
+    let hidden = "path contains a dot segment next to an encoded slash or a backslash";
     for target in ["/a%2f../secret", "/a\\..\\secret", "/a/..%5csecret"] {
         check_answered("", target, (400, "bad_path"), hidden);
     }
-    check_answered("", "/secret%00", (400, "bad_path"), "the path has an encoded NUL");
-    let escape = "the path has a percent sign without two hexadecimal digits behind it";
+    check_answered("", "/secret%00", (400, "bad_path"), "path contains an encoded NUL (%00)");
+    let escape = "path contains a percent sign without two hexadecimal digits";
     check_answered("", "/%%73ecret", (400, "bad_path"), escape);
 }
 
@@ -64,17 +64,17 @@ fn no_disguise_walks_around_a_route() {
 fn slashes_are_merged_where_that_is_asked_for() {
     check_sent("", "//api//x", "//api//x");
     check_sent("merge_slashes: true", "//api//x?a=//", "/v2/x?a=//");
-    check_answered("merge_slashes: true", "///secret", (503, "no_endpoint"), "the backend has no endpoint");
+    check_answered("merge_slashes: true", "///secret", (503, "no_endpoint"), "backend has no usable endpoint");
 }
 
 #[test]
 fn escaped_slashes_go_as_the_rules_say() {
     check_sent("escaped_slashes: keep", "/api%2fx", "/api%2Fx");
-    let text = "the path has an encoded slash or backslash, which is refused here";
+    let text = "path contains an escaped slash or backslash";
     check_answered("escaped_slashes: reject", "/api%2fx", (400, "bad_path"), text);
     check_answered("escaped_slashes: reject", "/api%5Cx", (400, "bad_path"), text);
     let rules = "escaped_slashes: redirect, merge_slashes: true";
-    let text = "the path has escaped slashes, and is to be asked for without";
+    let text = "path contains escaped slashes; retry with \"/\"";
     for (target, location) in [("/api%2fx?q=%2F", "/api/x?q=%2F"), ("/%2F%5c..%2fsecret", "/secret")] {
         let answer = check_answered(rules, target, (307, "escaped_slashes"), text);
         assert_eq!(answer.field("location"), Some(location));

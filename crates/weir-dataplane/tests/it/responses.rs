@@ -62,7 +62,7 @@ fn a_gateway_behind_a_gateway_tells_its_cause_in_the_body() {
     let outer = Proxy::to(inner.gateway.addresses()[0], "");
     let answer = outer.ask("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab");
     assert_eq!(answer.error(), (413, "none"));
-    assert_eq!(answer.body, "413 body_too_large: the request's body is larger than the limit\n");
+    assert_eq!(answer.body, "413 body_too_large: request body too large\n");
     assert_eq!((inner.errors("body_too_large"), outer.errors("body_too_large")), (1, 0));
 }
 

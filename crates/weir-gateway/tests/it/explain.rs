@@ -47,13 +47,13 @@ fn a_request_is_followed_to_its_backend() {
 fn an_answer_of_the_gateway_is_told_with_what_was_near() {
     check(
         &["PUT", "http://shop.test/cart/2"],
-        "path   /cart/2\nroute  none\nanswer 404 no_route: no route takes this request\n\
+        "path   /cart/2\nroute  none\nanswer 404 no_route: no route matches this request\n\
          not    routes[1]: there is no header `x-preview`; it wants any value\n\
          not    routes[0] `cart`: it is for the method `GET`\n",
     );
     check(
         &["GET", "http://shop.test/cart%2f2"],
-        "route  none\nanswer 307 escaped_slashes: the path has escaped slashes, and is to be asked for without\n         \
+        "route  none\nanswer 307 escaped_slashes: path contains escaped slashes; retry with \"/\"\n         \
          Location: /cart/2\n",
     );
 }

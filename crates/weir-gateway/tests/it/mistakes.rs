@@ -192,7 +192,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         Sense,
         ("path: /api", "path: /api%00"),
         11,
-        "the path has an encoded NUL",
+        "path contains an encoded NUL (%00)",
         "every reader understands alike",
     ),
     mistake(Sense, ("path: /api", "path: /api/%2e%2e/x"), 11, "is not in normal form", "write `/x`"),

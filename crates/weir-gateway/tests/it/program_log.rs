@@ -141,7 +141,7 @@ fn requests_are_told_at_debug_alone() {
         ask_nonsense(gateway.address);
     }
     let said = told(&mut gateway, "debug");
-    let expected = ": malformed_request: the request's head is not HTTP/1.1";
+    let expected = ": malformed_request: malformed HTTP/1.1 request";
     assert!(
         said.starts_with(&format!("{}: 127.0.0.1:", gateway.address)) && said.ends_with(expected),
         "{said}"

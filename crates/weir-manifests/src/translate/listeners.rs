@@ -185,7 +185,7 @@ impl Making<'_, '_> {
                 path: Some("/".to_owned()),
                 respond: Some(Box::new(Respond {
                     status: 404,
-                    body: "404 no_route: no route takes this request\n".to_owned(),
+                    body: "404 no_route: no route matches this request\n".to_owned(),
                     headers: BTreeMap::from([("X-Weir-Error".to_owned(), "no_route".to_owned())]),
                 })),
                 precedence: Some(Box::new(behind_all(gateway.name))),
