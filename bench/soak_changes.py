@@ -111,7 +111,7 @@ class Changes:
         """Another certificate, which clients that connect from then on meet."""
         folder = self.site.certificates[(self.done[CERTIFICATES] + 1) % len(self.site.certificates)]
         self.site.link(folder)
-        await self.site.said("read again: ", "reloaded ")
+        await self.site.said("files reloaded: ", "reloaded ")
         self.done[CERTIFICATES] += 1
 
         async def ask(connection):
@@ -125,7 +125,7 @@ class Changes:
     async def refuse(self):
         """A configuration that is wrong changes nothing."""
         self.site.write({**self.site.configuration(Shape()), "nonsense": 1})
-        await self.site.said("the former configuration stays in force")
+        await self.site.said("the previous configuration stays active")
         self.done[REFUSED] += 1
         await self.see(self.mark)
         await self.reshape()
@@ -135,7 +135,7 @@ class Changes:
         former = self.site.log_path.with_suffix(".former")
         self.site.log_path.rename(former)
         self.site.signal(signal.SIGUSR1)
-        await self.site.said("access log opened anew")
+        await self.site.said("access log reopened")
         self.site.access_log.renamed()
         former.unlink()
         self.done[ROTATIONS] += 1

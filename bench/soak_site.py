@@ -24,10 +24,10 @@ WITHIN_S = 30
 REST_LOOKS, REST_LOOK_S = 20, 0.15
 CERTIFICATES = 4
 # Lines of the gateway that belong to what is done to it.
-WANTED_LINES = ("listening on ", "admin on ", "ready", "reloaded ", "read again: ", "access log opened anew")
+WANTED_LINES = ("listening on ", "admin on ", "ready", "reloaded ", "files reloaded: ", "access log reopened")
 WANTED_PARTS = (
-    "unknown field `nonsense`", "  help: ", "the former configuration stays in force",
-    " is ejected for a while, errors in a row: ", " is out, bad checks in a row: ",
+    "unknown field `nonsense`", "  help: ", "the previous configuration stays active",
+    " ejected (`ejection`); errors in a row: ", " is unhealthy; health checks failed in a row: ",
 )
 
 

@@ -153,30 +153,32 @@ fn shared_bytes(entry: &RouteEntry, path: &str) -> usize {
 fn reason(entry: &RouteEntry, lack: Lack<'_>, request: &RequestView<'_>) -> String {
     let route = &entry.route;
     match lack {
-        Lack::Listener => format!("it is for {}", list("listener", &route.listeners)),
-        Lack::Host => format!("it is for {}", list("host", &route.hosts)),
+        Lack::Listener => format!("matches only {}", list("listener", &route.listeners)),
+        Lack::Host => format!("matches only {}", list("host", &route.hosts)),
         Lack::Path => match (&route.path, &route.exact, &route.regex) {
-            (Some(prefix), ..) => format!("it is for paths below `{prefix}`"),
-            (_, Some(exact), _) => format!("it is for {}", list("path", OneOrMany::as_slice(exact))),
-            (.., regex) => format!("it is for paths that match `{}`", regex.as_deref().unwrap_or_default()),
+            (Some(prefix), ..) => format!("matches only paths below `{prefix}`"),
+            (_, Some(exact), _) => format!("matches only {}", list("path", OneOrMany::as_slice(exact))),
+            (.., regex) => {
+                format!("matches only paths of the pattern `{}`", regex.as_deref().unwrap_or_default())
+            }
         },
-        Lack::Condition(Unmet::Method(methods)) => format!("it is for {}", list("method", methods)),
+        Lack::Condition(Unmet::Method(methods)) => format!("matches only {}", list("method", methods)),
         Lack::Condition(Unmet::Field(name, wanted)) => {
             told_value("header", name, request.field(name).as_deref(), wanted)
         }
         Lack::Condition(Unmet::Parameter(name, wanted)) => {
             told_value("query parameter", name, request.parameter(name).as_deref(), wanted)
         }
-        Lack::Precedence(why) => format!("it takes the request too, but {why}"),
+        Lack::Precedence(why) => format!("matches, but {why}"),
     }
 }
 
 fn told_value(kind: &str, name: &str, value: Option<&[u8]>, wanted: &dyn fmt::Display) -> String {
     match value {
-        None => format!("there is no {kind} `{name}`; it wants {wanted}"),
+        None => format!("the request has no {kind} `{name}`; required: {wanted}"),
         Some(value) => {
             format!(
-                "{kind} `{name}` is `{}`; it wants {wanted}",
+                "{kind} `{name}` is `{}`; required: {wanted}",
                 String::from_utf8_lossy(value).escape_debug()
             )
         }
@@ -199,17 +201,17 @@ impl Rank {
         let Reverse((methods, fields, parameters)) = self.weight;
         let Reverse((found_methods, found_fields, found_parameters)) = found.weight;
         if self.host != found.host {
-            "the other's host is more specific"
+            "the chosen route has a more specific host"
         } else if self.path != found.path {
-            "the other's path is more specific"
+            "the chosen route has a more specific path"
         } else if methods != found_methods {
-            "the other asks for a method"
+            "the chosen route also requires a method"
         } else if fields != found_fields {
-            "the other asks for more headers"
+            "the chosen route requires more headers"
         } else if parameters != found_parameters {
-            "the other asks for more of the query"
+            "the chosen route requires more query parameters"
         } else {
-            "the other stands first"
+            "the chosen route comes first in the configuration"
         }
     }
 }

@@ -163,12 +163,12 @@ impl fmt::Display for ListenerSummary {
             write!(f, " `{name}`")?;
         }
         match (self.certificates, self.passed_on) {
-            (0, 0) => f.write_str(", plain text"),
-            (0, hosts) => write!(f, ", TLS passed on for {}", count(hosts, "host")),
+            (0, 0) => f.write_str(", plain HTTP"),
+            (0, hosts) => write!(f, ", TLS passthrough for {}", count(hosts, "host")),
             (certificates, 0) => write!(f, ", TLS with {}", count(certificates, "certificate")),
             (certificates, hosts) => {
                 let certificates = count(certificates, "certificate");
-                write!(f, ", TLS with {certificates}, passed on for {}", count(hosts, "host"))
+                write!(f, ", TLS with {certificates}, passthrough for {}", count(hosts, "host"))
             }
         }
     }
@@ -179,7 +179,7 @@ impl fmt::Display for CertificateSummary {
         let days = |days: u64| count(usize::try_from(days).unwrap_or(usize::MAX), "day");
         match self.days_left {
             Some(left @ 0..) => write!(f, "{}: {} left", self.file, days(left.unsigned_abs()))?,
-            Some(since) => write!(f, "{}: ended {} ago", self.file, days(since.unsigned_abs()))?,
+            Some(since) => write!(f, "{}: expired {} ago", self.file, days(since.unsigned_abs()))?,
             None => write!(f, "{}", self.file)?,
         }
         match self.names.as_slice() {

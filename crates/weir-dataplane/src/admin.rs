@@ -290,7 +290,7 @@ impl Page {
     }
 
     fn only(methods: &'static str) -> Page {
-        Page { allow: Some(methods), ..Page::plain(405, format!("only {methods} are served here\n")) }
+        Page { allow: Some(methods), ..Page::plain(405, format!("method not allowed; use {methods}\n")) }
     }
 }
 
@@ -299,7 +299,7 @@ fn page(head: &RequestHead<'_>, gateway: &Gateway) -> Page {
     match (head.method, path) {
         // A page of the web that somebody looks at must not do what only they may.
         ("POST", _) if head.field("origin").is_some() => {
-            Page::plain(403, "pages of the web may change nothing here\n")
+            Page::plain(403, "requests with an Origin header are refused here\n")
         }
         ("POST", "/drain") => Page { drains: true, ..Page::plain(202, "draining\n") },
         (_, "/drain") => Page::only("POST"),
@@ -320,7 +320,7 @@ fn page(head: &RequestHead<'_>, gateway: &Gateway) -> Page {
 fn shown(path: &str, gateway: &Gateway) -> Page {
     match path {
         "/healthz" if gateway.is_healthy() => Page::plain(200, "ok\n"),
-        "/healthz" => Page::plain(503, "a worker has ended\n"),
+        "/healthz" => Page::plain(503, "a worker thread has stopped\n"),
         "/readyz" => match gateway.phase() {
             Phase::Serving => match gateway.overload_reasons().as_slice() {
                 [] => Page::plain(200, "ready\n"),
@@ -342,7 +342,7 @@ fn shown(path: &str, gateway: &Gateway) -> Page {
         "/log_level" => Page::json(&admin_pages::log_level()),
         _ => Page::plain(
             404,
-            "there are /healthz, /readyz, /metrics, /stats, /config, /clusters, /certs, /log, /log_level and /drain\n",
+            "not found; pages: /healthz, /readyz, /metrics, /stats, /config, /clusters, /certs, /log, /log_level, /drain\n",
         ),
     }
 }

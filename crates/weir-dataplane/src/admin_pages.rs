@@ -34,7 +34,10 @@ pub(crate) fn set_log(gateway: &Gateway, query: &str) -> Result<Value, String> {
     let level = query.strip_prefix("level=").and_then(LogLevel::named);
     let Some(level) = level else {
         let names: Vec<&str> = LogLevel::ALL.iter().map(|level| level.name()).collect();
-        return Err(format!("ask for /log?level=LEVEL, where LEVEL is one of {}\n", names.join(", ")));
+        return Err(format!(
+            "invalid query; use /log?level=LEVEL, with one of the levels {}\n",
+            names.join(", ")
+        ));
     };
     gateway.set_log_level(level);
     Ok(log(gateway))
@@ -51,7 +54,10 @@ pub(crate) fn set_log_level(query: &str) -> Result<Value, String> {
     let level: Option<Severity> = query.strip_prefix("level=").and_then(|name| name.parse().ok());
     let Some(level) = level else {
         let names = Severity::ALL.map(Severity::name);
-        return Err(format!("ask for /log_level?level=LEVEL, where LEVEL is one of {}\n", names.join(", ")));
+        return Err(format!(
+            "invalid query; use /log_level?level=LEVEL, with one of the levels {}\n",
+            names.join(", ")
+        ));
     };
     ::log::set_max_level(level_filter(level));
     Ok(log_level())

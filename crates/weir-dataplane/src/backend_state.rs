@@ -208,10 +208,16 @@ impl BackendState {
             let (address, errors) = (&endpoint.address, ejection.errors);
             match why {
                 EjectedFor::Row => {
-                    seldom!(log::Level::Warn, "{address} is ejected for a while, errors in a row: {errors}");
+                    seldom!(
+                        log::Level::Warn,
+                        "endpoint {address} ejected (`ejection`); errors in a row: {errors}"
+                    );
                 }
                 EjectedFor::Share => {
-                    seldom!(log::Level::Warn, "{address} is ejected for a while, for its share of errors");
+                    seldom!(
+                        log::Level::Warn,
+                        "endpoint {address} ejected (`ejection.share`): its error rate is above the limit"
+                    );
                 }
             }
         }

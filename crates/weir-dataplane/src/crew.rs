@@ -165,7 +165,7 @@ impl Crew {
         let thread = spawn_worker(options, move || async move {
             std::rc::Rc::new(Worker::new(index, shared, counters, own)).run(received, handed, report).await;
         })?;
-        started.recv().map_err(|_| io::Error::other("the worker ended as it started"))??;
+        started.recv().map_err(|_| io::Error::other("the worker thread stopped during startup"))??;
         self.shared.peers.join(&commands);
         Ok(Member { commands, thread: Some(thread), upstream, host, counters: BTreeMap::new() })
     }

@@ -44,7 +44,7 @@ impl Exhaustion {
         worker.upstreams.accept_pauses.add(1);
         seldom!(
             log::Level::Warn,
-            "no file descriptor is left for clients: accepting pauses (LimitNOFILE=, ulimit -Hn)"
+            "out of file descriptors: not accepting clients for now; raise LimitNOFILE= or `ulimit -Hn`"
         );
         if self.pauses > PATIENCE_PAUSES {
             refuse_one(worker, listening, socket).await;

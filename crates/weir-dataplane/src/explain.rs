@@ -108,10 +108,13 @@ fn compression(plan: &Plan, snapshot: &Snapshot) -> Option<String> {
     let policy = filtered.filters(snapshot).compress.as_ref()?;
     let Some(coding) = filtered.coding else {
         let offered: Vec<String> = offered(policy).map(|coding| format!("`{}`", coding.name())).collect();
-        return Some(format!("as it comes: the request does not ask for {}", offered.join(" or ")));
+        return Some(format!("not compressed: the request does not accept {}", offered.join(" or ")));
     };
     let (types, min) = (policy.types().collect::<Vec<_>>().join(", "), policy.min_bytes);
-    Some(format!("compressed by `{}` where it is of {types}, from {min} bytes on", coding.name()))
+    Some(format!(
+        "compressed with `{}` if its type is {types} and it has at least {min} bytes",
+        coding.name()
+    ))
 }
 
 type Routed = (Option<String>, Option<String>, Vec<PassedOver>);
@@ -134,34 +137,34 @@ impl From<Refusal> for Outcome {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(path) = &self.path {
-            writeln!(f, "path   {path}")?;
+            writeln!(f, "path         {path}")?;
         }
-        writeln!(f, "route  {}", self.route.as_deref().unwrap_or("none"))?;
+        writeln!(f, "route     {}", self.route.as_deref().unwrap_or("none"))?;
         match &self.outcome {
             Outcome::Sent { backend, head, compression } => {
-                writeln!(f, "sent   to backend `{backend}`:")?;
+                writeln!(f, "sent      to backend `{backend}`:")?;
                 for line in head.lines().filter(|line| !line.is_empty()) {
-                    writeln!(f, "         {line}")?;
+                    writeln!(f, "          {line}")?;
                 }
                 if let Some(compression) = compression {
-                    writeln!(f, "answer {compression}")?;
+                    writeln!(f, "response  {compression}")?;
                 }
             }
             Outcome::ByRoute { head, .. } => {
-                writeln!(f, "answer by the route:")?;
+                writeln!(f, "response  from the route:")?;
                 for line in head.lines() {
-                    writeln!(f, "         {line}")?;
+                    writeln!(f, "          {line}")?;
                 }
             }
             Outcome::Answered { cause, text, location } => {
-                writeln!(f, "answer {} {}: {text}", cause.status(), cause.name())?;
+                writeln!(f, "response  {} {}: {text}", cause.status(), cause.name())?;
                 if let Some(location) = location {
-                    writeln!(f, "         Location: {location}")?;
+                    writeln!(f, "          Location: {location}")?;
                 }
             }
         }
         for PassedOver { route, reason } in &self.passed_over {
-            writeln!(f, "not    {route}: {reason}")?;
+            writeln!(f, "skipped   {route}: {reason}")?;
         }
         Ok(())
     }

@@ -58,7 +58,7 @@ pub enum GatewayError {
     #[error("cannot start a worker: {0}")]
     Worker(io::Error),
     /// The caller's fault.
-    #[error("the gateway ends, and takes no other configuration")]
+    #[error("cannot reload: the gateway is shutting down")]
     Ending,
 }
 
@@ -67,14 +67,14 @@ pub enum GatewayError {
 pub fn listen_remedy(address: SocketAddr, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => format!(
-            "; `ss -ltnp 'sport = :{}'` says who listens there, which another listener of this process may be",
+            "; run `ss -ltnp 'sport = :{}'` to see the process that uses the port (it can be this gateway itself)",
             address.port()
         ),
         io::ErrorKind::PermissionDenied => {
-            "; a port this low takes CAP_NET_BIND_SERVICE, or a lower net.ipv4.ip_unprivileged_port_start"
+            "; ports below 1024 require CAP_NET_BIND_SERVICE or a lower net.ipv4.ip_unprivileged_port_start"
                 .to_owned()
         }
-        io::ErrorKind::AddrNotAvailable => "; no interface of this host has the address".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "; no network interface of this host has this address".to_owned(),
         _ => String::new(),
     }
 }

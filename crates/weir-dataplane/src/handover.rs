@@ -44,7 +44,7 @@ const LINE_BYTES_MAX: usize = 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum HandoverError {
     /// The environment's fault.
-    #[error("{path}: {error}")]
+    #[error("cannot use the socket `{path}` in --runtime-dir: {error}")]
     Folder {
         /// The socket in the folder.
         path: String,
@@ -55,10 +55,10 @@ pub enum HandoverError {
     #[error("cannot copy a listening socket: {0}")]
     Copy(io::Error),
     /// The other process went away, or said nothing for long.
-    #[error("the other process: {0}")]
+    #[error("lost contact with the other process: {0}")]
     Lost(io::Error),
     /// The other process is another user's, or speaks otherwise.
-    #[error("the other process: {0}")]
+    #[error("unexpected peer in --runtime-dir: {0}")]
     Foreign(String),
 }
 
@@ -177,7 +177,8 @@ impl Successors {
         let (stream, _) = self.0.accept().map_err(HandoverError::Lost)?;
         let peer = Peer::of(&stream).map_err(HandoverError::Lost)?;
         if ![0, geteuid().as_raw()].contains(&peer.user) {
-            let message = format!("it is of user {}, who has no part in this", peer.user);
+            let message =
+                format!("the process runs as user {}, which may not take over the sockets", peer.user);
             return Err(HandoverError::Foreign(message));
         }
         let mut line = Line::over(stream)?;
@@ -248,7 +249,7 @@ impl Line {
                 return Ok(String::from_utf8_lossy(&line[..end]).into_owned());
             }
             if self.bytes.len() > LINE_BYTES_MAX {
-                return Err(HandoverError::Foreign("it speaks without an end".to_owned()));
+                return Err(HandoverError::Foreign("the message is too long".to_owned()));
             }
             let mut descriptors = Vec::new();
             match receive_descriptors(&self.stream, &mut self.bytes, &mut descriptors) {
@@ -262,14 +263,17 @@ impl Line {
 
     /// The socket that came with the last line.
     fn socket(&mut self) -> Result<TcpListener, HandoverError> {
-        let missing = || HandoverError::Foreign("a line came without its socket".to_owned());
+        let missing = || HandoverError::Foreign("a message arrived without its socket".to_owned());
         let descriptor = self.descriptors.pop_front().ok_or_else(missing)?;
         listening_socket(descriptor).map_err(|error| HandoverError::Foreign(error.to_string()))
     }
 }
 
 fn unexpected(said: &str) -> HandoverError {
-    HandoverError::Foreign(format!("it says `{}`, which is not understood here", said.escape_debug()))
+    HandoverError::Foreign(format!(
+        "unknown message `{}`; perhaps its version is not compatible",
+        said.escape_debug()
+    ))
 }
 
 /// Nobody has the folder, or whoever had it is no more.

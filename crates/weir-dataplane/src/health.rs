@@ -160,7 +160,7 @@ async fn ask_always(
             // It says nothing of the endpoint, which is what it was.
             seldom!(
                 log::Level::Warn,
-                "health checks find no file descriptor or memory and count for nothing: endpoints stay in or out as they are"
+                "health checks paused: no file descriptors or memory left; endpoints keep their state"
             );
             tokio::time::sleep(jittered(interval.0)).await;
             continue;
@@ -176,9 +176,10 @@ async fn ask_always(
             endpoint.set_failing(!is_well, mono_ns());
             let address = &endpoint.address;
             match failure {
-                None => log::info!("backend `{name}`: {address} is well again"),
+                None => log::info!("backend `{name}`: endpoint {address} is healthy again"),
                 Some(last) => log::warn!(
-                    "backend `{name}`: {address} is out, bad checks in a row: {unhealthy}, the last: {last}"
+                    "backend `{name}`: endpoint {address} is unhealthy; health checks failed in a row: {unhealthy}; last \
+                     failure: {last}"
                 ),
             }
         }
@@ -240,8 +241,8 @@ impl Display for Ill {
         match self {
             Ill::TimedOut => f.write_str("timed out"),
             Ill::Status(status) => write!(f, "status {status}"),
-            Ill::Closed => f.write_str("closed before it answered"),
-            Ill::Malformed => f.write_str("its answer is not HTTP/1.1"),
+            Ill::Closed => f.write_str("connection closed before a response"),
+            Ill::Malformed => f.write_str("malformed HTTP/1.1 response"),
             // A certificate may name as many hosts as it likes.
             Ill::System(error) => error.to_string().chars().take(TEXT_MAX).try_for_each(|c| f.write_char(c)),
         }

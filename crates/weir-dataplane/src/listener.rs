@@ -303,7 +303,7 @@ fn admit(
         Err(Cause::ConnectionLimit) if worker.wheel.end_idle(LAST_REQUEST_TICKS, snapshot.ticks.idle) => {
             seldom!(
                 log::Level::Warn,
-                "client connections are at their limit: idle ones end for those that come (limits.connections)"
+                "`limits.connections` reached: closing idle client connections to accept new ones"
             );
             let (worker, listening) = (Rc::clone(worker), Rc::clone(listening));
             spawn_local(admit_behind(worker, listening, of_worker, (stream, peer)));

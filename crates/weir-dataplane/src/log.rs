@@ -296,7 +296,7 @@ fn open_file(path: &str) -> io::Result<File> {
     let opened =
         OpenOptions::new().create(true).append(true).mode(0o640).custom_flags(nonblocking).open(path);
     let file = opened.map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::NXIO) if is_pipe(path) => io::Error::new(error.kind(), "nobody reads from it"),
+        Some(Errno::NXIO) if is_pipe(path) => io::Error::new(error.kind(), "no process reads from this pipe"),
         _ => error,
     })?;
     // The thread that writes may wait for room.
@@ -326,7 +326,7 @@ fn write_blocks(messages: &Receiver<Message>, written: &Written) {
                 count.fetch_add(block.lines, Ordering::Relaxed);
                 is_torn = outcome.is_err();
                 if let Err(error) = outcome {
-                    seldom!(::log::Level::Error, "lines of the access log are lost: {error}");
+                    seldom!(::log::Level::Error, "access log lines lost: {error}");
                 }
             }
         }

@@ -137,7 +137,7 @@ async fn keep(mut looks: UnboundedReceiver<()>, subject: Subject) {
         let outcome = if table.has_names { tasks.renew_resolver(&table, &subject) } else { Ok(()) };
         is_failing = outcome.is_err();
         if let Err(error) = outcome {
-            log::error!("names of endpoints can't be looked up: {error}");
+            log::error!("cannot resolve endpoint names: {error}");
             let names = &subject.shared.backends.names;
             names.lookups.fetch_add(1, Ordering::Relaxed);
             names.count_failure();
@@ -209,7 +209,7 @@ async fn ask_always(host: String, resolver: Rc<TokioResolver>, subject: Rc<Subje
             // Whoever knows says that there is none.
             Err(error) if error.is_no_records_found() => (Some(Vec::new()), FAILURE_PAUSE),
             Err(error) => {
-                seldom!(log::Level::Warn, "the name `{host}` can't be looked up: {error}");
+                seldom!(log::Level::Warn, "cannot resolve endpoint `{host}`: {error}");
                 names.count_failure();
                 (None, FAILURE_PAUSE)
             }

@@ -24,7 +24,7 @@ pub(crate) struct Offload(OnceLock<SyncSender<Work>>);
 
 /// As much waits as may.
 #[derive(Debug, thiserror::Error)]
-#[error("too much work waits for a thread")]
+#[error("too many tasks wait for a thread")]
 pub(crate) struct Overflow;
 
 impl Offload {

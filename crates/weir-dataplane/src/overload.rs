@@ -138,7 +138,10 @@ impl OverloadState {
     /// Takes a reading in.
     fn take(&self, reading: Option<Memory>, gate: &mut Gate) {
         let Some(Memory { used_bytes, limit_bytes }) = reading else {
-            seldom!(log::Level::Warn, "`overload.memory`: the kernel does not say how much memory is in use");
+            seldom!(
+                log::Level::Warn,
+                "`overload.memory` has no effect: cannot read the memory use from /proc or the cgroup"
+            );
             return;
         };
         self.memory_used_bytes.store(used_bytes, Ordering::Relaxed);
@@ -152,10 +155,10 @@ impl OverloadState {
             self.is_short_of_memory.store(gate.is_on, Ordering::Relaxed);
             match gate.is_on {
                 true => log::warn!(
-                    "overloaded: {used_bytes} bytes of memory in use, of {limit_bytes} at most; new requests are \
-                     answered 503"
+                    "overloaded: memory use is {used_bytes} bytes, `overload.memory` allows {limit_bytes}; new requests \
+                     get 503"
                 ),
-                false => log::warn!("there is memory again: {used_bytes} bytes in use"),
+                false => log::warn!("no longer overloaded: memory use is {used_bytes} bytes"),
             }
         }
     }
@@ -226,12 +229,12 @@ impl Pressure {
                     let late = Duration::from_nanos(late_ns);
                     seldom!(
                         log::Level::Warn,
-                        "overloaded: worker {worker} comes round late, by {late:?}; its new requests are answered 503"
+                        "overloaded: worker {worker} lags by {late:?} (`overload.lag`); its new requests get 503"
                     );
                 }
                 false => {
                     shared.late_workers.fetch_sub(1, Ordering::Relaxed);
-                    seldom!(log::Level::Warn, "worker {worker} comes round in time again");
+                    seldom!(log::Level::Warn, "no longer overloaded: worker {worker} keeps up");
                 }
             }
         }

@@ -10,9 +10,9 @@ use crate::{Failure, print};
 /// What is asked for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The configuration file, YAML or JSON
+    /// Configuration: a YAML or JSON file, or a directory of such files
     path: PathBuf,
-    /// Refuse what is right and most likely not meant, too
+    /// Treat warnings as errors: exit with code 2
     #[arg(long)]
     strict: bool,
     /// Print problems and summary as JSON
@@ -56,11 +56,11 @@ fn told(report: &Report, is_strict: bool) -> Vec<String> {
         several => Some(format!("{several} warnings")),
     };
     if let Some(summary) = &report.summary {
-        let with = warnings.as_ref().map_or(String::new(), |warnings| format!(", with {warnings}"));
-        print(&format!("{}: good{with}\n{}", report.path, summary.to_string().trim_end()));
+        let with = warnings.as_ref().map_or(String::new(), |warnings| format!(", {warnings}"));
+        print(&format!("{}: valid{with}\n{}", report.path, summary.to_string().trim_end()));
     }
     if let Some(warnings) = warnings.filter(|_| is_strict) {
-        lines.push(format!("{}: {warnings}, and `--strict` takes none", report.path));
+        lines.push(format!("{}: {warnings}; `--strict` treats warnings as errors", report.path));
     }
     lines
 }

@@ -10,16 +10,16 @@ use crate::{Failure, print};
 /// What is asked for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The configuration: a YAML or JSON file, or a directory of such files
+    /// Configuration: a YAML or JSON file, or a directory of such files
     path: PathBuf,
-    /// The request's method
+    /// Request method, for example GET
     method: String,
-    /// What is asked for: http://HOST/PATH?QUERY, or a path with a Host by -H
+    /// Request URL: http://HOST/PATH?QUERY, or only the path if -H 'Host: HOST' is set
     url: String,
-    /// A field of the request; may be given several times
+    /// Request header; can be repeated
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
-    /// The listener that the request comes by, where several have routes of their own
+    /// Name of the listener that receives the request; required if several listeners have different routes
     #[arg(long, value_name = "NAME")]
     listener: Option<String>,
 }
@@ -41,21 +41,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             print(explanation.to_string().trim_end());
             Ok(())
         }
-        None => Err(Failure::Use(vec!["the request has an empty line within its head".to_owned()])),
+        None => Err(Failure::Use(vec!["the request headers contain an empty line".to_owned()])),
     }
 }
 
 /// The head of the request as a client would send it, or what is wrong, with the remedy.
 fn request(method: &str, url: &str, headers: &[String]) -> Result<String, (String, &'static str)> {
     if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err((format!("`{}` is not a method", method.escape_debug()), "write one like GET"));
+        return Err((format!("invalid method `{}`", method.escape_debug()), "use a method such as GET"));
     }
     if let Some(wrong) = url.chars().find(|c| !c.is_ascii_graphic()) {
-        let message = format!("the URL has `{}`, which clients escape", wrong.escape_debug());
-        return Err((message, "write it as %20 and the like"));
+        let message = format!("the URL contains `{}`, which must be percent-encoded", wrong.escape_debug());
+        return Err((message, "write a space as %20, for example"));
     }
     if url.contains('#') {
-        return Err(("the URL has a fragment, which clients keep to themselves".to_owned(), "leave it out"));
+        return Err((
+            "the URL contains a fragment, which clients do not send".to_owned(),
+            "remove it, from `#` on",
+        ));
     }
     let (authority, target) = parts(url);
     let is_host =
@@ -65,15 +68,15 @@ fn request(method: &str, url: &str, headers: &[String]) -> Result<String, (Strin
         (_, Some(_)) => {}
         ("", None) => {
             return Err((
-                "the request names no host".to_owned(),
-                "write http://HOST/PATH, or -H 'Host: HOST'",
+                "the request has no host".to_owned(),
+                "write http://HOST/PATH, or add -H 'Host: HOST'",
             ));
         }
         (authority, None) => head += &format!("Host: {authority}\r\n"),
     }
     for header in headers {
         if !header.contains(':') || header.contains(['\r', '\n']) {
-            let message = format!("`{}` is not a field", header.escape_debug());
+            let message = format!("invalid header `{}`", header.escape_debug());
             return Err((message, "write -H 'NAME: VALUE'"));
         }
         head += &format!("{header}\r\n");
@@ -93,7 +96,7 @@ fn listener_of<'t>(table: &'t Table, arguments: &Arguments) -> Result<Option<Kno
     let all: Vec<Known<'t>> = table.listener_ids().into_iter().zip(table.listeners.iter()).collect();
     let Some(name) = &arguments.listener else { return by_url(table, all, &arguments.url) };
     let found = all.iter().find(|(_, listener)| listener.label() == name.as_str());
-    let unknown = || (format!("no listener is named `{name}`"), format!("there are: {}", names(&all)));
+    let unknown = || (format!("unknown listener `{name}`"), format!("the listeners are: {}", names(&all)));
     found.copied().map(Some).ok_or_else(unknown)
 }
 
@@ -109,8 +112,8 @@ fn by_url<'t>(table: &Table, all: Vec<Known<'t>>, url: &str) -> Result<Option<Kn
     if scopes.all(|scope| Some(scope) == first) {
         return Ok(candidates.first().copied());
     }
-    let message = "several listeners could take the request, and each has routes of its own".to_owned();
-    Err((message, format!("name one by --listener: {}", names(&candidates))))
+    let message = "several listeners match this URL, and their routes differ".to_owned();
+    Err((message, format!("choose one with --listener: {}", names(&candidates))))
 }
 
 /// Those for which it holds, or all where it holds for none.
@@ -163,12 +166,12 @@ mod tests {
         let check = |method: &str, url: &str, header: &str, message: &str| {
             assert_eq!(request(method, url, &[header.to_owned()]).unwrap_err().0, message);
         };
-        check("G T", "a", "X: y", "`G T` is not a method");
-        check("GET", "a/b c", "X: y", "the URL has ` `, which clients escape");
-        check("GET", "a/ä", "X: y", "the URL has `ä`, which clients escape");
-        check("GET", "a#b", "X: y", "the URL has a fragment, which clients keep to themselves");
-        check("GET", "/b", "X: y", "the request names no host");
-        check("GET", "a", "X", "`X` is not a field");
-        check("GET", "a", "X: y\r\nZ: y", "`X: y\\r\\nZ: y` is not a field");
+        check("G T", "a", "X: y", "invalid method `G T`");
+        check("GET", "a/b c", "X: y", "the URL contains ` `, which must be percent-encoded");
+        check("GET", "a/ä", "X: y", "the URL contains `ä`, which must be percent-encoded");
+        check("GET", "a#b", "X: y", "the URL contains a fragment, which clients do not send");
+        check("GET", "/b", "X: y", "the request has no host");
+        check("GET", "a", "X", "invalid header `X`");
+        check("GET", "a", "X: y\r\nZ: y", "invalid header `X: y\\r\\nZ: y`");
     }
 }

@@ -39,7 +39,7 @@ const LAST_LINES_PATIENCE: Duration = Duration::from_millis(200);
 const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(20);
 
 const AFTER_HELP: &str = "\
-A configuration that works as it stands:
+A minimal configuration:
   listeners: [{ address: 127.0.0.1:8080 }]
   routes:
     - { hosts: [example.com], path: /api, backend: api }  # a prefix
@@ -47,23 +47,25 @@ A configuration that works as it stands:
   backends: { api: { endpoints: [127.0.0.1:9000] } }
 
 Signals:
-  SIGHUP           read the configuration again; a bad one is reported and changes nothing.
-                   Files of certificates and keys are read again by themselves when they change
-  SIGUSR1          open the file of the access log anew, after it was renamed
-  SIGUSR2          start the program again, which takes over: no client notices (--runtime-dir)
-  SIGTERM, SIGINT  drain, as by SIGQUIT: clients are let in for `drain.delay`, every connection ends with its
-                   exchange; `drain.timeout` bounds it, and a second signal ends it at once
+  SIGHUP   reload the configuration; if it has errors, log them and keep the active one.
+           The gateway reloads changed certificate and key files by itself
+  SIGUSR1  reopen the access log file, after a log rotation renamed it
+  SIGUSR2  upgrade: start the program again and hand over the sockets (needs --runtime-dir)
+  SIGTERM, SIGINT, SIGQUIT
+           drain: accept new connections during `drain.delay`, then close each connection after
+           its current request. Connections that are still open after `drain.timeout` are closed.
+           A second signal stops the process at once
 
 Exit codes:
-  0  drained, or handed over, or the configuration is good, or what was asked for was printed
-  1  ended at once by a second signal
-  2  the command line or the configuration is wrong; with `check --strict` one with warnings, too
-  3  the environment can't: an address is taken, a thread does not start
+  0  success: drained, handed over, or printed the requested output
+  1  stopped at once by a second signal
+  2  the command line or the configuration is invalid; with `check --strict`, also a warning
+  3  the environment fails: for example, an address is in use or a thread does not start
 
-Every field is told by `weir-gateway reference`, every limit and metric in docs/gateway.md, every error in
-docs/errors.md, upgrades in docs/operations.md.";
+Fields: `weir-gateway reference`. Limits and metrics: docs/gateway.md. Errors: docs/errors.md.
+Upgrades: docs/operations.md.";
 
-/// An HTTP/1.1 gateway: routes by host and path, upstream keep-alive, reloads without a lost request.
+/// HTTP/1.1 gateway: routes by host and path, upstream keep-alive, reloads that lose no request.
 #[derive(Debug, Parser)]
 #[command(
     name = "weir-gateway",
@@ -76,52 +78,53 @@ docs/errors.md, upgrades in docs/operations.md.";
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The configuration: a YAML or JSON file, or a directory of such files
+    /// Configuration: a YAML or JSON file, or a directory of such files
     ///
-    /// Both forms are taken everywhere, the compact one and manifests of Gateway API. Of a directory all files count that
-    /// end in .yaml, .yml or .json, and no directories in it.
+    /// The gateway reads its own compact format and Gateway API manifests. From a directory it reads every file that
+    /// ends in .yaml, .yml or .json. It ignores subdirectories.
     #[arg(long, value_name = "PATH", required = true)]
     config: Option<PathBuf>,
-    /// Serve health, metrics, what is in force and the drain on this IP address and port
+    /// Start the admin server on this IP address and port: health, metrics, active configuration, drain
     ///
-    /// Without it there is no admin server. It has no authentication, so keep it off public networks.
+    /// Default: no admin server. It has no authentication, so keep it off public networks.
     #[arg(long, value_name = "ADDR")]
     admin: Option<SocketAddr>,
-    /// Read the configuration again when its file changes, or one that it names
+    /// Reload when the configuration file changes, or a file that it names
     ///
-    /// As SIGHUP does. Write the new file beside the old one and rename it, so that it is never seen in part.
+    /// Same as SIGHUP. Write the new version to a temporary file and rename it, so that the gateway never reads half of
+    /// it.
     #[arg(long)]
     watch: bool,
-    /// Take over from the gateway that runs with this folder, and let the next one take over
+    /// Directory for upgrades without downtime: take over the sockets of the gateway that runs with it
     ///
-    /// The listening sockets go from one process to the next, whoever waits in them unnoticed. The folder must exist
-    /// and belong to the gateway's user alone.
+    /// The old process hands its listening sockets to the new one, with all waiting clients. The directory must exist,
+    /// and only the gateway's user may have access to it.
     #[arg(long, value_name = "DIR")]
     runtime_dir: Option<PathBuf>,
-    /// How long a process that SIGUSR2 starts may take until it serves
+    /// Time limit for the new process to become ready after SIGUSR2
     ///
-    /// Then it is ended, and this one goes on.
+    /// After that the old process stops the new one and keeps serving.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = upgrade_timeout)]
     upgrade_timeout: Time,
-    /// What is told on standard error: error, warn, info or debug, and what is worse
+    /// Lowest level to log on standard error: error, warn, info or debug
     ///
-    /// It goes before the configuration's `log.level`, and may be changed at run time by the admin server.
+    /// Overrides `log.level` of the configuration. The admin server can change it at run time.
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<Severity>,
-    /// Only check the configuration, as `weir-gateway check PATH` does
+    /// Check the configuration and exit, like `weir-gateway check PATH`
     #[arg(long)]
     check: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say whether a configuration is good, with all files that it names, and what it amounts to; nothing listens
+    /// Check a configuration and all files that it names, print a summary, and exit
     Check(check::Arguments),
-    /// Say which route has a request, what is sent upstream, and why other routes do not have it
+    /// Show which route matches a request, what is sent upstream, and why other routes do not match
     Explain(explain::Arguments),
-    /// Print every field of a configuration with its type, default, meaning and an example, as Markdown
+    /// Print every configuration field with its type, default, description and an example, as Markdown
     Reference,
-    /// Print the JSON Schema of a configuration
+    /// Print the JSON Schema of the configuration, for editors
     Schema,
 }
 
@@ -158,7 +161,9 @@ fn run(args: &Args) -> Result<(), Failure> {
         (Some(Command::Schema), _) => printed(&format!("{:#}", weir_config::schema())),
         (None, Some(config)) if args.check => check::run(&check::Arguments::of(config)),
         (None, Some(config)) => serve(config, args),
-        (None, None) => Err(Failure::Use(vec!["weir-gateway: --config PATH is missing".to_owned()])),
+        (None, None) => Err(Failure::Use(vec![
+            "weir-gateway: --config PATH is missing; see `weir-gateway --help`".to_owned(),
+        ])),
     }
 }
 
@@ -224,7 +229,7 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
 
 fn upgrade_timeout(text: &str) -> Result<Time, String> {
     match text.parse::<Time>() {
-        Ok(time) if time.0.is_zero() => Err("no process serves at once; the default is 60s".to_owned()),
+        Ok(time) if time.0.is_zero() => Err("must be greater than 0; the default is 60s".to_owned()),
         outcome => outcome.map_err(|error| error.to_string()),
     }
 }
@@ -267,9 +272,9 @@ fn obey_at_the_end(request: Request, gateway: &Gateway) {
             gateway.count_refused_reload();
             log::error!("{}", GatewayError::Ending);
         }
-        Request::Upgrade => log::error!("this process ends, and starts no other one"),
-        Request::HandOver(_) => log::error!("this process ends, and hands nothing over to another one"),
-        Request::Stop => log::info!("draining already"),
+        Request::Upgrade => log::error!("cannot upgrade: this process is shutting down"),
+        Request::HandOver(_) => log::error!("cannot hand over the sockets: this process is shutting down"),
+        Request::Stop => log::info!("already draining"),
         Request::Refresh | Request::NextHasEnded(_) | Request::NextIsLate | Request::Ended(_) => {}
     }
 }
@@ -279,7 +284,7 @@ fn admin_socket(address: SocketAddr, heritage: &mut Heritage) -> Result<(SocketA
     let socket = heritage.admin.take().map_or_else(|| Admin::listen(address), Ok);
     let failed = |error| {
         let remedy = listen_remedy(address, &error);
-        Failure::Environment(format!("cannot serve the admin interface on {address}: {error}{remedy}"))
+        Failure::Environment(format!("cannot start the admin server on {address}: {error}{remedy}"))
     };
     Ok((address, socket.map_err(failed)?))
 }
@@ -312,14 +317,16 @@ fn end(gateway: &Arc<Gateway>, requests: &Requests) -> Result<(), Failure> {
     };
     match gateway.cut_by_drain() {
         0 => {}
-        cut => log::warn!("the time to drain is over (`drain.timeout`); connections cut while in use: {cut}"),
+        cut => log::warn!("`drain.timeout` is over; active connections closed: {cut}"),
     }
     match is_well {
         true => {
             log::info!("drained");
             Ok(())
         }
-        false => Err(Failure::Environment("a worker ended by a panic".to_owned())),
+        false => Err(Failure::Environment(
+            "a worker thread panicked; its panic message stands on standard error".to_owned(),
+        )),
     }
 }
 
@@ -341,7 +348,7 @@ fn reload(source: &mut FileSource, gateway: &Gateway, supervisor: &Supervisor) {
             say(&format!("reloaded {}, version {version}{of_files}", source.path().display()));
         }
         Err(mut lines) => {
-            lines.push("the former configuration stays in force".to_owned());
+            lines.push("the previous configuration stays active".to_owned());
             gateway.count_refused_reload();
             tell(Level::Error, &lines);
         }
@@ -352,12 +359,14 @@ fn reload(source: &mut FileSource, gateway: &Gateway, supervisor: &Supervisor) {
 /// Opens the access log anew.
 fn reopen(gateway: &Gateway) {
     match gateway.reopen_access_log() {
-        Ok(Reopened::File) => say("access log opened anew"),
+        Ok(Reopened::File) => say("access log reopened"),
         Ok(Reopened::StandardOutput) => {
-            log::warn!("the access log goes to standard output, which can't be opened anew");
+            log::warn!("cannot reopen the access log: it goes to standard output");
         }
-        Ok(Reopened::Nothing) => log::warn!("there is no access log that could be opened anew"),
-        Err(error) => log::error!("{error}; lines go on to the former file"),
+        Ok(Reopened::Nothing) => {
+            log::warn!("cannot reopen the access log: none is configured (`access_log`)")
+        }
+        Err(error) => log::error!("{error}; still writing to the previous file"),
     }
 }
 
@@ -374,12 +383,12 @@ fn refresh(source: &mut FileSource, gateway: &Gateway) {
     let mut lines = refreshed.problems;
     if let Some(table) = refreshed.table {
         match gateway.apply(table) {
-            Ok(()) => say(&format!("read again: {}", listed(&refreshed.files))),
+            Ok(()) => say(&format!("files reloaded: {}", listed(&refreshed.files))),
             Err(error) => lines.push(error.to_string()),
         }
     }
     if !lines.is_empty() {
-        lines.push("what these files held before stays in force".to_owned());
+        lines.push("the previous contents of these files stay active".to_owned());
         gateway.count_refused_reload();
         tell(Level::Error, &lines);
     }

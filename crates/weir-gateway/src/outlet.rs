@@ -103,7 +103,7 @@ pub(crate) fn finish(patience: Duration) {
 }
 
 fn tell_unsaid(lines: u64) {
-    log::warn!("lines that found no room on standard output: {lines}");
+    log::warn!("standard output is blocked; lines dropped: {lines}");
 }
 
 /// Writes until the process ends. Where nobody reads any more there is nobody to tell.

@@ -37,7 +37,7 @@ struct Logger {
 impl Levels {
     /// Begins to tell, as the configuration and the command line have it.
     pub(crate) fn begin(configured: &ProgramLog, asked: Option<Severity>) -> std::io::Result<Levels> {
-        let tell_lost = |lines| log::warn!("lines of this log that found no room: {lines}");
+        let tell_lost = |lines| log::warn!("log output is blocked; lines dropped: {lines}");
         let outlet = Outlet::open("weir-messages", std::io::stderr(), tell_lost)?;
         let logger = LOGGER.get_or_init(|| Logger { is_json: AtomicBool::new(false), outlet });
         logger.set_format(configured);

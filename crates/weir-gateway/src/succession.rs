@@ -22,8 +22,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Between two looks whether the next process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-const FIRST_OF_ITS_CONTAINER: &str =
-    "this is process 1 of its container, whose end would end the next one, too: start another container";
+const FIRST_OF_ITS_CONTAINER: &str = "cannot upgrade: this process is PID 1 of its container, so its exit would stop the new process; start a new \
+     container";
 
 /// Listening sockets that were there before this process, and whoever accepts from them still.
 pub(crate) struct Heritage {
@@ -42,7 +42,7 @@ impl Heritage {
         admin: Option<SocketAddr>,
     ) -> Result<Heritage, String> {
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            return Err(format!("--runtime-dir {}: there is no such folder", folder.display()));
+            return Err(format!("--runtime-dir {}: no such directory; create it first", folder.display()));
         }
         let asked = folder.map(Predecessor::ask).transpose().map_err(|error| error.to_string())?;
         let mut heritage =
@@ -84,8 +84,8 @@ impl Heritage {
             self.admin = Some(socket);
         } else {
             log::warn!(
-                "LISTEN_FDS has a socket for {address}, and no listener has this address; help: write it in \
-                 `listeners` as it stands in the socket unit"
+                "LISTEN_FDS has a socket for `{address}`, but no listener has this address; help: use the address of \
+                 the socket unit in `listeners`"
             );
         }
         Ok(())
@@ -127,30 +127,34 @@ impl Succession {
     /// Starts this program again, as it was started. It may be another version by now.
     pub(crate) fn start_next(&mut self) {
         let outcome = if self.folder.is_none() {
-            Err("there is no --runtime-dir by which the next process could follow".to_owned())
+            Err("cannot upgrade: the gateway runs without --runtime-dir".to_owned())
         } else if is_first_of_its_container() {
             Err(FIRST_OF_ITS_CONTAINER.to_owned())
         } else if self.next.is_some() {
-            Err("the next process has been started already".to_owned())
+            Err("cannot upgrade: the new process is still starting".to_owned())
         } else {
-            self.try_start().map_err(|error| format!("the next process can't be started: {error}"))
+            self.try_start()
+                .map_err(|error| format!("cannot upgrade: the new process does not start: {error}"))
         };
         match outcome {
             Ok(next) => self.next = Some(next),
-            Err(reason) => log::error!("{reason}; this one goes on"),
+            Err(reason) => log::error!("{reason}; this process keeps serving"),
         }
     }
 
     /// The process that was started has ended before it served.
     pub(crate) fn next_has_ended(&mut self, status: ExitStatus) {
         self.next = None;
-        log::error!("the next process has ended ({status}); this one goes on");
+        log::error!("the new process exited before it was ready ({status}); this process keeps serving");
     }
 
     /// The process that was started does not come to serve, and would be in the way of another one for ever.
     pub(crate) fn next_is_late(&mut self) {
         if let Some(next) = &self.next {
-            log::error!("the next process does not serve after {}, and is ended", self.patience);
+            log::error!(
+                "stopping the new process: it was not ready within {} (`--upgrade-timeout`)",
+                self.patience
+            );
             // One that has just ended tells so by itself.
             let _ = next.lock().unwrap_or_else(PoisonError::into_inner).kill();
         }
@@ -159,7 +163,7 @@ impl Succession {
     /// Leaves the sockets to the next process; false when it went away before it served.
     pub(crate) fn hand_over(&mut self, mut successor: Successor, gateway: &Gateway) -> bool {
         if is_first_of_its_container() {
-            log::error!("{FIRST_OF_ITS_CONTAINER}; this one goes on");
+            log::error!("{FIRST_OF_ITS_CONTAINER}; this process keeps serving");
             return false;
         }
         match self.offer(&mut successor, gateway) {
@@ -178,7 +182,7 @@ impl Succession {
                 true
             }
             Err(error) => {
-                log::error!("{error}; nothing was handed over, and this process goes on");
+                log::error!("cannot hand over the sockets: {error}; this process keeps serving");
                 false
             }
         }
@@ -248,7 +252,7 @@ fn await_successors(successors: &Successors, requests: &Sender<Request>) {
                 }
             }
             Err(error) => {
-                log::error!("{error}; nothing was handed over");
+                log::error!("cannot hand over the sockets: {error}");
                 std::thread::sleep(RETRY_AFTER);
             }
         }

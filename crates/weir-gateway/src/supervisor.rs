@@ -36,7 +36,7 @@ impl Supervisor {
     pub(crate) fn reloading(&self) {
         let now = clock_gettime(ClockId::Monotonic);
         let now_us = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=reading the configuration"));
+        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=reloading the configuration"));
     }
 
     /// No new clients from some time on.
@@ -46,7 +46,7 @@ impl Supervisor {
 
     /// From here on the service is this process, and what this one says is not heard any more.
     pub(crate) fn followed_by(&self, process: i32) {
-        self.tell(&format!("MAINPID={process}\nREADY=1\nSTATUS=serving, the former process drains"));
+        self.tell(&format!("MAINPID={process}\nREADY=1\nSTATUS=serving; the previous process drains"));
     }
 
     fn tell(&self, state: &str) {

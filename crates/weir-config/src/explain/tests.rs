@@ -42,13 +42,13 @@ fn the_nearest_come_first_each_with_what_it_lacks() {
         "red",
         8,
         &[
-            ("routes[3]", "there is no query parameter `v`; it wants any value"),
-            ("routes[2]", "header `x-tenant` is `red`; it wants what matches `b.*`"),
-            ("routes[1] `writers`", "it is for the methods `PUT`, `POST`"),
-            ("routes[4]", "it takes the request too, but the other's host is more specific"),
-            ("routes[5]", "it is for the paths `/api/x/1`, `/api/x/2`, `/3` and 2 more"),
-            ("routes[6]", "it is for paths that match `/api/x/[0-9]+`"),
-            ("routes[7]", "it is for the hosts `b.test`, `c.test`"),
+            ("routes[3]", "the request has no query parameter `v`; required: any value"),
+            ("routes[2]", "header `x-tenant` is `red`; required: a match of `b.*`"),
+            ("routes[1] `writers`", "matches only the methods `PUT`, `POST`"),
+            ("routes[4]", "matches, but the chosen route has a more specific host"),
+            ("routes[5]", "matches only the paths `/api/x/1`, `/api/x/2`, `/3` and 2 more"),
+            ("routes[6]", "matches only paths of the pattern `/api/x/[0-9]+`"),
+            ("routes[7]", "matches only the hosts `b.test`, `c.test`"),
         ],
     );
 }
@@ -61,10 +61,10 @@ fn what_goes_first_is_told_by_what_it_is_more_specific() {
         "red",
         4,
         &[
-            ("routes[2]", "header `x-tenant` is `red`; it wants what matches `b.*`"),
-            ("routes[0]", "it takes the request too, but the other asks for a method"),
-            ("routes[3]", "it takes the request too, but the other asks for a method"),
-            ("routes[4]", "it takes the request too, but the other's host is more specific"),
+            ("routes[2]", "header `x-tenant` is `red`; required: a match of `b.*`"),
+            ("routes[0]", "matches, but the chosen route also requires a method"),
+            ("routes[3]", "matches, but the chosen route also requires a method"),
+            ("routes[4]", "matches, but the chosen route has a more specific host"),
         ],
     );
     check(
@@ -73,8 +73,8 @@ fn what_goes_first_is_told_by_what_it_is_more_specific() {
         "red",
         2,
         &[
-            ("routes[2]", "header `x-tenant` is `red`; it wants what matches `b.*`"),
-            ("routes[1] `writers`", "it is for the methods `PUT`, `POST`"),
+            ("routes[2]", "header `x-tenant` is `red`; required: a match of `b.*`"),
+            ("routes[1] `writers`", "matches only the methods `PUT`, `POST`"),
         ],
     );
 }

@@ -72,7 +72,7 @@ fn who_speaks_otherwise_is_told_apart() {
     let successors = Successors::listen(&folder.0).unwrap();
     for (says, expected) in [
         ("GET / HTTP/1.1\n".to_owned(), "it says `GET / HTTP/1.1`, which is not understood here"),
-        ("x".repeat(2 * LINE_BYTES_MAX), "it speaks without an end"),
+        ("x".repeat(2 * LINE_BYTES_MAX), "the message is too long"),
     ] {
         let mut stream = UnixStream::connect(folder.0.join(NAME)).unwrap();
         stream.write_all(says.as_bytes()).unwrap();
@@ -92,6 +92,6 @@ fn a_line_without_its_socket_is_no_listener() {
         let _ = stream.read(&mut [0; 64]);
     });
     let error = Predecessor::ask(&folder.0).unwrap_err();
-    assert!(error.to_string().contains("a line came without its socket"), "{error}");
+    assert!(error.to_string().contains("a message arrived without its socket"), "{error}");
     running.join().unwrap();
 }

@@ -338,7 +338,7 @@ backends: { b: { endpoints: ['127.0.0.1:9'] } }",
     };
     check(
         &get("gzip"),
-        "\nanswer compressed by `gzip` where it is of text/*, image/svg+xml, from 1024 bytes on\n",
+        "\nresponse  compressed with `gzip` if its type is text/*, image/svg+xml and it has at least 1024 bytes\n",
     );
-    check(&get("deflate"), "\nanswer as it comes: the request does not ask for `br` or `gzip`\n");
+    check(&get("deflate"), "\nresponse  not compressed: the request does not accept `br` or `gzip`\n");
 }

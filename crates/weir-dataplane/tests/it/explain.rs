@@ -391,19 +391,19 @@ backends: { b: { endpoints: ['127.0.0.1:9'] }, none: { endpoints: [] } }",
     };
     check(
         "GET /x/../api/%61?b=c HTTP/1.1\r\nhost: shop.test\r\nConnection: close\r\nX-A: 1\r\n\r\n",
-        "path   /api/a\nroute  routes[0]\nsent   to backend `b`:\n         GET /v2/a?b=c HTTP/1.1\n         \
-         Host: shop.test\n         X-A: 1\nnot    routes[1] `blue`: there is no header `x-tenant`; it wants `blue`\n\
-         not    routes[2]: it takes the request too, but the other's host is more specific\n",
+        "path      /api/a\nroute     routes[0]\nsent      to backend `b`:\n          GET /v2/a?b=c HTTP/1.1\n          \
+         Host: shop.test\n          X-A: 1\nskipped   routes[1] `blue`: the request has no header `x-tenant`; required: `blue`\n\
+         skipped   routes[2]: matches, but the chosen route has a more specific host\n",
     );
     check(
         "GET /api HTTP/1.1\r\nhost: shop.test\r\nX-Tenant: blue\r\n\r\n",
-        "path   /api\nroute  routes[1] `blue`\nanswer 503 no_endpoint: backend has no usable endpoint\n\
-         not    routes[0]: it takes the request too, but the other asks for more headers\n\
-         not    routes[2]: it takes the request too, but the other's host is more specific\n",
+        "path      /api\nroute     routes[1] `blue`\nresponse  503 no_endpoint: backend has no usable endpoint\n\
+         skipped   routes[0]: matches, but the chosen route requires more headers\n\
+         skipped   routes[2]: matches, but the chosen route has a more specific host\n",
     );
     check(
         "GET /a%2F.. HTTP/1.1\r\nhost: h\r\n\r\n",
-        "route  none\nanswer 400 bad_path: path contains a dot segment next to an encoded slash or a backslash\n",
+        "route     none\nresponse  400 bad_path: path contains a dot segment next to an encoded slash or a backslash\n",
     );
     assert!(explain(&table, b"GET / HTTP/1.1\r\n", Scope::default(), false).is_none());
 }
@@ -419,8 +419,8 @@ routes: [{ path: /away, redirect: { host: b.test, prefix: / } }]",
         let request = b"GET /away/x HTTP/1.1\r\nhost: h:8080\r\n\r\n";
         let explanation = explain(&table, request, Scope::default(), is_secure).unwrap();
         let expected = format!(
-            "path   /away/x\nroute  routes[0]\nanswer by the route:\n         HTTP/1.1 302 Found\n         \
-             Location: {scheme}://b.test:8080/x\n         Content-Length: 0\n"
+            "path      /away/x\nroute     routes[0]\nresponse  from the route:\n          HTTP/1.1 302 Found\n          \
+             Location: {scheme}://b.test:8080/x\n          Content-Length: 0\n"
         );
         assert_eq!(explanation.to_string(), expected);
     }

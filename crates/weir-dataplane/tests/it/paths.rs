@@ -64,7 +64,12 @@ fn no_disguise_walks_around_a_route() {
 fn slashes_are_merged_where_that_is_asked_for() {
     check_sent("", "//api//x", "//api//x");
     check_sent("merge_slashes: true", "//api//x?a=//", "/v2/x?a=//");
-    check_answered("merge_slashes: true", "///secret", (503, "no_endpoint"), "backend has no usable endpoint");
+    check_answered(
+        "merge_slashes: true",
+        "///secret",
+        (503, "no_endpoint"),
+        "backend has no usable endpoint",
+    );
 }
 
 #[test]

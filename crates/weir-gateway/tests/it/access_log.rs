@@ -26,7 +26,7 @@ fn a_signal_opens_the_file_anew() {
     ask(&gateway, "/2");
     gateway.wait_for("the second line", |g| g.stat("lines") == 2);
     gateway.signal(Signal::USR1);
-    gateway.line("access log opened anew");
+    gateway.line("access log reopened");
     ask(&gateway, "/3");
     gateway.wait_for("the third line", |g| g.stat("lines") == 3);
     let read = |path| std::fs::read_to_string(path).expect("a log");
@@ -48,13 +48,13 @@ fn a_file_that_cannot_be_opened_anew_leaves_the_former_one() {
     let text = std::fs::read_to_string(renamed.join("access.log")).expect("a log");
     assert_eq!(text, "/1\n");
     let messages = gateway.stop();
-    assert!(messages.ends_with("lines go on to the former file\n"), "{messages}");
+    assert!(messages.ends_with("still writing to the previous file\n"), "{messages}");
 }
 
 #[test]
 fn what_cannot_be_opened_anew_is_told_as_that() {
-    let of_output = "the access log goes to standard output, which can't be opened anew\n";
-    let of_none = "there is no access log that could be opened anew\n";
+    let of_output = "cannot reopen the access log: it goes to standard output\n";
+    let of_none = "cannot reopen the access log: none is configured (`access_log`)\n";
     for (text, expected) in [(with_log(""), of_output), (config(origin().0), of_none)] {
         let mut gateway = Gateway::start(&text);
         gateway.signal(Signal::USR1);
@@ -120,5 +120,5 @@ fn a_reload_to_a_log_that_cannot_be_written_changes_nothing() {
     assert_eq!(std::fs::read_to_string(file).expect("a log"), "/1\n");
     let messages = gateway.stop();
     assert!(messages.contains("cannot write the access log to "), "{messages}");
-    assert!(messages.ends_with("the former configuration stays in force\n"), "{messages}");
+    assert!(messages.ends_with("the previous configuration stays active\n"), "{messages}");
 }

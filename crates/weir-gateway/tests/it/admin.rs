@@ -189,8 +189,8 @@ fn why_a_check_has_failed_is_shown() {
     };
     check(None, "timed out");
     check(Some("HTTP/1.1 503 No\r\n\r\n"), "status 503");
-    check(Some("HTTP/1.1 200 OK\r\nServ"), "closed before it answered");
-    check(Some("SSH-2.0-OpenSSH_9.2\r\n"), "its answer is not HTTP/1.1");
+    check(Some("HTTP/1.1 200 OK\r\nServ"), "connection closed before a response");
+    check(Some("SSH-2.0-OpenSSH_9.2\r\n"), "malformed HTTP/1.1 response");
 }
 
 #[test]
@@ -290,7 +290,8 @@ fn the_level_of_the_log_changes_at_run_time() {
     assert_eq!(body(&post(&gateway, "/log?level=off", "")), "{\"level\":\"off\"}\n");
     ask(&gateway);
     let wrong = post(&gateway, "/log?level=loud", "");
-    let remedy = "\r\n\r\nask for /log?level=LEVEL, where LEVEL is one of off, error, info, debug\n";
+    let remedy =
+        "\r\n\r\ninvalid query; use /log?level=LEVEL, with one of the levels off, error, info, debug\n";
     assert!(wrong.starts_with("HTTP/1.1 400 ") && wrong.ends_with(remedy), "{wrong}");
     let file = gateway.dir.path().join("access.log");
     let kept = tempfile::tempdir().expect("a temporary folder");

@@ -229,7 +229,7 @@ fn reloads_and_swaps_under_load_send_no_request_astray() {
         if turn % RELOADS_A_SWAP == 0 {
             world.certificate.change(|version| {
                 link(gateway.dir.path(), version);
-                assert_eq!(gateway.line("read again: "), "now/tls.key, now/tls.pem");
+                assert_eq!(gateway.line("files reloaded: "), "now/tls.key, now/tls.pem");
             });
         }
         wait_for_answers(&world, &clients);

@@ -38,8 +38,8 @@ impl Folder {
 #[test]
 fn what_is_good_is_summed_up() {
     let summary = format!(
-        "gateway.yaml: good\n\
-         listeners     127.0.0.1:8080 `plain`, plain text\n              127.0.0.1:8443, TLS with 1 certificate\n\
+        "gateway.yaml: valid\n\
+         listeners     127.0.0.1:8080 `plain`, plain HTTP\n              127.0.0.1:8443, TLS with 1 certificate\n\
          routes        4 for 2 hosts and for every host\n\
          backends      2 with 3 endpoints\n\
          certificates  a.pem: {DAYS} days left, for a.test\n"
@@ -64,7 +64,7 @@ fn each_mistake_is_one_problem_with_its_line_and_a_remedy() {
         let (code, output, messages) = folder.check(&mistake.text(), &[]);
         let is_warning = mistake.kind == Kind::Warning;
         assert_eq!(code, Some(if is_warning { 0 } else { 2 }), "{mistake:?}: {messages}");
-        assert_eq!(output.starts_with("gateway.yaml: good, with 1 warning\n"), is_warning, "{output}");
+        assert_eq!(output.starts_with("gateway.yaml: valid, 1 warning\n"), is_warning, "{output}");
         let lines: Vec<&str> = messages.lines().collect();
         let [problem, remedy] = lines.as_slice() else { panic!("{mistake:?}: {messages}") };
         let place = format!("gateway.yaml:{}:", mistake.line);
@@ -93,7 +93,7 @@ fn certificates_are_warned_of_by_their_end_and_their_hosts() {
     check("a.test", 15 * 86_400, GOOD, "");
     check("a.test", 13 * 86_400 + 3600, GOOD, &end("ends in 13 days"));
     let output = check("a.test", -86_400 - 3600, GOOD, &end("ended 2 days ago"));
-    assert!(output.contains("a.pem: ended 2 days ago, for a.test"), "{output}");
+    assert!(output.contains("a.pem: expired 2 days ago, for a.test"), "{output}");
     // Where every route names its hosts, none of which it is for.
     let hosts = GOOD.replace("  - regex:", "  - hosts: [b.test]\n    regex:");
     let hosts = hosts.replace("  - path:", "  - hosts: [c.test]\n    path:");
@@ -197,7 +197,7 @@ fn files_of_a_directory_are_told_apart() {
     folder.write("d/a.yaml", a);
     folder.write("d/b.yaml", b);
     let (code, output, messages) = folder.run(&["check", "d"]);
-    assert_eq!((code, output.lines().next()), (Some(0), Some("d: good, with 1 warning")), "{messages}");
+    assert_eq!((code, output.lines().next()), (Some(0), Some("d: valid, 1 warning")), "{messages}");
     assert!(
         messages.starts_with("d/a.yaml:2:51: warning: backends.c: nothing uses this backend\n"),
         "{messages}"

@@ -33,7 +33,7 @@ fn check_obeyed(gateway: &mut Gateway, process: rustix::process::Pid) {
     let file = gateway.dir.path().join("access.log");
     std::fs::rename(&file, gateway.dir.path().join("access.log.1")).expect("a log");
     kill_process(process, Signal::USR1).expect("it runs");
-    gateway.line("access log opened anew");
+    gateway.line("access log reopened");
     assert!(file.exists());
     kill_process(process, Signal::HUP).expect("it runs");
     let message = gateway.message();

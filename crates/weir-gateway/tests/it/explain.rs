@@ -37,9 +37,9 @@ fn check(arguments: &[&str], expected: &str) {
 fn a_request_is_followed_to_its_backend() {
     check(
         &["GET", "https://SHOP.test/x/../cart?item=1", "-H", "Accept: */*"],
-        "path   /cart\nroute  routes[0] `cart`\nsent   to backend `shop`:\n         GET /v2/cart?item=1 HTTP/1.1\n         \
-         Host: SHOP.test\n         Accept: */*\n\
-         not    routes[1]: there is no header `x-preview`; it wants any value\n",
+        "path      /cart\nroute     routes[0] `cart`\nsent      to backend `shop`:\n          GET /v2/cart?item=1 HTTP/1.1\n          \
+         Host: SHOP.test\n          Accept: */*\n\
+         skipped   routes[1]: the request has no header `x-preview`; required: any value\n",
     );
 }
 
@@ -47,13 +47,13 @@ fn a_request_is_followed_to_its_backend() {
 fn an_answer_of_the_gateway_is_told_with_what_was_near() {
     check(
         &["PUT", "http://shop.test/cart/2"],
-        "path   /cart/2\nroute  none\nanswer 404 no_route: no route matches this request\n\
-         not    routes[1]: there is no header `x-preview`; it wants any value\n\
-         not    routes[0] `cart`: it is for the method `GET`\n",
+        "path      /cart/2\nroute     none\nresponse  404 no_route: no route matches this request\n\
+         skipped   routes[1]: the request has no header `x-preview`; required: any value\n\
+         skipped   routes[0] `cart`: matches only the method `GET`\n",
     );
     check(
         &["GET", "http://shop.test/cart%2f2"],
-        "route  none\nanswer 307 escaped_slashes: path contains escaped slashes; retry with \"/\"\n         \
+        "route     none\nresponse  307 escaped_slashes: path contains escaped slashes; retry with \"/\"\n          \
          Location: /cart/2\n",
     );
 }
@@ -67,7 +67,7 @@ fn what_is_wrong_with_the_question_is_told() {
     };
     assert_eq!(
         told(&["gateway.yaml", "GET", "/cart"]),
-        "the request names no host\n  help: write http://HOST/PATH, or -H 'Host: HOST'\n"
+        "the request has no host\n  help: write http://HOST/PATH, or add -H 'Host: HOST'\n"
     );
     assert!(told(&["none.yaml", "GET", "h/"]).starts_with("none.yaml: cannot be read"));
     assert!(told(&["gateway.yaml", "GET"]).contains("<URL>"));
@@ -84,8 +84,8 @@ fn a_redirect_goes_by_the_scheme_of_the_url() {
         ("a.test/x", "http://b.test/x"),
     ] {
         let expected = format!(
-            "path   {}\nroute  routes[0]\nanswer by the route:\n         HTTP/1.1 302 Found\n         \
-             Location: {location}\n         Content-Length: 0\n",
+            "path      {}\nroute     routes[0]\nresponse  from the route:\n          HTTP/1.1 302 Found\n          \
+             Location: {location}\n          Content-Length: 0\n",
             if url.ends_with("/x") { "/x" } else { "/" }
         );
         let told = explain_by(config, &["gateway.yaml", "GET", url]);
@@ -112,13 +112,13 @@ routes:
     assert_eq!(
         status(&["http://a.test:82/"]),
         told(
-            "several listeners could take the request, and each has routes of its own\n  \
-             help: name one by --listener: `plain`, `127.0.0.1:81`\n"
+            "several listeners match this URL, and their routes differ\n  \
+             help: choose one with --listener: `plain`, `127.0.0.1:81`\n"
         )
     );
     assert_eq!(
         status(&["http://a.test/", "--listener", "x"]),
-        told("no listener is named `x`\n  help: there are: `plain`, `127.0.0.1:81`\n")
+        told("unknown listener `x`\n  help: the listeners are: `plain`, `127.0.0.1:81`\n")
     );
     let by_port = status(&["https://a.test:81/"]);
     assert_eq!(

@@ -245,7 +245,10 @@ fn the_program_takes_a_directory_and_tells_what_it_has_parsed() {
     let mut explain = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
     let explained = explain.arg("explain").arg(dir.path()).args(["GET", "http://shop.test/x"]).output();
     let told = String::from_utf8(explained.expect("it starts").stdout).expect("text");
-    assert!(told.starts_with("path   /x\nroute  shop.yaml routes[0]\nanswer by the route:\n"), "{told}");
+    assert!(
+        told.starts_with("path      /x\nroute     shop.yaml routes[0]\nresponse  from the route:\n"),
+        "{told}"
+    );
     assert!(told.contains("HTTP/1.1 202 Accepted\n"), "{told}");
 }
 

@@ -71,7 +71,7 @@ fn what_the_manual_shows_of_the_example_is_what_is_printed() {
 fn the_example_of_the_help_loads() {
     let output = Command::new(env!("CARGO_BIN_EXE_weir-gateway")).arg("--help").output().expect("it starts");
     let help = String::from_utf8(output.stdout).expect("text");
-    let (_, rest) = help.split_once("A configuration that works as it stands:\n").expect("an example");
+    let (_, rest) = help.split_once("A minimal configuration:\n").expect("an example");
     let (example, _) = rest.split_once("\n\n").expect("its end");
     let dir = tempfile::tempdir().expect("a temporary folder");
     let table = source(dir.path(), example).load().expect("the example is good");

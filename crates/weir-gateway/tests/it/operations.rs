@@ -42,12 +42,12 @@ fn a_watched_file_comes_into_force_by_itself() {
     assert_eq!(second.1.load(std::sync::atomic::Ordering::SeqCst), 1);
     replace(&gateway, "nonsense");
     gateway.wait_for("the refusal", |g| g.stat("refused") == 1);
-    assert!(ask(&mut connect(gateway.address)).is_some(), "the former configuration stays in force");
+    assert!(ask(&mut connect(gateway.address)).is_some(), "the previous configuration stays active");
     replace(&gateway, &config(first.0));
     gateway.line("reloaded ");
     assert_eq!((gateway.stat("applied"), gateway.stat("refused")), (2, 1), "each was read once");
     let messages = gateway.stop();
-    assert_eq!(messages.matches("the former configuration stays in force").count(), 1, "{messages}");
+    assert_eq!(messages.matches("the previous configuration stays active").count(), 1, "{messages}");
 }
 
 #[test]

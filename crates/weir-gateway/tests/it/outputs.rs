@@ -45,10 +45,10 @@ fn a_log_that_lost_its_reader_holds_up_no_signal() {
     drop(reader);
     gateway.signal(Signal::USR1);
     let message = gateway.message();
-    let expected = "/pipe: nobody reads from it; lines go on to the former file\n";
+    let expected = "/pipe: no process reads from this pipe; still writing to the previous file\n";
     assert!(message.contains(" error weir-gateway[") && message.ends_with(expected), "{message}");
     let _reader = open();
     gateway.signal(Signal::USR1);
-    gateway.line("access log opened anew");
+    gateway.line("access log reopened");
     assert_eq!(gateway.stop(), "");
 }

@@ -271,7 +271,7 @@ fn a_port_that_is_taken_is_the_environments_fault() {
     let (code, messages) = run(&taken, &[]);
     assert_eq!(code, Some(3));
     assert!(messages.contains(&format!("cannot listen on {address}")), "{messages}");
-    let remedy = format!("`ss -ltnp 'sport = :{}'` says who listens there", address.port());
+    let remedy = format!("run `ss -ltnp 'sport = :{}'` to see the process", address.port());
     assert!(messages.contains(&remedy), "{messages}");
     let elsewhere = config(address).replace("127.0.0.1:0", "192.0.2.1:80");
     let (code_elsewhere, told) = run(&elsewhere, &[]);
@@ -333,11 +333,11 @@ fn reloads_lose_no_request() {
     let retries = gateway.stat("retries");
     assert_eq!(first.1.load(Ordering::SeqCst) + second.1.load(Ordering::SeqCst), answered + retries);
     assert!(second.1.load(Ordering::SeqCst) > 0, "the reloads did something");
-    assert!(ask(&mut connect(gateway.address)).is_some(), "the former configuration stays in force");
+    assert!(ask(&mut connect(gateway.address)).is_some(), "the previous configuration stays active");
     gateway.signal(Signal::TERM);
     let (status, messages) = gateway.finish();
     assert!(status.success());
-    assert!(messages.contains("the former configuration stays in force"), "{messages}");
+    assert!(messages.contains("the previous configuration stays active"), "{messages}");
 }
 
 #[test]

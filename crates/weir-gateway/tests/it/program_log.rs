@@ -62,7 +62,7 @@ fn the_level_changes_at_run_time() {
     assert!(said.starts_with("reloaded ") && said.ends_with("gateway.yaml, version 3"), "{said}");
     assert_eq!(level(&gateway), "{\"level\":\"info\"}\n", "a reload that does not speak of it leaves it");
     let wrong = post(&gateway, "/log_level?level=loud", "");
-    let remedy = "\r\n\r\nask for /log_level?level=LEVEL, where LEVEL is one of error, warn, info, debug\n";
+    let remedy = "\r\n\r\ninvalid query; use /log_level?level=LEVEL, with one of the levels error, warn, info, debug\n";
     assert!(wrong.starts_with("HTTP/1.1 400 ") && wrong.ends_with(remedy), "{wrong}");
     let of_a_page = post(&gateway, "/log_level?level=debug", "Origin: https://evil.example\r\n");
     assert!(of_a_page.starts_with("HTTP/1.1 403 "), "{of_a_page}");
@@ -90,7 +90,7 @@ fn the_configuration_says_level_and_form() {
     gateway.configure("nonsense");
     gateway.signal(Signal::HUP);
     let mut said = Vec::new();
-    while said.last().is_none_or(|last| last != "the former configuration stays in force") {
+    while said.last().is_none_or(|last| last != "the previous configuration stays active") {
         said.push(told(&mut gateway, "error"));
     }
     assert_eq!(said.len(), 2, "{said:?}");
@@ -106,7 +106,7 @@ fn a_problem_and_its_remedy_stand_in_one_line() {
     let expected =
         "gateway.yaml:3:30: routes[0].backend: no backend is named `apy`; help: did you mean `api`?";
     assert!(said.ends_with(expected), "{said}");
-    assert_eq!(told(&mut gateway, "error"), "the former configuration stays in force");
+    assert_eq!(told(&mut gateway, "error"), "the previous configuration stays active");
 }
 
 #[test]
@@ -128,8 +128,9 @@ fn endpoints_that_go_out_are_told() {
     let dead = SocketAddr::from(([127, 0, 0, 1], 1));
     let text = config(dead).replace("] } }", "], health: { interval: 10ms, unhealthy: 2 } } }");
     let mut gateway = Gateway::start(&text);
-    let expected =
-        format!("backend `api`: {dead} is out, bad checks in a row: 2, the last: Connection refused");
+    let expected = format!(
+        "backend `api`: endpoint {dead} is unhealthy; health checks failed in a row: 2; last failure: Connection refused"
+    );
     assert_eq!(told(&mut gateway, "warn"), format!("{expected} (os error 111)"));
 }
 

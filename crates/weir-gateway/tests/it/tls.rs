@@ -155,7 +155,7 @@ fn ticket_keys_change_with_their_file() {
     assert!(said.contains("New, TLSv1.3") && said.contains("lifetime hint: 3600 (seconds)"), "{said}");
     for (keys, kind) in [(format!("{new}\n{old}\n"), "Reused, TLSv1.3"), (new, "New, TLSv1.3")] {
         gateway.write("t.keys", &keys);
-        assert_eq!(gateway.line("read again: "), "t.keys");
+        assert_eq!(gateway.line("files reloaded: "), "t.keys");
         let said = ask(&gateway, "-sess_in");
         assert!(said.contains(kind), "{said}");
     }
@@ -222,13 +222,13 @@ fn certificates_change_when_a_link_is_swapped() {
     };
     assert_eq!(subject(&gateway).as_deref(), Some("first"));
     put("..2", ["second", "second"]);
-    assert_eq!(gateway.line("read again: "), "tls.key, tls.pem");
+    assert_eq!(gateway.line("files reloaded: "), "tls.key, tls.pem");
     assert_eq!(subject(&gateway).as_deref(), Some("second"));
     put("..3", ["third", "another's key"]);
     gateway.wait_for("the refusal", |gateway| gateway.stat("refused") == 1);
     assert_eq!(subject(&gateway).as_deref(), Some("second"), "what does not fit changes nothing");
     put("..4", ["fourth", "fourth"]);
-    gateway.line("read again: ");
+    gateway.line("files reloaded: ");
     assert_eq!(subject(&gateway).as_deref(), Some("fourth"));
     assert_eq!(gateway.stat("applied"), 2);
     let messages = gateway.stop();

@@ -184,7 +184,7 @@ fn a_next_process_that_fails_changes_nothing() {
     gateway.configure("nonsense");
     gateway.signal(Signal::USR2);
     let mut messages = String::new();
-    while !messages.ends_with("this one goes on\n") {
+    while !messages.ends_with("this process keeps serving\n") {
         messages += &gateway.message();
     }
     assert!(messages.contains("the next process has ended (exit status: 2)"), "{messages}");
@@ -220,7 +220,7 @@ fn the_first_process_of_a_container_is_not_followed() {
     gateway.signal(Signal::USR2);
     let message = gateway.message();
     assert!(message.contains("process 1 of its container"), "{message}");
-    assert!(message.contains("this one goes on"), "{message}");
+    assert!(message.contains("this process keeps serving"), "{message}");
     let after = gateway.run_beside(folder.path());
     assert!(!after.success(), "nor by one that is started by hand");
     assert!(ask(&mut connect(gateway.address)).is_some());
@@ -252,8 +252,8 @@ fn a_next_process_that_hangs_is_ended() {
     });
     gateway.signal(Signal::USR2);
     for expected in [
-        "the next process does not serve after 5s, and is ended\n",
-        "the next process has ended (signal: 9 (SIGKILL)); this one goes on\n",
+        "stopping the new process: it was not ready within 5s (`--upgrade-timeout`)\n",
+        "the new process exited before it was ready (signal: 9 (SIGKILL)); this process keeps serving\n",
     ] {
         let message = gateway.message();
         assert!(message.contains(" error ") && message.ends_with(expected), "{message}");
@@ -301,11 +301,11 @@ fn a_process_that_is_started_beside_it_takes_over() {
 fn without_a_folder_there_is_no_next_process() {
     let mut gateway = Gateway::start(&config(origin().0));
     gateway.signal(Signal::USR2);
-    let expected = "]: there is no --runtime-dir by which the next process could follow; this one goes on\n";
+    let expected = "]: cannot upgrade: the gateway runs without --runtime-dir; this process keeps serving\n";
     let message = gateway.message();
     assert!(message.contains("Z error weir-gateway[") && message.ends_with(expected), "{message}");
     assert!(ask(&mut connect(gateway.address)).is_some());
     let (code, messages) = crate::process::run(&config(origin().0), &["--runtime-dir", "/no/such/folder"]);
-    let expected = "weir-gateway: --runtime-dir /no/such/folder: there is no such folder\n";
+    let expected = "weir-gateway: --runtime-dir /no/such/folder: no such directory; create it first\n";
     assert_eq!((code, messages.as_str()), (Some(3), expected));
 }

@@ -63,7 +63,7 @@ fn each_certificate_has_the_responders_answer_of_its_own() {
     for (name, state, statuses) in [("b", "R", ["unknown", "revoked"]), ("a", "V", ["good", "revoked"])] {
         let response = ocsp_response(gateway.dir.path(), name, state);
         std::fs::write(gateway.dir.path().join(format!("{name}.der")), response).expect("a file");
-        assert_eq!(gateway.line("read again: "), format!("{name}.der"));
+        assert_eq!(gateway.line("files reloaded: "), format!("{name}.der"));
         check(&gateway, statuses);
     }
     std::fs::write(gateway.dir.path().join("b.der"), "no response").expect("a file");
@@ -109,7 +109,7 @@ fn the_authorities_of_clients_are_read_again() {
         [(&second, [false, true]), (&format!("{first}{second}"), [true, true]), (&first, [true, false])]
     {
         gateway.write("clients.pem", authorities);
-        assert_eq!(gateway.line("read again: "), "clients.pem");
+        assert_eq!(gateway.line("files reloaded: "), "clients.pem");
         check(&gateway, expected);
     }
 }
