@@ -27,3 +27,23 @@ impl Exposition {
         self.0
     }
 }
+
+/// Nanoseconds as a decimal of seconds, without an end of zeros.
+pub(crate) fn seconds(ns: u64) -> String {
+    let decimal = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_lose_no_digit() {
+        for (ns, expected) in
+            [(0, "0"), (500_000, "0.0005"), (10_000_000_000, "10"), (1_000_000_001, "1.000000001")]
+        {
+            assert_eq!(seconds(ns), expected);
+        }
+    }
+}

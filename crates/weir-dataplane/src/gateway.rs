@@ -18,6 +18,7 @@ use crate::health::HealthChecks;
 use crate::log::{AccessLogStats, LogLevel};
 use crate::names::NameLookups;
 use crate::overload::MemoryWatch;
+use crate::process_stats::ProcessStats;
 use crate::retire::Retired;
 use crate::sockets::{DealtSocket, OpenListener, Passed, Redealt};
 use crate::stats::{ReloadStats, Stats};
@@ -364,6 +365,7 @@ impl Gateway {
             overload,
             certificate_ends,
             workers,
+            process: ProcessStats::read(),
             ..Stats::sum(&running.crew.listeners, upstreams, &self.shared.backends)
         }
     }

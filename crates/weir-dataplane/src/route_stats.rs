@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::exposition::Exposition;
+use crate::exposition::{Exposition, seconds};
 use crate::series::BUCKETS_US;
 use crate::stats::{ByStatus, Stats};
 
@@ -66,24 +66,9 @@ impl RouteStats {
     }
 }
 
-/// Nanoseconds as a decimal of seconds, without an end of zeros.
-fn seconds(ns: u64) -> String {
-    let decimal = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
-    decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn seconds_lose_no_digit() {
-        for (ns, expected) in
-            [(0, "0"), (500_000, "0.0005"), (10_000_000_000, "10"), (1_000_000_001, "1.000000001")]
-        {
-            assert_eq!(seconds(ns), expected);
-        }
-    }
 
     #[test]
     fn buckets_are_cumulative() {

@@ -11,6 +11,7 @@ use crate::counters::{Counter, ListenerCounters, UpstreamCounters};
 use crate::exposition::Exposition;
 use crate::log::AccessLogStats;
 use crate::overload::OverloadStats;
+use crate::process_stats::ProcessStats;
 use crate::route_stats::RouteStats;
 
 mod backends;
@@ -52,6 +53,8 @@ pub struct Stats {
     pub overload: OverloadStats,
     /// Responses by listener, group and backend.
     pub routes: Vec<RouteStats>,
+    /// CPU time, memory and descriptors of the process.
+    pub process: ProcessStats,
 }
 
 /// What happened at one listener.
@@ -263,6 +266,7 @@ impl Stats {
         self.access_log.append(&mut text);
         self.overload.append(&mut text);
         self.append_routes(&mut text);
+        self.process.append(&mut text);
         text.into_text()
     }
 

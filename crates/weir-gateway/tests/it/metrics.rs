@@ -21,6 +21,21 @@ fn promtool_finds_nothing_to_say() {
     assert!(metrics.contains("\nweir_access_log_lines_total 3\n"), "{metrics}");
     let version = concat!("\nweir_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n");
     assert!(metrics.contains(version), "{metrics}");
+    for name in [
+        "cpu_seconds_total",
+        "resident_memory_bytes",
+        "virtual_memory_bytes",
+        "open_fds",
+        "max_fds",
+        "threads",
+        "start_time_seconds",
+    ] {
+        let sample = metrics.split(&format!("\nprocess_{name} ")).nth(1).and_then(|rest| rest.lines().next());
+        assert!(
+            sample.and_then(|value| value.parse().ok()).is_some_and(|value: f64| value > 0.0),
+            "{name}: {metrics}"
+        );
+    }
     let mut promtool = Command::new(peer("promtool"))
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
