@@ -20,6 +20,7 @@ use weir_http::{
 };
 use weir_io::{Reserve, WorkerOptions, listen_shared, spawn_worker};
 
+use crate::admin_hosts::{AdminHost, is_accepted};
 use crate::admin_pages;
 use crate::exhaustion::is_exhausted;
 use crate::gateway::{Gateway, Phase};
@@ -52,16 +53,18 @@ impl Admin {
     }
 
     /// Serves `/healthz`, `/readyz`, `/metrics`, `/stats`, `/config`, `/clusters`, `/certs`, `/log`, `/log_level` and
-    /// `/drain` for `gateway`. `on_drain` is called when somebody asks for the drain.
+    /// `/drain` for `gateway`, to requests whose Host is an address, `localhost` or one of `hosts`. `on_drain` is called
+    /// when somebody asks for the drain.
     ///
     /// # Errors
     /// When the thread can't start.
     pub fn serve(
         socket: std::net::TcpListener,
         gateway: Arc<Gateway>,
+        hosts: Vec<AdminHost>,
         on_drain: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Admin> {
-        let served = Arc::new(Served { gateway, on_drain: Box::new(on_drain) });
+        let served = Arc::new(Served { gateway, hosts, on_drain: Box::new(on_drain) });
         let (bound, own) = (socket.local_addr()?, socket.try_clone()?);
         let (released, is_released) = watch::channel(false);
         // Before the first client can take the last descriptor.
@@ -100,6 +103,7 @@ impl Admin {
 /// What requests are about.
 struct Served {
     gateway: Arc<Gateway>,
+    hosts: Vec<AdminHost>,
     on_drain: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -206,7 +210,7 @@ async fn serve_one(
 ) -> io::Result<bool> {
     let mut is_going = false;
     loop {
-        if let Some(Answer { text, head_len, drains }) = answer(bytes, &served.gateway) {
+        if let Some(Answer { text, head_len, drains }) = answer(bytes, served) {
             bytes.drain(..head_len);
             stream.write_all(&text).await?;
             if drains {
@@ -238,7 +242,7 @@ struct Answer {
 }
 
 /// The answer to the request at the start of `bytes`; `None` while it is not whole.
-fn answer(bytes: &[u8], gateway: &Gateway) -> Option<Answer> {
+fn answer(bytes: &[u8], served: &Served) -> Option<Answer> {
     let mut slots = FieldSlots::new();
     let (page, head_len, head_only) = match parse_request(bytes, &HeadLimits::default(), &mut slots) {
         Ok(None) => return None,
@@ -246,7 +250,7 @@ fn answer(bytes: &[u8], gateway: &Gateway) -> Option<Answer> {
         Ok(Some(head)) => {
             let has_body = !matches!(head.framing, weir_http::Framing::None);
             let go_on = head.keep_alive && !has_body && head.version == weir_http::Version::Http11;
-            (page(&head, gateway), if go_on { head.head_len } else { 0 }, head.method == "HEAD")
+            (page(&head, served), if go_on { head.head_len } else { 0 }, head.method == "HEAD")
         }
     };
     let mut out = Vec::with_capacity(page.body.len() + 256);
@@ -294,7 +298,14 @@ impl Page {
     }
 }
 
-fn page(head: &RequestHead<'_>, gateway: &Gateway) -> Page {
+fn page(head: &RequestHead<'_>, Served { gateway, hosts, .. }: &Served) -> Page {
+    if !is_accepted(head.host, hosts) {
+        return Page::plain(
+            403,
+            "the Host of this request is neither an IP address nor localhost; ask by one of these, or start \
+             weir-gateway with --admin-host NAME\n",
+        );
+    }
     let (path, query) = head.path_and_query.split_once('?').unwrap_or((head.path_and_query, ""));
     match (head.method, path) {
         // A page of the web that somebody looks at must not do what only they may.

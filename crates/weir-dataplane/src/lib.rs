@@ -73,6 +73,7 @@
 
 mod addresses;
 mod admin;
+mod admin_hosts;
 mod admin_pages;
 mod affinity;
 mod answer;
@@ -151,6 +152,7 @@ mod wheel;
 mod worker;
 
 pub use admin::Admin;
+pub use admin_hosts::AdminHost;
 pub use cause::Cause;
 pub use explain::{Explanation, Outcome, explain};
 pub use gateway::{Gateway, GatewayError, Phase, Reopened, listen_remedy};

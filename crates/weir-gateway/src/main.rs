@@ -19,7 +19,7 @@ use clap::{Parser, Subcommand};
 use log::Level;
 use weir_config::Severity;
 use weir_control::{FileSource, Stamps, Watch};
-use weir_dataplane::{Admin, Gateway, GatewayError, Reopened, listen_remedy};
+use weir_dataplane::{Admin, AdminHost, Gateway, GatewayError, Reopened, listen_remedy};
 use weir_document::Time;
 
 use crate::outlet::{Outlet, say};
@@ -89,6 +89,12 @@ struct Args {
     /// Default: no admin server. It has no authentication, so keep it off public networks.
     #[arg(long, value_name = "ADDR")]
     admin: Option<SocketAddr>,
+    /// Answer admin requests for this host name too; may be repeated
+    ///
+    /// The admin server always accepts IP addresses and localhost. It rejects other names with 403, because a web page
+    /// could use them (DNS rebinding). `*.example.com` accepts all names below it.
+    #[arg(long, value_name = "NAME", requires = "admin")]
+    admin_host: Vec<AdminHost>,
     /// Reload when the configuration file changes, or a file that it names
     ///
     /// Same as SIGHUP. Write the new version to a temporary file and rename it, so that the gateway never reads half of
@@ -197,7 +203,7 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
             // The other end is there until the gateway drains.
             let _ = stops.send(Request::Stop);
         };
-        Ok((address, Admin::serve(socket, Arc::clone(&gateway), on_drain)?))
+        Ok((address, Admin::serve(socket, Arc::clone(&gateway), args.admin_host.clone(), on_drain)?))
     };
     let admin = of_admin.map(serve_admin).transpose().map_err(environment)?;
     if let Some((_, admin)) = &admin {

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -20,7 +21,7 @@ fn ask(gateway: &Gateway) {
 
 pub(crate) fn post(gateway: &Gateway, target: &str, fields: &str) -> String {
     let mut client = connect(gateway.admin);
-    let request = format!("POST {target} HTTP/1.1\r\nHost: h\r\n{fields}Connection: close\r\n\r\n");
+    let request = format!("POST {target} HTTP/1.1\r\nHost: localhost\r\n{fields}Connection: close\r\n\r\n");
     client.write_all(request.as_bytes()).expect("it reads");
     let mut answer = String::new();
     client.read_to_string(&mut answer).expect("an answer");
@@ -308,7 +309,7 @@ fn silent_clients_give_way_to_who_asks() {
     assert!(gateway.admin("/readyz").starts_with("HTTP/1.1 200 "));
     assert!(matches!(silent[0].read(&mut [0]), Ok(0) | Err(_)), "the first one has gone");
     for client in &mut silent[1..] {
-        client.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").expect("it reads");
+        client.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it reads");
         let mut status = [0; 12];
         client.read_exact(&mut status).expect("the others are there");
         assert_eq!(&status, b"HTTP/1.1 200");
@@ -325,4 +326,41 @@ fn a_drain_can_be_asked_for() {
     ask(&gateway);
     assert!(post(&gateway, "/drain", "").starts_with("HTTP/1.1 202 "));
     assert_eq!(gateway.wait(), (Some(0), String::new()));
+}
+
+/// What the admin server answers to `method` for this path, asked by this Host.
+fn asked_by(gateway: &Gateway, method: &str, path: &str, host: &str) -> String {
+    let mut client = connect(gateway.admin);
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    client.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn a_page_that_rebinds_its_name_reads_nothing() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
+    command.args(["--admin-host", "gw.example.com", "--admin-host", "*.svc.local"]);
+    let gateway = Gateway::spawn(&config(origin().0), command);
+    let port = gateway.admin.port();
+    for (method, path) in [("GET", "/config"), ("GET", "/metrics"), ("GET", "/nothing"), ("POST", "/drain")] {
+        let answer = asked_by(&gateway, method, path, &format!("evil.example:{port}"));
+        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("--admin-host"), "{path}: {answer}");
+        assert!(!answer.contains("evil"), "{answer}");
+    }
+    for host in ["localhost", "127.0.0.1", "10.1.2.3", "[::1]", "gw.example.com", "pod-0.svc.local"] {
+        for host in [host.to_owned(), format!("{host}:{port}")] {
+            let answer = asked_by(&gateway, "GET", "/healthz", &host);
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{host}: {answer}");
+        }
+    }
+    let mut probe = connect(gateway.admin);
+    probe.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").expect("it reads");
+    let mut answer = String::new();
+    probe.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "a probe by HTTP/1.0 has no Host: {answer}");
+    let (code, messages) =
+        crate::process::run(&config(origin().0), &["--admin", "127.0.0.1:0", "--admin-host", "http://a"]);
+    assert!(code == Some(2) && messages.contains("without scheme and port"), "{messages}");
 }

@@ -92,7 +92,7 @@ impl Gateway {
 
     pub(crate) fn admin(&self, path: &str) -> String {
         let mut stream = connect(self.admin);
-        let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("the admin server reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("the admin server answers");
@@ -428,8 +428,8 @@ fn the_admin_server_bears_clients_of_every_kind() {
     for (nonsense, status) in [
         ("\0\x01\x02\r\n\r\n", "400"),
         ("GET /stats HTTP/1.1\r\n\r\n", "400"),
-        ("POST /stats HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "405"),
-        ("GET /nothing HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "404"),
+        ("POST /stats HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "405"),
+        ("GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "404"),
     ] {
         let mut client = connect(gateway.admin);
         client.write_all(nonsense.as_bytes()).expect("the admin server reads");
