@@ -1,6 +1,7 @@
 //! How this process takes the place of one that runs, and how another one takes this one's.
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::Sender;
@@ -41,8 +42,8 @@ impl Heritage {
         table: &Table,
         admin: Option<SocketAddr>,
     ) -> Result<Heritage, String> {
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            return Err(format!("--runtime-dir {}: no such directory; create it first", folder.display()));
+        if let Some(folder) = folder {
+            check_folder(folder).map_err(|reason| format!("--runtime-dir {}: {reason}", folder.display()))?;
         }
         let asked = folder.map(Predecessor::ask).transpose().map_err(|error| error.to_string())?;
         let mut heritage =
@@ -219,6 +220,23 @@ impl Succession {
         }
         Ok(child)
     }
+}
+
+/// Refuses a folder that is none, or that every user may write to: whoever makes `handover.sock` there first would be
+/// asked for sockets in place of the running gateway.
+fn check_folder(folder: &Path) -> Result<(), String> {
+    let metadata = match std::fs::metadata(folder) {
+        Ok(metadata) if metadata.is_dir() => metadata,
+        _ => return Err("there is no such folder".to_owned()),
+    };
+    let mode = metadata.permissions().mode() & 0o7777;
+    if mode & 0o002 != 0 {
+        return Err(format!(
+            "every user may write to this folder (mode {mode:04o}), and could take over the listening sockets; \
+             help: use a folder that only the gateway's user may write to: `install -d -m 0700 DIR`"
+        ));
+    }
+    Ok(())
 }
 
 /// Tells once when a process has had its time, and when it has ended. Nobody minds either once it has followed.
