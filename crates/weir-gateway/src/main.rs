@@ -15,7 +15,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 use log::Level;
 use weir_config::Severity;
 use weir_control::{FileSource, Stamps, Watch};
@@ -132,6 +133,11 @@ enum Command {
     Reference,
     /// Print the JSON Schema of the configuration, for editors
     Schema,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
 }
 
 /// What went wrong, in the words of the exit code.
@@ -165,12 +171,22 @@ fn run(args: &Args) -> Result<(), Failure> {
         (Some(Command::Explain(arguments)), _) => explain::run(arguments),
         (Some(Command::Reference), _) => printed(weir_config::reference().trim_end()),
         (Some(Command::Schema), _) => printed(&format!("{:#}", weir_config::schema())),
+        (Some(Command::Completions { shell }), _) => printed(completions(*shell).trim_end()),
         (None, Some(config)) if args.check => check::run(&check::Arguments::of(config)),
         (None, Some(config)) => serve(config, args),
         (None, None) => Err(Failure::Use(vec![
             "weir-gateway: --config PATH is missing; see `weir-gateway --help`".to_owned(),
         ])),
     }
+}
+
+/// What a shell reads to complete subcommands, flags and their values.
+fn completions(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "weir-gateway", &mut script);
+    // clap_complete 4.6 spells a name with a hyphen in two ways in bash's script, which then completes nothing behind a
+    // subcommand (github.com/clap-rs/clap/issues/6421).
+    String::from_utf8_lossy(&script).replace("weir__subcmd__gateway", "weir__gateway")
 }
 
 fn printed(text: &str) -> Result<(), Failure> {

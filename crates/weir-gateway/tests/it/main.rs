@@ -6,6 +6,7 @@ mod alerts;
 mod browser;
 mod changes;
 mod check;
+mod completions;
 mod compress;
 mod draining;
 mod explain;
