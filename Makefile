@@ -6,8 +6,10 @@
 run: build
 	@scripts/run.sh
 
+# Stripped programs, each with its debug information in a file beside it.
 build:
 	cargo build --release --locked -p weir -p weir-gateway
+	scripts/strip_release.py target/release weir weir-gateway
 
 # Fetches the peers that the tests need, checks style, runs every test.
 test: peers lint
