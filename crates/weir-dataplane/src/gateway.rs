@@ -483,7 +483,7 @@ fn prepare(
     shared: &Arc<Shared>,
     (checks, lookups, memory): (&Arc<HealthChecks>, &NameLookups, &MemoryWatch),
 ) -> Result<(), GatewayError> {
-    memory.prepare(table, shared).map_err(GatewayError::Worker)?;
+    memory.prepare(shared).map_err(GatewayError::Worker)?;
     if table.has_rsa() {
         shared.offload.start().map_err(GatewayError::Worker)?;
     }

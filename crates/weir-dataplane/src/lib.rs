@@ -104,6 +104,7 @@ mod gateway;
 mod handover;
 mod health;
 mod hello;
+mod idle_memory;
 mod io;
 mod leaving;
 mod life;

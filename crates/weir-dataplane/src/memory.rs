@@ -73,9 +73,19 @@ impl MemoryFiles {
     }
 
     fn resident_bytes(&self) -> Option<u64> {
+        Some(self.resident_and_shared_pages()?.0 * self.page_bytes)
+    }
+
+    /// Resident memory without pages of files and shared memory.
+    pub(crate) fn anonymous_bytes(&self) -> Option<u64> {
+        let (resident, shared) = self.resident_and_shared_pages()?;
+        Some(resident.saturating_sub(shared) * self.page_bytes)
+    }
+
+    fn resident_and_shared_pages(&self) -> Option<(u64, u64)> {
         let text = self.text("proc/self/statm")?;
-        let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
-        Some(pages * self.page_bytes)
+        let mut pages = text.split_ascii_whitespace().skip(1).map_while(|pages| pages.parse().ok());
+        Some((pages.next()?, pages.next()?))
     }
 
     /// The cgroups that the process counts in, and that have a limit.
@@ -146,6 +156,7 @@ mod tests {
         assert_eq!(files.read(MemoryBound::Share(Share(0.5))), Some(expected));
         let own = Memory { used_bytes: 100 * PAGE_BYTES, limit_bytes: 7 };
         assert_eq!(files.read(MemoryBound::Size(Size(7))), Some(own));
+        assert_eq!(files.anonymous_bytes(), Some(50 * PAGE_BYTES));
     }
 
     #[test]

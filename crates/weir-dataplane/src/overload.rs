@@ -24,6 +24,7 @@ use weir_io::trim_memory;
 use crate::counters::{Counter, UpstreamCounters};
 use crate::exposition::Exposition;
 use crate::follower::Follower;
+use crate::idle_memory::{IdleMemory, LOOK_EVERY};
 use crate::memory::{Memory, MemoryFiles};
 use crate::program_log::seldom;
 use crate::worker::Shared;
@@ -87,14 +88,11 @@ pub struct OverloadStats {
 }
 
 impl MemoryWatch {
-    /// Makes ready for what `table` asks for.
+    /// Begins to look, at memory that is free and at what the table in force bounds.
     ///
     /// # Errors
     /// When the thread can't start.
-    pub(crate) fn prepare(&self, table: &Table, shared: &Arc<Shared>) -> io::Result<()> {
-        if memory_bound(table).is_none() {
-            return Ok(());
-        }
+    pub(crate) fn prepare(&self, shared: &Arc<Shared>) -> io::Result<()> {
         let shared = Arc::clone(shared);
         self.0.start("weir-memory", move |looks| keep(looks, shared))
     }
@@ -111,24 +109,19 @@ fn memory_bound(table: &Table) -> Option<MemoryBound> {
 
 async fn keep(mut looks: UnboundedReceiver<()>, shared: Arc<Shared>) {
     let files = MemoryFiles::default();
-    let mut gate = Gate::default();
+    let (mut gate, mut idle) = (Gate::default(), IdleMemory::default());
     loop {
         let bound = memory_bound(&shared.table.load());
-        let goes_on = match bound {
-            Some(bound) => {
-                shared.overload.take(files.read(bound), &mut gate);
-                match tokio::time::timeout(READ_EVERY, looks.recv()).await {
-                    Ok(look) => look.is_some(),
-                    Err(_) => true,
-                }
-            }
+        match bound {
+            Some(bound) => shared.overload.take(files.read(bound), &mut gate),
             None => {
                 gate = Gate::default();
                 shared.overload.forget_memory();
-                looks.recv().await.is_some()
             }
-        };
-        if !goes_on {
+        }
+        idle.look(&files);
+        let pause = if bound.is_some() { READ_EVERY } else { LOOK_EVERY };
+        if let Ok(None) = tokio::time::timeout(pause, looks.recv()).await {
             return;
         }
     }

@@ -23,7 +23,7 @@ pub use clock::mono_ns;
 pub use files::{raise_open_files, reserve_files};
 pub use inherited::{inherited_sockets, listening_socket};
 pub use listen::{begin_listening, bind_shared, listen_shared, pass_over_newcomers};
-pub use memory::trim_memory;
+pub use memory::{allocated_bytes, trim_memory};
 pub use passing::{Peer, receive_descriptors, send_descriptor};
 pub use poll::{Poll, Readiness};
 pub use reserve::{Reserve, try_in_turn};

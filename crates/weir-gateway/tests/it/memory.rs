@@ -212,3 +212,37 @@ fn a_thousand_certificates_are_kept_once() {
     let each = gateway.resident_bytes().saturating_sub(before) / COUNT as u64;
     assert!(each <= CERTIFICATE_BYTES_MAX, "{each} bytes for a certificate and its key");
 }
+
+/// A head of so many bytes that has not come to its end takes a buffer of 32 KiB.
+const LONG_HEAD_BYTES: usize = 20_000;
+
+#[test]
+fn a_flood_of_slow_heads_leaves_no_memory_behind() {
+    const CLIENTS: usize = 2_000;
+    const TAKEN_BYTES_MIN: u64 = 32 << 20;
+    const STAYS_BYTES_MAX: u64 = 8 << 20;
+    weir_io::raise_open_files();
+    let gateway = Gateway::start(&config(origin().0));
+    let resident = |stream: &mut TcpStream| {
+        assert!(crate::process::ask(stream).is_some());
+        gateway.resident_bytes()
+    };
+    let mut good = crate::process::connect(gateway.address);
+    let before = resident(&mut good);
+    let head = format!("GET / HTTP/1.1\r\nHost: h\r\nX-Long: {}", "x".repeat(LONG_HEAD_BYTES));
+    let flood: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let mut client = crate::process::connect(gateway.address);
+            client.write_all(head.as_bytes()).expect("it is read");
+            client
+        })
+        .collect();
+    gateway.wait_for("the heads", |g| g.resident_bytes() > before + TAKEN_BYTES_MIN);
+    drop(flood);
+    // It looks each five seconds, and returns what was free three times in a row.
+    let is_back = (0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        resident(&mut good) < before + STAYS_BYTES_MAX
+    });
+    assert!(is_back, "{before} bytes before, and {} are left", gateway.resident_bytes());
+}
