@@ -84,6 +84,20 @@ pub fn caddy(folder: &Path, origin: SocketAddr) -> (Started, SocketAddr) {
     (caddy, admin)
 }
 
+/// weir-gateway in front of `origin`; its metrics are at the address that comes second.
+pub fn weir_gateway(folder: &Path, origin: SocketAddr) -> (Started, SocketAddr) {
+    let (listen, admin) = (loopback(free_port()), loopback(free_port()));
+    let config = folder.join("gateway.yaml");
+    let text = format!(
+        "listeners: [{{ address: '{listen}' }}]\nroutes: [{{ path: /, backend: origin }}]\n\
+         backends: {{ origin: {{ endpoints: ['{origin}'] }} }}\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_weir")).with_file_name("weir-gateway"));
+    command.arg("--config").arg(config).args(["--admin", &admin.to_string()]);
+    (Started::new(command, listen), admin)
+}
+
 /// A Prometheus that scrapes itself and `targets`, each a job's name and its address, five times a second.
 pub fn prometheus(folder: &Path, targets: &[(&str, SocketAddr)]) -> Started {
     let address = loopback(free_port());

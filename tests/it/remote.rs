@@ -7,7 +7,7 @@ use std::process::Output;
 use serde_json::Value;
 
 use crate::program::{Origin, finish, free_port, json, text, the_host, weir};
-use crate::prometheus::{Exporter, caddy, cpu_ns, prometheus};
+use crate::prometheus::{Exporter, caddy, cpu_ns, prometheus, weir_gateway};
 use crate::run::measurements;
 
 /// A scenario of gateways that run elsewhere; phases hold some ten scrapes.
@@ -148,6 +148,41 @@ fn a_plan_prints_where_load_goes_and_sends_none() {
     ] {
         assert!(notes.contains(&line), "{line}: {notes}");
     }
+}
+
+#[test]
+fn weir_gateways_own_metrics_say_what_it_costs() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let origin = Origin::start(folder, free_port(), &["--body", "64B"]);
+    let (gateway, metrics) = weir_gateway(folder, origin.address);
+    let prometheus = prometheus(folder, &[("weir-gateway", metrics)]);
+    let entry = format!(
+        "{{ name: prod, driver: remote, url: 'http://{}', prometheus: {{ url: 'http://{}', metrics: process, \
+         selector: 'job=\"weir-gateway\"' }} }}",
+        gateway.address, prometheus.address
+    );
+    let cpu_before_ns = cpu_ns(gateway.pid());
+    let output = run(folder, &entry, &[]);
+    let cpu_s = (cpu_ns(gateway.pid()) - cpu_before_ns) as f64 / 1e9;
+    let result = json(&output);
+    let all = measurements(&result, "prod");
+    assert_eq!(all.len(), 2, "{}", text(&output.stderr));
+    let mut phases_cpu_s = 0.0;
+    for measurement in all {
+        let usage = &measurement["usage"]["prod"];
+        phases_cpu_s += number(&usage["cpu_s"]["user"]) + number(&usage["cpu_s"]["system"]);
+        assert!(number(&measurement["cpu_us_per_request"]) > 0.0, "{measurement}");
+        assert!(number(&usage["memory_bytes_mean"]) > 1e6, "{usage}");
+        let evidence = measurement["judgement"]["evidence"].to_string();
+        assert!(evidence.contains("the gateway's CPU is 1 series of"), "{evidence}");
+    }
+    // Both accounts are the kernel's, to the nanosecond and to the microsecond.
+    assert!(
+        phases_cpu_s > 0.0 && phases_cpu_s <= cpu_s + 0.01,
+        "{phases_cpu_s} s in the phases, {cpu_s} s in all"
+    );
 }
 
 #[test]
