@@ -227,7 +227,7 @@ impl Succession {
 fn check_folder(folder: &Path) -> Result<(), String> {
     let metadata = match std::fs::metadata(folder) {
         Ok(metadata) if metadata.is_dir() => metadata,
-        _ => return Err("there is no such folder".to_owned()),
+        _ => return Err("no such directory; create it first".to_owned()),
     };
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & 0o002 != 0 {
