@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use weir_http::Field;
+use weir_http::{Field, fields_named};
 
 use crate::path::unescaped;
 use crate::scope::Scope;
@@ -32,8 +32,7 @@ impl<'r> RequestView<'r> {
 
     /// The value of the field with this name, whatever its case. Several make one list (RFC 9110, 5.3).
     pub(crate) fn field(&self, name: &str) -> Option<Cow<'r, [u8]>> {
-        let named = self.fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
-        let mut values = named.map(|field| field.value);
+        let mut values = fields_named(self.fields, name).map(|field| field.value);
         let first = values.next()?;
         let Some(second) = values.next() else { return Some(Cow::Borrowed(first)) };
         let mut list = first.to_vec();

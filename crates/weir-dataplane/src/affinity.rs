@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use weir_config::{
     Backend, BackendEntry, Balance, EndpointAddress, HashKey, Sticky, UpstreamAddress, stable_hash,
 };
-use weir_http::{RequestHead, append_field};
+use weir_http::{RequestHead, append_field, elements, fields_named};
 
 /// What of a request decides which endpoint gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,10 +103,9 @@ fn hash_of(client: IpAddr) -> u64 {
 
 /// The value of the first cookie of this name (RFC 6265, 4.2.1).
 fn cookie<'h>(head: &RequestHead<'h>, name: &str) -> Option<&'h [u8]> {
-    let fields = head.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("cookie"));
-    let mut pairs = fields.flat_map(|field| field.value.split(|&byte| byte == b';'));
+    let mut pairs = fields_named(head.fields, "cookie").flat_map(|field| elements(field.value, b';'));
     pairs.find_map(|pair| {
-        let (key, value) = pair.trim_ascii().split_at_checked(name.len())?;
+        let (key, value) = pair.split_at_checked(name.len())?;
         (key == name.as_bytes()).then(|| value.strip_prefix(b"="))?
     })
 }

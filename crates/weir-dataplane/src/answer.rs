@@ -2,7 +2,9 @@
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use weir_config::{Filters, HeaderChanges, Preflight, Redirect, Respond, Scheme, host_and_port, rewritten};
-use weir_http::{Framing, RequestHead, Version, append_content_length, append_field, append_status_line};
+use weir_http::{
+    Framing, RequestHead, Version, append_content_length, append_field, append_status_line, fields_named,
+};
 
 use crate::body::BodyPump;
 use crate::connection::{After, Client};
@@ -32,7 +34,7 @@ pub(crate) struct Answer {
 
 /// The one origin that a request names. Of two, which counts would be for each reader to guess.
 pub(crate) fn origin<'h>(head: &RequestHead<'h>) -> Option<&'h [u8]> {
-    let mut origins = head.fields.iter().filter(|f| f.name.eq_ignore_ascii_case("origin"));
+    let mut origins = fields_named(head.fields, "origin");
     let (Some(origin), None) = (origins.next(), origins.next()) else { return None };
     Some(origin.value)
 }

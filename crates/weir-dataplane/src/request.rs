@@ -2,8 +2,8 @@
 
 use weir_config::{Match, NormalTarget, RequestView, Scope, Target, TokenSet, Unroutable, rewritten};
 use weir_http::{
-    Field, FieldSlots, Framing, HeadError, RequestHead, ResponseTo, Version, append_field, append_framing,
-    list_contains, parse_request,
+    FieldSlots, Framing, HeadError, RequestHead, ResponseTo, Version, append_field, append_framing,
+    fields_named, list_contains, parse_request,
 };
 
 use crate::affinity::Affinity;
@@ -280,7 +280,7 @@ pub(crate) fn append_end(head: &RequestHead<'_>, upgrade: bool, out: &mut Vec<u8
     }
     if upgrade {
         append_field(out, "Connection", b"Upgrade");
-        for field in head.fields.iter().filter(|f| f.name.eq_ignore_ascii_case("upgrade")) {
+        for field in fields_named(head.fields, "upgrade") {
             append_field(out, field.name, field.value);
         }
     }
@@ -296,8 +296,7 @@ pub(crate) fn is_too_long(head: &RequestHead<'_>, snapshot: &Snapshot) -> bool {
 /// Whether HTTP/2 is among the protocols offered. A tunnel of it would carry requests past the routes, and RFC 9113 has
 /// done away with this upgrade; so it is not passed on.
 pub(crate) fn offers_h2c(head: &RequestHead<'_>) -> bool {
-    let is_upgrade = |f: &&Field<'_>| f.name.eq_ignore_ascii_case("upgrade");
-    head.fields.iter().filter(is_upgrade).any(|f| list_contains(f.value, "h2c"))
+    fields_named(head.fields, "upgrade").any(|f| list_contains(f.value, "h2c"))
 }
 
 /// Whether the request carries one of the tokens.
@@ -314,8 +313,7 @@ pub(crate) fn cause_of_token(head: &RequestHead<'_>) -> Cause {
 /// for each reader to guess.
 fn bearer_token<'h>(head: &RequestHead<'h>) -> Option<&'h [u8]> {
     const SCHEME: &[u8] = b"bearer ";
-    let is_credential = |f: &&Field<'_>| f.name.eq_ignore_ascii_case("authorization");
-    let mut credentials = head.fields.iter().filter(is_credential);
+    let mut credentials = fields_named(head.fields, "authorization");
     let (Some(credential), None) = (credentials.next(), credentials.next()) else { return None };
     let (scheme, token) = credential.value.split_at_checked(SCHEME.len())?;
     scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())

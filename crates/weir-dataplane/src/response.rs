@@ -3,7 +3,7 @@
 use tokio::io::{AsyncRead, AsyncWrite};
 use weir_http::{
     FieldSlots, Framing, ResponseHead, Version, append_field, append_framing, append_status_line_with_reason,
-    parse_response,
+    fields_named, parse_response,
 };
 
 use crate::affinity::Affinity;
@@ -327,7 +327,7 @@ fn is_cause(name: &str) -> bool {
 fn append_connection(head: &ResponseHead<'_>, client_keep: bool, is_old: bool, out: &mut Vec<u8>) {
     if head.upgrade {
         append_field(out, "Connection", b"Upgrade");
-        for field in head.fields.iter().filter(|f| f.name.eq_ignore_ascii_case("upgrade")) {
+        for field in fields_named(head.fields, "upgrade") {
             append_field(out, field.name, field.value);
         }
     } else {

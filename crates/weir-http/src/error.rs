@@ -114,6 +114,9 @@ pub enum HeadError {
     /// Connection names Host or Content-Length.
     #[error("Connection header lists Host or Content-Length")]
     ConnectionNamesFraming,
+    /// Connection names more than [`CONNECTION_NAMES_MAX`](crate::CONNECTION_NAMES_MAX) fields.
+    #[error("Connection names more than 16 header fields")]
+    ConnectionTooLong,
     /// Expect asks for something other than 100-continue.
     #[error("unsupported Expect header; only 100-continue is supported")]
     Expectation,
@@ -161,6 +164,7 @@ impl HeadError {
             CodingInHttp10 => "coding_in_http10",
             ConnectionInvalid => "connection_invalid",
             ConnectionNamesFraming => "connection_names_framing",
+            ConnectionTooLong => "connection_too_long",
             Expectation => "expectation",
         }
     }

@@ -2,6 +2,8 @@
 
 use std::mem::MaybeUninit;
 
+use crate::work;
+
 /// One field: `name` is a token, `value` has no line ends or controls but tabs, and no white space around.
 pub type Field<'a> = httparse::Header<'a>;
 
@@ -31,17 +33,24 @@ impl std::fmt::Debug for FieldSlots<'_> {
     }
 }
 
+/// The most fields that `Connection` may name beside those that are never passed on. Nobody sends as many, and each of
+/// them is compared with the name of each field.
+pub const CONNECTION_NAMES_MAX: usize = 16;
+
 /// The fields that a proxy passes on: without hop-by-hop fields and those that `Connection` names.
 #[derive(Debug, Clone)]
 pub struct EndToEnd<'a> {
     fields: &'a [Field<'a>],
-    all: &'a [Field<'a>],
-    connection_names_fields: bool,
+    /// One bit for each of `fields`, the first one lowest: `Connection` names it.
+    named: u128,
 }
 
+const _: () = assert!(FIELDS_MAX <= u128::BITS as usize);
+
 impl<'a> EndToEnd<'a> {
+    #[inline]
     pub(crate) fn new(fields: &'a [Field<'a>], connection_names_fields: bool) -> Self {
-        EndToEnd { fields, all: fields, connection_names_fields }
+        EndToEnd { fields, named: if connection_names_fields { named_by_connection(fields) } else { 0 } }
     }
 }
 
@@ -51,13 +60,56 @@ impl<'a> Iterator for EndToEnd<'a> {
     #[inline]
     fn next(&mut self) -> Option<&'a Field<'a>> {
         while let Some((field, rest)) = self.fields.split_first() {
+            work::count(1);
             self.fields = rest;
-            let named = self.connection_names_fields && is_named_by_connection(self.all, field.name);
-            if !named && !is_hop_by_hop(field.name) {
+            if self.named != 0 {
+                let is_named = self.named & 1 == 1;
+                self.named >>= 1;
+                if is_named {
+                    continue;
+                }
+            }
+            if !is_hop_by_hop(field.name) {
                 return Some(field);
             }
         }
         None
+    }
+}
+
+/// Which of `fields` are named by `Connection`, as bits. The options are collected once, so that the cost is that of the
+/// list plus [`CONNECTION_NAMES_MAX`] comparisons for each field, however long the list is.
+#[cold]
+fn named_by_connection(fields: &[Field<'_>]) -> u128 {
+    let mut names: [&[u8]; CONNECTION_NAMES_MAX] = [&[]; CONNECTION_NAMES_MAX];
+    let options = fields_named(fields, "connection").flat_map(|field| list_elements(field.value));
+    let mut count = 0;
+    // The parser has refused more than there is room for.
+    for (slot, option) in names.iter_mut().zip(options.filter(|option| names_a_field(option))) {
+        *slot = option;
+        count += 1;
+    }
+    let mut named = 0;
+    for (index, field) in fields.iter().enumerate() {
+        let is_named = names[..count].iter().any(|name| {
+            work::count(1 + if name.len() == field.name.len() { name.len() } else { 0 });
+            name.eq_ignore_ascii_case(field.name.as_bytes())
+        });
+        named |= u128::from(is_named) << index;
+    }
+    named
+}
+
+/// Whether an option of `Connection` is the name of a field that would otherwise be passed on.
+#[inline]
+fn names_a_field(option: &[u8]) -> bool {
+    match option.len() {
+        0 => false,
+        2 => !option.eq_ignore_ascii_case(b"te"),
+        5 => !option.eq_ignore_ascii_case(b"close"),
+        7 => !option.eq_ignore_ascii_case(b"upgrade"),
+        10 => !option.eq_ignore_ascii_case(b"keep-alive"),
+        _ => true,
     }
 }
 
@@ -76,7 +128,16 @@ pub fn is_hop_by_hop(name: &str) -> bool {
 
 /// The value of the first field with this name, ignoring case.
 pub fn find_field<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {
-    fields.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+    fields_named(fields, name).next().map(|field| field.value)
+}
+
+/// All fields with this name, ignoring case.
+#[inline]
+pub fn fields_named<'f, 'a>(fields: &'f [Field<'a>], name: &str) -> impl Iterator<Item = &'f Field<'a>> {
+    fields.iter().filter(move |field| {
+        work::count(1);
+        field.name.eq_ignore_ascii_case(name)
+    })
 }
 
 /// Whether a comma-separated list has this element, ignoring case.
@@ -85,8 +146,18 @@ pub fn list_contains(value: &[u8], element: &str) -> bool {
 }
 
 /// The elements of a comma-separated list without white space around them; empty ones stay.
-pub(crate) fn list_elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&b| b == b',').map(trim)
+#[inline]
+pub fn list_elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    elements(value, b',')
+}
+
+/// The parts of a value between `separator`s, without white space around them; empty ones stay.
+#[inline]
+pub fn elements(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    value.split(move |&byte| byte == separator).map(|element| {
+        work::count(1 + element.len());
+        trim(element)
+    })
 }
 
 /// Whether a byte may stand in a token (RFC 9110, 5.6.2).
@@ -101,10 +172,6 @@ fn trim(mut bytes: &[u8]) -> &[u8] {
         bytes = rest;
     }
     bytes
-}
-
-fn is_named_by_connection(fields: &[Field<'_>], name: &str) -> bool {
-    fields.iter().any(|f| f.name.eq_ignore_ascii_case("connection") && list_contains(f.value, name))
 }
 
 #[cfg(test)]
@@ -129,6 +196,15 @@ mod tests {
         assert_eq!(names, ["Host", "X-Other"]);
         let names: Vec<_> = EndToEnd::new(&fields, false).map(|f| f.name).collect();
         assert_eq!(names, ["Host", "x-own", "X-Other"]);
+    }
+
+    #[test]
+    fn the_last_of_many_fields_is_left_out_where_it_is_named() {
+        let mut fields = vec![Field { name: "a", value: b"" }; FIELDS_MAX - 1];
+        fields[0] = Field { name: "Connection", value: b"x, y,,B" };
+        fields.push(Field { name: "b", value: b"" });
+        let names: Vec<_> = EndToEnd::new(&fields, true).map(|f| f.name).collect();
+        assert_eq!(names, vec!["a"; FIELDS_MAX - 2]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the fields say about the message and its connection, found in one pass.
 
-use crate::fields::{Field, is_token_byte, list_elements};
-use crate::{HeadError, Version};
+use crate::fields::{CONNECTION_NAMES_MAX, Field, is_token_byte, list_elements};
+use crate::{HeadError, Version, work};
 
 /// What a head's fields say together.
 #[derive(Debug, Default)]
@@ -12,8 +12,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) chunked: bool,
     pub(crate) close: bool,
     pub(crate) keep_alive: bool,
-    /// Connection names fields beyond those that are always left out.
-    pub(crate) connection_names_fields: bool,
+    /// How many fields Connection names beyond those that are always left out.
+    connection_names: usize,
     pub(crate) expect_continue: bool,
     upgrade_option: bool,
     upgrade_field: bool,
@@ -25,6 +25,7 @@ impl<'a> Facts<'a> {
     pub(crate) fn of(fields: &[Field<'a>], version: Version, is_request: bool) -> Result<Self, HeadError> {
         let mut facts = Facts::default();
         for field in fields {
+            work::count(1);
             let (name, value) = (field.name, field.value);
             match name.len() {
                 4 if is_request && name.eq_ignore_ascii_case("host") => facts.host(value)?,
@@ -53,6 +54,11 @@ impl<'a> Facts<'a> {
     /// Whether the connection stays open as far as version and Connection say.
     pub(crate) fn persists(&self, version: Version) -> bool {
         !self.close && (self.keep_alive || version == Version::Http11)
+    }
+
+    /// Whether Connection names fields beyond those that are always left out.
+    pub(crate) fn connection_names_fields(&self) -> bool {
+        self.connection_names > 0
     }
 
     fn host(&mut self, value: &'a [u8]) -> Result<(), HeadError> {
@@ -90,7 +96,10 @@ impl<'a> Facts<'a> {
                 14 if option.eq_ignore_ascii_case(b"content-length") => {
                     return Err(HeadError::ConnectionNamesFraming);
                 }
-                _ => self.connection_names_fields = true,
+                _ if self.connection_names == CONNECTION_NAMES_MAX => {
+                    return Err(HeadError::ConnectionTooLong);
+                }
+                _ => self.connection_names += 1,
             }
         }
         Ok(())

@@ -28,7 +28,8 @@
 //! - up to [`LEADING_EMPTY_LINES_MAX`] empty lines before a request are skipped, none before a response;
 //! - an absolute-form target decides the authority, and a Host beside it must agree (ignoring case);
 //! - `Connection` must be a list of tokens and may not name Host or Content-Length, so that removing the
-//!   fields it names can never change the framing;
+//!   fields it names can never change the framing; it may name [`CONNECTION_NAMES_MAX`] fields, so that removing
+//!   them costs the same for each field of the head;
 //! - lengths beyond `i64::MAX` are refused, so that no signed reader behind us sees another number;
 //! - HTTP/1.x other than 1.0 and 1.1 is an unsupported version;
 //! - a status line may lack the space before an empty reason, which servers in the field omit.
@@ -42,12 +43,14 @@ mod request;
 mod response;
 mod strict;
 mod target;
+pub mod work;
 mod write;
 
 pub use body::{BodyDecoder, BodyStep};
 pub use error::{BodyError, HeadError};
 pub use fields::{
-    EndToEnd, FIELDS_MAX, Field, FieldSlots, find_field, is_hop_by_hop, is_token_byte, list_contains,
+    CONNECTION_NAMES_MAX, EndToEnd, FIELDS_MAX, Field, FieldSlots, elements, fields_named, find_field,
+    is_hop_by_hop, is_token_byte, list_contains, list_elements,
 };
 pub use request::{LEADING_EMPTY_LINES_MAX, RequestHead, parse_request};
 pub use response::{ResponseHead, ResponseTo, parse_response};

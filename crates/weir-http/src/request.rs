@@ -116,7 +116,7 @@ fn understand<'a>(
         expect_continue: facts.expect_continue && has_body && version == Version::Http11,
         host: effective_host(&facts, &form, version)?,
         path_and_query: form.path_and_query,
-        connection_names_fields: facts.connection_names_fields,
+        connection_names_fields: facts.connection_names_fields(),
     })
 }
 

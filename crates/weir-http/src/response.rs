@@ -102,7 +102,7 @@ pub fn parse_response<'a, 'b: 'a>(
         keep_alive: framing != Framing::UntilClose && facts.persists(version),
         interim: status < 200 && status != 101,
         upgrade: status == 101 || (request_was == ResponseTo::Connect && status / 100 == 2),
-        connection_names_fields: facts.connection_names_fields,
+        connection_names_fields: facts.connection_names_fields(),
     }))
 }
 

@@ -21,6 +21,7 @@ mod forwarding;
 mod health;
 mod leaving;
 mod limits;
+mod list_work;
 mod listeners;
 mod matching;
 mod metrics;

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod connections;
+mod list_work;
 mod property;
 mod requests;
 mod responses;

@@ -192,10 +192,12 @@ fn fields_that_are_refused() {
         ("Connection: \"close\"", "connection_invalid"),
         ("Connection: content-length", "connection_names_framing"),
         ("Connection: close, Host", "connection_names_framing"),
+        ("Connection: a,b,c,d,e,f,g,h\r\nConnection: i,j,k,l,m,n,o,p,q", "connection_too_long"),
         ("Expect: 200-ok", "expectation"),
     ] {
         check(&with(lines), Err(expected));
     }
+    check(&with("Connection: ,a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,te,close,"), Ok("POST / at a body none close"));
     check("GET / HTTP/1.1\r\n Host: a\r\n\r\n", Err("space_before_field"));
     check("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Err("coding_in_http10"));
 }

@@ -1,0 +1,75 @@
+//! What long lists in request headers cost on the way through the gateway: the work per byte of a head is bounded,
+//! whatever the field and the shape of its list.
+
+use weir_config::{Scope, State};
+use weir_dataplane::explain;
+use weir_http::work;
+
+use crate::setup::compile;
+
+/// Most units of work per byte. A head is read twice by `explain`, and each list at most three times per reading.
+const UNITS_PER_BYTE_MAX: f64 = 40.0;
+
+/// Every feature that reads a list or looks for a field.
+const CONFIGURATION: &str = "listeners: [{ address: 127.0.0.1:0 }]\nlimits: { head: 1MiB, fields: 128 }\n\
+    routes:\n  - { path: /, backend: b, compress: {}, cors: { origins: ['https://*.test'], credentials: true },\n\
+    \x20     headers: { x-a: { present: true } } }\n  - { path: /plain, backend: b }\n\
+    backends: { b: { endpoints: ['127.0.0.1:1'], balance: { hash: { cookie: at } } } }\n";
+
+/// Fields with lists, and a separator of each.
+const LISTS: [(&str, &str); 13] = [
+    ("Connection", ","),
+    ("Accept-Encoding", ","),
+    ("Cookie", ";"),
+    ("Transfer-Encoding", ","),
+    ("TE", ","),
+    ("Upgrade", ","),
+    ("Vary", ","),
+    ("Via", ","),
+    ("If-None-Match", ","),
+    ("Cache-Control", ","),
+    ("Access-Control-Request-Headers", ","),
+    ("Authorization", ","),
+    ("X-A", ","),
+];
+
+/// Values of about `bytes` bytes.
+fn values(separator: &str, bytes: usize) -> Vec<String> {
+    let distinct: Vec<String> = (0..bytes / 7).map(|number| format!("t{number}")).collect();
+    let weighted: Vec<String> = (0..bytes / 14).map(|number| format!("t{number};q=0.5")).collect();
+    vec![
+        separator.repeat(bytes),
+        format!("x-own{}", separator.repeat(bytes)),
+        distinct.join(separator),
+        weighted.join(separator),
+        format!("a=1;q=0.001{separator} ").repeat(bytes / 13),
+    ]
+}
+
+#[test]
+fn a_long_list_costs_no_more_per_byte_than_a_short_one() {
+    let table = compile(&mut State::default(), CONFIGURATION);
+    let short = "a:\r\n".repeat(97);
+    let mut most = 0.0f64;
+    for (name, separator) in LISTS {
+        let large = matches!(name, "Connection" | "Accept-Encoding" | "Cookie").then_some(1_000_000);
+        for bytes in [Some(31_200), large].into_iter().flatten() {
+            for value in values(separator, bytes) {
+                for target in ["/", "/plain"] {
+                    let upgrade = if name == "Upgrade" { "Connection: upgrade\r\n" } else { "" };
+                    let head = format!(
+                        "GET {target} HTTP/1.1\r\nHost: h\r\nX-A: 1\r\n{upgrade}{name}: {value}\r\n{short}\r\n"
+                    );
+                    let (explained, units) =
+                        work::of(|| explain(&table, head.as_bytes(), Scope::default(), false));
+                    assert!(explained.is_some());
+                    let per_byte = units as f64 / head.len() as f64;
+                    let start: String = head.chars().take(80).collect();
+                    assert!(per_byte <= UNITS_PER_BYTE_MAX, "{per_byte} units per byte: {start:?}");
+                    most = most.max(per_byte);
+                }
+            }
+        }
+    }
+    assert!(most > 1.0, "nothing was counted");
+}
