@@ -23,6 +23,7 @@ use crate::io::{Fault, Io};
 use crate::leaving::ClientSide;
 use crate::listener::{Listening, turn_away};
 use crate::observed::{Observed, tell_of_refusal};
+use crate::parses::Parses;
 use crate::plain::PlainHalf;
 use crate::program_log::seldom;
 use crate::proxy_header::Addresses;
@@ -208,12 +209,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         let Io { worker, timer } = self.io;
         // Bytes of a head in part that were looked at.
         let mut seen = 0;
+        let mut parses = Parses::default();
         loop {
             let snapshot = worker.snapshot();
             let bytes = self.inbound.data();
             if bytes.is_empty() {
                 timer.arm_idle(&worker.wheel, self.idle_ticks(&snapshot));
-            } else if seen == 0 || may_be_whole(bytes, seen, &snapshot) {
+            } else if parses.are_due(bytes, seen, snapshot.head_limits.head_bytes) {
                 if out.capacity() == 0 {
                     *out = worker.buffers.output();
                 }
@@ -314,12 +316,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         };
         self.refuse(refusal, snapshot).await
     }
-}
-
-/// Whether what came behind the first `seen` bytes can have completed a head, or made it too large. Else a client that
-/// sends single bytes would have the whole head parsed for each of them.
-fn may_be_whole(bytes: &[u8], seen: usize, snapshot: &Snapshot) -> bool {
-    bytes[seen..].contains(&b'\n') || bytes.len() >= snapshot.head_limits.head_bytes
 }
 
 /// A connection's place in the counts and on the wheel, given up however its task ends. It is taken before the task

@@ -117,6 +117,7 @@ mod names;
 mod observed;
 mod offload;
 mod overload;
+mod parses;
 mod passthrough;
 mod peers;
 mod plain;
