@@ -104,7 +104,7 @@ pub use model::{
 pub use overload::{MemoryBound, Overload};
 pub use pages::Pages;
 pub use passthrough::{ByName, Destination};
-pub use path::{EscapedSlashes, NormalTarget, PathProblem, PathRules, Unroutable, rewritten};
+pub use path::{EscapedSlashes, NormalTarget, PathParameters, PathProblem, PathRules, Unroutable, rewritten};
 pub use precedence::Precedence;
 pub use problem::Problem;
 pub use program_log::{ProgramLog, ProgramLogFormat, Severity, UnknownSeverity};

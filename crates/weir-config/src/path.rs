@@ -3,35 +3,76 @@
 //! A path that the gateway and the upstream understand differently walks around the routes. So each is brought to one
 //! form first (RFC 3986, 6.2.2), which is matched and sent on: unreserved characters are plain, other escapes have
 //! capital digits, dot segments are resolved. What has no form that every upstream understands alike is refused.
-//! `%2F` and `%5C` stay as they are: whether they separate segments is for each upstream to say, so a dot segment
-//! beside one of them (or beside a plain backslash) is refused.
+//! Upstreams differ in three more things, each with a rule whose default is safe for all of them ([`PathRules`]):
+//! several slashes in a row, escaped slashes and backslashes, and path parameters.
 
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is done to paths beyond their normal form.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+mod parameters;
+
+use parameters::{check_parameters, has_parameters, in_text, without_parameters};
+
+/// How paths are normalized where upstreams read them differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PathRules {
-    /// Several slashes in a row become one.
+    /// Merges several slashes in a row into one, as nginx, Tomcat and others do.
     pub merge_slashes: bool,
-    /// What becomes of requests with `%2F` or `%5C`.
+    /// What happens to requests with `%2F`, `%5C` or a backslash in the path.
     pub escaped_slashes: EscapedSlashes,
+    /// What happens to path parameters: what follows `;` or `%3B` in a segment.
+    pub path_parameters: PathParameters,
 }
 
-/// What becomes of requests with `%2F` or `%5C` in their path.
+impl PathRules {
+    /// Paths go on as they were sent, as far as that is possible.
+    pub const AS_SENT: PathRules = PathRules {
+        merge_slashes: false,
+        escaped_slashes: EscapedSlashes::Keep,
+        path_parameters: PathParameters::Keep,
+    };
+}
+
+impl Default for PathRules {
+    fn default() -> PathRules {
+        PathRules {
+            merge_slashes: true,
+            escaped_slashes: EscapedSlashes::default(),
+            path_parameters: PathParameters::default(),
+        }
+    }
+}
+
+/// What happens to requests with `%2F`, `%5C` or a backslash in the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EscapedSlashes {
-    /// They are matched and passed on as they are.
-    #[default]
+    /// They are matched and forwarded as they are.
     Keep,
-    /// They are answered 400.
+    /// The request is answered 400.
+    #[default]
     Reject,
-    /// They are sent to the path with plain slashes, by a 307.
+    /// The client is redirected (307) to the path with slashes in their place.
     Redirect,
+}
+
+/// What happens to path parameters: what follows `;` or `%3B` in a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PathParameters {
+    /// `;` is a character like others: routes match it, and upstreams get it.
+    Keep,
+    /// Routes match the path without parameters, upstreams get them. Parameters of a dot segment or of an empty segment
+    /// within the path are answered 400.
+    #[default]
+    Ignore,
+    /// As `ignore`, and upstreams get the path without parameters.
+    Strip,
+    /// The request is answered 400.
+    Reject,
 }
 
 /// Why a path is not routed.
@@ -49,9 +90,15 @@ pub enum PathProblem {
     /// A `.` or `..` that only some readers take for a segment.
     #[error("path contains a dot segment next to an encoded slash or a backslash")]
     HiddenDotSegment,
-    /// `%2F` or `%5C`, which [`EscapedSlashes::Reject`] refuses.
-    #[error("path contains an escaped slash or backslash")]
+    /// `%2F`, `%5C` or a backslash, which [`EscapedSlashes::Reject`] refuses.
+    #[error("the path contains an encoded slash or a backslash; send `/`")]
     EscapedSlash,
+    /// `;` or `%3B`, which [`PathParameters::Reject`] refuses.
+    #[error("the path contains a path parameter (`;`)")]
+    Parameter,
+    /// A dot segment or an empty one for those who cut off its parameter, and another one for the rest.
+    #[error("the path contains a path parameter (`;`) in a dot segment or an empty segment")]
+    HiddenByParameter,
 }
 
 /// What a target that has no route of its own is answered.
@@ -74,6 +121,8 @@ impl From<PathProblem> for Unroutable {
 pub struct NormalTarget<'t> {
     text: Cow<'t, str>,
     path_bytes: usize,
+    /// The path without parameters, where it has some that upstreams get.
+    bare: Option<String>,
 }
 
 impl<'t> NormalTarget<'t> {
@@ -86,19 +135,39 @@ impl<'t> NormalTarget<'t> {
     pub fn of(target: &'t str, rules: &PathRules) -> Result<NormalTarget<'t>, Unroutable> {
         let (path_bytes, is_plain) = survey(target.as_bytes());
         match is_plain {
-            true => Ok(NormalTarget { text: Cow::Borrowed(target), path_bytes }),
+            true => Ok(NormalTarget::borrowed(target, path_bytes)),
             false => NormalTarget::of_unusual(target, path_bytes, rules),
         }
     }
 
-    /// Path and query.
+    #[inline]
+    fn borrowed(target: &'t str, path_bytes: usize) -> NormalTarget<'t> {
+        NormalTarget { text: Cow::Borrowed(target), path_bytes, bare: None }
+    }
+
+    /// Path and query, as upstreams get them.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The path alone.
+    /// The path that routes match.
     pub fn path(&self) -> &str {
+        self.bare.as_deref().unwrap_or_else(|| self.sent_path())
+    }
+
+    /// The path that upstreams get: with parameters that routes do not match.
+    pub fn sent_path(&self) -> &str {
         &self.text[..self.path_bytes]
+    }
+
+    /// How many bytes of [`as_str`](Self::as_str) the first `matched` bytes of [`path`](Self::path) are, together with
+    /// the parameters behind them.
+    #[inline]
+    pub fn sent_bytes(&self, matched: usize) -> usize {
+        match self.bare {
+            None => matched,
+            Some(_) => in_text(self.sent_path(), matched),
+        }
     }
 
     /// The query without its question mark; `None` where there is none.
@@ -115,27 +184,45 @@ impl<'t> NormalTarget<'t> {
         let (path, query) = target.split_at(path_bytes);
         // OPTIONS asks for the server as a whole.
         if target == "*" {
-            return Ok(NormalTarget { text: Cow::Borrowed(target), path_bytes });
+            return Ok(NormalTarget::borrowed(target, path_bytes));
         }
         if !path.starts_with('/') {
             return Err(PathProblem::NotAbsolute.into());
         }
         let plain = with_plain_characters(path)?;
-        let is_escaped = plain.contains("%2F") || plain.contains("%5C");
+        let is_escaped = plain.contains("%2F") || plain.contains("%5C") || plain.contains('\\');
         match rules.escaped_slashes {
             EscapedSlashes::Reject if is_escaped => return Err(PathProblem::EscapedSlash.into()),
             EscapedSlashes::Redirect if is_escaped => {
-                let open = plain.replace("%2F", "/").replace("%5C", "/");
+                let open = plain.replace("%2F", "/").replace("%5C", "/").replace('\\', "/");
                 let path = settled(Cow::Owned(open), rules)?;
                 return Err(Unroutable::Redirect(location(&path, query)));
             }
             _ => {}
         }
-        Ok(match settled(plain, rules)? {
-            Cow::Borrowed(_) => NormalTarget { text: Cow::Borrowed(target), path_bytes },
-            Cow::Owned(path) => NormalTarget { path_bytes: path.len(), text: Cow::Owned(path + query) },
+        let path = settled(plain, rules)?;
+        let bare = bare_path(&path, rules.path_parameters)?;
+        let (path, bare) = match bare {
+            Some(bare) if rules.path_parameters == PathParameters::Strip => (Cow::Owned(bare), None),
+            bare => (path, bare),
+        };
+        Ok(match path {
+            Cow::Borrowed(_) => NormalTarget { bare, ..NormalTarget::borrowed(target, path_bytes) },
+            Cow::Owned(path) => NormalTarget { path_bytes: path.len(), text: Cow::Owned(path + query), bare },
         })
     }
+}
+
+/// The path without its parameters; `None` where it has none that these rules look at.
+fn bare_path(path: &str, rule: PathParameters) -> Result<Option<String>, PathProblem> {
+    if rule == PathParameters::Keep || !has_parameters(path) {
+        return Ok(None);
+    }
+    if rule == PathParameters::Reject {
+        return Err(PathProblem::Parameter);
+    }
+    check_parameters(path)?;
+    Ok(Some(without_parameters(path)))
 }
 
 /// Where the path of a target ends, and whether there is nothing in it that could stand in the way of its normal form.
@@ -148,7 +235,7 @@ fn survey(target: &[u8]) -> (usize, bool) {
             return (at, is_plain);
         }
         let is_behind_slash = before == b'/' && matches!(byte, b'.' | b'/');
-        is_plain &= !(is_behind_slash || matches!(byte, b'%' | b'\\'));
+        is_plain &= !(is_behind_slash || matches!(byte, b'%' | b'\\' | b';'));
         before = byte;
     }
     (target.len(), is_plain)

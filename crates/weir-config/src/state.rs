@@ -318,8 +318,8 @@ impl State {
     /// the route stood before.
     fn unreachable_paths(&self, before: &Before) -> Vec<(Key, Problem)> {
         let rules = &self.settings.paths;
-        // That they are right by the default rules each is known already.
-        if *rules == PathRules::default() {
+        // That they are right by these rules each is known already.
+        if *rules == PathRules::AS_SENT {
             return Vec::new();
         }
         let problem_of = |name: &str, route: &Route| {

@@ -9,7 +9,7 @@ use crate::change::Resource;
 use crate::filters::check_filters;
 use crate::host::HostPattern;
 use crate::model::{Backend, Drain, Limits, Listener, Route, Settings, Timeouts, Tls};
-use crate::path::{NormalTarget, PathProblem, PathRules, Unroutable};
+use crate::path::{NormalTarget, PathParameters, PathProblem, PathRules, Unroutable};
 use crate::problem::Problem;
 use crate::{
     access_log, backend_limits, backend_timeouts, balance, forwarding, health, keepalive, overload,
@@ -182,7 +182,7 @@ pub(crate) fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Probl
     }
     let Some((at, c)) = path.char_indices().find(|&(_, c)| !c.is_ascii_graphic() || c == '?' || c == '#')
     else {
-        return check_normal(place, path, &PathRules::default());
+        return check_normal(place, path, &PathRules::AS_SENT);
     };
     let without = format!("write `{}`", &path[..at]);
     match c {
@@ -204,7 +204,11 @@ pub(crate) fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Probl
 /// Whether requests under these rules can have this path.
 pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -> Result<(), Problem> {
     let (message, remedy) = match NormalTarget::of(path, rules) {
-        Ok(normal) if normal.as_str() == path => return Ok(()),
+        Ok(normal) if normal.as_str() == path && normal.path() == path => return Ok(()),
+        Ok(normal) if normal.as_str() == path || rules.path_parameters == PathParameters::Strip => {
+            let message = format!("`{path}` matches no request: routes match paths without parameters (`;`)");
+            (message, format!("write `{}`, or set `paths.path_parameters: keep`", normal.path()))
+        }
         Ok(normal) => {
             let message =
                 format!("`{path}` is not in normal form, which the paths of requests are brought to");
@@ -217,7 +221,10 @@ pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -
         Err(Unroutable::Refused(problem)) => {
             let remedy = match problem {
                 PathProblem::BadEscape => "write `%25` for a percent sign",
-                PathProblem::EscapedSlash => "write plain slashes, or leave `paths.escaped_slashes` out",
+                PathProblem::EscapedSlash => "write `/`, or set `paths.escaped_slashes: keep`",
+                PathProblem::Parameter | PathProblem::HiddenByParameter => {
+                    "leave out what follows `;`, or set `paths.path_parameters: keep`"
+                }
                 PathProblem::HiddenDotSegment | PathProblem::Nul | PathProblem::NotAbsolute => {
                     "write a path that every reader understands alike"
                 }

@@ -106,13 +106,15 @@ fn location(request: &Matched<'_>, redirect: &Redirect) -> Option<Vec<u8>> {
     // `*` (OPTIONS) is asked of the whole host.
     let (path, target) = match request.target.as_str() {
         "*" => ("/", "/"),
-        target => (request.target.path(), target),
+        target => (request.target.sent_path(), target),
     };
     match (&redirect.path, &redirect.prefix) {
         (Some(whole), _) => {
             rewritten(&mut location, whole, target, path.len());
         }
-        (None, Some(prefix)) => rewritten(&mut location, prefix, target, request.found.matched),
+        (None, Some(prefix)) => {
+            rewritten(&mut location, prefix, target, request.target.sent_bytes(request.found.matched));
+        }
         (None, None) => location.extend_from_slice(target.as_bytes()),
     }
     Some(location)

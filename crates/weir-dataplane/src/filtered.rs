@@ -116,8 +116,8 @@ fn append_request(
     let Matched { head, target, found, marks, .. } = *request;
     let rewrite = filters.route.rewrite.as_ref();
     let path = match rewrite.and_then(Rewrite::path) {
-        Some(path) => (Some(path), target.path().len()),
-        None => (found.target.rewrite.as_deref(), found.matched),
+        Some(path) => (Some(path), target.sent_path().len()),
+        None => (found.target.rewrite.as_deref(), target.sent_bytes(found.matched)),
     };
     append_start(head.method, target.as_str(), path, out);
     match rewrite.and_then(Rewrite::host) {

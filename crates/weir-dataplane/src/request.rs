@@ -120,7 +120,8 @@ fn plan_head(
         Some(found) => {
             let backend = found.target.backend;
             let upgrade = head.upgrade && !offers_h2c(head);
-            append_start(head.method, target.as_str(), (found.target.rewrite.as_deref(), found.matched), out);
+            let rewrite = (found.target.rewrite.as_deref(), target.sent_bytes(found.matched));
+            append_start(head.method, target.as_str(), rewrite, out);
             append_host(head, snapshot, backend, out);
             append_marked(head, marks, |_| true, out);
             append_end(head, upgrade, out);

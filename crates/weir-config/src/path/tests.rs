@@ -2,9 +2,14 @@
 
 use super::*;
 
-const MERGING: PathRules = PathRules { merge_slashes: true, escaped_slashes: EscapedSlashes::Keep };
-const REJECTING: PathRules = PathRules { merge_slashes: false, escaped_slashes: EscapedSlashes::Reject };
-const REDIRECTING: PathRules = PathRules { merge_slashes: false, escaped_slashes: EscapedSlashes::Redirect };
+const AS_SENT: PathRules = PathRules::AS_SENT;
+const MERGING: PathRules = PathRules { merge_slashes: true, ..AS_SENT };
+const REJECTING: PathRules = PathRules { escaped_slashes: EscapedSlashes::Reject, ..AS_SENT };
+const REDIRECTING: PathRules = PathRules { escaped_slashes: EscapedSlashes::Redirect, ..AS_SENT };
+
+const fn parameters(path_parameters: PathParameters) -> PathRules {
+    PathRules { path_parameters, ..AS_SENT }
+}
 
 fn check_with(rules: PathRules, target: &str, expected: Result<&str, Unroutable>) {
     let normal = NormalTarget::of(target, &rules);
@@ -17,11 +22,11 @@ fn check_with(rules: PathRules, target: &str, expected: Result<&str, Unroutable>
 }
 
 fn check(target: &str, expected: &str) {
-    check_with(PathRules::default(), target, Ok(expected));
+    check_with(AS_SENT, target, Ok(expected));
 }
 
 fn check_refused(target: &str, problem: PathProblem) {
-    check_with(PathRules::default(), target, Err(Unroutable::Refused(problem)));
+    check_with(AS_SENT, target, Err(Unroutable::Refused(problem)));
 }
 
 #[test]
@@ -118,15 +123,93 @@ fn escaped_slashes_are_refused_or_led_away_where_that_is_asked_for() {
     led("/a%2fb?c=%2F", "/a/b?c=%2F");
     led("/a/..%5cb", "/b");
     led("/%2Fexample.org/x", "/.//example.org/x");
-    led("/\\example.org%2F", "/./\\example.org/");
-    check_with(REDIRECTING, "/a%2f\\..", refused(PathProblem::HiddenDotSegment));
+    led("/\\example.org%2F", "/.//example.org/");
+    led("/a%2f\\..", "/a/");
+    check_with(REJECTING, "/a\\b", refused(PathProblem::EscapedSlash));
     check_with(REDIRECTING, "/a/../b", Ok("/b"));
+}
+
+#[test]
+fn other_spellings_of_a_path_are_matched_as_it_or_refused_by_default() {
+    let check = |target: &str, expected: Result<(&str, &str), PathProblem>| {
+        let normal = NormalTarget::of(target, &PathRules::default());
+        let told = normal.as_ref().map(|normal| (normal.path(), normal.as_str())).map_err(Clone::clone);
+        assert_eq!(told, expected.map_err(Unroutable::Refused), "{target}");
+    };
+    for same in ["//admin", "/.//admin", "/x//../admin", "/%61dmin", "/%2e/admin", "/a/%2E%2e//admin"] {
+        check(same, Ok(("/admin", "/admin")));
+    }
+    for slash in ["/%2fadmin", "/x%2F..%2fadmin", "/\\admin", "/%5Cadmin", "/x/..\\admin"] {
+        check(slash, Err(PathProblem::EscapedSlash));
+    }
+    for hidden in [
+        "/;/admin",
+        "/x/..;/admin",
+        "/x/..;a=b/admin",
+        "/.;/admin",
+        "/;a/b",
+        "/x/..%3b/admin",
+        "/%3B/a",
+        "/..;",
+    ] {
+        check(hidden, Err(PathProblem::HiddenByParameter));
+    }
+    check("/admin;x", Ok(("/admin", "/admin;x")));
+    check("/admin%3bx", Ok(("/admin", "/admin%3Bx")));
+    check("/admin;x=1;y/users;z?q;", Ok(("/admin/users", "/admin;x=1;y/users;z?q;")));
+    check("//a;b//./c;d/", Ok(("/a/c/", "/a;b/c;d/")));
+    // What URLs of sessions look like.
+    check("/;jsessionid=1", Ok(("/", "/;jsessionid=1")));
+    check("/app/;jsessionid=1", Ok(("/app/", "/app/;jsessionid=1")));
+    check("/x/..;/../admin", Ok(("/x/admin", "/x/admin")));
+    // Those who decode twice are left to themselves: names with an escaped slash are sent like this on purpose.
+    check("/a%252fb%253b", Ok(("/a%252fb%253b", "/a%252fb%253b")));
+    check("/admin%20", Ok(("/admin%20", "/admin%20")));
+}
+
+#[test]
+fn path_parameters_go_as_the_rule_says() {
+    let check = |rule: PathParameters, target: &str, matched: &str, sent: &str| {
+        let rules = parameters(rule);
+        let normal = NormalTarget::of(target, &rules).unwrap();
+        assert_eq!((normal.path(), normal.as_str()), (matched, sent), "{target}");
+        assert_eq!(NormalTarget::of(normal.as_str(), &rules).unwrap().path(), matched, "{target}");
+    };
+    check(PathParameters::Keep, "/x/..;/;a/b;c", "/x/..;/;a/b;c", "/x/..;/;a/b;c");
+    check(PathParameters::Ignore, "/a;b//c;d?e", "/a//c", "/a;b//c;d?e");
+    check(PathParameters::Strip, "/a;b//c%3bd?e;f", "/a//c", "/a//c?e;f");
+    check(PathParameters::Strip, "/a/b?c;d", "/a/b", "/a/b?c;d");
+    let refused = |rule, target, problem| {
+        check_with(parameters(rule), target, Err(Unroutable::Refused(problem)));
+    };
+    refused(PathParameters::Strip, "/a/..;/b", PathProblem::HiddenByParameter);
+    refused(PathParameters::Ignore, "/a%2F..;x", PathProblem::HiddenByParameter);
+    refused(PathParameters::Ignore, "/a\\.;x\\b", PathProblem::HiddenByParameter);
+    for target in ["/a;b", "/a%3B", "/;"] {
+        refused(PathParameters::Reject, target, PathProblem::Parameter);
+    }
+    check_with(parameters(PathParameters::Reject), "/a?b;c", Ok("/a?b;c"));
+}
+
+#[test]
+fn what_matched_is_found_among_parameters() {
+    let check = |target: &str, matched: usize, expected: usize| {
+        let normal = NormalTarget::of(target, &parameters(PathParameters::Ignore)).unwrap();
+        assert_eq!(normal.sent_bytes(matched), expected, "{target} {matched}");
+    };
+    check("/api/x", 4, 4);
+    check("/api;v=1/x;y", 0, 0);
+    check("/api;v=1/x;y", 4, 8);
+    check("/api;v=1/x;y", 6, 12);
+    check("/api/;y", 4, 4);
+    check("/api/;y", 5, 7);
+    check("/;y", 1, 3);
 }
 
 #[test]
 fn a_target_is_taken_apart() {
     let check = |target: &str, path: &str, query: Option<&str>| {
-        let normal = NormalTarget::of(target, &PathRules::default()).unwrap();
+        let normal = NormalTarget::of(target, &AS_SENT).unwrap();
         assert_eq!((normal.path(), normal.query()), (path, query), "{target}");
     };
     check("/a", "/a", None);

@@ -177,8 +177,30 @@ fn paths_that_the_rules_for_paths_leave_to_no_request_are_refused() {
     check(
         "escaped_slashes: reject",
         "/a%2Fb",
-        "requests for `/a%2Fb` are answered 400: path contains an escaped slash or backslash",
-        "write plain slashes, or leave `paths.escaped_slashes` out",
+        "requests for `/a%2Fb` are answered 400: the path contains an encoded slash or a backslash; send `/`",
+        "write `/`, or set `paths.escaped_slashes: keep`",
+    );
+    let keep = "leave out what follows `;`, or set `paths.path_parameters: keep`";
+    for rules in ["path_parameters: ignore", "path_parameters: strip"] {
+        check(
+            rules,
+            "/a;b/c",
+            "`/a;b/c` matches no request: routes match paths without parameters (`;`)",
+            "write `/a/c`, or set `paths.path_parameters: keep`",
+        );
+        let hidden = "a path parameter (`;`) in a dot segment or an empty segment";
+        check(
+            rules,
+            "/..;/a",
+            &format!("requests for `/..;/a` are answered 400: the path contains {hidden}"),
+            keep,
+        );
+    }
+    check(
+        "path_parameters: reject",
+        "/a;b",
+        "requests for `/a;b` are answered 400: the path contains a path parameter (`;`)",
+        keep,
     );
 }
 
@@ -186,7 +208,8 @@ fn paths_that_the_rules_for_paths_leave_to_no_request_are_refused() {
 fn rules_for_paths_that_would_strand_a_route_are_refused_and_not_the_route() {
     let mut state = State::default();
     let text = GOOD.replace("path: /api", "path: //api");
-    assert!(state.apply(batch(Policy::EachAlone, &text)).table.is_some());
+    let as_sent = format!("{text}paths: {{ merge_slashes: false }}\n");
+    assert!(state.apply(batch(Policy::EachAlone, &as_sent)).table.is_some());
     let applied = state.apply(batch(Policy::EachAlone, &format!("{text}paths: {{ merge_slashes: true }}\n")));
     assert_eq!(applied.refused.iter().map(|(key, _)| key).collect::<Vec<_>>(), [&Key::Settings]);
     let table = applied.table.unwrap();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_config::{EscapedSlashes, OneOrMany, PathRules, Route, ValueMatch};
+use weir_config::{EscapedSlashes, OneOrMany, PathParameters, PathRules, Route, ValueMatch};
 
 /// A regular expression, with what it means.
 type Meaning = (&'static str, fn(&str) -> bool);
@@ -25,10 +25,12 @@ pub(crate) const VALUE_PATTERNS: [Meaning; 3] = [
     (".?", |value| value.len() <= 1),
 ];
 
-const SEGMENTS: [&str; 6] = ["a", "b", "ab", "", "a%2Fb", "a%5Cb"];
+const SEGMENTS: [&str; 7] = ["a", "b", "ab", "", "a%2Fb", "a%5Cb", "b;a=1"];
 /// Beside those that are normal.
-const UNUSUAL_SEGMENTS: [&str; 12] =
-    [".", "..", "%2e", "%2E.", "%61", "a%2fb", "..%2F", "%5c.", "b\\a", "\\..", "%7E%c3", "%00"];
+const UNUSUAL_SEGMENTS: [&str; 18] = [
+    ".", "..", "%2e", "%2E.", "%61", "a%2fb", "..%2F", "%5c.", "b\\a", "\\..", "%7E%c3", "%00", ";", "..;",
+    ".;b", "a%3bb;", "%2e.%3B", "b;%2F.;a",
+];
 const LABELS: [&str; 3] = ["x", "y", "com"];
 const METHODS: [&str; 3] = ["GET", "POST", "M-SEARCH"];
 const HEADERS: [&str; 3] = ["x-a", "X-B", "accept"];
@@ -84,7 +86,13 @@ impl<'s> Draw<'s> {
             2 => EscapedSlashes::Reject,
             _ => EscapedSlashes::Redirect,
         };
-        PathRules { merge_slashes: self.once_in(3), escaped_slashes }
+        let path_parameters = match self.below(5) {
+            0 | 1 => PathParameters::Keep,
+            2 => PathParameters::Ignore,
+            3 => PathParameters::Strip,
+            _ => PathParameters::Reject,
+        };
+        PathRules { merge_slashes: self.once_in(3), escaped_slashes, path_parameters }
     }
 
     /// A route to the backend `b`.

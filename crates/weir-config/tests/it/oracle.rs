@@ -2,14 +2,18 @@
 
 use std::cmp::Reverse;
 
-use weir_config::{EscapedSlashes, OneOrMany, PathRules, Route, ValueMatch};
+use weir_config::{EscapedSlashes, OneOrMany, PathParameters, PathRules, Route, ValueMatch};
 
 use crate::draw::{Drawn, PATH_PATTERNS, VALUE_PATTERNS};
 
 /// What becomes of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Becomes {
-    Path(String),
+    /// What routes match, and what upstreams get.
+    Path {
+        matched: String,
+        sent: String,
+    },
     Refused,
     Led(String),
 }
@@ -97,32 +101,54 @@ enum Letter {
 /// What becomes of the path of a request.
 pub(crate) fn normal(path: &str, rules: &PathRules) -> Becomes {
     let Some(mut letters) = letters(path) else { return Becomes::Refused };
-    let is_escaped_slash = |letter: &Letter| matches!(letter, Letter::Escaped(b'/' | b'\\'));
-    let is_led = rules.escaped_slashes == EscapedSlashes::Redirect && letters.iter().any(is_escaped_slash);
+    let is_hidden_slash =
+        |letter: &Letter| matches!(letter, Letter::Escaped(b'/' | b'\\') | Letter::Plain('\\'));
+    let has_hidden_slash = letters.iter().any(is_hidden_slash);
+    let is_led = rules.escaped_slashes == EscapedSlashes::Redirect && has_hidden_slash;
     if letters.first() != Some(&Letter::Plain('/'))
         || letters.contains(&Letter::Escaped(0))
-        || (rules.escaped_slashes == EscapedSlashes::Reject && letters.iter().any(is_escaped_slash))
+        || (rules.escaped_slashes == EscapedSlashes::Reject && has_hidden_slash)
     {
         return Becomes::Refused;
     }
     if is_led {
-        for letter in letters.iter_mut().filter(|letter| is_escaped_slash(letter)) {
+        for letter in letters.iter_mut().filter(|letter| is_hidden_slash(letter)) {
             *letter = Letter::Plain('/');
         }
     }
     let segments: Vec<&[Letter]> = letters[1..].split(|letter| *letter == Letter::Plain('/')).collect();
-    let is_hidden = |letter: &Letter| is_escaped_slash(letter) || *letter == Letter::Plain('\\');
     let hides = |segment: &&[Letter]| {
-        segment.iter().any(is_hidden) && segment.split(is_hidden).any(|piece| dots(piece) > 0)
+        segment.iter().any(is_hidden_slash) && segment.split(is_hidden_slash).any(|piece| dots(piece) > 0)
     };
     if segments.iter().any(hides) {
         return Becomes::Refused;
     }
-    let path = resolved(&segments, rules.merge_slashes);
-    match is_led {
-        true if path.starts_with("//") || path.starts_with("/\\") => Becomes::Led(format!("/.{path}")),
-        true => Becomes::Led(path),
-        false => Becomes::Path(path),
+    let kept = resolved(&segments, rules.merge_slashes);
+    let path = text(&kept);
+    if is_led {
+        let names_a_host = path.starts_with("//");
+        return Becomes::Led(if names_a_host { format!("/.{path}") } else { path });
+    }
+    let is_semicolon = |letter: &Letter| matches!(letter, Letter::Plain(';') | Letter::Escaped(b';'));
+    let has_parameters = kept.iter().any(|segment| segment.iter().any(is_semicolon));
+    if rules.path_parameters == PathParameters::Keep || !has_parameters {
+        return Becomes::Path { matched: path.clone(), sent: path };
+    }
+    let pieces: Vec<&[Letter]> = kept.iter().flat_map(|segment| segment.split(is_hidden_slash)).collect();
+    let is_in_hiding = |(index, piece): (usize, &&[Letter])| {
+        let name = piece.split(is_semicolon).next().unwrap_or_default();
+        let is_cut = name.len() < piece.len();
+        is_cut && (dots(name) > 0 || name.is_empty() && index + 1 < pieces.len())
+    };
+    if rules.path_parameters == PathParameters::Reject || pieces.iter().enumerate().any(is_in_hiding) {
+        return Becomes::Refused;
+    }
+    let bare: Vec<&[Letter]> =
+        kept.iter().map(|segment| segment.split(is_semicolon).next().unwrap_or_default()).collect();
+    let matched = text(&bare);
+    match rules.path_parameters {
+        PathParameters::Strip => Becomes::Path { sent: matched.clone(), matched },
+        _ => Becomes::Path { matched, sent: path },
     }
 }
 
@@ -150,8 +176,8 @@ fn dots(segment: &[Letter]) -> usize {
     if is_dots { segment.len() } else { 0 }
 }
 
-fn resolved(segments: &[&[Letter]], merges: bool) -> String {
-    let mut kept: Vec<&[Letter]> = Vec::new();
+fn resolved<'l>(segments: &[&'l [Letter]], merges: bool) -> Vec<&'l [Letter]> {
+    let mut kept: Vec<&'l [Letter]> = Vec::new();
     for (index, segment) in segments.iter().enumerate() {
         let is_last = index + 1 == segments.len();
         match dots(segment) {
@@ -167,15 +193,21 @@ fn resolved(segments: &[&[Letter]], merges: bool) -> String {
             }
         }
     }
+    kept
+}
+
+fn text(segments: &[&[Letter]]) -> String {
     let letter = |letter: &Letter| match letter {
         Letter::Plain(plain) => plain.to_string(),
         Letter::Escaped(byte) => format!("%{byte:02X}"),
     };
-    kept.iter().map(|segment| format!("/{}", segment.iter().map(letter).collect::<String>())).collect()
+    segments.iter().map(|segment| format!("/{}", segment.iter().map(letter).collect::<String>())).collect()
 }
 
 /// The routes without those that these rules leave no path.
 pub(crate) fn reachable(route: &Route, rules: &PathRules) -> bool {
     let exact = route.exact.iter().flat_map(OneOrMany::as_slice);
-    exact.chain(&route.path).all(|path| normal(path, rules) == Becomes::Path(path.clone()))
+    exact
+        .chain(&route.path)
+        .all(|path| normal(path, rules) == Becomes::Path { matched: path.clone(), sent: path.clone() })
 }

@@ -35,7 +35,11 @@ pub(crate) fn check(draw: &mut Draw<'_>, requests: usize) -> (usize, usize) {
         let request = draw.request();
         let (path, query) = split(&request.target);
         let normal = match (NormalTarget::of(&request.target, &rules), oracle::normal(path, &rules)) {
-            (Ok(normal), Becomes::Path(path)) if normal.path() == path => normal,
+            (Ok(normal), Becomes::Path { matched, sent })
+                if normal.path() == matched && normal.as_str() == sent.clone() + &with_mark(query) =>
+            {
+                normal
+            }
             (Err(Unroutable::Refused(_)), Becomes::Refused) => {
                 tally.1 += 1;
                 continue;

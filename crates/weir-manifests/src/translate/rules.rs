@@ -235,7 +235,7 @@ fn matched_by(matched: &HttpMatch, mut route: Route) -> Route {
 
 /// In the form that the paths of requests are brought to. One that has none stays, for its problem to be told.
 pub(super) fn normal_path(path: &str) -> String {
-    match NormalTarget::of(path, &PathRules::default()) {
+    match NormalTarget::of(path, &PathRules::AS_SENT) {
         Ok(normal) => normal.as_str().to_owned(),
         Err(_) => path.to_owned(),
     }
