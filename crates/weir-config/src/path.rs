@@ -91,13 +91,13 @@ pub enum PathProblem {
     #[error("path contains a dot segment next to an encoded slash or a backslash")]
     HiddenDotSegment,
     /// `%2F`, `%5C` or a backslash, which [`EscapedSlashes::Reject`] refuses.
-    #[error("the path contains an encoded slash or a backslash; send `/`")]
+    #[error("path contains an encoded slash or a backslash; send `/`")]
     EscapedSlash,
     /// `;` or `%3B`, which [`PathParameters::Reject`] refuses.
-    #[error("the path contains a path parameter (`;`)")]
+    #[error("path contains a path parameter (`;`)")]
     Parameter,
     /// A dot segment or an empty one for those who cut off its parameter, and another one for the rest.
-    #[error("the path contains a path parameter (`;`) in a dot segment or an empty segment")]
+    #[error("path contains a path parameter (`;`) in a dot segment or an empty segment")]
     HiddenByParameter,
 }
 

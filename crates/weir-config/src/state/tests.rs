@@ -177,7 +177,7 @@ fn paths_that_the_rules_for_paths_leave_to_no_request_are_refused() {
     check(
         "escaped_slashes: reject",
         "/a%2Fb",
-        "requests for `/a%2Fb` are answered 400: the path contains an encoded slash or a backslash; send `/`",
+        "requests for `/a%2Fb` are answered 400: path contains an encoded slash or a backslash; send `/`",
         "write `/`, or set `paths.escaped_slashes: keep`",
     );
     let keep = "leave out what follows `;`, or set `paths.path_parameters: keep`";
@@ -192,14 +192,14 @@ fn paths_that_the_rules_for_paths_leave_to_no_request_are_refused() {
         check(
             rules,
             "/..;/a",
-            &format!("requests for `/..;/a` are answered 400: the path contains {hidden}"),
+            &format!("requests for `/..;/a` are answered 400: path contains {hidden}"),
             keep,
         );
     }
     check(
         "path_parameters: reject",
         "/a;b",
-        "requests for `/a;b` are answered 400: the path contains a path parameter (`;`)",
+        "requests for `/a;b` are answered 400: path contains a path parameter (`;`)",
         keep,
     );
 }
