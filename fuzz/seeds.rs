@@ -17,7 +17,7 @@ const REQUEST_FILES: [(u8, &str); 4] = [
     ),
 ];
 
-/// How many configurations with requests are begun with.
+/// How many inputs of choices fuzzing starts from: configurations with requests, and lines of addresses.
 const ROUTE_SEEDS: u32 = 16;
 
 fn main() -> std::io::Result<()> {
@@ -41,6 +41,7 @@ fn main() -> std::io::Result<()> {
         // Any bytes are routes and requests; these are many of them.
         let input: Vec<u8> = (0..200u32).map(|at| (at * at + 7 * at * number + number) as u8).collect();
         write(&dir.join("routes"), &format!("seed-{number}"), &input)?;
+        write(&dir.join("trusted_elements"), &format!("seed-{number}"), &input[..64])?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fuzzes whole HTTP connections, and files of requests, each for FUZZ_SECONDS (60 if not said). Needs a nightly
-# toolchain, nothing installed. FUZZ_TARGETS names fewer.
+# Fuzzes whole HTTP connections, files of requests, routes, and client addresses behind trusted proxies, each for
+# FUZZ_SECONDS (default 60). Needs a nightly toolchain, nothing installed. FUZZ_TARGETS selects targets.
 #
 # cargo-fuzz isn't needed: the flags below are all that it would pass. With it, `cargo fuzz run connections`
 # does the same.
@@ -21,7 +21,7 @@ RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1"
 export RUSTFLAGS
 
-targets=${FUZZ_TARGETS:-connections request_files routes}
+targets=${FUZZ_TARGETS:-connections request_files routes trusted_elements}
 RUSTFLAGS='' cargo +nightly run --release --quiet --target-dir target/seeds --bin seeds -- corpus
 for target in $targets; do
     # With an explicit target, build scripts are built without these flags.

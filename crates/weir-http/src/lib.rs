@@ -43,6 +43,7 @@ mod request;
 mod response;
 mod strict;
 mod target;
+mod trusted;
 pub mod work;
 mod write;
 
@@ -54,6 +55,7 @@ pub use fields::{
 };
 pub use request::{LEADING_EMPTY_LINES_MAX, RequestHead, parse_request};
 pub use response::{ResponseHead, ResponseTo, parse_response};
+pub use trusted::{AddressField, TRUSTED_ELEMENTS_MAX, TrustedElements};
 pub use write::{
     CHUNK_END, CONTINUE, LAST_CHUNK, append_chunk_header, append_content_length, append_field,
     append_framing, append_last_chunk, append_request_line, append_status_line,

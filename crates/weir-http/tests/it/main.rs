@@ -7,3 +7,5 @@ mod property;
 mod requests;
 mod responses;
 mod seeds;
+mod trusted;
+mod trusted_property;

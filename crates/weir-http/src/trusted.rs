@@ -1,0 +1,278 @@
+//! `X-Forwarded-For` and `Forwarded` (RFC 7239): the elements that trusted proxies appended, read from the right.
+//!
+//! Each trusted proxy appends one element, to the last line or in a line of its own, so the elements of N trusted proxies
+//! are the last N, and what a client sends stands to the left of all of them. The reader starts at the end of the last
+//! line and goes left, byte by byte, and stops at the comma or the line's start before the N-th element: it never looks
+//! at a byte of the client, so no such byte can change how it reads. Quotes pair from the right too: a quote met outside
+//! of a string closes one, and that string opens at the nearest `="` to the left, which cannot stand inside of a
+//! well-formed string (a quote in it has a backslash before it).
+//!
+//! A trusted proxy has to write well-formed elements. One that writes a client's `Host` into `Forwarded` without escaping
+//! lets the client write elements of its own, which no reader can tell from the proxy's.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use crate::{Field, is_token_byte};
+
+/// The most elements that are read.
+pub const TRUSTED_ELEMENTS_MAX: usize = 16;
+
+/// What stands in place of an element that nobody could read (RFC 7239, 6.2).
+const UNKNOWN: &str = "unknown";
+
+/// A field that proxies append the address of their client to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressField {
+    /// `X-Forwarded-For`: addresses with commas between them, without quotes.
+    XForwardedFor,
+    /// `Forwarded` of RFC 7239.
+    Forwarded,
+}
+
+/// The elements that trusted proxies appended to one field.
+#[derive(Debug)]
+pub struct TrustedElements<'a> {
+    field: AddressField,
+    /// Without white space around them, the last one first.
+    elements: [&'a [u8]; TRUSTED_ELEMENTS_MAX],
+    len: usize,
+}
+
+/// Who a proxy says its client is.
+#[derive(Debug, PartialEq, Eq)]
+enum Node<'a> {
+    Address {
+        ip: IpAddr,
+        /// As it was sent, perhaps with a port.
+        text: Cow<'a, str>,
+    },
+    /// `unknown`, or a name that hides an address; perhaps with a port.
+    Hidden(Cow<'a, str>),
+}
+
+impl AddressField {
+    /// The field's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            AddressField::XForwardedFor => "X-Forwarded-For",
+            AddressField::Forwarded => "Forwarded",
+        }
+    }
+}
+
+impl<'a> TrustedElements<'a> {
+    /// The last `count` elements of all lines of this field, at most [`TRUSTED_ELEMENTS_MAX`]; fewer if fewer were sent.
+    /// Empty elements are skipped (RFC 9110, 5.6.1).
+    pub fn of(fields: &[Field<'a>], field: AddressField, count: usize) -> Self {
+        let mut trusted = TrustedElements { field, elements: [&[]; TRUSTED_ELEMENTS_MAX], len: 0 };
+        let count = count.min(TRUSTED_ELEMENTS_MAX);
+        if count == 0 {
+            return trusted;
+        }
+        let lines = fields.iter().rev().filter(|line| line.name.eq_ignore_ascii_case(field.name()));
+        for line in lines {
+            let mut rest = Some(line.value);
+            while let Some(value) = rest {
+                let (before, element) = split_last(field, value);
+                rest = before;
+                if !element.is_empty() {
+                    trusted.elements[trusted.len] = element;
+                    trusted.len += 1;
+                    if trusted.len == count {
+                        return trusted;
+                    }
+                }
+            }
+        }
+        trusted
+    }
+
+    /// The address in the first of the elements: the client, as the outermost trusted proxy reports it. `None` if there
+    /// is no element, or if the first one holds no address.
+    pub fn client(&self) -> Option<IpAddr> {
+        let (first, _) = self.elements[..self.len].split_last()?;
+        match node_of(self.field, first)? {
+            Node::Address { ip, .. } => Some(ip.to_canonical()),
+            Node::Hidden(_) => None,
+        }
+    }
+
+    /// Appends the elements in the form of `X-Forwarded-For`, each with a comma and a space behind it. What is neither
+    /// an address nor a name that hides one becomes `unknown`, so that nothing else reaches the next reader. Brackets
+    /// around IPv6 stay only in front of a port.
+    pub fn append_x_forwarded_for(&self, out: &mut String) {
+        for element in self.oldest_first() {
+            match node_of(self.field, element) {
+                Some(Node::Address { text, .. } | Node::Hidden(text)) => {
+                    let bare = text.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+                    out.push_str(bare.unwrap_or(&text));
+                }
+                None => out.push_str(UNKNOWN),
+            }
+            out.push_str(", ");
+        }
+    }
+
+    /// The same in the form of `Forwarded`. Well-formed elements of a `Forwarded` keep all of their parameters.
+    pub fn append_forwarded(&self, out: &mut String) {
+        for element in self.oldest_first() {
+            match std::str::from_utf8(element) {
+                Ok(text) if self.field == AddressField::Forwarded && pairs(element).is_some() => {
+                    out.push_str(text);
+                }
+                _ => append_for(node_of(self.field, element), out),
+            }
+            out.push_str(", ");
+        }
+    }
+
+    /// The elements as they were sent, without white space around them.
+    pub fn oldest_first(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.elements[..self.len].iter().rev().copied()
+    }
+}
+
+/// The last element of a line, and what stands before its comma.
+fn split_last(field: AddressField, line: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    let comma = match field {
+        AddressField::XForwardedFor => memchr::memrchr(b',', line),
+        AddressField::Forwarded => last_comma_outside_quotes(line),
+    };
+    match comma {
+        Some(at) => (Some(&line[..at]), line[at + 1..].trim_ascii()),
+        None => (None, line.trim_ascii()),
+    }
+}
+
+fn last_comma_outside_quotes(line: &[u8]) -> Option<usize> {
+    let mut end = line.len();
+    loop {
+        let at = memchr::memrchr2(b',', b'"', &line[..end])?;
+        if line[at] == b',' {
+            return Some(at);
+        }
+        end = opening_quote(&line[..at])?;
+    }
+}
+
+/// The last `"` with a `=` before it.
+fn opening_quote(line: &[u8]) -> Option<usize> {
+    memchr::memrchr_iter(b'"', line).find(|&at| at > 0 && line[at - 1] == b'=')
+}
+
+/// The node in an element; `None` if it holds none that can be read.
+fn node_of(field: AddressField, element: &[u8]) -> Option<Node<'_>> {
+    match field {
+        AddressField::XForwardedFor => node(Cow::Borrowed(std::str::from_utf8(element).ok()?)),
+        AddressField::Forwarded => node(pairs(element)??),
+    }
+}
+
+/// The value of `for` in an element of `Forwarded`, if it has one; `None` if the element is malformed, or has two.
+fn pairs(element: &[u8]) -> Option<Option<Cow<'_, str>>> {
+    let mut node = None;
+    let mut rest = element;
+    loop {
+        rest = rest.trim_ascii_start();
+        if !matches!(rest, [] | [b';', ..]) {
+            let name_len = rest.iter().take_while(|&&byte| is_token_byte(byte)).count();
+            let (name, after) = rest.split_at(name_len);
+            let (value, after) = value(after.strip_prefix(b"=").filter(|_| name_len > 0)?)?;
+            if name.eq_ignore_ascii_case(b"for") && node.replace(text(value)).is_some() {
+                return None;
+            }
+            rest = after.trim_ascii_start();
+        }
+        match rest {
+            [] => return Some(node.flatten()),
+            [b';', after @ ..] => rest = after,
+            _ => return None,
+        }
+    }
+}
+
+/// The value at the start of `bytes`, and what follows it. Addresses are taken without quotes too, although RFC 7239
+/// wants quotes around a colon.
+fn value(bytes: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
+    let [b'"', quoted @ ..] = bytes else {
+        let is_bare = |byte: &&u8| is_token_byte(**byte) || matches!(**byte, b':' | b'[' | b']');
+        let (value, rest) = bytes.split_at(bytes.iter().take_while(is_bare).count());
+        return (!value.is_empty()).then_some((Cow::Borrowed(value), rest));
+    };
+    let end = memchr::memchr2(b'"', b'\\', quoted)?;
+    if quoted[end] == b'"' {
+        return Some((Cow::Borrowed(&quoted[..end]), &quoted[end + 1..]));
+    }
+    let (mut value, mut bytes) = (Vec::new(), quoted.iter());
+    while let Some(&byte) = bytes.next() {
+        match byte {
+            b'"' => return Some((Cow::Owned(value), bytes.as_slice())),
+            b'\\' => value.push(*bytes.next()?),
+            _ => value.push(byte),
+        }
+    }
+    None
+}
+
+fn text(value: Cow<'_, [u8]>) -> Option<Cow<'_, str>> {
+    match value {
+        Cow::Borrowed(value) => std::str::from_utf8(value).ok().map(Cow::Borrowed),
+        Cow::Owned(value) => String::from_utf8(value).ok().map(Cow::Owned),
+    }
+}
+
+/// A node of RFC 7239, 6; IPv6 without brackets too, as `X-Forwarded-For` has it.
+fn node(text: Cow<'_, str>) -> Option<Node<'_>> {
+    let ip = match text.parse() {
+        Ok(ip) => Some(ip),
+        Err(_) => {
+            let (name, port) = match text.strip_prefix('[') {
+                Some(inner) => inner.split_once(']')?,
+                None => text.split_at(text.find(':').unwrap_or(text.len())),
+            };
+            if !is_port(port) {
+                return None;
+            }
+            let is_bracketed = text.starts_with('[');
+            let is_hidden = name.eq_ignore_ascii_case(UNKNOWN) || name.strip_prefix('_').is_some_and(is_name);
+            match name.parse::<IpAddr>() {
+                Ok(ip) if ip.is_ipv6() == is_bracketed => Some(ip),
+                Err(_) if !is_bracketed && is_hidden => None,
+                _ => return None,
+            }
+        }
+    };
+    Some(match ip {
+        Some(ip) => Node::Address { ip, text },
+        None => Node::Hidden(text),
+    })
+}
+
+/// Whether this is nothing, or a colon with a port or with a name that hides one.
+fn is_port(text: &str) -> bool {
+    let Some(port) = text.strip_prefix(':') else { return text.is_empty() };
+    let is_number = (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
+    is_number || port.strip_prefix('_').is_some_and(is_name)
+}
+
+fn is_name(text: &str) -> bool {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    !text.is_empty() && text.bytes().all(is_of_name)
+}
+
+/// Appends a `for` with this node.
+fn append_for(node: Option<Node<'_>>, out: &mut String) {
+    // Writing to a string does not fail.
+    let _ = match node {
+        Some(Node::Address { ip: IpAddr::V6(ip), text }) if !text.starts_with('[') => {
+            write!(out, "for=\"[{ip}]\"")
+        }
+        Some(Node::Address { text, .. } | Node::Hidden(text)) if text.contains([':', '[']) => {
+            write!(out, "for=\"{text}\"")
+        }
+        Some(Node::Address { text, .. } | Node::Hidden(text)) => write!(out, "for={text}"),
+        None => write!(out, "for={UNKNOWN}"),
+    };
+}
