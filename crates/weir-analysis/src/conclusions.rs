@@ -190,10 +190,11 @@ fn objective(point: &Point, bound: &str) -> Option<String> {
             results().filter(|(_, result)| result.met == met).map(|(row, _)| row.gateway.clone()).collect();
         (!names.is_empty()).then(|| join(&names))
     };
-    let said: Vec<String> = [(Met::Met, "met by"), (Met::Missed, "missed by"), (Met::Unknown, "unknown for")]
-        .into_iter()
-        .filter_map(|(met, words)| Some(format!("{words} {}", who(met)?)))
-        .collect();
+    let said: Vec<String> =
+        [(Met::Met, "met by"), (Met::Missed, "missed by"), (Met::Unknown, "undecided for")]
+            .into_iter()
+            .filter_map(|(met, words)| Some(format!("{words} {}", who(met)?)))
+            .collect();
     Some(format!("Objective {bound}: {}.", said.join(", ")))
 }
 

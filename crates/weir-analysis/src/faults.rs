@@ -85,6 +85,12 @@ pub(crate) fn find(groups: &[Group<'_>]) -> Option<Faults> {
     (!courses.is_empty()).then_some(Faults { courses, conclusions })
 }
 
+/// Whether the upstream had faults during one of the loads.
+pub(crate) fn has_some(group: &Group<'_>) -> bool {
+    let mut repeats = group.rows.iter().flat_map(|(_, repeats)| repeats.iter());
+    repeats.any(|repeat| !repeat.measurement.faults.is_empty())
+}
+
 impl Faults {
     /// Whether the upstream had faults at that point.
     pub fn has_point(&self, point: &Point) -> bool {

@@ -182,13 +182,7 @@ impl Figure {
 
     /// The distinct reasons that void repeats, with the number of repeats each; noise is one of all of them.
     pub fn reasons(&self) -> Vec<(Reason, usize)> {
-        let mut counted: Vec<(Reason, usize)> = Vec::new();
-        for reason in self.repeats.iter().flat_map(|repeated| &repeated.reasons) {
-            match counted.iter_mut().find(|(known, _)| known == reason) {
-                Some((_, n)) => *n += 1,
-                None => counted.push((*reason, 1)),
-            }
-        }
+        let mut counted = counted_reasons(self.repeats.iter().flat_map(|repeated| &repeated.reasons));
         counted.extend(self.noise.map(|_| (Reason::Noisy, self.repeats.len())));
         counted.sort();
         counted
@@ -199,6 +193,19 @@ impl Figure {
         let ([low, high], [other_low, other_high]) = (self.interval?, other.interval?);
         Some(low <= other_high && other_low <= high)
     }
+}
+
+/// The distinct reasons with how often each is given, in their order.
+pub(crate) fn counted_reasons<'a>(reasons: impl Iterator<Item = &'a Reason>) -> Vec<(Reason, usize)> {
+    let mut counted: Vec<(Reason, usize)> = Vec::new();
+    for reason in reasons {
+        match counted.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, n)) => *n += 1,
+            None => counted.push((*reason, 1)),
+        }
+    }
+    counted.sort();
+    counted
 }
 
 impl Repeated {

@@ -10,6 +10,7 @@ use crate::baseline::{added_latency, ratio_to_direct};
 use crate::counts::RequestCounts;
 use crate::cpu_range::cpu_range;
 use crate::curve::{CurvePoint, latency_curve};
+use crate::errors::ErrorShare;
 use crate::figure::{Figure, Repeated, Sample};
 use crate::part_use::{PartUse, part_use};
 use crate::reasons::{Metric, reasons_for};
@@ -167,6 +168,7 @@ impl<'a> Repeats<'a> {
             error_share: Figure::of_difference(self.repeated(Metric::Throughput, &|repeat| {
                 repeat.measurement.record.result.requests.error_share().into()
             })),
+            errors: self.iter().map(ErrorShare::of).collect(),
             cpu_cores: of_data(|usage| Some(usage.cpu_cores)),
             cpu_share_of_limit: of_data(|usage| usage.cpu_share_of_limit),
             cpu_share_range: cpu_range(&self.0),

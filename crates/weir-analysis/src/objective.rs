@@ -1,22 +1,24 @@
-//! Whether an objective was met, as far as valid figures can say.
+//! Whether an objective was met: latency as far as valid figures can say, errors by the counts of every repeat.
 
 use serde::Serialize;
 use weir_results::{Objective, Reason};
 
 use crate::conclusions::with_interval;
-use crate::figure::{Figure, Repeated, Sample};
+use crate::errors::ErrorShare;
+use crate::figure::{Figure, Repeated, Sample, counted_reasons};
 use crate::quantity::{percent, time_ns};
+use crate::reasons::reason_name;
 use crate::summary::Row;
 
 /// Whether an objective was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Met {
-    /// In every valid repeat.
+    /// In every repeat that decides it.
     Met,
     /// Not in some repeat, by the gateway's own fault.
     Missed,
-    /// No repeat can say.
+    /// Undecided in every repeat.
     Unknown,
 }
 
@@ -45,48 +47,82 @@ impl ObjectiveResult {
     }
 }
 
-/// Evaluates the objective for a row; latency only where `judges_latency`, since in a run with open loads
-/// the closed ones are for throughput (METHOD 13).
+/// Evaluates the objective for a row; latency only where `judges_latency`, since in a run with open loads the closed ones
+/// are for throughput (`docs/scenarios.md#objectives`).
+///
+/// An objective without a bound on errors gets `errors_default`, the share that voids a load's figures. The result shows
+/// only where it is missed and no latency is: errors would leave every latency undecided, and nothing missed.
 pub(crate) fn evaluate(
     objective: Option<&Objective>,
     row: &Row,
     judges_latency: bool,
+    errors_default: Option<f64>,
 ) -> Vec<ObjectiveResult> {
     let Some(objective) = objective.filter(|_| !row.is_direct()) else { return Vec::new() };
     let mut results = Vec::new();
     if judges_latency {
         for (name, limit_ns) in &objective.latency_ns {
-            let Some(figure) = row.latency(name) else { continue };
-            let limit = *limit_ns as f64;
-            results.push(result(name, limit, figure, time_ns, overloaded_is_missed));
+            results.extend(row.latency(name).map(|figure| latency(name, *limit_ns as f64, figure)));
         }
     }
+    let is_missed = |result: &ObjectiveResult| result.met == Met::Missed;
     if let Some(limit) = objective.errors {
-        results.push(result("errors", limit, &row.error_share, percent, errors_are_judged));
+        results.push(errors(limit, &row.errors));
+    } else if !objective.latency_ns.is_empty() && !results.iter().any(is_missed) {
+        let by_default = errors_default.map(|limit| errors(limit, &row.errors));
+        results.extend(by_default.filter(is_missed));
     }
     results
 }
 
+fn latency(name: &str, limit: f64, figure: &Figure) -> ObjectiveResult {
+    let says = figure.repeats.iter().map(|repeated| overloaded_is_missed(repeated, limit)).collect();
+    let undecided = match why(figure.reasons(), figure.repeats.len()) {
+        why if why.is_empty() => "not measured".to_owned(),
+        why => why,
+    };
+    result((name, limit), figure, time_ns, says, &undecided)
+}
+
+fn errors(limit: f64, shares: &[ErrorShare]) -> ObjectiveResult {
+    let repeated = |share: &ErrorShare| Repeated {
+        repeat: share.repeat,
+        sample: share.bounds.map(|[_, at_most]| at_most).into(),
+        reasons: Vec::new(),
+    };
+    let figure = Figure::of_difference(shares.iter().map(repeated).collect());
+    let says = shares.iter().map(|share| share.is_within(limit)).collect();
+    let reasons = counted_reasons(shares.iter().flat_map(|share| &share.reasons));
+    let undecided = match why(reasons, shares.len()) {
+        why if why.is_empty() => "no requests were counted".to_owned(),
+        why => format!("requests without a response may not be the gateway's fault: {why}"),
+    };
+    result(("errors", limit), &figure, percent, says, &undecided)
+}
+
+/// One bound from what each repeat says of it; `undecided` is why none of them decides it.
 fn result(
-    name: &str,
-    limit: f64,
+    (name, limit): (&str, f64),
     figure: &Figure,
     format: fn(f64) -> String,
-    judged: fn(&Repeated, f64) -> Option<bool>,
+    says: Vec<Option<bool>>,
+    undecided: &str,
 ) -> ObjectiveResult {
-    let says: Vec<bool> = figure.repeats.iter().filter_map(|repeated| judged(repeated, limit)).collect();
-    let met_in = says.iter().filter(|met| **met).count();
-    let met = match says.len() {
+    let decided: Vec<bool> = says.iter().copied().flatten().collect();
+    let met_in = decided.iter().filter(|met| **met).count();
+    let met = match decided.len() {
         0 => Met::Unknown,
         all if met_in == all => Met::Met,
         _ => Met::Missed,
     };
     let outcome = match met {
-        Met::Unknown => "unknown: no repeat is valid".to_owned(),
+        Met::Unknown => format!("undecided: {undecided}"),
         Met::Met | Met::Missed => {
-            let voided = figure.repeats.len() - says.len();
-            let rest = if voided > 0 { format!(", {voided} cannot say") } else { String::new() };
-            format!("met in {met_in} of {} repeats{rest}", says.len())
+            let rest = match says.len() - decided.len() {
+                0 => String::new(),
+                open => format!(", {open} undecided"),
+            };
+            format!("met in {met_in} of {} repeats{rest}", decided.len())
         }
     };
     ObjectiveResult {
@@ -99,6 +135,15 @@ fn result(
     }
 }
 
+/// `host-disturbed in 2 of 3 repeats`.
+fn why(reasons: Vec<(Reason, usize)>, repeats: usize) -> String {
+    let words: Vec<String> = reasons
+        .into_iter()
+        .map(|(reason, n)| format!("{} in {n} of {repeats} repeats", reason_name(reason)))
+        .collect();
+    words.join(", ")
+}
+
 /// The figure with its interval, in parentheses where it does not count; nothing where nothing was measured.
 fn measured(figure: &Figure, format: fn(f64) -> String) -> String {
     match (figure.mean, figure.is_valid()) {
@@ -109,7 +154,7 @@ fn measured(figure: &Figure, format: fn(f64) -> String) -> String {
     }
 }
 
-/// A valid figure is compared; a gateway that does not carry the load misses; the rest cannot say.
+/// A valid figure is compared; a gateway that does not carry the load misses; the rest is undecided.
 fn overloaded_is_missed(repeated: &Repeated, limit: f64) -> Option<bool> {
     let own = |reason: &Reason| matches!(reason, Reason::Overloaded | Reason::Throttled | Reason::Errors);
     if repeated.reasons.contains(&Reason::Overloaded) && repeated.reasons.iter().all(own) {
@@ -123,15 +168,6 @@ fn overloaded_is_missed(repeated: &Repeated, limit: f64) -> Option<bool> {
         Sample::BeyondTimeout => Some(false),
         Sample::Missing => None,
     }
-}
-
-/// Errors above the bound void the cell, and are the answer here.
-fn errors_are_judged(repeated: &Repeated, limit: f64) -> Option<bool> {
-    let own = |reason: &Reason| matches!(reason, Reason::Errors | Reason::Overloaded);
-    if !repeated.reasons.iter().all(own) {
-        return None;
-    }
-    repeated.value().map(|share| share <= limit)
 }
 
 #[cfg(test)]
@@ -155,15 +191,5 @@ mod tests {
         check(Sample::Value(1.0), &[Reason::Overloaded, Reason::HostDisturbed], None);
         check(Sample::Value(1.0), &[Reason::Throttled], None);
         check(Sample::Missing, &[], None);
-    }
-
-    #[test]
-    fn errors_are_the_answer_to_an_objective_on_errors() {
-        let check = |share, reasons: &[Reason], expected| {
-            assert_eq!(errors_are_judged(&repeated(Sample::Value(share), reasons), 0.001), expected);
-        };
-        check(0.001, &[], Some(true));
-        check(0.002, &[Reason::Errors], Some(false));
-        check(0.002, &[Reason::Errors, Reason::UpstreamLimited], None);
     }
 }

@@ -1,17 +1,64 @@
-//! Why a run's result is bad: what `weir run` exits with 1 for.
+//! Why a run's result is not good: what `weir run` exits with 1 or 4 for.
 
+use serde::Serialize;
 use weir_results::{ArrivalModel, Reason};
 
 use crate::capacity;
 use crate::conclusions::{by_reason, join};
 use crate::figure::{Figure, HEADLINE_REPEATS};
-use crate::objective::Met;
+use crate::objective::{Met, ObjectiveResult};
 use crate::reasons::reason_name;
 use crate::summary::{FailedCell, Point, Row, Summary, axes_words};
 
-/// One of them.
+/// What a run comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Every objective is met, and every headline counts.
+    Good,
+    /// An objective is missed, or a cell failed.
+    Missed,
+    /// None of these, and an objective or a headline could not be decided.
+    Undecided,
+}
+
+impl Outcome {
+    pub(crate) fn of(problems: &[Problem]) -> Self {
+        let is_missed = |problem: &Problem| problem.kind != ProblemKind::Undecided;
+        match problems {
+            [] => Self::Good,
+            all if all.iter().any(is_missed) => Self::Missed,
+            _ => Self::Undecided,
+        }
+    }
+}
+
+/// What a problem says of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// A gateway misses an objective.
+    Missed,
+    /// A cell could not be measured.
+    Failed,
+    /// The run does not decide something that it is for.
+    Undecided,
+}
+
+impl ProblemKind {
+    /// What stands before the problem where it is printed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Missed => "missed",
+            Self::Failed => "failed",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+/// One problem.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Problem {
+    pub(crate) kind: ProblemKind,
     /// What it is of, in a few words: reasons by name, or a kind of its own.
     pub(crate) cause: String,
     /// Where, who, and why.
@@ -19,8 +66,12 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    fn new(cause: &str, words: String) -> Self {
-        Self { cause: cause.to_owned(), words }
+    fn new(kind: ProblemKind, cause: &str, words: String) -> Self {
+        Self { kind, cause: cause.to_owned(), words }
+    }
+
+    fn undecided(cause: &str, words: String) -> Self {
+        Self::new(ProblemKind::Undecided, cause, words)
     }
 }
 
@@ -29,30 +80,43 @@ pub(crate) fn find(summary: &Summary) -> Vec<Problem> {
     let mut problems: Vec<Problem> = summary.failed.iter().map(failed).collect();
     if !summary.not_run.is_empty() {
         let words = format!("{} of {} cells have not run", summary.not_run.len(), summary.cells_planned);
-        problems.push(Problem::new("cells that have not run", words));
+        problems.push(Problem::undecided("cells that have not run", words));
     }
     let searched = summary.capacities.iter().any(|capacity| capacity.gateways().next().is_some());
     if !searched && summary.points.iter().all(|point| point.gateways().next().is_none()) {
-        problems.push(Problem::new("nothing measured", "no gateway was measured".into()));
+        problems.push(Problem::undecided("nothing measured", "no gateway was measured".into()));
     }
     problems.extend(without_headlines(summary));
     for point in &summary.points {
         for row in point.gateways() {
             if !row.noisy.is_empty() {
                 let words = format!("{}: {}: noisy: {}", point.words(), row.gateway, row.noisy.join(", "));
-                problems.push(Problem::new("noisy", words));
+                problems.push(Problem::undecided("noisy", words));
             }
-            let missed = row.objective.iter().filter(|result| result.met == Met::Missed);
-            problems.extend(missed.map(|result| {
-                let words =
-                    format!("{}: {} misses the objective: {}", point.words(), row.gateway, result.words);
-                Problem::new("objective missed", words)
-            }));
+            problems.extend(objectives(summary, point, row));
         }
     }
     let of_searches = summary.capacities.iter().flat_map(capacity::problems);
-    problems.extend(of_searches.map(|words| Problem::new("searches", words)));
+    problems.extend(of_searches.map(|words| Problem::undecided("searches", words)));
     problems
+}
+
+/// Objectives that are missed, and those that are undecided where no other problem says why.
+fn objectives(summary: &Summary, point: &Point, row: &Row) -> Vec<Problem> {
+    let is_told = headlines(point, row).is_some();
+    let problem = |result: &ObjectiveResult| {
+        let (who, words) = (format!("{}: {}", point.words(), row.gateway), &result.words);
+        match result.met {
+            Met::Met => None,
+            Met::Missed => {
+                let words = format!("{who} misses the objective: {words}");
+                Some(Problem::new(ProblemKind::Missed, "objective missed", words))
+            }
+            Met::Unknown if is_told || is_meant_to_break(summary, point, row) => None,
+            Met::Unknown => Some(Problem::undecided("objective undecided", format!("{who}: {words}"))),
+        }
+    };
+    row.objective.iter().filter_map(problem).collect()
 }
 
 fn failed(failed: &FailedCell) -> Problem {
@@ -60,28 +124,32 @@ fn failed(failed: &FailedCell) -> Problem {
     let at = if axes.is_empty() { String::new() } else { format!(" ({axes})") };
     let repeat = failed.key.repeat.saturating_add(1);
     let words = format!("{}{at}, repeat {repeat}: {}: {}", failed.key.gateway, failed.cause, failed.message);
-    Problem::new("cells that failed", words)
+    Problem::new(ProblemKind::Failed, "cells that failed", words)
 }
 
 /// Gateways without the headlines that a load is for, those of which the same is said together.
 fn without_headlines(summary: &Summary) -> Vec<Problem> {
     let mut short: Vec<((String, String), String)> = Vec::new();
     for point in &summary.points {
-        // A curve is measured beyond where it breaks, and faults are there to break something.
-        let faults = summary.faults.as_ref();
-        let breaks =
-            summary.headroom.has_point(point) || faults.is_some_and(|faults| faults.has_point(point));
-        let rows = point.gateways().filter(|row| !(breaks && is_past_the_limit(row)));
+        let rows = point.gateways().filter(|row| !is_meant_to_break(summary, point, row));
         let rows = rows.filter_map(|row| Some((headlines(point, row)?, row.gateway.clone())));
         for ((cause, why), names) in by_reason(rows.collect()) {
             short.push(((cause, format!("{}: {why}", join(&names))), point.words()));
         }
     }
     let problem = |((cause, why), points): ((String, String), Vec<String>)| Problem {
+        kind: ProblemKind::Undecided,
         cause,
         words: format!("{}: {why}", some_of(&points)),
     };
     by_reason(short).into_iter().map(problem).collect()
+}
+
+/// A curve is measured beyond where it breaks, and faults are there to break something.
+fn is_meant_to_break(summary: &Summary, point: &Point, row: &Row) -> bool {
+    let faults = summary.faults.as_ref();
+    let breaks = summary.headroom.has_point(point) || faults.is_some_and(|faults| faults.has_point(point));
+    breaks && is_past_the_limit(row)
 }
 
 /// Load points by name: all of a few, else how many more there are.

@@ -13,6 +13,7 @@ use crate::counts::RequestCounts;
 use crate::cpu_range::CpuRange;
 use crate::curve::CurvePoint;
 use crate::domains::{self, ManyDomains};
+use crate::errors::ErrorShare;
 use crate::experiments::{self, Experiment};
 use crate::faults::{self, Faults};
 use crate::figure::Figure;
@@ -23,7 +24,7 @@ use crate::new_connections::{self, NewConnections};
 use crate::noise;
 use crate::objective::{ObjectiveResult, evaluate};
 use crate::part_use::PartUse;
-use crate::problems;
+use crate::problems::{self, Outcome, Problem, ProblemKind};
 use crate::quantity::rate;
 use crate::slow::{self, SlowCost};
 
@@ -68,6 +69,8 @@ pub struct Summary {
     pub failed: Vec<FailedCell>,
     /// Cells of the plan that have not run.
     pub not_run: Vec<CellKey>,
+    /// What the run comes to.
+    pub outcome: Outcome,
     problems: Vec<String>,
 }
 
@@ -108,6 +111,8 @@ pub struct Row {
     pub latency_curve: Vec<CurvePoint>,
     /// Share of errors of the scheduled.
     pub error_share: Figure,
+    /// The same of each repeat, with how much of it is the gateway's fault whatever else is wrong with the repeat.
+    pub errors: Vec<ErrorShare>,
     /// Cores used by the data plane.
     pub cpu_cores: Figure,
     /// Cores used over the limit.
@@ -171,7 +176,7 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
     let groups = group(run, cells);
     let mut points: Vec<Point> = groups.iter().map(|group| point(run, group)).collect();
     let has_open = points.iter().any(|point| point.model == ArrivalModel::Open);
-    for point in &mut points {
+    for (point, group) in points.iter_mut().zip(&groups) {
         let judges_latency = point.model == ArrivalModel::Open || !has_open;
         let is_one_of_several = headroom::is_one_of_several_rates(run, &point.load);
         for row in &mut point.rows {
@@ -180,7 +185,9 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
             }
             let objective = run.objective.as_ref().filter(|_| !is_one_of_several);
             let objective = objective.map(|all| all.of(&row.gateway, &point.axes, &point.load));
-            row.objective = evaluate(objective.as_ref(), row, judges_latency);
+            // Faults of the upstream are there to bring errors about.
+            let errors_default = (!faults::has_some(group)).then_some(run.thresholds.error_share);
+            row.objective = evaluate(objective.as_ref(), row, judges_latency, errors_default);
         }
         point.conclusions = conclude(point);
     }
@@ -203,16 +210,24 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
         capacities: capacities(run, cells),
         failed,
         not_run,
+        outcome: Outcome::Good,
         problems: Vec::new(),
     };
-    summary.problems = problems::find(&summary).into_iter().map(|problem| problem.words).collect();
+    let problems = problems::find(&summary);
+    summary.outcome = Outcome::of(&problems);
+    summary.problems = problems.into_iter().map(|problem| problem.words).collect();
     summary
 }
 
 impl Summary {
-    /// Why `weir run` exits with 1; empty is good.
+    /// Why [`Summary::outcome`] is not good; empty is good.
     pub fn problems(&self) -> &[String] {
         &self.problems
+    }
+
+    /// The same, each with its kind.
+    pub fn problems_by_kind(&self) -> Vec<(ProblemKind, String)> {
+        problems::find(self).into_iter().map(|Problem { kind, words, .. }| (kind, words)).collect()
     }
 
     /// The same by what they are of, in a few words, in the order of the first of each.

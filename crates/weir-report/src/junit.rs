@@ -1,5 +1,5 @@
 //! The objective as tests in the form of JUnit, which continuous integration shows: a suite for each gateway, a test for
-//! each load point and bound. A missed bound is a failure, one that no repeat can tell of is skipped, a cell that could
+//! each load point and bound. A missed bound is a failure, an undecided one is skipped with its reason, a cell that could
 //! not be measured is an error.
 
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};

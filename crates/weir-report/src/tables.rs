@@ -25,7 +25,7 @@ pub(crate) fn objective(points: &[Point]) -> Option<Table> {
             let (text, tone) = match result.met {
                 weir_analysis::Met::Met => ("met", Tone::Good),
                 weir_analysis::Met::Missed => ("missed", Tone::Bad),
-                weir_analysis::Met::Unknown => ("unknown", Tone::Plain),
+                weir_analysis::Met::Unknown => ("undecided", Tone::Plain),
             };
             vec![
                 Entry::gateway(&row.gateway),

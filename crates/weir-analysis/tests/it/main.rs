@@ -6,6 +6,7 @@ mod chance;
 mod columns;
 mod compared;
 mod domains;
+mod errors;
 mod experiments;
 mod faults;
 mod fuzzed;

@@ -2,6 +2,7 @@
 
 use weir_analysis::sizing::{Bound, Demand, Price, PriceOf, size};
 use weir_analysis::summarize;
+use weir_results::{CellOutcome, Reason};
 
 use crate::fixture::{self, Scene};
 
@@ -28,6 +29,30 @@ fn missed_objectives_failed_cells_and_what_nobody_can_tell_as_junit() {
     let (run, cells) = fixture::run(Scene::Mixed, &[0.5]);
     let tests = weir_report::junit(&run, &summarize(&run, &cells)).unwrap();
     insta::assert_snapshot!(tests);
+}
+
+#[test]
+fn errors_on_a_disturbed_host_are_a_failure_and_no_skipped_test() {
+    let (run, mut cells) = fixture::run(Scene::Good, &[0.5]);
+    for cell in cells.iter_mut().filter(|cell| cell.key.gateway == "nginx") {
+        let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+        for measurement in measurements {
+            let requests = &mut measurement.record.result.requests;
+            requests.unexpected = requests.completed / 5;
+            let verdicts = &mut measurement.judgement.verdicts;
+            for reasons in [&mut verdicts.throughput, &mut verdicts.latency, &mut verdicts.cpu] {
+                *reasons = vec![Reason::HostDisturbed, Reason::Errors];
+            }
+        }
+    }
+    let tests = weir_report::junit(&run, &summarize(&run, &cells)).unwrap();
+    let failures = tests
+        .matches("<failure message=\"errors at most 0.100 %: 20.0 % [20.0 .. 20.0], met in 0 of 3 repeats");
+    assert_eq!(failures.count(), 2, "one for each load: {tests}");
+    let why = "undecided: host-disturbed in 3 of 3 repeats, errors in 3 of 3 repeats\" type=\"objective-unknown\"/>";
+    let skipped: Vec<&str> = tests.lines().filter(|line| line.contains("<skipped")).collect();
+    assert_eq!(skipped.len(), 1, "{tests}");
+    assert!(skipped[0].contains("p99 at most 20.0 ms: (") && skipped[0].ends_with(why), "{skipped:?}");
 }
 
 #[test]

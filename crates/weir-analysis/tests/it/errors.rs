@@ -1,0 +1,147 @@
+//! Objectives on errors are judged by counts, in every repeat, whatever else is wrong with it.
+
+use std::collections::BTreeMap;
+
+use weir_analysis::{Met, Outcome, ProblemKind, Summary, summarize};
+use weir_results::{BoundBy, HostShare, Objective, Reason, Requests};
+
+use crate::runs::{Load, cell, plan, run, tail};
+
+/// A neighbour takes half of the host.
+const DISTURBED: HostShare = HostShare { steal: 0.3, others: 0.2, idle: 0.1 };
+
+fn objective(p99_ns: Option<u64>, errors: Option<f64>) -> Objective {
+    let latency_ns = p99_ns.map(|limit_ns| ("p99".to_owned(), limit_ns));
+    Objective { latency_ns: BTreeMap::from_iter(latency_ns), errors, own: vec![] }
+}
+
+/// Three repeats of an open load whose books `change` makes other than good, on a host that is disturbed or not.
+fn repeats(host: HostShare, objective: Option<Objective>, change: fn(&mut Requests)) -> Summary {
+    let load = || {
+        let mut load: Load = tail(100_000);
+        for books in [&mut load.record.result.requests, &mut load.record.whole] {
+            change(books);
+        }
+        Load { host, ..load }
+    };
+    let cells: Vec<_> = (0..3).map(|repeat| cell("weir", repeat, vec![load()])).collect();
+    summarize(&plan(run(&["weir"], objective), &cells), &cells)
+}
+
+/// One request in five is answered with 503.
+fn a_fifth_of_503(books: &mut Requests) {
+    books.unexpected = books.scheduled / 5;
+}
+
+/// One request in five is never answered.
+fn a_fifth_timed_out(books: &mut Requests) {
+    books.timed_out = books.scheduled / 5;
+    books.completed -= books.timed_out;
+}
+
+fn results(summary: &Summary) -> Vec<(&str, Met)> {
+    summary.points[0].rows[0].objective.iter().map(|result| (result.name.as_str(), result.met)).collect()
+}
+
+#[test]
+fn a_fifth_of_503_misses_the_objective_in_repeats_that_the_host_disturbed() {
+    let summary = repeats(DISTURBED, Some(objective(Some(20_000_000), Some(0.001))), a_fifth_of_503);
+    let row = &summary.points[0].rows[0];
+    assert_eq!(row.error_share.reasons(), [(Reason::HostDisturbed, 3), (Reason::Errors, 3)]);
+    assert_eq!(results(&summary), [("p99", Met::Unknown), ("errors", Met::Missed)]);
+    let words: Vec<&str> = row.objective.iter().map(|result| result.words.as_str()).collect();
+    assert_eq!(
+        words,
+        [
+            "p99 at most 20.0 ms: (250 µs), undecided: host-disturbed in 3 of 3 repeats, errors in 3 of 3 repeats",
+            "errors at most 0.100 %: 20.0 % [20.0 .. 20.0], met in 0 of 3 repeats",
+        ]
+    );
+    assert_eq!(summary.outcome, Outcome::Missed);
+    let kinds: Vec<ProblemKind> = summary.problems_by_kind().iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, [ProblemKind::Undecided, ProblemKind::Missed], "{:?}", summary.problems());
+}
+
+#[test]
+fn every_reason_leaves_errors_judged() {
+    // As stored verdicts may have them, in any combination.
+    let all = [
+        Reason::GeneratorLimited,
+        Reason::UpstreamLimited,
+        Reason::HostDisturbed,
+        Reason::Overloaded,
+        Reason::Throttled,
+        Reason::Errors,
+        Reason::NotStationary,
+        Reason::Noisy,
+        Reason::Implausible,
+        Reason::LimitNotApplied,
+    ];
+    for reason in all {
+        let mut load = tail(100_000);
+        a_fifth_of_503(&mut load.record.result.requests);
+        let mut cells = vec![cell("weir", 0, vec![load])];
+        let weir_results::CellOutcome::Measured { measurements } = &mut cells[0].outcome else {
+            panic!("it was measured")
+        };
+        let verdicts = &mut measurements[0].judgement.verdicts;
+        for reasons in [&mut verdicts.throughput, &mut verdicts.latency, &mut verdicts.cpu] {
+            *reasons = vec![reason];
+        }
+        measurements[0].judgement.bound_by = BoundBy::Host;
+        let with = |errors| {
+            let run = plan(run(&["weir"], Some(objective(None, Some(errors)))), &cells);
+            results(&summarize(&run, &cells))[0].1
+        };
+        assert_eq!((with(0.19), with(0.2)), (Met::Missed, Met::Met), "{reason:?}");
+    }
+}
+
+#[test]
+fn requests_without_a_response_are_not_the_gateways_fault_on_a_disturbed_host() {
+    let bound = || Some(objective(None, Some(0.001)));
+    let summary = repeats(DISTURBED, bound(), a_fifth_timed_out);
+    assert_eq!(results(&summary), [("errors", Met::Unknown)]);
+    assert_eq!(
+        summary.points[0].rows[0].objective[0].words,
+        "errors at most 0.100 %: 20.0 % [20.0 .. 20.0], undecided: requests without a response may not be the \
+         gateway's fault: host-disturbed in 3 of 3 repeats"
+    );
+    assert_eq!(summary.outcome, Outcome::Undecided);
+    // Nobody else was short of anything.
+    let quiet = HostShare { steal: 0.0, others: 0.0, idle: 0.5 };
+    let summary = repeats(quiet, bound(), a_fifth_timed_out);
+    assert_eq!((results(&summary), summary.outcome), (vec![("errors", Met::Missed)], Outcome::Missed));
+    // As many are allowed: whosever fault they are, the objective is met.
+    let summary = repeats(DISTURBED, Some(objective(None, Some(0.2))), a_fifth_timed_out);
+    assert_eq!(results(&summary), [("errors", Met::Met)]);
+}
+
+#[test]
+fn no_error_at_all_meets_the_objective_on_a_disturbed_host() {
+    let summary = repeats(DISTURBED, Some(objective(None, Some(0.001))), |_| {});
+    assert_eq!(results(&summary), [("errors", Met::Met)]);
+    assert_eq!(summary.outcome, Outcome::Undecided, "the headline on latency is");
+}
+
+#[test]
+fn counts_that_contradict_each_other_decide_nothing() {
+    let summary = repeats(DISTURBED, Some(objective(None, Some(0.001))), |books| {
+        a_fifth_of_503(books);
+        books.scheduled += 1;
+    });
+    assert_eq!(results(&summary), [("errors", Met::Unknown)]);
+    assert!(summary.points[0].rows[0].objective[0].words.contains("undecided"));
+}
+
+#[test]
+fn an_objective_on_latency_alone_is_missed_by_errors_too() {
+    let latency = || Some(objective(Some(20_000_000), None));
+    let summary = repeats(DISTURBED, latency(), a_fifth_of_503);
+    assert_eq!(results(&summary), [("p99", Met::Unknown), ("errors", Met::Missed)]);
+    assert_eq!(summary.outcome, Outcome::Missed);
+    // Without errors the bound that nobody gave does not show, and without an objective there is nothing to miss.
+    assert_eq!(results(&repeats(DISTURBED, latency(), |_| {})), [("p99", Met::Unknown)]);
+    let summary = repeats(DISTURBED, None, a_fifth_of_503);
+    assert_eq!((results(&summary), summary.outcome), (vec![], Outcome::Undecided));
+}
