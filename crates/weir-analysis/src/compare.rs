@@ -255,6 +255,25 @@ impl Comparison {
         self.count(Verdict::Worse) > 0 || !self.failed.is_empty()
     }
 
+    /// Why B could not have been found worse in any figure, which a gate must not take for good; `None` where it could.
+    pub fn nothing_decidable(&self) -> Option<String> {
+        let figures = || self.points.iter().flat_map(|point| &point.figures);
+        if figures().any(|figure| figure.is_decidable) {
+            return None;
+        }
+        let mut whys: Vec<&str> = Vec::new();
+        for why in figures().map(|figure| figure.why.as_str()).filter(|why| !why.is_empty()) {
+            if !whys.contains(&why) {
+                whys.push(why);
+            }
+        }
+        Some(match whys.as_slice() {
+            [] => "no figure gets a verdict".to_owned(),
+            [why] => (*why).to_owned(),
+            [why, rest @ ..] => format!("{why} (and {} other reasons)", rest.len()),
+        })
+    }
+
     /// How many figures got this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         let figures = self.points.iter().flat_map(|point| &point.figures);

@@ -41,6 +41,8 @@ pub struct FigureComparison {
     pub verdict: Option<Verdict>,
     /// Why it is undecided; empty where it is not.
     pub why: String,
+    /// Whether its repeats decide it, or are enough of each for B to be called better or worse.
+    pub is_decidable: bool,
     /// The smallest difference that a comparison with as many repeats and as much noise calls better or worse in four
     /// cases of five, as share.
     pub smallest_effect: Option<f64>,
@@ -247,7 +249,9 @@ impl Draft {
                 (Some(verdict), why)
             }
         };
+        let is_decided = verdict.is_some_and(|verdict| verdict != Verdict::Undecided);
         FigureComparison {
+            is_decidable: is_decided || (effect.is_some() && self.unclaimed.is_none()),
             interval: effect.map(|(effect, level)| effect.interval(level)),
             confidence: effect.map(|(_, level)| 1.0 - level),
             smallest_effect: effect

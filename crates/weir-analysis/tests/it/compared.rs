@@ -7,7 +7,7 @@ use weir_analysis::compare::{
     compare, interval_words, label_apart, ratio_words, smallest_effect_words,
 };
 use weir_analysis::{Figure, HEADLINE_REPEATS};
-use weir_results::{Cell, DIRECT, HostShare, Run};
+use weir_results::{Cell, CellOutcome, DIRECT, HostShare, Reason, Run};
 
 use crate::chance::{foreign, only_cpu};
 use crate::runs::{Load, cell, full, plan, run, tail};
@@ -51,6 +51,36 @@ fn verdicts_follow_the_interval_and_the_number_of_repeats() {
     check(&six, &[15.0; 6], Verdict::Worse, "");
     // Fewer than six may be the same.
     check(&six[..5], &times(1.001), Verdict::Same, "");
+}
+
+#[test]
+fn a_comparison_that_could_not_have_found_anything_worse_says_why() {
+    let six = [10.0, 10.1, 9.9, 10.05, 9.95, 10.0];
+    let why = |a: &[f64], b: &[f64]| {
+        let [a, b] = one([a, b], Measure::CpuPerRequest);
+        compare(&foreign("A", a), &foreign("B", b), &only_cpu()).unwrap().nothing_decidable()
+    };
+    let times = |ratio: f64| six.map(|value| value * ratio);
+    for ratio in [1.0, 1.05, 1.5] {
+        assert_eq!(why(&six, &times(ratio)), None, "six repeats decide, or are undecided by chance alone");
+    }
+    assert_eq!(why(&six[..3], &times(1.001)[..3]), None, "the same is a decision");
+    let few = why(&six[..3], &times(1.5)[..3]).unwrap();
+    assert_eq!(few, "better and worse need 6 valid repeats of each: A has 3, B 3");
+    assert!(why(&six[..1], &six).unwrap().starts_with("no interval without two valid repeats of each"));
+    // No block counts on either side.
+    let mut cells = cells(1.5, 1.0);
+    for cell in &mut cells {
+        let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+        for verdicts in measurements.iter_mut().map(|of| &mut of.judgement.verdicts) {
+            for reasons in [&mut verdicts.throughput, &mut verdicts.latency, &mut verdicts.cpu] {
+                *reasons = vec![Reason::HostDisturbed];
+            }
+        }
+    }
+    let (a, b) = (dataset("a", |_| {}, &cells), dataset("b", |_| {}, &cells));
+    let why = compare(&a, &b, &Question::default()).unwrap().nothing_decidable().unwrap();
+    assert!(why.contains("A has 0, B 0 (host-disturbed)"), "{why}");
 }
 
 #[test]
