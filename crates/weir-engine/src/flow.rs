@@ -36,6 +36,8 @@ pub(crate) struct Flow {
     timeline: Timeline,
     timeout_ns: u64,
     slots: Vec<Slot>,
+    /// Whether each place replays a recorded session from its first request on.
+    is_replay: bool,
     /// Free connections, the longest free first, so that all of them carry load.
     free: VecDeque<u32>,
     /// Places that are up and pause, the first to go on on top.
@@ -87,6 +89,8 @@ pub(crate) struct Samples {
 pub(crate) struct Start {
     pub(crate) slot: usize,
     pub(crate) index: u64,
+    /// Which request it is.
+    pub(crate) pick: u64,
 }
 
 /// What a response is to the books.
@@ -107,6 +111,8 @@ struct Slot {
     state: State,
     /// Whether it stands in the queue of free connections; an entry of one that is not free is skipped.
     is_queued: bool,
+    /// Requests of a recorded session that it has taken so far.
+    replayed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +148,8 @@ impl Flow {
             source,
             timeline,
             timeout_ns,
-            slots: (0..slots).map(|_| Slot { state: State::Down, is_queued: false }).collect(),
+            slots: (0..slots).map(|_| Slot { state: State::Down, is_queued: false, replayed: 0 }).collect(),
+            is_replay: false,
             free: VecDeque::with_capacity(slots),
             pausing: BinaryHeap::new(),
             pauses: Pauses::default(),
@@ -171,6 +178,11 @@ impl Flow {
         self.meter = warm_up.as_ref().map(|warm_up| warm_up.meter(worker));
         self.warm_up = warm_up;
         self
+    }
+
+    /// Lets each place of a closed loop replay a recorded session; an open loop's arrivals go through it by themselves.
+    pub(crate) fn with_replay(self, is_recorded: bool) -> Self {
+        Self { is_replay: is_recorded && !self.source.is_open(), ..self }
     }
 
     /// Books per route too.
@@ -222,7 +234,7 @@ impl Flow {
         self.observe(now_ns);
         let (slot, free_ns) = self.next_free(now_ns)?;
         let arrival = loop {
-            let arrival = self.take_arrival(now_ns)?;
+            let arrival = self.take_arrival_for(slot, now_ns)?;
             if !self.is_hopeless(arrival, now_ns) {
                 break arrival;
             }
@@ -234,7 +246,7 @@ impl Flow {
         place.is_queued = false;
         place.state = State::Busy(InFlight { arrival, free_ns, start_ns: now_ns, is_sent: false });
         self.busy += 1;
-        Some(Start { slot, index: arrival.index })
+        Some(Start { slot, index: arrival.index, pick: arrival.pick })
     }
 
     /// Whether [`Flow::start`] has something to give.
@@ -351,7 +363,7 @@ impl Flow {
             if phase == Phase::Sustained
                 && let Some(routes) = &mut self.routes
             {
-                routes.completed(request.arrival.index, status, latency_ns);
+                routes.completed(request.arrival.pick, status, latency_ns);
             }
         }
         if is_reusable {
@@ -540,7 +552,7 @@ impl Flow {
         if phase == Phase::Sustained
             && let Some(routes) = &mut self.routes
         {
-            change(routes.requests(arrival.index));
+            change(routes.requests(arrival.pick));
         }
     }
 
@@ -565,6 +577,22 @@ impl Flow {
     fn take_arrival(&mut self, now_ns: u64) -> Option<Arrival> {
         let arrival = self.source.take(now_ns, &self.timeline)?;
         if !arrival.is_again {
+            self.count(arrival, |requests| requests.scheduled += 1);
+        }
+        Some(arrival)
+    }
+
+    /// Takes the next arrival for a place. One that was handed out before keeps its request: the books have it.
+    #[inline]
+    fn take_arrival_for(&mut self, slot: usize, now_ns: u64) -> Option<Arrival> {
+        if !self.is_replay {
+            return self.take_arrival(now_ns);
+        }
+        let mut arrival = self.source.take(now_ns, &self.timeline)?;
+        if !arrival.is_again {
+            let place = &mut self.slots[slot];
+            arrival.pick = place.replayed;
+            place.replayed += 1;
             self.count(arrival, |requests| requests.scheduled += 1);
         }
         Some(arrival)

@@ -238,6 +238,7 @@ impl RecordBuilder {
             connection_wait_ns: open
                 .map(|open| TimesNs::of(&open.connection_wait, requests.scheduled - requests.sent)),
             warm_up: None,
+            left_out: None,
         }
     }
 

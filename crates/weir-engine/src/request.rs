@@ -16,6 +16,7 @@ mod values;
 use std::sync::Arc;
 
 use weir_http::ResponseTo;
+use weir_results::LeftOut;
 
 use self::build::{Builder, NO_CHECKS};
 use self::values::{Part, Value, Values};
@@ -67,6 +68,10 @@ struct Shared {
     routes: Vec<String>,
     checks: Vec<Checks>,
     is_https: bool,
+    /// What was left out of a recorded session.
+    left_out: Option<LeftOut>,
+    /// Whether the requests are a recorded session, in its order.
+    is_recorded: bool,
 }
 
 /// A request.
@@ -92,6 +97,7 @@ impl RequestSource {
     /// When a template makes no sense, or a file cannot be read or has what does not fit.
     pub(crate) fn new(spec: &LoadSpec) -> Result<Self, EngineError> {
         let mut builder = Builder::new(spec);
+        let mut recorded = None;
         spec.requests.iter().try_for_each(|request| builder.push(request))?;
         if let Some(file) = &spec.request_file {
             let base = file.base(spec.tls.is_some());
@@ -99,9 +105,13 @@ impl RequestSource {
                 spec.validate_together(&request)?;
                 Ok(builder.push_or_merge(&request)?)
             });
-            read.or_else(|error| invalid("file", format!("{error}; {}", error.remedy)))?;
+            recorded = read.or_else(|error| invalid("file", format!("{error}; {}", error.remedy)))?;
         }
-        Ok(Self { shared: Arc::new(builder.finish(spec.tls.is_some())) })
+        let is_shuffled = spec.request_file.as_ref().is_some_and(|file| file.shuffle);
+        let is_recorded = recorded.is_some() && !is_shuffled;
+        let mut shared = builder.finish(spec.tls.is_some(), is_recorded);
+        shared.left_out = recorded.filter(|left_out| left_out.count() > 0);
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Whether HTTP/2 can carry the requests; of very many, the first are looked at.
@@ -117,10 +127,21 @@ impl RequestSource {
         Ok(())
     }
 
-    /// The request of the mix that arrival `index` sends.
+    /// The request that `pick` chooses: of a mix by weight, `pick` being an arrival's index; of a recorded session the
+    /// one in that place, over and over.
     #[inline]
-    pub(crate) fn choose(&self, index: u64) -> u32 {
-        self.shared.choice.of(index)
+    pub(crate) fn choose(&self, pick: u64) -> u32 {
+        self.shared.choice.of(pick)
+    }
+
+    /// Whether requests are sent in the order of a recorded session.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.shared.is_recorded
+    }
+
+    /// What was left out of a recorded session, if anything was.
+    pub(crate) fn left_out(&self) -> Option<&LeftOut> {
+        self.shared.left_out.as_ref()
     }
 
     /// The number of the request's route among [`RequestSource::routes`].

@@ -4,10 +4,11 @@
 //! - JSON lines have an object a line: `{"method": "PUT", "path": "/x", "headers": {"A": "b"}, "body": "..",
 //!   "name": "put", "weight": 2, "checks": {"status": "2xx"}}`, with `path` or `url` alone needed.
 //! - HAR 1.2, as browsers save it: `log.entries[].request`. What was recorded is sent as it is, so that nothing in
-//!   it is a template.
+//!   it is a template; the recorded host is mapped to the load's target, and other hosts are left out.
 //!
-//! The ending of the file's name or its first bytes tell which it is. A URL's authority becomes the request's Host;
-//! all go to the load's own target. What is asked for more than once becomes one request of more weight.
+//! The ending of the file's name or its first bytes tell which it is. In lists and JSON lines a URL's authority becomes
+//! the request's Host; all go to the load's own target. What is asked for more than once becomes one request of more
+//! weight.
 
 mod har;
 mod json;
@@ -20,6 +21,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use weir_document::DocumentError;
+use weir_results::LeftOut;
 
 use self::merge::Merger;
 use crate::EngineError;
@@ -38,6 +40,14 @@ pub struct Base {
     pub is_method_given: bool,
     /// Whether the target is `https`: URLs of the other scheme are refused.
     pub is_https: bool,
+}
+
+impl Base {
+    /// The value of Host, where the load gives one.
+    fn host(&self) -> Option<&str> {
+        let fields = &self.request.headers;
+        fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, value)| value.as_str())
+    }
 }
 
 /// Takes requests as they are read.
@@ -88,7 +98,9 @@ fn open(path: &Path) -> Result<(String, Vec<u8>), DocumentError> {
 }
 
 /// Reads the requests of a file and hands each to `sink`, with no more of them in memory.
-pub(crate) fn read_each(path: &Path, base: &Base, sink: Sink<'_>) -> Result<(), DocumentError> {
+///
+/// Gives what was left out where it is a recorded session, and `None` where it is another file.
+pub(crate) fn read_each(path: &Path, base: &Base, sink: Sink<'_>) -> Result<Option<LeftOut>, DocumentError> {
     let (source_name, text) = open(path)?;
     parse_each(&source_name, &text, base, REQUESTS_MAX, sink)
 }
@@ -99,7 +111,7 @@ fn parse_each(
     base: &Base,
     requests_max: usize,
     sink: Sink<'_>,
-) -> Result<(), DocumentError> {
+) -> Result<Option<LeftOut>, DocumentError> {
     if text.len() > REQUEST_FILE_BYTES_MAX {
         let message = format!("has more than {} MiB", REQUEST_FILE_BYTES_MAX >> 20);
         return Err(whole(source_name, message, "split the file"));
@@ -121,14 +133,18 @@ fn parse_each(
         request.validate()?;
         sink(request)
     };
-    match Format::of(source_name, text) {
-        Format::List => list::parse(source_name, text, base, &mut sink)?,
-        Format::JsonLines => json::parse(source_name, text, base, &mut sink)?,
-        Format::Har => har::parse(source_name, text, base, &mut sink)?,
-    }
-    match count {
-        0 => Err(whole(source_name, "has no request", "write one URL or path a line")),
-        _ => Ok(()),
+    let format = Format::of(source_name, text);
+    let left_out = match format {
+        Format::List => list::parse(source_name, text, base, &mut sink).map(|()| None)?,
+        Format::JsonLines => json::parse(source_name, text, base, &mut sink).map(|()| None)?,
+        Format::Har => Some(har::parse(source_name, text, base, &mut sink)?),
+    };
+    match (count, format) {
+        (0, Format::Har) => {
+            Err(whole(source_name, "has no HTTP request", "record a session with at least one"))
+        }
+        (0, _) => Err(whole(source_name, "has no request", "write one URL or path a line")),
+        _ => Ok(left_out),
     }
 }
 
@@ -187,5 +203,7 @@ fn set_fields(fields: &mut Vec<(String, String)>, own: Vec<(String, String)>) {
     fields.extend(own);
 }
 
+#[cfg(test)]
+mod har_tests;
 #[cfg(test)]
 mod tests;

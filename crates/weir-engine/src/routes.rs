@@ -32,16 +32,16 @@ impl Routes {
         (routes > 1).then(|| Self { source: source.clone(), books: vec![RouteBooks::default(); routes] })
     }
 
-    /// The books of the route that arrival `index` belongs to.
+    /// The books of the route of the request that `pick` chooses.
     #[inline]
-    pub(crate) fn requests(&mut self, index: u64) -> &mut Requests {
-        &mut self.of(index).requests
+    pub(crate) fn requests(&mut self, pick: u64) -> &mut Requests {
+        &mut self.of(pick).requests
     }
 
     /// A response came in time.
     #[inline]
-    pub(crate) fn completed(&mut self, index: u64, status: u16, latency_ns: u64) {
-        let times = self.of(index).classes[usize::from(status_class(status)) - 1]
+    pub(crate) fn completed(&mut self, pick: u64, status: u16, latency_ns: u64) {
+        let times = self.of(pick).classes[usize::from(status_class(status)) - 1]
             .get_or_insert_with(|| Box::new(small_histogram()));
         // Saturating, it would not grow.
         times.record(latency_ns.min(HISTOGRAM_HIGH_NS)).expect("a histogram grows up to its greatest value");
@@ -72,8 +72,8 @@ impl Routes {
     }
 
     #[inline]
-    fn of(&mut self, index: u64) -> &mut RouteBooks {
-        let route = self.source.route_of(self.source.choose(index));
+    fn of(&mut self, pick: u64) -> &mut RouteBooks {
+        let route = self.source.route_of(self.source.choose(pick));
         &mut self.books[usize::from(route)]
     }
 }

@@ -222,6 +222,7 @@ impl Coordinator<'_> {
             let slots = connections_of(spec, worker) * streams_of(spec) as usize;
             let flow = Flow::new(source, timeline, spec.timeout_ns, slots)
                 .with_pauses(pauses_of(spec, worker, slots))
+                .with_replay(self.requests.is_recorded())
                 .with_routes(Routes::new(self.requests))
                 .with_warm_up(warm_up.clone(), worker)
                 .with_trace(spec.trace.is_some());
@@ -279,6 +280,7 @@ impl Coordinator<'_> {
             write_sends(path, &builder.sends(), frame.start_ns)?;
         }
         let mut record = builder.build(self.spec, frame);
+        record.generator.left_out = self.requests.left_out().cloned();
         record.generator.warm_up = growth.map(|growth| weir_results::WarmUp {
             asked_ns: self.spec.warmup_ns,
             taken_ns: frame.start_ns - timeline.start_ns,

@@ -9,11 +9,20 @@ use crate::timeline::Timeline;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) index: u64,
+    /// Which request it sends, as [`crate::request::RequestSource::choose`] takes it: its index, unless its place
+    /// replays a recorded session.
+    pub(crate) pick: u64,
     pub(crate) intended_ns: u64,
     /// Whether the books have it already: it was handed out before, and could not be sent or was not processed.
     pub(crate) is_again: bool,
     /// Whether it was sent before, and the peer said that it did not process it.
     pub(crate) was_sent: bool,
+}
+
+impl Arrival {
+    fn new(index: u64, intended_ns: u64) -> Self {
+        Self { index, pick: index, intended_ns, is_again: false, was_sent: false }
+    }
 }
 
 /// One worker's arrivals.
@@ -79,8 +88,7 @@ impl Source {
                 {
                     *left = left.checked_sub(1)?;
                 }
-                let arrival =
-                    Arrival { index: *index, intended_ns: now_ns, is_again: false, was_sent: false };
+                let arrival = Arrival::new(*index, now_ns);
                 *index += *step;
                 Some(arrival)
             }
@@ -90,7 +98,7 @@ impl Source {
                 if !is_due || head.index() >= *end_index {
                     return None;
                 }
-                let arrival = Arrival { index: head.index(), intended_ns, is_again: false, was_sent: false };
+                let arrival = Arrival::new(head.index(), intended_ns);
                 head.advance();
                 Some(arrival)
             }

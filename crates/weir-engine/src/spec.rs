@@ -270,6 +270,10 @@ pub struct RequestFileSpec {
     /// Whether the base's method was asked for; else a request with a body of its own is a POST.
     #[serde(default)]
     pub is_method_given: bool,
+    /// Whether a recorded session (HAR) is drawn from at random; else each connection replays it in its order, and an
+    /// open loop's arrivals go through it in its order. Other files are always drawn from.
+    #[serde(default)]
+    pub shuffle: bool,
 }
 
 impl RequestFileSpec {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{BoundBy, Histogram, Verdicts};
+use crate::{BoundBy, Histogram, LeftOut, Verdicts};
 
 /// The arrival model (METHOD 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -290,6 +290,9 @@ pub struct GeneratorEvidence {
     /// How the warm-up went, where it could grow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
+    /// What a recorded session (HAR) has that was not sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
 }
 
 /// One second of a load; `t_s` counts from the start of the warm-up.

@@ -320,6 +320,43 @@ fn a_count_of_requests_is_kept_exactly() {
 }
 
 #[test]
+fn every_place_of_a_closed_loop_replays_a_session_and_an_open_loop_walks_through_it() {
+    let timeline = Timeline::new(S, 0, Some(S), S);
+    let flow = |source: Source| {
+        let mut flow = Flow::new(source, timeline, S, 2).with_replay(true);
+        (0..2).for_each(|slot| flow.connected(slot, S));
+        flow
+    };
+    let mut closed = flow(Source::closed(0, 1, None));
+    let started = |flow: &mut Flow| {
+        let start = flow.start(S).unwrap();
+        flow.sent(start.slot);
+        (start.slot, start.index, start.pick)
+    };
+    assert_eq!([started(&mut closed), started(&mut closed)], [(0, 0, 0), (1, 1, 0)]);
+    for (index, pick) in [(2, 1), (3, 2)] {
+        closed.completed(1, S, response(S, 200, true));
+        assert_eq!(started(&mut closed), (1, index, pick), "the other place waits for its answer");
+    }
+    closed.completed(0, S, response(S, 200, true));
+    let lost = closed.start(S).unwrap();
+    assert_eq!((lost.slot, lost.pick), (0, 1));
+    closed.not_sent(0);
+    closed.connected(0, S);
+    assert_eq!(started(&mut closed), (0, 4, 1), "what could not be sent is sent again");
+    let mut open = flow(open(1_000.0, Spacing::Even, 1));
+    let mut picks = Vec::new();
+    for ms in 0..4 {
+        let now_ns = S + ms * MS;
+        let start = open.start(now_ns).unwrap();
+        open.sent(start.slot);
+        picks.push(start.pick);
+        open.completed(start.slot, now_ns, response(now_ns, 200, true));
+    }
+    assert_eq!(picks, [0, 1, 2, 3]);
+}
+
+#[test]
 fn a_count_is_given_up_where_nothing_ever_connects() {
     let timeline = Timeline::new(S, 0, None, S);
     let mut flow = Flow::new(Source::closed(0, 1, Some(10)), timeline, S, 2);
@@ -378,11 +415,11 @@ fn a_request_that_met_a_dead_connection_goes_out_on_the_next() {
         let timeline = Timeline::new(S, 0, Some(S), S);
         let mut flow = Flow::new(source, timeline, S, 1);
         flow.connected(0, S);
-        assert_eq!(flow.start(S), Some(Start { slot: 0, index: 0 }));
+        assert_eq!(flow.start(S), Some(Start { slot: 0, index: 0, pick: 0 }));
         flow.not_sent(0);
         assert_eq!(flow.start(S), None);
         flow.connected(0, S + 5 * US);
-        assert_eq!(flow.start(S + 5 * US), Some(Start { slot: 0, index: 0 }));
+        assert_eq!(flow.start(S + 5 * US), Some(Start { slot: 0, index: 0, pick: 0 }));
         flow.sent(0);
         flow.completed(0, S + 9 * US, response(S + 9 * US, 200, false));
         let report = flow.finish(S + 20 * US);
@@ -400,7 +437,7 @@ fn an_answer_after_its_time_out_is_no_answer_but_keeps_the_connection() {
     flow.start(S).unwrap();
     flow.sent(0);
     flow.completed(0, S + 6 * MS, response(S + 6 * MS, 200, true));
-    assert_eq!(flow.start(S + 100 * MS), Some(Start { slot: 0, index: 1 }));
+    assert_eq!(flow.start(S + 100 * MS), Some(Start { slot: 0, index: 1, pick: 1 }));
     flow.not_sent(0);
     let report = flow.finish(S + 101 * MS);
     check(&report);

@@ -33,6 +33,8 @@ pub(super) struct Builder {
     parts: Vec<Part>,
     entries: Vec<Entry>,
     weights: Vec<f64>,
+    /// The requests in the order in which they were given, the same ones again and again.
+    order: Vec<u32>,
     values: Values,
     ranges: HashMap<(u64, u64), u32>,
     lists: HashMap<String, u32>,
@@ -68,6 +70,7 @@ impl Builder {
             parts: Vec::new(),
             entries: Vec::new(),
             weights: Vec::new(),
+            order: Vec::new(),
             values,
             ranges: HashMap::new(),
             lists: HashMap::new(),
@@ -121,6 +124,7 @@ impl Builder {
             says_close: says_close(spec),
             response_to: if spec.method == "HEAD" { ResponseTo::Head } else { ResponseTo::Other },
         };
+        self.order.push(self.entries.len() as u32);
         self.entries.push(entry);
         self.weights.push(spec.weight);
         Ok(())
@@ -143,6 +147,9 @@ impl Builder {
             self.weights.pop();
             self.entries.pop();
             self.bytes.truncate(bytes_start);
+            if let Some(last) = self.order.last_mut() {
+                *last = first as u32;
+            }
         }
         Ok(())
     }
@@ -153,14 +160,17 @@ impl Builder {
         (&self.bytes[entry.start as usize..entry.end as usize], entry.checks, entry.route)
     }
 
-    /// The end of it, when at least one request was laid down.
-    pub(super) fn finish(mut self, is_https: bool) -> Shared {
+    /// The end of it, when at least one request was laid down; `is_recorded` keeps the order.
+    pub(super) fn finish(mut self, is_https: bool, is_recorded: bool) -> Shared {
         let closing = self.closing();
         self.bytes.shrink_to_fit();
         self.parts.shrink_to_fit();
         self.entries.shrink_to_fit();
         Shared {
-            choice: Choice::new(self.values.seed, &self.weights),
+            choice: match is_recorded {
+                true => Choice::in_order(self.order),
+                false => Choice::new(self.values.seed, &self.weights),
+            },
             entries: self.entries,
             bytes: self.bytes,
             closing,
@@ -169,6 +179,8 @@ impl Builder {
             routes: self.routes.into_names(),
             checks: self.checks,
             is_https,
+            left_out: None,
+            is_recorded,
         }
     }
 

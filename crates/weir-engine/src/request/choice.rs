@@ -5,13 +5,15 @@ use crate::schedule::hash;
 /// Sets the choice of a request apart from the gaps, which are drawn from the same seed.
 const CHOICE: u64 = 0x5851_f42d_4c95_7f2d;
 
-/// The choice among requests by their weights.
+/// The choice among requests: by their weights, or in an order.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
     seed: u64,
     count: u32,
     /// Empty where all weigh the same.
     columns: Vec<Column>,
+    /// The requests one after the other; empty where they are drawn.
+    order: Vec<u32>,
 }
 
 /// A column of an alias table (Vose 1991): each has the same share, and is split between two requests.
@@ -30,7 +32,13 @@ impl Choice {
         );
         let is_even = weights.iter().all(|weight| *weight == weights[0]);
         let columns = if is_even { Vec::new() } else { columns(weights) };
-        Self { seed: seed ^ CHOICE, count: weights.len() as u32, columns }
+        Self { seed: seed ^ CHOICE, count: weights.len() as u32, columns, order: Vec::new() }
+    }
+
+    /// Requests one after the other, and then from the first again.
+    pub(crate) fn in_order(order: Vec<u32>) -> Self {
+        debug_assert!(!order.is_empty());
+        Self { seed: 0, count: order.len() as u32, columns: Vec::new(), order }
     }
 
     /// The request of arrival `index`.
@@ -38,6 +46,9 @@ impl Choice {
     pub(crate) fn of(&self, index: u64) -> u32 {
         if self.count == 1 {
             return 0;
+        }
+        if !self.order.is_empty() {
+            return self.order[(index % u64::from(self.count)) as usize];
         }
         // The high half of the product spreads a 64-bit number over the columns without bias to speak of, and
         // what is below it tells where in the column it fell.

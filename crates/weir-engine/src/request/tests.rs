@@ -180,7 +180,12 @@ fn requests_of_a_file_are_the_same_as_given_ones() {
     let base = spec("GET", "/", &[("Host", "a")], "");
     let of_file = |text: &str| {
         std::fs::write(&path, text).unwrap();
-        let file = RequestFileSpec { path: path.clone(), base: base.clone(), is_method_given: false };
+        let file = RequestFileSpec {
+            path: path.clone(),
+            base: base.clone(),
+            is_method_given: false,
+            shuffle: false,
+        };
         LoadSpec { request_file: Some(file), ..load(Vec::new()) }
     };
     let lines = "/a\n/b\n/a\n/{seq}\nhttp://b/a\nHEAD /a\n";
@@ -220,6 +225,36 @@ fn requests_of_a_file_are_the_same_as_given_ones() {
             "file: {name}:2:1: domains: `{{domain}}` in `/{{domain}}` needs at least one domain; correct the value"
         ),
     );
+}
+
+#[test]
+fn a_recorded_session_is_walked_in_its_order_unless_it_is_shuffled() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.har");
+    let entry = |host: &str, path: &str| serde_json::json!({ "request": { "method": "GET", "url": format!("https://{host}{path}") } });
+    let entries = [entry("a", "/1"), entry("b", "/x"), entry("a", "/2"), entry("a", "/1"), entry("a", "/3")];
+    std::fs::write(&path, serde_json::json!({ "log": { "entries": entries } }).to_string()).unwrap();
+    let of_file = |shuffle| {
+        let base = spec("GET", "/", &[("Host", "t")], "");
+        let file = RequestFileSpec { path: path.clone(), base, is_method_given: false, shuffle };
+        source(&LoadSpec { request_file: Some(file), ..load(Vec::new()) })
+    };
+    let paths = |source: &RequestSource, picks: std::ops::Range<u64>| -> Vec<String> {
+        let path = |pick| http1(source, source.choose(pick), &place(pick, false));
+        picks.map(|pick| path(pick).split(' ').nth(1).unwrap().to_owned()).collect()
+    };
+    let ordered = of_file(false);
+    assert!(ordered.is_recorded());
+    assert_eq!(paths(&ordered, 0..9), ["/1", "/2", "/1", "/3", "/1", "/2", "/1", "/3", "/1"]);
+    assert_eq!(ordered.shared.entries.len(), 3, "the same request is kept once");
+    assert_eq!(ordered.left_out().unwrap().to_string(), "left out 1 of 5 entries: other hosts (b 1)");
+    let shuffled = of_file(true);
+    assert!(!shuffled.is_recorded());
+    let drawn = paths(&shuffled, 0..1_000);
+    assert_ne!(drawn[..9], paths(&ordered, 0..9));
+    // Two of four entries; four standard deviations of a binomial count around 500.
+    let first = drawn.iter().filter(|path| *path == "/1").count();
+    assert!(first.abs_diff(500) <= 64, "{first}");
 }
 
 #[test]

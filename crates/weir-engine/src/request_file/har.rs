@@ -1,11 +1,17 @@
-//! Recorded sessions: HAR 1.2 (<http://www.softwareishard.com/blog/har-12-spec/>), of which only requests matter.
+//! Recorded sessions: HAR 1.2 (<http://www.softwareishard.com/blog/har-12-spec/>).
+//!
+//! The recorded host is mapped to the load's target, whatever the scheme; entries of other hosts are left out and
+//! counted. The recorded host is the target's own where the session has it. Else it is that of the first page: the
+//! first entry with an HTML response of class 2xx, and without one the first entry.
 
 use std::fmt::Write as _;
 
 use serde::Deserialize;
 use weir_document::DocumentError;
+use weir_results::LeftOut;
 
-use super::{Base, Fault, Sink, set_fields, target};
+use super::target::{self, Url};
+use super::{Base, Fault, Sink, set_field, set_fields};
 use crate::request::template::has_placeholder;
 use crate::spec::{Body, RequestSpec};
 
@@ -23,6 +29,20 @@ struct Log {
 #[derive(Deserialize)]
 struct Entry {
     request: Recorded,
+    response: Option<Response>,
+}
+
+/// What tells a page from everything else.
+#[derive(Deserialize)]
+struct Response {
+    status: Option<f64>,
+    content: Option<Content>,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    #[serde(rename = "mimeType")]
+    mime_type: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -31,6 +51,8 @@ struct Recorded {
     url: String,
     #[serde(default)]
     headers: Vec<Field>,
+    #[serde(default)]
+    cookies: Vec<Field>,
     #[serde(rename = "postData")]
     post_data: Option<PostData>,
 }
@@ -49,22 +71,72 @@ struct PostData {
     params: Vec<serde::de::IgnoredAny>,
 }
 
-pub(super) fn parse(source_name: &str, text: &str, base: &Base, sink: Sink<'_>) -> Result<(), DocumentError> {
+/// Hands the session's requests to `sink` in their order; gives the entries that it left out.
+pub(super) fn parse(
+    source_name: &str,
+    text: &str,
+    base: &Base,
+    sink: Sink<'_>,
+) -> Result<LeftOut, DocumentError> {
     // The name's ending says that it is JSON and nothing else.
     let har = weir_document::read::<Har>(".json", text)
         .map_err(|error| DocumentError { source_name: source_name.to_owned(), ..error })?;
-    for (entry, number) in har.log.entries.into_iter().zip(0u32..) {
-        // Data, extensions, WebSockets: these were no requests of HTTP.
-        if has_other_scheme(&entry.request.url) {
+    let entries = har.log.entries;
+    let target = Target { base, recorded: recorded_host(&entries, base) };
+    let mut left_out = LeftOut { entries: entries.len() as u64, ..LeftOut::default() };
+    for (entry, number) in entries.into_iter().zip(0u32..) {
+        if !entry.is_http() {
+            left_out.not_http += 1;
             continue;
         }
-        entry.request.into_request(base).and_then(&mut *sink).map_err(|fault| {
+        if let Some(host) = entry.host().filter(|host| Some(host) != target.recorded.as_ref()) {
+            left_out.add_host(host);
+            continue;
+        }
+        target.request(entry.request).and_then(&mut *sink).map_err(|fault| {
             let path = ["log", "entries", &number.to_string(), "request"];
             let (line, column) = weir_document::place(text, &path).unwrap_or((1, 1));
             fault.at(source_name, line, column)
         })?;
     }
-    Ok(())
+    Ok(left_out)
+}
+
+/// The host that is mapped to the target, as [`Url::host_and_port`] has it; `None` where no entry has one.
+fn recorded_host(entries: &[Entry], base: &Base) -> Option<String> {
+    let hosts = || entries.iter().filter(|entry| entry.is_http()).filter_map(Entry::host);
+    let own = base.host().map(|authority| {
+        Url { scheme: if base.is_https { "https" } else { "http" }, authority, path: "" }.host_and_port()
+    });
+    if let Some(own) = own.filter(|own| hosts().any(|host| host == *own)) {
+        return Some(own);
+    }
+    let page = entries.iter().filter(|entry| entry.is_http() && entry.is_page()).find_map(Entry::host);
+    page.or_else(|| hosts().next())
+}
+
+impl Entry {
+    /// Whether it is a request of HTTP: not one for data or of an extension, nor a WebSocket.
+    fn is_http(&self) -> bool {
+        let is_upgraded = self.status() == Some(101.0);
+        !is_upgraded && !has_other_scheme(&self.request.url)
+    }
+
+    fn is_page(&self) -> bool {
+        let content = self.response.as_ref().and_then(|response| response.content.as_ref());
+        let is_html = content.and_then(|content| content.mime_type.as_deref()).is_some_and(|mime_type| {
+            mime_type.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("text/html"))
+        });
+        is_html && self.status().is_some_and(|status| (200.0..300.0).contains(&status))
+    }
+
+    fn status(&self) -> Option<f64> {
+        self.response.as_ref()?.status
+    }
+
+    fn host(&self) -> Option<String> {
+        Url::split(&self.request.url).map(|url| url.host_and_port())
+    }
 }
 
 /// Whether a URL has a scheme, and it is not HTTP's.
@@ -75,13 +147,37 @@ fn has_other_scheme(url: &str) -> bool {
     is_scheme && !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-impl Recorded {
-    fn into_request(self, base: &Base) -> Result<RequestSpec, Fault> {
-        let mut request = RequestSpec { method: self.method, ..base.request.clone() };
-        target::apply(&mut request, &encoded(&self.url), base)?;
-        let mut fields = Vec::new();
-        for Field { name, value } in self.headers {
-            // HTTP/2's pseudo-fields and the connection's own are not a request's, and the URL says Host.
+/// Where the session goes.
+struct Target<'a> {
+    base: &'a Base,
+    recorded: Option<String>,
+}
+
+impl Target<'_> {
+    /// A recorded request as it is sent to the target.
+    fn request(&self, recorded: Recorded) -> Result<RequestSpec, Fault> {
+        let mut request = RequestSpec { method: recorded.method, ..self.base.request.clone() };
+        let url = encoded(&recorded.url);
+        match Url::split(&url) {
+            Some(Url { authority, path, .. }) => {
+                target::check_authority(authority)?;
+                if self.base.host().is_none() {
+                    set_field(&mut request.headers, "Host", authority.to_owned());
+                }
+                request.path = target::with_slash(path);
+            }
+            None => target::apply(&mut request, &url, self.base)?,
+        }
+        set_fields(&mut request.headers, self.fields(recorded.headers, recorded.cookies)?);
+        request.body = body(recorded.post_data)?;
+        Ok(request)
+    }
+
+    /// The recorded fields that are sent.
+    fn fields(&self, headers: Vec<Field>, cookies: Vec<Field>) -> Result<Vec<(String, String)>, Fault> {
+        let mut fields: Vec<(String, String)> = Vec::new();
+        for Field { name, value } in headers {
+            // HTTP/2's pseudo-fields and the connection's own are not a request's, and the target says Host.
             let is_of_the_message = ["host", "content-length", "http2-settings"]
                 .iter()
                 .any(|known| name.eq_ignore_ascii_case(known));
@@ -89,14 +185,45 @@ impl Recorded {
                 continue;
             }
             if has_placeholder(&value) {
-                let message = format!("the recorded value of `{name}` has what would be filled in");
+                let message = format!("the recorded value of `{name}` contains a placeholder");
                 return Err(Fault::new(message, "change the value, or write the request as a JSON line"));
             }
-            fields.push((name, value));
+            let is_cookie = name.eq_ignore_ascii_case("cookie");
+            match fields.iter_mut().find(|(given, _)| is_cookie && given.eq_ignore_ascii_case("cookie")) {
+                // HTTP/2 may split the field; HTTP/1.1 has one (RFC 9113, 8.2.3).
+                Some((_, before)) => *before += &format!("; {value}"),
+                None => {
+                    let value = self.mapped(&name, value);
+                    fields.push((name, value));
+                }
+            }
         }
-        set_fields(&mut request.headers, fields);
-        request.body = body(self.post_data)?;
-        Ok(request)
+        let has_cookie = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+        if !has_cookie && !cookies.is_empty() {
+            // Some recorders list cookies only beside the fields.
+            let pairs: Vec<String> =
+                cookies.into_iter().map(|Field { name, value }| format!("{name}={value}")).collect();
+            let value = pairs.join("; ");
+            if has_placeholder(&value) {
+                let message = "a recorded cookie contains a placeholder";
+                return Err(Fault::new(message, "change the value, or write the request as a JSON line"));
+            }
+            fields.push(("Cookie".to_owned(), value));
+        }
+        Ok(fields)
+    }
+
+    /// Points Origin and Referer at the target where they are at the recorded host: servers compare them with Host.
+    fn mapped(&self, name: &str, value: String) -> String {
+        let is_pointer = ["origin", "referer"].iter().any(|known| name.eq_ignore_ascii_case(known));
+        let Some(host) = self.base.host().filter(|_| is_pointer) else { return value };
+        match Url::split(&value) {
+            Some(url) if Some(url.host_and_port()) == self.recorded => {
+                let scheme = if self.base.is_https { "https" } else { "http" };
+                format!("{scheme}://{host}{}", url.path)
+            }
+            _ => value,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ pub(super) fn apply(request: &mut RequestSpec, url: &str, base: &Base) -> Result
         request.path = without_fragment(url).to_owned();
         return Ok(());
     }
-    let Some((scheme, rest)) = url.split_once("://") else {
+    let Some(Url { scheme, authority, path }) = Url::split(url) else {
         let message = format!("`{url}` is neither a URL nor a path");
         return Err(Fault::new(message, "write it as `http://host/path` or `/path`"));
     };
@@ -22,16 +22,45 @@ pub(super) fn apply(request: &mut RequestSpec, url: &str, base: &Base) -> Result
         let message = format!("a URL of {} for a target of {wanted}", scheme.to_ascii_lowercase());
         return Err(Fault::new(message, "keep requests of one scheme, and give a target of the same"));
     }
-    let rest = without_fragment(rest);
-    let (authority, path) = rest.split_at(find_outside(rest, b"/?"));
     check_authority(authority)?;
     set_field(&mut request.headers, "Host", authority.to_owned());
-    request.path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    request.path = with_slash(path);
     Ok(())
 }
 
+/// A URL's parts, without its fragment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Url<'a> {
+    pub(super) scheme: &'a str,
+    /// Host and perhaps port, as they stand there.
+    pub(super) authority: &'a str,
+    /// Path and query; may be empty, or begin with `?`.
+    pub(super) path: &'a str,
+}
+
+impl<'a> Url<'a> {
+    /// Splits `scheme://authority/path?query`; `None` where there is no scheme.
+    pub(super) fn split(url: &'a str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let rest = without_fragment(rest);
+        let (authority, path) = rest.split_at(find_outside(rest, b"/?"));
+        Some(Self { scheme, authority, path })
+    }
+
+    /// The authority as it compares: in lower case, without the scheme's own port.
+    pub(super) fn host_and_port(&self) -> String {
+        let port = if self.scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
+        self.authority.strip_suffix(port).unwrap_or(self.authority).to_ascii_lowercase()
+    }
+}
+
+/// A request's path begins with a slash, also where the URL has none.
+pub(super) fn with_slash(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
+}
+
 /// A fragment is for whoever reads the answer, and is never sent.
-fn without_fragment(url: &str) -> &str {
+pub(super) fn without_fragment(url: &str) -> &str {
     &url[..find_outside(url, b"#")]
 }
 
@@ -49,7 +78,7 @@ fn find_outside(text: &str, wanted: &[u8]) -> usize {
     text.len()
 }
 
-fn check_authority(authority: &str) -> Result<(), Fault> {
+pub(super) fn check_authority(authority: &str) -> Result<(), Fault> {
     if authority.contains('@') {
         // It may be a secret, so the error does not repeat it.
         let message = "a URL with a user or a password before its host";

@@ -4,7 +4,7 @@ use super::*;
 use crate::schedule::hash;
 use crate::spec::{Body, ChecksSpec};
 
-fn base() -> Base {
+pub(super) fn base() -> Base {
     let request = RequestSpec {
         headers: vec![("Host".into(), "target".into()), ("X-Base".into(), "1".into())],
         ..RequestSpec::default()
@@ -13,7 +13,7 @@ fn base() -> Base {
 }
 
 /// A request in one line: method, path, fields, body, and what else there is.
-fn shown(request: &RequestSpec) -> String {
+pub(super) fn shown(request: &RequestSpec) -> String {
     let mut shown = format!("{} {}", request.method, request.path);
     for (name, value) in &request.headers {
         shown += &format!(" | {name}: {value}");
@@ -33,7 +33,7 @@ fn shown(request: &RequestSpec) -> String {
 }
 
 #[track_caller]
-fn check(source_name: &str, text: &str, expected: &[&str]) {
+pub(super) fn check(source_name: &str, text: &str, expected: &[&str]) {
     let requests = parse(source_name, text.as_bytes(), &base()).unwrap();
     let all: Vec<String> = requests.iter().map(shown).collect();
     assert_eq!(all, expected);
@@ -211,81 +211,6 @@ fn faults_of_json_lines_have_their_lines() {
         let text = format!("{{\"path\": \"/a\"}}\n{wrong}\n");
         let error = parse("r.jsonl", text.as_bytes(), &base()).unwrap_err();
         assert_eq!((error.source_name.as_str(), error.line), ("r.jsonl", 2), "{wrong}: {error}");
-    }
-}
-
-/// A recorded session of one entry after a good one; the entry begins in line 4.
-fn har(request: &str) -> String {
-    let first = "{\"request\": {\"method\": \"GET\", \"url\": \"http://a/first\"}}";
-    format!(
-        "{{\"log\": {{\"version\": \"1.2\", \"creator\": {{}}, \"entries\": [\n{first},\n{{\"time\": 1,\n\"request\": {request}}}]}}}}\n"
-    )
-}
-
-#[test]
-fn recorded_sessions() {
-    let first = "GET /first | Host: a | X-Base: 1";
-    let request = "{\"method\": \"POST\", \"url\": \"http://b:81/x?v={\\\"a\\\":\u{e9}}#part\", \"httpVersion\": \"h2\", \
-                   \"headers\": [{\"name\": \":authority\", \"value\": \"b\"}, {\"name\": \"Host\", \"value\": \"z\"}, \
-                   {\"name\": \"content-length\", \"value\": \"9\"}, {\"name\": \"Connection\", \"value\": \"close\"}, \
-                   {\"name\": \"cookie\", \"value\": \"a=1\"}, {\"name\": \"cookie\", \"value\": \"b=2\"}], \
-                   \"postData\": {\"mimeType\": \"text/plain\", \"text\": \"hello\"}}";
-    let second =
-        "POST /x?v=%7B\"a\":%C3%A9%7D | Host: b:81 | X-Base: 1 | cookie: a=1 | cookie: b=2 | body hello";
-    check("s.har", &har(request), &[first, second]);
-    check("session.json", &har(request), &[first, second]);
-    let body = |post_data: &str| {
-        let request = format!("{{\"method\": \"PUT\", \"url\": \"http://b/\", \"postData\": {post_data}}}");
-        parse("s.har", har(&request).as_bytes(), &base()).unwrap()[1].body.clone()
-    };
-    assert_eq!(body("null"), Body::Text(String::new()));
-    assert_eq!(body("{\"mimeType\": \"\"}"), Body::Text(String::new()));
-    assert_eq!(body("{\"text\": \"AP8=\", \"encoding\": \"base64\"}"), Body::Base64("AP8=".into()));
-    assert_eq!(
-        body("{\"text\": \"{seq}\"}"),
-        Body::Base64("e3NlcX0=".into()),
-        "recorded text is no template"
-    );
-    for other in ["data:text/plain,x", "blob:http://b/1", "wss://b/x", "chrome-extension://abc/x.js"] {
-        check("s.har", &har(&format!("{{\"method\": \"GET\", \"url\": \"{other}\"}}")), &[first]);
-    }
-}
-
-#[test]
-fn faults_of_recorded_sessions_have_their_lines() {
-    let check = |request: &str, expected: &str| {
-        let error = parse("s.har", har(request).as_bytes(), &base()).unwrap_err();
-        assert_eq!(error.to_string(), format!("s.har:4:{expected}"));
-    };
-    check("{\"method\": \"GET\", \"url\": \"https://a/\"}", "12: a URL of https for a target of http");
-    check(
-        "{\"method\": \"G T\", \"url\": \"http://a/\"}",
-        "12: method: `G T` is not a method; letters like GET or POST are",
-    );
-    check(
-        "{\"method\": \"GET\", \"url\": \"http://a/\", \"headers\": [{\"name\": \"a\", \"value\": \"{uuid}\"}]}",
-        "12: the recorded value of `a` has what would be filled in",
-    );
-    check(
-        "{\"method\": \"PUT\", \"url\": \"http://a/\", \"postData\": {\"params\": [{}]}}",
-        "12: `postData` has parameters and no text",
-    );
-    check(
-        "{\"method\": \"PUT\", \"url\": \"http://a/\", \"postData\": {\"text\": \"\", \"encoding\": \"gzip\"}}",
-        "12: `postData` has the unknown encoding `gzip`",
-    );
-    check(
-        "{\"method\": \"PUT\", \"url\": \"http://a/\", \"postData\": {\"text\": \"?\", \"encoding\": \"base64\"}}",
-        "12: body: is no base64: Invalid symbol 63, offset 0.",
-    );
-    for wrong in [
-        "{\"log\": {}}",
-        "{\"log\": {\"entries\": [{}]}}",
-        "{\"log\": ",
-        "{\"log\": {\"entries\": []}}",
-        "/a",
-    ] {
-        assert!(parse("s.har", wrong.as_bytes(), &base()).is_err(), "{wrong}");
     }
 }
 

@@ -50,7 +50,7 @@ impl Http1 {
 impl Worker {
     #[inline]
     pub(super) fn send_http1(&mut self, start: Start) {
-        let request = self.requests.choose(start.index);
+        let request = self.requests.choose(start.pick);
         let (_, http1) = self.net.http1(start.slot);
         http1.exchange.begin(self.requests.response_to(request));
         http1.index = start.index;

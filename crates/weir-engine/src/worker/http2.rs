@@ -291,7 +291,7 @@ impl Stream {
 impl Worker {
     pub(super) fn send_http2(&mut self, start: Start) {
         let (place, at) = self.net.connection_of(start.slot);
-        let request = self.requests.choose(start.index);
+        let request = self.requests.choose(start.pick);
         let (head, body) = match self.http2_request(request, place, start.index) {
             Ok(made) => made,
             Err(said) => {

@@ -43,7 +43,7 @@ fn every_arrival_sends_its_own_request() {
     std::fs::write(&path, "{\"path\": \"/file/{seq}\", \"name\": \"of the file\", \"weight\": 3}\n").unwrap();
     let spec = LoadSpec {
         requests: vec![get("/given/{seq}")],
-        request_file: Some(RequestFileSpec { path, base: get("/"), is_method_given: false }),
+        request_file: Some(RequestFileSpec { path, base: get("/"), is_method_given: false, shuffle: false }),
         tokens: vec!["t0".into(), "t1".into(), "t2".into()],
         workers: 2,
         ..closed(address, 400)
@@ -68,7 +68,7 @@ fn every_arrival_sends_its_own_request() {
 #[test]
 fn a_file_that_makes_no_sense_ends_the_load_before_it_begins() {
     let path = "no/such/file.txt";
-    let file = RequestFileSpec { path: path.into(), base: get("/"), is_method_given: false };
+    let file = RequestFileSpec { path: path.into(), base: get("/"), is_method_given: false, shuffle: false };
     let spec = LoadSpec { request_file: Some(file), ..closed("127.0.0.1:9".parse().unwrap(), 1) };
     let error = run(&spec, &(), &std::sync::atomic::AtomicBool::new(false)).unwrap_err();
     assert!(matches!(error, EngineError::Invalid { field: "file", .. }), "{error}");

@@ -1,0 +1,92 @@
+//! What a load leaves out of a recorded session (HAR).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Hosts that are counted by name; a recorded page of ads has hundreds.
+const HOSTS_MAX: usize = 64;
+/// The name under which the others are counted.
+const OTHERS: &str = "others";
+/// Hosts that are named in words.
+const HOSTS_SHOWN: usize = 5;
+
+/// Entries of a recorded session that were not sent.
+///
+/// Its text is a clause: `left out 12 of 80 entries: other hosts (cdn.example 9, ads.example 3)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOut {
+    /// All entries of the session.
+    pub entries: u64,
+    /// Those of other hosts, by host and port; those beyond 64 hosts are counted as `others`.
+    pub other_hosts: BTreeMap<String, u64>,
+    /// Those that were no HTTP requests: `data:` and `blob:` URLs, extensions, WebSockets.
+    pub not_http: u64,
+}
+
+impl LeftOut {
+    /// How many entries were left out.
+    pub fn count(&self) -> u64 {
+        self.other_hosts.values().sum::<u64>() + self.not_http
+    }
+
+    /// Counts an entry of another host.
+    pub fn add_host(&mut self, host: String) {
+        let is_known = self.other_hosts.contains_key(&host) || self.other_hosts.len() < HOSTS_MAX;
+        *self.other_hosts.entry(if is_known { host } else { OTHERS.to_owned() }).or_default() += 1;
+    }
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let noun = if self.entries == 1 { "entry" } else { "entries" };
+        write!(f, "left out {} of {} {noun}", self.count(), self.entries)?;
+        let mut hosts: Vec<(&String, &u64)> = self.other_hosts.iter().collect();
+        // The order of the map breaks ties.
+        hosts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let mut parts = Vec::new();
+        if !hosts.is_empty() {
+            // A file names its hosts as it likes, and this is printed on terminals.
+            let named = |(host, count): &(&String, &u64)| format!("{} {count}", host.escape_debug());
+            let mut shown: Vec<String> = hosts.iter().take(HOSTS_SHOWN).map(named).collect();
+            if hosts.len() > HOSTS_SHOWN {
+                shown.push(format!("{} more", hosts.len() - HOSTS_SHOWN));
+            }
+            parts.push(format!("other hosts ({})", shown.join(", ")));
+        }
+        if self.not_http > 0 {
+            parts.push(format!("not HTTP ({})", self.not_http));
+        }
+        if parts.is_empty() { Ok(()) } else { write!(f, ": {}", parts.join(", ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_is_named_by_host_the_most_frequent_first() {
+        let mut left_out = LeftOut { entries: 80, ..LeftOut::default() };
+        assert_eq!(left_out.to_string(), "left out 0 of 80 entries");
+        for (host, count) in [("ads.example", 3), ("cdn.example", 9)] {
+            (0..count).for_each(|_| left_out.add_host(host.into()));
+        }
+        assert_eq!(
+            left_out.to_string(),
+            "left out 12 of 80 entries: other hosts (cdn.example 9, ads.example 3)"
+        );
+        left_out.not_http = 2;
+        for host in ["c", "d", "e", "f\u{1b}[2J"] {
+            left_out.add_host(host.into());
+        }
+        assert_eq!(
+            left_out.to_string(),
+            "left out 18 of 80 entries: other hosts (cdn.example 9, ads.example 3, c 1, d 1, e 1, 1 more), not HTTP (2)"
+        );
+        (0..100).for_each(|nth| left_out.add_host(format!("host-{nth}")));
+        assert_eq!((left_out.other_hosts.len(), left_out.count()), (HOSTS_MAX + 1, 118));
+    }
+}
