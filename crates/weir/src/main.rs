@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 mod cmd;
 mod failure;
 
-/// Measures L7 gateways side by side on your own hardware, and says which figures count.
+/// Load-test L7 gateways on your own hardware: capacity, cost and latency, with confidence intervals
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
 struct Cli {
@@ -20,31 +20,31 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a scenario: start the gateways, drive load, keep every result, report
+    /// Run a scenario: start the gateways, send load, store the results, write the report
     Run(cmd::run::Args),
-    /// Write the reports of a finished run again
+    /// Print and write the report of a stored run
     Report(cmd::report::Args),
-    /// Say how many instances carry a rate, by what a run measured, and what they cost
+    /// Compute how many instances a request rate needs, and what they cost
     Size(cmd::size::Args),
-    /// List the runs in the store
+    /// List the stored runs
     Runs(cmd::runs::Args),
-    /// Say what is better, worse or the same in one run, or one gateway, than in another
+    /// Compare two runs or two gateways: better, worse, the same or undecided
     Compare(Box<cmd::compare::Args>),
-    /// Drive load at one URL (the engine alone)
+    /// Send load to one URL, like wrk or oha
     Load(Box<cmd::load::Args>),
-    /// Serve as an upstream with a known size, delay and share of errors
+    /// Start a test upstream with a known body size, delay and error rate
     Origin(cmd::origin::Args),
-    /// Write what would be run for a gateway: configuration files and command lines
+    /// Write the configuration files and commands that a run uses for a gateway
     Render(cmd::render::Args),
-    /// Say what this host can honestly test, and which gateways were found
+    /// Check what this host can measure, and which gateways are installed
     Doctor(cmd::doctor::Args),
-    /// Write a stored run as a file: for another weir, or as CSV, JSON, Parquet, HdrHistogram log, k6, Locust
+    /// Export a stored run: archive, CSV, JSON, Parquet, HdrHistogram log, k6 or Locust format
     Export(cmd::export::Args),
-    /// Take over a run from a file of `weir export`
+    /// Import a run from an archive that `weir export` wrote
     Import(cmd::import::Args),
-    /// Print the JSON Schema of scenarios and results
+    /// Print the JSON Schema of scenarios, results or drivers
     Schema(cmd::schema::Args),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions(cmd::completions::Args),
     #[command(hide = true)]
     Generate(cmd::generate::Args),

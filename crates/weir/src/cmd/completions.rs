@@ -9,7 +9,7 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir completions`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The shell.
+    /// Shell
     shell: Shell,
 }
 

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// The argument of every command that uses the store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Database {
-    /// The database of runs [default: weir/weir.db in the user's data folder]
+    /// Database file with the runs [default: weir/weir.db in the user's data directory]
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
 }

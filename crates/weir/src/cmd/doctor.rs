@@ -20,10 +20,10 @@ use examination::Examination;
 /// Arguments of `weir doctor`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A folder with a driver, or with drivers, beside those built in; may be given again
+    /// Additional driver directory: one driver, or one directory per driver; may be repeated
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
-    /// Leave out what takes half a minute: measuring the generator's ceiling and the latency floor
+    /// Skip the measurements (half a minute): highest rate of the generator and latency floor
     #[arg(long)]
     quick: bool,
     #[command(flatten)]

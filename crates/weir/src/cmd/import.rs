@@ -13,7 +13,7 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A file of `weir export --format weir`; `-` is standard input
+    /// Archive that `weir export --format weir` wrote; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -35,11 +35,11 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     match store.import(run, &archive.cells)? {
         Imported::New => {
             let (done, planned) = (archive.cells.len(), run.plan.len());
-            print(format_args!("run {}: {}, {done} of {planned} cells, kept in {there}", run.id, run.name));
+            print(format_args!("imported run {}: {}, {done} of {planned} cells, into {there}", run.id, run.name));
             print(format_args!("`weir report {}` shows it", run.id));
         }
         Imported::Present => {
-            print(format_args!("run {} is in {there} already, with the same content", run.id))
+            print(format_args!("run {} is already in {there}, with the same content", run.id))
         }
     }
     Ok(Exit::Good)

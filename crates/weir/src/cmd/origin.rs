@@ -15,16 +15,16 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir origin`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to listen; port 0 takes a free one, which is then printed
+    /// Address to listen on; port 0 picks a free port and prints it
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9000")]
     listen: SocketAddr,
-    /// Size of each body
+    /// Size of the response body
     #[arg(long, value_name = "SIZE", default_value = "64B")]
     body: Size,
-    /// Answer with the request's own body in place of that
+    /// Respond with the body of the request
     #[arg(long, conflicts_with = "body")]
     echo: bool,
-    /// Threads, each with a listening socket of its own
+    /// Number of threads; each has its own listening socket
     #[arg(long, value_name = "N", default_value = "1")]
     workers: usize,
     #[command(flatten)]
@@ -40,66 +40,66 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Times")]
 struct Times {
-    /// How long each answer waits: const:5ms, uniform:1ms..9ms, exp:5ms (its mean), lognormal:5ms,0.5
-    /// (median and sigma), bimodal:1ms,20ms,10% (two values, share of the second)
+    /// Delay of each response: const:5ms, uniform:1ms..9ms, exp:5ms (mean), lognormal:5ms,0.5 (median and
+    /// sigma), bimodal:1ms,20ms,10% (two values, share of the second)
     #[arg(long, value_name = "DELAY", default_value = "none", conflicts_with = "service")]
     delay: Delay,
-    /// One queue for all requests in place of the delay, and how long each is served
+    /// Use one FIFO queue for all requests, with this service time, instead of --delay
     #[arg(long, value_name = "DELAY")]
     service: Option<Delay>,
-    /// Requests that are served at once
+    /// Number of requests that the queue serves at the same time
     #[arg(long, value_name = "N", default_value = "1", requires = "service", value_parser = from_one())]
     servers: u32,
-    /// Wait longer and longer: 1ms/10s for a millisecond more with every 10 s since the start
+    /// Increase the delay over time: 1ms/10s adds 1 ms every 10 s
     #[arg(long, value_name = "TIME/TIME")]
     drift: Option<Drift>,
-    /// Stand still again and again: 200ms/1s for the first 200 ms of each second
+    /// Stall periodically: 200ms/1s stops all responses for the first 200 ms of each second
     #[arg(long, value_name = "TIME/TIME")]
     stall: Option<Stall>,
-    /// Seed of delays and service times: the same seed gives the same times
+    /// Seed of the random delays and service times
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Wait by spinning: truer times, a whole core for each worker
+    /// Busy-wait for more precise delays; uses a whole core per worker
     #[arg(long)]
     spin: bool,
 }
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Faults (each share is met exactly)")]
+#[command(next_help_heading = "Faults (every share is exact)")]
 struct Faults {
-    /// Share of requests answered with 500
+    /// Share of requests that get status 500
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     errors: Share,
-    /// Share of requests whose connection is reset; over HTTP/2 their stream
+    /// Share of requests whose connection is reset (HTTP/2: whose stream is reset)
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     resets: Share,
-    /// Share of requests answered with the head and half of the body
+    /// Share of responses that end after half of the body
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     half: Share,
-    /// Share of requests whose body comes in ten pieces over a time: 1%:2s
+    /// Share of responses whose body is sent in ten pieces over a time, like 1%:2s
     #[arg(long, value_name = "SHARE:TIME")]
     slow: Option<Slow>,
-    /// Accept and read, and never answer
+    /// Accept connections and read requests, but never respond
     #[arg(long)]
     silent: bool,
-    /// Close a connection of HTTP/1.1 after N responses
+    /// Close an HTTP/1.1 connection after N responses
     #[arg(long, value_name = "N", value_parser = from_one())]
     close_after: Option<u32>,
 }
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "HTTP/2 (by ALPN, and by prior knowledge)")]
+#[command(next_help_heading = "HTTP/2 (by ALPN or prior knowledge)")]
 struct Http2 {
-    /// Speak HTTP/1.1 alone
+    /// Disable HTTP/2
     #[arg(long, conflicts_with_all = ["goaway", "max_streams", "refuse"])]
     http1_only: bool,
-    /// Tell a connection to go away after N requests
+    /// Send GOAWAY after N requests on a connection
     #[arg(long, value_name = "N", value_parser = from_one())]
     goaway: Option<u32>,
-    /// Streams that a connection may have open at once [default: 256]
+    /// Maximum number of concurrent streams per connection [default: 256]
     #[arg(long, value_name = "N", value_parser = from_one())]
     max_streams: Option<u32>,
-    /// Share of requests whose stream is refused
+    /// Share of requests that get REFUSED_STREAM
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     refuse: Share,
 }
@@ -107,22 +107,22 @@ struct Http2 {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "TLS")]
 struct Tls {
-    /// Speak TLS, with a certificate for localhost that is made on start
+    /// Use TLS with a certificate for localhost, made at start
     #[arg(long, conflicts_with = "cert")]
     tls: bool,
-    /// A further name that it is for; may be given again
+    /// Additional name in the certificate; may be repeated
     #[arg(long = "domain", value_name = "NAME", requires = "tls")]
     domains: Vec<String>,
-    /// Write the PEM of its authority to this file
+    /// Write the CA certificate (PEM) to this file
     #[arg(long, value_name = "FILE", requires = "tls")]
     ca_out: Option<PathBuf>,
-    /// Make it one that has expired
+    /// Use an expired certificate
     #[arg(long, requires = "tls")]
     expired: bool,
-    /// Speak TLS with this certificate (PEM, with those above it)
+    /// Use TLS with this certificate chain (PEM)
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
-    /// Its key (PEM)
+    /// Private key of --cert (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
 }

@@ -17,27 +17,27 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir render`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A built-in scenario or a file
+    /// Scenario: a built-in name or a file
     scenario: String,
-    /// The gateway: one of the scenario's, or any driver
+    /// Gateway of the scenario, or any driver
     #[arg(long, value_name = "NAME")]
     gateway: String,
-    /// Folder for the files
+    /// Directory to write to
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Override a field of the scenario; may be given again
+    /// Override a field of the scenario, like limits.data.cpus=0.5; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// Where load arrives
+    /// Address that receives the load
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// The gateway's own administration
+    /// Address of the gateway's admin interface
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
     admin: SocketAddr,
-    /// The upstream; of several replicas the first, and the others have the ports after it
+    /// Address of the upstream; further replicas use the next ports
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
     origin: SocketAddr,
-    /// A folder with a driver, or with drivers, beside those built in; may be given again
+    /// Additional driver directory: one driver, or one directory per driver; may be repeated
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
     /// Print the manifest as JSON

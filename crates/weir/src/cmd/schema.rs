@@ -12,18 +12,18 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir schema`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Of which document
+    /// Document
     #[arg(value_enum, default_value_t = Document::Scenario)]
     document: Document,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Document {
-    /// What `weir run` reads
+    /// Scenario files, read by `weir run`
     Scenario,
-    /// What `weir run --json` writes
+    /// Results, written by `weir run --json`
     Results,
-    /// A gateway's driver.yaml
+    /// Driver files (driver.yaml)
     Driver,
 }
 

@@ -13,28 +13,28 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir size`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The run: its id, a unique prefix of it, or `last`
+    /// Run: its id, a unique prefix of the id, or `last`
     #[arg(default_value = "last")]
     run: String,
-    /// Rate that all instances together have to carry, like 10000/s
+    /// Total request rate of all instances, like 10000/s
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     rate: Rate,
-    /// What has to be kept, like 'p99<20ms' or 'errors<0.1%'; may be given again [default: the run's own]
+    /// Objective, like 'p99<20ms' or 'errors<0.1%'; may be repeated [default: the objective of the run]
     #[arg(long = "objective", value_name = "BOUND")]
     objectives: Vec<String>,
-    /// Greatest share of its CPU limit that an instance may use, like 65%
+    /// Maximum CPU use of an instance, as share of its CPU limit, like 65%
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     max_cpu: Option<Share>,
-    /// Instances beyond those that carry the rate
+    /// Spare instances to add
     #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
     spare: u32,
-    /// What an hour costs: of an instance (0.17/h), or of each core of its CPU limit (0.05/core/h)
+    /// Price per instance and hour (0.17/h), or per core of the CPU limit (0.05/core/h)
     #[arg(long, value_name = "PRICE", allow_hyphen_values = true)]
     price: Option<HourlyPrice>,
-    /// What the rate grows by in a year, like 30%/y
+    /// Growth of the request rate per year, like 30%/y
     #[arg(long, value_name = "GROWTH", allow_hyphen_values = true)]
     growth: Option<Growth>,
-    /// Go by CPU time per request to a share of --max-cpu that was not measured, and mark that
+    /// Extrapolate by CPU time per request if --max-cpu was not measured; the result is marked
     #[arg(long, requires = "max_cpu")]
     extrapolate: bool,
     #[command(flatten)]
