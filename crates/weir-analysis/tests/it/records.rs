@@ -71,6 +71,7 @@ pub(crate) fn record(model: ArrivalModel, rate_per_s: u64, p50_ns: u64) -> LoadR
             connections_opened: 10,
             connection_wait_ns: open.then(|| times(100)),
             warm_up: None,
+            left_out: None,
         },
         latency: Histogram::encode(&new_histogram()),
         service_time: Histogram::encode(&new_histogram()),

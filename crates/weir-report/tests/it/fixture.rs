@@ -425,6 +425,7 @@ fn record(shape: &Shape, open: bool) -> LoadRecord {
             connections_opened: 10,
             connection_wait_ns: open.then(|| TimesNs::of(&lognormal(300.0, 0.2, scheduled), 0)),
             warm_up: None,
+            left_out: None,
         },
         latency: Histogram::encode(&histogram),
         service_time: Histogram::encode(&histogram),
