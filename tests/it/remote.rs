@@ -127,8 +127,8 @@ fn check_destinations(said: &str, names: &[&str], address: SocketAddr) {
     let before = said.split("[1/").next().unwrap();
     for name in names {
         let line = format!(
-            "{name}: load goes to http://{address}: full (closed, up to 4 connections), \
-             tail (open, 300/s, up to 32 connections)"
+            "{name}: load goes to http://{address}: full (closed, at most 4 connections), \
+             tail (open, 300/s, at most 32 connections)"
         );
         assert!(before.contains(&line), "{line}: {said}");
     }
@@ -141,7 +141,7 @@ fn a_plan_prints_where_load_goes_and_sends_none() {
     let output = run(folder.path(), gateways, &["--plan", "--set", "loads.full.connections=1"]);
     // With --json the lines are the plan's notes.
     let notes = json(&output)["notes"].to_string();
-    let loads = "full (closed, 1 connection), tail (open, 300/s, up to 32 connections)";
+    let loads = "full (closed, at most 1 connection), tail (open, 300/s, at most 32 connections)";
     for line in [
         format!("prod: load goes to https://gw.invalid: {loads}; load only systems that you may load"),
         format!("direct: load goes to http://127.0.0.1:9: {loads}\""),

@@ -23,6 +23,7 @@ pub use measure::{Margins, Measure};
 pub use verdict::Verdict;
 
 use crate::curve::CurvePoint;
+use crate::quantity;
 use crate::summary::{Axes, axes_words};
 use figures::Draft;
 
@@ -323,7 +324,7 @@ impl Comparison {
             .collect();
         if !self.failed.is_empty() {
             let n = self.failed.len();
-            said.insert(0, format!("failed at {n} load point{}", if n == 1 { "" } else { "s" }));
+            said.insert(0, format!("failed at {}", quantity::counted(n as u64, "load point")));
         }
         match said.as_slice() {
             [] => "Nothing could be compared".into(),

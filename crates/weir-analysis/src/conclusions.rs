@@ -8,7 +8,7 @@ use weir_results::{ArrivalModel, BoundBy};
 use crate::added::claims;
 use crate::figure::Figure;
 use crate::objective::{Met, ObjectiveResult};
-use crate::quantity::{bytes, number, percent, range, rate, time_ns};
+use crate::quantity::{bytes, counted, number, percent, range, rate, time_ns};
 use crate::reasons::reason_name;
 use crate::summary::{Point, Row};
 
@@ -122,11 +122,11 @@ fn not_at_limit(point: &Point) -> Option<String> {
     let names: Vec<String> = point.gateways().filter(free).map(|row| row.gateway.clone()).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "{} stayed below {} own CPU limit in every repeat: {} throughput is bound by the {} connections, and not the most that can be carried.",
+            "{} stayed below {} own CPU limit in every repeat: {} throughput is bound by the {}, and not the most that can be carried.",
             join(&names),
             if names.len() == 1 { "its" } else { "their" },
             if names.len() == 1 { "its" } else { "their" },
-            point.connections
+            counted(point.connections.into(), "connection")
         )
     })
 }
@@ -227,9 +227,10 @@ pub(crate) fn why_no_headline(figure: &Figure) -> String {
     if figure.beyond_timeout && reasons.is_empty() {
         "beyond the time-out".to_owned()
     } else if reasons.is_empty() {
-        format!("{} valid repeat{}", figure.valid, if figure.valid == 1 { "" } else { "s" })
+        counted(figure.valid as u64, "valid repeat")
     } else {
-        format!("{} of {} repeats valid: {}", figure.valid, figure.repeats.len(), reasons.join(", "))
+        let repeats = counted(figure.repeats.len() as u64, "repeat");
+        format!("{} of {repeats} valid: {}", figure.valid, reasons.join(", "))
     }
 }
 

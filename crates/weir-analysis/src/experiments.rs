@@ -12,6 +12,7 @@ mod users;
 
 use serde::Serialize;
 use serde_json::Value;
+use weir_results::words::counted;
 use weir_results::{ArrivalModel, Role, Run};
 
 use crate::summary::{Axes, Point, Row};
@@ -190,7 +191,7 @@ fn cores(cpus: f64) -> String {
 
 /// `8 connections`.
 fn connections(count: u32) -> String {
-    format!("{count} connection{}", if count == 1 { "" } else { "s" })
+    counted(count.into(), "connection")
 }
 
 fn of_model(points: &[Point], model: ArrivalModel) -> impl Iterator<Item = (usize, &Point)> {

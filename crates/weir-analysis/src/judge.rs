@@ -4,7 +4,7 @@ use weir_results::{
     ArrivalModel, BoundBy, Ceiling, Counters, HostShare, Judgement, LoadRecord, Reason, Thresholds, Usage,
 };
 
-use crate::quantity::{cores, count, number, percent, rate, time_ns};
+use crate::quantity::{cores, count, counted, number, percent, rate, time_ns};
 use crate::reasons::verdicts;
 use crate::stationary;
 
@@ -74,7 +74,7 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
         found.into_iter().filter_map(|(reason, said)| Some((reason, said?))).unzip();
     sentences.extend(case.above_ceiling());
     sentences.extend(case.longer_warm_up());
-    sentences.push(bound);
+    sentences.push(case.once(bound, &sentences));
     Judgement { bound_by, verdicts: verdicts(&reasons), evidence: sentences }
 }
 
@@ -85,6 +85,14 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
+    /// What bounds the load, without what a reason has said already.
+    fn once(&self, bound: String, reasons: &[String]) -> String {
+        match bound.split_once(": ") {
+            Some((what, why)) if reasons.iter().any(|reason| reason == why) => what.to_owned(),
+            _ => bound,
+        }
+    }
+
     fn open(&self) -> bool {
         self.e.record.result.model == ArrivalModel::Open
     }
@@ -276,29 +284,33 @@ impl Case<'_> {
         }
     }
 
+    /// That nothing else is the limit, as far as anything else was looked at.
+    fn no_limit(&self) -> &'static str {
+        let is_alone = self.e.data.is_none() && self.e.origin.is_none() && self.e.host.is_none();
+        if is_alone { "the generator was not the limit" } else { "no part at its limit" }
+    }
+
     fn carried_sentence(&self) -> String {
         let (completed, scheduled) = (count(self.completed_in_phase()), count(self.scheduled()));
         format!(
-            "bound by the rate: {completed} of {scheduled} scheduled requests completed in the phase, no part at its limit"
+            "bound by the rate: {completed} of {scheduled} scheduled requests completed in the phase, {}",
+            self.no_limit()
         )
     }
 
+    /// How much was not carried, the reason says: such a load is overloaded.
     fn not_carried_sentence(&self) -> String {
         format!(
-            "bound by concurrency: no part was at its limit, and yet only {} of {} scheduled requests completed in the \
-             phase ({}) over {} connections",
-            count(self.completed_in_phase()),
-            count(self.scheduled()),
-            percent(self.carried_share()),
-            self.e.record.generator.connections
+            "bound by concurrency: {}, with {}",
+            self.no_limit(),
+            counted(self.e.record.generator.connections.into(), "connection")
         )
     }
 
     fn concurrency(&self) -> (BoundBy, String) {
-        let connections = self.e.record.generator.connections;
+        let connections = counted(self.e.record.generator.connections.into(), "connection");
         let per_s = rate(self.e.record.result.rate_per_s);
-        let said =
-            format!("bound by concurrency: {connections} connections gave {per_s}, no part at its limit");
+        let said = format!("bound by concurrency: {connections} gave {per_s}, {}", self.no_limit());
         (BoundBy::Concurrency, said)
     }
 

@@ -6,7 +6,7 @@ use weir_results::{Objective, Reason};
 use crate::conclusions::with_interval;
 use crate::errors::ErrorShare;
 use crate::figure::{Figure, Repeated, Sample, counted_reasons};
-use crate::quantity::{percent, time_ns};
+use crate::quantity::{counted, percent, time_ns};
 use crate::reasons::reason_name;
 use crate::summary::Row;
 
@@ -122,7 +122,7 @@ fn result(
                 0 => String::new(),
                 open => format!(", {open} undecided"),
             };
-            format!("met in {met_in} of {} repeats{rest}", decided.len())
+            format!("met in {met_in} of {}{rest}", counted(decided.len() as u64, "repeat"))
         }
     };
     ObjectiveResult {

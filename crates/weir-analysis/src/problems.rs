@@ -1,6 +1,7 @@
 //! Why a run's result is not good: what `weir run` exits with 1 or 4 for.
 
 use serde::Serialize;
+use weir_results::words::counted;
 use weir_results::{ArrivalModel, Reason};
 
 use crate::capacity;
@@ -79,7 +80,8 @@ impl Problem {
 pub(crate) fn find(summary: &Summary) -> Vec<Problem> {
     let mut problems: Vec<Problem> = summary.failed.iter().map(failed).collect();
     if !summary.not_run.is_empty() {
-        let words = format!("{} of {} cells have not run", summary.not_run.len(), summary.cells_planned);
+        let planned = counted(summary.cells_planned as u64, "cell");
+        let words = format!("{} of {planned} have not run", summary.not_run.len());
         problems.push(Problem::undecided("cells that have not run", words));
     }
     let searched = summary.capacities.iter().any(|capacity| capacity.gateways().next().is_some());
@@ -191,7 +193,9 @@ fn voided(figure: &Figure) -> Option<(String, String)> {
         let names: Vec<&str> = reasons.iter().map(|(reason, _)| reason_name(*reason)).collect();
         let words: Vec<String> = reasons
             .iter()
-            .map(|(reason, n)| format!("{} in {n} of {measured} repeats", reason_name(*reason)))
+            .map(|(reason, n)| {
+                format!("{} in {n} of {}", reason_name(*reason), counted(measured as u64, "repeat"))
+            })
             .collect();
         (names.join(", "), words.join(", "))
     })

@@ -1,17 +1,6 @@
 //! Quantities as people read them: three significant digits, a unit, thousands separated.
 
-/// `52,031`: an integer with its thousands separated.
-pub fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
+pub use weir_results::words::{count, counted, plural};
 
 /// From here on a number's integer part is no longer all digits that it has.
 const ALL_DIGITS_MAX: f64 = 1e15;

@@ -25,7 +25,7 @@ use crate::noise;
 use crate::objective::{ObjectiveResult, evaluate};
 use crate::part_use::PartUse;
 use crate::problems::{self, Outcome, Problem, ProblemKind};
-use crate::quantity::rate;
+use crate::quantity::{counted, rate};
 use crate::slow::{self, SlowCost};
 
 /// Axes of a point: values by their path in the scenario.
@@ -249,8 +249,7 @@ impl Point {
 
     /// Model, connections and axes in words: `closed, 10 connections; limits.data.cpus = 0.5`.
     pub fn setting(&self) -> String {
-        let connections =
-            format!("{} connection{}", self.connections, if self.connections == 1 { "" } else { "s" });
+        let connections = counted(self.connections.into(), "connection");
         let load = match (self.model, self.rate_per_s) {
             (ArrivalModel::Closed, _) => format!("closed, {connections}"),
             (ArrivalModel::Open, Some(per_s)) => format!("open, {}, {connections}", rate(per_s)),

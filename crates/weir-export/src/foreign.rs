@@ -10,7 +10,7 @@ mod locust;
 mod rows;
 
 use weir_analysis::compare::{Dataset, Measure, Series, Source};
-use weir_analysis::quantity::percent_short;
+use weir_analysis::quantity::{counted, percent_short};
 use weir_analysis::{CurvePoint, Figure};
 use weir_results::{Reason, Thresholds};
 
@@ -114,7 +114,8 @@ fn failed_repeats(repeats: &[SummedUp<'_>]) -> Option<String> {
     let share = percent_short(Thresholds::default().error_share);
     let (of, does) = (repeats.len(), if voided == 1 { "does" } else { "do" });
     (voided > 0).then(|| {
-        format!("{voided} of {of} repeats {does} not count: more than {share} of the requests failed")
+        let of = counted(of as u64, "repeat");
+        format!("{voided} of {of} {does} not count: more than {share} of the requests failed")
     })
 }
 

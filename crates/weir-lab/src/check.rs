@@ -18,6 +18,7 @@ use weir_analysis::compare::Measure;
 use weir_document::nearest;
 use weir_engine::RequestSpec;
 use weir_engine::request_file;
+use weir_results::words::counted;
 use weir_results::{DIRECT, is_baseline};
 
 use self::changes::{check_changes, check_rates};
@@ -195,7 +196,8 @@ fn check_topology(topology: &Topology) -> Checked {
         ));
     }
     if paths * u64::from(topology.domains) > REQUESTS_MAX {
-        let message = format!("{} domains with {paths} paths each", topology.domains);
+        let message =
+            format!("{} with {} each", counted(topology.domains.into(), "domain"), counted(paths, "path"));
         let remedy = format!("stay below {REQUESTS_MAX} in all");
         return Err(problem(&["topology", "paths"], message, remedy));
     }
@@ -279,7 +281,11 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {
         return Err(problem(&at("connections"), "a load without connections", "give 1 or more"));
     }
     if load.connections.greatest() < scenario.workers && load.steps.is_empty() {
-        let message = format!("{} connections for {} workers", load.connections, scenario.workers);
+        let message = format!(
+            "{} for {}",
+            counted(load.connections.greatest().into(), "connection"),
+            counted(scenario.workers.into(), "worker")
+        );
         return Err(problem(&at("connections"), message, "give each worker one at least"));
     }
     let rated = load.rate.is_some() || load.steps.iter().any(|step| step.rate.is_some());

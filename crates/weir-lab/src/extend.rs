@@ -16,7 +16,11 @@ pub fn extended(run: &Run, checked: &Checked) -> Result<Run, LabError> {
     if repeats < had {
         return Err(LabError::Scenario {
             place: format!("--repeats {repeats}"),
-            message: format!("run {} has {had} repeats already, and none is taken away", run.id),
+            message: format!(
+                "run {} has {} already, and none is taken away",
+                run.id,
+                weir_results::words::counted(had.into(), "repeat")
+            ),
             remedy: format!("give {had} or more, or start a new run"),
         });
     }

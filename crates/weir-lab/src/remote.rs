@@ -261,18 +261,15 @@ pub(crate) fn destinations(scenario: &Scenario) -> Vec<String> {
     sites.chain(direct).map(line).collect()
 }
 
-/// `tail (open, 500/s, up to 32 connections)`.
+/// `tail (open, 500/s, at most 32 connections)`.
 fn load_words(name: &str, load: &Load) -> String {
-    let connections = match load.connections.greatest() {
-        1 => "1 connection".to_owned(),
-        several => format!("up to {several} connections"),
-    };
+    let connections = quantity::counted(load.connections.greatest().into(), "connection");
     let arrivals = match (load.model, load.mean_rate_per_s()) {
         (Model::Closed, _) => "closed".to_owned(),
         (Model::Open, Some(rate)) => format!("open, {}", quantity::rate(rate)),
         (Model::Open, None) => "open, rate found by a pilot".to_owned(),
     };
-    format!("{name} ({arrivals}, {connections})")
+    format!("{name} ({arrivals}, at most {connections})")
 }
 
 /// What the user should know of a gateway's metrics before load goes anywhere.

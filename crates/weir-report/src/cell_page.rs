@@ -153,13 +153,13 @@ fn page(run: &Run, cell: &Cell, summary: &Summary, timelines: &[CellTimeline<'_>
 fn load_page(place: usize, cell: &Cell, measurement: &Measurement, charts: Vec<ChartPage>) -> LoadPage {
     let chips = chips(measurement, weir_results::is_baseline(&cell.key.gateway));
     let worst = [Tone::Bad, Tone::Plain].into_iter().find(|tone| chips.iter().any(|chip| chip.tone == *tone));
-    let connections = quantity::count(u64::from(measurement.connections));
+    let connections = quantity::counted(measurement.connections.into(), "connection");
     let setting = match (measurement.record.result.model, measurement.rate_per_s) {
-        (ArrivalModel::Closed, _) => format!("closed, {connections} connections"),
+        (ArrivalModel::Closed, _) => format!("closed, {connections}"),
         (ArrivalModel::Open, Some(per_s)) => {
-            format!("open, {}, {connections} connections", quantity::rate(per_s))
+            format!("open, {}, {connections}", quantity::rate(per_s))
         }
-        (ArrivalModel::Open, None) => format!("open, {connections} connections"),
+        (ArrivalModel::Open, None) => format!("open, {connections}"),
     };
     LoadPage {
         id: format!("load-{}", place + 1),

@@ -63,7 +63,7 @@ fn measured(dataset: &Labelled<'_, Curve>, name: &str) -> Line {
     let spot = |spot: &CurveSpot| {
         let asked = match spot.asked_per_s {
             Some(per_s) => format!("{} asked", Unit::PerSecond.words(per_s)),
-            None => format!("{} connections", spot.connections),
+            None => weir_analysis::quantity::counted(spot.connections.into(), "connection"),
         };
         let carried = spot.throughput_per_s.mean?;
         let place = format!(

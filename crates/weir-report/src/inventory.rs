@@ -133,8 +133,7 @@ fn origin_description(run: &Run, replicas: usize) -> String {
 fn generator_description(summary: &Summary) -> String {
     let mut said: Vec<String> = Vec::new();
     for point in &summary.points {
-        let connections =
-            format!("{} connection{}", point.connections, if point.connections == 1 { "" } else { "s" });
+        let connections = quantity::counted(point.connections.into(), "connection");
         let load = match (point.model, point.rate_per_s) {
             (ArrivalModel::Open, Some(per_s)) => format!("{}: open, {}", point.load, quantity::rate(per_s)),
             (ArrivalModel::Open, None) => format!("{}: open", point.load),

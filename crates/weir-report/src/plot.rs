@@ -104,7 +104,8 @@ impl Spot {
             (valid, all) => {
                 let why: Vec<&str> =
                     figure.reasons().into_iter().map(|(reason, _)| reason_name(reason)).collect();
-                format!("{valid} of {all} repeats count: {}", why.join(", "))
+                let all = quantity::counted(all as u64, "repeat");
+                format!("{valid} of {all} count: {}", why.join(", "))
             }
         };
         let noise = if figure.noise.is_some() { ", noisy" } else { "" };

@@ -90,7 +90,33 @@ pub fn quantile_ns(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64, qu
     Some(histogram.value_at_quantile(inner).min(histogram.max()))
 }
 
+/// Least number of requests that tells something of a quantile: 6 for p50, 30 for p90, 300 for p99, 3,000 for p99.9.
+///
+/// Of n independent requests all lie below the quantile q with a probability of q^n, or about exp(-n (1 - q)). From
+/// n = 3 / (1 - q) on that is at most 5 % (the rule of three), so that the slowest request is an upper bound of the
+/// quantile with a confidence of 95 %. With fewer, what is printed would be the slowest request and no quantile.
+pub fn quantile_needs(quantile: f64) -> u64 {
+    // Rounded: 1 - 0.99 is not quite 0.01 in binary.
+    (3.0 / (1.0 - quantile)).round() as u64
+}
+
 impl TimesNs {
+    /// The quantiles by the names of their fields, in ascending order.
+    pub fn quantiles(&self) -> [(&'static str, f64, Option<u64>); 10] {
+        [
+            ("p50", 0.5, self.p50),
+            ("p66", 0.66, self.p66),
+            ("p75", 0.75, self.p75),
+            ("p80", 0.8, self.p80),
+            ("p90", 0.9, self.p90),
+            ("p95", 0.95, self.p95),
+            ("p98", 0.98, self.p98),
+            ("p99", 0.99, self.p99),
+            ("p999", 0.999, self.p999),
+            ("p9999", 0.9999, self.p9999),
+        ]
+    }
+
     /// Summarizes `histogram`, with `unanswered` further requests ranking last.
     pub fn of(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64) -> Self {
         let some = !histogram.is_empty();

@@ -6,6 +6,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::words::{count, counted};
+
 /// Hosts that are counted by name; a recorded page of ads has hundreds.
 const HOSTS_MAX: usize = 64;
 /// The name under which the others are counted.
@@ -41,15 +43,15 @@ impl LeftOut {
 
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let noun = if self.entries == 1 { "entry" } else { "entries" };
-        write!(f, "left out {} of {} {noun}", self.count(), self.entries)?;
+        write!(f, "left out {} of {}", count(self.count()), counted(self.entries, "entry"))?;
         let mut hosts: Vec<(&String, &u64)> = self.other_hosts.iter().collect();
         // The order of the map breaks ties.
-        hosts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        hosts.sort_by_key(|(_, entries)| std::cmp::Reverse(**entries));
         let mut parts = Vec::new();
         if !hosts.is_empty() {
             // A file names its hosts as it likes, and this is printed on terminals.
-            let named = |(host, count): &(&String, &u64)| format!("{} {count}", host.escape_debug());
+            let named =
+                |(host, entries): &(&String, &u64)| format!("{} {}", host.escape_debug(), count(**entries));
             let mut shown: Vec<String> = hosts.iter().take(HOSTS_SHOWN).map(named).collect();
             if hosts.len() > HOSTS_SHOWN {
                 shown.push(format!("{} more", hosts.len() - HOSTS_SHOWN));
@@ -57,7 +59,7 @@ impl fmt::Display for LeftOut {
             parts.push(format!("other hosts ({})", shown.join(", ")));
         }
         if self.not_http > 0 {
-            parts.push(format!("not HTTP ({})", self.not_http));
+            parts.push(format!("not HTTP ({})", count(self.not_http)));
         }
         if parts.is_empty() { Ok(()) } else { write!(f, ": {}", parts.join(", ")) }
     }

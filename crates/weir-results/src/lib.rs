@@ -21,6 +21,7 @@ mod slow;
 #[cfg(feature = "store")]
 mod store;
 mod verdict;
+pub mod words;
 
 #[cfg(feature = "store")]
 pub use archive::*;

@@ -301,7 +301,7 @@ fn whom(occupant: &Option<Occupant>, holder: &Option<Holder>) -> String {
 }
 
 fn processes(pids: &[i32]) -> String {
-    let noun = if pids.len() == 1 { "process" } else { "processes" };
+    let noun = weir_results::words::plural(pids.len() as u64, "process");
     let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
     format!("{noun} {}", pids.join(", "))
 }

@@ -9,7 +9,7 @@ use crate::conclusions::join;
 use crate::cpu_range::data_limit_cpus;
 use crate::figure::{Figure, HEADLINE_REPEATS, Repeated};
 use crate::grouping::{compare_axes, gateway_names};
-use crate::quantity::rate;
+use crate::quantity::{counted, rate};
 use crate::summary::{Axes, axes_words};
 
 /// A search at one point of the axes, with every gateway that was put through it.
@@ -173,7 +173,9 @@ pub(crate) fn problems(capacity: &Capacity) -> Vec<String> {
         let measured = row.searches.len();
         let stopped = row.stopped().into_iter();
         let why: Vec<String> = stopped
-            .map(|(stopped, n)| format!("{} in {n} of {measured} repeats", stopped_words(stopped)))
+            .map(|(stopped, n)| {
+                format!("{} in {n} of {}", stopped_words(stopped), counted(measured as u64, "repeat"))
+            })
             .collect();
         format!("{}: {}: no headline on its capacity: {}", capacity.words(), row.gateway, join(&why))
     };

@@ -12,7 +12,7 @@ use super::measure::{Margins, Measure};
 use super::verdict::{Place, Verdict, place};
 use crate::figure::{Figure, Repeated};
 use crate::interval::CONFIDENCE;
-use crate::quantity::{number, percent_short};
+use crate::quantity::{self, number, percent_short};
 
 /// Ratios are told in digits up to here, and down to one over it.
 pub const RATIO_MAX: f64 = 1_000.0;
@@ -175,7 +175,7 @@ impl Draft {
         let effect = effect.map(Reading::from);
         let beyond = a.beyond_timeout || b.beyond_timeout;
         let counts = match is_paired {
-            true => format!("{} blocks in which both count", pairs.len()),
+            true => format!("{} in which both count", quantity::counted(pairs.len() as u64, "block")),
             false => format!("A has {}, B {}", values_a.len(), values_b.len()),
         };
         let barred = if beyond {

@@ -5,6 +5,7 @@ use super::dataset::{Dataset, RunSource, Series, Source};
 use super::difference::{self, Difference};
 use super::measure::Margins;
 use super::{CompareError, Side};
+use crate::quantity::counted;
 
 /// What both sides have.
 pub(super) struct Matched<'a> {
@@ -206,8 +207,9 @@ pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
         let label = &dataset.label;
         if let Some(run) = dataset.run().filter(|run| run.cells_missing > 0) {
             notes.push(format!(
-                "{label}: {} cells of run {} were not measured.",
-                run.cells_missing, run.run.id
+                "{label}: {} of run {} not measured.",
+                counted(run.cells_missing as u64, "cell"),
+                run.run.id
             ));
         }
         if let Source::Foreign { program, notes: of_reading, .. } = &dataset.source {

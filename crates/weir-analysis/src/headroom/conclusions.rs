@@ -3,7 +3,7 @@
 use super::{ChangeCost, Curve, Headroom, Over, Quiet, RouteCost, Scalability, seen_after};
 use crate::conclusions::{by_reason, join, with_interval};
 use crate::figure::Figure;
-use crate::quantity::{count, number, percent, rate, time_ns};
+use crate::quantity::{count, counted, number, percent, rate, time_ns};
 use crate::summary::with_axes;
 
 pub(super) fn conclude(headroom: &Headroom) -> Vec<String> {
@@ -20,7 +20,11 @@ fn bend(curve: &Curve) -> Option<String> {
     let knee = curve.knee.filter(|_| !curve.is_direct())?;
     let fitted = match curve.fitted("p99")?.fit() {
         Some(fit) => {
-            format!("; the fitted curve lies {} off the {} points", percent(fit.deviation), fit.points)
+            format!(
+                "; the fitted curve lies {} off the {}",
+                percent(fit.deviation),
+                counted(fit.points as u64, "point")
+            )
         }
         None => "; no curve is fitted through its points".to_owned(),
     };
@@ -146,8 +150,9 @@ fn changes(cost: &ChangeCost) -> String {
     let quiet = cost.quiet.as_ref().map_or_else(String::new, |quiet| against(cost, quiet));
     let p99 = if cost.sent_rest > 0 { format!("; {}", p99(cost)) } else { String::new() };
     format!(
-        "{who}: {} changes of {what} during {}, {in_force}; {errors}{p99}{quiet}.",
-        cost.changes, cost.load
+        "{who}: {} of {what} during {}, {in_force}; {errors}{p99}{quiet}.",
+        counted(cost.changes as u64, "change"),
+        cost.load
     )
 }
 

@@ -1,7 +1,7 @@
 //! The sentences of a sizing. `assets/sizing.js` of the report says the same, word by word.
 
 use super::{SearchedFor, Shown, Span};
-use crate::quantity::{range, rate};
+use crate::quantity::{counted, range, rate};
 
 pub(super) use crate::quantity::{percent, time_ns as time};
 
@@ -89,7 +89,8 @@ pub(super) fn measure_something() -> &'static str {
 
 pub(super) fn searched(searched: &SearchedFor) -> String {
     let SearchedFor { words, searches, trials, .. } = searched;
-    format!("searched for: {words}, in {trials} trials of {searches} searches")
+    let (trials, searches) = (counted(*trials as u64, "trial"), counted(*searches as u64, "search"));
+    format!("searched for: {words}, in {trials} of {searches}")
 }
 
 pub(super) fn searched_for_more(kept: &str) -> String {

@@ -449,9 +449,21 @@ fn a_record_alone_is_judged_by_what_it_knows() {
     assert_eq!(
         judgement.evidence,
         [
-            "bound by the rate: 10,000 of 10,000 scheduled requests completed in the phase, no part at its limit"
+            "bound by the rate: 10,000 of 10,000 scheduled requests completed in the phase, the generator was not the limit"
         ]
     );
+}
+
+#[test]
+fn what_bounds_a_load_does_not_repeat_a_reason() {
+    let busy = check(
+        Closed,
+        |load| load.record.generator.worker_cpu_s = vec![load.record.generator.wall_s; 2],
+        BoundBy::Generator,
+        all(&[Reason::GeneratorLimited]),
+    );
+    assert!(busy.evidence[0].starts_with("generator worker"), "{:?}", busy.evidence);
+    assert_eq!(busy.evidence[1], "bound by the generator");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{LoadSpec, ModelSpec};
 use crate::EngineError;
+use weir_results::words::counted;
 
 /// Greatest rate of arrivals per second; beyond it, walking the schedule alone would fill a core.
 pub const RATE_MAX_PER_S: f64 = 10_000_000.0;
@@ -53,7 +54,10 @@ impl LoadSpec {
             return invalid(
                 "workers",
                 format!(
-                    "{workers} workers cannot share {connections} connections; ask for at most {connections} workers"
+                    "{} cannot share {}; ask for at most {}",
+                    counted(workers.into(), "worker"),
+                    counted(connections.into(), "connection"),
+                    counted(connections.into(), "worker")
                 ),
             );
         }

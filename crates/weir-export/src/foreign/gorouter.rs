@@ -102,7 +102,12 @@ pub(super) fn read(
     if let Some(other) = requests.iter().find(|other| other.steps.len() != first.steps.len()) {
         return Err(ForeignError::Nothing {
             name: other.name.clone(),
-            detail: format!("{} steps, and {} has {}", other.steps.len(), first.name, first.steps.len()),
+            detail: format!(
+                "{}, and {} has {}",
+                weir_results::words::counted(other.steps.len() as u64, "step"),
+                first.name,
+                first.steps.len()
+            ),
             remedy: "repeats have the same steps; compare others one by one",
         });
     }

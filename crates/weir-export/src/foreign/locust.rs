@@ -2,7 +2,7 @@
 
 use super::rows::{Line, Rows};
 use super::{ForeignError, ForeignFile, Read, SummedUp, failed_repeats, summed_up};
-use weir_analysis::quantity::count;
+use weir_analysis::quantity::{count, counted};
 
 pub(super) const PROGRAM: &str = "Locust";
 /// Columns that it is known by and that are needed.
@@ -86,7 +86,11 @@ pub(super) fn read(repeats: &[Statistics]) -> Read {
     let requests: f64 = repeats.iter().map(|repeat| repeat.requests).sum();
     let mut warnings: Vec<String> = failed_repeats(&all).into_iter().collect();
     if failures > 0.0 {
-        warnings.push(format!("{} of {} requests failed", count(failures as u64), count(requests as u64)));
+        warnings.push(format!(
+            "{} of {} failed",
+            count(failures as u64),
+            counted(requests as u64, "request")
+        ));
     }
     let mut notes = vec!["its throughput counts failures".to_owned()];
     if repeats.iter().all(Statistics::is_rounded) {

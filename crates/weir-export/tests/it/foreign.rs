@@ -118,7 +118,7 @@ fn repeats_in_which_requests_failed_do_not_count() {
     };
     assert_eq!(rate(0.0), (String::new(), [1, 1]));
     let (said, counted) = rate(0.25);
-    assert!(said.starts_with("1 of 1 repeats does not count") && said.contains("25.0 %"), "{said}");
+    assert!(said.starts_with("1 of 1 repeat does not count") && said.contains("25.0 %"), "{said}");
     assert_eq!(counted, [0, 0]);
 }
 
@@ -178,7 +178,7 @@ fn wrong_files_are_named_with_what_is_wrong() {
     refused(&[("cpu.csv", CPU)], &["cpu.csv", "CPU samples alone"]);
     refused(&[("a.csv", PERF_AGAIN), ("cpu.csv", CPU)], &["cpu.csv", "no sample of CPU", "a.csv"]);
     let one_step = PERF.rsplit_once("start-time").unwrap().0;
-    refused(&[("a.csv", PERF), ("b.csv", one_step)], &["b.csv", "1 steps, and a.csv has 2"]);
+    refused(&[("a.csv", PERF), ("b.csv", one_step)], &["b.csv", "1 step, and a.csv has 2"]);
     refused(
         &[("a.csv", PERF), ("b_stats.csv", LOCUST)],
         &["b_stats.csv is Locust's", "a.csv is the Gorouter rig's"],

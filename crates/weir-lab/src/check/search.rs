@@ -2,6 +2,7 @@
 
 use weir_analysis::capacity::unsearchable;
 use weir_document::Levels;
+use weir_results::words::counted;
 
 use super::{Checked, problem};
 use crate::scenario::{Load, Model, Scenario, Search};
@@ -49,7 +50,11 @@ pub(super) fn check_search(scenario: &Scenario, name: &str, load: &Load, search:
     match search.trials.filter(|trials| !TRIALS.contains(trials)) {
         Some(trials) => {
             let remedy = format!("give {} to {}, or leave it out", TRIALS.start(), TRIALS.end());
-            Err(problem(&of_search("trials"), format!("a search of {trials} trials at the most"), remedy))
+            Err(problem(
+                &of_search("trials"),
+                format!("a search of at most {}", counted(trials.into(), "trial")),
+                remedy,
+            ))
         }
         None => Ok(()),
     }

@@ -70,8 +70,8 @@ impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooFew(scrapes) => {
-                let plural = if *scrapes == 1 { "" } else { "s" };
-                write!(f, "the phase holds {scrapes} scrape{plural}, and {SCRAPES_MIN} are needed")
+                let scrapes = weir_results::words::counted(*scrapes as u64, "scrape");
+                write!(f, "the phase holds {scrapes}, and {SCRAPES_MIN} are needed")
             }
             Self::Appeared => f.write_str("it was scraped for the first time in the phase"),
             Self::Ended => f.write_str("no scrape of it followed the phase"),

@@ -83,7 +83,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let run = store.run(&store.find(&args.run)?)?;
     let finished = store.cells(&run.id)?;
     if finished.len() < run.plan.len() {
-        eprintln!("run {} is unfinished: {} of {} cells are there", run.id, finished.len(), run.plan.len());
+        let planned = weir_results::words::counted(run.plan.len() as u64, "cell");
+        eprintln!("run {} is unfinished: {} of {planned} finished", run.id, finished.len());
     }
     let cells =
         selection.of(finished).map_err(|error| Failure::wrong_use(error.to_string(), error.remedy()))?;

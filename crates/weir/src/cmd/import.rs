@@ -34,8 +34,9 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let (run, there) = (&archive.run, store.path().display().to_string());
     match store.import(run, &archive.cells)? {
         Imported::New => {
-            let (done, planned) = (archive.cells.len(), run.plan.len());
-            print(format_args!("imported run {}: {}, {done} of {planned} cells, into {there}", run.id, run.name));
+            let done = archive.cells.len();
+            let planned = weir_results::words::counted(run.plan.len() as u64, "cell");
+            print(format_args!("imported run {}: {}, {done} of {planned}, into {there}", run.id, run.name));
             print(format_args!("`weir report {}` shows it", run.id));
         }
         Imported::Present => {

@@ -188,7 +188,8 @@ fn go(
         }
         Ok(Ended::Interrupted) => {
             let kept = store.finished(&run.id)?.len();
-            eprintln!("interrupted: {kept} of {} cells are kept; {}", run.plan.len(), how_to_resume());
+            let planned = progress::cells(run.plan.len());
+            eprintln!("interrupted: {kept} of {planned} kept; {}", how_to_resume());
             Ok(Exit::Interrupted)
         }
         Ok(Ended::Finished) => {

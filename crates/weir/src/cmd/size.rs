@@ -60,7 +60,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let run = store.run(&store.find(&args.run)?)?;
     let cells = store.cells(&run.id)?;
     if cells.len() < run.plan.len() {
-        eprintln!("run {} is unfinished: {} of {} cells are there", run.id, cells.len(), run.plan.len());
+        let planned = weir_results::words::counted(run.plan.len() as u64, "cell");
+        eprintln!("run {} is unfinished: {} of {planned} finished", run.id, cells.len());
     }
     let sizing = size(&run, &summarize(&run, &cells), demand);
     require_something(&run.id, &sizing)?;

@@ -1,6 +1,7 @@
 //! What follows from an examination.
 
 use weir_results::Thresholds;
+use weir_results::words::counted;
 
 use super::examination::Examination;
 
@@ -22,8 +23,9 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
     let cpus = examination.host.cpus.unwrap_or(1);
     let data = examination.data_cpus_max;
     sentences.push(format!(
-        "With {cpus} cores, limits.data.cpus up to {data} lets the gateway's limit bind before the generator's or \
+        "With {}, limits.data.cpus up to {data} lets the gateway's limit bind before the generator's or \
          the origin's.",
+        counted(cpus.into(), "core")
     ));
     if data < WHOLE_CPU {
         sentences.push(
@@ -54,7 +56,7 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
     if let Some(ceiling) = examination.bounds.as_ref().and_then(|bounds| bounds.ceiling) {
         sentences.push(format!(
             "Ask a generator of {} for at most {:.0}/s in an open loop: above that its own lateness is in the latencies.",
-            if ceiling.workers == 1 { "one worker".to_owned() } else { format!("{} workers", ceiling.workers) },
+            counted(ceiling.workers.into(), "worker"),
             ceiling.rate_per_s
         ));
     }

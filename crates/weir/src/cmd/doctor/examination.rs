@@ -155,11 +155,7 @@ impl Examination {
             Some(Some(ceiling)) => format!(
                 "{:.0}/s by {}, p99 of the lateness {:.0} µs",
                 ceiling.rate_per_s,
-                if ceiling.workers == 1 {
-                    "one worker".to_owned()
-                } else {
-                    format!("{} workers", ceiling.workers)
-                },
+                weir_results::words::counted(ceiling.workers.into(), "worker"),
                 ceiling.lateness_p99_ns as f64 / 1e3
             ),
         }

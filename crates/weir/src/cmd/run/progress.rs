@@ -26,7 +26,7 @@ pub(super) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Observer> {
 
 /// So many cells, in words.
 pub(super) fn cells(count: usize) -> String {
-    format!("{count} cell{}", if count == 1 { "" } else { "s" })
+    weir_results::words::counted(count as u64, "cell")
 }
 
 /// A time as one says it: `45 s`, `3 min`, `1 h 20 min`.
@@ -165,5 +165,6 @@ fn found_words(found: &Found) -> String {
         (Some(per_s), Some(interval)) => ends(per_s, interval),
         _ => border_words(found).unwrap_or_else(|| "no capacity".to_owned()),
     };
-    format!("{answer} in {} trials: {}", found.trials, stopped_words(found.stopped))
+    let trials = weir_results::words::counted(found.trials.into(), "trial");
+    format!("{answer} in {trials}: {}", stopped_words(found.stopped))
 }

@@ -1,0 +1,54 @@
+//! Counts in words, for all that weir prints.
+
+/// `52,031`: an integer with its thousands separated.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 connection`, `1,024 connections`: a count with its noun, which is given in the singular.
+pub fn counted(value: u64, noun: &str) -> String {
+    format!("{} {}", count(value), plural(value, noun))
+}
+
+/// The noun alone, as it stands behind a count.
+pub fn plural(value: u64, noun: &str) -> String {
+    if value == 1 {
+        return noun.to_owned();
+    }
+    let is_vowel = |letter: char| "aeiou".contains(letter);
+    match noun.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(is_vowel) => format!("{stem}ies"),
+        _ if ["s", "x", "ch", "sh"].iter().any(|end| noun.ends_with(end)) => format!("{noun}es"),
+        _ => format!("{noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_connection_is_no_connections() {
+        for (value, noun, expected) in [
+            (1, "connection", "1 connection"),
+            (0, "connection", "0 connections"),
+            (2_000, "connection", "2,000 connections"),
+            (1, "entry", "1 entry"),
+            (2, "entry", "2 entries"),
+            (2, "gateway", "2 gateways"),
+            (3, "process", "3 processes"),
+            (3, "scheduled request", "3 scheduled requests"),
+        ] {
+            assert_eq!(counted(value, noun), expected);
+        }
+        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+}
