@@ -91,6 +91,7 @@ fn fields_that_do_not_exist() {
 #[test]
 fn values_without_sense() {
     scenario("connections: 4", "connections: 0", &["bad.yaml", "connections"]);
+    scenario("connections: 4", "connections: 4, shuffle: true", &["bad.yaml:8:", "shuffle", "file"]);
     scenario("duration: 2s", "duration: 2", &["bad.yaml:10:", "20ms"]);
     scenario("duration: 2s", "duration: 0s", &["bad.yaml", "duration"]);
     scenario("body: 64B", "body: 64 bites", &["bad.yaml:6:", "64"]);
@@ -143,6 +144,7 @@ fn command_lines() {
     check(&["load", "http://127.0.0.1/", "-X", "G T"], "", &["G T"]);
     check(&["load", "http://127.0.0.1/", "--connections", "1", "--workers", "2"], "", &["workers"]);
     check(&["load", "http://127.0.0.1/", "--conections", "1"], "", &["--connections"]);
+    check(&["load", "http://127.0.0.1/", "--shuffle"], "", &["--file"]);
     let load = |flags: &[&str], words: &[&str]| {
         check(&[&["load", "http://127.0.0.1/"], flags].concat(), "", words);
     };

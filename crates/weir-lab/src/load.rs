@@ -379,10 +379,12 @@ impl Bed<'_> {
             },
             self.thresholds,
         );
-        if let Some(observed) = observed {
+        let left_out =
+            record.generator.left_out.as_ref().map(|left_out| format!("the load's file: {left_out}"));
+        for said in observed.map(|observed| observed.said).into_iter().chain(left_out) {
             // What bounds it stands last.
             let place = judgement.evidence.len().saturating_sub(1);
-            judgement.evidence.insert(place, observed.said);
+            judgement.evidence.insert(place, said);
         }
         record.result.bound_by = judgement.bound_by;
         record.result.verdicts = judgement.verdicts.clone();

@@ -306,6 +306,10 @@ impl Load {
 
     /// What is sent, or the file that says it, and what `{domain}` stands for.
     fn requests_of(&self, setting: &Setting) -> Result<Sent, LoadFault> {
+        if self.shuffle && self.file.is_none() {
+            let remedy = "add `file`, or leave `shuffle` out: a mix is always drawn from";
+            return Err(LoadFault::new("shuffle", "there is no file of requests to shuffle", remedy));
+        }
         match (&self.file, self.mix.is_empty()) {
             (Some(_), false) => {
                 return Err(LoadFault::new(
@@ -333,7 +337,7 @@ impl Load {
         let requests = self.mix.iter().map(spec).collect::<Result<_, _>>()?;
         let file = self.file.as_ref().map(|path| {
             let (base, is_method_given) = (setting.base.spec(&host)?, setting.base.method.is_some());
-            Ok(RequestFileSpec { path: path.clone(), base, is_method_given })
+            Ok(RequestFileSpec { path: path.clone(), base, is_method_given, shuffle: self.shuffle })
         });
         Ok((requests, file.transpose()?, domains.clone()))
     }

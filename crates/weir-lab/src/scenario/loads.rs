@@ -88,6 +88,10 @@ pub struct Load {
     /// A file of requests, in place of a mix: a list of URLs or paths, JSON lines, or a recorded session (HAR).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
+    /// A recorded session (HAR) is drawn from at random. By default each connection replays it in its order, and the
+    /// arrivals of an open load go through it in its order. Other files are always drawn from, by weight.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shuffle: bool,
     /// A file of bearer tokens, one a line, that requests carry in turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<PathBuf>,
@@ -179,6 +183,7 @@ impl Default for Load {
             mix: Vec::new(),
             popularity: None,
             file: None,
+            shuffle: false,
             tokens: None,
             domains: Vec::new(),
             objective: None,

@@ -138,6 +138,7 @@ fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
         mix: mix(args, targets)?,
         popularity: None,
         file: requests.file.clone(),
+        shuffle: requests.shuffle,
         tokens: requests.tokens.clone(),
         domains: requests.domains.clone(),
         objective: None,

@@ -87,6 +87,9 @@ pub(crate) struct RequestArgs {
     /// Requests from a file: URLs or paths, JSON lines, HAR
     #[arg(short = 'f', long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
+    /// Draw from a HAR at random; by default connections replay it in order
+    #[arg(long, requires = "file")]
+    pub(super) shuffle: bool,
     /// Bearer tokens, one a line, that requests carry in turn
     #[arg(long, value_name = "FILE")]
     pub(super) tokens: Option<PathBuf>,
@@ -107,7 +110,7 @@ pub(crate) struct ConnectionArgs {
     /// HTTP/2: by ALPN with https://, else by prior knowledge
     #[arg(long)]
     pub(super) http2: bool,
-    /// HTTP/2: requests in flight on a connection; implies --http2 [default: 1]
+    /// Requests in flight per connection; implies --http2 [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) streams: Option<u32>,
     /// Open a connection anew after N requests; 1 is one for each request
@@ -199,6 +202,7 @@ mod tests {
         ("method", Some("loads.mix.method")),
         ("body", Some("loads.mix.body")),
         ("file", Some("loads.file")),
+        ("shuffle", Some("loads.shuffle")),
         ("tokens", Some("loads.tokens")),
         ("domain", Some("loads.domains")),
         ("check", Some("loads.mix.checks")),
