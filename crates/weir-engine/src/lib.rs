@@ -7,6 +7,7 @@
 //! It must not know gateways, scenarios or reports.
 
 mod books;
+mod certificate_fault;
 mod error;
 mod exchange;
 mod flow;
@@ -35,6 +36,7 @@ mod usage;
 mod warm_up;
 mod worker;
 
+pub use certificate_fault::CertificateFault;
 pub use error::EngineError;
 pub use run::{Progress, run};
 pub use schedule::{Arrivals, NEVER_NS, Profile, Schedule, hash};

@@ -17,6 +17,7 @@ use rustls::{
 
 use crate::EngineError;
 use crate::books::Cause;
+use crate::certificate_fault;
 use crate::names::Names;
 use crate::schedule::hash;
 use crate::spec::{ProtocolSpec, TlsSpec, TlsVersion};
@@ -237,13 +238,12 @@ impl Session {
 
 /// What the library says, without what differs from connection to connection.
 fn said(error: &Error) -> String {
+    if let Error::InvalidCertificate(error) = error
+        && let Some(said) = certificate_fault::said(error)
+    {
+        return said;
+    }
     match error {
-        Error::InvalidCertificate(rustls::CertificateError::ExpiredContext { .. }) => {
-            "TLS: the server's certificate has expired".into()
-        }
-        Error::InvalidCertificate(rustls::CertificateError::NotValidForNameContext { expected, .. }) => {
-            format!("TLS: the server's certificate is not for {}", expected.to_str())
-        }
         Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol) => {
             "TLS: the server speaks none of the protocols asked for (ALPN)".into()
         }

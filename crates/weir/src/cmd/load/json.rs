@@ -3,13 +3,19 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weir_results::{LoadRecord, LoadResult, Requests, TimesNs};
+use weir_results::{LeftOut, LoadRecord, LoadResult, Requests, TimesNs, quantile_needs};
 
 /// The whole document; distributions stay out of it.
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
     #[serde(flatten)]
     result: &'a LoadResult,
+    /// Quantiles that too few requests support, by the names of their fields.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unsupported_quantiles: Vec<&'static str>,
+    /// What was left out of a recorded session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<&'a LeftOut>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     routes: Vec<Route<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -47,6 +53,16 @@ impl<'a> Document<'a> {
             rate_per_s: step.rate_per_s,
             result: &step.result,
         });
-        Self { result: &record.result, routes: routes.collect(), steps: steps.collect() }
+        let result = &record.result;
+        let quantiles = result.latency_ns.quantiles().into_iter();
+        let unsupported =
+            quantiles.filter(|(_, quantile, _)| result.requests.scheduled < quantile_needs(*quantile));
+        Self {
+            result,
+            unsupported_quantiles: unsupported.map(|(name, _, _)| name).collect(),
+            left_out: record.generator.left_out.as_ref(),
+            routes: routes.collect(),
+            steps: steps.collect(),
+        }
     }
 }

@@ -1,17 +1,18 @@
 //! What `weir load` prints for people: a live line, and a table at the end.
 
+mod errors;
 mod figures;
 mod live;
 mod parts;
+mod times;
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use weir_analysis::reason_name;
 use weir_engine::{LoadSpec, ModelSpec, ProtocolSpec, Spacing, ThinkSpec};
-use weir_results::{Errors, HISTOGRAM_LOW_NS, Judgement, LoadRecord, Reason, Requests, Thresholds, TimesNs};
+use weir_results::{Judgement, LoadRecord, Reason, Thresholds, Verdicts};
 
-use figures::{bytes, grouped, time};
+use figures::{bytes, counted, grouped, time};
 pub(super) use live::Live;
 
 /// The result as a table.
@@ -19,120 +20,56 @@ pub(super) fn table(urls: &[String], spec: &LoadSpec, record: &LoadRecord, judge
     let result = &record.result;
     let requests = &result.requests;
     let mut out = format!(
-        "{}\n{}, {}, {} {}, {:.2} s, seed {}\n\n",
+        "{}\n{}, {}, {}, {:.2} s, seed {}\n\n",
         urls.join("\n"),
         model(spec),
         connections(spec),
-        spec.workers,
-        if spec.workers == 1 { "worker" } else { "workers" },
+        counted(spec.workers.into(), "worker"),
         result.duration_s,
         spec.seed
     );
     let mut lines = vec![(
         "throughput",
         format!(
-            "{}/s   received {}/s",
+            "{}/s, {}/s received",
             grouped(result.rate_per_s.round() as u64),
             bytes(result.bytes.received as f64 / result.duration_s.max(1e-9))
         ),
     )];
     let mut books =
         format!("{} scheduled, {} completed", grouped(requests.scheduled), grouped(requests.completed));
-    for (name, count) in [
-        ("unexpected", requests.unexpected),
-        ("failed", requests.failed),
-        ("timed out", requests.timed_out),
-        ("dropped", requests.dropped),
-        ("in flight", requests.in_flight),
-    ] {
-        if count > 0 {
-            let _ = write!(books, ", {} {name}", grouped(count));
-        }
+    if requests.in_flight > 0 {
+        let _ = write!(books, ", {} in flight at the end", grouped(requests.in_flight));
     }
     lines.push(("requests", books));
+    lines.extend(record.generator.left_out.iter().map(|left_out| ("file", left_out.to_string())));
+    lines.extend(errors::rows(spec, result));
     let status = result.status.iter().map(|(code, count)| format!("{code}: {}", grouped(*count)));
     lines.push(("status", joined(status)));
-    lines.push((
-        "errors",
-        joined(errors(&result.errors).map(|(name, count)| format!("{name} {}", grouped(count)))),
-    ));
-    lines.extend(parts::said(result));
     lines.extend(parts::protocol(result));
-    let cpu_s = result.cpu_s.total();
     let per_request = match requests.completed {
         0 => String::new(),
-        completed => format!(", {:.2} µs per request", cpu_s * 1e6 / completed as f64),
+        completed => format!(", {:.2} µs per request", result.cpu_s.total() * 1e6 / completed as f64),
     };
     lines.push((
         "generator",
-        format!("{:.2} s user, {:.2} s system{per_request}", result.cpu_s.user, result.cpu_s.system),
+        format!("CPU time {:.2} s user, {:.2} s system{per_request}", result.cpu_s.user, result.cpu_s.system),
     ));
     for (name, text) in lines {
         let _ = writeln!(out, "  {name:<11} {text}");
     }
-    let _ = writeln!(out, "\n{}\n  {}", times(spec, record), ranking(requests));
+    if requests.completed > 0 {
+        let _ = writeln!(out, "\n{}", times::table(spec, record));
+    }
     for table in [parts::steps(spec, record), parts::routes(record)].into_iter().flatten() {
         let _ = writeln!(out, "\n{table}");
     }
-    if let Some(said) = waited(spec, record) {
-        let _ = writeln!(out, "  {said}");
+    out += "\n";
+    out += &verdicts(spec, record, judgement);
+    for help in errors::help(spec, result) {
+        let _ = writeln!(out, "  help: {help}");
     }
-    out + "\n" + &verdicts(judgement)
-}
-
-fn times(spec: &LoadSpec, record: &LoadRecord) -> String {
-    let result = &record.result;
-    let unanswered = format!("> {}", time(spec.timeout_ns as f64));
-    let mut table = Table::new();
-    table.load_preset(NOTHING);
-    table.set_header(["", "min", "p50", "p90", "p99", "p99.9", "max", "mean", "stddev"]);
-    let mut row = |name: &str, times: &TimesNs| {
-        let missing = if times.min.is_some() { unanswered.as_str() } else { "-" };
-        let whole = |ns: Option<u64>| match ns {
-            None => missing.to_owned(),
-            // What lies below is not told apart.
-            Some(ns) if ns < HISTOGRAM_LOW_NS => format!("< {HISTOGRAM_LOW_NS} ns"),
-            Some(ns) => time(ns as f64),
-        };
-        let mean = |ns: Option<f64>| match ns {
-            None => "-".to_owned(),
-            Some(ns) if ns < HISTOGRAM_LOW_NS as f64 => format!("< {HISTOGRAM_LOW_NS} ns"),
-            Some(ns) => time(ns),
-        };
-        table.add_row([
-            format!("  {name}"),
-            whole(times.min),
-            whole(times.p50),
-            whole(times.p90),
-            whole(times.p99),
-            whole(times.p999),
-            whole(times.max),
-            mean(times.mean),
-            times.stddev.map_or("-".to_owned(), time),
-        ]);
-    };
-    row("latency", &result.latency_ns);
-    if let Some(lateness) = &result.lateness_ns {
-        row("from send", &result.service_time_ns);
-        row("lateness", lateness);
-    }
-    if let Some(wait) = &record.generator.connection_wait_ns {
-        row("wait", wait);
-    }
-    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    table.trim_fmt()
-}
-
-/// How the quantiles are ranked.
-fn ranking(requests: &Requests) -> String {
-    let scheduled = grouped(requests.scheduled);
-    match requests.unanswered() {
-        0 => format!("quantiles: nearest rank over {scheduled} scheduled requests"),
-        unanswered => format!(
-            "quantiles: nearest rank over {scheduled} scheduled requests; the {} unanswered rank last",
-            grouped(unanswered)
-        ),
-    }
+    out
 }
 
 /// Says so where the wait for a connection is a good part of the latency: then the connections are too few for
@@ -148,29 +85,40 @@ fn waited(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
     }
     let p99 = wait_ns.map_or_else(|| format!("> {}", time(spec.timeout_ns as f64)), |ns| time(ns as f64));
     Some(format!(
-        "requests waited for a free connection (p99 {p99}): all {} were busy or down, and the latency has that wait in it",
-        grouped(u64::from(spec.connections))
+        "requests waited for a free connection (p99 {p99}): {} busy or not open; the latency includes this wait",
+        match spec.connections {
+            1 => "the only connection was".to_owned(),
+            several => format!("all {} were", counted(several.into(), "connection")),
+        }
     ))
 }
 
-fn verdicts(judgement: &Judgement) -> String {
-    let verdicts = &judgement.verdicts;
+/// What the figures are worth. The server's CPU is never among them: nobody looked at it.
+fn verdicts(spec: &LoadSpec, record: &LoadRecord, judgement: &Judgement) -> String {
+    if record.result.requests.completed == 0 {
+        return "  verdict     nothing to judge: no request was answered\n".to_owned();
+    }
+    let Verdicts { throughput, latency, .. } = &judgement.verdicts;
     let said = |reasons: &[Reason]| match reasons {
         [] => "valid".to_owned(),
         reasons => reasons.iter().map(|&reason| reason_name(reason)).collect::<Vec<_>>().join(", "),
     };
-    let mut out = if verdicts.all_valid() {
-        "  throughput, latency and CPU: valid\n".to_owned()
-    } else {
-        format!(
-            "  throughput: {}; latency: {}; CPU: {}\n",
-            said(&verdicts.throughput),
-            said(&verdicts.latency),
-            said(&verdicts.cpu)
-        )
+    let up_to = match latency.is_empty() {
+        true => times::supported(record.result.requests.scheduled),
+        false => String::new(),
     };
-    for sentence in &judgement.evidence {
-        let _ = writeln!(out, "  {sentence}");
+    let mut out = format!(
+        "  verdict     throughput: {}; latency: {}{up_to}; server CPU: not measured\n",
+        said(throughput),
+        said(latency)
+    );
+    // Each reason voids at least the latency, and has its sentence in the same place.
+    let reasons = latency.iter().map(Some).chain(std::iter::repeat(None));
+    let sentences = judgement.evidence.iter().zip(reasons);
+    // What went wrong is counted above.
+    let sentences = sentences.filter(|(_, reason)| *reason != Some(&Reason::Errors));
+    for sentence in sentences.map(|(sentence, _)| sentence.clone()).chain(waited(spec, record)) {
+        let _ = writeln!(out, "              {sentence}");
     }
     out
 }
@@ -206,50 +154,17 @@ fn model(spec: &LoadSpec) -> String {
 
 fn connections(spec: &LoadSpec) -> String {
     let levels: Vec<u32> = spec.steps.iter().filter_map(|step| step.connections).collect();
-    let counted = match (spec.connections_from, levels.as_slice()) {
-        (Some(from), _) => format!("{from} to {} connections", spec.connections),
-        (None, [first, .., last]) => format!("{first} to {last} connections in {} steps", levels.len()),
-        (None, _) if spec.connections == 1 => "1 connection".to_owned(),
-        (None, _) => format!("{} connections", spec.connections),
+    let all = match (spec.connections_from, levels.as_slice()) {
+        (Some(from), _) => format!("{from} to {}", counted(spec.connections.into(), "connection")),
+        (None, [first, .., last]) => {
+            format!("{first} to {} in {} steps", counted((*last).into(), "connection"), levels.len())
+        }
+        (None, _) => counted(spec.connections.into(), "connection"),
     };
     match spec.protocol {
-        ProtocolSpec::Http1 => counted,
-        ProtocolSpec::Http2 { streams: 1 } => format!("{counted} of 1 stream"),
-        ProtocolSpec::Http2 { streams } => format!("{counted} of {streams} streams"),
+        ProtocolSpec::Http1 => all,
+        ProtocolSpec::Http2 { streams } => format!("{all} of {}", counted(streams.into(), "stream")),
     }
-}
-
-fn errors(errors: &Errors) -> impl Iterator<Item = (&'static str, u64)> {
-    let Errors {
-        dns,
-        connect,
-        refused,
-        reset,
-        closed,
-        tls,
-        parse,
-        too_large,
-        http2,
-        refused_stream,
-        stream_reset,
-        goaway,
-    } = *errors;
-    [
-        ("dns", dns),
-        ("connect", connect),
-        ("refused", refused),
-        ("reset", reset),
-        ("closed", closed),
-        ("tls", tls),
-        ("parse", parse),
-        ("too large", too_large),
-        ("http2", http2),
-        ("refused stream", refused_stream),
-        ("stream reset", stream_reset),
-        ("goaway", goaway),
-    ]
-    .into_iter()
-    .filter(|&(_, count)| count > 0)
 }
 
 fn joined(parts: impl Iterator<Item = String>) -> String {
@@ -262,14 +177,6 @@ mod tests {
     use weir_engine::{BurstSpec, StepSpec};
 
     use super::*;
-
-    #[test]
-    fn the_unanswered_are_named_where_quantiles_are_ranked() {
-        let all = Requests { scheduled: 1_500, completed: 1_500, ..Requests::default() };
-        assert_eq!(ranking(&all), "quantiles: nearest rank over 1,500 scheduled requests");
-        let some = Requests { completed: 1_400, timed_out: 60, dropped: 40, ..all };
-        assert!(ranking(&some).ends_with("1,500 scheduled requests; the 100 unanswered rank last"));
-    }
 
     #[test]
     fn shapes_are_told_in_words() {

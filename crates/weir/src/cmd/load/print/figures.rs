@@ -1,5 +1,7 @@
 //! Figures as people read them: three digits and a unit.
 
+pub(super) use weir_results::words::{count as grouped, counted};
+
 /// A time with three digits and its unit.
 pub(super) fn time(ns: f64) -> String {
     let (value, unit) = match ns {
@@ -25,26 +27,12 @@ pub(super) fn bytes(count: f64) -> String {
     format!("{value:.1} {unit}")
 }
 
-/// A count with commas between thousands.
-pub(super) fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn figures_are_short_and_carry_their_unit() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         let times = [5.0, 1_500.0, 25_000.0, 123_456.0, 9.876e6, 10e9];
         assert_eq!(times.map(time), ["5 ns", "1.50 µs", "25 µs", "123 µs", "9.88 ms", "10 s"]);
         assert_eq!([12.0, 2_048.0, 3.5e6].map(bytes), ["12.0 B", "2.0 KiB", "3.3 MiB"]);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::io::Write as _;
 
 use weir_engine::{LoadSpec, Progress};
-use weir_results::{LoadSecond, quantile_ns};
+use weir_results::{LoadSecond, quantile_needs, quantile_ns};
 
 use super::figures::{grouped, time};
 
@@ -57,11 +57,15 @@ impl Live {
         };
         let mut line = format!("{at_s:>5.0} s{of}{phase}  {}/s", grouped(per_s(second.completed, second)));
         if let Ok(histogram) = second.latency.decode() {
-            let at = |quantile| quantile_ns(&histogram, 0, quantile).map_or("-".into(), |ns| time(ns as f64));
-            // Writing to a string cannot fail.
-            let _ = write!(line, "  p50 {}  p99 {}", at(0.5), at(0.99));
+            for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
+                let is_supported = histogram.len() >= quantile_needs(quantile);
+                if let Some(ns) = quantile_ns(&histogram, 0, quantile).filter(|_| is_supported) {
+                    // Writing to a string cannot fail.
+                    let _ = write!(line, "  {name} {}", time(ns as f64));
+                }
+            }
         }
-        for (name, count) in [("unexpected", second.unexpected), ("lost", second.lost)] {
+        for (name, count) in [("unexpected", second.unexpected), ("no response", second.lost)] {
             if count > 0 {
                 let _ = write!(line, "  {name} {}", grouped(count));
             }

@@ -1,47 +1,49 @@
-//! What only some loads have: what was said, the protocol, steps, routes.
+//! What only some loads have: the protocol, steps, routes.
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use weir_engine::LoadSpec;
-use weir_results::{LoadRecord, LoadResult, Protocol, RouteResult, TimesNs, new_histogram, quantile_ns};
+use weir_results::{LoadRecord, LoadResult, Protocol, RouteResult, TimesNs, new_histogram, quantile_needs};
 
-use super::figures::{grouped, time};
-
-/// What failures said beyond their causes, one a line.
-pub(super) fn said(result: &LoadResult) -> Vec<(&'static str, String)> {
-    let line = |(said, count): (&String, &u64)| ("", format!("{}: {said}", grouped(*count)));
-    result.said.iter().map(line).collect()
-}
+use super::figures::{counted, grouped, time};
+use super::times::{NOTHING_THERE, QUANTILES, cells};
 
 /// HTTP/2 and TLS.
 pub(super) fn protocol(result: &LoadResult) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(http2) = &result.http2 {
-        let mut text = format!("{} streams a connection", grouped(u64::from(http2.streams)));
+        let mut text = format!("{} per connection", counted(http2.streams.into(), "stream"));
         if let Some(allowed) = http2.streams_allowed_min {
-            text += &format!(", {} allowed", grouped(u64::from(allowed)));
+            text += &format!(", {} allowed by the server", grouped(u64::from(allowed)));
         }
-        for (name, count) in [
-            ("goaways", http2.goaways),
-            ("sent again", http2.sent_again),
-            ("streams reset", http2.streams_reset),
-        ] {
-            if count > 0 {
-                text += &format!(", {} {name}", grouped(count));
-            }
+        if http2.goaways > 0 {
+            text += &format!(", {} from the server", counted(http2.goaways, "GOAWAY"));
+        }
+        if http2.sent_again > 0 {
+            text += &format!(", {} retried after it", counted(http2.sent_again, "request"));
+        }
+        if http2.streams_reset > 0 {
+            text += &format!(", {} reset", counted(http2.streams_reset, "stream"));
         }
         lines.push(("HTTP/2", text));
     } else if result.protocol == Protocol::Http2 {
-        lines.push(("HTTP/2", "none was spoken".to_owned()));
+        lines.push(("HTTP/2", "not spoken on any connection".to_owned()));
     }
     if let Some(tls) = &result.tls {
-        let mut text = format!("{} handshakes", grouped(tls.handshakes));
+        let mut text = counted(tls.handshakes, "handshake");
         for (name, count) in [("resumed", tls.resumed), ("failed", tls.failed)] {
             if count > 0 {
                 text += &format!(", {} {name}", grouped(count));
             }
         }
-        if let (Some(p50), Some(p99)) = (tls.handshake_ns.p50, tls.handshake_ns.p99) {
-            text += &format!(", p50 {}, p99 {}", time(p50 as f64), time(p99 as f64));
+        let times = [
+            ("p50", tls.handshake_ns.p50.filter(|_| tls.handshakes >= quantile_needs(0.5))),
+            ("p99", tls.handshake_ns.p99.filter(|_| tls.handshakes >= quantile_needs(0.99))),
+            ("max", tls.handshake_ns.max),
+        ];
+        for (name, ns) in times {
+            if let Some(ns) = ns {
+                text += &format!(", {name} {}", time(ns as f64));
+            }
         }
         lines.push(("TLS", text));
         let negotiated = |(what, count): (&String, &u64)| ("", format!("{}: {what}", grouped(*count)));
@@ -60,18 +62,20 @@ pub(super) fn steps(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
     if has_rate {
         header.push("rate");
     }
-    header.extend(["throughput", "p50", "p90", "p99", "p99.9", "CPU/request", "errors"]);
+    header.push("throughput");
+    header.extend(QUANTILES.map(|(title, _)| title));
+    header.extend(["generator CPU/request", "errors"]);
     let rows = record.steps.iter().zip(1..).map(|(step, number): (_, usize)| {
         let result = &step.result;
         let beyond = format!("> {}", time(spec.timeout_ns as f64));
         let mut row = vec![format!("  {number}"), grouped(u64::from(step.connections))];
         if has_rate {
-            row.push(step.rate_per_s.map_or("-".into(), |rate_per_s| format!("{rate_per_s}/s")));
+            row.push(step.rate_per_s.map_or(NOTHING_THERE.into(), |rate_per_s| format!("{rate_per_s}/s")));
         }
         row.push(format!("{}/s", grouped(result.rate_per_s.round() as u64)));
-        row.extend(quantiles(&result.latency_ns, &beyond));
+        row.extend(cells(&result.latency_ns, result.requests.scheduled, &beyond));
         row.push(match result.requests.completed {
-            0 => "-".to_owned(),
+            0 => NOTHING_THERE.to_owned(),
             completed => format!("{:.2} µs", result.cpu_s.total() * 1e6 / completed as f64),
         });
         let requests = &result.requests;
@@ -86,7 +90,10 @@ pub(super) fn routes(record: &LoadRecord) -> Option<String> {
     if record.routes.len() < 2 {
         return None;
     }
-    let header = vec!["  route", "requests", "rate", "p50", "p90", "p99", "p99.9", "unexpected", "lost"];
+    let mut header = vec!["  route", "requests", "completed"];
+    header.extend(QUANTILES.map(|(title, _)| title));
+    // No whole response in time: failed, timed out or dropped.
+    header.extend(["unexpected", "no response"]);
     let duration_s = record.result.duration_s.max(1e-9);
     let rows = record.routes.iter().map(|route| {
         let requests = &route.requests;
@@ -109,18 +116,7 @@ fn route_quantiles(route: &RouteResult) -> Vec<String> {
         let _ = all.add(&histogram);
     }
     let unanswered = route.requests.unanswered();
-    let at = |quantile| match (quantile_ns(&all, unanswered, quantile), all.is_empty()) {
-        (Some(ns), _) => time(ns as f64),
-        (None, true) => "-".to_owned(),
-        (None, false) => "> timeout".to_owned(),
-    };
-    [0.5, 0.9, 0.99, 0.999].map(at).into()
-}
-
-fn quantiles(times: &TimesNs, beyond: &str) -> [String; 4] {
-    let missing = if times.min.is_some() { beyond } else { "-" };
-    [times.p50, times.p90, times.p99, times.p999]
-        .map(|ns| ns.map_or_else(|| missing.to_owned(), |ns| time(ns as f64)))
+    cells(&TimesNs::of(&all, unanswered), route.requests.scheduled, "> timeout")
 }
 
 fn drawn(header: Vec<&str>, rows: impl Iterator<Item = Vec<String>>) -> String {
@@ -134,14 +130,14 @@ fn drawn(header: Vec<&str>, rows: impl Iterator<Item = Vec<String>>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use weir_results::{Histogram, Http2Result, Requests, RouteTimes, TlsResult};
 
     use super::*;
 
-    fn result() -> LoadResult {
+    pub(in super::super) fn result() -> LoadResult {
         let json = serde_json::json!({
             "schema_version": 1, "model": "closed", "duration_s": 2.0, "requests": Requests::default(),
             "rate_per_s": 10.0, "latency_ns": TimesNs::default(), "service_time_ns": TimesNs::default(),
@@ -158,15 +154,20 @@ mod tests {
         let http2 =
             Http2Result { streams: 16, streams_allowed_min: Some(4), goaways: 2, ..Http2Result::default() };
         let negotiated = BTreeMap::from([("TLS 1.3 X h2".to_owned(), 2)]);
-        let handshake_ns = TimesNs { p50: Some(1_500_000), p99: Some(2_000_000), ..TimesNs::default() };
+        let handshake_ns = TimesNs {
+            p50: Some(1_500_000),
+            p99: Some(2_000_000),
+            max: Some(3_000_000),
+            ..TimesNs::default()
+        };
         let tls = TlsResult { handshakes: 2, resumed: 1, failed: 0, handshake_ns, negotiated };
         let lines = protocol(&LoadResult { http2: Some(http2), tls: Some(tls), ..result() });
         let lines: Vec<String> = lines.iter().map(|(name, text)| format!("{name}|{text}")).collect();
         assert_eq!(
             lines,
             [
-                "HTTP/2|16 streams a connection, 4 allowed, 2 goaways",
-                "TLS|2 handshakes, 1 resumed, p50 1.50 ms, p99 2 ms",
+                "HTTP/2|16 streams per connection, 4 allowed by the server, 2 GOAWAYs from the server",
+                "TLS|2 handshakes, 1 resumed, max 3 ms",
                 "|2: TLS 1.3 X h2",
             ]
         );
@@ -184,7 +185,7 @@ mod tests {
             requests: Requests { scheduled: 1_000, completed: 900, timed_out: 100, ..Requests::default() },
             by_class: BTreeMap::from([("2xx".into(), times(1_000_000)), ("5xx".into(), times(100_000_000))]),
         };
-        assert_eq!(route_quantiles(&route), ["100 ms", "100 ms", "> timeout", "> timeout"]);
+        assert_eq!(route_quantiles(&route), ["100 ms", "100 ms", "> timeout", "> timeout", "–"]);
         let half =
             RouteResult { requests: Requests { scheduled: 900, completed: 900, ..route.requests }, ..route };
         assert_eq!(route_quantiles(&half)[0], "1.00 ms");
