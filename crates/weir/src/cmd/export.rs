@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use weir_export::Selection;
 use weir_results::{Cell, Run, write_archive};
 
@@ -17,9 +18,9 @@ pub(crate) struct Args {
     /// The run: its id, a unique prefix of it, or `last`
     #[arg(default_value = "last")]
     run: String,
-    /// What to write
-    #[arg(long, value_enum, default_value_t = Format::Weir)]
-    format: Format,
+    /// What to write [default: what the ending of FILE says, else weir]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     /// Where to; `-` is standard output [default: -]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -54,7 +55,46 @@ enum Format {
     Locust,
 }
 
+/// Endings of files, each with the formats that it may be of; the first is meant where none is named.
+const ENDINGS: &[(&str, &[Format])] = &[
+    ("weir", &[Format::Weir]),
+    ("csv", &[Format::Csv, Format::Locust]),
+    ("json", &[Format::Json, Format::K6]),
+    ("parquet", &[Format::Parquet]),
+    ("hlog", &[Format::Hdr]),
+    ("hdr", &[Format::Hdr]),
+];
+
 impl Format {
+    /// The format that is asked for by name, or by the ending of `out`.
+    fn chosen(asked: Option<Self>, out: Option<&Path>) -> Result<Self, Failure> {
+        let Some((path, ending)) = out.and_then(|path| Some((path, path.extension()?))) else {
+            return Ok(asked.unwrap_or(Self::Weir));
+        };
+        let ending = ending.to_string_lossy().to_ascii_lowercase();
+        let path = path.display();
+        match (asked, ENDINGS.iter().find(|(known, _)| *known == ending)) {
+            (None, Some((_, formats))) => Ok(formats[0]),
+            (None, None) => {
+                let known: Vec<String> = ENDINGS.iter().map(|(ending, _)| format!(".{ending}")).collect();
+                let remedy =
+                    format!("name a format with --format, or end the name with {}", known.join(", "));
+                Err(Failure::wrong_use(format!("--out {path}: no format has the ending .{ending}"), remedy))
+            }
+            (Some(asked), Some((_, formats))) if !formats.contains(&asked) => {
+                let [asked, meant] = [asked, formats[0]].map(Self::name);
+                let remedy = format!("leave --format out, which writes {meant}; or choose another ending");
+                let message = format!("--out {path}: the ending .{ending} is not that of --format {asked}");
+                Err(Failure::wrong_use(message, remedy))
+            }
+            (Some(asked), _) => Ok(asked),
+        }
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
     fn is_binary(self) -> bool {
         matches!(self, Self::Weir | Self::Parquet)
     }
@@ -63,14 +103,15 @@ impl Format {
 /// Writes the run.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let out = args.out.as_deref().filter(|path| *path != Path::new("-"));
+    let format = Format::chosen(args.format, out)?;
     let selection = Selection { cell: args.cell, load: args.load.clone() };
-    if args.format == Format::Weir && selection != Selection::default() {
+    if format == Format::Weir && selection != Selection::default() {
         return Err(Failure::wrong_use(
             "--cell and --load choose a part of a run, and --format weir holds the whole",
             "leave them out, or choose another --format",
         ));
     }
-    if out.is_none() && args.format.is_binary() && io::stdout().is_terminal() {
+    if out.is_none() && format.is_binary() && io::stdout().is_terminal() {
         return Err(Failure::wrong_use(
             "this format is binary, and standard output is a terminal",
             "name a file with --out FILE, or redirect the output",
@@ -88,7 +129,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     }
     let cells =
         selection.of(finished).map_err(|error| Failure::wrong_use(error.to_string(), error.remedy()))?;
-    let bytes = made(args.format, &run, &cells)?;
+    let bytes = made(format, &run, &cells)?;
     match out {
         Some(path) => {
             write_whole(path, &bytes).map_err(|error| unwritable(&path.display().to_string(), &error))?;
@@ -157,4 +198,43 @@ fn unwritable(place: &str, error: &io::Error) -> Failure {
     let remedy =
         "check that the folder exists, is writable and has space left, or name another with --out FILE";
     Failure::environment(format!("{place}: the export cannot be written: {error}"), remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_chooses_the_format_and_a_contradiction_is_refused() {
+        let check = |asked: Option<Format>, out: Option<&str>, expected: Result<Format, &str>| {
+            let chosen = Format::chosen(asked, out.map(Path::new));
+            match (chosen, expected) {
+                (Ok(chosen), Ok(expected)) => assert_eq!(chosen, expected, "{out:?}"),
+                (Err(failure), Err(words)) => {
+                    let told = format!("{} | {}", failure.message, failure.remedy);
+                    assert!(told.contains(words), "{told}");
+                }
+                (chosen, expected) => panic!("{asked:?} {out:?}: {chosen:?}, not {expected:?}"),
+            }
+        };
+        check(None, None, Ok(Format::Weir));
+        check(None, Some("backup"), Ok(Format::Weir));
+        for (out, format) in [
+            ("x.weir", Format::Weir),
+            ("x.csv", Format::Csv),
+            ("a.b/X.CSV", Format::Csv),
+            ("x.json", Format::Json),
+            ("x.parquet", Format::Parquet),
+            ("x.hlog", Format::Hdr),
+        ] {
+            check(None, Some(out), Ok(format));
+        }
+        check(Some(Format::Locust), Some("x_stats.csv"), Ok(Format::Locust));
+        check(Some(Format::K6), Some("x.json"), Ok(Format::K6));
+        check(Some(Format::Csv), Some("x.tsv"), Ok(Format::Csv));
+        check(Some(Format::Csv), Some("x"), Ok(Format::Csv));
+        check(Some(Format::Weir), Some("x.csv"), Err("the ending .csv is not that of --format weir"));
+        check(Some(Format::Csv), Some("x.parquet"), Err("leave --format out, which writes parquet"));
+        check(None, Some("x.gz"), Err("no format has the ending .gz | name a format with --format"));
+    }
 }
