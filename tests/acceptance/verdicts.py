@@ -29,7 +29,7 @@ def drift(rig):
     growing = [*slow, "--set", "origin.drift=1ms/1s"]
     drifting = [(moved, *run(rig, scenario(load, PHASE), *growing)) for load, moved in ((OPEN, ["p50"]), (CLOSED, ["throughput", "p50"]))]
     _, steady = run(rig, scenario(OPEN, PHASE), *slow)
-    expect(all(code == 1 for _, code, _ in drifting), "exit code 1 where it drifts")
+    expect(all(code == 4 for _, code, _ in drifting), "exit code 4 where it drifts")
     yield
     for moved, _, result in drifting:
         for gateway in ("weir", "direct"):
@@ -91,7 +91,7 @@ def below_the_floor(rig):
         for measurement in measurements(result):
             said = evidence_of(measurement, "loopback floor")
             expect("implausible" in reasons_of(measurement, "throughput") and "1.00 s" in said, said)
-        expect(code == 1, f"exit code {code}")
+        expect(code == 4, f"exit code {code}")
     finally:
         # The other checks keep their runs in the same database.
         connection.execute("DELETE FROM hosts")
@@ -106,7 +106,7 @@ def in_flight_apart(rig):
     load = "{ model: closed, connections: 100 }"
     times = ["--set", "warmup=530ms", "--set", "origin.delay=const:600ms"]
     code, result = run(rig, scenario(load, "740ms"), "--repeats", "1", *times)
-    expect(code == 1, f"exit code {code}")
+    expect(code == 4, f"exit code {code}")
     yield
     for measurement in measurements(result, "direct"):
         said = evidence_of(measurement, "in flight by sampling")

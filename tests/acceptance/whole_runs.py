@@ -126,7 +126,7 @@ def overload(rig):
         expect(judgement["bound_by"] == "gateway", f"bound by {judgement['bound_by']}")
         peaks.append(measurement["usage"]["generator"]["memory_bytes_peak"])
     expect(max(peaks) < 64 << 20, f"the generator's memory peaks at {max(peaks) / 2**20:.1f} MiB")
-    expect(code == 1, f"exit code {code}: the latency headline rests on an invalid cell")
+    expect(code == 4, f"exit code {code}: the latency headline rests on an invalid cell")
     yield
 
 
@@ -138,7 +138,7 @@ def limited_by(rig, part, text, *arguments):
         reasons = judgement["verdicts"]["throughput"]
         expect(judgement["bound_by"] == part, f"bound by {judgement['bound_by']}")
         expect(f"{part}-limited" in reasons, f"throughput: {reasons}")
-    expect(code == 1, f"exit code {code}")
+    expect(code == 4, f"exit code {code}")
 
 
 def squeezed_generator(rig):
@@ -164,7 +164,7 @@ def busy_loop(rig):
     for measurement in measurements(result):
         judgement = measurement["judgement"]
         expect("host-disturbed" in judgement["verdicts"]["throughput"], f"others used {measurement['host']['others']:.0%}: {judgement['verdicts']['throughput']}")
-    expect(code == 1, f"exit code {code}")
+    expect(code == 4, f"exit code {code}")
     yield
 
 

@@ -26,7 +26,7 @@ fn good(output: &Output) {
 fn measured(folder: &Path, path: &Path, arguments: &[&str]) -> (Output, String) {
     let own = ["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out"];
     let output = finish(weir(folder, &[&own, arguments].concat()));
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+    assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", text(&output.stderr));
     let runs = json(&finish(weir(folder, &["runs", "--db", "weir.db", "--json"])));
     (output, runs[0]["id"].as_str().unwrap().to_owned())
 }
@@ -52,7 +52,12 @@ fn two_runs_and_two_gateways_of_one_run() {
     let here = folder.path();
     let path = scenario(here, TWICE, "");
     let (_, first) = measured(here, &path, &[]);
-    let (output, second) = measured(here, &path, &["--baseline", &first, "--json"]);
+    let (output, second) =
+        measured(here, &path, &["--baseline", &first, "--fail-on", "missed,worse", "--json"]);
+    // Two repeats cannot show anything to be worse, which is no reason to pass.
+    assert!(matches!(output.status.code(), Some(1 | 4)), "{}", text(&output.stderr));
+    let undecided = "exit code 4: nothing could be compared with the baseline: ";
+    assert!(text(&output.stderr).contains(undecided), "{}", text(&output.stderr));
     let told = json(&output);
     assert_eq!(told["comparison"]["a"]["run"], first.as_str());
     assert_eq!(told["comparison"]["b"]["run"], second.as_str());
@@ -98,9 +103,11 @@ fn two_runs_and_two_gateways_of_one_run() {
 
     // The forms, by their own names and those that were given.
     let labels = ["--label-a", "before", "--label-b", "after"];
-    let files = ["--markdown", "c.md", "--html", "c.html", "--fail-on", "worse"];
+    let files = ["--markdown", "c.md", "--html", "c.html"];
     let output = compare(here, &[&[old.as_str(), &new, "--db", "weir.db"], &labels[..], &files[..]].concat());
     good(&output);
+    let gate = [old.as_str(), &new, "--db", "weir.db", "--metric", "p99", "--fail-on", "worse"];
+    refused(here, &gate, &["--fail-on worse: nothing could be compared", "weir doctor"]);
     let printed = text(&output.stdout);
     assert!(printed.contains("after against before"), "{printed}");
     let markdown = std::fs::read_to_string(here.join("c.md")).unwrap();
@@ -192,6 +199,11 @@ fn files_of_other_programs() {
     assert!(text(&output.stdout).contains("provenance unknown"), "{}", text(&output.stdout));
     let (exported, handled) = (foreign("k6_summary_export.json"), foreign("k6_handle_summary.json"));
     good(&compare(here, &[&exported, &handled]));
+    let gate = [exported.as_str(), &handled, "--fail-on", "worse"];
+    refused(here, &gate, &["nothing could be compared", "two valid repeats"]);
+    let page = compare(here, &[&exported, &handled, "--html", "-"]);
+    good(&page);
+    assert!(text(&page.stdout).starts_with("<!") && !here.join("-").exists());
     refused(here, &[&exported, &locust], &["measured by: k6 in A, Locust in B", "--force"]);
     refused(here, &[&exported, FIXTURE, "--force"], &["several series", "--load"]);
     refused(here, &[&exported, &handled, "--metric", "cpu"], &["`cpu`"]);
@@ -250,6 +262,7 @@ fn what_is_wrong_is_told_once_with_its_place() {
     flag(&["--margin", "q=1%"], &["--margin", "`q`"]);
     flag(&["--cores", "0"], &["--cores"]);
     flag(&["--json", "--markdown", "-"], &["--json", "--markdown"]);
+    flag(&["--html", "-", "--markdown", "-"], &["--html -", "--markdown -"]);
     flag(&["--fail-on", "same"], &["worse"]);
     refused(here, &["last"], &["<B>"]);
     assert!(text(&compare(here, &["--help"]).stdout).contains("RUN:GATEWAY"));

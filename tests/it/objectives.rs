@@ -36,7 +36,7 @@ fn results(document: &Value) -> Vec<(String, String, String, String)> {
 }
 
 /// What Python's reader of XML finds: of each test its suite, name, and what it came to with its message.
-fn tests(path: &Path) -> Vec<(String, String, String, String)> {
+pub fn tests(path: &Path) -> Vec<(String, String, String, String)> {
     let script = "import json, sys, xml.etree.ElementTree as tree\n\
         root = tree.parse(sys.argv[1]).getroot()\n\
         suites = list(root.iter('testsuite'))\n\
@@ -172,8 +172,22 @@ fn the_workflow_of_the_page_is_one_and_its_flags_are_there() {
     let run = steps.iter().find(|step| step["name"] == "Run").unwrap()["run"].as_str().unwrap();
     let help = text(&finish(weir(Path::new("."), &["run", "--help"])).stdout);
     let flags: Vec<&str> = run.split_whitespace().filter(|word| word.starts_with("--")).collect();
-    assert_eq!(flags, ["--db", "--out", "--junit"]);
+    assert_eq!(flags, ["--db", "--out", "--junit", "--fail-on"]);
     flags.iter().for_each(|flag| assert!(help.contains(flag), "{flag}"));
+    // Those of the other systems have the same flags, and are what they are called.
+    let others = pages.iter().filter(|block| ["yaml", "sh"].contains(&block.language.as_str())).skip(1);
+    for block in others {
+        if block.language == "yaml" {
+            weir_document::read::<Value>("ci.yaml", &block.text).unwrap();
+        } else {
+            let checked = Command::new("sh").args(["-n", "-c", &block.text]).output().unwrap();
+            assert!(checked.status.success(), "{}", text(&checked.stderr));
+        }
+        let calls = block.text.lines().filter(|line| line.contains("weir run"));
+        for flag in calls.flat_map(str::split_whitespace).filter(|word| word.starts_with("--")) {
+            assert!(help.contains(flag), "{flag}");
+        }
+    }
     assert!(!workflow.to_string().contains("secrets."), "it needs none");
     // What it publishes is what the run writes.
     let publish = steps.iter().find(|step| step["name"] == "Publish the tests").unwrap();

@@ -12,7 +12,7 @@ fn a_gateway_that_answers_by_itself_is_implausible() {
     let path = scenario(folder.path(), "[answers-itself]", "");
     let arguments = ["run", path.to_str().unwrap(), "--drivers", drivers, "--db", "weir.db", "--json"];
     let output = finish(weir(folder.path(), &arguments));
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     let result = json(&output);
     let measured = measurements(&result, "answers-itself");
     assert_eq!(measured.len(), 4, "two loads in two repeats");
@@ -44,7 +44,7 @@ fn repeats_that_differ_by_more_than_is_allowed_are_noisy() {
     let arguments =
         ["run", path.to_str().unwrap(), "--repeats", "3", "--db", "weir.db", "--out", "out", "--json"];
     let output = finish(weir(folder.path(), &arguments));
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     let result = json(&output);
     let full = &result["summary"]["points"][0]["rows"][0];
     assert_eq!((&full["gateway"], &full["throughput_per_s"]["valid"]), (&"weir".into(), &3.into()), "{full}");
@@ -65,7 +65,7 @@ fn an_open_load_whose_generator_sent_late_is_measured_again_and_a_closed_one_is_
     arguments.extend(squeezed.iter().flat_map(|set| ["--set", set]));
     let output = finish(weir(folder.path(), &arguments));
     let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert_eq!(output.status.code(), Some(4), "{told}");
     let again = |of: &str| told.matches(of).count();
     assert_eq!(again("weir, repeat 1, tail: the generator sent late; once more"), 2, "{told}");
     assert_eq!(again("the direct cell, repeat 1, tail: the generator sent late; once more"), 2, "{told}");

@@ -2,21 +2,31 @@
 
 use std::process::ExitCode;
 
+use crate::cmd::hint::with_database;
+
 /// How a command ended when it could do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Good.
+    /// Good. Exit code 0.
     Good,
-    /// It worked, and the result is bad: an objective missed, a headline on an invalid cell.
+    /// It worked, and the result is bad: an objective missed, a cell failed, something worse. Exit code 1.
     BadResult,
-    /// Ended by Ctrl-C; what was finished is kept.
+    /// It worked, and the result decides nothing: too few valid repeats. Exit code 4.
+    Undecided,
+    /// Ended by Ctrl-C; what was finished is kept. Exit code 130.
     Interrupted,
 }
 
 impl Exit {
     /// The worse of two.
     pub fn and(self, other: Self) -> Self {
-        if self == Self::Good { other } else { self }
+        let badness = |exit: &Self| match exit {
+            Self::Good => 0,
+            Self::Undecided => 1,
+            Self::BadResult => 2,
+            Self::Interrupted => 3,
+        };
+        if badness(&self) >= badness(&other) { self } else { other }
     }
 }
 
@@ -25,6 +35,7 @@ impl From<Exit> for ExitCode {
         match exit {
             Exit::Good => ExitCode::SUCCESS,
             Exit::BadResult => ExitCode::from(1),
+            Exit::Undecided => ExitCode::from(4),
             Exit::Interrupted => ExitCode::from(130),
         }
     }
@@ -65,7 +76,7 @@ impl Failure {
     pub fn report(&self) -> ExitCode {
         eprintln!("error: {}", self.message);
         if !self.remedy.is_empty() {
-            eprintln!(" help: {}", self.remedy);
+            eprintln!(" help: {}", with_database(&self.remedy));
         }
         match self.fault {
             Fault::Use => ExitCode::from(2),

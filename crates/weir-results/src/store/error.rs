@@ -139,7 +139,7 @@ impl StoreError {
             Self::Folder { .. } | Self::Unwritable { .. } => {
                 "name a file that can be written with --db FILE".into()
             }
-            Self::Missing { .. } => "`weir run` makes it; or name another with --db FILE".into(),
+            Self::Missing { .. } => "`weir run quickstart` makes it; or name another with --db FILE".into(),
             Self::Newer { .. } => "use the weir that wrote it, or another file with --db FILE".into(),
             Self::Foreign { .. } => "name another file with --db FILE".into(),
             Self::Damaged { .. } => {

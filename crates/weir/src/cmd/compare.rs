@@ -32,7 +32,11 @@ Recommended: both versions as gateways of one run,
 Their cells are interleaved, in an order that the seed shuffles, and repeats are compared block by block: what the host
 does in the course of time hits both alike and cancels out. Two runs made one after the other differ by that, too.
 
-Exit codes: 0; 1 with --fail-on worse where something is worse; 2 for wrong use, which other scenarios are without --force.";
+Exit codes:
+  0  the comparison was made, whatever it says; with --fail-on worse: nothing is worse
+  1  with --fail-on worse: a metric is worse, or B failed and A did not
+  2  wrong use; runs that differ in scenario or limits, without --force; with --fail-on worse: nothing could be compared
+  3  the database or a file cannot be read or written";
 
 /// Arguments of `weir compare`.
 #[derive(Debug, clap::Args)]
@@ -67,7 +71,7 @@ pub(crate) struct Args {
     /// Cores of the host whose CPU the Gorouter rig's CSV has as one percentage
     #[arg(long, value_name = "N")]
     cores: Option<f64>,
-    /// Exit with 1 where a figure is worse, or where B failed and A did not
+    /// Exit with 1 where a metric is worse, or where B failed and A did not; with 2 where nothing could be compared
     #[arg(long, value_name = "VERDICT", value_enum)]
     fail_on: Option<FailOn>,
     /// Print JSON
@@ -76,7 +80,7 @@ pub(crate) struct Args {
     /// Write Markdown, fit for a pull request; `-` prints it in place of tables
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write a page with both laid over each other
+    /// Write a page with both laid over each other; `-` prints it in place of tables
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -94,10 +98,16 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     if args.cores.is_some_and(|cores| !(cores > 0.0 && cores.is_finite())) {
         return Err(Failure::wrong_use("--cores: that is no number of cores", "give more than 0, like 4"));
     }
-    let is_printed = args.markdown.as_deref() == Some(Path::new("-"));
-    if args.json && is_printed {
-        let remedy = "leave out --json, or name a file";
-        return Err(Failure::wrong_use("--json and --markdown - both want standard output", remedy));
+    let is_printed = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+    let flags = [
+        ("--json", args.json),
+        ("--markdown -", is_printed(&args.markdown)),
+        ("--html -", is_printed(&args.html)),
+    ];
+    let wanted: Vec<&str> = flags.iter().filter(|(_, is)| *is).map(|(flag, _)| *flag).collect();
+    if wanted.len() > 1 {
+        let message = format!("{} all print on standard output", wanted.join(" and "));
+        return Err(Failure::wrong_use(message, "keep one of them, and name a file for the others"));
     }
     let mut sides = sides::Sides::new(&args.database, args.cores);
     let (mut a, mut b) = (sides.side(&args.a)?, sides.side(&args.b)?);
@@ -108,26 +118,33 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let comparison = compare(&a, &b, &question)?;
     if args.json {
         print(serde_json::to_string_pretty(&comparison).expect("a comparison is a tree of plain values"));
-    } else if is_printed {
-        print(weir_report::comparison_markdown(&comparison).trim_end());
-    } else {
+    } else if wanted.is_empty() {
         print(weir_report::comparison_terminal(&comparison, width(), color()));
     }
-    if let Some(path) = args.markdown.as_deref().filter(|_| !is_printed) {
+    if let Some(path) = &args.markdown {
         written(path, weir_report::comparison_markdown(&comparison))?;
     }
     if let Some(path) = &args.html {
         let page = weir_report::comparison_html(&comparison).map_err(|error| unwritable(path, &error))?;
         written(path, page)?;
     }
-    Ok(exit(&comparison, args.fail_on))
+    match args.fail_on {
+        Some(FailOn::Worse) => gate(&comparison),
+        None => Ok(Exit::Good),
+    }
 }
 
-/// The exit code that a comparison asks for.
-pub(super) fn exit(comparison: &Comparison, fail_on: Option<FailOn>) -> Exit {
-    match fail_on {
-        Some(FailOn::Worse) if comparison.is_worse() => Exit::BadResult,
-        _ => Exit::Good,
+/// A gate fails where something is worse, and where nothing could have been found worse.
+fn gate(comparison: &Comparison) -> Result<Exit, Failure> {
+    if comparison.is_worse() {
+        return Ok(Exit::BadResult);
+    }
+    match comparison.nothing_decidable() {
+        None => Ok(Exit::Good),
+        Some(why) => Err(Failure::wrong_use(
+            format!("--fail-on worse: nothing could be compared: {why}"),
+            "measure more repeats, on a host that nobody else uses meanwhile; `weir doctor` shows what disturbs it",
+        )),
     }
 }
 
@@ -171,7 +188,12 @@ fn measure(flag: &str, name: &str) -> Result<Measure, Failure> {
     })
 }
 
+/// Writes a file, or prints it where the path is `-`.
 fn written(path: &Path, text: String) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        print(text.trim_end());
+        return Ok(());
+    }
     write_whole(path, text.as_bytes()).map_err(|error| unwritable(path, &error))?;
     eprintln!("{}", path.display());
     Ok(())

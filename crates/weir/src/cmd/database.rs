@@ -7,6 +7,7 @@ use weir_lab::LabError;
 use weir_results::{Store, StoreError};
 use weir_rig::RigError;
 
+use super::hint::remember_database;
 use crate::failure::Failure;
 
 /// The argument of every command that uses the store.
@@ -44,6 +45,7 @@ impl Database {
 
     fn path(&self) -> Result<PathBuf, Failure> {
         if let Some(path) = &self.db {
+            remember_database(path);
             return Ok(path.clone());
         }
         let folders = etcetera::choose_base_strategy().map_err(|error| {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use weir_results::{ArchiveError, Imported, read_archive};
 
 use super::database::Database;
+use super::hint::with_database;
 use super::output::print;
 use crate::failure::{Exit, Failure};
 
@@ -37,7 +38,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
             let done = archive.cells.len();
             let planned = weir_results::words::counted(run.plan.len() as u64, "cell");
             print(format_args!("imported run {}: {}, {done} of {planned}, into {there}", run.id, run.name));
-            print(format_args!("`weir report {}` shows it", run.id));
+            print(with_database(&format!("`weir report {}` shows it", run.id)));
         }
         Imported::Present => {
             print(format_args!("run {} is already in {there}, with the same content", run.id))

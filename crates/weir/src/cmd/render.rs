@@ -47,6 +47,10 @@ pub(crate) struct Args {
 
 /// Writes the gateway's files, `commands.txt` and `manifest.json`.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    if args.out == Path::new("-") {
+        let message = "--out -: these are several files, and standard output takes one text";
+        return Err(Failure::wrong_use(message, "name a folder with --out DIR"));
+    }
     let drivers = Drivers::load(&args.drivers)?;
     let overrides =
         Overrides { set: args.set.clone(), gateways: vec![args.gateway.clone()], ..Overrides::default() };

@@ -10,6 +10,7 @@ use weir_report::FileFormat;
 use weir_results::{Cell, Run, Store};
 
 use super::database::Database;
+use super::gate::{Gate, REPORT_EXIT_CODES};
 use crate::cmd::output::print;
 use crate::failure::{Exit, Failure};
 
@@ -23,13 +24,15 @@ const WIDTH_MIN: usize = 40;
 
 /// Arguments of `weir report`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = REPORT_EXIT_CODES)]
 pub(crate) struct Args {
     /// The run: its id, a unique prefix of it, or `last`
     #[arg(default_value = "last")]
     run: String,
     #[command(flatten)]
     database: Database,
-    /// Where the reports go [default: ./weir-results/RUN]
+    /// Folder for the reports; `-` prints the one format that is asked for on standard output
+    /// [default: ./weir-results/RUN]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Only this format; may be given again [default: all]
@@ -38,6 +41,9 @@ pub(crate) struct Args {
     /// Print JSON: the run, its cells and their summary
     #[arg(long, conflicts_with = "formats")]
     json: bool,
+    /// What gives an exit code other than 0
+    #[arg(long, value_name = "OUTCOME", value_enum, default_value_t = Gate::Undecided)]
+    fail_on: Gate,
 }
 
 /// A format of a report.
@@ -69,6 +75,8 @@ pub(super) struct Wanted<'a> {
     pub(super) junit: Option<&'a Path>,
     /// What it says against another run.
     pub(super) comparison: Option<&'a Comparison>,
+    /// What its exit code is not 0 for.
+    pub(super) gate: Gate,
 }
 
 /// The JSON of `weir report --json` and `weir run --json`.
@@ -88,15 +96,56 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     if args.formats.contains(&Format::Junit) && store.run(&id)?.objective.is_none() {
         return Err(no_objective("--format junit", &format!("run {id}")));
     }
+    if args.out.as_deref() == Some(Path::new("-")) {
+        return printed(&store, &id, &args);
+    }
     let formats = match args.formats.as_slice() {
         [] => Format::ALL,
         asked => asked,
     };
-    tell(
-        &store,
-        &id,
-        &Wanted { out: args.out.as_deref(), formats, json: args.json, junit: None, comparison: None },
-    )
+    let out = args.out.as_deref();
+    let wanted = Wanted { out, formats, json: args.json, junit: None, comparison: None, gate: args.fail_on };
+    tell(&store, &id, &wanted)
+}
+
+/// `--out -`: the one format that was asked for, on standard output, and no file.
+fn printed(store: &Store, id: &str, args: &Args) -> Result<Exit, Failure> {
+    let (run, cells) = (store.run(id)?, store.cells(id)?);
+    let summary = summarize(&run, &cells);
+    let refused = |why: &str| {
+        let remedy = "ask for one of --format terminal, md, csv, junit, or for --json; or name a folder";
+        Failure::wrong_use(format!("--out -: {why}"), remedy)
+    };
+    let not_written = |error| unwritable(Path::new("standard output"), &error, "report this");
+    match args.formats.as_slice() {
+        [] if args.json => print(document(&run, &cells, &summary, None)),
+        [] => return Err(refused("a report is several files, and standard output takes one text")),
+        [Format::Html] => return Err(refused("report.html needs its folder of pages and charts")),
+        [Format::Terminal] => print(weir_report::terminal(&run, &cells, &summary, width(), color())),
+        [Format::Md] => print(weir_report::markdown(&run, &cells, &summary).trim_end()),
+        [Format::Csv] => {
+            let table =
+                weir_export::csv(&run, &cells).map_err(|error| not_written(std::io::Error::other(error)))?;
+            print(table.trim_end());
+        }
+        [Format::Junit] => print(weir_report::junit(&run, &summary).map_err(not_written)?.trim_end()),
+        _ => return Err(refused("several formats, and standard output takes one text")),
+    }
+    if args.formats != [Format::Terminal] {
+        print_problems(&summary);
+    }
+    Ok(args.fail_on.exit(summary.outcome))
+}
+
+fn document(run: &Run, cells: &[Cell], summary: &Summary, comparison: Option<&Comparison>) -> String {
+    let document = Document { run, cells, summary, comparison };
+    serde_json::to_string(&document).expect("results are a tree of plain values")
+}
+
+fn print_problems(summary: &Summary) {
+    for (kind, problem) in summary.problems_by_kind() {
+        eprintln!("{}: {problem}", kind.word());
+    }
 }
 
 /// Prints and writes what the run `id` says; the exit code says whether its result is good.
@@ -106,9 +155,7 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
     let summary = summarize(&run, &cells);
     let tables = !wanted.json && wanted.formats.contains(&Format::Terminal);
     if wanted.json {
-        let document =
-            Document { run: &run, cells: &cells, summary: &summary, comparison: wanted.comparison };
-        print(serde_json::to_string(&document).expect("results are a tree of plain values"));
+        print(document(&run, &cells, &summary, wanted.comparison));
     } else if tables {
         print(weir_report::terminal(&run, &cells, &summary, width(), color()));
     }
@@ -133,16 +180,11 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
         print("");
         print(weir_report::comparison_terminal(comparison, width(), color()));
     }
-    match summary.problems() {
-        [] => Ok(Exit::Good),
-        problems => {
-            // The tables begin with them.
-            for problem in problems.iter().filter(|_| !tables) {
-                eprintln!("bad: {problem}");
-            }
-            Ok(Exit::BadResult)
-        }
+    // The tables begin with them.
+    if !tables {
+        print_problems(&summary);
     }
+    Ok(wanted.gate.exit(summary.outcome))
 }
 
 /// Tests are of an objective.
@@ -155,6 +197,13 @@ pub(super) fn no_objective(flag: &str, what: &str) -> Failure {
 
 /// Sees that the file for the tests can be made.
 pub(super) fn check_junit(path: &Path) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        let message = "--junit -: standard output has the report";
+        return Err(Failure::wrong_use(
+            message,
+            "name a file; `weir report last --format junit --out -` prints the tests of a finished run",
+        ));
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() {
         let message = format!("--junit {}: this is a folder", path.display());
@@ -178,6 +227,12 @@ fn unwritable_junit(path: &Path, error: &std::io::Error) -> Failure {
 
 /// Sees that the reports of the run `id` will find a place.
 pub(super) fn check_folder(out: Option<&Path>, id: &str) -> Result<(), Failure> {
+    if out == Some(Path::new("-")) {
+        return Err(Failure::wrong_use(
+            "--out -: a report is several files, and standard output takes one text",
+            "name a folder with --out DIR; `weir report last --format md --out -` prints one text of a finished run",
+        ));
+    }
     let dir = folder(out, id);
     weir_report::check_folder(&dir)
         .map_err(|error| unwritable(&dir, &error, "name another folder with --out DIR"))

@@ -3,6 +3,7 @@
 mod baseline;
 mod plan;
 mod progress;
+mod resume;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,12 +11,14 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+use weir_analysis::compare::Comparison;
 use weir_lab::{Bench, Ended, Overrides, Prepared, Source};
 use weir_results::{Run, Store};
 use weir_rig::{Binary, Drivers};
 
-use super::compare::FailOn;
 use super::database::Database;
+use super::gate::{Gate, RUN_EXIT_CODES};
+use super::hint::with_database;
 use super::known::known;
 use super::report::{self, Format, Wanted, tell};
 use super::scope::enter_scope;
@@ -24,6 +27,7 @@ use baseline::Baseline;
 
 /// Arguments of `weir run`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = RUN_EXIT_CODES)]
 pub(crate) struct Args {
     /// A built-in scenario (quickstart, side-by-side, ingress-sizing, added-latency, headroom, headroom-ramp, many-domains, failover, change-under-load, connection-storm, slow-clients) or a file
     #[arg(required_unless_present = "resume", conflicts_with = "resume")]
@@ -70,16 +74,44 @@ pub(crate) struct Args {
     /// then is in the figures, too; `weir compare --help` says how to have it better
     #[arg(long, value_name = "RUN")]
     baseline: Option<String>,
-    /// Exit with 1 where a figure is worse than the baseline's
-    #[arg(long, value_name = "VERDICT", value_enum, requires = "baseline")]
-    fail_on: Option<FailOn>,
+    /// What gives an exit code other than 0, separated by commas: `missed` alone lets undecided results pass, `worse` adds
+    /// the comparison with --baseline [default: undecided]
+    #[arg(long, value_name = "OUTCOME", value_enum, value_delimiter = ',')]
+    fail_on: Vec<FailOn>,
     /// Print one JSON document (run, cells, summary, comparison); progress goes to standard error
     #[arg(long)]
     json: bool,
 }
 
+/// An outcome that fails the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FailOn {
+    /// An objective is missed, or a cell failed: 1
+    Missed,
+    /// The same, and 4 where an objective or a headline is undecided
+    Undecided,
+    /// A metric is worse than the baseline's: 1; 4 where nothing could be compared
+    Worse,
+}
+
+impl Args {
+    /// What the run itself has to come to. `worse` is about the baseline, and chooses nothing here.
+    fn gate(&self) -> Gate {
+        let has = |outcome| self.fail_on.contains(&outcome);
+        if has(FailOn::Missed) && !has(FailOn::Undecided) { Gate::Missed } else { Gate::Undecided }
+    }
+
+    fn fails_on_worse(&self) -> bool {
+        self.fail_on.contains(&FailOn::Worse)
+    }
+}
+
 /// Runs a scenario, or what is left of a run.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    if args.fails_on_worse() && args.baseline.is_none() {
+        let message = "--fail-on worse: there is no baseline to be worse than";
+        return Err(Failure::wrong_use(message, "name a run with --baseline RUN"));
+    }
     if !args.plan {
         enter_scope();
     }
@@ -172,7 +204,8 @@ fn go(
     let bench = Bench { drivers, weir: &weir, stop: &stop, observer: watcher.as_ref() };
     let ended = weir_lab::execute(run, prepared, store, &bench);
     drop(watcher);
-    let how_to_resume = || format!("`weir run --resume {}` goes on after the cells that are kept", run.id);
+    let how_to_resume =
+        || format!("`{}` continues after the cells that are kept", args.resume_command(&run.id));
     match ended {
         Err(error) => {
             let mut failure = Failure::from(error);
@@ -189,7 +222,8 @@ fn go(
         Ok(Ended::Interrupted) => {
             let kept = store.finished(&run.id)?.len();
             let planned = progress::cells(run.plan.len());
-            eprintln!("interrupted: {kept} of {planned} kept; {}", how_to_resume());
+            let how = with_database(&how_to_resume());
+            eprintln!("interrupted: {kept} of {planned} kept; {how}");
             Ok(Exit::Interrupted)
         }
         Ok(Ended::Finished) => {
@@ -200,22 +234,34 @@ fn go(
                 json: args.json,
                 junit: args.junit.as_deref(),
                 comparison: comparison.as_ref().and_then(|compared| compared.as_ref().ok()),
+                gate: args.gate(),
             };
             let exit = tell(store, &run.id, &wanted)?;
             match comparison {
-                None => Ok(exit),
-                Some(compared) => Ok(exit.and(super::compare::exit(&compared?, args.fail_on))),
+                Some(compared) if args.fails_on_worse() => Ok(exit.and(gate_of(&compared?))),
+                compared => compared.transpose().map(|_| exit),
             }
         }
     }
 }
 
+/// The exit code that `--fail-on worse` gives, with why it is not 0.
+fn gate_of(comparison: &Comparison) -> Exit {
+    if comparison.is_worse() {
+        eprintln!("exit code 1: worse than the baseline");
+        return Exit::BadResult;
+    }
+    match comparison.nothing_decidable() {
+        None => Exit::Good,
+        Some(why) => {
+            eprintln!("exit code 4: nothing could be compared with the baseline: {why}");
+            Exit::Undecided
+        }
+    }
+}
+
 /// What the finished run says against its baseline, where one was named.
-fn compared(
-    baseline: Option<Baseline>,
-    store: &Store,
-    id: &str,
-) -> Option<Result<weir_analysis::compare::Comparison, Failure>> {
+fn compared(baseline: Option<Baseline>, store: &Store, id: &str) -> Option<Result<Comparison, Failure>> {
     let baseline = baseline?;
     Some(
         store

@@ -5,6 +5,7 @@ use comfy_table::{CellAlignment, Table};
 use weir_results::{RunListing, RunState};
 
 use super::database::Database;
+use super::hint::{database_flag, with_database};
 use super::output::print;
 use crate::failure::{Exit, Failure};
 
@@ -27,7 +28,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     if args.json {
         print(serde_json::to_string_pretty(&runs).expect("listings are plain values"));
     } else if runs.is_empty() {
-        print("no runs yet; `weir run quickstart` makes one");
+        print(with_database("no runs yet; `weir run quickstart` makes one"));
     } else {
         print(table(&runs).trim_fmt());
     }
@@ -41,7 +42,9 @@ fn table(runs: &[RunListing]) -> Table {
         let state = match (run.state, run.cells_failed) {
             (RunState::Finished, 0) => "finished".to_owned(),
             (RunState::Finished, failed) => format!("finished, {failed} failed"),
-            (RunState::Unfinished, _) => format!("unfinished: weir run --resume {}", run.id),
+            (RunState::Unfinished, _) => {
+                format!("unfinished: weir run --resume {}{}", run.id, database_flag())
+            }
         };
         let cells = format!("{}/{}", run.cells_done, run.cells_planned);
         table.add_row([run.id.clone(), run.name.clone(), started(run.started_unix_ms), cells, state]);

@@ -1,17 +1,25 @@
 //! `weir size`: how many instances carry a rate, and what they cost, from what a run measured.
 
 use serde::Serialize;
-use weir_analysis::sizing::{Demand, Price, PriceOf, Sizing, size};
+use weir_analysis::sizing::{Demand, Outcome, Price, PriceOf, Sizing, size};
 use weir_analysis::summarize;
 use weir_document::{Growth, Price as HourlyPrice, Rate, Share};
+use weir_results::Run;
 
 use super::database::Database;
+use super::hint::with_database;
 use super::output::print;
 use super::report::{color, width};
 use crate::failure::{Exit, Failure};
 
+/// Exit codes, in the help.
+const EXIT_CODES: &str = "\
+Exit codes: 0 with an answer for every gateway; 1 where a gateway has none; 2 for wrong use; 3 where the database cannot \
+be read.";
+
 /// Arguments of `weir size`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
     /// Run: its id, a unique prefix of the id, or `last`
     #[arg(default_value = "last")]
@@ -63,7 +71,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         let planned = weir_results::words::counted(run.plan.len() as u64, "cell");
         eprintln!("run {} is unfinished: {} of {planned} finished", run.id, cells.len());
     }
-    let sizing = size(&run, &summarize(&run, &cells), demand);
+    let mut sizing = size(&run, &summarize(&run, &cells), demand);
+    name_the_run(&mut sizing, &run);
     require_something(&run.id, &sizing)?;
     if args.json {
         let document = Document { run: &run.id, scenario: &run.name, sizing: &sizing };
@@ -74,6 +83,19 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     match sizing.unanswered()[..] {
         [] => Ok(Exit::Good),
         _ => Ok(Exit::BadResult),
+    }
+}
+
+/// Puts the run, and twice its repeats, into the commands that its remedies have.
+fn name_the_run(sizing: &mut Sizing, run: &Run) {
+    let repeats = run.plan.iter().map(|key| key.repeat.saturating_add(1)).max().unwrap_or(1);
+    for offer in &mut sizing.offers {
+        if let Outcome::Refused(refused) = &mut offer.outcome {
+            let twice = format!("--repeats {}", repeats.saturating_mul(2));
+            let named =
+                refused.remedy.replace(" RUN", &format!(" {}", run.id)).replace("--repeats N", &twice);
+            refused.remedy = with_database(&named);
+        }
     }
 }
 

@@ -24,8 +24,9 @@ impl Baseline {
             return Err(Failure::wrong_use(message, remedy));
         }
         check(&dataset, &of_run(run, &[], None)?).map_err(|error| {
-            let remedy =
-                "run it under the same conditions, or without --baseline and then `weir compare --force`";
+            let remedy = format!(
+                "run it under the same conditions, or without --baseline and then `weir compare {id} last --force`"
+            );
             Failure::wrong_use(format!("--baseline {name}: {error}"), remedy)
         })?;
         Ok(Self { dataset })

@@ -1,0 +1,57 @@
+//! `--fail-on`: which outcomes of a run give an exit code other than 0.
+
+use weir_analysis::Outcome;
+
+use crate::failure::Exit;
+
+/// The exit codes of `weir run`, in its help.
+pub(crate) const RUN_EXIT_CODES: &str = "\
+Exit codes:
+  0    every objective is met and every headline counts
+  1    an objective is missed, or a cell failed; --fail-on worse: worse than the baseline
+  2    wrong use: the command line, a scenario, a configuration
+  3    this host cannot do it: a missing program, a taken port, a full disk
+  4    undecided: an objective or a headline rests on too few valid repeats
+  130  interrupted; --resume continues
+With --fail-on missed, 4 becomes 0. docs/ci.md shows both gates.";
+
+/// The exit codes of `weir report`, in its help.
+pub(crate) const REPORT_EXIT_CODES: &str = "\
+Exit codes:
+  0  every objective is met and every headline counts
+  1  an objective is missed, or a cell failed
+  2  wrong use
+  3  the database or a file cannot be read or written
+  4  undecided: an objective or a headline rests on too few valid repeats, or cells have not run
+With --fail-on missed, 4 becomes 0.";
+
+/// The least bad outcome that fails a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Gate {
+    /// Exit with 1 where an objective is missed or a cell failed, and with 0 where something is undecided
+    Missed,
+    /// Exit with 1 where an objective is missed or a cell failed, and with 4 where something is undecided
+    Undecided,
+}
+
+impl Gate {
+    /// The exit code of a run that comes to `outcome`. Prints what it is where it is not 0, and where an undecided result
+    /// passes.
+    pub(crate) fn exit(self, outcome: Outcome) -> Exit {
+        match (outcome, self) {
+            (Outcome::Good, _) => Exit::Good,
+            (Outcome::Missed, _) => {
+                eprintln!("exit code 1: an objective is missed, or a cell failed");
+                Exit::BadResult
+            }
+            (Outcome::Undecided, Self::Undecided) => {
+                eprintln!("exit code 4: undecided, nothing is missed; `--fail-on missed` exits with 0 here");
+                Exit::Undecided
+            }
+            (Outcome::Undecided, Self::Missed) => {
+                eprintln!("exit code 0: undecided, nothing is missed (--fail-on missed)");
+                Exit::Good
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The command that continues a run, as it can be pasted: with the flags that still matter.
+
+use clap::ValueEnum;
+
+use super::super::hint::quoted;
+use super::Args;
+
+impl Args {
+    /// `weir run --resume ID` with the drivers, the places of the reports and the gate of this run. The database is added
+    /// where the command is printed.
+    pub(super) fn resume_command(&self, id: &str) -> String {
+        let mut command = format!("weir run --resume {id}");
+        let mut add = |flag: &str, value: &str| command.push_str(&format!(" {flag} {}", quoted(value)));
+        self.drivers.iter().for_each(|folder| add("--drivers", &folder.to_string_lossy()));
+        for (flag, path) in [("--out", &self.out), ("--junit", &self.junit)] {
+            path.iter().for_each(|path| add(flag, &path.to_string_lossy()));
+        }
+        self.baseline.iter().for_each(|run| add("--baseline", run));
+        let outcomes: Vec<_> = self.fail_on.iter().filter_map(ValueEnum::to_possible_value).collect();
+        let outcomes: Vec<&str> = outcomes.iter().map(|value| value.get_name()).collect();
+        if !outcomes.is_empty() {
+            add("--fail-on", &outcomes.join(","));
+        }
+        if self.json {
+            command.push_str(" --json");
+        }
+        command
+    }
+}
