@@ -17,6 +17,7 @@ use crate::validity::Validity;
 
 mod certified_hosts;
 mod habits;
+mod spellings;
 mod unreached;
 
 use certified_hosts::CertifiedHosts;
@@ -34,6 +35,7 @@ impl State {
         found.extend(self.routes.values().filter_map(|entry| unheard_preflights(&entry.key, &entry.route)));
         found.extend(self.routes.values().filter_map(|entry| no_weight(&entry.key, &entry.route)));
         found.extend(self.routes.values().flat_map(|entry| habits::of_route(&entry.key, &entry.route)));
+        found.extend(spellings::around_rules(table));
         found.extend(self.no_routes());
         found.extend(self.backends_without_use());
         found.extend(self.backends_for_nobody());

@@ -26,8 +26,10 @@ const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1
 /// What becomes of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// Its path in normal form; `None` where it is not routed.
+    /// Its path in normal form, as routes match it; `None` where it is not routed.
     pub path: Option<String>,
+    /// Its path as it was sent, where that is another.
+    pub requested: Option<String>,
     /// The route that it gets, by its key and name.
     pub route: Option<String>,
     /// What is done with it.
@@ -98,8 +100,8 @@ pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool
         Ok(Some(head)) => routed(table, &head, scope),
         _ => None,
     };
-    let (path, route, passed_over) = routed.unwrap_or_default();
-    Some(Explanation { path, route, outcome, passed_over })
+    let (path, requested, route, passed_over) = routed.unwrap_or_default();
+    Some(Explanation { path, requested, route, outcome, passed_over })
 }
 
 /// What becomes of the answer's body, where the route compresses.
@@ -117,14 +119,16 @@ fn compression(plan: &Plan, snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
-type Routed = (Option<String>, Option<String>, Vec<PassedOver>);
+type Routed = (Option<String>, Option<String>, Option<String>, Vec<PassedOver>);
 
-/// The path, the route and the other routes of a request that is looked up.
+/// The path, the same as it was sent where that is another, the route and the other routes of a request that is looked up.
 fn routed(table: &Table, head: &RequestHead<'_>, scope: Scope) -> Option<Routed> {
     let target = NormalTarget::of(head.path_and_query, &table.paths).ok()?;
     let view = view(head, &target, scope);
     let route = table.find(&view).map(|found| table.label(found.route));
-    Some((Some(target.path().to_owned()), route, table.passed_over(&view, PASSED_OVER_MAX)))
+    let requested = head.path_and_query.split('?').next().filter(|path| *path != target.path());
+    let requested = requested.map(str::to_owned);
+    Some((Some(target.path().to_owned()), requested, route, table.passed_over(&view, PASSED_OVER_MAX)))
 }
 
 impl From<Refusal> for Outcome {
@@ -136,8 +140,10 @@ impl From<Refusal> for Outcome {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = &self.path {
-            writeln!(f, "path         {path}")?;
+        match (&self.path, &self.requested) {
+            (Some(path), Some(requested)) => writeln!(f, "path      {path} (requested as {requested})")?,
+            (Some(path), None) => writeln!(f, "path      {path}")?,
+            (None, _) => {}
         }
         writeln!(f, "route     {}", self.route.as_deref().unwrap_or("none"))?;
         match &self.outcome {

@@ -64,6 +64,59 @@ fn nothing_is_told_of_what_is_meant() {
 }
 
 #[test]
+fn rules_that_another_spelling_gets_around_are_told() {
+    let check = |rules: &str, routes: &[&str], expected: &[String]| {
+        let routes: String = routes.iter().map(|route| format!("  - {{ {route} }}\n")).collect();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        check(&format!("{HEAD}paths: {{ {rules} }}\nroutes:\n{routes}"), &expected);
+    };
+    let told = |place: &str, spelling: &str, other: &str, readers: &str, path: &str| {
+        format!(
+            "{place}: `{spelling}` gets around this rule: it matches {other}, and {readers} read it as `{path}`"
+        )
+    };
+    const NGINX: &str = "nginx, Tomcat and others";
+    const TOMCAT: &str = "Tomcat and other servlet containers";
+    const EXPRESS: &str = "Express, Spring before version 6 and others";
+    let refused = ["path: /admin, respond: { status: 403 }", "path: /, backend: a"];
+    check("", &refused, &[]);
+    check(
+        "merge_slashes: false",
+        &refused,
+        &[told("routes[0].path", "//admin", "routes[1]", NGINX, "/admin")],
+    );
+    let escaped = told("routes[0].path", "/%2Fadmin", "routes[1]", "nginx and others", "/admin");
+    check("escaped_slashes: keep", &refused, &[escaped]);
+    check("escaped_slashes: redirect, path_parameters: strip", &refused, &[]);
+    let dots = told("routes[0].path", "/x/..;/admin", "routes[1]", TOMCAT, "/admin");
+    check("path_parameters: keep", &refused, &[dots]);
+    // Only the last segment of these has no other spelling in front.
+    let inner = [
+        "path: /x, respond: { status: 403 }",
+        "path: /, respond: { status: 404 }",
+        "exact: /x;x, backend: a",
+    ];
+    check("path_parameters: keep", &inner, &[told("routes[0].path", "/x;x", "routes[2]", TOMCAT, "/x")]);
+    let exact = [
+        "exact: [/a, /b], hosts: ['*.test'], methods: [PUT], respond: { status: 404 }",
+        "path: /, backend: a",
+    ];
+    check("", &exact, &[told("routes[0].exact", "/a/", "routes[1]", EXPRESS, "/a")]);
+    // What leads nowhere, to nothing that allows more, or is no rule.
+    check("merge_slashes: false", &["path: /admin, respond: { status: 403 }", "path: /b, backend: a"], &[]);
+    check("merge_slashes: false", &["path: /admin, respond: { status: 200 }", "path: /, backend: a"], &[]);
+    check(
+        "merge_slashes: false",
+        &["path: /a, respond: { status: 403 }", "path: /, respond: { status: 200 }", "exact: /b, backend: a"],
+        &[],
+    );
+    let several = [refused[0], "path: /b, respond: { status: 403 }", "path: /, backend: a"];
+    let more =
+        told("routes[0].path", "//admin", "routes[2]", NGINX, "/admin") + "; the same for 1 more route";
+    check("merge_slashes: false", &several, &[more]);
+}
+
+#[test]
 fn routes_behind_others_are_told() {
     check_routes(
         &["path: /, headers: { x: { present: true } }", "path: /, headers: { x: '1' }"],

@@ -391,7 +391,7 @@ backends: { b: { endpoints: ['127.0.0.1:9'] }, none: { endpoints: [] } }",
     };
     check(
         "GET /x/../api/%61?b=c HTTP/1.1\r\nhost: shop.test\r\nConnection: close\r\nX-A: 1\r\n\r\n",
-        "path      /api/a\nroute     routes[0]\nsent      to backend `b`:\n          GET /v2/a?b=c HTTP/1.1\n          \
+        "path      /api/a (requested as /x/../api/%61)\nroute     routes[0]\nsent      to backend `b`:\n          GET /v2/a?b=c HTTP/1.1\n          \
          Host: shop.test\n          X-A: 1\nskipped   routes[1] `blue`: the request has no header `x-tenant`; required: `blue`\n\
          skipped   routes[2]: matches, but the chosen route has a more specific host\n",
     );

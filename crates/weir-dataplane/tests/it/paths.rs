@@ -2,6 +2,9 @@
 
 use crate::setup::{Answer, Origin, Proxy};
 
+/// The rules under which paths go on as they were sent.
+const AS_SENT: &str = "merge_slashes: false, escaped_slashes: keep, path_parameters: keep";
+
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// A gateway with these rules for paths, whose routes tell by the backend which of them was taken.
@@ -41,19 +44,38 @@ fn check_answered(rules: &str, target: &str, expected: (u16, &str), text: &str) 
 #[test]
 fn the_upstream_sees_the_path_that_was_routed() {
     check_sent("", "/a/./b/../c?x=/../%2e", "/a/c?x=/../%2e");
-    check_sent("", "/x/../api/%61//b%2fc", "/v2/a//b%2Fc");
+    check_sent(AS_SENT, "/x/../api/%61//b%2fc;d", "/v2/a//b%2Fc;d");
     check_sent("", "/%61pi/x", "/v2/x");
     check_sent("", "/apix/..%2e", "/apix/...");
 }
 
 #[test]
 fn no_disguise_walks_around_a_route() {
-    for target in ["/secret", "/a/../secret", "/%73ecret", "/./secret", "/x/%2e%2E/secret?y"] {
+    for target in [
+        "/secret",
+        "/a/../secret",
+        "/%73ecret",
+        "/./secret",
+        "/x/%2e%2E/secret?y",
+        "//secret",
+        "/.//secret",
+        "/secret;x",
+        "/secret%3bx=1",
+        "//a;b/..///secret;?x",
+    ] {
         check_answered("", target, (503, "no_endpoint"), "backend has no usable endpoint");
     }
     let hidden = "path contains a dot segment next to an encoded slash or a backslash";
     for target in ["/a%2f../secret", "/a\\..\\secret", "/a/..%5csecret"] {
-        check_answered("", target, (400, "bad_path"), hidden);
+        check_answered(AS_SENT, target, (400, "bad_path"), hidden);
+    }
+    for target in ["/%2fsecret", "/%5Csecret", "/\\secret", "/a%2f../secret", "/a/..%5csecret"] {
+        let slash = "path contains an encoded slash or a backslash; send `/`";
+        check_answered("", target, (400, "bad_path"), slash);
+    }
+    for target in ["/x/..;/secret", "/;/secret", "/x/..;a=b/secret", "/.;/secret", "/x/%2e%2e%3b/secret"] {
+        let parameter = "path contains a path parameter (`;`) in a dot segment or an empty segment";
+        check_answered("", target, (400, "bad_path"), parameter);
     }
     check_answered("", "/secret%00", (400, "bad_path"), "path contains an encoded NUL (%00)");
     let escape = "path contains a percent sign without two hexadecimal digits";
@@ -61,30 +83,63 @@ fn no_disguise_walks_around_a_route() {
 }
 
 #[test]
-fn slashes_are_merged_where_that_is_asked_for() {
-    check_sent("", "//api//x", "//api//x");
-    check_sent("merge_slashes: true", "//api//x?a=//", "/v2/x?a=//");
-    check_answered(
-        "merge_slashes: true",
-        "///secret",
-        (503, "no_endpoint"),
-        "backend has no usable endpoint",
-    );
+fn slashes_are_merged_unless_the_rule_says_no() {
+    check_sent("merge_slashes: false", "//api//x", "//api//x");
+    check_sent("", "//api//x?a=//", "/v2/x?a=//");
+    check_answered("", "///secret", (503, "no_endpoint"), "backend has no usable endpoint");
+}
+
+#[test]
+fn path_parameters_go_as_the_rule_says() {
+    check_sent("", "/a;b/c;d=1?e", "/a;b/c;d=1?e");
+    check_sent("", "/api;v=1/x;y", "/v2/x;y");
+    check_sent("", "/api;v=1", "/v2");
+    check_sent("", "/;jsessionid=1", "/;jsessionid=1");
+    check_sent("path_parameters: strip", "/api;v=1/x;y?z;", "/v2/x?z;");
+    check_sent("path_parameters: keep", "/api;v=1/x;y", "/api;v=1/x;y");
+    check_sent("path_parameters: keep", "/x/..;/secret", "/x/..;/secret");
+    let text = "path contains a path parameter (`;`)";
+    check_answered("path_parameters: reject", "/a;b", (400, "bad_path"), text);
+    check_answered("path_parameters: reject", "/a%3Bb", (400, "bad_path"), text);
+    check_sent("path_parameters: reject", "/a?b;c", "/a?b;c");
+}
+
+#[test]
+fn a_redirect_of_a_prefix_keeps_the_rest_of_a_path_with_parameters() {
+    let origin = Origin::answering(OK);
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\n\
+         routes:\n  - {{ path: /old, redirect: {{ prefix: /new }} }}\n  - {{ path: /all, redirect: {{ path: /new }} }}\n\
+         \x20 - {{ path: /, backend: b }}\nbackends: {{ b: {{ endpoints: ['{}'] }} }}",
+        origin.address
+    ));
+    for (target, location) in [
+        ("/old;a/x;b?c", "http://h/new/x;b?c"),
+        ("/old;a", "http://h/new"),
+        ("/all;a/x;b?c", "http://h/new?c"),
+    ] {
+        assert_eq!(ask(&proxy, target).field("location"), Some(location), "{target}");
+    }
 }
 
 #[test]
 fn escaped_slashes_go_as_the_rules_say() {
     check_sent("escaped_slashes: keep", "/api%2fx", "/api%2Fx");
-    let text = "path contains an escaped slash or backslash";
+    let text = "path contains an encoded slash or a backslash; send `/`";
     check_answered("escaped_slashes: reject", "/api%2fx", (400, "bad_path"), text);
     check_answered("escaped_slashes: reject", "/api%5Cx", (400, "bad_path"), text);
-    let rules = "escaped_slashes: redirect, merge_slashes: true";
-    let text = "path contains escaped slashes; retry with \"/\"";
+    let rules = "escaped_slashes: redirect";
+    let text = weir_dataplane::Cause::EscapedSlashes.text();
     for (target, location) in [("/api%2fx?q=%2F", "/api/x?q=%2F"), ("/%2F%5c..%2fsecret", "/secret")] {
         let answer = check_answered(rules, target, (307, "escaped_slashes"), text);
         assert_eq!(answer.field("location"), Some(location));
     }
-    let answer = check_answered("escaped_slashes: redirect", "/%2fh.test/", (307, "escaped_slashes"), text);
+    let answer = check_answered(
+        "escaped_slashes: redirect, merge_slashes: false",
+        "/%2fh.test/",
+        (307, "escaped_slashes"),
+        text,
+    );
     assert_eq!(answer.field("location"), Some("/.//h.test/"), "no other host is named");
 }
 

@@ -37,7 +37,7 @@ fn check(arguments: &[&str], expected: &str) {
 fn a_request_is_followed_to_its_backend() {
     check(
         &["GET", "https://SHOP.test/x/../cart?item=1", "-H", "Accept: */*"],
-        "path      /cart\nroute     routes[0] `cart`\nsent      to backend `shop`:\n          GET /v2/cart?item=1 HTTP/1.1\n          \
+        "path      /cart (requested as /x/../cart)\nroute     routes[0] `cart`\nsent      to backend `shop`:\n          GET /v2/cart?item=1 HTTP/1.1\n          \
          Host: SHOP.test\n          Accept: */*\n\
          skipped   routes[1]: the request has no header `x-preview`; required: any value\n",
     );
@@ -56,6 +56,21 @@ fn an_answer_of_the_gateway_is_told_with_what_was_near() {
         "route     none\nresponse  307 escaped_slashes: path contains escaped slashes; retry with \"/\"\n          \
          Location: /cart/2\n",
     );
+}
+
+#[test]
+fn the_normal_form_of_a_path_is_told() {
+    let config =
+        "listeners: [{ address: 127.0.0.1:1 }]\nroutes: [{ path: /admin, respond: { status: 403 } }]\n";
+    let told = |path: &str| explain_by(config, &["gateway.yaml", "GET", &format!("http://h{path}")]).1;
+    for spelling in ["//admin", "/.//admin", "/%61dmin", "/admin;x"] {
+        let start = format!("path      /admin (requested as {spelling})\nroute     routes[0]\n");
+        assert!(told(spelling).starts_with(&start), "{}", told(spelling));
+    }
+    for spelling in ["/%2fadmin", "/x/..;/admin", "/;/admin", "/%5cadmin"] {
+        let start = "route     none\nresponse  400 bad_path: path contains ";
+        assert!(told(spelling).starts_with(start), "{}", told(spelling));
+    }
 }
 
 #[test]

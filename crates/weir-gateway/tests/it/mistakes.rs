@@ -363,6 +363,20 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         "`reject`",
     ),
     mistake(
+        Form,
+        ("escaped_slashes: reject", "path_parameters: drop"),
+        28,
+        "unknown value `drop`",
+        "`strip`",
+    ),
+    mistake(
+        Sense,
+        ("path: /old", "path: /old;v=1"),
+        19,
+        "routes[2].path: `/old;v=1` matches no request: routes match paths without parameters (`;`)",
+        "write `/old`, or set `paths.path_parameters: keep`",
+    ),
+    mistake(
         Sense,
         ("[127.0.0.1:9000] }", "[127.0.0.1:9000], ejection: { share: { errors: 0% } } }"),
         26,

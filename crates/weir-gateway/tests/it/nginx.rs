@@ -1,6 +1,7 @@
 //! The guide from nginx: its two configurations, read out of the document, beside each other.
 
 mod site;
+mod spellings;
 
 use std::collections::BTreeSet;
 use std::path::Path;

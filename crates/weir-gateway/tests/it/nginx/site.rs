@@ -129,7 +129,7 @@ pub(super) trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 impl Ports {
-    fn free(ip: &str) -> Ports {
+    pub(super) fn free(ip: &str) -> Ports {
         let [plain, secure] = [(); 2].map(|()| TcpListener::bind((ip, 0)).expect("a free port"));
         let address = |listener: TcpListener| listener.local_addr().expect("its address");
         Ports { plain: address(plain), secure: address(secure) }
@@ -149,6 +149,24 @@ impl Nginx {
         ];
         let text = replaced(block("nginx"), &[&own[..], same].concat());
         std::fs::write(dir.path().join("nginx.conf"), text).expect("a file");
+        Nginx::run(dir, ports.secure)
+    }
+
+    /// One server with these directives at `address`.
+    pub(super) fn serving(directives: &str, address: SocketAddr) -> Nginx {
+        let dir = folder();
+        let at = dir.path().display();
+        let temporary = TEMPORARY.map(|name| format!("{name}_temp_path {at}/{name};\n")).concat();
+        let text = format!(
+            "events {{}}\nhttp {{\naccess_log off;\n{temporary}server {{\nlisten {address};\n{directives}\n}}\n}}\n"
+        );
+        std::fs::write(dir.path().join("nginx.conf"), text).expect("a file");
+        Nginx::run(dir, address)
+    }
+
+    /// Starts it by the file in its folder, and waits until it listens at `address`.
+    fn run(dir: tempfile::TempDir, address: SocketAddr) -> Nginx {
+        let at = dir.path().display();
         let user = if geteuid().is_root() { "user root;" } else { "" };
         let globals = format!("daemon off; pid {at}/nginx.pid; error_log stderr crit; {user}");
         let child = Command::new(peer("nginx"))
@@ -160,7 +178,7 @@ impl Nginx {
             .spawn()
             .expect("nginx starts");
         let mut nginx = Nginx { child, dir };
-        while TcpStream::connect(ports.secure).is_err() {
+        while TcpStream::connect(address).is_err() {
             assert!(nginx.child.try_wait().expect("its state").is_none(), "nginx has ended");
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -179,7 +197,7 @@ impl Drop for Nginx {
 }
 
 impl Answer {
-    fn of(bytes: &[u8]) -> Answer {
+    pub(super) fn of(bytes: &[u8]) -> Answer {
         let text = String::from_utf8_lossy(bytes);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text:?}"));
         let mut lines = head.split("\r\n");
