@@ -114,8 +114,9 @@ pub enum HeadError {
     /// Connection names Host or Content-Length.
     #[error("Connection header lists Host or Content-Length")]
     ConnectionNamesFraming,
-    /// Connection names more than [`CONNECTION_NAMES_MAX`](crate::CONNECTION_NAMES_MAX) fields.
-    #[error("Connection names more than 16 header fields")]
+    /// Connection names more than [`CONNECTION_NAMES_MAX`](crate::CONNECTION_NAMES_MAX) fields or has more than
+    /// [`CONNECTION_OPTIONS_MAX`](crate::CONNECTION_OPTIONS_MAX) options.
+    #[error("Connection names more than 16 header fields or has more than 128 options")]
     ConnectionTooLong,
     /// Expect asks for something other than 100-continue.
     #[error("unsupported Expect header; only 100-continue is supported")]

@@ -37,12 +37,16 @@ impl std::fmt::Debug for FieldSlots<'_> {
 /// them is compared with the name of each field.
 pub const CONNECTION_NAMES_MAX: usize = 16;
 
+/// The most options that `Connection` may have, empty ones too.
+pub const CONNECTION_OPTIONS_MAX: usize = 128;
+
 /// The fields that a proxy passes on: without hop-by-hop fields and those that `Connection` names.
 #[derive(Debug, Clone)]
 pub struct EndToEnd<'a> {
     fields: &'a [Field<'a>],
     /// One bit for each of `fields`, the first one lowest: `Connection` names it.
     named: u128,
+    is_any_named: bool,
 }
 
 const _: () = assert!(FIELDS_MAX <= u128::BITS as usize);
@@ -50,7 +54,8 @@ const _: () = assert!(FIELDS_MAX <= u128::BITS as usize);
 impl<'a> EndToEnd<'a> {
     #[inline]
     pub(crate) fn new(fields: &'a [Field<'a>], connection_names_fields: bool) -> Self {
-        EndToEnd { fields, named: if connection_names_fields { named_by_connection(fields) } else { 0 } }
+        let named = if connection_names_fields { named_by_connection(fields) } else { 0 };
+        EndToEnd { fields, named, is_any_named: connection_names_fields }
     }
 }
 
@@ -62,7 +67,7 @@ impl<'a> Iterator for EndToEnd<'a> {
         while let Some((field, rest)) = self.fields.split_first() {
             work::count(1);
             self.fields = rest;
-            if self.named != 0 {
+            if self.is_any_named {
                 let is_named = self.named & 1 == 1;
                 self.named >>= 1;
                 if is_named {

@@ -1,6 +1,6 @@
 //! What the fields say about the message and its connection, found in one pass.
 
-use crate::fields::{CONNECTION_NAMES_MAX, Field, is_token_byte, list_elements};
+use crate::fields::{CONNECTION_NAMES_MAX, CONNECTION_OPTIONS_MAX, Field, is_token_byte, list_elements};
 use crate::{HeadError, Version, work};
 
 /// What a head's fields say together.
@@ -14,6 +14,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) keep_alive: bool,
     /// How many fields Connection names beyond those that are always left out.
     connection_names: usize,
+    /// How many options Connection has, empty ones too.
+    connection_options: usize,
     pub(crate) expect_continue: bool,
     upgrade_option: bool,
     upgrade_field: bool,
@@ -85,6 +87,10 @@ impl<'a> Facts<'a> {
 
     fn connection(&mut self, value: &[u8]) -> Result<(), HeadError> {
         for option in list_elements(value) {
+            self.connection_options += 1;
+            if self.connection_options > CONNECTION_OPTIONS_MAX {
+                return Err(HeadError::ConnectionTooLong);
+            }
             match option.len() {
                 0 => {}
                 5 if option.eq_ignore_ascii_case(b"close") => self.close = true,

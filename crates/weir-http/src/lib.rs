@@ -28,8 +28,8 @@
 //! - up to [`LEADING_EMPTY_LINES_MAX`] empty lines before a request are skipped, none before a response;
 //! - an absolute-form target decides the authority, and a Host beside it must agree (ignoring case);
 //! - `Connection` must be a list of tokens and may not name Host or Content-Length, so that removing the
-//!   fields it names can never change the framing; it may name [`CONNECTION_NAMES_MAX`] fields, so that removing
-//!   them costs the same for each field of the head;
+//!   fields it names can never change the framing; it may name [`CONNECTION_NAMES_MAX`] fields and have
+//!   [`CONNECTION_OPTIONS_MAX`] options, so that removing them costs the same for each field of the head;
 //! - lengths beyond `i64::MAX` are refused, so that no signed reader behind us sees another number;
 //! - HTTP/1.x other than 1.0 and 1.1 is an unsupported version;
 //! - a status line may lack the space before an empty reason, which servers in the field omit.
@@ -50,8 +50,8 @@ mod write;
 pub use body::{BodyDecoder, BodyStep};
 pub use error::{BodyError, HeadError};
 pub use fields::{
-    CONNECTION_NAMES_MAX, EndToEnd, FIELDS_MAX, Field, FieldSlots, elements, fields_named, find_field,
-    is_hop_by_hop, is_token_byte, list_contains, list_elements,
+    CONNECTION_NAMES_MAX, CONNECTION_OPTIONS_MAX, EndToEnd, FIELDS_MAX, Field, FieldSlots, elements,
+    fields_named, find_field, is_hop_by_hop, is_token_byte, list_contains, list_elements,
 };
 pub use request::{LEADING_EMPTY_LINES_MAX, RequestHead, parse_request};
 pub use response::{ResponseHead, ResponseTo, parse_response};

@@ -403,7 +403,7 @@ backends: { b: { endpoints: ['127.0.0.1:9'] }, none: { endpoints: [] } }",
     );
     check(
         "GET /a%2F.. HTTP/1.1\r\nhost: h\r\n\r\n",
-        "route     none\nresponse  400 bad_path: path contains a dot segment next to an encoded slash or a backslash\n",
+        "route     none\nresponse  400 bad_path: path contains an encoded slash or a backslash; send `/`\n",
     );
     assert!(explain(&table, b"GET / HTTP/1.1\r\n", Scope::default(), false).is_none());
 }

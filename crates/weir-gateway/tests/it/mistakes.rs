@@ -372,7 +372,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     mistake(
         Sense,
         ("path: /old", "path: /old;v=1"),
-        19,
+        18,
         "routes[2].path: `/old;v=1` matches no request: routes match paths without parameters (`;`)",
         "write `/old`, or set `paths.path_parameters: keep`",
     ),

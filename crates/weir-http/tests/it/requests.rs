@@ -197,6 +197,9 @@ fn fields_that_are_refused() {
     ] {
         check(&with(lines), Err(expected));
     }
+    let commas = |count: usize| with(&format!("Connection: close{}", ",".repeat(count)));
+    check(&commas(127), Ok("POST / at a body none close"));
+    check(&commas(128), Err("connection_too_long"));
     check(&with("Connection: ,a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,te,close,"), Ok("POST / at a body none close"));
     check("GET / HTTP/1.1\r\n Host: a\r\n\r\n", Err("space_before_field"));
     check("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Err("coding_in_http10"));
