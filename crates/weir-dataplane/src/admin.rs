@@ -310,7 +310,7 @@ fn page(head: &RequestHead<'_>, Served { gateway, hosts, .. }: &Served) -> Page 
     match (head.method, path) {
         // A page of the web that somebody looks at must not do what only they may.
         ("POST", _) if head.field("origin").is_some() => {
-            Page::plain(403, "requests with an Origin header are refused here\n")
+            Page::plain(403, "request refused: an Origin header shows that it comes from a web page\n")
         }
         ("POST", "/drain") => Page { drains: true, ..Page::plain(202, "draining\n") },
         (_, "/drain") => Page::only("POST"),

@@ -81,7 +81,7 @@ causes! {
     HandshakeFailed "handshake_failed" 400 "TLS handshake failed: malformed message, or no common version, cipher suite or ALPN";
     HandshakeRefused "handshake_refused" 400 "client aborted the TLS handshake";
     HandshakeTimeout "handshake_timeout" 408 "TLS handshake timed out";
-    HandshakeOverload "handshake_overload" 503 "too many TLS handshakes wait for a signature";
+    HandshakeOverload "handshake_overload" 503 "TLS handshake queue full";
     ClientClosed "client_closed" 400 "client disconnected before the response was complete";
     ClientStalled "client_stalled" 408 "timed out sending the response to the client";
 }

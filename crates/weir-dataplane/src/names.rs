@@ -209,7 +209,10 @@ async fn ask_always(host: String, resolver: Rc<TokioResolver>, subject: Rc<Subje
             // Whoever knows says that there is none.
             Err(error) if error.is_no_records_found() => (Some(Vec::new()), FAILURE_PAUSE),
             Err(error) => {
-                seldom!(log::Level::Warn, "cannot resolve endpoint `{host}`: {error}");
+                seldom!(
+                    log::Level::Warn,
+                    "cannot resolve endpoint `{host}`: {error}; its last known addresses stay active"
+                );
                 names.count_failure();
                 (None, FAILURE_PAUSE)
             }

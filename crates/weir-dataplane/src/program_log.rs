@@ -68,7 +68,7 @@ impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => Ok(()),
-            lines => write!(f, " (left out before: {lines})"),
+            lines => write!(f, " (similar lines suppressed: {lines})"),
         }
     }
 }
@@ -103,6 +103,6 @@ mod tests {
         assert!(passed(Level::Warn, WINDOW_NS + 4, 1).is_empty(), "the window is not over");
         assert_eq!(passed(Level::Warn, WINDOW_NS + 5, 2), [8, 0]);
         assert_eq!(passed(Level::Debug, WINDOW_NS + 5, DEBUG_LINES_MOST).len() as u64, DEBUG_LINES_MOST - 2);
-        assert_eq!(LeftOut(8).to_string() + &LeftOut(0).to_string(), " (left out before: 8)");
+        assert_eq!(LeftOut(8).to_string() + &LeftOut(0).to_string(), " (similar lines suppressed: 8)");
     }
 }

@@ -197,7 +197,7 @@ fn printed(text: &str) -> Result<(), Failure> {
 fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     let mut source = FileSource::new(config);
     let table = source.load().map_err(|error| Failure::Use(error.lines()))?;
-    let environment = |error: std::io::Error| Failure::Environment(error.to_string());
+    let environment = |error: std::io::Error| Failure::Environment(format!("cannot start: {error}"));
     let supervisor = Supervisor::from_environment();
     // Before the first thread starts: no signal may come to a program that does not yet listen for it.
     let requests = Requests::listen().map_err(environment)?;
@@ -347,7 +347,7 @@ fn end(gateway: &Arc<Gateway>, requests: &Requests) -> Result<(), Failure> {
             Ok(())
         }
         false => Err(Failure::Environment(
-            "a worker thread panicked; its panic message stands on standard error".to_owned(),
+            "a worker thread panicked; see the panic message on standard error".to_owned(),
         )),
     }
 }

@@ -169,7 +169,7 @@ fn plain_text_is_told_that_it_is_wrong_here() {
     for (count, request) in [(1, GET), (2, "SSH-2.0-OpenSSH_9.2\r\n"), (3, "\0")] {
         let answer = proxy.ask(request);
         assert_eq!(answer.error(), (400, "not_tls"), "{}", answer.head);
-        assert!(answer.body.contains("https"), "{}", answer.body);
+        assert!(answer.body.contains("HTTPS"), "{}", answer.body);
         check_failed(&proxy, "not_tls", count);
     }
     assert_eq!(proxy.gateway.stats().requests, 0);

@@ -38,7 +38,7 @@ fn check_obeyed(gateway: &mut Gateway, process: rustix::process::Pid) {
     kill_process(process, Signal::HUP).expect("it runs");
     let message = gateway.message();
     let expected = format!(
-        " error weir-gateway[{}]: the gateway ends, and takes no other configuration\n",
+        " error weir-gateway[{}]: cannot reload: the gateway is shutting down\n",
         process.as_raw_nonzero()
     );
     assert!(message.ends_with(&expected), "{message}");
@@ -54,7 +54,7 @@ fn signals_are_obeyed_while_it_drains() {
     check_obeyed(&mut gateway, process);
     assert_eq!(gateway.stat("refused"), 1);
     gateway.signal(Signal::USR2);
-    assert!(gateway.message().ends_with("]: this process ends, and starts no other one\n"));
+    assert!(gateway.message().ends_with("]: cannot upgrade: this process is shutting down\n"));
     gateway.signal(Signal::TERM);
     assert_eq!(gateway.finish().0.code(), Some(1));
 }

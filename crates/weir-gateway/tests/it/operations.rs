@@ -131,7 +131,7 @@ fn a_socket_that_no_listener_wants_is_told() {
     let messages = gateway.stop();
     let address = socket.local_addr().expect("its address");
     assert!(
-        messages.contains(&format!("LISTEN_FDS has a socket for {address}, and no listener")),
+        messages.contains(&format!("LISTEN_FDS has a socket for `{address}`, but no listener")),
         "{messages}"
     );
 }
@@ -240,7 +240,7 @@ fn a_check_without_a_descriptor_puts_no_endpoint_out() {
     let passed = |gateway: &Gateway| endpoints(gateway, &["checks_passed"])[0][0].as_u64();
     gateway.wait_for("a good check", |g| passed(g) > Some(0));
     let clients: Vec<TcpStream> = (0..80).map(|_| connect(gateway.address)).collect();
-    let is_told = |line: String| line.contains("health checks find no file descriptor");
+    let is_told = |line: String| line.contains("health checks paused: no file descriptors");
     // Between them stands that accepting pauses.
     assert!((0..20).any(|_| is_told(gateway.message())));
     assert_eq!(endpoints(&gateway, &fields), json!([["in", 0]]));
@@ -257,7 +257,8 @@ fn an_overload_is_told_to_whoever_balances() {
     assert!(gateway.admin("/readyz").ends_with("\r\n\r\noverloaded: memory\n"));
     assert!(gateway.admin("/healthz").starts_with("HTTP/1.1 200 "), "a restart would not help");
     let told = gateway.message();
-    let (start, end) = ("]: overloaded: ", " of 1048576 at most; new requests are answered 503\n");
+    let (start, end) =
+        ("]: overloaded: memory use is ", "`overload.memory` allows 1048576; new requests get 503\n");
     assert!(told.contains(" warn weir-gateway[") && told.contains(start) && told.ends_with(end), "{told}");
     gateway.configure(&answering(""));
     gateway.reload();

@@ -187,7 +187,7 @@ fn a_next_process_that_fails_changes_nothing() {
     while !messages.ends_with("this process keeps serving\n") {
         messages += &gateway.message();
     }
-    assert!(messages.contains("the next process has ended (exit status: 2)"), "{messages}");
+    assert!(messages.contains("the new process exited before it was ready (exit status: 2)"), "{messages}");
     assert!(ask(&mut connect(gateway.address)).is_some());
     assert!(gateway.admin("/readyz").starts_with("HTTP/1.1 200 "));
     gateway.configure(&text);
@@ -219,7 +219,7 @@ fn the_first_process_of_a_container_is_not_followed() {
     gateway.process = child_of(gateway.process);
     gateway.signal(Signal::USR2);
     let message = gateway.message();
-    assert!(message.contains("process 1 of its container"), "{message}");
+    assert!(message.contains("this process is PID 1 of its container"), "{message}");
     assert!(message.contains("this process keeps serving"), "{message}");
     let after = gateway.run_beside(folder.path());
     assert!(!after.success(), "nor by one that is started by hand");
@@ -268,7 +268,7 @@ fn a_next_process_that_hangs_is_ended() {
 fn no_time_is_no_time_for_an_upgrade() {
     let (code, messages) = crate::process::run(&config(origin().0), &["--upgrade-timeout", "0s"]);
     assert_eq!(code, Some(2));
-    assert!(messages.contains("no process serves at once"), "{messages}");
+    assert!(messages.contains("must be greater than 0"), "{messages}");
 }
 
 /// With other configurations: a listener comes, and goes again.
