@@ -276,7 +276,7 @@ fn wrong_use_is_told() {
     rated(&["--objective", "p99"], &["--objective 'p99'", "p99<20ms"]);
     rated(&["--objective", "p99<0s"], &["a latency of zero"]);
     rated(&["--max-cpu", "0%"], &["--max-cpu", "65%"]);
-    rated(&["--max-cpu", "120%"], &["--max-cpu", "more than the whole"]);
+    rated(&["--max-cpu", "120%"], &["--max-cpu", "more than 100%"]);
     rated(&["--price", "0.17"], &["--price", "0.17/h"]);
     rated(&["--growth", "30%"], &["--growth", "30%/y"]);
     rated(&["--spare=-1"], &["--spare"]);

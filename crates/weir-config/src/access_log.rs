@@ -13,26 +13,25 @@ use crate::problem::Problem;
 const NEAR_MOST: usize = 4;
 const WORD_LEAST: usize = 3;
 
-/// What is counted beside what is counted always.
+/// Optional metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Metrics {
-    /// How long requests take, as a histogram for each listener, group and backend. It looks at the clock twice for
-    /// each request.
+    /// Request latency, as a histogram per listener, group and backend. It reads the clock twice per request.
     pub latency: bool,
 }
 
-/// A line for each request.
+/// One log line per request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessLog {
-    /// The file that lines are appended to, relative to the configuration's folder.
+    /// File to append to, relative to the directory of the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "access.log", extend("x-default" = "standard output"))]
     pub file: Option<String>,
-    /// `json`, or a text in which `$NAME` stands for a value and `$$` for a dollar.
+    /// `json`, or a text in which `$NAME` is replaced with a value and `$$` with a dollar sign.
     pub format: String,
-    /// The part of the requests that get a line, 0 to 100 %. Those that did not end well get one always.
+    /// Share of requests to log, 0 to 100 %. Failed requests are always logged.
     pub sample: Share,
 }
 
@@ -87,33 +86,33 @@ macro_rules! log_values {
 }
 
 log_values! {
-    Time "time_iso8601" "when the request ended, in UTC, with milliseconds";
-    TimeLocal "time_local" "the same as nginx writes it; always in UTC";
+    Time "time_iso8601" "time at the end of the request, in UTC, with milliseconds";
+    TimeLocal "time_local" "the same in the format of nginx; always UTC";
     Seconds "msec" "the same in seconds since 1970, with milliseconds";
-    Listener "listener" "the listener's name";
-    RemoteAddress "remote_addr" "the client's address, as far as `forwarding.trusted_hops` lets it be known";
-    PeerAddress "peer_addr" "the address and port that the connection came from";
+    Listener "listener" "name of the listener";
+    RemoteAddress "remote_addr" "address of the client; behind proxies it depends on `forwarding.trusted_hops`";
+    PeerAddress "peer_addr" "address and port of the other end of the connection";
     Scheme "scheme" "`http` or `https`";
     Request "request" "method, target and version as the client sent them";
     Method "request_method" "the method";
     Target "request_uri" "path and query as the client sent them";
-    Host "host" "the host that is asked for";
+    Host "host" "the requested host";
     Protocol "server_protocol" "the version, like HTTP/1.1";
-    Status "status" "the status that the client got; none where it got no head";
-    Cause "cause" "why it did not end well, as in X-Weir-Error";
-    BytesSent "bytes_sent" "bytes sent to the client, with heads and framing; of a tunnel the head alone";
-    Duration "request_time" "seconds from the request's whole head to the end of the answer";
-    Route "route" "the route's key";
-    Group "group" "the group in metrics";
-    Backend "backend" "the backend's name";
-    Upstream "upstream_addr" "the endpoint that was asked last";
-    UpstreamSeconds "upstream_response_time" "seconds from the request's whole head to the head of the answer";
-    RequestId "request_id" "the request's name, where `forwarding.request_id` gives it one";
-    TraceId "trace_id" "the trace, where `forwarding.trace` is on";
-    RequestLength "request_length" "bytes of the request: its head, and what was read of its body with its framing";
-    SslProtocol "ssl_protocol" "`TLSv1.2` or `TLSv1.3`; none in plain text";
-    UpstreamStatus "upstream_status" "the status of the last answer that an endpoint gave, passed on or not";
-    UpstreamTries "upstream_tries" "how often it was tried to have the request answered by an endpoint";
+    Status "status" "status sent to the client; empty if there was no response";
+    Cause "cause" "cause of the error, as in X-Weir-Error";
+    BytesSent "bytes_sent" "bytes sent to the client, with headers and framing; for a tunnel only the headers";
+    Duration "request_time" "seconds from complete request headers to the end of the response";
+    Route "route" "key of the route";
+    Group "group" "group in metrics";
+    Backend "backend" "name of the backend";
+    Upstream "upstream_addr" "the endpoint of the last attempt";
+    UpstreamSeconds "upstream_response_time" "seconds from complete request headers to the response headers";
+    RequestId "request_id" "request ID, if `forwarding.request_id` is on";
+    TraceId "trace_id" "trace ID, if `forwarding.trace` is on";
+    RequestLength "request_length" "bytes of the request: headers, and the part of the body that was read, with framing";
+    SslProtocol "ssl_protocol" "`TLSv1.2` or `TLSv1.3`; empty for plain HTTP";
+    UpstreamStatus "upstream_status" "status of the last upstream response, forwarded or not";
+    UpstreamTries "upstream_tries" "number of upstream attempts";
 }
 
 /// The fields of JSON and the values in them, in order.
@@ -189,8 +188,8 @@ fn json_pieces() -> Vec<LogPiece> {
 fn template_pieces(template: &str) -> Result<Vec<LogPiece>, Problem> {
     const PLACE: &str = "access_log.format";
     if template.chars().any(char::is_control) {
-        return Err(Problem::new(PLACE, "it has a line end or another control character")
-            .help("write it in one line; the line's end is added"));
+        return Err(Problem::new(PLACE, "the format contains a line break or another control character")
+            .help("write it on one line; the gateway adds the line break"));
     }
     let (mut pieces, mut text, mut rest) = (Vec::new(), String::new(), template);
     while let Some((before, behind)) = rest.split_once('$') {
@@ -211,8 +210,8 @@ fn template_pieces(template: &str) -> Result<Vec<LogPiece>, Problem> {
         rest = after;
     }
     if pieces.is_empty() {
-        return Err(Problem::new(PLACE, format!("`{template}` tells nothing of a request"))
-            .help("write `json`, or a text with values like `$remote_addr $status`"));
+        return Err(Problem::new(PLACE, format!("`{template}` contains no value such as `$status`"))
+            .help("write `json`, or a text with values such as `$remote_addr $status`"));
     }
     text.push_str(rest);
     if !text.is_empty() {
@@ -231,9 +230,9 @@ fn split_name(text: &str) -> (&str, &str) {
 }
 
 fn unknown_value(place: &str, name: &str) -> Problem {
-    let problem = Problem::new(place, format!("there is no value `${}`", name.escape_debug()));
+    let problem = Problem::new(place, format!("unknown value `${}`", name.escape_debug()));
     if name.is_empty() {
-        return problem.help("write `$$` for a dollar, or `$NAME` for a value");
+        return problem.help("write `$$` for a dollar sign, or `$NAME` for a value");
     }
     let told = |names: &[&str], mark: &str| {
         names.iter().map(|known| format!("{mark}${known}{mark}")).collect::<Vec<_>>().join(", ")
@@ -241,7 +240,7 @@ fn unknown_value(place: &str, name: &str) -> Problem {
     match near(name).as_slice() {
         [] => {
             let all: Vec<&str> = LogValue::NAMED.iter().map(|(known, ..)| *known).collect();
-            problem.help(format!("there are: {}, and $http_NAME for fields of the head", told(&all, "")))
+            problem.help(format!("known values: {}, and $http_NAME for request headers", told(&all, "")))
         }
         near => problem.help(format!("did you mean {}?", told(near, "`"))),
     }
@@ -306,16 +305,20 @@ mod tests {
             assert_eq!(problem.message, message);
             assert!(problem.remedy.unwrap().starts_with(remedy), "{format}");
         };
-        check("$statuss", "there is no value `$statuss`", "did you mean `$status`?");
-        check("100 $", "there is no value `$`", "write `$$` for a dollar");
-        check("$http_", "there is no value `$http_`", "there are: $time_iso8601, ");
+        check("$statuss", "unknown value `$statuss`", "did you mean `$status`?");
+        check("100 $", "unknown value `$`", "write `$$` for a dollar");
+        check("$http_", "unknown value `$http_`", "known values: $time_iso8601, ");
         let near = "did you mean `$bytes_sent`?";
-        check("$body_bytes_sent", "there is no value `$body_bytes_sent`", near);
+        check("$body_bytes_sent", "unknown value `$body_bytes_sent`", near);
         let near = "did you mean `$upstream_response_time`, `$upstream_addr`, `$upstream_status`, `$upstream_tries`?";
-        check("$upstream_connect_time", "there is no value `$upstream_connect_time`", near);
-        check("$$", "`$$` tells nothing of a request", "write `json`");
-        check("common", "`common` tells nothing of a request", "write `json`");
-        check("$status\n", "it has a line end or another control character", "write it in one line");
+        check("$upstream_connect_time", "unknown value `$upstream_connect_time`", near);
+        check("$$", "`$$` contains no value such as `$status`", "write `json`");
+        check("common", "`common` contains no value such as `$status`", "write `json`");
+        check(
+            "$status\n",
+            "the format contains a line break or another control character",
+            "write it on one line",
+        );
         assert_eq!(
             super::check(&AccessLog { file: Some(String::new()), ..AccessLog::default() }).unwrap_err().place,
             "access_log.file"

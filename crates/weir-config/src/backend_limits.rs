@@ -6,22 +6,22 @@ use weir_document::Share;
 
 use crate::problem::Problem;
 
-/// Bounds on what a backend has at one time, counted over all workers of the process. What is over them waits, as far as
-/// `pending` says, or is answered 503.
+/// Limits of a backend, over all workers of the process. Requests above a limit wait in a queue of size `pending`,
+/// or get 503.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendLimits {
-    /// Connections; the gateway's `limits.upstream_connections` when absent.
+    /// Maximum number of connections. Default: `limits.upstream_connections` of the gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
-    /// Requests that wait: for a place among `connections` or `requests`, or for a connection that is being made. With 0
-    /// none waits for a place, but for that of an idle connection, and any number for connections.
+    /// Maximum number of pending requests, which wait for `connections` or `requests`, or for a new connection. With
+    /// 0, requests wait only for idle connections to be released and for new connections, without a limit.
     #[schemars(extend("x-unit" = "requests"))]
     pub pending: u32,
-    /// Requests in flight; any number when absent.
+    /// Maximum number of in-flight requests. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
-    /// Retries in flight, as a share of the requests in flight; three are always let through.
+    /// Maximum number of in-flight retries, as a share of in-flight requests. Three are always allowed.
     pub retries: Share,
 }
 
@@ -43,8 +43,11 @@ pub(crate) fn check(name: &str, limits: &BackendLimits) -> Result<(), Problem> {
     let BackendLimits { connections, pending: _, requests, retries: _ } = limits;
     for (field, most) in [("connections", connections), ("requests", requests)] {
         if *most == Some(0) {
-            return Err(Problem::new(format!("backends.{name}.limits.{field}"), "0 would serve nobody")
-                .help("leave it out for none of the backend's own"));
+            return Err(Problem::new(
+                format!("backends.{name}.limits.{field}"),
+                "0 would reject every request",
+            )
+            .help("remove it to set no limit for this backend"));
         }
     }
     Ok(())

@@ -8,20 +8,20 @@ use crate::backend_limits::BackendLimits;
 use crate::problem::Problem;
 use crate::validate::check_time;
 
-/// Bounds on what is waited for at a backend; the gateway's `timeouts` where one is absent.
+/// Timeouts of a backend. Default: `timeouts` of the gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendTimeouts {
-    /// For a connection, and for a TLS handshake over it.
+    /// Time to connect, and the same again for the TLS handshake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect: Option<Time>,
-    /// From the whole request sent to the head of its response.
+    /// Time from the complete request to the response headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<Time>,
-    /// Between two requests of a connection.
+    /// Idle time of a connection between two requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Time>,
-    /// For a place at the backend, where `limits.pending` has requests wait; as `connect` when absent.
+    /// Maximum time of a request in the queue (`limits.pending`). Default: `connect`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<Time>,
 }
@@ -37,15 +37,15 @@ impl BackendTimeouts {
 pub(crate) fn check(name: &str, timeouts: &BackendTimeouts, limits: &BackendLimits) -> Result<(), Problem> {
     let BackendTimeouts { connect, response, idle, pending } = timeouts;
     if pending.is_some() && limits.pending == 0 {
-        let message = "without `limits.pending` no request waits for a place";
+        let message = "no effect without `limits.pending`: no request waits in a queue";
         return Err(Problem::new(format!("backends.{name}.timeouts.pending"), message)
-            .help("say in `limits.pending` how many may wait, or leave it out"));
+            .help("set `limits.pending`, or remove this timeout"));
     }
     for (field, time) in [("connect", connect), ("response", response), ("idle", idle), ("pending", pending)]
     {
         if let Some(time) = time {
             let place = format!("backends.{name}.timeouts.{field}");
-            check_time(&place, *time, "leave it out for that of the gateway")?;
+            check_time(&place, *time, "remove it to use the value of the gateway")?;
         }
     }
     Ok(())

@@ -13,12 +13,12 @@ use crate::validate::{WEIGHT_MAX, check_time};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Balance {
-    /// Each in turn.
+    /// Endpoints in turn, by weight.
     #[default]
     RoundRobin,
-    /// Of two that are drawn, the one with fewer requests in flight.
+    /// Of two random endpoints, the one with fewer in-flight requests.
     LeastRequests,
-    /// One that is drawn.
+    /// A random endpoint.
     Random,
     /// Requests with the same key go to the same endpoint, as long as it is there.
     Hash(HashKey),
@@ -38,13 +38,13 @@ pub enum HashKey {
     ClientAddress,
 }
 
-/// How a client is known again.
+/// Sticky sessions by cookie.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sticky {
-    /// The name of the cookie that the gateway sets.
+    /// Name of the cookie that the gateway sets.
     pub cookie: String,
-    /// How long the client keeps it; to the end of its session when absent.
+    /// Lifetime of the cookie. Default: until the browser session ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_age: Option<Time>,
 }
@@ -65,14 +65,14 @@ impl Balance {
 pub(crate) fn check(name: &str, backend: &Backend) -> Result<(), Problem> {
     let place = format!("backends.{name}");
     if let Some(index) = backend.endpoints.iter().position(|endpoint| endpoint.weight > WEIGHT_MAX) {
-        let message = format!("{} is more than {WEIGHT_MAX}", backend.endpoints[index].weight);
+        let message = format!("{} is larger than {WEIGHT_MAX}", backend.endpoints[index].weight);
         return Err(Problem::new(format!("{place}.endpoints[{index}].weight"), message)
-            .help("only the weights' ratios count, so write smaller ones"));
+            .help("use smaller weights; only their ratio matters"));
     }
-    let cookie_is_name = |place: String, cookie: &str| check_token(place, cookie, "a cookie");
+    let cookie_is_name = |place: String, cookie: &str| check_token(place, cookie, "cookie");
     match &backend.balance {
         Balance::Hash(HashKey::Header(header)) => {
-            check_token(format!("{place}.balance.hash.header"), header, "a field")?;
+            check_token(format!("{place}.balance.hash.header"), header, "header")?;
         }
         Balance::Hash(HashKey::Cookie(cookie)) => {
             cookie_is_name(format!("{place}.balance.hash.cookie"), cookie)?;
@@ -88,10 +88,12 @@ pub(crate) fn check(name: &str, backend: &Backend) -> Result<(), Problem> {
     }
     match (&backend.slow_start, &backend.balance) {
         (Some(_), Balance::Hash(_)) => {
-            let message = "with `hash` the key alone decides, so nothing could begin slowly";
-            Err(Problem::new(format!("{place}.slow_start"), message).help("leave it out"))
+            let message = "no effect with `balance: hash`: only the key selects the endpoint";
+            Err(Problem::new(format!("{place}.slow_start"), message).help("remove it"))
         }
-        (Some(time), _) => check_time(&format!("{place}.slow_start"), *time, "leave it out for none"),
+        (Some(time), _) => {
+            check_time(&format!("{place}.slow_start"), *time, "remove it to turn slow start off")
+        }
         (None, _) => Ok(()),
     }
 }
@@ -99,8 +101,8 @@ pub(crate) fn check(name: &str, backend: &Backend) -> Result<(), Problem> {
 fn check_max_age(place: &str, sticky: &Sticky) -> Result<(), Problem> {
     match &sticky.max_age {
         Some(age) if age.0.subsec_nanos() != 0 || age.0.is_zero() => {
-            Err(Problem::new(place, format!("{age} is no whole number of seconds, 1 and more"))
-                .help("write it in seconds, as in `3600s`, or leave it out"))
+            Err(Problem::new(place, format!("`{age}` is not a whole number of seconds of at least 1"))
+                .help("write it in seconds, for example `3600s`, or remove it"))
         }
         _ => Ok(()),
     }
@@ -108,8 +110,8 @@ fn check_max_age(place: &str, sticky: &Sticky) -> Result<(), Problem> {
 
 fn check_token(place: String, name: &str, of: &str) -> Result<(), Problem> {
     if name.is_empty() || !name.bytes().all(is_token_byte) {
-        let message = format!("`{}` is not the name of {of}", name.escape_debug());
-        return Err(Problem::new(place, message).help("write letters, digits and hyphens"));
+        let message = format!("invalid {of} name `{}`", name.escape_debug());
+        return Err(Problem::new(place, message).help("use letters, digits and hyphens"));
     }
     Ok(())
 }

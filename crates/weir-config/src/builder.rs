@@ -393,13 +393,13 @@ fn conflict(clash: &Clash, entries: &Entries<'_>, host: Option<&HostPattern>) ->
     };
     let host = host.map_or("every host".to_owned(), |h| format!("`{h}`"));
     let (message, remedy) = if clash.target == clash.taken_by {
-        let message = format!("{host} with {field} `{path}` stands twice in this route");
-        (message, "keep one of the two; hosts ignore case, and prefixes a closing slash")
+        let message = format!("duplicate {field} `{path}` for {host} in this route");
+        (message, "remove one of them; hosts ignore case, and prefixes ignore a trailing slash")
     } else {
-        let message = format!("{host} with {field} `{path}` is taken by {} already", other.key);
+        let message = format!("{} already matches {field} `{path}` for {host}", other.key);
         (
             message,
-            "give each host and path to one route, or tell them apart by `methods`, `headers` or `query`",
+            "use each host and path in one route, or separate the routes by `methods`, `headers` or `query`",
         )
     };
     let problem = Problem::new(format!("{}.{field}", entry.key), message).help(remedy);

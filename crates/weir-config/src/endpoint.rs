@@ -19,7 +19,8 @@ use crate::upstream_address::{UNIX, UpstreamAddress};
 pub struct Endpoint {
     /// Where it is.
     pub address: EndpointAddress,
-    /// Its part of the sum of all weights, 0 to 1,000,000; with 0 it gets none but those of its sticky clients.
+    /// Its share is this weight divided by the sum of all weights, 0 to 1,000,000. With 0 it gets only requests of
+    /// its sticky clients.
     pub weight: u32,
 }
 
@@ -46,14 +47,15 @@ pub struct Member {
     pub weight: u32,
 }
 
-/// The form with a weight.
+/// Endpoint with a weight.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Weighted {
-    /// IP address or name, and port; or the path of a Unix socket behind `unix:`.
+    /// IP address or host name with a port, or `unix:` and the path of a Unix socket.
     #[schemars(with = "String", regex(pattern = ENDPOINT))]
     address: EndpointAddress,
-    /// Its part of the sum of all weights, 0 to 1,000,000; with 0 it gets none but those of its sticky clients.
+    /// Its share is this weight divided by the sum of all weights, 0 to 1,000,000. With 0 it gets only requests of
+    /// its sticky clients.
     #[serde(default = "one")]
     weight: u32,
 }
@@ -147,8 +149,8 @@ impl FromStr for EndpointAddress {
         }
         let wrong = || {
             format!(
-                "`{text}` is not an IP address or a name with a port; write it like 127.0.0.1:8080, \
-                 '[::1]:8080' or api.internal:8080, or a Unix socket like unix:/run/app.sock"
+                "`{text}` is not an IP address or a host name with a port; write it like 127.0.0.1:8080, \
+                 '[::1]:8080', api.internal:8080 or unix:/run/app.sock"
             )
         };
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
@@ -180,7 +182,7 @@ impl<'de> Deserialize<'de> for EndpointAddress {
             type Value = EndpointAddress;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an IP address or a name with a port, or a Unix socket")
+                f.write_str("an IP address or a host name with a port, or a Unix socket")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<EndpointAddress, E> {
@@ -209,7 +211,9 @@ impl<'de> Deserialize<'de> for Endpoint {
             type Value = Endpoint;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an IP address or a name with a port, a Unix socket, or `address` and `weight`")
+                f.write_str(
+                    "an IP address or a host name with a port, a Unix socket, or `address` and `weight`",
+                )
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Endpoint, E> {
@@ -235,7 +239,7 @@ impl JsonSchema for Endpoint {
         let weighted = generator.subschema_for::<Weighted>();
         json_schema!({
             "anyOf": [{ "type": "string", "pattern": ENDPOINT }, weighted],
-            "description": "One place where a backend runs: an IP address or a name with a port, or the path of a Unix socket \
+            "description": "Address of an endpoint: an IP address or a host name with a port, or the path of a Unix socket \
                             behind `unix:`."
         })
     }

@@ -8,7 +8,7 @@ use crate::model::{BackendTls, Configuration, Tls};
 use crate::problem::Problem;
 
 /// The name under which the source hands over the certificates (PEM) of the authorities that the system trusts.
-pub const SYSTEM_AUTHORITIES: &str = "<the system's authorities>";
+pub const SYSTEM_AUTHORITIES: &str = "<system CA certificates>";
 
 /// What a file holds. It may be a private key, so it is never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -159,7 +159,7 @@ pub(crate) fn content<'f>(
     file: &str,
 ) -> Result<&'f Content, Problem> {
     files.get(file).ok_or_else(|| {
-        Problem::new(place, format!("the content of `{file}` is not there"))
-            .help("hand it over with its name")
+        Problem::new(place, format!("the content of `{file}` is missing"))
+            .help("pass it together with its name")
     })
 }

@@ -26,14 +26,14 @@ pub use compiled::{Action, Copies, Filters, WeightedPosition};
 pub use compress::{Compress, CompressPolicy};
 pub use cors::{CorsPolicy, Preflight};
 
-/// One of several backends that share a route's requests.
+/// One of several backends that share the requests of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WeightedBackend {
-    /// The backend's name.
+    /// Name of the backend.
     #[schemars(example = &"web")]
     pub backend: String,
-    /// Its part of the sum of all weights; with 0 it gets no requests.
+    /// Its share is this weight divided by the sum of all weights. With 0 it gets no requests.
     #[serde(default = "one")]
     #[schemars(range(max = WEIGHT_MAX), extend("x-unit" = "parts"))]
     pub weight: u32,
@@ -49,51 +49,51 @@ pub enum Rewrite {
     Parts(Box<RewriteParts>),
 }
 
-/// What a rewrite replaces: at least one of them, and not both `path` and `prefix`.
+/// What a rewrite replaces. Set at least one field, but not both `path` and `prefix`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("not" = { "required": ["path", "prefix"] }, "minProperties" = 1))]
 #[serde(deny_unknown_fields, default)]
 pub struct RewriteParts {
-    /// The host that the upstream is asked for, with a port where one is meant.
+    /// Host header of the upstream request, with an optional port.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = "internal.example.org")]
     pub host: Option<String>,
-    /// Replaces the whole path.
+    /// Replace the whole path.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = PATH), example = "/index.html")]
     pub path: Option<String>,
-    /// Replaces the matched prefix, or the whole path of an exact match.
+    /// Replace the matched prefix, or the whole path of an exact match.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = PATH), example = "/v2")]
     pub prefix: Option<String>,
 }
 
-/// Sends the client elsewhere. What is left out stays as in the request, and so does the query.
+/// Redirect the client to another URL. Parts that are not set stay as in the request, and so does the query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("not" = { "required": ["path", "prefix"] }))]
 #[serde(deny_unknown_fields)]
 pub struct Redirect {
-    /// `http` or `https`; with it, a port that is left out is the scheme's own.
+    /// `http` or `https`. If set, the port defaults to that of the scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"https", extend("x-default" = "the request's"))]
+    #[schemars(example = &"https", extend("x-default" = "as in the request"))]
     pub scheme: Option<Scheme>,
-    /// A host name without a port.
+    /// Host name without a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = HOST), example = "www.example.org", extend("x-default" = "the request's"))]
+    #[schemars(regex(pattern = HOST), example = "www.example.org", extend("x-default" = "as in the request"))]
     pub host: Option<String>,
-    /// The port; it is not written where it is the scheme's own.
+    /// Port. It is omitted from the URL if it is the default of the scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1), example = 8443, extend("x-default" = "the scheme's own with `scheme`, else the request's"))]
+    #[schemars(range(min = 1), example = 8443, extend("x-default" = "default port of `scheme`; without `scheme`, as in the request"))]
     pub port: Option<u16>,
-    /// Replaces the whole path.
+    /// Replace the whole path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = PATH), example = "/moved", extend("x-default" = "the request's"))]
+    #[schemars(regex(pattern = PATH), example = "/moved", extend("x-default" = "as in the request"))]
     pub path: Option<String>,
-    /// Replaces the matched prefix, or the whole path of an exact match.
+    /// Replace the matched prefix, or the whole path of an exact match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = PATH), example = "/v2", extend("x-default" = "the request's"))]
+    #[schemars(regex(pattern = PATH), example = "/v2", extend("x-default" = "as in the request"))]
     pub prefix: Option<String>,
-    /// The status of the answer.
+    /// Status of the response.
     #[serde(default = "found")]
     #[schemars(extend("enum" = REDIRECTS))]
     pub status: u16,
@@ -109,103 +109,104 @@ pub enum Scheme {
     Https,
 }
 
-/// An answer that the gateway gives itself.
+/// A fixed response from the gateway itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Respond {
-    /// The status of the answer. With 204, 205 and 304 there is no body.
+    /// Status of the response. A response with 204, 205 or 304 has no body.
     #[serde(default = "ok")]
     #[schemars(range(min = 200, max = 599))]
     pub status: u16,
-    /// The body; none when empty.
+    /// Response body; empty by default.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(example = "closed for today")]
     pub body: String,
-    /// Fields of its head. With a body and without a `Content-Type` it is plain text in UTF-8.
+    /// Response headers. Without `Content-Type`, a body is plain text in UTF-8.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = json!({ "Retry-After": "120" }))]
     pub headers: BTreeMap<String, String>,
 }
 
-/// Changes to the end-to-end fields of a head. A name stands once in all three.
+/// Changes to end-to-end headers. Each name can appear only once in all three fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeaderChanges {
-    /// In place of the fields that have these names, where there are any.
+    /// Headers to set; they replace existing headers with the same name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = json!({ "X-Tier": "gold" }))]
     pub set: BTreeMap<String, String>,
-    /// Beside the fields that have these names, where there are any.
+    /// Headers to add; existing headers with the same name stay.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = json!({ "Via": "weir" }))]
     pub add: BTreeMap<String, String>,
-    /// Fields that are left out.
+    /// Headers to remove.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Debug"]))]
     pub remove: Vec<String>,
 }
 
-/// Which pages of other origins may use the answers (the Fetch standard's CORS protocol).
+/// Origins whose web pages may read the responses (CORS, Fetch standard).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cors {
-    /// `https://app.example.org`, `https://*.example.org`, `https://*` for every host, or `*` alone for all.
+    /// Allowed origins: `https://app.example.org`, `https://*.example.org`, `https://*` for every host, or only `*`
+    /// for all.
     #[schemars(length(min = 1), example = json!(["https://app.example.org", "https://*.example.net"]))]
     pub origins: Vec<String>,
-    /// Methods beside GET, HEAD and POST, which need no leave; `*` is every one.
+    /// Allowed methods in addition to GET, HEAD and POST, which are always allowed; `*` allows all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["PUT", "DELETE"]))]
     pub methods: Vec<String>,
-    /// Fields that a page may send beside those that need no leave; `*` is every one but `Authorization`.
+    /// Additional request headers that a page may send; `*` allows all except `Authorization`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Token"]))]
     pub headers: Vec<String>,
-    /// Fields that a page may read beside those that need no leave; `*` is every one.
+    /// Additional response headers that a page may read; `*` allows all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Total"]))]
     pub expose: Vec<String>,
-    /// Whether requests may carry cookies and the like.
+    /// Whether requests may include credentials such as cookies.
     #[serde(default)]
     pub credentials: bool,
-    /// For how long a browser may keep the answer to a preflight, in whole seconds.
+    /// How long a browser may cache a preflight response, in whole seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"10m", extend("x-default" = "the browser's own"))]
+    #[schemars(example = &"10m", extend("x-default" = "decided by the browser"))]
     pub max_age: Option<Time>,
 }
 
-/// Copies of requests for another backend, whose answers are thrown away.
+/// Copies of requests for another backend. The gateway discards its responses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mirror {
-    /// The backend's name.
+    /// Name of the backend.
     #[schemars(example = &"next")]
     pub backend: String,
-    /// How many of the requests are copied.
+    /// Share of requests to copy.
     #[serde(default = "whole")]
     pub share: Share,
 }
 
-/// Bounds on the time that a route's requests take. They begin anew for each request.
+/// Timeouts of the requests of a route. They start again for each request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RouteTimeouts {
-    /// From the last byte of a request's head to the last byte of its response.
+    /// Time from the end of the request headers to the end of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"10s", extend("x-default" = "none of its own"))]
+    #[schemars(example = &"10s", extend("x-default" = "none"))]
     pub request: Option<Time>,
-    /// The same for each time that it is sent to a backend, from looking for a connection on.
+    /// The same for each attempt, starting when it needs a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"2s", extend("x-default" = "none of its own"))]
+    #[schemars(example = &"2s", extend("x-default" = "none"))]
     pub backend: Option<Time>,
-    /// From the whole request sent, or an interim response, to the whole head of the response.
+    /// Time from the complete request, or an interim response, to complete response headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"5m", extend("x-default" = "`timeouts.response` of the backend or the gateway"))]
     pub response: Option<Time>,
-    /// Without a byte of a request's body or of a response's.
+    /// Time without data of a request or response body.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"5m", extend("x-default" = "`timeouts.body` of the gateway"))]
     pub body: Option<Time>,
-    /// An upgraded connection without a byte in either direction.
+    /// Time without data in either direction of an upgraded connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"12h", extend("x-default" = "`timeouts.upgraded` of the gateway"))]
     pub upgraded: Option<Time>,
@@ -336,7 +337,7 @@ impl<'de> Deserialize<'de> for Rewrite {
             type Value = Rewrite;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a path, or `host`, `path` and `prefix`")
+                f.write_str("a path, or a mapping with `host`, `path` or `prefix`")
             }
 
             fn visit_str<E: de::Error>(self, prefix: &str) -> Result<Rewrite, E> {

@@ -10,48 +10,48 @@ use crate::problem::Problem;
 /// The most proxies that can stand in front of this one.
 const TRUSTED_HOPS_MAX: u32 = 16;
 
-/// What is added to requests; nothing when all is left out.
+/// Headers that the gateway adds to upstream requests. By default it adds none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Forwarding {
-    /// Tells upstreams of the client in `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
+    /// Send `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
     pub x_forwarded: bool,
-    /// The same in `Forwarded` (RFC 7239).
+    /// Send `Forwarded` (RFC 7239).
     pub forwarded: bool,
     /// How many proxies stand in front of this one that tell the truth about their clients, 0 to 16. What they have not
     /// added themselves is a claim of the client, and ends here. With neither of the two above, `X-Forwarded-For` is read
     /// for the access log and for `hash: client_address` alone.
     pub trusted_hops: u32,
-    /// What stands in `X-Request-Id`.
+    /// Value of the `X-Request-Id` header.
     pub request_id: RequestId,
-    /// By which names a request is found again in traces.
+    /// Trace context headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = serde_json::json!({ "w3c": true }))]
     pub trace: Option<Trace>,
 }
 
-/// What stands in `X-Request-Id`.
+/// Value of the `X-Request-Id` header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestId {
-    /// What the client sent, if anything.
+    /// Forward the header of the client, if any.
     #[default]
     Off,
-    /// What the client sent, if that is one; else one is made.
+    /// Forward the ID of the client if it is valid; otherwise create one.
     Pass,
-    /// One is made for each request.
+    /// Create one for each request.
     Make,
 }
 
-/// Fields of traces, each passed as it came, or made where there is none.
+/// Trace context headers: forwarded if the client sent one, otherwise created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trace {
-    /// `traceparent` of W3C Trace Context.
+    /// Send `traceparent` (W3C Trace Context).
     pub w3c: bool,
-    /// Those of Zipkin.
+    /// Send Zipkin B3 headers.
     pub b3: B3,
-    /// The part of the traces begun here that are to be recorded, 0 to 100 %.
+    /// Share of traces that start here and are marked as sampled, 0 to 100 %.
     pub sampled: Share,
 }
 
@@ -65,12 +65,12 @@ impl Default for Trace {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum B3 {
-    /// Not at all.
+    /// None.
     #[default]
     Off,
-    /// In the one field `b3`.
+    /// The single header `b3`.
     Single,
-    /// In `X-B3-TraceId`, `X-B3-SpanId` and `X-B3-Sampled`.
+    /// The headers `X-B3-TraceId`, `X-B3-SpanId` and `X-B3-Sampled`.
     Multi,
 }
 
@@ -93,13 +93,13 @@ impl Forwarding {
 pub(crate) fn check(forwarding: &Forwarding) -> Result<(), Problem> {
     let Forwarding { trusted_hops, trace, .. } = forwarding;
     if *trusted_hops > TRUSTED_HOPS_MAX {
-        let message = format!("{trusted_hops} is more than {TRUSTED_HOPS_MAX}");
+        let message = format!("{trusted_hops} is larger than {TRUSTED_HOPS_MAX}");
         return Err(Problem::new("forwarding.trusted_hops", message)
             .help("count the proxies between the clients and this gateway"));
     }
     if trace.as_ref().is_some_and(|trace| !trace.w3c && trace.b3 == B3::Off) {
-        return Err(Problem::new("forwarding.trace", "both `w3c` and `b3` are off, so it says nothing")
-            .help("turn one of them on, or leave `trace` out"));
+        return Err(Problem::new("forwarding.trace", "no effect: `w3c` and `b3` are both off")
+            .help("turn one of them on, or remove `trace`"));
     }
     Ok(())
 }

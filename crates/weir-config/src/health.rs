@@ -14,54 +14,54 @@ use crate::validate::{check_path_of, check_time};
 /// How far a share of errors may look back. Its tenths are no shorter than the clock of the workers is exact.
 const WINDOW: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
-/// Checks of each endpoint, whether there are requests or not.
+/// Active health checks of each endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HealthCheck {
-    /// The path, with its query, that is asked for by GET, over TLS where the backend has it; 200 to 399 is well. When
-    /// absent, an endpoint is well that takes a connection.
+    /// Path and query of a GET request, over TLS if the backend has `tls`. Statuses 200 to 399 are healthy. If not
+    /// set, the gateway only checks that it can connect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The host that is asked for; the endpoint's address when absent, `localhost` for a Unix socket.
+    /// Host header of the check. Default: the address of the endpoint, or `localhost` for a Unix socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Between the end of one check and the next, a tenth more or less.
+    /// Time between two checks, varied randomly by up to 10 %.
     pub interval: Time,
-    /// For one check, from the connection to the head of the answer.
+    /// Time limit of one check, from connecting to the response headers.
     pub timeout: Time,
-    /// How many good checks in a row bring an endpoint back.
+    /// Number of successful checks in a row that make an endpoint healthy.
     pub healthy: u32,
-    /// How many bad checks in a row take an endpoint out.
+    /// Number of failed checks in a row that make an endpoint unhealthy.
     pub unhealthy: u32,
 }
 
-/// When what requests come to takes an endpoint out.
+/// Passive health checks: eject endpoints with too many errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ejection {
-    /// How many errors in a row take an endpoint out; 0, which needs a `share`, is any number.
+    /// Number of errors in a row that eject an endpoint. 0 turns this off and requires `share`.
     pub errors: u32,
-    /// Which share of errors takes an endpoint out, in a row or not.
+    /// Error rate that ejects an endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "errors": "50%" }))]
     pub share: Option<ErrorShare>,
-    /// For how long, the first time; the next time twice as long, then three times, to ten times.
+    /// Duration of the first ejection. The next lasts twice as long, then three times, up to ten times.
     pub time: Time,
-    /// The greatest share of the endpoints that is taken out by it, those that checks have taken out counted too.
+    /// Maximum share of endpoints that can be ejected; endpoints that failed health checks count too.
     pub most: Share,
 }
 
-/// Which share of errors among its requests takes an endpoint out.
+/// Error rate that ejects an endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorShare {
-    /// The share, more than 0; it is looked at with each error.
+    /// Share of failed requests, more than 0 %; checked after each error.
     #[schemars(example = "50%")]
     pub errors: Share,
-    /// The time that is looked back over, up to a tenth less; 1s to 1h.
+    /// Time window of the error rate, 1s to 1h. It can be up to 10 % shorter.
     #[serde(default = "window")]
     pub window: Time,
-    /// The requests in this time that it takes at least to judge by.
+    /// Minimum number of requests in the window.
     #[serde(default = "requests_least")]
     #[schemars(range(min = 1), extend("x-unit" = "requests"))]
     pub requests: u32,
@@ -105,7 +105,7 @@ pub(crate) fn check(name: &str, backend: &Backend) -> Result<(), Problem> {
             Some(share) => check_share(&format!("{place}.share"), share)?,
             None => check_count(&format!("{place}.errors"), ejection.errors, 5)?,
         }
-        check_time(&format!("{place}.time"), ejection.time, "leave it out for 30s")?;
+        check_time(&format!("{place}.time"), ejection.time, "remove it to use the default, 30s")?;
     }
     Ok(())
 }
@@ -115,42 +115,44 @@ fn check_health(place: &str, health: &HealthCheck) -> Result<(), Problem> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         check_path_of(&format_args!("{place}.path"), path)?;
         if !query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
-            let message = format!("`{}` is not a query that a request could carry", query.escape_debug());
+            let message = format!("`{}` is not a valid query", query.escape_debug());
             return Err(Problem::new(format!("{place}.path"), message).help("percent-encode it"));
         }
     }
     if let Some(host) = &health.host {
         let place = format!("{place}.host");
         if health.path.is_none() {
-            return Err(Problem::new(place, "without a `path` nothing is asked for")
-                .help("say a `path`, or leave it out"));
+            return Err(Problem::new(place, "no effect without `path`").help("add `path`, or remove it"));
         }
         if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let message = format!("`{}` is not a host", host.escape_debug());
+            let message = format!("`{}` is not a host name", host.escape_debug());
             return Err(Problem::new(place, message).help("write a name like `example.com`"));
         }
     }
-    check_time(&format!("{place}.interval"), health.interval, "leave it out for 10s")?;
-    check_time(&format!("{place}.timeout"), health.timeout, "leave it out for 2s")?;
+    check_time(&format!("{place}.interval"), health.interval, "remove it to use the default, 10s")?;
+    check_time(&format!("{place}.timeout"), health.timeout, "remove it to use the default, 2s")?;
     check_count(&format!("{place}.healthy"), health.healthy, 2)?;
     check_count(&format!("{place}.unhealthy"), health.unhealthy, 3)
 }
 
 fn check_share(place: &str, share: &ErrorShare) -> Result<(), Problem> {
     if share.errors.0 <= 0.0 {
-        return Err(Problem::new(format!("{place}.errors"), "every endpoint has such a share")
-            .help("write a share above 0, like 50%"));
+        return Err(Problem::new(format!("{place}.errors"), "0% would eject every endpoint")
+            .help("write a share above 0%, for example 50%"));
     }
     if !WINDOW.contains(&share.window.0) {
-        let message = format!("{} is not within 1s and 1h", share.window);
-        return Err(Problem::new(format!("{place}.window"), message).help("leave it out for 10s"));
+        let message = format!("{} is out of range; allowed: 1s to 1h", share.window);
+        return Err(
+            Problem::new(format!("{place}.window"), message).help("remove it to use the default, 10s")
+        );
     }
     check_count(&format!("{place}.requests"), share.requests, requests_least())
 }
 
 fn check_count(place: &str, count: u32, default: u32) -> Result<(), Problem> {
     match count {
-        0 => Err(Problem::new(place, "nothing is decided by 0").help(format!("leave it out for {default}"))),
+        0 => Err(Problem::new(place, "must be at least 1")
+            .help(format!("remove it to use the default, {default}"))),
         _ => Ok(()),
     }
 }

@@ -25,9 +25,7 @@ impl HostPattern {
             return Err(format!("`{text}` is not a host name: it is empty"));
         }
         if name.contains('*') {
-            return Err(format!(
-                "`{text}`: a wildcard can only be the whole first label, as in `*.example.com`"
-            ));
+            return Err(format!("`{text}`: a wildcard must be the whole first label, as in `*.example.com`"));
         }
         if name.len() > HOST_BYTES_MAX {
             return Err(format!("`{text}` is longer than {HOST_BYTES_MAX} bytes"));
@@ -36,11 +34,11 @@ impl HostPattern {
         if address {
             let inner = name.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
             if inner.and_then(|n| n.parse::<std::net::Ipv6Addr>().ok()).is_none() {
-                return Err(format!("`{text}` is not an IPv6 address in brackets without a port"));
+                return Err(format!("`{text}` is not an IPv6 address in brackets, without a port"));
             }
         } else if let Some((_, port)) = name.split_once(':') {
             let _ = port;
-            return Err(format!("`{text}` has a port; hosts match on any port, so leave it out"));
+            return Err(format!("`{text}` contains a port; a host matches on every port"));
         } else if !name.split('.').all(is_label) {
             return Err(format!("`{text}` is not a host name"));
         }

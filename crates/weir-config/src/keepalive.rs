@@ -7,15 +7,15 @@ use weir_document::Time;
 use crate::problem::Problem;
 use crate::validate::check_time;
 
-/// Bounds on the life of a connection. Each has up to a tenth less of them by chance, so that those that were made
-/// together do not end together.
+/// Limits on the lifetime of a connection. Each limit is reduced randomly by up to 10 %, so that connections do not
+/// all close at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Keepalive {
-    /// Requests that it serves; any number when absent.
+    /// Maximum number of requests. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
-    /// From when it was made to when it serves its last request; any time when absent.
+    /// Maximum age for a new request. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
 }
@@ -30,9 +30,9 @@ impl Keepalive {
 /// Whether what `keepalive`, of the backend `name`, says is right by itself.
 pub(crate) fn check(name: &str, keepalive: &Keepalive) -> Result<(), Problem> {
     if keepalive.requests == Some(0) {
-        return Err(Problem::new(format!("backends.{name}.keepalive.requests"), "0 would serve nobody")
-            .help("write 1 for a connection for each request, or leave it out"));
+        return Err(Problem::new(format!("backends.{name}.keepalive.requests"), "must be at least 1")
+            .help("write 1 for one request per connection, or remove it"));
     }
     let place = format!("backends.{name}.keepalive.time");
-    keepalive.time.map_or(Ok(()), |time| check_time(&place, time, "leave it out for any time"))
+    keepalive.time.map_or(Ok(()), |time| check_time(&place, time, "remove it to set no time limit"))
 }

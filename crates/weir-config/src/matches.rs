@@ -60,8 +60,8 @@ impl Route {
     /// What is wrong by itself with what it asks of method, fields and query.
     pub(crate) fn check_matches(&self, key: &str) -> Vec<Problem> {
         let of_query = match self.query.contains_key("") {
-            true => Err(Problem::new(format!("{key}.query"), "a parameter has no name")
-                .help("write `name: value`, or leave it out")),
+            true => Err(Problem::new(format!("{key}.query"), "a query parameter has an empty name")
+                .help("write `name: value`, or remove it")),
             false => Ok(()),
         };
         wrong([check_methods(key, &self.methods), check_headers(key, &self.headers), of_query])
@@ -85,18 +85,18 @@ fn check_methods(key: &str, methods: &[String]) -> Result<(), Problem> {
         };
         let capitals = method.to_ascii_uppercase();
         if method.is_empty() || !method.bytes().all(is_token_byte) {
-            let message = format!("`{}` is not a method", method.escape_debug());
-            return wrong(message, "write one like `GET`".to_owned());
+            let message = format!("invalid method `{}`", method.escape_debug());
+            return wrong(message, "use a method such as `GET`".to_owned());
         }
         if *method != capitals && METHODS.contains(&capitals.as_str()) {
-            let message = format!("`{method}` is not `{capitals}`, for the case of methods matters");
+            let message = format!("unknown method `{method}`; methods are case-sensitive");
             return wrong(message, format!("write `{capitals}`"));
         }
         if method == "CONNECT" {
-            return wrong("CONNECT is answered 501 here".to_owned(), "leave it out".to_owned());
+            return wrong("CONNECT is not supported (status 501)".to_owned(), "remove it".to_owned());
         }
         if methods[..index].contains(method) {
-            return wrong(format!("`{method}` stands twice"), "keep one of the two".to_owned());
+            return wrong(format!("duplicate method `{method}`"), "remove one of them".to_owned());
         }
     }
     Ok(())
@@ -109,17 +109,20 @@ fn check_headers(key: &str, headers: &BTreeMap<String, ValueMatch>) -> Result<()
             Err(Problem::new(format!("{key}.headers.{name}"), message).help(remedy))
         };
         if name.is_empty() || !name.bytes().all(is_token_byte) {
-            let message = format!("`{}` is not the name of a field", name.escape_debug());
-            return wrong(message, "write letters, digits and `-`");
+            let message = format!("invalid header name `{}`", name.escape_debug());
+            return wrong(message, "use letters, digits and hyphens");
         }
         if !names.insert(name.to_ascii_lowercase()) {
-            return wrong(format!("`{name}` stands twice, for names ignore case"), "keep one of the two");
+            return wrong(
+                format!("duplicate header `{name}`; header names ignore case"),
+                "remove one of them",
+            );
         }
         let Some(exact) = value.exact() else { continue };
         let has_controls = exact.bytes().any(|b| b != b'\t' && b.is_ascii_control());
         if has_controls || exact.trim_matches([' ', '\t']) != exact {
-            let message = format!("no field has the value `{}`", exact.escape_debug());
-            return wrong(message, "leave out controls, and white space around it");
+            let message = format!("no header can have the value `{}`", exact.escape_debug());
+            return wrong(message, "remove control characters, and whitespace at both ends");
         }
     }
     Ok(())
@@ -145,7 +148,9 @@ impl<'de> Visitor<'de> for Form {
     type Value = ValueMatch;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text (numbers in quotes), or `{ exact: .. }`, `{ regex: .. }` or `{ present: true }`")
+        f.write_str(
+            "a string (numbers in quotes), or `{ exact: .. }`, `{ regex: .. }` or `{ present: true }`",
+        )
     }
 
     fn visit_str<E: de::Error>(self, value: &str) -> Result<ValueMatch, E> {
@@ -159,10 +164,10 @@ impl<'de> Visitor<'de> for Form {
             (None, Some(regex), None) => Ok(ValueMatch::Regex { regex }),
             (None, None, Some(true)) => Ok(ValueMatch::Present { present: true }),
             (None, None, Some(false)) => Err(de::Error::custom(
-                "`present: false` can't be asked for; write `present: true`, or leave it out",
+                "`present: false` is not supported; write `present: true`, or remove it",
             )),
             _ => Err(de::Error::custom(
-                "a value is matched in one way; write one of `exact`, `regex` and `present`",
+                "more than one condition for one value; write only one of `exact`, `regex` and `present`",
             )),
         }
     }

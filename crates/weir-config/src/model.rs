@@ -45,16 +45,17 @@ pub use tls::{
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
-    /// Where clients connect, each with an address of its own. Of the files of one folder at least one says it.
+    /// Addresses where the gateway accepts clients; each must be unique. In a directory of files, at least one file
+    /// needs listeners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "address": "127.0.0.1:8080" }]))]
     pub listeners: Vec<Listener>,
-    /// Worker threads, each with sockets and upstream connections of its own. A reload may change it.
+    /// Number of worker threads. Each has its own sockets and upstream connections. A reload can change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = WORKERS_MAX), example = 2)]
-    #[schemars(extend("x-unit" = "threads", "x-default" = "one for each CPU, or as many as the quota of the cgroup is worth"))]
+    #[schemars(extend("x-unit" = "threads", "x-default" = "one per CPU, limited by the cgroup quota"))]
     pub workers: Option<u32>,
-    /// What goes where. The most specific route wins, whatever the order.
+    /// Routes from requests to backends. The most specific route wins; the order does not matter.
     #[serde(default)]
     #[schemars(example = json!([{ "path": "/", "backend": "web" }]))]
     pub routes: Vec<Route>,
@@ -62,74 +63,75 @@ pub struct Configuration {
     #[serde(default)]
     #[schemars(example = json!({ "web": { "endpoints": ["127.0.0.1:9000"] } }))]
     pub backends: BTreeMap<String, Backend>,
-    /// What is done to the paths of requests.
+    /// Normalization of request paths, before routing.
     #[serde(default)]
-    #[schemars(example = json!({ "escaped_slashes": "reject" }), extend("x-default" = "as its fields"))]
+    #[schemars(example = json!({ "escaped_slashes": "reject" }), extend("x-default" = "see its fields"))]
     pub paths: PathRules,
-    /// Who is asked for the addresses of names.
+    /// DNS servers that resolve the host names of endpoints.
     #[serde(default)]
     pub resolver: Resolver,
-    /// Bounds on what is held.
+    /// Limits on sizes and connections.
     #[serde(default)]
-    #[schemars(example = json!({ "body": "10MB" }), extend("x-default" = "as its fields"))]
+    #[schemars(example = json!({ "body": "10MB" }), extend("x-default" = "see its fields"))]
     pub limits: Limits,
-    /// From when on new requests are turned away.
+    /// Thresholds above which the gateway sheds load (503).
     #[serde(default)]
     #[schemars(example = json!({ "memory": "90%" }), extend("x-default" = "never"))]
     pub overload: Overload,
-    /// Bounds on what is waited for.
+    /// Timeouts of clients and upstreams.
     #[serde(default)]
-    #[schemars(example = json!({ "response": "2m" }), extend("x-default" = "as its fields"))]
+    #[schemars(example = json!({ "response": "2m" }), extend("x-default" = "see its fields"))]
     pub timeouts: Timeouts,
-    /// How it ends.
+    /// Graceful shutdown.
     #[serde(default)]
-    #[schemars(example = json!({ "timeout": "1m" }), extend("x-default" = "as its fields"))]
+    #[schemars(example = json!({ "timeout": "1m" }), extend("x-default" = "see its fields"))]
     pub drain: Drain,
-    /// A line for each request.
+    /// One log line per request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "file": "access.log" }))]
     pub access_log: Option<AccessLog>,
-    /// What the program tells of itself.
+    /// Log of the program itself, on standard error.
     #[serde(default)]
-    #[schemars(example = json!({ "level": "info" }), extend("x-default" = "as its fields"))]
+    #[schemars(example = json!({ "level": "info" }), extend("x-default" = "see its fields"))]
     pub log: ProgramLog,
-    /// What is counted beside what is counted always.
+    /// Optional metrics.
     #[serde(default)]
-    #[schemars(example = json!({ "latency": true }), extend("x-default" = "as its fields"))]
+    #[schemars(example = json!({ "latency": true }), extend("x-default" = "see its fields"))]
     pub metrics: Metrics,
-    /// What is added to requests for upstreams.
+    /// Headers with client address, request ID and trace that the gateway adds to upstream requests.
     #[serde(default)]
-    #[schemars(example = json!({ "x_forwarded": true }), extend("x-default" = "as its fields"))]
+    #[schemars(example = json!({ "x_forwarded": true }), extend("x-default" = "see its fields"))]
     pub forwarding: Forwarding,
 }
 
-/// One address that clients connect to.
+/// An address that accepts client connections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Listener {
-    /// IP address and port; port 0 lets the system choose.
+    /// IP address and port. With port 0, the system chooses a port.
     #[schemars(with = "String", regex(pattern = ADDRESS), example = "127.0.0.1:8080")]
     #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
-    /// The name in counters.
+    /// Name in metrics, logs and `routes[].listeners`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"public", extend("x-default" = "the address"))]
     pub name: Option<String>,
-    /// TLS with clients.
+    /// TLS settings for clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "certificate": "shop.pem", "key": "shop.key" }))]
-    #[schemars(extend("x-default" = "plain text"))]
+    #[schemars(extend("x-default" = "no TLS"))]
     pub tls: Option<Box<Tls>>,
-    /// Clients whose TLS is passed on sealed. Whoever asks for another name meets `tls`, or is closed without it.
+    /// TLS passthrough by server name (SNI). Other names use `tls`; without `tls` the gateway closes their
+    /// connections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "hosts": ["bank.example"], "backend": "sealed" }]))]
     pub passthrough: Vec<Passthrough>,
-    /// Each connection begins with a header of the PROXY protocol, version 1 or 2, that names its client.
+    /// Require a PROXY protocol header (version 1 or 2) with the client address on every connection.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(extend("x-default" = "`false`"))]
     pub proxy_protocol: bool,
-    /// A client that ends its side of the connection (FIN) before its answer has come is answered all the same. Else it
-    /// is taken to have left, and its request is given up.
+    /// If true, clients that close their sending side (FIN) early still get a response. If false, the gateway treats
+    /// them as disconnected and cancels the request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = &true, extend("x-default" = false))]
     pub half_close: bool,
@@ -157,108 +159,108 @@ impl Listener {
     }
 }
 
-/// What becomes of the requests that match. It says exactly one of `path`, `exact` and `regex`, and one of `backend`,
-/// `backends`, `redirect` and `respond`.
+/// Matches requests and defines what happens to them. Set exactly one of `path`, `exact` and `regex`, and exactly
+/// one of `backend`, `backends`, `redirect` and `respond`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("allOf" = [one_of(&["path", "exact", "regex"]), one_of(&ACTIONS)]))]
 #[serde(deny_unknown_fields)]
 pub struct Route {
-    /// The name in messages.
+    /// Name in messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"checkout", extend("x-default" = "its position"))]
     pub name: Option<String>,
-    /// Listeners by their names, or by their addresses where they have none: the route is for their clients alone.
+    /// Match only requests to these listeners, by name, or by address if they have no name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!(["public"]), extend("x-default" = "every listener"))]
     pub listeners: Vec<String>,
-    /// Host names, exact or `*.suffix` (one label or more before the suffix).
+    /// Host names, exact or `*.suffix` (at least one label before the suffix).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = HOST)), example = json!(["example.com", "*.example.org"]))]
     #[schemars(extend("x-default" = "every host"))]
     pub hosts: Vec<String>,
-    /// A path prefix, matched by whole segments: `/api` matches `/api` and `/api/x`, not `/apix`.
+    /// Path prefix of whole segments: `/api` matches `/api` and `/api/x`, not `/apix`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = PATH), example = "/api")]
     pub path: Option<String>,
-    /// Whole paths, one or a list.
+    /// Exact path, or a list of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!(["/health", "/version"]))]
     pub exact: Option<OneOrMany>,
-    /// A regular expression for the whole path.
+    /// Regular expression that must match the whole path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = PATTERN_BYTES_MAX), example = "/users/[0-9]+")]
     pub regex: Option<String>,
-    /// Methods, by their case.
+    /// Methods; case-sensitive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["GET", "HEAD"]))]
     #[schemars(extend("x-default" = "every method"))]
     pub methods: Vec<String>,
-    /// Fields that a request has, by name, whatever its case. Several of one name make one list.
+    /// Required request headers; names ignore case. Repeated headers are joined with commas.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = json!({ "x-version": "2" }))]
     pub headers: BTreeMap<String, ValueMatch>,
-    /// Parameters that its query has, by name, decoded. Of several with one name the first counts.
+    /// Required query parameters, by decoded name. If a parameter is repeated, the first one counts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = json!({ "preview": { "present": true } }))]
     pub query: BTreeMap<String, ValueMatch>,
-    /// The backend's name.
+    /// Name of the backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"web")]
     pub backend: Option<String>,
-    /// Several backends that share the requests by their weights.
+    /// Several backends that share the requests by weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!([{ "backend": "web", "weight": 9 }, { "backend": "next", "weight": 1 }]))]
     pub backends: Option<Vec<WeightedBackend>>,
-    /// Sends the client elsewhere.
+    /// Redirect the client to another URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "scheme": "https", "status": 301 }))]
     pub redirect: Option<Box<Redirect>>,
-    /// Answers without a backend.
+    /// Send a fixed response without a backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "status": 503 }))]
     pub respond: Option<Box<Respond>>,
-    /// What the upstream is asked for in place of what the client asked for; the query is kept.
+    /// Change the path or host of upstream requests. The query stays the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = "/v2", extend("x-default" = "as it came"))]
+    #[schemars(example = "/v2", extend("x-default" = "unchanged"))]
     pub rewrite: Option<Rewrite>,
-    /// Changes to the fields that the upstream gets.
+    /// Changes to the request headers that the upstream receives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "set": { "X-Tier": "gold" } }))]
     pub request_headers: Option<Box<HeaderChanges>>,
-    /// Changes to the fields that the client gets.
+    /// Changes to the response headers that the client receives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "remove": ["Server"] }))]
     pub response_headers: Option<Box<HeaderChanges>>,
-    /// Which pages of other origins may use the answers.
+    /// Origins whose web pages may read the responses (CORS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "origins": ["https://app.example.org"] }))]
     pub cors: Option<Box<Cors>>,
-    /// Which responses are compressed.
+    /// Compression of responses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "types": ["text/*", "application/json"], "gzip": 6 }))]
     pub compress: Option<Box<Compress>>,
-    /// Another backend that gets copies of the requests.
+    /// Another backend that receives copies of the requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "backend": "next", "share": "10%" }))]
     pub mirror: Option<Box<Mirror>>,
-    /// Bounds on the time that a request takes.
+    /// Timeouts of this route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "request": "10s" }))]
     pub timeouts: Option<Box<RouteTimeouts>>,
-    /// When and how often requests that came to nothing are sent again.
+    /// Retries of failed requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Box<Retries>>,
-    /// A file of bearer tokens, one a line, relative to the configuration's folder: a request with none of them is
-    /// answered 401.
+    /// File of accepted bearer tokens, one per line, relative to the directory of the configuration. Requests
+    /// without one of them get 401.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1), example = "tokens.lst", extend("x-default" = "everybody is let in"))]
+    #[schemars(length(min = 1), example = "tokens.lst", extend("x-default" = "no authentication"))]
     pub tokens: Option<String>,
     /// Its place among routes for the same requests. Two routes without one must not want the same.
     #[serde(skip)]
     pub precedence: Option<Box<Precedence>>,
-    /// Its requests are counted together with those of other routes that say the same.
+    /// Group in metrics. Routes with the same group are counted together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"checkout", extend("x-default" = "the backend's name"))]
+    #[schemars(example = &"checkout", extend("x-default" = "name of the backend"))]
     pub metrics_group: Option<String>,
 }
 
@@ -313,40 +315,40 @@ impl OneOrMany {
     }
 }
 
-/// A service behind the gateway.
+/// A service behind the gateway, with one or more endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Backend {
-    /// Where it runs. With none, requests for it are answered 503.
+    /// Addresses of the service. If the list is empty, requests get 503.
     #[schemars(example = json!(["127.0.0.1:9000"]))]
     pub endpoints: Vec<Endpoint>,
-    /// Which of them gets a request.
+    /// Load balancing algorithm.
     #[serde(default, skip_serializing_if = "Balance::is_default")]
     #[schemars(extend("x-default" = "`round_robin`"))]
     pub balance: Balance,
-    /// How long an endpoint that is new, or well again, takes to come to its whole share of the requests.
+    /// Time in which a new or recovered endpoint ramps up to its full share of requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_start: Option<Time>,
-    /// TLS with its endpoints.
+    /// TLS settings for connections to the endpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = json!({ "sni": "web.internal" }), extend("x-default" = "plain text"))]
+    #[schemars(example = json!({ "sni": "web.internal" }), extend("x-default" = "no TLS"))]
     pub tls: Option<BackendTls>,
-    /// Checks of its endpoints; those that fail get no requests.
+    /// Active health checks. Unhealthy endpoints get no requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Box<HealthCheck>>,
-    /// When what requests come to takes an endpoint out for a while.
+    /// Passive health checks: eject endpoints with too many errors for some time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ejection: Option<Ejection>,
-    /// Bounds on what it has at one time.
+    /// Connection and request limits of this backend.
     #[serde(default, skip_serializing_if = "BackendLimits::is_default")]
     pub limits: BackendLimits,
-    /// Bounds on what is waited for, in place of the gateway's.
+    /// Timeouts of this backend; they override those of the gateway.
     #[serde(default, skip_serializing_if = "BackendTimeouts::is_default")]
     pub timeouts: BackendTimeouts,
-    /// The PROXY protocol's version in which each connection is told its client; none when absent.
+    /// Send a PROXY protocol header of this version on each connection. Default: no header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyVersion>,
-    /// How long one connection is used.
+    /// Limits on the lifetime of a connection.
     #[serde(default, skip_serializing_if = "Keepalive::is_default")]
     pub keepalive: Keepalive,
 }
@@ -355,34 +357,35 @@ pub struct Backend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProxyVersion {
-    /// A line of text.
+    /// Text format.
     V1,
-    /// Binary.
+    /// Binary format.
     V2,
 }
 
-/// Bounds on what the gateway holds for its clients.
+/// Limits on sizes and connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// A request's or a response's head, start line and fields together; 1KiB to 1MiB.
+    /// Maximum size of request or response headers, including the start line; 1KiB to 1MiB.
     pub head: Size,
-    /// Fields in a head.
+    /// Maximum number of header fields.
     #[schemars(range(min = *FIELDS.start(), max = *FIELDS.end()), extend("x-unit" = "fields"))]
     pub fields: u32,
-    /// A request's body.
+    /// Maximum size of a request body.
     pub body: Size,
-    /// Client connections, of the whole process.
+    /// Maximum number of client connections, per process.
     #[schemars(range(min = 1), extend("x-unit" = "connections"))]
     pub connections: u32,
-    /// Client connections from one address, of the whole process; those of IPv6 from one network of 64 bits.
+    /// Maximum number of client connections per client address (IPv6: per /64 network), per process.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1), example = 100, extend("x-unit" = "connections", "x-default" = "no bound"))]
+    #[schemars(range(min = 1), example = 100, extend("x-unit" = "connections", "x-default" = "no limit"))]
     pub connections_per_address: Option<u32>,
-    /// Connections to one backend, of the whole process. Who waits for one is said by `limits.pending` of the backend.
+    /// Maximum number of connections per backend, per process. `limits.pending` of the backend sets how many
+    /// requests can wait for one.
     #[schemars(range(min = 1), extend("x-unit" = "connections"))]
     pub upstream_connections: u32,
-    /// Idle connections that one worker keeps to one endpoint.
+    /// Maximum number of idle connections per worker and endpoint.
     #[schemars(extend("x-unit" = "connections"))]
     pub idle_upstream_connections: u32,
 }
@@ -401,26 +404,26 @@ impl Default for Limits {
     }
 }
 
-/// Bounds on what the gateway waits for. They are kept on a wheel that turns every 100 ms, so each ends up to 200 ms
-/// late and never early.
+/// Timeouts of clients and upstreams. Their resolution is 100 ms: a timeout expires up to 200 ms late and never
+/// early.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
-    /// From a request's first byte to the end of its head.
+    /// Time from the first byte of a request to the end of its headers.
     pub head: Time,
-    /// Without progress in a request's or a response's body.
+    /// Time without progress while reading a request or response body.
     pub body: Time,
-    /// Without progress in writing to a client or an upstream.
+    /// Time without progress while writing to a client or an upstream.
     pub write: Time,
-    /// For a connection to an upstream.
+    /// Time to connect to an upstream.
     pub connect: Time,
-    /// From the whole request sent to the head of its response.
+    /// Time from the complete request to the response headers.
     pub response: Time,
-    /// Between two requests of a client's connection.
+    /// Idle time of a client connection between two requests.
     pub idle: Time,
-    /// Between two requests of an upstream's connection.
+    /// Idle time of an upstream connection between two requests.
     pub upstream_idle: Time,
-    /// Without a byte in either direction of an upgraded connection.
+    /// Time without data in either direction of an upgraded connection.
     pub upgraded: Time,
 }
 
@@ -447,23 +450,23 @@ pub struct Settings {
     pub workers: Option<u32>,
     /// What is done to the paths of requests.
     pub paths: PathRules,
-    /// Who is asked for the addresses of names.
+    /// DNS servers that resolve the host names of endpoints.
     pub resolver: Box<Resolver>,
-    /// Bounds on what is held.
+    /// Limits on sizes and connections.
     pub limits: Limits,
-    /// From when on new requests are turned away.
+    /// Thresholds above which the gateway sheds load (503).
     pub overload: Overload,
-    /// Bounds on what is waited for.
+    /// Timeouts of clients and upstreams.
     pub timeouts: Timeouts,
-    /// How it ends.
+    /// Graceful shutdown.
     pub drain: Drain,
-    /// A line for each request.
+    /// One log line per request.
     pub access_log: Option<AccessLog>,
-    /// What the program tells of itself.
+    /// Log of the program itself, on standard error.
     pub log: ProgramLog,
-    /// What is counted beside what is counted always.
+    /// Optional metrics.
     pub metrics: Metrics,
-    /// What is added to requests for upstreams.
+    /// Headers with client address, request ID and trace that the gateway adds to upstream requests.
     pub forwarding: Forwarding,
 }
 
@@ -519,7 +522,7 @@ impl<'de> Deserialize<'de> for Address {
                 text.parse().map(Address).map_err(|_| {
                     E::custom(format!(
                         "`{text}` is not an IP address with a port; write it like 127.0.0.1:8080 or '[::1]:8080'; \
-                         names are not looked up"
+                         host names are not allowed here"
                     ))
                 })
             }

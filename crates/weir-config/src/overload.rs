@@ -11,18 +11,19 @@ use weir_document::{Share, Size, Time};
 use crate::problem::Problem;
 use crate::validate::check_time;
 
-/// From when on new requests are answered 503, so that those in progress end well. What is left out is not looked at.
+/// Thresholds above which new requests get 503, so that in-flight requests can complete. A field that is not set is
+/// not checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Overload {
-    /// Memory in use: of the limit of the process's cgroup, or of the host where there is none (`90%`), or what the
-    /// process itself holds (`256MiB`).
+    /// Memory threshold: a share of the cgroup limit, or of host memory if there is no limit (`90%`), or a size of
+    /// the process (`256MiB`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"90%", extend("x-default" = "no bound"))]
+    #[schemars(example = &"90%", extend("x-default" = "no limit"))]
     pub memory: Option<MemoryBound>,
-    /// How late the event loop of a worker comes round, for half a second on end; looked at every 100 ms.
+    /// Event loop lag of a worker that lasts for half a second; measured every 100 ms.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"50ms", extend("x-default" = "no bound"))]
+    #[schemars(example = &"50ms", extend("x-default" = "no limit"))]
     pub lag: Option<Time>,
 }
 
@@ -50,10 +51,10 @@ pub(crate) fn check(overload: &Overload) -> Result<(), Problem> {
         None => false,
     };
     if is_nothing {
-        return Err(Problem::new("overload.memory", "every request would be answered 503")
-            .help("write a share like 90% or a size like 256MiB, or leave it out for no bound"));
+        return Err(Problem::new("overload.memory", "0 would reject every request with 503")
+            .help("write a share like 90% or a size like 256MiB, or remove it to set no limit"));
     }
-    overload.lag.map_or(Ok(()), |lag| check_time("overload.lag", lag, "leave it out for no bound"))
+    overload.lag.map_or(Ok(()), |lag| check_time("overload.lag", lag, "remove it to set no limit"))
 }
 
 impl FromStr for MemoryBound {
@@ -66,7 +67,7 @@ impl FromStr for MemoryBound {
         };
         // The text of an error is `cause; remedy`.
         bound.ok_or_else(|| {
-            format!("`{text}` is no bound on memory; write a share like 90% or a size like 256MiB")
+            format!("`{text}` is not a memory limit; write a share like 90% or a size like 256MiB")
         })
     }
 }
@@ -127,7 +128,7 @@ impl JsonSchema for MemoryBound {
         json_schema!({
             "type": "string",
             "pattern": r"^[0-9]+(\.[0-9]+)? *(%|B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$",
-            "description": "a share of the memory that there may be, or a size of the process, with its unit, like \
+            "description": "a share of the available memory, or a size of the process, with its unit, like \
                             90%, 256MiB"
         })
     }
@@ -157,7 +158,7 @@ mod tests {
         for text in ["90", "0.9", "101%", "90 percent", "256mib"] {
             let told = bound(text).unwrap_err();
             let expected =
-                format!("`{text}` is no bound on memory; write a share like 90% or a size like 256MiB");
+                format!("`{text}` is not a memory limit; write a share like 90% or a size like 256MiB");
             assert!(told.ends_with(&expected), "{told}");
         }
     }
@@ -166,11 +167,11 @@ mod tests {
     fn a_bound_lets_something_through() {
         let told = |overload: Overload| check(&overload).map_err(|problem| problem.to_string());
         let of = |memory, lag| Overload { memory, lag };
-        let nothing = Err("overload.memory: every request would be answered 503".to_owned());
+        let nothing = Err("overload.memory: 0 would reject every request with 503".to_owned());
         assert_eq!(told(of(Some(MemoryBound::Share(Share(0.0))), None)), nothing);
         assert_eq!(told(of(Some(MemoryBound::Size(Size(0))), None)), nothing);
         let zero = Time(std::time::Duration::ZERO);
-        let lag = Err("overload.lag: 0s is not within 1ns and 30 days".to_owned());
+        let lag = Err("overload.lag: 0s is out of range; allowed: 1ns to 30 days".to_owned());
         assert_eq!(told(of(None, Some(zero))), lag);
         assert_eq!(told(Overload::default()), Ok(()));
         assert!(!Overload::default().is_any());

@@ -123,21 +123,17 @@ impl Pair<'_> {
         let of_chain = self.field("certificate");
         let chain = chain(files, &of_chain, self.certificate)?;
         if let Some(Err(error)) = chain.first().map(EndEntityCert::try_from) {
-            let message = format!("`{}`: its first certificate cannot be used: {error:?}", self.certificate);
-            let remedy = "name an X.509 certificate of version 3 for this server";
+            let message = format!("cannot use the first certificate in `{}`: {error:?}", self.certificate);
+            let remedy = "use an X.509 version 3 certificate for this server";
             return Err(files.fault(&of_chain, self.certificate, message, remedy));
         }
         let of_key = self.field("key");
         let key = private_key(files, &of_key, self.key)?;
         let mut pair = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
             Error::InconsistentKeys(_) => {
-                let message = format!("`{}` is not the key of `{}`", self.key, self.certificate);
-                let mut fault = files.fault(
-                    &of_key,
-                    self.key,
-                    message,
-                    "name the key that this certificate was made for",
-                );
+                let message = format!("`{}` is not the private key of `{}`", self.key, self.certificate);
+                let mut fault =
+                    files.fault(&of_key, self.key, message, "use the private key of this certificate");
                 // Either may be the one that is still to come.
                 fault.files.push(self.certificate.to_owned());
                 fault
@@ -145,8 +141,8 @@ impl Pair<'_> {
             error => files.fault(
                 &of_key,
                 self.key,
-                format!("`{}` cannot be used: {error}", self.key),
-                "use an ECDSA (P-256, P-384, P-521), Ed25519 or RSA key, without a password",
+                format!("cannot use the key in `{}`: {error}", self.key),
+                "use an ECDSA (P-256, P-384, P-521), Ed25519 or RSA key without a passphrase",
             ),
         })?;
         pair.ocsp = self.ocsp.map(|file| ocsp_response(files, &self.field("ocsp"), file)).transpose()?;
@@ -157,11 +153,11 @@ impl Pair<'_> {
 /// The certificates of `file`, at least one.
 fn chain(files: &Files<'_>, field: &str, file: &str) -> Result<Vec<CertificateDer<'static>>, Box<Fault>> {
     let bytes = files.content(field, file)?.bytes();
-    let remedy = "name a file of certificates in PEM, which begin with -----BEGIN CERTIFICATE-----";
+    let remedy = "use a PEM file that starts with -----BEGIN CERTIFICATE-----";
     let chain = CertificateDer::pem_slice_iter(bytes).collect::<Result<Vec<_>, _>>();
     match chain {
         Ok(chain) if chain.is_empty() => {
-            Err(files.fault(field, file, format!("`{file}` holds no certificate in PEM"), remedy))
+            Err(files.fault(field, file, format!("`{file}` contains no PEM certificate"), remedy))
         }
         Ok(chain) => Ok(chain),
         Err(error) => Err(files.fault(field, file, format!("`{file}`: {error}"), remedy)),
@@ -171,13 +167,8 @@ fn chain(files: &Files<'_>, field: &str, file: &str) -> Result<Vec<CertificateDe
 fn private_key(files: &Files<'_>, field: &str, file: &str) -> Result<PrivateKeyDer<'static>, Box<Fault>> {
     let bytes = files.content(field, file)?.bytes();
     PrivateKeyDer::from_pem_slice(bytes).map_err(|_| {
-        let message = format!("`{file}` holds no private key in PEM");
-        files.fault(
-            field,
-            file,
-            message,
-            "name the key's file, which begins with -----BEGIN PRIVATE KEY-----",
-        )
+        let message = format!("`{file}` contains no PEM private key");
+        files.fault(field, file, message, "use a PEM file that starts with -----BEGIN PRIVATE KEY-----")
     })
 }
 
@@ -201,21 +192,21 @@ pub(crate) fn no_authorities(
     file: &str,
     error: &dyn std::fmt::Display,
 ) -> Box<Fault> {
-    let remedy = "name a file of the authorities' certificates in PEM";
+    let remedy = "use a PEM file with the CA certificates";
     files.fault(field, file, format!("`{file}`: {error}"), remedy)
 }
 
 /// The response of `file`, where it looks like a good one. What it says of which certificate is for clients to judge.
 fn ocsp_response(files: &Files<'_>, field: &str, file: &str) -> Result<Vec<u8>, Box<Fault>> {
     let bytes = files.content(field, file)?.bytes();
-    let remedy = "name what the authority's responder gave, in DER: `openssl ocsp .. -respout FILE`";
+    let remedy = "use a DER file from the OCSP responder: `openssl ocsp .. -respout FILE`";
     match ocsp_status(bytes) {
         Some(0) => Ok(bytes.to_vec()),
         Some(status) => {
-            let message = format!("`{file}` is the responder's refusal (status {status})");
+            let message = format!("`{file}` is an OCSP error response (status {status})");
             Err(files.fault(field, file, message, remedy))
         }
-        None => Err(files.fault(field, file, format!("`{file}` is no OCSP response in DER"), remedy)),
+        None => Err(files.fault(field, file, format!("`{file}` is not a DER OCSP response"), remedy)),
     }
 }
 

@@ -98,16 +98,14 @@ pub(crate) fn check(key: &str, listener: &Listener) -> Result<(), Problem> {
         check_fate(&place, entry, listener)?;
         let place = format!("{place}.hosts");
         if entry.hosts.is_empty() {
-            return Err(
-                Problem::new(place, "the list is empty").help("name the hosts whose TLS is passed on")
-            );
+            return Err(Problem::new(place, "the list is empty").help("list the hosts for TLS passthrough"));
         }
         for (position, host) in entry.hosts.iter().enumerate() {
             let place = format!("{place}[{position}]");
             let pattern = checked_host(&place, host)?;
             if let Some(other) = taken.insert(pattern, index) {
-                let message = format!("`{host}` stands in {key}.passthrough[{other}] already");
-                return Err(Problem::new(place, message).help("give each host to one backend"));
+                let message = format!("`{host}` is already listed in {key}.passthrough[{other}]");
+                return Err(Problem::new(place, message).help("list each host once"));
             }
         }
     }
@@ -117,12 +115,13 @@ pub(crate) fn check(key: &str, listener: &Listener) -> Result<(), Problem> {
 /// Whether an entry says either where TLS goes or what becomes of it instead.
 fn check_fate(place: &str, entry: &Passthrough, listener: &Listener) -> Result<(), Problem> {
     match (&entry.backend, entry.instead) {
-        (None, None) => Err(Problem::new(place, "neither `backend` nor `instead` is there")
-            .help("write `backend: NAME`, or `instead: open` or `close`")),
-        (Some(_), Some(_)) => Err(Problem::new(place, "`backend` and `instead` are both there")
-            .help("keep one of the two: sealed TLS goes to the backend, or nowhere")),
+        (None, None) => Err(Problem::new(place, "`backend` or `instead` is required")
+            .help("write `backend: NAME`, `instead: open` or `instead: close`")),
+        (Some(_), Some(_)) => {
+            Err(Problem::new(place, "`backend` and `instead` cannot be combined").help("remove one of them"))
+        }
         (None, Some(Instead::Open)) if listener.tls.is_none() => {
-            let message = "the listener has no `tls` that these clients could be spoken with in";
+            let message = "`instead: open` requires `tls` in the listener";
             Err(Problem::new(format!("{place}.instead"), message)
                 .help("add `tls` to the listener, or write `instead: close`"))
         }
@@ -137,6 +136,6 @@ pub(crate) fn checked_host(place: &str, host: &str) -> Result<Option<HostPattern
     }
     HostPattern::parse(host).map(Some).map_err(|wrong| {
         Problem::new(place, wrong)
-            .help("write `example.com`, `*.example.com` for the names below it, or `*` for all")
+            .help("write `example.com`, `*.example.com` for its subdomains, or `*` for every host")
     })
 }

@@ -50,12 +50,12 @@ impl Default for PathRules {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EscapedSlashes {
-    /// They are matched and forwarded as they are.
+    /// Match and forward them unchanged.
     Keep,
-    /// The request is answered 400.
+    /// Reject them with 400.
     #[default]
     Reject,
-    /// The client is redirected (307) to the path with slashes in their place.
+    /// Redirect them (307) to the path with plain slashes.
     Redirect,
 }
 

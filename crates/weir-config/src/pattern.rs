@@ -51,16 +51,17 @@ impl Pattern {
     fn new(text: &str) -> Result<Pattern, (String, &'static str)> {
         if text.len() > PATTERN_BYTES_MAX {
             let message = format!("the pattern is longer than {PATTERN_BYTES_MAX} bytes");
-            return Err((message, "say it shorter, or with more than one route"));
+            return Err((message, "shorten it, or split it into several routes"));
         }
         // Values are bytes: what is meant by classes like `\w` is ASCII.
         let mut parser = ParserBuilder::new().unicode(false).utf8(false).build();
-        let inner = parser.parse(text).map_err(|error| (told(text, &error), "correct the pattern"))?;
+        let inner = parser.parse(text).map_err(|error| (told(text, &error), "fix the regular expression"))?;
         let leading_segments = leading_segments(&inner).into();
         let whole = Hir::concat(vec![Hir::look(Look::Start), inner, Hir::look(Look::End)]);
         let too_large = || {
-            let message = format!("`{text}` makes an automaton of more than {AUTOMATON_BYTES_MAX} bytes");
-            (message, "count less in it: `.*` before a repetition like `.{20}` doubles it with each count")
+            let message =
+                format!("`{text}` is too complex: its automaton exceeds {AUTOMATON_BYTES_MAX} bytes");
+            (message, "simplify it: `.*` before a count like `.{20}` doubles the size with each repetition")
         };
         let config = thompson::Config::new()
             .utf8(false)
@@ -258,7 +259,7 @@ mod tests {
         check("\\pL", "`\\pL`: Unicode not allowed here, at character 1");
         check("(a)\\1", "`(a)\\1`: backreferences are not supported, at character 4");
         for large in [".*a.{20}", "(a{100}){1000}", "[a-z]*x[a-z]{15}"] {
-            let message = format!("`{large}` makes an automaton of more than 1048576 bytes");
+            let message = format!("`{large}` is too complex: its automaton exceeds 1048576 bytes");
             check(large, &message);
         }
         check(&"a".repeat(1025), "the pattern is longer than 1024 bytes");

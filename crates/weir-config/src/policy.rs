@@ -143,8 +143,8 @@ pub(crate) fn check(place: &str, tls: &Tls) -> Result<(), Problem> {
         let place = format!("{place}.curves[{index}]");
         let Some(known) = group_named(name) else {
             let all: Vec<&str> = GROUPS.iter().map(|known| known.names[0]).collect();
-            let message = format!("`{name}` is no group for key exchanges that is spoken here");
-            return Err(Problem::new(place, message).help(format!("there are: {}", all.join(", "))));
+            let message = format!("unsupported key exchange group `{name}`");
+            return Err(Problem::new(place, message).help(format!("supported: {}", all.join(", "))));
         };
         if tls.curves[..index].iter().filter_map(|name| group_named(name)).any(|k| std::ptr::eq(k, known)) {
             return Err(twice(place, name));
@@ -157,8 +157,8 @@ fn check_ciphers(place: &str, tls: &Tls) -> Result<(), Problem> {
     for (index, name) in tls.ciphers.iter().enumerate() {
         let place = format!("{place}.ciphers[{index}]");
         let Some(known) = suite_named(name) else {
-            let message = format!("`{name}` is no suite that is spoken here");
-            return Err(Problem::new(place, message).help(format!("there are: {}", suites_of(spoken(tls)))));
+            let message = format!("unsupported cipher suite `{name}`");
+            return Err(Problem::new(place, message).help(format!("supported: {}", suites_of(spoken(tls)))));
         };
         if tls.ciphers[..index].iter().filter_map(|name| suite_named(name)).any(|k| std::ptr::eq(k, known)) {
             return Err(twice(place, name));
@@ -169,14 +169,14 @@ fn check_ciphers(place: &str, tls: &Tls) -> Result<(), Problem> {
     };
     let bare = spoken(tls).iter().find(|&&version| !tls.ciphers.is_empty() && !has(version));
     bare.map_or(Ok(()), |version| {
-        let message = format!("none of these suites is for TLS {version}, which `versions` has");
-        let remedy = format!("leave {version} out of `versions`, or add one of: {}", suites_of(&[*version]));
+        let message = format!("no suite in this list supports TLS {version}, which `versions` enables");
+        let remedy = format!("remove {version} from `versions`, or add one of: {}", suites_of(&[*version]));
         Err(Problem::new(format!("{place}.ciphers"), message).help(remedy))
     })
 }
 
 fn twice(place: String, name: &str) -> Problem {
-    Problem::new(place, format!("`{name}` stands twice")).help("keep one of the two")
+    Problem::new(place, format!("duplicate `{name}`")).help("remove one of them")
 }
 
 fn spoken(tls: &Tls) -> &[TlsVersion] {

@@ -21,8 +21,8 @@ impl Problem {
 
     /// The problem of an empty name of a file.
     pub(crate) fn no_file(place: impl Into<String>) -> Problem {
-        Problem::new(place, "it names no file")
-            .help("write the file's name; it is relative to the configuration's folder")
+        Problem::new(place, "the file name is empty")
+            .help("write a file name, relative to the directory of the configuration")
     }
 
     /// The same with a remedy.

@@ -6,13 +6,13 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the program tells of itself while it runs: lines on standard error.
+/// Log of the program itself, on standard error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProgramLog {
-    /// The least severe that is told. The command line goes before it, and the admin server before both.
+    /// Lowest level to log. `--log-level` overrides it, and the admin server overrides both.
     pub level: Severity,
-    /// How a line is written.
+    /// Format of a line.
     pub format: ProgramLogFormat,
 }
 
@@ -20,14 +20,14 @@ pub struct ProgramLog {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Something that was asked for did not come about.
+    /// A requested action failed.
     Error,
-    /// Something that somebody should look at.
+    /// A condition that somebody should check.
     #[default]
     Warn,
-    /// What the program does.
+    /// Normal operation.
     Info,
-    /// What becomes of single requests that do not end well.
+    /// Single failed requests.
     Debug,
 }
 
@@ -35,10 +35,10 @@ pub enum Severity {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProgramLogFormat {
-    /// Time, level, process and message, for people.
+    /// Time, level, process and message as plain text.
     #[default]
     Text,
-    /// The same as JSON.
+    /// The same fields as JSON.
     Json,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Severity {
 
 /// A text that names no [`Severity`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is no level; write error, warn, info or debug", .0.escape_debug())]
+#[error("unknown level `{}`; write error, warn, info or debug", .0.escape_debug())]
 pub struct UnknownSeverity(String);
 
 impl FromStr for Severity {

@@ -12,11 +12,11 @@ use flow::flow;
 
 const INTRODUCTION: &str = "\
 # Every field of weir-gateway's configuration
-Made of the types by `weir-gateway reference`; `weir-gateway schema` prints the same as JSON Schema, for editors. What \
-the fields are for, and how they work together, is told in [gateway.md](gateway.md), [filters.md](filters.md) and \
-[tls.md](tls.md).
+Look up the type, default and meaning of a field. `weir-gateway reference` generates this page, and `weir-gateway schema` \
+prints the same as JSON Schema, for editors. How the fields work together is described in [gateway.md](gateway.md), \
+[filters.md](filters.md) and [tls.md](tls.md).
 
-A file is one document, YAML or JSON. A field that is not in this page is an error.
+A file is one document, YAML or JSON. Unknown fields are errors.
 ";
 
 const HEAD: &str = "| field | type | default | meaning | example |\n|---|---|---|---|---|\n";
@@ -122,7 +122,7 @@ impl<'s> Writer<'s> {
         match schema["properties"].as_object() {
             None => {
                 let values = self.kind(&schema["additionalProperties"], &format!("{place}.NAME"));
-                format!("names, each with: {values}")
+                format!("mapping of names to: {values}")
             }
             Some(fields) => {
                 let fields =
@@ -199,8 +199,8 @@ fn number(schema: &Value) -> String {
     let of = schema["x-unit"].as_str().map_or(String::new(), |unit| format!(" of {unit}"));
     let bounds = match (schema["minimum"].as_u64(), schema["maximum"].as_u64()) {
         (Some(least), Some(most)) => format!(", {least} to {most}"),
-        (Some(least), None) => format!(", {least} or more"),
-        (None, Some(most)) => format!(", {most} at most"),
+        (Some(least), None) => format!(", at least {least}"),
+        (None, Some(most)) => format!(", at most {most}"),
         (None, None) => String::new(),
     };
     format!("whole number{of}{bounds}")

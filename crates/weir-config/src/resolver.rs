@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::model::addresses;
 use crate::problem::Problem;
 
-/// Who is asked for the addresses of endpoints that have names.
+/// DNS servers that resolve the host names of endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Resolver {
-    /// DNS servers by IP address and port; those of the system when empty.
+    /// DNS servers, as IP address and port. If empty, the gateway uses the servers of the system.
     #[schemars(with = "Vec<String>")]
     #[serde(deserialize_with = "addresses", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<SocketAddr>,
@@ -22,8 +22,9 @@ pub struct Resolver {
 pub(crate) fn check(resolver: &Resolver) -> Result<(), Problem> {
     match resolver.servers.iter().position(|server| server.port() == 0) {
         Some(index) => {
-            let message = format!("{} has no port that could be asked", resolver.servers[index]);
-            Err(Problem::new(format!("resolver.servers[{index}]"), message).help("DNS has the port 53"))
+            let message = format!("{} has port 0", resolver.servers[index]);
+            Err(Problem::new(format!("resolver.servers[{index}]"), message)
+                .help("write the port of the DNS server, usually 53"))
         }
         None => Ok(()),
     }

@@ -17,18 +17,19 @@ const ATTEMPTS_MAX: u32 = 10;
 /// Statuses that say something has failed.
 const STATUSES: std::ops::RangeInclusive<u16> = 400..=599;
 
-/// When and how often a route's request that came to nothing is sent again.
+/// Retries of failed requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Retries {
-    /// Tries beyond the first, 1 to 10.
+    /// Maximum number of retries per request, 1 to 10.
     pub attempts: u32,
-    /// After what it is sent again.
+    /// Failures that lead to a retry.
     pub on: Vec<RetryOn>,
-    /// Whether methods that are not idempotent (POST, PATCH) are sent again too, where the upstream may have acted.
+    /// Also retry methods that are not idempotent (POST, PATCH), even if the upstream may have processed the
+    /// request.
     pub non_idempotent: bool,
-    /// The longest pause before the first retry; it doubles with each further one, to ten times as long. How much of
-    /// it is waited is left to chance.
+    /// Maximum pause before the first retry. It doubles with each retry, up to ten times this value. The actual
+    /// pause is random.
     pub backoff: Time,
 }
 
@@ -59,13 +60,16 @@ impl Default for Retries {
 /// Whether what `retries`, at `place`, says is right by itself.
 pub(crate) fn check_retries(place: &str, retries: &Retries) -> Result<(), Problem> {
     if !(1..=ATTEMPTS_MAX).contains(&retries.attempts) {
-        let message = format!("{} is not within 1 and {ATTEMPTS_MAX}", retries.attempts);
+        let message = format!("{} is out of range; allowed: 1 to {ATTEMPTS_MAX}", retries.attempts);
         return Err(Problem::new(format!("{place}.attempts"), message)
-            .help("leave it out for 1, or leave `retries` out for none"));
+            .help("remove it to use the default, 1, or remove `retries` for no retries"));
     }
     if retries.on.is_empty() {
-        return Err(Problem::new(format!("{place}.on"), "the list is empty, so nothing is sent again")
-            .help("leave it out for `[connect, reset]`, or leave `retries` out"));
+        return Err(Problem::new(
+            format!("{place}.on"),
+            "the list is empty: the gateway would retry nothing",
+        )
+        .help("remove it to use the default, `[connect, reset]`, or remove `retries`"));
     }
     for (index, on) in retries.on.iter().enumerate() {
         let wrong = |message: String, remedy: &str| {
@@ -74,13 +78,16 @@ pub(crate) fn check_retries(place: &str, retries: &Retries) -> Result<(), Proble
         if let RetryOn::Status(status) = on
             && !STATUSES.contains(status)
         {
-            return wrong(format!("{status} is not within 400 and 599"), "write the status of a failure");
+            return wrong(
+                format!("status {status} is out of range; allowed: 400 to 599"),
+                "write an error status",
+            );
         }
         if retries.on[..index].contains(on) {
-            return wrong(format!("`{on}` stands twice"), "keep one of the two");
+            return wrong(format!("duplicate `{on}`"), "remove one of them");
         }
     }
-    check_time(&format!("{place}.backoff"), retries.backoff, "leave it out for 25ms")
+    check_time(&format!("{place}.backoff"), retries.backoff, "remove it to use the default, 25ms")
 }
 
 impl fmt::Display for RetryOn {
@@ -121,7 +128,7 @@ impl<'de> Deserialize<'de> for RetryOn {
                 let word = words.into_iter().find(|word| word.to_string() == text);
                 word.or_else(|| text.parse().ok().map(RetryOn::Status)).ok_or_else(|| {
                     E::custom(format!(
-                        "`{text}` is nothing that is tried again; write `connect`, `reset`, `timeout` or a \
+                        "unknown retry condition `{text}`; write `connect`, `reset`, `timeout` or a \
                          status like 503"
                     ))
                 })
@@ -147,7 +154,7 @@ impl JsonSchema for RetryOn {
                 { "enum": ["connect", "reset", "timeout"] },
                 { "type": "integer", "minimum": STATUSES.start(), "maximum": STATUSES.end() },
             ],
-            "description": "What a try may come to, so that there is another."
+            "description": "Outcome of an attempt that leads to a retry."
         })
     }
 }

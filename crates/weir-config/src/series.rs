@@ -91,12 +91,12 @@ fn of_route(route: &Route) -> impl Iterator<Item = (&str, &str)> {
 /// Whether the group that the route `key` names is one that a label can hold.
 pub(crate) fn check_group(key: &str, group: &str) -> Result<(), Problem> {
     if group.is_empty() || group.len() > GROUP_BYTES_MAX || group.chars().any(char::is_control) {
-        let message = format!("`{}` is not a name for a group", group.escape_debug());
+        let message = format!("invalid group name `{}`", group.escape_debug());
         return Err(Problem::new(format!("{key}.metrics_group"), message)
             .help(format!("use 1 to {GROUP_BYTES_MAX} printable characters")));
     }
     if group == OTHER_GROUPS {
-        let message = format!("`{group}` is the name of all groups beyond the first thousand");
+        let message = format!("`{group}` is reserved for the groups beyond the first 1000");
         return Err(
             Problem::new(format!("{key}.metrics_group"), message).help("use another name, such as `others`")
         );

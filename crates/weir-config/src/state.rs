@@ -245,16 +245,16 @@ impl State {
             }
             let [here, there] = [name, other].map(|n| Key::Listener(n.clone()));
             let key = if touched.contains(&here) && !refused.contains_key(&here) { here } else { there };
-            let message = format!("{} is the address of {other} already", listener.address);
+            let message = format!("{} is already the address of {other}", listener.address);
             let problem = Problem::new(format!("{name}.address"), message);
-            found.push((key, problem.help("give each listener an address of its own")));
+            found.push((key, problem.help("give each listener its own address")));
         }
         // A batch that is refused for its listener has one.
         let is_refused = refused.keys().any(|key| matches!(key, Key::Listener(_)));
         let is_told = is_refused && policy == Policy::AllOrNothing;
         if self.listeners.is_empty() && !is_told && !refused.contains_key(&Key::Settings) {
-            let problem = Problem::new("listeners", "there is none, so nobody could connect")
-                .help("`listeners: [{ address: 127.0.0.1:8080 }]`");
+            let problem = Problem::new("listeners", "no listener is configured")
+                .help("add one: `listeners: [{ address: 127.0.0.1:8080 }]`");
             found.push((Key::Settings, problem));
         }
         found
@@ -280,7 +280,7 @@ impl State {
                 found.push((Key::Route(name.to_owned()), problem));
             } else {
                 let message = format!("backend `{backend}` is still used by {name}");
-                let problem = Problem::new("backends", message).help("take the route away first");
+                let problem = Problem::new("backends", message).help("remove the route first");
                 found.push((Key::Backend(backend.to_owned()), problem));
             }
         }
@@ -349,9 +349,10 @@ impl State {
             let Some(other) = names.insert(name, key) else { continue };
             let [here, there] = [key, other].map(|key| Key::Listener(key.clone()));
             let at_fault = if touched.contains(&here) && !refused.contains_key(&here) { here } else { there };
-            let message = format!("`{name}` is the name of {other} too, and tickets are told apart by it");
+            let message =
+                format!("{other} has the same name, `{name}`; with `tickets.file`, names must be unique");
             let problem = Problem::new(format!("{key}.name"), message);
-            found.push((at_fault, problem.help("give each listener with `tickets.file` a name of its own")));
+            found.push((at_fault, problem.help("give each listener with `tickets.file` its own name")));
         }
         found
     }
@@ -378,9 +379,10 @@ impl State {
                     // The batch is refused already for that backend.
                     None if refused.contains_key(&of_backend) && policy == Policy::AllOrNothing => continue,
                     Some(_) => {
-                        let message =
-                            format!("backend `{wanted}` has `tls`, and what is passed on is sealed already");
-                        Problem::new(place, message).help("name a backend without `tls`")
+                        let message = format!(
+                            "backend `{wanted}` has `tls`, but passthrough traffic is already encrypted"
+                        );
+                        Problem::new(place, message).help("use a backend without `tls`")
                     }
                     None if is_changed => {
                         let names = self.backends.keys().map(String::as_str);
@@ -388,7 +390,7 @@ impl State {
                     }
                     None => {
                         let message = format!("backend `{wanted}` is still used by {name}");
-                        Problem::new("backends", message).help("take it out of `passthrough` first")
+                        Problem::new("backends", message).help("remove it from `passthrough` first")
                     }
                 };
                 found.push((if is_changed { Key::Listener(name.clone()) } else { of_backend }, problem));

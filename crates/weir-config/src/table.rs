@@ -38,27 +38,27 @@ pub struct Table {
     pub version: u64,
     /// What is done to the paths of requests.
     pub paths: PathRules,
-    /// Bounds on what is held.
+    /// Limits on sizes and connections.
     pub limits: Limits,
     /// From when on new requests are turned away, if ever.
     pub overload: Option<Overload>,
-    /// Bounds on what is waited for.
+    /// Timeouts of clients and upstreams.
     pub timeouts: Timeouts,
-    /// How it ends.
+    /// Graceful shutdown.
     pub drain: Drain,
     /// Worker threads; `None` is one for each CPU.
     pub workers: Option<u32>,
     /// A line for each request, and what it is made of.
     pub access_log: Option<(AccessLog, LogLine)>,
-    /// What the program tells of itself.
+    /// Log of the program itself, on standard error.
     pub log: ProgramLog,
-    /// What is counted beside what is counted always.
+    /// Optional metrics.
     pub metrics: Metrics,
     /// What is added to requests for upstreams, if anything.
     pub forwarding: Option<Forwarding>,
     /// Where clients connect.
     pub listeners: Arc<[Listener]>,
-    /// Who is asked for the addresses of names.
+    /// DNS servers that resolve the host names of endpoints.
     pub resolver: Resolver,
     /// Some backend is told the addresses of each client.
     pub tells_addresses: bool,

@@ -65,7 +65,8 @@ struct Key {
 
 /// Reads the secrets of a file, one a line in base64; empty lines and those that begin with `#` are passed over.
 pub(crate) fn read_secrets(bytes: &[u8]) -> Result<Vec<Vec<u8>>, LineFault> {
-    let remedy = "write a key a line, as `openssl rand -base64 48` prints it; the first seals, all open";
+    let remedy =
+        "write one key per line, as `openssl rand -base64 48` prints it; the first encrypts, all decrypt";
     let mut secrets = Vec::new();
     for (line, text) in (1..).zip(bytes.split(|&b| b == b'\n')) {
         let text = text.trim_ascii();
@@ -74,16 +75,16 @@ pub(crate) fn read_secrets(bytes: &[u8]) -> Result<Vec<Vec<u8>>, LineFault> {
         }
         match STANDARD.decode(text) {
             Ok(secret) if SECRET_BYTES.contains(&secret.len()) => secrets.push(secret),
-            Ok(_) => return Err(LineFault { line, message: "it has not 32 to 128 bytes", remedy }),
-            Err(_) => return Err(LineFault { line, message: "it is no key in base64", remedy }),
+            Ok(_) => return Err(LineFault { line, message: "the key must have 32 to 128 bytes", remedy }),
+            Err(_) => return Err(LineFault { line, message: "the key is not base64", remedy }),
         }
         if secrets.len() > SECRETS_MAX {
-            let remedy = "take out the oldest ones: a ticket is looked for in every key";
-            return Err(LineFault { line, message: "it is one key more than 16", remedy });
+            let remedy = "remove the oldest keys: the gateway tries every key for a ticket";
+            return Err(LineFault { line, message: "too many keys; the limit is 16", remedy });
         }
     }
     match secrets.is_empty() {
-        true => Err(LineFault { line: 1, message: "it has no key", remedy }),
+        true => Err(LineFault { line: 1, message: "the file contains no key", remedy }),
         false => Ok(secrets),
     }
 }

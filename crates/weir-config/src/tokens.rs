@@ -27,9 +27,8 @@ impl TokenSet {
                 continue;
             }
             if !is_token(token) {
-                let message = "it is no bearer token";
-                let remedy =
-                    "write one token a line, of letters, digits and -._~+/, with = at its end at most";
+                let message = "invalid bearer token";
+                let remedy = "write one token per line: letters, digits and -._~+/, with = only at the end";
                 return Err(LineFault { line, message, remedy });
             }
             digests.insert(digest(token));
@@ -37,8 +36,8 @@ impl TokenSet {
         match digests.is_empty() {
             true => Err(LineFault {
                 line: 1,
-                message: "it has no token, so nobody would be let in",
-                remedy: "write one token a line, or leave `tokens` out",
+                message: "the file contains no token, so every request would get 401",
+                remedy: "write one token per line, or remove `tokens`",
             }),
             false => Ok(TokenSet { digests }),
         }

@@ -231,8 +231,11 @@ fn ticketer(
     match made {
         Ok(ticketer) => Ok(Some(Arc::new(ticketer))),
         Err(_) => {
-            let problem = Problem::new(files.place("tickets"), "the system gives no random bytes for keys");
-            Err(Fault::new(problem.help("`tickets: off` does without"), []))
+            let problem = Problem::new(
+                files.place("tickets"),
+                "the system returned no random bytes for the ticket keys",
+            );
+            Err(Fault::new(problem.help("write `tickets: off` to run without tickets"), []))
         }
     }
 }
@@ -285,7 +288,7 @@ fn unused(files: &Files<'_>, tls: &Tls, position: usize) -> Box<Fault> {
         .pairs()
         .nth(position)
         .map_or_else(|| (String::new(), ""), |pair| (pair.field("certificate"), pair.certificate));
-    let message = "no client would get this certificate: the ones before it, or those with `hosts`, have all of its names \
-                   for keys of its kind, or it has none";
-    files.fault(&field, file, message.to_owned(), "leave it out, or name one for other hosts")
+    let message = "no client gets this certificate: earlier ones, or those with `hosts`, cover its names for the same key \
+                   type, or it has no names";
+    files.fault(&field, file, message.to_owned(), "remove it, or use a certificate for other hosts")
 }

@@ -24,21 +24,21 @@ impl UpstreamAddress {
     pub(crate) fn unix(path: &str) -> Result<UpstreamAddress, String> {
         if !path.starts_with('/') {
             return Err(format!(
-                "`{UNIX}{}` does not name the whole path of a socket; begin it with `/`, like unix:/run/app.sock",
+                "`{UNIX}{}` is not an absolute path; start it with `/`, like unix:/run/app.sock",
                 path.escape_debug()
             ));
         }
         if path.len() > PATH_BYTES_MAX {
             return Err(format!(
-                "`{UNIX}{}` has a path of {} bytes, and the system takes {PATH_BYTES_MAX}; \
-                 have the service listen at a shorter one, or name a link to it",
+                "`{UNIX}{}` has a path of {} bytes, more than the system allows ({PATH_BYTES_MAX}); \
+                 use a shorter path, or a symbolic link",
                 path.escape_debug(),
                 path.len()
             ));
         }
         if path.chars().any(char::is_control) {
             return Err(format!(
-                "`{UNIX}{}` has a control character; name a path without one",
+                "`{UNIX}{}` contains a control character; use a path without one",
                 path.escape_debug()
             ));
         }
@@ -86,7 +86,7 @@ mod tests {
         let path = |bytes: usize| format!("/{}", "a".repeat(bytes - 1));
         assert_eq!(UpstreamAddress::unix(&path(107)).unwrap().to_string(), format!("unix:{}", path(107)));
         let error = UpstreamAddress::unix(&path(108)).unwrap_err();
-        assert!(error.contains("has a path of 108 bytes, and the system takes 107; "), "{error}");
+        assert!(error.contains("has a path of 108 bytes, more than the system allows (107); "), "{error}");
         // Bytes count, not characters.
         assert!(UpstreamAddress::unix(&format!("/{}", "é".repeat(53))).is_ok());
         assert!(UpstreamAddress::unix(&format!("/{}", "é".repeat(54))).is_err());

@@ -102,7 +102,7 @@ fn system_authorities(files: &Files<'_>, content: &Content) -> Result<Arc<RootCe
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(content.bytes()).filter_map(Result::ok));
     match roots.is_empty() {
-        true => Err(no_authorities(files, "ca", SYSTEM_AUTHORITIES, &"there is none")),
+        true => Err(no_authorities(files, "ca", SYSTEM_AUTHORITIES, &"no CA certificate found")),
         false => Ok(Arc::new(roots)),
     }
 }
@@ -116,13 +116,13 @@ pub(crate) fn check(place: &str, tls: &BackendTls) -> Result<(), Problem> {
         && ServerName::try_from(name.as_str()).is_err()
     {
         return Err(Problem::new(format!("{place}.sni"), format!("`{name}` is not a host name"))
-            .help("write the name that the endpoints' certificate is for, without a port"));
+            .help("write the name in the certificate of the endpoints, without a port"));
     }
     match (&tls.certificate, &tls.key) {
-        (Some(_), None) => Err(Problem::new(format!("{place}.certificate"), "it has no `key`")
-            .help("name the key that the certificate was made for")),
-        (None, Some(_)) => Err(Problem::new(format!("{place}.key"), "it has no `certificate`")
-            .help("name the certificate that the key is for")),
+        (Some(_), None) => Err(Problem::new(format!("{place}.certificate"), "`certificate` requires `key`")
+            .help("add `key`, the private key of the certificate")),
+        (None, Some(_)) => Err(Problem::new(format!("{place}.key"), "`key` requires `certificate`")
+            .help("add `certificate`, the certificate of the key")),
         _ => Ok(()),
     }
 }

@@ -51,12 +51,12 @@ pub(crate) fn no_such_backend<'n>(
     wanted: &str,
     names: impl Iterator<Item = &'n str>,
 ) -> Problem {
-    let problem = Problem::new(place, format!("no backend is named `{wanted}`"));
+    let problem = Problem::new(place, format!("unknown backend `{wanted}`"));
     let names: Vec<&str> = names.collect();
     match nearest(wanted, names.iter().copied()) {
         Some(name) => problem.help(format!("did you mean `{name}`?")),
-        None if names.is_empty() => problem.help("add it under `backends`, or name one that is there"),
-        None => problem.help(format!("there are: {}", names[..names.len().min(8)].join(", "))),
+        None if names.is_empty() => problem.help("add it under `backends`"),
+        None => problem.help(format!("known backends: {}", names[..names.len().min(8)].join(", "))),
     }
 }
 
@@ -71,16 +71,15 @@ fn check_tls(place: &str, tls: &Tls) -> Result<(), Problem> {
         return Err(Problem::no_file(format!("{place}.{field}")));
     }
     if tls.client_auth.is_some() && tls.client_ca.is_none() {
-        let problem =
-            Problem::new(format!("{place}.client_auth"), "there is no `client_ca`, so nobody could be known");
-        return Err(problem.help("name the authorities of the clients in `client_ca`"));
+        let problem = Problem::new(format!("{place}.client_auth"), "`client_auth` requires `client_ca`");
+        return Err(problem.help("add `client_ca`, the CA certificates of the clients"));
     }
     if let Some(keys) = tls.tickets.keys()
         && !TICKET_LIFETIME.contains(&keys.lifetime.0)
     {
-        let message = format!("{} is not within 1s and 7 days", keys.lifetime);
+        let message = format!("{} is out of range; allowed: 1s to 7 days", keys.lifetime);
         return Err(Problem::new(format!("{place}.tickets.lifetime"), message)
-            .help("leave it out for the default, 12h; `tickets: off` resumes no session"));
+            .help("remove it to use the default, 12h; `tickets: off` turns resumption off"));
     }
     for (position, pair) in tls.pairs().enumerate() {
         for (index, host) in tls.hosts(position).iter().enumerate() {
@@ -95,21 +94,21 @@ fn check_backend(name: &str, backend: &Backend) -> Result<(), Problem> {
     if let Some(tls) = &backend.tls {
         upstream_tls::check(&format!("backends.{name}.tls"), tls)?;
         if let Some(host) = backend.names().next().filter(|_| tls.sni.is_none()) {
-            let message =
-                format!("without it the certificate would have to be for the addresses of `{host}`");
+            let message = format!(
+                "required: without `sni`, the certificate must be valid for the IP addresses of `{host}`"
+            );
             return Err(Problem::new(format!("backends.{name}.tls.sni"), message)
-                .help(format!("write `sni: {host}`, or the name that the certificate is for")));
+                .help(format!("write `sni: {host}`, or the name in the certificate")));
         }
         if tls.sni.is_none() && backend.has_unix_sockets() {
-            let message = "a Unix socket has no address that a certificate could be for";
+            let message = "required: a Unix socket has no host name to check the certificate against";
             return Err(Problem::new(format!("backends.{name}.tls.sni"), message)
-                .help("write the name that the service's certificate is for"));
+                .help("write the name in the certificate of the service"));
         }
     }
     match backend.endpoints.iter().position(|endpoint| endpoint.address.port() == Some(0)) {
         Some(index) => {
-            let message =
-                format!("{} has no port that could be connected to", backend.endpoints[index].address);
+            let message = format!("{} has port 0", backend.endpoints[index].address);
             Err(Problem::new(format!("backends.{name}.endpoints[{index}]"), message)
                 .help("write the port that the service listens on"))
         }
@@ -126,7 +125,7 @@ fn check_backend(name: &str, backend: &Backend) -> Result<(), Problem> {
 fn check_backend_name(name: &str) -> Result<(), Problem> {
     let printable = |c: char| !c.is_control() && c != '"' && c != '\\';
     if name.is_empty() || name.len() > 253 || !name.chars().all(printable) {
-        let message = format!("`{}` is not a name for a backend", name.escape_debug());
+        let message = format!("invalid backend name `{}`", name.escape_debug());
         return Err(Problem::new("backends", message).help("use 1 to 253 printable characters"));
     }
     Ok(())
@@ -136,7 +135,7 @@ fn check_route(key: &str, route: &Route) -> Vec<Problem> {
     let hosts = route.hosts.iter().enumerate().map(|(index, host)| {
         HostPattern::parse(host).map_err(|wrong| {
             Problem::new(format!("{key}.hosts[{index}]"), wrong)
-                .help("write `example.com`, or `*.example.com` for the names below it")
+                .help("write `example.com`, or `*.example.com` for its subdomains")
         })
     });
     let mut found: Vec<Problem> = hosts.filter_map(Result::err).collect();
@@ -159,17 +158,17 @@ fn check_way(key: &str, route: &Route) -> Result<(), Problem> {
     let mut said = ways.iter().filter(|(_, is_said)| *is_said).map(|(field, _)| *field);
     match (said.next(), said.next()) {
         (None, _) => {
-            return Err(Problem::new(key, "the route says no path").help("`path: /` takes every path"));
+            return Err(Problem::new(key, "the route has no path").help("add `path: /` to match every path"));
         }
         (Some(one), Some(other)) => {
-            let message = format!("`{one}` and `{other}` stand together");
-            return Err(Problem::new(key, message).help("make two routes of it"));
+            let message = format!("`{one}` and `{other}` cannot be combined");
+            return Err(Problem::new(key, message).help("write two routes"));
         }
         (Some(_), None) => {}
     }
     if route.exact.as_ref().is_some_and(|exact| exact.as_slice().is_empty()) {
         return Err(Problem::new(format!("{key}.exact"), "the list is empty")
-            .help("name at least one path, or leave the route out"));
+            .help("add at least one path, or remove the route"));
     }
     Ok(())
 }
@@ -178,7 +177,7 @@ fn check_way(key: &str, route: &Route) -> Result<(), Problem> {
 pub(crate) fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Problem> {
     let wrong = |message: String, remedy: String| Err(Problem::new(place.to_string(), message).help(remedy));
     if !path.starts_with('/') {
-        return wrong(format!("`{path}` does not begin with `/`"), format!("write `/{path}`"));
+        return wrong(format!("`{path}` does not start with `/`"), format!("write `/{path}`"));
     }
     let Some((at, c)) = path.char_indices().find(|&(_, c)| !c.is_ascii_graphic() || c == '?' || c == '#')
     else {
@@ -186,17 +185,17 @@ pub(crate) fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Probl
     };
     let without = format!("write `{}`", &path[..at]);
     match c {
-        '?' => wrong(format!("`{path}` has a query; routes match the path alone"), without),
-        '#' => wrong(format!("`{path}` has a fragment, which no request carries"), without),
+        '?' => wrong(format!("`{path}` contains a query; this field matches only the path"), without),
+        '#' => wrong(format!("`{path}` contains a fragment, which clients do not send"), without),
         _ => {
             let mut bytes = [0; 4];
             let encoded: String = c.encode_utf8(&mut bytes).bytes().map(|b| format!("%{b:02X}")).collect();
             let message = format!(
-                "`{}` has `{}`, which a request carries percent-encoded",
+                "`{}` contains `{}`, which clients send percent-encoded",
                 path.escape_debug(),
                 c.escape_debug()
             );
-            wrong(message, format!("write `{encoded}` in its place"))
+            wrong(message, format!("write `{encoded}` instead"))
         }
     }
 }
@@ -210,12 +209,14 @@ pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -
             (message, format!("write `{}`, or set `paths.path_parameters: keep`", normal.path()))
         }
         Ok(normal) => {
-            let message =
-                format!("`{path}` is not in normal form, which the paths of requests are brought to");
+            let message = format!(
+                "`{path}` is not in normal form and would match no request; the gateway normalizes request paths"
+            );
             (message, format!("write `{}`", normal.as_str()))
         }
         Err(Unroutable::Redirect(target)) => {
-            let message = format!("`paths.escaped_slashes` leads requests for `{path}` away");
+            let message =
+                format!("no request matches: `paths.escaped_slashes` redirects requests for `{path}`");
             (message, format!("write `{target}`"))
         }
         Err(Unroutable::Refused(problem)) => {
@@ -226,10 +227,10 @@ pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -
                     "leave out what follows `;`, or set `paths.path_parameters: keep`"
                 }
                 PathProblem::HiddenDotSegment | PathProblem::Nul | PathProblem::NotAbsolute => {
-                    "write a path that every reader understands alike"
+                    "write a path that is not ambiguous"
                 }
             };
-            (format!("requests for `{path}` are answered 400: {problem}"), remedy.to_owned())
+            (format!("requests for `{path}` get 400: {problem}"), remedy.to_owned())
         }
     };
     Err(Problem::new(place.to_string(), message).help(remedy))
@@ -238,8 +239,8 @@ pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -
 fn check_settings(settings: &Settings) -> Vec<Problem> {
     let workers = settings.workers.filter(|workers| !(1..=WORKERS_MAX).contains(workers));
     let workers = workers.map_or(Ok(()), |workers| {
-        Err(Problem::new("workers", format!("{workers} is not within 1 and {WORKERS_MAX}"))
-            .help("leave it out for one worker on each CPU"))
+        Err(Problem::new("workers", format!("{workers} is out of range; allowed: 1 to {WORKERS_MAX}"))
+            .help("remove it for one worker per CPU"))
     });
     wrong([
         workers,
@@ -256,14 +257,19 @@ fn check_settings(settings: &Settings) -> Vec<Problem> {
 fn check_limits(limits: &Limits) -> Result<(), Problem> {
     let wrong = |field: &str, message: String, default: &dyn std::fmt::Display| {
         let problem = Problem::new(format!("limits.{field}"), message);
-        Err(problem.help(format!("leave it out for the default, {default}")))
+        Err(problem.help(format!("remove it to use the default, {default}")))
     };
     let default = Limits::default();
     if !HEAD_BYTES.contains(&limits.head.0) {
-        return wrong("head", format!("{} is not within 1KiB and 1MiB", limits.head), &default.head);
+        return wrong(
+            "head",
+            format!("{} is out of range; allowed: 1KiB to 1MiB", limits.head),
+            &default.head,
+        );
     }
     if !FIELDS.contains(&limits.fields) {
-        let message = format!("{} is not within {} and {}", limits.fields, FIELDS.start(), FIELDS.end());
+        let message =
+            format!("{} is out of range; allowed: {} to {}", limits.fields, FIELDS.start(), FIELDS.end());
         return wrong("fields", message, &default.fields);
     }
     for (field, value, default) in [
@@ -271,11 +277,11 @@ fn check_limits(limits: &Limits) -> Result<(), Problem> {
         ("upstream_connections", limits.upstream_connections, default.upstream_connections),
     ] {
         if value == 0 {
-            return wrong(field, "0 would serve nobody".to_owned(), &default);
+            return wrong(field, "0 would reject every request".to_owned(), &default);
         }
     }
     if limits.connections_per_address == Some(0) {
-        return wrong("connections_per_address", "0 would serve nobody".to_owned(), &"no bound");
+        return wrong("connections_per_address", "0 would reject every request".to_owned(), &"no limit");
     }
     Ok(())
 }
@@ -292,17 +298,28 @@ fn check_timeouts(timeouts: &Timeouts) -> Result<(), Problem> {
         ("upgraded", timeouts.upgraded),
     ];
     for (field, time) in all {
-        check_time(&format!("timeouts.{field}"), time, "everything has a limit")?;
+        check_time(
+            &format!("timeouts.{field}"),
+            time,
+            "write a time in this range; this timeout cannot be turned off",
+        )?;
     }
     Ok(())
 }
 
 fn check_drain(drain: &Drain) -> Result<(), Problem> {
-    check_time("drain.timeout", drain.timeout, "everything has a limit")?;
+    check_time(
+        "drain.timeout",
+        drain.timeout,
+        "write a time in this range; this timeout cannot be turned off",
+    )?;
     if drain.delay.0 >= drain.timeout.0 {
-        let message = format!("{} leaves nothing of `drain.timeout`, {}", drain.delay, drain.timeout);
+        let message = format!(
+            "`drain.delay` ({}) must be shorter than `drain.timeout` ({})",
+            drain.delay, drain.timeout
+        );
         return Err(Problem::new("drain.delay", message)
-            .help("make `timeout` longer than `delay`: it counts from the signal, too"));
+            .help("make `timeout` longer than `delay`; both start at the signal"));
     }
     Ok(())
 }
@@ -310,7 +327,7 @@ fn check_drain(drain: &Drain) -> Result<(), Problem> {
 /// Whether `time`, which stands at `place`, can be kept.
 pub(crate) fn check_time(place: &str, time: Time, remedy: &str) -> Result<(), Problem> {
     if time.0.is_zero() || time.0 > TIMEOUT_MAX {
-        let message = format!("{time} is not within 1ns and 30 days");
+        let message = format!("{time} is out of range; allowed: 1ns to 30 days");
         return Err(Problem::new(place, message).help(remedy));
     }
     Ok(())

@@ -25,7 +25,7 @@ use certified_hosts::CertifiedHosts;
 /// From how many days before its end on a certificate is told of.
 const DAYS_LEFT_MIN: i64 = 14;
 
-const GIVE_WEIGHT: &str = "give one of them a `weight` of 1 or more";
+const GIVE_WEIGHT: &str = "set at least one `weight` to 1 or more";
 
 impl State {
     /// What is most likely not meant, at `now_s` in seconds since 1970. `table` is the one that was compiled of this
@@ -50,8 +50,8 @@ impl State {
         let answers = |listener: &Listener| listener.passthrough.is_empty() || listener.tls.is_some();
         let is_bare = self.routes.is_empty() && self.listeners.values().any(answers);
         is_bare.then(|| {
-            Problem::new("routes", "there is none, so every request is answered 404")
-                .help("`routes: [{ path: /, backend: NAME }]`")
+            Problem::new("routes", "no route is configured: every request gets 404")
+                .help("add one: `routes: [{ path: /, backend: NAME }]`")
         })
     }
 
@@ -66,8 +66,8 @@ impl State {
         let unused = self.backends.keys().filter(|name| !used.contains(name.as_str()));
         unused
             .map(|name| {
-                Problem::new(format!("backends.{name}"), "nothing uses this backend")
-                    .help("name it in a route, or leave it out")
+                Problem::new(format!("backends.{name}"), "no route uses this backend")
+                    .help("use it in a route, or remove it")
             })
             .collect()
     }
@@ -90,16 +90,18 @@ impl State {
         for (key, listener) in plain {
             if let Some((other, _)) = asking {
                 let message = format!(
-                    "{} speaks plain text, and {other} asks for certificates in front of the same routes",
+                    "{} accepts plain HTTP, but {other} requires client certificates for the same routes",
                     listener.address
                 );
                 found.push(
-                    Problem::new(key, message).help("give it `tls` with `client_ca` too, or leave it out"),
+                    Problem::new(key, message)
+                        .help("add `tls` with `client_ca` to this listener, or remove it"),
                 );
             }
             if let Some(entry) = with_tokens {
-                let message = format!("tokens for {} come to {} in plain text", entry.key, listener.address);
-                found.push(Problem::new(key, message).help("give it `tls`"));
+                let message =
+                    format!("bearer tokens for {} reach {} unencrypted", entry.key, listener.address);
+                found.push(Problem::new(key, message).help("add `tls` to this listener"));
             }
         }
         found
@@ -116,9 +118,9 @@ impl State {
         });
         shown
             .map(|shown| {
-                let message = format!("`{}` is for none of the hosts that routes name", shown.file);
+                let message = format!("`{}` is valid for none of the hosts in `routes`", shown.file);
                 Problem::new(shown.place, message)
-                    .help("name the certificate of these hosts, or add a route for its own")
+                    .help("use a certificate for these hosts, or add a route for the hosts of this one")
             })
             .collect()
     }
@@ -136,9 +138,9 @@ impl State {
             .map(|(place, file, host)| {
                 Problem::new(
                     place,
-                    format!("clients that ask for `{host}` get `{file}`, which does not carry it"),
+                    format!("clients of `{host}` get `{file}`, which is not valid for this host"),
                 )
-                .help("name the certificate of this host, or leave the host out")
+                .help("use a certificate for this host, or remove the host")
             })
             .collect()
     }
@@ -178,15 +180,16 @@ impl State {
 fn told_end(file: &str, validity: Validity, now_s: u64) -> Option<(String, &'static str)> {
     let days = |days: u64| format!("{days} day{}", if days == 1 { "" } else { "s" });
     let (until, left) = (validity.days_until(now_s), validity.days_left(now_s));
-    let renew = "renew it; the gateway reads it again by itself";
+    let renew = "renew it; the gateway reloads the file by itself";
     match left {
         _ if until > 0 => {
-            let message = format!("a certificate in `{file}` is not good for another {}", days(until));
-            Some((message, "name one that is good now, or set the clock"))
+            let message =
+                format!("a certificate in `{file}` is not valid yet; it becomes valid in {}", days(until));
+            Some((message, "use a certificate that is valid now, or correct the system clock"))
         }
-        ..0 => Some((format!("a certificate in `{file}` ended {} ago", days(left.unsigned_abs())), renew)),
+        ..0 => Some((format!("a certificate in `{file}` expired {} ago", days(left.unsigned_abs())), renew)),
         0..DAYS_LEFT_MIN => {
-            Some((format!("a certificate in `{file}` ends in {}", days(left.unsigned_abs())), renew))
+            Some((format!("a certificate in `{file}` expires in {}", days(left.unsigned_abs())), renew))
         }
         _ => None,
     }
@@ -199,17 +202,16 @@ fn unheard_preflights(key: &str, route: &Route) -> Option<Problem> {
     is_deaf.then(|| {
         Problem::new(
             format!("{key}.methods"),
-            "preflights of `cors` are OPTIONS, which this route does not take",
+            "`cors` requires OPTIONS for preflight requests, but the route does not match OPTIONS",
         )
-        .help("add OPTIONS")
+        .help("add OPTIONS to `methods`")
     })
 }
 
 fn no_weight(key: &str, route: &Route) -> Option<Problem> {
     let is_bare = route.backends.iter().any(|backends| backends.iter().all(|backend| backend.weight == 0));
     is_bare.then(|| {
-        Problem::new(format!("{key}.backends"), "none of them has a weight, so every request is answered 500")
-            .help(GIVE_WEIGHT)
+        Problem::new(format!("{key}.backends"), "all weights are 0: every request gets 500").help(GIVE_WEIGHT)
     })
 }
 
@@ -218,13 +220,13 @@ fn no_endpoint(name: &str, backend: &Backend) -> Option<Problem> {
         return None;
     }
     let (what, except, remedy) = match (backend.endpoints.is_empty(), &backend.balance) {
-        (true, _) => ("the list is empty", "", "name the addresses where it runs"),
+        (true, _) => ("the list is empty", "", "add the addresses of the service"),
         (false, Balance::Sticky(_)) => {
-            ("none of them has a weight", ", but for those of its sticky clients", GIVE_WEIGHT)
+            ("all weights are 0", ", except those of its sticky clients", GIVE_WEIGHT)
         }
-        (false, _) => ("none of them has a weight", "", GIVE_WEIGHT),
+        (false, _) => ("all weights are 0", "", GIVE_WEIGHT),
     };
-    let message = format!("{what}, so requests for this backend are answered 503{except}");
+    let message = format!("{what}: requests for this backend get 503{except}");
     Some(Problem::new(format!("backends.{name}.endpoints"), message).help(remedy))
 }
 

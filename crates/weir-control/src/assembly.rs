@@ -122,9 +122,11 @@ impl Assembly {
             return;
         }
         if let Some(other) = self.places.own_settings(file) {
-            let message = format!("what holds for the whole gateway stands in {} too", other.display());
+            let message = format!("{} also contains gateway-wide settings", other.display());
             let problem = Problem::new(Places::prefix(file).trim_end(), message);
-            problems.push(problem.help("write everything but listeners, routes and backends into one file"));
+            problems.push(
+                problem.help("keep all fields except `listeners`, `routes` and `backends` in one file"),
+            );
         }
         self.resources.insert(Key::Settings, resource.clone());
     }
@@ -132,8 +134,8 @@ impl Assembly {
 
 fn twice(name: &str, other: Option<&Path>) -> Problem {
     let other = other.map_or("another file".to_owned(), |other| other.display().to_string());
-    let message = format!("{other} has a backend of this name, too");
-    Problem::new(format!("backends.{name}"), message).help("rename one of the two, or leave one out")
+    let message = format!("{other} also defines a backend with this name");
+    Problem::new(format!("backends.{name}"), message).help("rename or remove one of them")
 }
 
 #[cfg(test)]

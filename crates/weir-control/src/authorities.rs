@@ -14,7 +14,7 @@ use weir_config::Content;
 pub(crate) fn system_authorities() -> io::Result<Content> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
-        let reason = found.errors.first().map_or("there is none".to_owned(), ToString::to_string);
+        let reason = found.errors.first().map_or("no CA certificate found".to_owned(), ToString::to_string);
         return Err(io::Error::other(reason));
     }
     let mut text = String::new();

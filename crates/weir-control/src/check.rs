@@ -86,8 +86,8 @@ fn unwritable_log(table: &Table) -> Option<Problem> {
     let error = is_writable(file).err()?;
     let message = format!("cannot write the access log to {}: {error}", file.display());
     let remedy = match error.kind() {
-        io::ErrorKind::NotFound => "make the folder, for the gateway's user",
-        _ => "give the gateway's user the right to write there",
+        io::ErrorKind::NotFound => "create the directory; the gateway's user must be able to write there",
+        _ => "give the gateway's user write permission there",
     };
     Some(Problem::new("access_log.file", message).help(remedy))
 }

@@ -158,7 +158,9 @@ impl FileSource {
         let path = self.place_of(file);
         let bytes = std::fs::metadata(&path)?.len();
         if bytes > FILE_BYTES_MAX {
-            return Err(io::Error::other(format!("{bytes} bytes are more than {FILE_BYTES_MAX}")));
+            return Err(io::Error::other(format!(
+                "the file has {bytes} bytes; the limit is {FILE_BYTES_MAX}"
+            )));
         }
         std::fs::read(path).map(Content::from)
     }
@@ -227,10 +229,7 @@ mod tests {
     fn problems_come_with_their_line() {
         check_refused(
             &GOOD.replace("backend: api", "backend: apy"),
-            &[
-                "gateway.yaml:4:14: routes[0].backend: no backend is named `apy`",
-                "  help: did you mean `api`?",
-            ],
+            &["gateway.yaml:4:14: routes[0].backend: unknown backend `apy`", "  help: did you mean `api`?"],
         );
         check_refused(
             &GOOD.replace("routes:", "route:"),
@@ -239,15 +238,15 @@ mod tests {
         check_refused(
             &format!("{GOOD}timeouts: {{ idle: 0s }}\n"),
             &[
-                "gateway.yaml:7:19: timeouts.idle: 0s is not within 1ns and 30 days",
-                "  help: everything has a limit",
+                "gateway.yaml:7:19: timeouts.idle: 0s is out of range; allowed: 1ns to 30 days",
+                "  help: write a time in this range; this timeout cannot be turned off",
             ],
         );
     }
 
     #[test]
     fn values_of_the_wrong_kind_are_told_in_the_words_of_the_file() {
-        let form = "  help: write it like 127.0.0.1:8080 or '[::1]:8080'; names are not looked up";
+        let form = "  help: write it like 127.0.0.1:8080 or '[::1]:8080'; host names are not allowed here";
         check_refused(
             &GOOD.replace("127.0.0.1:8080", "localhost:8080"),
             &["gateway.yaml:1:24: `localhost:8080` is not an IP address with a port", form],
@@ -255,9 +254,8 @@ mod tests {
         check_refused(
             &GOOD.replace("127.0.0.1:9000", "10.0.0.1"),
             &[
-                "gateway.yaml:6:22: `10.0.0.1` is not an IP address or a name with a port",
-                "  help: write it like 127.0.0.1:8080, '[::1]:8080' or api.internal:8080, or a Unix socket like \
-                 unix:/run/app.sock",
+                "gateway.yaml:6:22: `10.0.0.1` is not an IP address or a host name with a port",
+                "  help: write it like 127.0.0.1:8080, '[::1]:8080', api.internal:8080 or unix:/run/app.sock",
             ],
         );
         check_refused(
@@ -336,7 +334,7 @@ mod tests {
         let (dir, mut source) = file(&text);
         let lines = source.load().unwrap_err().lines();
         assert!(
-            lines[0].ends_with("gateway.yaml:5:13: routes[0].tokens: `tokens.lst` cannot be read: No such file or directory (os error 2)"),
+            lines[0].ends_with("gateway.yaml:5:13: routes[0].tokens: cannot read `tokens.lst`: No such file or directory (os error 2)"),
             "{lines:?}"
         );
         let tokens = |text: &str| std::fs::write(dir.path().join("tokens.lst"), text).unwrap();
@@ -358,7 +356,7 @@ mod tests {
         tokens("no token\n");
         let lines = source.load().unwrap_err().lines();
         assert!(
-            lines[0].ends_with("routes[0].tokens: `tokens.lst`, line 1: it is no bearer token"),
+            lines[0].ends_with("routes[0].tokens: `tokens.lst`, line 1: invalid bearer token"),
             "{lines:?}"
         );
         let (_dir, mut missing) =
@@ -369,7 +367,7 @@ mod tests {
         let lines = missing.load().unwrap_err().lines();
         assert_eq!(lines.len(), 6, "every file that is missing is told: {lines:?}");
         assert!(
-            lines.iter().any(|l| l.contains("listeners[0].tls.client_ca: `ca.pem` cannot be read")),
+            lines.iter().any(|l| l.contains("listeners[0].tls.client_ca: cannot read `ca.pem`")),
             "{lines:?}"
         );
     }
@@ -387,6 +385,6 @@ mod tests {
     fn a_missing_file_is_the_environments_fault() {
         let error = FileSource::new("/nowhere/gateway.yaml").load().unwrap_err();
         assert!(matches!(error, SourceError::Unreadable { .. }));
-        assert!(error.lines()[0].starts_with("/nowhere/gateway.yaml: cannot be read"));
+        assert!(error.lines()[0].starts_with("/nowhere/gateway.yaml: cannot read"));
     }
 }

@@ -132,7 +132,7 @@ impl Apart<'_> {
 fn with_option(part: Part<'_>, error: DocumentError) -> DocumentError {
     let option = OPTIONS.iter().find(|(name, _)| matches!(part, Part::Field(field) if field == *name));
     let Some((_, option)) = option else { return error };
-    DocumentError { remedy: format!("it is an option of the command line: `{option}`"), ..error }
+    DocumentError { remedy: format!("it is a command-line option: `{option}`"), ..error }
 }
 
 /// Whether a configuration can have this field.
@@ -169,8 +169,8 @@ limits: { head: 1KiB, fields: many, body: 10 }
                 "a.yaml:4:1: unknown field `wokers`",
                 "a.yaml:7:7: unknown field `pth`",
                 "a.yaml:8:53: `10` has no unit",
-                "a.yaml:11:20: `here` is not an IP address or a name with a port",
-                "a.yaml:12:31: `many` is not a whole number, not negative",
+                "a.yaml:11:20: `here` is not an IP address or a host name with a port",
+                "a.yaml:12:31: `many` is not a whole number of at least 0",
                 "a.yaml:12:43: `10` has no unit",
             ]
         );

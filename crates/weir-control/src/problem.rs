@@ -19,7 +19,7 @@ const LARGE_BYTES: usize = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The environment's fault.
-    #[error("{path}: cannot be read: {error}")]
+    #[error("{path}: cannot read: {error}")]
     Unreadable {
         /// The file.
         path: String,
@@ -27,7 +27,7 @@ pub enum SourceError {
         error: io::Error,
     },
     /// There is no file in the directory that could be a configuration's.
-    #[error("{path}: no file in it ends in .yaml, .yml or .json")]
+    #[error("{path}: the directory has no .yaml, .yml or .json file")]
     NoFiles {
         /// The directory.
         path: String,
@@ -74,12 +74,12 @@ impl SourceError {
     pub fn problems(&self) -> Vec<PlacedProblem> {
         match self {
             SourceError::Unreadable { path, error } => {
-                let message = format!("cannot be read: {error}");
+                let message = format!("cannot read: {error}");
                 vec![PlacedProblem::of_file(path, message, Some(remedy_of(error)))]
             }
             SourceError::NoFiles { path } => {
-                let message = "no file in it ends in .yaml, .yml or .json".to_owned();
-                vec![PlacedProblem::of_file(path, message, Some("put one there, or name another directory"))]
+                let message = "the directory has no .yaml, .yml or .json file".to_owned();
+                vec![PlacedProblem::of_file(path, message, Some("add one, or name another directory"))]
             }
             SourceError::Document(error) => vec![error.clone().into()],
             SourceError::Problems(problems) => problems.clone(),
@@ -146,8 +146,8 @@ impl From<DocumentError> for PlacedProblem {
 /// What to do about a file that the system does not hand over.
 fn remedy_of(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::InvalidData => "write it in UTF-8",
-        _ => "name a file that exists and may be read",
+        io::ErrorKind::InvalidData => "save it in UTF-8",
+        _ => "check that the file exists and is readable",
     }
 }
 
@@ -163,10 +163,10 @@ pub(crate) fn problems_max(text: &str) -> usize {
 }
 
 pub(crate) fn unreadable(place: String, file: &str, error: &io::Error) -> Problem {
-    let problem = Problem::new(place, format!("`{file}` cannot be read: {error}"));
+    let problem = Problem::new(place, format!("cannot read `{file}`: {error}"));
     match file {
-        SYSTEM_AUTHORITIES => problem.help("name the authorities of the endpoints in `ca`"),
+        SYSTEM_AUTHORITIES => problem.help("set `ca` to the CA certificates of the endpoints"),
         _ => problem
-            .help("name a file that exists and may be read; it is relative to the configuration's folder"),
+            .help("check that the file exists and is readable; its path is relative to the directory of the configuration"),
     }
 }

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(refreshed.files, ["b.key", "b.pem"], "the others come into force");
         assert_eq!(refreshed.problems.len(), 2, "{:?}", refreshed.problems);
         assert!(
-            refreshed.problems[0].contains("`a.key` is not the key of `a.pem`"),
+            refreshed.problems[0].contains("`a.key` is not the private key of `a.pem`"),
             "{:?}",
             refreshed.problems
         );
@@ -160,7 +160,7 @@ mod tests {
         std::fs::rename(at("a.pem"), at("away")).unwrap();
         let refreshed = source.refresh();
         assert!(refreshed.table.is_none());
-        assert!(refreshed.problems[0].contains("`a.pem` cannot be read"), "{:?}", refreshed.problems);
+        assert!(refreshed.problems[0].contains("cannot read `a.pem`"), "{:?}", refreshed.problems);
         std::fs::rename(at("away"), at("a.pem")).unwrap();
         let refreshed = source.refresh();
         assert!(refreshed.table.is_none() && refreshed.problems.is_empty(), "{:?}", refreshed.problems);

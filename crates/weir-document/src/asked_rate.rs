@@ -63,7 +63,7 @@ impl FromStr for AskedRate {
         let share: f64 = format!("{number}e-2").parse().map_err(|_| Self::malformed(text))?;
         match share {
             _ if share <= 0.0 => Err(Self::out_of_range(text, "not above zero")),
-            _ if share > SHARE_MAX => Err(Self::out_of_range(text, "more than ten times the whole")),
+            _ if share > SHARE_MAX => Err(Self::out_of_range(text, "more than 1000%")),
             _ => Ok(Self::Share(share)),
         }
     }
@@ -158,12 +158,9 @@ mod tests {
     fn wrong_ones_are_told_with_the_right_forms() {
         let said = |text: &str| text.parse::<AskedRates>().unwrap_err().to_string();
         assert_eq!(said("0%"), "`0%` is not above zero; write a rate like 5000/s, 300/m, 30%");
-        assert_eq!(
-            said("2000%"),
-            "`2000%` is more than ten times the whole; write a rate like 5000/s, 300/m, 30%"
-        );
+        assert_eq!(said("2000%"), "`2000%` is more than 1000%; write a rate like 5000/s, 300/m, 30%");
         assert_eq!(said("5000"), "`5000` has no unit; write a rate with its unit, like 5000/s, 300/m");
-        assert!(said("10%..5000/s..1%").contains("going nowhere"));
+        assert!(said("10%..5000/s..1%").contains("an invalid step"));
         for text in ["%", "-5%", "5 percent", "nan%"] {
             assert!(text.parse::<AskedRates>().is_err(), "{text}");
         }

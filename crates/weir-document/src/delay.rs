@@ -84,7 +84,7 @@ impl FromStr for Delay {
                 let (least, most) = values.split_once("..").ok_or_else(malformed)?;
                 let (least, most) = (time(text, least)?, time(text, most)?);
                 if least > most {
-                    return Err(Self::out_of_range(text, "a range that ends before it begins"));
+                    return Err(Self::out_of_range(text, "a range that ends before it starts"));
                 }
                 Ok(Self::Uniform { least, most })
             }
@@ -182,11 +182,11 @@ mod tests {
         );
         assert!(said("const:5").starts_with("`5` has no unit; write a time with its unit"));
         assert!(
-            said("uniform:9ms..1ms").starts_with("`uniform:9ms..1ms` is a range that ends before it begins;")
+            said("uniform:9ms..1ms").starts_with("`uniform:9ms..1ms` is a range that ends before it starts;")
         );
         assert!(said("exp:2h").starts_with("`exp:2h` is longer than an hour;"));
         assert!(said("lognormal:1ms,11").contains("wider than sigma 10"));
-        assert!(said("bimodal:1ms,2ms,200%").starts_with("`200%` is more than the whole;"));
+        assert!(said("bimodal:1ms,2ms,200%").starts_with("`200%` is more than 100%;"));
         for text in [
             "",
             "const",

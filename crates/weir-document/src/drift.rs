@@ -29,10 +29,10 @@ impl FromStr for Drift {
         let (by, every) = text.split_once('/').ok_or_else(|| Self::of_no_form(text))?;
         let (by, every): (Time, Time) = (by.parse()?, every.parse()?);
         if by.0.is_zero() {
-            return Err(Self::out_of_range(text, "no drift at all"));
+            return Err(Self::out_of_range(text, "a drift of zero"));
         }
         if every.0.is_zero() {
-            return Err(Self::out_of_range(text, "a drift in no time"));
+            return Err(Self::out_of_range(text, "a drift in zero time"));
         }
         if by.0.max(every.0) > DELAY_MAX {
             return Err(Self::out_of_range(text, "longer than an hour"));
@@ -69,8 +69,8 @@ mod tests {
             said("1ms"),
             "`1ms` is not a drift; write one like 1ms/10s (a millisecond longer with every 10 s)"
         );
-        assert!(said("0/1s").starts_with("`0/1s` is no drift at all;"));
-        assert!(said("1ms/0").starts_with("`1ms/0` is a drift in no time;"));
+        assert!(said("0/1s").starts_with("`0/1s` is a drift of zero;"));
+        assert!(said("1ms/0").starts_with("`1ms/0` is a drift in zero time;"));
         assert!(said("1ms/2h").starts_with("`1ms/2h` is longer than an hour;"));
         assert!(said("1ms/10").starts_with("`10` has no unit;"));
     }

@@ -66,7 +66,7 @@ impl Finding {
     }
 
     pub(crate) fn duplicate_key(key: &str) -> Self {
-        Self::new(format!("`{key}` is given twice"), "keep one of the two")
+        Self::new(format!("duplicate field `{key}`"), "remove one of them")
     }
 
     pub(crate) fn wrong_type(found: &str, expected: &str) -> Self {
@@ -117,18 +117,18 @@ impl Finding {
 
 /// The error for a document without content.
 pub(crate) fn empty(source_name: &str) -> DocumentError {
-    Finding::new("the document is empty", "write one YAML or JSON document into it").at(source_name, "", 1, 1)
+    Finding::new("the document is empty", "write one YAML or JSON document").at(source_name, "", 1, 1)
 }
 
 /// Serde and Rust name types for programmers; this names them for everybody.
 pub(crate) fn readable_type(name: &str) -> String {
     match name {
         "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number".to_owned(),
-        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" => "a whole number, not negative".to_owned(),
+        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" => "a whole number of at least 0".to_owned(),
         "f32" | "f64" => "a number".to_owned(),
         "bool" | "boolean" => "`true` or `false`".to_owned(),
-        "null" | "unit value" => "nothing".to_owned(),
-        "string" | "a string" => "a text".to_owned(),
+        "null" | "unit value" => "an empty value".to_owned(),
+        "string" | "a string" => "a string".to_owned(),
         "string scalar" => "a single value".to_owned(),
         "map" | "a map" | "mapping start" => "a mapping (`name: value`)".to_owned(),
         "sequence" | "a sequence" | "sequence start" => "a list".to_owned(),
@@ -211,7 +211,7 @@ mod tests {
         check(
             "unknown field `x`, there are no fields",
             "unknown field `x`",
-            "remove it: nothing can be given here",
+            "remove it: no field is allowed here",
         );
         check(
             "unknown variant `q`, expected one of `open`, `closed`, `x`",
@@ -219,11 +219,11 @@ mod tests {
             "valid names here: `open`, `closed`, `x`",
         );
         check("missing field `name`", "missing field `name`", "add `name`");
-        check("duplicate field `name`", "`name` is given twice", "keep one of the two");
+        check("duplicate field `name`", "duplicate field `name`", "remove one of them");
         check(
             "invalid type: string \"a\", expected u32",
-            "`a` is not a whole number, not negative",
-            "write a whole number, not negative",
+            "`a` is not a whole number of at least 0",
+            "write a whole number of at least 0",
         );
         check("10 has no unit; write 10ms", "10 has no unit", "write 10ms");
         check("strange", "strange", "correct the value");

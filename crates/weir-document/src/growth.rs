@@ -30,7 +30,7 @@ impl FromStr for Growth {
         let growth: f64 = format!("{number}e-2").parse().map_err(|_| Self::malformed(text))?;
         match growth.is_finite() {
             true => Ok(Self(growth)),
-            false => Err(Self::out_of_range(text, "not finite")),
+            false => Err(Self::out_of_range(text, "too large")),
         }
     }
 }

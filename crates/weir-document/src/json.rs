@@ -71,15 +71,15 @@ fn token_start<'a>(before: &'a str, cause: &str) -> &'a str {
 fn syntax(cause: &str) -> Finding {
     let remedy = match cause {
         "trailing comma" => "remove the comma before the closing bracket",
-        "trailing characters" => "keep one document, remove what follows it",
+        "trailing characters" => "keep one document and remove what follows it",
         "recursion limit exceeded" => "nest less deeply: at most 127 levels",
         "key must be a string" => "put the key into double quotes",
         "expected value" => {
             "write a JSON value: an object, a list, a string in double quotes, a number, \
                              true, false or null"
         }
-        text if text.starts_with("EOF") => "close what is open: a bracket or a quote is missing at the end",
-        _ => "correct the JSON here",
+        text if text.starts_with("EOF") => "add the missing bracket or quote at the end",
+        _ => "fix the JSON syntax here",
     };
     Finding::new(cause, remedy)
 }

@@ -99,7 +99,7 @@ impl Level for u32 {
     const FORMS: &'static str = "32, 1..60 (ramp), 1..60..5 or 1,10,60 (steps)";
 
     fn read(text: &str) -> Result<Self, QuantityError> {
-        text.parse().map_err(|_| wrong::<Self>(text, "no whole number"))
+        text.parse().map_err(|_| wrong::<Self>(text, "not a whole number"))
     }
 
     fn read_end(text: &str) -> Result<Self, QuantityError> {
@@ -169,7 +169,7 @@ impl<T: Level> Levels<T> {
 
     fn of_steps(steps: Vec<T>, text: &str) -> Result<Self, QuantityError> {
         match steps[..] {
-            [] => Err(wrong::<T>(text, "no steps")),
+            [] => Err(wrong::<T>(text, "without steps")),
             [only] => Ok(Self::Constant(only)),
             _ if steps.len() > STEPS_MAX => Err(wrong::<T>(text, "more than 1000 steps")),
             _ => Ok(Self::Steps(steps)),
@@ -197,12 +197,12 @@ impl<T: Level> FromStr for Levels<T> {
             [from, to, by] => {
                 let (from, to, by) = (T::read(from)?, T::read(to)?, T::read(by)?);
                 if from.stride(to, by, 0).is_none() {
-                    return Err(wrong::<T>(text, "going nowhere by such strides"));
+                    return Err(wrong::<T>(text, "a range with an invalid step"));
                 }
                 let steps = (0..=STEPS_MAX).map_while(|n| from.stride(to, by, n)).collect();
                 Self::of_steps(steps, text)
             }
-            _ => Err(wrong::<T>(text, "neither a level, nor a ramp, nor steps")),
+            _ => Err(wrong::<T>(text, "not a level, a ramp or steps")),
         }
     }
 }
@@ -242,7 +242,7 @@ impl<'de, T: Level> Deserialize<'de> for Item<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Levels::deserialize(deserializer)? {
             Levels::Constant(level) => Ok(Self(level)),
-            other => Err(de::Error::custom(wrong::<T>(&other.to_string(), "no single level"))),
+            other => Err(de::Error::custom(wrong::<T>(&other.to_string(), "not a single level"))),
         }
     }
 }
@@ -353,11 +353,11 @@ mod tests {
         assert!(rates("0/s").contains("not above zero"));
         assert_eq!(
             counts("many"),
-            "`many` is no whole number; write it like 32, 1..60 (ramp), 1..60..5 or 1,10,60 (steps)"
+            "`many` is not a whole number; write it like 32, 1..60 (ramp), 1..60..5 or 1,10,60 (steps)"
         );
         assert!(counts("1..5000..1").contains("more than 1000 steps"));
-        assert!(counts("1..9..0").contains("going nowhere"));
-        assert!(counts("1..2..3..4").contains("neither a level"));
+        assert!(counts("1..9..0").contains("an invalid step"));
+        assert!(counts("1..2..3..4").contains("not a level"));
         for text in ["", "..", "1..", "..5", ",", "1,", "-3", "1.5", "1,2..3", "4294967296"] {
             assert!(text.parse::<Counts>().is_err(), "{text}");
         }

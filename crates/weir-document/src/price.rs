@@ -34,7 +34,7 @@ impl FromStr for Price {
         };
         match per_hour > 0.0 && per_hour.is_finite() {
             true => Ok(Self { per_hour, is_per_core }),
-            false => Err(Self::out_of_range(text, "not above zero and finite")),
+            false => Err(Self::out_of_range(text, "not above zero")),
         }
     }
 }

@@ -30,7 +30,7 @@ impl FromStr for Rate {
         };
         match per_s > 0.0 && per_s.is_finite() {
             true => Ok(Self(per_s)),
-            false => Err(Self::out_of_range(text, "not above zero and finite")),
+            false => Err(Self::out_of_range(text, "not above zero")),
         }
     }
 }

@@ -28,7 +28,7 @@ impl FromStr for Share {
         .map_err(|_| Self::malformed(text))?;
         match share <= 1.0 {
             true => Ok(Self(share)),
-            false => Err(Self::out_of_range(text, "more than the whole")),
+            false => Err(Self::out_of_range(text, "more than 100%")),
         }
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn refuses_with_the_right_form() {
         let said = |text: &str| text.parse::<Share>().unwrap_err().to_string();
-        assert_eq!(said("200%"), "`200%` is more than the whole; write a share like 0.1%, 50%");
+        assert_eq!(said("200%"), "`200%` is more than 100%; write a share like 0.1%, 50%");
         assert_eq!(
             said("5 percent"),
             "`5 percent` is not a share; write a number with its unit, like 0.1%, 50%"

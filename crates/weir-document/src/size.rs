@@ -36,7 +36,7 @@ impl FromStr for Size {
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         let (number, scale) = Self::number_and_scale(text, &[&UNITS, &ALIASES])?;
         let bytes =
-            scaled(number, scale).ok_or_else(|| Self::out_of_range(text, "no whole number of bytes"))?;
+            scaled(number, scale).ok_or_else(|| Self::out_of_range(text, "not a whole number of bytes"))?;
         u64::try_from(bytes).map(Self).map_err(|_| Self::out_of_range(text, "too large"))
     }
 }
@@ -86,7 +86,7 @@ mod tests {
             said("64kb"),
             "`64kb` is not a size; write a number with its unit, like 64B, 64KiB, 10MB, 1GiB"
         );
-        assert!(said("0.5B").contains("no whole number of bytes"));
+        assert!(said("0.5B").contains("not a whole number of bytes"));
         assert!(said("99999999TiB").contains("too large"));
         for text in ["", "B", "-1B", "1.2.3B", "1e3B"] {
             assert!(text.parse::<Size>().is_err(), "{text}");

@@ -62,7 +62,7 @@ mod tests {
             said("1%"),
             "`1%` is not a share and its time; write one like 1%:2s (one in a hundred, over two seconds)"
         );
-        assert!(said("200%:1s").starts_with("`200%` is more than the whole;"));
+        assert!(said("200%:1s").starts_with("`200%` is more than 100%;"));
         assert!(said("1%:1").starts_with("`1` has no unit;"));
         assert!(said("1%:2h").starts_with("`1%:2h` is longer than an hour;"));
     }

@@ -29,10 +29,10 @@ impl FromStr for Stall {
         let (stopped, every) = text.split_once('/').ok_or_else(|| Self::of_no_form(text))?;
         let (stopped, every): (Time, Time) = (stopped.parse()?, every.parse()?);
         if stopped.0.is_zero() {
-            return Err(Self::out_of_range(text, "no stop at all"));
+            return Err(Self::out_of_range(text, "a stall of zero"));
         }
         if stopped >= every {
-            return Err(Self::out_of_range(text, "a stop without an end"));
+            return Err(Self::out_of_range(text, "a stall that never ends"));
         }
         if every.0 > DELAY_MAX {
             return Err(Self::out_of_range(text, "longer than an hour"));
@@ -69,8 +69,8 @@ mod tests {
             said("200ms"),
             "`200ms` is not a stall; write one like 200ms/1s (stopped for the first 200 ms of each second)"
         );
-        assert!(said("1s/1s").starts_with("`1s/1s` is a stop without an end;"));
-        assert!(said("0/1s").starts_with("`0/1s` is no stop at all;"));
+        assert!(said("1s/1s").starts_with("`1s/1s` is a stall that never ends;"));
+        assert!(said("0/1s").starts_with("`0/1s` is a stall of zero;"));
         assert!(said("1s/2h").starts_with("`1s/2h` is longer than an hour;"));
         assert!(said("200ms/1").starts_with("`1` has no unit;"));
     }

@@ -34,7 +34,7 @@ impl FromStr for Time {
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         let (number, scale) = Self::number_and_scale(text, &[&UNITS, &ALIASES])?;
         let ns = scaled(number, scale)
-            .ok_or_else(|| Self::out_of_range(text, "no whole number of nanoseconds"))?;
+            .ok_or_else(|| Self::out_of_range(text, "not a whole number of nanoseconds"))?;
         let seconds = u64::try_from(ns / 1_000_000_000).map_err(|_| Self::out_of_range(text, "too long"))?;
         Ok(Self(Duration::new(seconds, (ns % 1_000_000_000) as u32)))
     }
@@ -91,7 +91,7 @@ mod tests {
             said("20 parsec"),
             "`20 parsec` is not a time; write a number with its unit, like 100us, 20ms, 1.5s, 2m"
         );
-        assert!(said("0.5ns").contains("no whole number of nanoseconds"));
+        assert!(said("0.5ns").contains("not a whole number of nanoseconds"));
         for text in ["", "ms", "-1s", "1..5s", ".5s", "5.s", "1e3s", "99999999999999999999999h", "٣s"] {
             assert!(text.parse::<Time>().is_err(), "{text}");
         }

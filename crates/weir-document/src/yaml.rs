@@ -125,19 +125,22 @@ fn finding(error: &Error, here: Here<'_>) -> Finding {
         }
         Error::InvalidScalar { ty, .. } => Finding::wrong_type(&here.value(), &readable_type(ty)),
         Error::InvalidBooleanStrict { .. } => Finding::wrong_type(&here.value(), &readable_type("bool")),
-        Error::NullIntoString { .. } => Finding::wrong_type("nothing", "a text"),
+        Error::NullIntoString { .. } => Finding::wrong_type("an empty value", "a string"),
         Error::Unexpected { expected, .. } => Finding::wrong_type(&here.value(), &readable_type(expected)),
         Error::Message { msg, .. } | Error::SerdeVariantId { msg, .. } => Finding::from_text(msg),
         Error::MultipleDocuments { .. } => {
-            Finding::new("a second document begins here", "keep one document, remove what follows `---`")
+            Finding::new("a second document starts here", "keep one document and remove what follows `---`")
         }
         Error::UnknownAnchor { .. } => {
-            Finding::new("an alias without its anchor", "define it first with `&name`")
+            Finding::new("an alias without an anchor", "define it first with `&name`")
         }
         Error::AliasError { error, .. } => finding(error.without_snippet(), here),
         Error::Budget { breach, .. } => over_budget(breach),
         Error::ExternalMessage { msg, .. } => syntax(msg, here.line),
-        Error::Eof { .. } => Finding::new("the document ends too early", "complete it"),
+        Error::Eof { .. } => Finding::new(
+            "the document ends too early",
+            "add what is missing, for example a bracket or a quote",
+        ),
         other => syntax(&other.to_string(), here.line),
     }
 }
@@ -148,7 +151,7 @@ fn over_budget(breach: &BudgetBreach) -> Finding {
             Finding::new("nested too deeply", format!("nest at most {DEPTH_MAX} levels"))
         }
         other => Finding::new(
-            format!("more than weir reads from one file: {other:?}"),
+            format!("the file is too large or uses too many aliases: {other:?}"),
             "make the file smaller, or use fewer aliases",
         ),
     }

@@ -130,16 +130,16 @@ fn missing_fields() {
 
 #[test]
 fn wrong_types() {
-    let whole = "write a whole number, not negative";
-    yaml("name: a\nrepeats: three\n", "2:10: `three` is not a whole number, not negative", whole);
-    yaml("name: a\nrepeats: -3 # less\n", "2:10: `-3` is not a whole number, not negative", whole);
+    let whole = "write a whole number of at least 0";
+    yaml("name: a\nrepeats: three\n", "2:10: `three` is not a whole number of at least 0", whole);
+    yaml("name: a\nrepeats: -3 # less\n", "2:10: `-3` is not a whole number of at least 0", whole);
     yaml("name: a\nrepeats: [1]\n", "2:10: a list is not a single value", "write a single value");
     yaml("name: a\ntls: yes\n", "2:6: `yes` is not `true` or `false`", "write `true` or `false`");
     yaml("name:\n", "1:5: nothing is not a text", "write a text");
     yaml("- a\n", "1:1: a list is not a mapping (`name: value`)", "write a mapping (`name: value`)");
     json(
         "{\"name\":\"a\",\n  \"repeats\": \"five\"}",
-        "2:14: `five` is not a whole number, not negative",
+        "2:14: `five` is not a whole number of at least 0",
         whole,
     );
     json("{\n  \"name\": 5}", "2:11: `5` is not a text", "write a text");
@@ -164,19 +164,19 @@ fn bad_units() {
 
 #[test]
 fn keys_given_twice() {
-    yaml("name: a\nname: b\n", "2:1: `name` is given twice", "keep one of the two");
+    yaml("name: a\nname: b\n", "2:1: duplicate field `name`", "remove one of them");
     let load = "{ model: closed, connections: 1 }";
     yaml(
         &format!("name: a\nloads:\n  x: {load}\n  x: {load}\n"),
-        "4:3: `x` is given twice",
-        "keep one of the two",
+        "4:3: duplicate field `x`",
+        "remove one of them",
     );
-    json("{\"name\":\"a\",\n \"name\": \"5\"}", "2:2: `name` is given twice", "keep one of the two");
+    json("{\"name\":\"a\",\n \"name\": \"5\"}", "2:2: duplicate field `name`", "remove one of them");
     let load = "{\"model\":\"closed\",\"connections\":1}";
     json(
         &format!("{{\"name\":\"a\",\"loads\":{{\"x\":{load},\n \"x\":{load}}}}}"),
-        "2:2: `x` is given twice",
-        "keep one of the two",
+        "2:2: duplicate field `x`",
+        "remove one of them",
     );
 }
 
@@ -187,21 +187,21 @@ fn forms_that_are_not_yaml() {
     yaml("name: a\nloads:\n  x: b\n \ty: 1\n", "4:2: a tab in the indentation", "indent with spaces");
     yaml("name: a: b\n", "1:8: mapping values are not allowed in this context", check_line);
     yaml("name: \"a\n", "2:1: invalid indentation in multiline quoted scalar", check_line);
-    yaml("name: *x\n", "1:7: an alias without its anchor", "define it first with `&name`");
+    yaml("name: *x\n", "1:7: an alias without an anchor", "define it first with `&name`");
 }
 
 #[test]
 fn documents_that_are_empty_or_too_many() {
-    let remedy = "write one YAML or JSON document into it";
+    let remedy = "write one YAML or JSON document";
     for text in ["", "\n\n", "# only a comment\n---\n", "\u{feff}"] {
         yaml(text, "1:1: the document is empty", remedy);
     }
     yaml(
         "name: a\n---\nname: b\n",
-        "3:1: a second document begins here",
-        "keep one document, remove what follows `---`",
+        "3:1: a second document starts here",
+        "keep one document and remove what follows `---`",
     );
-    json("{\"name\":\"a\"} {}", "1:14: trailing characters", "keep one document, remove what follows it");
+    json("{\"name\":\"a\"} {}", "1:14: trailing characters", "keep one document and remove what follows it");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn forms_that_are_not_json() {
     json(
         "{\"name\":\"a\"",
         "1:11: EOF while parsing an object",
-        "close what is open: a bracket or a quote is missing at the end",
+        "add the missing bracket or quote at the end",
     );
 }
 
@@ -219,8 +219,8 @@ fn forms_that_are_not_json() {
 fn columns_count_characters_not_bytes() {
     yaml(
         "{ name: käse, repeats: x }",
-        "1:24: `x` is not a whole number, not negative",
-        "write a whole number, not negative",
+        "1:24: `x` is not a whole number of at least 0",
+        "write a whole number of at least 0",
     );
     json("{\"name\": \"käse\", \"repeat\": 1}", "1:18: unknown field `repeat`", "did you mean `repeats`?");
 }

@@ -149,7 +149,7 @@ mod tests {
         check("", &["no bound"]);
         check("p99<20", &["`20` has no unit", "20ms"]);
         check("p99<0ms", &["a latency of zero"]);
-        check("errors<200%", &["more than the whole"]);
+        check("errors<200%", &["more than 100%"]);
         check("p99<1s,p99<2s", &["`p99` is bounded twice"]);
     }
 }

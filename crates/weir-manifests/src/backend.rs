@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for Ip {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ip, D::Error> {
         parsed(deserializer, "an IP address", |text| {
             text.parse().map(Ip).map_err(|_| {
-                format!("`{text}` is not an IP address; write one like 10.0.0.7 or fd00::7; names are not looked up")
+                format!("`{text}` is not an IP address; write it like 10.0.0.7 or fd00::7; host names are not allowed here")
             })
         })
     }

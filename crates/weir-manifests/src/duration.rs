@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for GatewayDuration {
         parsed(deserializer, "a duration like 10s, 500ms or 1h30m", |text| {
             GatewayDuration::parse(text).ok_or_else(|| {
                 format!(
-                    "`{text}` is no duration; write it in whole numbers with units, like 10s, 500ms or 1h30m"
+                    "`{text}` is not a duration; write it in whole numbers with units, like 10s, 500ms or 1h30m"
                 )
             })
         })

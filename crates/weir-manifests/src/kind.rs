@@ -74,7 +74,10 @@ impl Kind {
                     if group.is_empty() { (*version).to_owned() } else { format!("{group}/{version}") }
                 };
                 let known: Vec<String> = versions.iter().map(written).collect();
-                Err(format!("`{api_version}` has no {name} that is known; write {}", known.join(" or ")))
+                Err(format!(
+                    "unsupported apiVersion `{api_version}` for {name}; write {}",
+                    known.join(" or ")
+                ))
             }
         }
     }
@@ -93,7 +96,7 @@ impl<'de> Deserialize<'de> for Kind {
                 let names: Vec<&str> = KINDS.iter().map(|(_, name, ..)| *name).collect();
                 let meant = nearest(text, names.iter().copied());
                 let meant = meant.map_or(String::new(), |name| format!("did you mean {name}? "));
-                format!("the kind `{text}` is not known here; {meant}known are {}", names.join(", "))
+                format!("unsupported kind `{text}`; {meant}supported kinds: {}", names.join(", "))
             })
         })
     }
@@ -116,7 +119,7 @@ mod tests {
         assert_eq!(Kind::Secret.check_version("v1"), Ok(()));
         assert_eq!(
             Kind::Gateway.check_version("networking.istio.io/v1"),
-            Err("`networking.istio.io/v1` has no Gateway that is known; write gateway.networking.k8s.io/v1 or \
+            Err("unsupported apiVersion `networking.istio.io/v1` for Gateway; write gateway.networking.k8s.io/v1 or \
                  gateway.networking.k8s.io/v1beta1"
                 .to_owned())
         );

@@ -178,10 +178,10 @@ impl Draft {
     fn body<E: de::Error>(&mut self, kind: Kind) -> Result<Body, E> {
         let has_data = self.data.is_some() || self.string_data.is_some() || self.secret_type.is_some();
         if has_data && kind != Kind::Secret {
-            return Err(E::custom(format!("a {kind} has neither `data` nor `type`; leave them out")));
+            return Err(E::custom(format!("a {kind} has no fields `data` and `type`; remove them")));
         }
         if self.items.is_some() && kind != Kind::List {
-            return Err(E::custom(format!("a {kind} has no `items`; leave them out")));
+            return Err(E::custom(format!("a {kind} has no field `items`; remove it")));
         }
         if let Some(spec) = self.early_spec.take() {
             self.body = Some(Spec(kind).deserialize(spec).map_err(E::custom)?);
@@ -220,7 +220,7 @@ impl<'de> DeserializeSeed<'de> for Spec {
                 Body::Namespace
             }
             kind @ (Kind::Secret | Kind::List) => {
-                return Err(de::Error::custom(format!("a {kind} has no `spec`; leave it out")));
+                return Err(de::Error::custom(format!("a {kind} has no field `spec`; remove it")));
             }
         })
     }
@@ -248,7 +248,7 @@ impl<'de> Deserialize<'de> for Label {
                 true => Ok(Label(text.to_owned())),
                 false => {
                     let text = text.escape_debug();
-                    Err(format!("`{text}` is not a name; write small letters, digits, `-` and `.`"))
+                    Err(format!("`{text}` is not a valid name; use lowercase letters, digits, `-` and `.`"))
                 }
             }
         })
@@ -260,7 +260,7 @@ impl<'de> Deserialize<'de> for Created {
         parsed(deserializer, "a time like 2026-01-31T12:00:00Z", |text| {
             let time: Result<Timestamp, _> = text.parse();
             time.map(|time| Created(time.as_second())).map_err(|_| {
-                format!("`{text}` is no time; write it like 2026-01-31T12:00:00Z, or leave it out")
+                format!("`{text}` is not a time; write it like 2026-01-31T12:00:00Z, or remove it")
             })
         })
     }

@@ -42,7 +42,7 @@ impl Secret {
             other => {
                 let found = other.unwrap_or("Opaque");
                 let message =
-                    format!("a Gateway wants a secret of the type `{TLS}`, and this one is `{found}`");
+                    format!("a Gateway requires a Secret of type `{TLS}`, but this one has type `{found}`");
                 return Err(("type".to_owned(), message, format!("write `type: {TLS}`")));
             }
         }
@@ -55,7 +55,7 @@ impl Secret {
             return Ok(text.clone().into_bytes());
         }
         let Some(text) = self.data.0.get(name) else {
-            let message = format!("the secret has no `{name}`");
+            let message = format!("the Secret has no `{name}`");
             return Err(("data".to_owned(), message, format!("add `{}` and `{}`", PAIR[0], PAIR[1])));
         };
         let text: String = text.split_whitespace().collect();
@@ -65,7 +65,7 @@ impl Secret {
             (
                 "data".to_owned(),
                 message,
-                "encode it (`base64 -w0 FILE`), or write it as it is under `stringData`".to_owned(),
+                "encode it (`base64 -w0 FILE`), or write it unencoded under `stringData`".to_owned(),
             )
         })
     }

@@ -50,9 +50,9 @@ fn check_weights(key: &str, route: &Route) -> Result<(), Problem> {
     let mut weights = route.backends.iter().flatten().map(|weighted| weighted.weight).enumerate();
     match weights.find(|(_, weight)| *weight > WEIGHT_MAX) {
         Some((index, weight)) => {
-            let message = format!("{weight} is more than {WEIGHT_MAX}");
+            let message = format!("{weight} is larger than {WEIGHT_MAX}");
             Err(Problem::new(format!("{key}.backends[{index}].weight"), message)
-                .help("only the weights' ratios count, so write smaller ones"))
+                .help("use smaller weights; only their ratio matters"))
         }
         None => Ok(()),
     }
@@ -68,12 +68,12 @@ fn check_action(key: &str, route: &Route) -> Result<(), Problem> {
     ];
     let mut there = actions.iter().filter(|(_, is_there)| *is_there).map(|(field, _)| *field);
     let Some(action) = there.next() else {
-        return Err(Problem::new(key, "the route leads nowhere")
-            .help("give it a `backend`, several `backends`, a `redirect` or a `respond`"));
+        return Err(Problem::new(key, "the route has no action")
+            .help("add `backend`, `backends`, `redirect` or `respond`"));
     };
     if let Some(other) = there.next() {
-        let message = format!("`{action}` and `{other}` stand together");
-        return Err(Problem::new(format!("{key}.{other}"), message).help("leave one of them out"));
+        let message = format!("`{action}` and `{other}` cannot be combined");
+        return Err(Problem::new(format!("{key}.{other}"), message).help("remove one of them"));
     }
     if matches!(action, "backend" | "backends") {
         return Ok(());
@@ -88,8 +88,8 @@ fn check_action(key: &str, route: &Route) -> Result<(), Problem> {
     ];
     match for_backends.iter().find(|(_, is_there)| *is_there) {
         Some((field, _)) => {
-            let message = format!("the route has a `{action}`, so none of its requests goes to a backend");
-            Err(Problem::new(format!("{key}.{field}"), message).help("leave it out"))
+            let message = format!("no effect with `{action}`: the route sends no requests to a backend");
+            Err(Problem::new(format!("{key}.{field}"), message).help("remove it"))
         }
         None => Ok(()),
     }
@@ -101,15 +101,17 @@ fn check_rewrite(place: &str, rewrite: &Rewrite) -> Result<(), Problem> {
         Rewrite::Parts(parts) => &**parts,
     };
     if *parts == RewriteParts::default() {
-        return Err(Problem::new(place, "it rewrites nothing").help("say a `host`, a `path` or a `prefix`"));
+        return Err(Problem::new(place, "the rewrite changes nothing").help("set `host`, `path` or `prefix`"));
     }
     check_one_path(place, parts.path.as_deref(), parts.prefix.as_deref())?;
     let Some(host) = &parts.host else { return Ok(()) };
     let (name, port) = host_and_port(host);
     let has_port = name.len() != host.len();
     if has_port && port.is_none_or(|port| port == 0) {
-        let message = format!("`{host}` has no port behind its colon");
-        return Err(Problem::new(format!("{place}.host"), message).help(format!("write `{name}`, or a port")));
+        let message = format!("`{host}` ends with a colon, but has no port");
+        return Err(
+            Problem::new(format!("{place}.host"), message).help(format!("write `{name}`, or add the port"))
+        );
     }
     check_host(&format!("{place}.host"), name)
 }
@@ -117,16 +119,16 @@ fn check_rewrite(place: &str, rewrite: &Rewrite) -> Result<(), Problem> {
 fn check_redirect(place: &str, redirect: &Redirect) -> Result<(), Problem> {
     let Redirect { scheme, host, port, path, prefix, status } = redirect;
     if scheme.is_none() && host.is_none() && port.is_none() && path.is_none() && prefix.is_none() {
-        return Err(Problem::new(place, "it leads to where the request came")
-            .help("say a `scheme`, `host`, `port`, `path` or `prefix`"));
+        return Err(Problem::new(place, "redirect loop: the target is the URL of the request")
+            .help("set `scheme`, `host`, `port`, `path` or `prefix`"));
     }
     if !REDIRECTS.contains(status) {
-        return Err(Problem::new(format!("{place}.status"), format!("{status} is no redirect"))
-            .help("write 301, 302, 303, 307 or 308"));
+        return Err(Problem::new(format!("{place}.status"), format!("{status} is not a redirect status"))
+            .help("use 301, 302, 303, 307 or 308"));
     }
     if *port == Some(0) {
-        let problem = Problem::new(format!("{place}.port"), "nobody can be sent to port 0");
-        return Err(problem.help("write the port, or leave it out"));
+        let problem = Problem::new(format!("{place}.port"), "port 0 is not valid");
+        return Err(problem.help("write the port, or remove it"));
     }
     if let Some(host) = host {
         check_host(&format!("{place}.host"), host)?;
@@ -137,8 +139,8 @@ fn check_redirect(place: &str, redirect: &Redirect) -> Result<(), Problem> {
 fn check_one_path(place: &str, path: Option<&str>, prefix: Option<&str>) -> Result<(), Problem> {
     match (path, prefix) {
         (Some(_), Some(_)) => {
-            Err(Problem::new(format!("{place}.prefix"), "`path` and `prefix` stand together")
-                .help("`path` replaces the whole path, `prefix` what the route has matched of it"))
+            Err(Problem::new(format!("{place}.prefix"), "`path` and `prefix` cannot be combined")
+                .help("use `path` to replace the whole path, `prefix` to replace the matched part"))
         }
         (Some(path), None) => check_path_of(&format!("{place}.path"), path),
         (None, Some(prefix)) => check_path_of(&format!("{place}.prefix"), prefix),
@@ -150,26 +152,30 @@ fn check_host(place: &str, host: &str) -> Result<(), Problem> {
     let wrong = |message: String| Err(Problem::new(place, message).help("write a name like `example.com`"));
     match HostPattern::parse(host) {
         Ok(HostPattern::Exact(_)) => Ok(()),
-        Ok(HostPattern::Suffix(_)) => wrong(format!("`{host}` is many names, and one is wanted")),
+        Ok(HostPattern::Suffix(_)) => {
+            wrong(format!("`{host}` is a wildcard; a single host name is required"))
+        }
         Err(message) => wrong(message),
     }
 }
 
 fn check_respond(place: &str, respond: &Respond) -> Result<(), Problem> {
     if !(200..600).contains(&respond.status) {
-        let message = format!("{} is not within 200 and 599", respond.status);
-        return Err(Problem::new(format!("{place}.status"), message).help("leave it out for 200"));
+        let message = format!("status {} is out of range; allowed: 200 to 599", respond.status);
+        return Err(
+            Problem::new(format!("{place}.status"), message).help("remove it to use the default, 200")
+        );
     }
     if matches!(respond.status, 204 | 205 | 304) && !respond.body.is_empty() {
-        let message = format!("an answer with status {} has no body", respond.status);
-        return Err(Problem::new(format!("{place}.body"), message).help("leave the body out"));
+        let message = format!("a response with status {} cannot have a body", respond.status);
+        return Err(Problem::new(format!("{place}.body"), message).help("remove the body"));
     }
     let mut names = BTreeSet::new();
     for (name, value) in &respond.headers {
         let place = format!("{place}.headers.{name}");
         check_name(&place, name, Head::Response)?;
         if name.eq_ignore_ascii_case("date") {
-            return Err(Problem::new(place, "the gateway writes it itself").help("leave it out"));
+            return Err(Problem::new(place, "the gateway sets this header itself").help("remove it"));
         }
         check_value(&place, value)?;
         check_twice(place, name, &mut names)?;
@@ -185,7 +191,7 @@ fn check_changes(
     is_of_manifest: bool,
 ) -> Result<(), Problem> {
     if changes.is_empty() {
-        return Err(Problem::new(place, "it changes nothing").help("say what to `set`, `add` or `remove`"));
+        return Err(Problem::new(place, "no change is listed").help("add `set`, `add` or `remove`"));
     }
     let mut names = BTreeSet::new();
     for (field, map) in [("set", &changes.set), ("add", &changes.add)] {
@@ -210,43 +216,49 @@ fn check_changes(
 fn check_twice(place: String, name: &str, names: &mut BTreeSet<String>) -> Result<(), Problem> {
     match names.insert(name.to_ascii_lowercase()) {
         true => Ok(()),
-        false => Err(Problem::new(place, format!("`{name}` stands here twice"))
-            .help("name each field once; names ignore case")),
+        false => Err(Problem::new(place, format!("duplicate header `{name}`"))
+            .help("list each header once; header names ignore case")),
     }
 }
 
 /// Whether a field may be changed: it has a right name, and nothing but its reader depends on it.
 fn check_name(place: &str, name: &str, head: Head) -> Result<(), Problem> {
     if !is_token(name) {
-        let message = format!("`{}` is not the name of a field", name.escape_debug());
+        let message = format!("invalid header name `{}`", name.escape_debug());
         return Err(
-            Problem::new(place, message).help("write letters, digits and hyphens, as in `X-Request-Id`")
+            Problem::new(place, message).help("use letters, digits and hyphens, as in `X-Request-Id`")
         );
     }
-    let leave_out = "leave it out";
+    let leave_out = "remove it";
     let (reason, remedy) = match (name.to_ascii_lowercase().as_str(), head) {
         ("connection" | "keep-alive" | "proxy-connection" | "te" | "upgrade", _) => {
-            ("it belongs to one connection, of which the gateway has one on each side", leave_out)
+            ("it applies to one connection; the gateway sets its own on each side", leave_out)
         }
         ("content-length" | "transfer-encoding" | "trailer", _) => {
-            ("it says how long the body is, which passes as it comes", leave_out)
+            ("it describes the body, which the gateway does not change", leave_out)
         }
         ("host", Head::Request) => {
-            ("it says what the request is for", "write `rewrite: { host: NAME }` in the route")
+            ("`rewrite` sets the host", "write `rewrite: { host: NAME }` in the route")
         }
-        ("expect", Head::Request) => ("it says who of the two sides sends next", leave_out),
+        ("expect", Head::Request) => ("the gateway handles 100-continue itself", leave_out),
         _ => return Ok(()),
     };
-    Err(Problem::new(place, format!("`{name}` can't be changed: {reason}")).help(remedy))
+    Err(Problem::new(place, format!("cannot change `{name}`: {reason}")).help(remedy))
 }
 
 fn check_value(place: &str, value: &str) -> Result<(), Problem> {
     let wrong = |message: &str, remedy: &str| Err(Problem::new(place, message).help(remedy));
     if value.contains(|c: char| c.is_control() && c != '\t') {
-        return wrong("the value has a line's end or another control character", "write one line of text");
+        return wrong(
+            "the value contains a line break or another control character",
+            "write one line of text",
+        );
     }
     if value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']) {
-        return wrong("the value begins or ends with white space, which no reader gets", "leave it out");
+        return wrong(
+            "the value starts or ends with whitespace, which HTTP removes",
+            "remove the whitespace",
+        );
     }
     Ok(())
 }
@@ -254,8 +266,8 @@ fn check_value(place: &str, value: &str) -> Result<(), Problem> {
 /// Gateway API lets a route take pages of no origin, and those of every one with credentials.
 fn check_cors(place: &str, cors: &Cors, is_of_manifest: bool) -> Result<(), Problem> {
     if cors.origins.is_empty() && !is_of_manifest {
-        return Err(Problem::new(format!("{place}.origins"), "no page of another origin is let in")
-            .help("write `https://app.example.org`, `https://*.example.org` or `*`, or leave `cors` out"));
+        return Err(Problem::new(format!("{place}.origins"), "the list of origins is empty")
+            .help("add `https://app.example.org`, `https://*.example.org` or `*`, or remove `cors`"));
     }
     for (index, origin) in cors.origins.iter().enumerate() {
         let wrong = |message: String, remedy: &str| {
@@ -270,30 +282,30 @@ fn check_cors(place: &str, cors: &Cors, is_of_manifest: bool) -> Result<(), Prob
         };
         if origin == cors::EVERY && cors.origins.len() > 1 {
             return wrong(
-                "`*` has all origins, and there are others beside it".to_owned(),
-                "keep one of the two",
+                "`*` already allows every origin".to_owned(),
+                "keep either `*` or the other origins",
             );
         }
         if has_every_host && cors.credentials && !is_of_manifest {
-            let message = "with `credentials`, every page could act for whoever looks at it";
-            return wrong(message.to_owned(), "name the origins, as in `https://*.example.org`");
+            let message = "`*` together with `credentials` would let every website act as the user";
+            return wrong(message.to_owned(), "list the origins, for example `https://*.example.org`");
         }
     }
     for (field, names) in [("methods", &cors.methods), ("headers", &cors.headers), ("expose", &cors.expose)] {
         if let Some(index) = names.iter().position(|name| !is_token(name)) {
-            let message = format!("`{}` is not a name", names[index].escape_debug());
+            let message = format!("invalid name `{}`", names[index].escape_debug());
             return Err(Problem::new(format!("{place}.{field}[{index}]"), message)
-                .help("write one name in each place of the list"));
+                .help("write one name per list item"));
         }
     }
     if cors.credentials && cors.expose.iter().any(|name| name == cors::EVERY) {
-        let message = "with `credentials`, browsers take `*` for a field of that name";
-        return Err(Problem::new(format!("{place}.expose"), message).help("name the fields"));
+        let message = "with `credentials`, browsers read `*` as the name of a header";
+        return Err(Problem::new(format!("{place}.expose"), message).help("list the header names"));
     }
     match &cors.max_age {
         Some(age) if age.0.subsec_nanos() != 0 => {
-            Err(Problem::new(format!("{place}.max_age"), format!("{age} is no whole number of seconds"))
-                .help("write it in seconds, as in `600s`"))
+            Err(Problem::new(format!("{place}.max_age"), format!("`{age}` is not a whole number of seconds"))
+                .help("write it in seconds, for example `600s`"))
         }
         _ => Ok(()),
     }
@@ -302,20 +314,23 @@ fn check_cors(place: &str, cors: &Cors, is_of_manifest: bool) -> Result<(), Prob
 fn check_mirror(place: &str, route: &Route, mirror: &Mirror) -> Result<(), Problem> {
     // Whoever writes a manifest may want each request twice.
     match route.backend.as_ref() == Some(&mirror.backend) && !route.is_of_manifest() {
-        true => Err(Problem::new(format!("{place}.backend"), "the route's requests go there already")
-            .help("name another backend, or leave `mirror` out")),
+        true => Err(Problem::new(
+            format!("{place}.backend"),
+            "the route already sends its requests to this backend",
+        )
+        .help("use another backend, or remove `mirror`")),
         false => Ok(()),
     }
 }
 
 fn check_timeouts(place: &str, timeouts: &RouteTimeouts) -> Result<(), Problem> {
     if *timeouts == RouteTimeouts::default() {
-        return Err(Problem::new(place, "it bounds nothing")
-            .help("say a time for `request`, `backend`, `response`, `body` or `upgraded`"));
+        return Err(Problem::new(place, "no timeout is set")
+            .help("set `request`, `backend`, `response`, `body` or `upgraded`"));
     }
-    let of_none = "leave it out for none of the route's own";
-    let of_backend = "leave it out for that of the backend or the gateway";
-    let of_gateway = "leave it out for that of the gateway";
+    let of_none = "remove it to set no timeout for this route";
+    let of_backend = "remove it to use the value of the backend or the gateway";
+    let of_gateway = "remove it to use the value of the gateway";
     let times = [
         ("request", timeouts.request, of_none),
         ("backend", timeouts.backend, of_none),
@@ -330,9 +345,9 @@ fn check_timeouts(place: &str, timeouts: &RouteTimeouts) -> Result<(), Problem> 
     }
     match (timeouts.request, timeouts.backend) {
         (Some(request), Some(backend)) if backend > request => {
-            let message = format!("{backend} is longer than the {request} that the whole request has");
+            let message = format!("`backend` ({backend}) is longer than `request` ({request})");
             Err(Problem::new(format!("{place}.backend"), message)
-                .help("make it as long as `request` at most"))
+                .help("make `backend` at most as long as `request`"))
         }
         _ => Ok(()),
     }

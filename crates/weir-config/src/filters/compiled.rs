@@ -18,7 +18,7 @@ pub struct Filters {
     pub copies: Option<Copies>,
     /// What pages of other origins may do.
     pub cors: Option<CorsPolicy>,
-    /// Which responses are compressed.
+    /// Compression of responses.
     pub compress: Option<CompressPolicy>,
 }
 

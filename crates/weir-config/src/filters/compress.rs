@@ -33,25 +33,25 @@ const TYPES: [&str; 12] = [
     "image/svg+xml",
 ];
 
-/// Responses are compressed for clients that ask for it (`Accept-Encoding`). With neither `gzip` nor `brotli` both are
-/// offered, at their default levels; with one of them that one alone.
+/// Compress responses for clients that accept it (`Accept-Encoding`). If neither `gzip` nor `brotli` is set, the
+/// gateway offers both at their default levels; if one is set, only that one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Compress {
-    /// Media types, `type/subtype` or `type/*`; parameters and case do not matter.
+    /// Media types to compress, `type/subtype` or `type/*`. Parameters and case are ignored.
     #[schemars(length(min = 1), example = json!(["text/*", "application/json"]))]
     pub types: Vec<String>,
-    /// A body that is known to be shorter stays as it is.
+    /// Bodies known to be smaller than this are not compressed.
     pub min_size: Size,
-    /// Offers gzip at this level, 1 (fast) to 9 (small).
+    /// Offer gzip at this level, 1 (fast) to 9 (small).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = *GZIP_LEVELS.start(), max = *GZIP_LEVELS.end()), example = 6)]
-    #[schemars(extend("x-default" = "5, or not offered where `brotli` is said"))]
+    #[schemars(extend("x-default" = "5, or not offered if only `brotli` is set"))]
     pub gzip: Option<u32>,
-    /// Offers brotli at this level, 1 (fast) to 6 (small).
+    /// Offer Brotli at this level, 1 (fast) to 6 (small).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = *BROTLI_LEVELS.start(), max = *BROTLI_LEVELS.end()), example = 5)]
-    #[schemars(extend("x-default" = "4, or not offered where `gzip` is said"))]
+    #[schemars(extend("x-default" = "4, or not offered if only `gzip` is set"))]
     pub brotli: Option<u32>,
 }
 
@@ -64,23 +64,29 @@ impl Default for Compress {
 /// Whether `compress`, at `place`, is right by itself.
 pub(super) fn check_compress(place: &str, compress: &Compress) -> Result<(), Problem> {
     if compress.types.is_empty() {
-        return Err(Problem::new(format!("{place}.types"), "the list is empty, so nothing is compressed")
-            .help("leave it out for the usual types, or leave `compress` out"));
+        return Err(Problem::new(
+            format!("{place}.types"),
+            "the list is empty: the gateway would compress nothing",
+        )
+        .help("remove it to use the default types, or remove `compress`"));
     }
     if let Some(index) = compress.types.iter().position(|kind| !is_media_type(kind)) {
-        let message = format!("`{}` is no media type", compress.types[index].escape_debug());
+        let message = format!("`{}` is not a media type", compress.types[index].escape_debug());
         return Err(Problem::new(format!("{place}.types[{index}]"), message)
-            .help("write one like `application/json` or `text/*`"));
+            .help("write it like `application/json` or `text/*`"));
     }
     for (field, level, levels) in
         [("gzip", compress.gzip, GZIP_LEVELS), ("brotli", compress.brotli, BROTLI_LEVELS)]
     {
         if let Some(level) = level.filter(|level| !levels.contains(level)) {
-            let message = format!("{level} is not within {} and {}", levels.start(), levels.end());
+            let message =
+                format!("level {level} is out of range; allowed: {} to {}", levels.start(), levels.end());
             let remedy = match level {
-                0 => "leave it out, and say a level for the other coding alone",
-                _ if field == "brotli" => "higher levels are for files that are compressed ahead; 4 is usual",
-                _ => "5 is usual",
+                0 => "remove it, and set a level only for the other coding",
+                _ if field == "brotli" => {
+                    "use 4; higher levels are too slow to compress responses on the fly"
+                }
+                _ => "use 5, the default",
             };
             return Err(Problem::new(format!("{place}.{field}"), message).help(remedy));
         }

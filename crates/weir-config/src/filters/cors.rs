@@ -144,19 +144,17 @@ impl OriginPattern {
         };
         let is_letter = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
         if !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) || !scheme.bytes().all(is_letter) {
-            return Err(format!("`{text}` is not an origin: `{scheme}` is no scheme"));
+            return Err(format!("`{text}` is not an origin: unsupported scheme `{scheme}`"));
         }
         if rest.contains(['/', '?', '#', '@']) {
-            return Err(format!(
-                "`{text}` is not an origin: behind the scheme stand a host and a port alone"
-            ));
+            return Err(format!("`{text}` is not an origin: only a host and a port may follow the scheme"));
         }
         let name = crate::host::without_port(rest);
         let port = match rest[name.len()..].strip_prefix(':') {
             None => None,
             Some(digits) => match digits.parse::<u16>() {
                 Ok(port) if port > 0 => Some(port),
-                _ => return Err(format!("`{text}` is not an origin: `{digits}` is no port")),
+                _ => return Err(format!("`{text}` is not an origin: `{digits}` is not a port")),
             },
         };
         // Browsers leave out the port that is the scheme's own.

@@ -40,13 +40,17 @@ fn check_form_refused(fields: &str, message: &str) {
 
 #[test]
 fn a_route_does_one_thing() {
-    let remedy = "give it a `backend`, several `backends`, a `redirect` or a `respond`";
-    check_refused("rewrite: /", ": the route leads nowhere", remedy);
-    let remedy = "leave one of them out";
-    check_refused("backend: a, backends: []", ".backends: `backend` and `backends` stand together", remedy);
+    let remedy = "add `backend`, `backends`, `redirect` or `respond`";
+    check_refused("rewrite: /", ": the route has no action", remedy);
+    let remedy = "remove one of them";
+    check_refused(
+        "backend: a, backends: []",
+        ".backends: `backend` and `backends` cannot be combined",
+        remedy,
+    );
     check_refused(
         "redirect: { port: 1 }, respond: {}",
-        ".respond: `redirect` and `respond` stand together",
+        ".respond: `redirect` and `respond` cannot be combined",
         remedy,
     );
     for (field, value) in [
@@ -60,8 +64,8 @@ fn a_route_does_one_thing() {
         for (action, of) in [("redirect", "{ scheme: https }"), ("respond", "{}")] {
             check_refused(
                 &format!("{action}: {of}, {field}: {value}"),
-                &format!(".{field}: the route has a `{action}`, so none of its requests goes to a backend"),
-                "leave it out",
+                &format!(".{field}: no effect with `{action}`: the route sends no requests to a backend"),
+                "remove it",
             );
         }
     }
@@ -69,27 +73,27 @@ fn a_route_does_one_thing() {
 
 #[test]
 fn every_backend_that_is_named_must_be_there() {
-    let remedy = "there are: a, b";
-    check_refused("backend: other", ".backend: no backend is named `other`", remedy);
+    let remedy = "known backends: a, b";
+    check_refused("backend: other", ".backend: unknown backend `other`", remedy);
     check_refused(
         "backends: [{ backend: a }, { backend: other }]",
-        ".backends[1].backend: no backend is named `other`",
+        ".backends[1].backend: unknown backend `other`",
         remedy,
     );
     check_refused(
         "backend: a, mirror: { backend: other }",
-        ".mirror.backend: no backend is named `other`",
+        ".mirror.backend: unknown backend `other`",
         remedy,
     );
     check_refused(
         "backend: a, mirror: { backend: a }",
-        ".mirror.backend: the route's requests go there already",
-        "name another backend, or leave `mirror` out",
+        ".mirror.backend: the route already sends its requests to this backend",
+        "use another backend, or remove `mirror`",
     );
     check_refused(
         "backends: [{ backend: a, weight: 1000001 }]",
-        ".backends[0].weight: 1000001 is more than 1000000",
-        "only the weights' ratios count, so write smaller ones",
+        ".backends[0].weight: 1000001 is larger than 1000000",
+        "use smaller weights; only their ratio matters",
     );
 }
 
@@ -98,21 +102,29 @@ fn a_rewrite_says_what_it_replaces() {
     let check = |rewrite: &str, problem: &str, remedy: &str| {
         check_refused(&format!("backend: a, rewrite: {rewrite}"), &format!(".rewrite{problem}"), remedy);
     };
-    check("{}", ": it rewrites nothing", "say a `host`, a `path` or a `prefix`");
-    check("api", ": `api` does not begin with `/`", "write `/api`");
-    check("{ path: api }", ".path: `api` does not begin with `/`", "write `/api`");
-    check("{ prefix: '/a?b' }", ".prefix: `/a?b` has a query; routes match the path alone", "write `/a`");
+    check("{}", ": the rewrite changes nothing", "set `host`, `path` or `prefix`");
+    check("api", ": `api` does not start with `/`", "write `/api`");
+    check("{ path: api }", ".path: `api` does not start with `/`", "write `/api`");
+    check(
+        "{ prefix: '/a?b' }",
+        ".prefix: `/a?b` contains a query; this field matches only the path",
+        "write `/a`",
+    );
     check(
         "{ path: /, prefix: / }",
-        ".prefix: `path` and `prefix` stand together",
-        "`path` replaces the whole path, `prefix` what the route has matched of it",
+        ".prefix: `path` and `prefix` cannot be combined",
+        "use `path` to replace the whole path, `prefix` to replace the matched part",
     );
     let name = "write a name like `example.com`";
-    check("{ host: '*.a' }", ".host: `*.a` is many names, and one is wanted", name);
+    check("{ host: '*.a' }", ".host: `*.a` is a wildcard; a single host name is required", name);
     check("{ host: 'a b' }", ".host: `a b` is not a host name", name);
-    check("{ host: 'a:' }", ".host: `a:` has no port behind its colon", "write `a`, or a port");
-    check("{ host: 'a:99999' }", ".host: `a:99999` has no port behind its colon", "write `a`, or a port");
-    check_form_refused("backend: a, rewrite: 5", "a path, or `host`, `path` and `prefix`");
+    check("{ host: 'a:' }", ".host: `a:` ends with a colon, but has no port", "write `a`, or add the port");
+    check(
+        "{ host: 'a:99999' }",
+        ".host: `a:99999` ends with a colon, but has no port",
+        "write `a`, or add the port",
+    );
+    check_form_refused("backend: a, rewrite: 5", "a path, or a mapping with `host`, `path` or `prefix`");
     check_form_refused("backend: a, rewrite: { hosts: a }", "unknown field `hosts`");
 }
 
@@ -121,22 +133,22 @@ fn a_redirect_leads_elsewhere() {
     let check = |redirect: &str, problem: &str, remedy: &str| {
         check_refused(&format!("redirect: {redirect}"), &format!(".redirect{problem}"), remedy);
     };
-    let remedy = "say a `scheme`, `host`, `port`, `path` or `prefix`";
-    check("{ status: 301 }", ": it leads to where the request came", remedy);
-    let statuses = "write 301, 302, 303, 307 or 308";
-    check("{ scheme: https, status: 300 }", ".status: 300 is no redirect", statuses);
-    check("{ scheme: https, status: 200 }", ".status: 200 is no redirect", statuses);
-    check("{ port: 0 }", ".port: nobody can be sent to port 0", "write the port, or leave it out");
+    let remedy = "set `scheme`, `host`, `port`, `path` or `prefix`";
+    check("{ status: 301 }", ": redirect loop: the target is the URL of the request", remedy);
+    let statuses = "use 301, 302, 303, 307 or 308";
+    check("{ scheme: https, status: 300 }", ".status: 300 is not a redirect status", statuses);
+    check("{ scheme: https, status: 200 }", ".status: 200 is not a redirect status", statuses);
+    check("{ port: 0 }", ".port: port 0 is not valid", "write the port, or remove it");
     check(
         "{ host: 'a:80' }",
-        ".host: `a:80` has a port; hosts match on any port, so leave it out",
+        ".host: `a:80` contains a port; a host matches on every port",
         "write a name like `example.com`",
     );
-    check("{ path: a }", ".path: `a` does not begin with `/`", "write `/a`");
+    check("{ path: a }", ".path: `a` does not start with `/`", "write `/a`");
     check(
         "{ path: /, prefix: / }",
-        ".prefix: `path` and `prefix` stand together",
-        "`path` replaces the whole path, `prefix` what the route has matched of it",
+        ".prefix: `path` and `prefix` cannot be combined",
+        "use `path` to replace the whole path, `prefix` to replace the matched part",
     );
     check_form_refused("redirect: { scheme: ftp }", "ftp");
 }
@@ -149,51 +161,55 @@ fn an_answer_is_one_that_can_be_sent() {
     for status in [0, 199, 600] {
         check(
             &format!("{{ status: {status} }}"),
-            &format!("status: {status} is not within 200 and 599"),
-            "leave it out for 200",
+            &format!("status: status {status} is out of range; allowed: 200 to 599"),
+            "remove it to use the default, 200",
         );
     }
-    check("{ status: 204, body: a }", "body: an answer with status 204 has no body", "leave the body out");
-    check("{ headers: { Date: a } }", "headers.Date: the gateway writes it itself", "leave it out");
+    check(
+        "{ status: 204, body: a }",
+        "body: a response with status 204 cannot have a body",
+        "remove the body",
+    );
+    check("{ headers: { Date: a } }", "headers.Date: the gateway sets this header itself", "remove it");
     check(
         "{ headers: { Content-Length: '1' } }",
-        "headers.Content-Length: `Content-Length` can't be changed: it says how long the body is, which passes as it comes",
-        "leave it out",
+        "headers.Content-Length: cannot change `Content-Length`: it describes the body, which the gateway does not change",
+        "remove it",
     );
     check(
         "{ headers: { A: b, a: b } }",
-        "headers.a: `a` stands here twice",
-        "name each field once; names ignore case",
+        "headers.a: duplicate header `a`",
+        "list each header once; header names ignore case",
     );
 }
 
 #[test]
 fn fields_of_a_connection_are_left_alone() {
-    let one_connection = "it belongs to one connection, of which the gateway has one on each side";
-    let length = "it says how long the body is, which passes as it comes";
+    let one_connection = "it applies to one connection; the gateway sets its own on each side";
+    let length = "it describes the body, which the gateway does not change";
     let refused = |head: &str, change: &str, place: &str, name: &str, reason: &str, remedy: &str| {
         check_refused(
             &format!("backend: a, {head}: {{ {change} }}"),
-            &format!(".{head}.{place}: `{name}` can't be changed: {reason}"),
+            &format!(".{head}.{place}: cannot change `{name}`: {reason}"),
             remedy,
         );
     };
     for head in ["request_headers", "response_headers"] {
         for name in ["Connection", "keep-alive", "Proxy-Connection", "TE", "Upgrade"] {
             let (set, remove) = (format!("set: {{ {name}: a }}"), format!("remove: [b, {name}]"));
-            refused(head, &set, &format!("set.{name}"), name, one_connection, "leave it out");
-            refused(head, &remove, "remove[1]", name, one_connection, "leave it out");
+            refused(head, &set, &format!("set.{name}"), name, one_connection, "remove it");
+            refused(head, &remove, "remove[1]", name, one_connection, "remove it");
         }
         for name in ["Content-Length", "transfer-encoding", "Trailer"] {
             let add = format!("add: {{ {name}: a }}");
-            refused(head, &add, &format!("add.{name}"), name, length, "leave it out");
+            refused(head, &add, &format!("add.{name}"), name, length, "remove it");
         }
     }
-    let host = "it says what the request is for";
+    let host = "`rewrite` sets the host";
     let remedy = "write `rewrite: { host: NAME }` in the route";
     refused("request_headers", "set: { Host: a }", "set.Host", "Host", host, remedy);
-    let expect = "it says who of the two sides sends next";
-    refused("request_headers", "remove: [expect]", "remove[0]", "expect", expect, "leave it out");
+    let expect = "the gateway handles 100-continue itself";
+    refused("request_headers", "remove: [expect]", "remove[0]", "expect", expect, "remove it");
     assert!(apply("backend: a, response_headers: { set: { Host: a } }").table.is_some());
 }
 
@@ -206,24 +222,24 @@ fn changes_are_of_fields_that_exist() {
             remedy,
         );
     };
-    check("{}", ": it changes nothing", "say what to `set`, `add` or `remove`");
-    let name = "write letters, digits and hyphens, as in `X-Request-Id`";
-    check("{ remove: ['a b'] }", ".remove[0]: `a b` is not the name of a field", name);
-    check("{ set: { '': a } }", ".set.: `` is not the name of a field", name);
+    check("{}", ": no change is listed", "add `set`, `add` or `remove`");
+    let name = "use letters, digits and hyphens, as in `X-Request-Id`";
+    check("{ remove: ['a b'] }", ".remove[0]: invalid header name `a b`", name);
+    check("{ set: { '': a } }", ".set.: invalid header name ``", name);
     check(
         "{ set: { a: \"b\\r\\nc: d\" } }",
-        ".set.a: the value has a line's end or another control character",
+        ".set.a: the value contains a line break or another control character",
         "write one line of text",
     );
     check(
         "{ add: { a: ' b' } }",
-        ".add.a: the value begins or ends with white space, which no reader gets",
-        "leave it out",
+        ".add.a: the value starts or ends with whitespace, which HTTP removes",
+        "remove the whitespace",
     );
-    let twice = "name each field once; names ignore case";
-    check("{ set: { a: b }, add: { A: c } }", ".add.A: `A` stands here twice", twice);
-    check("{ set: { a: b }, remove: [A] }", ".remove[0]: `A` stands here twice", twice);
-    check("{ remove: [a, a] }", ".remove[1]: `a` stands here twice", twice);
+    let twice = "list each header once; header names ignore case";
+    check("{ set: { a: b }, add: { A: c } }", ".add.A: duplicate header `A`", twice);
+    check("{ set: { a: b }, remove: [A] }", ".remove[0]: duplicate header `A`", twice);
+    check("{ remove: [a, a] }", ".remove[1]: duplicate header `a`", twice);
 }
 
 #[test]
@@ -233,8 +249,8 @@ fn cors_lets_nobody_in_by_mistake() {
     };
     check(
         "origins: []",
-        "origins: no page of another origin is let in",
-        "write `https://app.example.org`, `https://*.example.org` or `*`, or leave `cors` out",
+        "origins: the list of origins is empty",
+        "add `https://app.example.org`, `https://*.example.org` or `*`, or remove `cors`",
     );
     let like = "write it like `https://app.example.org` or `https://*.example.org`";
     check(
@@ -244,39 +260,39 @@ fn cors_lets_nobody_in_by_mistake() {
     );
     check(
         "origins: ['https://a/']",
-        "origins[0]: `https://a/` is not an origin: behind the scheme stand a host and a port alone",
+        "origins[0]: `https://a/` is not an origin: only a host and a port may follow the scheme",
         like,
     );
     check(
         "origins: ['https://a', '*']",
-        "origins[1]: `*` has all origins, and there are others beside it",
-        "keep one of the two",
+        "origins[1]: `*` already allows every origin",
+        "keep either `*` or the other origins",
     );
     check(
         "origins: ['*'], credentials: true",
-        "origins[0]: with `credentials`, every page could act for whoever looks at it",
-        "name the origins, as in `https://*.example.org`",
+        "origins[0]: `*` together with `credentials` would let every website act as the user",
+        "list the origins, for example `https://*.example.org`",
     );
     check(
         "origins: ['https://a', 'https://*:8443'], credentials: true",
-        "origins[1]: with `credentials`, every page could act for whoever looks at it",
-        "name the origins, as in `https://*.example.org`",
+        "origins[1]: `*` together with `credentials` would let every website act as the user",
+        "list the origins, for example `https://*.example.org`",
     );
     assert!(apply("backend: a, cors: { origins: ['https://*'] }").table.is_some());
     check(
         "origins: ['https://a'], methods: [PUT, 'A B']",
-        "methods[1]: `A B` is not a name",
-        "write one name in each place of the list",
+        "methods[1]: invalid name `A B`",
+        "write one name per list item",
     );
     check(
         "origins: ['https://a'], credentials: true, expose: ['*']",
-        "expose: with `credentials`, browsers take `*` for a field of that name",
-        "name the fields",
+        "expose: with `credentials`, browsers read `*` as the name of a header",
+        "list the header names",
     );
     check(
         "origins: ['https://a'], max_age: 1500ms",
-        "max_age: 1500ms is no whole number of seconds",
-        "write it in seconds, as in `600s`",
+        "max_age: `1500ms` is not a whole number of seconds",
+        "write it in seconds, for example `600s`",
     );
 }
 
@@ -305,23 +321,23 @@ fn a_routes_time_limits_can_be_kept() {
     let check = |timeouts: &str, problem: &str, remedy: &str| {
         check_refused(&format!("backend: a, timeouts: {timeouts}"), &format!(".timeouts{problem}"), remedy);
     };
+    check("{}", ": no timeout is set", "set `request`, `backend`, `response`, `body` or `upgraded`");
+    let remedy = "remove it to set no timeout for this route";
+    check("{ request: 0s }", ".request: 0s is out of range; allowed: 1ns to 30 days", remedy);
+    check("{ backend: 721h }", ".backend: 721h is out of range; allowed: 1ns to 30 days", remedy);
+    let remedy = "remove it to use the value of the gateway";
+    check("{ body: 0s }", ".body: 0s is out of range; allowed: 1ns to 30 days", remedy);
+    let of_backend = "remove it to use the value of the backend or the gateway";
+    check("{ response: 0s }", ".response: 0s is out of range; allowed: 1ns to 30 days", of_backend);
     check(
-        "{}",
-        ": it bounds nothing",
-        "say a time for `request`, `backend`, `response`, `body` or `upgraded`",
+        "{ request: 1s, upgraded: 721h }",
+        ".upgraded: 721h is out of range; allowed: 1ns to 30 days",
+        remedy,
     );
-    let remedy = "leave it out for none of the route's own";
-    check("{ request: 0s }", ".request: 0s is not within 1ns and 30 days", remedy);
-    check("{ backend: 721h }", ".backend: 721h is not within 1ns and 30 days", remedy);
-    let remedy = "leave it out for that of the gateway";
-    check("{ body: 0s }", ".body: 0s is not within 1ns and 30 days", remedy);
-    let of_backend = "leave it out for that of the backend or the gateway";
-    check("{ response: 0s }", ".response: 0s is not within 1ns and 30 days", of_backend);
-    check("{ request: 1s, upgraded: 721h }", ".upgraded: 721h is not within 1ns and 30 days", remedy);
     check(
         "{ request: 1s, backend: 2s }",
-        ".backend: 2s is longer than the 1s that the whole request has",
-        "make it as long as `request` at most",
+        ".backend: `backend` (2s) is longer than `request` (1s)",
+        "make `backend` at most as long as `request`",
     );
     for timeouts in
         ["{ request: 1s, backend: 1s }", "{ response: 720h, body: 1s }", "{ request: 1s, upgraded: 2h }"]
@@ -375,16 +391,24 @@ fn retries_say_what_is_tried_again_and_how_often() {
     let check = |retries: &str, problem: &str, remedy: &str| {
         check_refused(&format!("backend: a, retries: {retries}"), &format!(".retries{problem}"), remedy);
     };
-    let attempts = "leave it out for 1, or leave `retries` out for none";
-    check("{ attempts: 0 }", ".attempts: 0 is not within 1 and 10", attempts);
-    check("{ attempts: 11 }", ".attempts: 11 is not within 1 and 10", attempts);
-    let empty = "leave it out for `[connect, reset]`, or leave `retries` out";
-    check("{ on: [] }", ".on: the list is empty, so nothing is sent again", empty);
-    check("{ on: [reset, reset] }", ".on[1]: `reset` stands twice", "keep one of the two");
-    check("{ on: [503, '503'] }", ".on[1]: `503` stands twice", "keep one of the two");
-    check("{ on: [302] }", ".on[0]: 302 is not within 400 and 599", "write the status of a failure");
-    check("{ backoff: 0s }", ".backoff: 0s is not within 1ns and 30 days", "leave it out for 25ms");
-    check_form_refused("backend: a, retries: { on: [5xx] }", "`5xx` is nothing that is tried again");
+    let attempts = "remove it to use the default, 1, or remove `retries` for no retries";
+    check("{ attempts: 0 }", ".attempts: 0 is out of range; allowed: 1 to 10", attempts);
+    check("{ attempts: 11 }", ".attempts: 11 is out of range; allowed: 1 to 10", attempts);
+    let empty = "remove it to use the default, `[connect, reset]`, or remove `retries`";
+    check("{ on: [] }", ".on: the list is empty: the gateway would retry nothing", empty);
+    check("{ on: [reset, reset] }", ".on[1]: duplicate `reset`", "remove one of them");
+    check("{ on: [503, '503'] }", ".on[1]: duplicate `503`", "remove one of them");
+    check(
+        "{ on: [302] }",
+        ".on[0]: status 302 is out of range; allowed: 400 to 599",
+        "write an error status",
+    );
+    check(
+        "{ backoff: 0s }",
+        ".backoff: 0s is out of range; allowed: 1ns to 30 days",
+        "remove it to use the default, 25ms",
+    );
+    check_form_refused("backend: a, retries: { on: [5xx] }", "unknown retry condition `5xx`");
     check_form_refused("backend: a, retries: { on: connect }", "a list");
     check_form_refused("backend: a, retries: { attempt: 1 }", "unknown field `attempt`");
 }
@@ -407,21 +431,21 @@ fn compression_says_what_of_and_how() {
     };
     check(
         "{ types: [] }",
-        "types: the list is empty, so nothing is compressed",
-        "leave it out for the usual types, or leave `compress` out",
+        "types: the list is empty: the gateway would compress nothing",
+        "remove it to use the default types, or remove `compress`",
     );
     for wrong in ["text", "text/", "/html", "text/html; charset=utf-8", "te xt/html"] {
         check(
             &format!("{{ types: ['text/*', '{wrong}'] }}"),
-            &format!("types[1]: `{wrong}` is no media type"),
-            "write one like `application/json` or `text/*`",
+            &format!("types[1]: `{wrong}` is not a media type"),
+            "write it like `application/json` or `text/*`",
         );
     }
-    check("{ gzip: 10 }", "gzip: 10 is not within 1 and 9", "5 is usual");
-    let ahead = "higher levels are for files that are compressed ahead; 4 is usual";
-    check("{ brotli: 11 }", "brotli: 11 is not within 1 and 6", ahead);
-    let other = "leave it out, and say a level for the other coding alone";
-    check("{ gzip: 0 }", "gzip: 0 is not within 1 and 9", other);
+    check("{ gzip: 10 }", "gzip: level 10 is out of range; allowed: 1 to 9", "use 5, the default");
+    let ahead = "use 4; higher levels are too slow to compress responses on the fly";
+    check("{ brotli: 11 }", "brotli: level 11 is out of range; allowed: 1 to 6", ahead);
+    let other = "remove it, and set a level only for the other coding";
+    check("{ gzip: 0 }", "gzip: level 0 is out of range; allowed: 1 to 9", other);
     check_form_refused("backend: a, compress: { level: 5 }", "unknown field `level`");
     check_form_refused("backend: a, compress: { min_size: 5 }", "has no unit");
     assert!(apply("backend: a, compress: {}").table.is_some());

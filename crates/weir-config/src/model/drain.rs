@@ -6,13 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::Time;
 
-/// What happens between the signal to stop and the end.
+/// Graceful shutdown, from the signal to the end of the process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Drain {
-    /// For so long clients are still let in, so that whoever balances over gateways sees `/readyz` first; 0s is none.
+    /// Time during which the gateway still accepts clients, so that load balancers can see `/readyz` fail first; can
+    /// be 0s.
     pub delay: Time,
-    /// From the signal to the end, whatever is still open; longer than `delay`.
+    /// Time from the signal until all open connections are closed; must be longer than `delay`.
     pub timeout: Time,
 }
 

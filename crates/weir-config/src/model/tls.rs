@@ -14,56 +14,57 @@ use weir_document::Time;
 
 use crate::schema::{HOST_OR_ANY, one_of};
 
-/// TLS with the clients of a listener. Its files are PEM where nothing else is said, relative to the configuration's
-/// folder.
+/// TLS settings for clients. Files are PEM unless noted otherwise; paths are relative to the directory of the
+/// configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("dependentRequired" = { "client_auth": ["client_ca"] }))]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// The certificate with its chain, for clients that ask for no name, or for one that no other certificate is for.
+    /// Certificate with its chain. It is also the default for clients without a server name (SNI), or with an
+    /// unknown one.
     #[schemars(length(min = 1), example = "shop.pem")]
     pub certificate: String,
-    /// Its private key.
+    /// Private key of the certificate.
     #[schemars(length(min = 1), example = "shop.key")]
     pub key: String,
-    /// The answer of its authority's OCSP responder (DER), handed to clients that ask for it.
+    /// OCSP response for the certificate (DER), stapled for clients that request it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "shop.ocsp")]
     pub ocsp: Option<String>,
-    /// Host names that it is shown for, exact or `*.suffix`, in place of those that it carries; `*` is what it carries. A
-    /// client gets a certificate of the most specific host that its name falls under, if it can one that carries the name.
+    /// Server names that use this certificate, exact or `*.suffix`. `*` stands for the names in the certificate. A
+    /// client gets the certificate of the most specific match; certificates that contain the name come first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = HOST_OR_ANY)), example = json!(["shop.example"]), extend("x-default" = ["*"]))]
     pub hosts: Vec<String>,
-    /// Further ones, each for the names that it carries.
+    /// More certificates, each for the names in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "certificate": "blog.pem", "key": "blog.key" }]))]
     pub certificates: Vec<CertificateFiles>,
-    /// Authorities: a client's certificate must be signed by one of them.
+    /// CA certificates that must have signed the client certificates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1), example = "partners.pem", extend("x-default" = "nobody is asked"))]
+    #[schemars(length(min = 1), example = "partners.pem", extend("x-default" = "no client certificates"))]
     pub client_ca: Option<String>,
-    /// Whether a client must show a certificate. It needs `client_ca`.
+    /// Whether clients must send a certificate. Requires `client_ca`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"optional", extend("x-default" = "`required`"))]
     pub client_auth: Option<ClientAuth>,
-    /// Refuses clients that ask for no name, or for one that no certificate is for.
+    /// Reject clients that send no server name (SNI), or one without a certificate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true, extend("x-default" = false))]
     pub strict_sni: bool,
-    /// The versions that are spoken.
+    /// Enabled TLS versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([1.3]), extend("x-default" = [1.2, 1.3]))]
     pub versions: Vec<TlsVersion>,
-    /// The suites that are spoken, by IANA's or OpenSSL's names, the first that a client has too is taken.
+    /// Enabled cipher suites in order of preference, by IANA or OpenSSL name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!(["TLS_AES_128_GCM_SHA256"]), extend("x-default" = "all, AES-128-GCM first"))]
     pub ciphers: Vec<String>,
-    /// The groups of key exchanges that are spoken; of those the client's first is taken.
+    /// Enabled key exchange groups; the client's preference decides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!(["X25519", "P-256"]), extend("x-default" = "all"))]
     pub curves: Vec<String>,
-    /// How sessions are resumed.
+    /// Session tickets, for resumption.
     #[serde(default, skip_serializing_if = "Tickets::is_default")]
     #[schemars(example = json!({ "lifetime": "1h" }), extend("x-default" = { "lifetime": "12h" }))]
     pub tickets: Tickets,
@@ -90,21 +91,21 @@ impl Tls {
     }
 }
 
-/// A certificate and its key.
+/// A certificate and its private key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateFiles {
-    /// The certificate with its chain.
+    /// Certificate with its chain.
     #[schemars(length(min = 1), example = "blog.pem")]
     pub certificate: String,
-    /// Its private key.
+    /// Private key of the certificate.
     #[schemars(length(min = 1), example = "blog.key")]
     pub key: String,
-    /// The answer of its authority's OCSP responder (DER).
+    /// OCSP response for the certificate (DER).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "blog.ocsp")]
     pub ocsp: Option<String>,
-    /// Host names that it is shown for, in place of those that it carries.
+    /// Server names that use this certificate. `*` stands for the names in the certificate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = HOST_OR_ANY)), example = json!(["blog.example"]), extend("x-default" = ["*"]))]
     pub hosts: Vec<String>,
@@ -114,9 +115,9 @@ pub struct CertificateFiles {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientAuth {
-    /// A handshake without one breaks off.
+    /// The handshake fails without a certificate.
     Required,
-    /// A client may show none; one that it shows must be good.
+    /// A client can send no certificate; if it sends one, the certificate must be valid.
     Optional,
 }
 
@@ -138,57 +139,58 @@ pub enum Tickets {
     On(TicketKeys),
 }
 
-/// The keys of session tickets, shared by all workers.
+/// Keys of session tickets, shared by all workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TicketKeys {
-    /// Keys that several gateways share, one a line in base64: the first seals, all open. Keys of its own are random and
-    /// change by themselves.
+    /// File of ticket keys that several gateways share, one base64 key per line. The first key encrypts; all keys
+    /// decrypt. Without a file, keys are random and rotate by themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1), example = "tickets.keys", extend("x-default" = "random keys of its own"))]
+    #[schemars(length(min = 1), example = "tickets.keys", extend("x-default" = "random keys"))]
     pub file: Option<String>,
-    /// How long a ticket is good for, 1s to 7 days.
+    /// Lifetime of a ticket, 1s to 7 days.
     pub lifetime: Time,
 }
 
-/// TLS with the endpoints of a backend. Its files are PEM, relative to the configuration's folder.
+/// TLS settings for connections to endpoints. Files are PEM; paths are relative to the directory of the
+/// configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("dependentRequired" = { "certificate": ["key"], "key": ["certificate"] }))]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendTls {
-    /// Authorities, one of which must have signed the endpoint's certificate.
+    /// CA certificates that must have signed the certificate of the endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1), example = "internal.pem", extend("x-default" = "the system's"))]
+    #[schemars(length(min = 1), example = "internal.pem", extend("x-default" = "those of the system"))]
     pub ca: Option<String>,
-    /// The name that is asked for and that the certificate must be for. When absent, none is asked for, and the
-    /// certificate must be for the endpoint's IP address.
+    /// Server name (SNI) that the gateway sends and checks in the certificate. If not set, it sends none and checks
+    /// the IP address of the endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(example = "web.internal", extend("x-default" = "the endpoint's IP address"))]
+    #[schemars(example = "web.internal", extend("x-default" = "none; the IP address is checked"))]
     pub sni: Option<String>,
-    /// The certificate to show, with its chain.
+    /// Client certificate of the gateway, with its chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "gateway.pem")]
     pub certificate: Option<String>,
-    /// Its private key.
+    /// Private key of the certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "gateway.key")]
     pub key: Option<String>,
 }
 
-/// Clients whose TLS is passed on sealed, by the name that they ask for. It says one of `backend` and `instead`.
+/// TLS passthrough for some server names (SNI). Set either `backend` or `instead`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("allOf" = [one_of(&["backend", "instead"])]))]
 #[serde(deny_unknown_fields)]
 pub struct Passthrough {
-    /// Host names, exact or `*.suffix` (one label or more before the suffix). `*` is every client that no other entry is
-    /// for, also one that asks for no name.
+    /// Server names, exact or `*.suffix` (at least one label before the suffix). `*` matches all other clients,
+    /// including those without a server name.
     #[schemars(length(min = 1), inner(regex(pattern = HOST_OR_ANY)), example = json!(["bank.example", "*.vault.example"]))]
     pub hosts: Vec<String>,
-    /// The backend's name.
+    /// Name of the backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"sealed")]
     pub backend: Option<String>,
-    /// What becomes of these clients where their TLS is not passed on.
+    /// What to do with these clients instead of passthrough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"open")]
     pub instead: Option<Instead>,
@@ -198,9 +200,9 @@ pub struct Passthrough {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Instead {
-    /// Their TLS ends here, with `tls` of the listener.
+    /// Terminate TLS with `tls` of the listener.
     Open,
-    /// They are closed.
+    /// Close the connection.
     Close,
 }
 
@@ -239,7 +241,7 @@ impl FromStr for TlsVersion {
         match text {
             "1.2" => Ok(TlsVersion::V12),
             "1.3" => Ok(TlsVersion::V13),
-            _ => Err(format!("`{text}` is no version of TLS that is spoken; write 1.2 or 1.3")),
+            _ => Err(format!("unsupported TLS version `{text}`; write 1.2 or 1.3")),
         }
     }
 }
@@ -322,7 +324,7 @@ impl<'de> Deserialize<'de> for Tickets {
                     "on" => Ok(Tickets::default()),
                     "off" => Ok(Tickets::Off),
                     _ => Err(E::custom(format!(
-                        "`{text}` says nothing of tickets; write `off`, or a mapping with `file` and `lifetime`"
+                        "unknown value `{text}`; write `off`, or a mapping with `file` and `lifetime`"
                     ))),
                 }
             }

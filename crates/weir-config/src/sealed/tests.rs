@@ -92,43 +92,55 @@ fn files_become_tls_and_tokens() {
 fn what_does_not_fit_together_has_its_place() {
     let key = |more: &str| TEXT.replace("client_ca: a.pem", more);
     let folder = Folder::new();
-    folder.check(&TEXT.replace("key: a.key", "key: b.key"), "listeners[0].tls.key", "`b.key` is not there");
-    folder.check(&TEXT.replace("key: a.key", "key: ''"), "listeners[0].tls.key", "names no file");
-    folder.check(&TEXT.replace("tokens: t.lst }]", "tokens: '' }]"), "routes[1].tokens", "names no file");
+    folder.check(
+        &TEXT.replace("key: a.key", "key: b.key"),
+        "listeners[0].tls.key",
+        "the content of `b.key` is missing",
+    );
+    folder.check(&TEXT.replace("key: a.key", "key: ''"), "listeners[0].tls.key", "the file name is empty");
+    folder.check(
+        &TEXT.replace("tokens: t.lst }]", "tokens: '' }]"),
+        "routes[1].tokens",
+        "the file name is empty",
+    );
     folder.check(
         &TEXT.replace("key: a.key", "key: a.pem"),
         "listeners[0].tls.key",
-        "`a.pem` holds no private key",
+        "`a.pem` contains no PEM private key",
     );
     folder.check(
         &TEXT.replace("certificate: a.pem", "certificate: a.key"),
         "listeners[0].tls.certificate",
-        "no certificate",
+        "`a.key` contains no PEM certificate",
     );
-    folder.check(&key("client_ca: t.lst"), "listeners[0].tls.client_ca", "`t.lst` holds no certificate");
+    folder.check(
+        &key("client_ca: t.lst"),
+        "listeners[0].tls.client_ca",
+        "`t.lst` contains no PEM certificate",
+    );
     folder.check(
         &key("certificates: [{ certificate: a.pem, key: a.key }]"),
         "listeners[0].tls.certificates[0].certificate",
-        "no client would get this certificate",
+        "no client gets this certificate",
     );
     let (_, other) = pair(&["b.test"]);
     Folder::new().with("a.key", other).check(
         TEXT,
         "listeners[0].tls.key",
-        "`a.key` is not the key of `a.pem`",
+        "`a.key` is not the private key of `a.pem`",
     );
     let nonsense = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     Folder::new().with("a.pem", nonsense).check(
         TEXT,
         "listeners[0].tls.certificate",
-        "its first certificate cannot be used",
+        "cannot use the first certificate in `a.pem`",
     );
     let cut = "-----BEGIN CERTIFICATE-----\nAAAA\n";
     Folder::new().with("a.pem", cut).check(TEXT, "listeners[0].tls.certificate", "`a.pem`: ");
     Folder::new().with("t.lst", "one\ntwo words\n").check(
         TEXT,
         "routes[0].tokens",
-        "`t.lst`, line 2: it is no bearer token",
+        "`t.lst`, line 2: invalid bearer token",
     );
 }
 
@@ -172,19 +184,23 @@ fn policies_that_cannot_be_are_told_with_what_there_is() {
     let check = |more: &str, field: &str, message: &str| {
         Folder::new().check(&with_tls(more), &format!("listeners[0].tls.{field}"), message);
     };
-    check("ciphers: [RC4-SHA]", "ciphers[0]", "`RC4-SHA` is no suite that is spoken here");
-    check("ciphers: [TLS_AES_128_GCM_SHA256, tls_aes_128_gcm_sha256]", "ciphers[1]", "stands twice");
-    check("ciphers: [TLS_AES_128_GCM_SHA256]", "ciphers", "none of these suites is for TLS 1.2");
-    check("versions: [1.2], ciphers: [TLS_AES_128_GCM_SHA256]", "ciphers", "is for TLS 1.2");
-    check("versions: [1.3, 1.3]", "versions[1]", "`1.3` stands twice");
-    check("curves: [X25519, P-521]", "curves[1]", "`P-521` is no group");
-    check("curves: [P-256, prime256v1]", "curves[1]", "stands twice");
-    check("client_auth: optional", "client_auth", "there is no `client_ca`");
-    check("tickets: { lifetime: 200h }", "tickets.lifetime", "200h is not within");
-    check("tickets: { lifetime: 10ms }", "tickets.lifetime", "10ms is not within");
-    check("tickets: { file: '' }", "tickets.file", "names no file");
-    check("tickets: { file: t.lst }", "tickets.file", "`t.lst`, line 1: it is no key in base64");
-    check("ocsp: a.pem", "ocsp", "`a.pem` is no OCSP response in DER");
+    check("ciphers: [RC4-SHA]", "ciphers[0]", "unsupported cipher suite `RC4-SHA`");
+    check(
+        "ciphers: [TLS_AES_128_GCM_SHA256, tls_aes_128_gcm_sha256]",
+        "ciphers[1]",
+        "duplicate `tls_aes_128_gcm_sha256`",
+    );
+    check("ciphers: [TLS_AES_128_GCM_SHA256]", "ciphers", "no suite in this list supports TLS 1.2");
+    check("versions: [1.2], ciphers: [TLS_AES_128_GCM_SHA256]", "ciphers", "supports TLS 1.2");
+    check("versions: [1.3, 1.3]", "versions[1]", "duplicate `1.3`");
+    check("curves: [X25519, P-521]", "curves[1]", "unsupported key exchange group `P-521`");
+    check("curves: [P-256, prime256v1]", "curves[1]", "duplicate `prime256v1`");
+    check("client_auth: optional", "client_auth", "`client_auth` requires `client_ca`");
+    check("tickets: { lifetime: 200h }", "tickets.lifetime", "200h is out of range");
+    check("tickets: { lifetime: 10ms }", "tickets.lifetime", "10ms is out of range");
+    check("tickets: { file: '' }", "tickets.file", "the file name is empty");
+    check("tickets: { file: t.lst }", "tickets.file", "`t.lst`, line 1: the key is not base64");
+    check("ocsp: a.pem", "ocsp", "`a.pem` is not a DER OCSP response");
     let remedy = |more: &str| {
         let applied = State::default().apply(batch(Policy::AllOrNothing, &with_tls(more), &Folder::new()));
         applied.refused[0].1.remedy.clone().unwrap()
@@ -193,16 +209,16 @@ fn policies_that_cannot_be_are_told_with_what_there_is() {
     assert!(suites.contains("TLS_AES_256_GCM_SHA384, ") && suites.contains("ECDHE-RSA-AES128-GCM-SHA256"));
     let suites = remedy("versions: [1.3], ciphers: [x]");
     assert_eq!(suites.matches(", ").count(), 2, "only those that could be taken: {suites}");
-    assert_eq!(remedy("curves: [x]"), "there are: X25519, P-256, P-384, X25519MLKEM768");
+    assert_eq!(remedy("curves: [x]"), "supported: X25519, P-256, P-384, X25519MLKEM768");
     Folder::new().check(
         &with_tls("hosts: ['*', '*a.test']"),
         "listeners[0].tls.hosts[1]",
-        "a wildcard can only be",
+        "a wildcard must be",
     );
     let further = "certificates: [{ certificate: a.pem, key: a.key, hosts: [a.test, a_b.test:443] }]";
-    Folder::new().check(&with_tls(further), "listeners[0].tls.certificates[0].hosts[1]", "has a port");
+    Folder::new().check(&with_tls(further), "listeners[0].tls.certificates[0].hosts[1]", "contains a port");
     let refused = Folder::new().with("r.der", [0x30, 3, 0x0a, 1, 6]);
-    refused.check(&with_tls("ocsp: r.der"), "listeners[0].tls.ocsp", "the responder's refusal (status 6)");
+    refused.check(&with_tls("ocsp: r.der"), "listeners[0].tls.ocsp", "an OCSP error response (status 6)");
     let applied = State::default().apply(batch(
         Policy::AllOrNothing,
         &with_tls("ocsp: r.der"),
@@ -219,10 +235,10 @@ fn words_that_say_nothing_are_refused() {
     };
     assert_eq!(
         told("versions: [1.1]"),
-        ("`1.1` is no version of TLS that is spoken".to_owned(), "write 1.2 or 1.3".to_owned())
+        ("unsupported TLS version `1.1`".to_owned(), "write 1.2 or 1.3".to_owned())
     );
     let (message, remedy) = told("tickets: perhaps");
-    assert_eq!(message, "`perhaps` says nothing of tickets");
+    assert_eq!(message, "unknown value `perhaps`");
     assert!(remedy.contains("`off`"), "{remedy}");
     assert_eq!(told("client_auth: maybe").0, "unknown value `maybe`");
     assert_eq!(told("tickets: { files: x }").0, "unknown field `files`");
@@ -284,22 +300,26 @@ fn names_that_are_passed_on_find_their_backend() {
     none.check(
         &PASSED_ON.replace("a.test,", "'*.B.test',"),
         "listeners[0].passthrough[0].hosts[1]",
-        "stands in listeners[0].passthrough[0] already",
+        "is already listed in listeners[0].passthrough[0]",
     );
     none.check(
         &PASSED_ON.replace("a.test,", "'*', '*',"),
         "listeners[0].passthrough[0].hosts[1]",
-        "stands in listeners[0].passthrough[0] already",
+        "is already listed in listeners[0].passthrough[0]",
     );
     let fate = |text: &str| PASSED_ON.replace("backend: b", text);
     let place = "listeners[0].passthrough[0]";
-    none.check(&PASSED_ON.replace(", backend: b", ""), place, "neither `backend` nor `instead` is there");
-    none.check(&fate("backend: b, instead: close"), place, "`backend` and `instead` are both there");
-    none.check(&fate("instead: open"), "listeners[0].passthrough[0].instead", "the listener has no `tls`");
+    none.check(&PASSED_ON.replace(", backend: b", ""), place, "`backend` or `instead` is required");
+    none.check(&fate("backend: b, instead: close"), place, "`backend` and `instead` cannot be combined");
+    none.check(
+        &fate("instead: open"),
+        "listeners[0].passthrough[0].instead",
+        "`instead: open` requires `tls`",
+    );
     none.check(
         &PASSED_ON.replace("backend: b", "backend: c"),
         "listeners[0].passthrough[0].backend",
-        "no backend is named `c`",
+        "unknown backend `c`",
     );
     Folder::new().check(
         &PASSED_ON.replace("endpoints: []", "endpoints: [], tls: { ca: a.pem }"),
@@ -338,12 +358,12 @@ fn tls_with_backends_is_shared_by_versions_until_it_changes() {
         let folder = Folder::new();
         folder.check(&UPSTREAM.replace(from, to), &format!("backends.b.tls.{field}"), message);
     };
-    check("ca: a.pem", "ca: t.lst", "ca", "`t.lst` holds no certificate");
-    check("ca: a.pem, ", "", "ca", "the content of `<the system's authorities>` is not there");
+    check("ca: a.pem", "ca: t.lst", "ca", "`t.lst` contains no PEM certificate");
+    check("ca: a.pem, ", "", "ca", "the content of `<system CA certificates>` is missing");
     check("up.test", "'no name'", "sni", "`no name` is not a host name");
-    check(", key: a.key", "", "certificate", "it has no `key`");
-    check("certificate: a.pem, ", "", "key", "it has no `certificate`");
-    check("key: a.key", "key: a.pem", "key", "`a.pem` holds no private key");
+    check(", key: a.key", "", "certificate", "`certificate` requires `key`");
+    check("certificate: a.pem, ", "", "key", "`key` requires `certificate`");
+    check("key: a.key", "key: a.pem", "key", "`a.pem` contains no PEM private key");
 }
 
 #[test]
@@ -355,7 +375,7 @@ fn listeners_that_share_keys_with_a_fleet_have_names_of_their_own() {
     };
     let text = format!("listeners: [{}, {}]\n", listener(1), listener(2));
     let folder = Folder::new().with("k", "AAAA".repeat(16) + "\n");
-    folder.check(&text, "listeners[1].name", "`web` is the name of listeners[0] too");
+    folder.check(&text, "listeners[1].name", "listeners[0] has the same name, `web`");
 }
 
 /// A listener loses only the certificates that are wrong, and only until they are right.

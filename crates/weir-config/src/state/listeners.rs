@@ -37,8 +37,8 @@ impl State {
             let gone = before.listeners.iter().find(|(_, former)| former.as_ref().filter(had_name).is_some());
             found.push(match gone {
                 Some((listener, _)) if !before.is_changed(entry) => {
-                    let message = format!("listener `{name}` is still named by {key}");
-                    let problem = Problem::new("listeners", message).help("take the route away first");
+                    let message = format!("listener `{name}` is still used by {key}");
+                    let problem = Problem::new("listeners", message).help("remove the route first");
                     (Key::Listener(listener.clone()), problem)
                 }
                 _ => (
@@ -53,12 +53,12 @@ impl State {
 
 /// The problem of a field at `place` that names the listener `wanted`, which is not among `labels`.
 fn no_such_listener(place: String, wanted: &str, labels: &BTreeSet<Cow<'_, str>>) -> Problem {
-    let problem = Problem::new(place, format!("no listener is named `{wanted}`"));
+    let problem = Problem::new(place, format!("unknown listener `{wanted}`"));
     match nearest(wanted, labels.iter().map(|label| &**label)) {
         Some(label) => problem.help(format!("did you mean `{label}`?")),
         None => {
             let labels: Vec<&str> = labels.iter().map(|label| &**label).take(8).collect();
-            problem.help(format!("there are: {}", labels.join(", ")))
+            problem.help(format!("known listeners: {}", labels.join(", ")))
         }
     }
 }

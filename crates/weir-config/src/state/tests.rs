@@ -49,57 +49,51 @@ fn the_example_compiles() {
 fn problems_name_their_place_and_the_remedy() {
     check_refused(
         &GOOD.replace("/api, backend: api", "/api, backend: apy"),
-        &[("routes[0].backend: no backend is named `apy`", "did you mean `api`?")],
+        &[("routes[0].backend: unknown backend `apy`", "did you mean `api`?")],
     );
     check_refused(
         &GOOD.replace("[example.com]", "['exa mple']"),
         &[(
             "routes[0].hosts[0]: `exa mple` is not a host name",
-            "write `example.com`, or `*.example.com` for the names below it",
+            "write `example.com`, or `*.example.com` for its subdomains",
         )],
     );
     check_refused(
         &GOOD.replace("path: /api", "path: api"),
-        &[("routes[0].path: `api` does not begin with `/`", "write `/api`")],
+        &[("routes[0].path: `api` does not start with `/`", "write `/api`")],
     );
     check_refused(
         &GOOD.replace("[/get/1, /get/2]", "[/get/1, /get/1]"),
         &[(
-            "routes[1].exact: every host with exact `/get/1` stands twice in this route",
-            "keep one of the two; hosts ignore case, and prefixes a closing slash",
+            "routes[1].exact: duplicate exact `/get/1` for every host in this route",
+            "remove one of them; hosts ignore case, and prefixes ignore a trailing slash",
         )],
     );
     check_refused(
         &GOOD.replace("[example.com]", "[example.com, Example.COM]"),
         &[(
-            "routes[0].path: `example.com` with path `/api` stands twice in this route",
-            "keep one of the two; hosts ignore case, and prefixes a closing slash",
+            "routes[0].path: duplicate path `/api` for `example.com` in this route",
+            "remove one of them; hosts ignore case, and prefixes ignore a trailing slash",
         )],
     );
     check_refused(
         &GOOD.replace("{ exact: [/get/1, /get/2],", "{ hosts: [EXAMPLE.com], path: /api/,"),
         &[(
-            "routes[1].path: `example.com` with path `/api/` is taken by routes[0] already",
-            "give each host and path to one route, or tell them apart by `methods`, `headers` or `query`",
+            "routes[1].path: routes[0] already matches path `/api/` for `example.com`",
+            "use each host and path in one route, or separate the routes by `methods`, `headers` or `query`",
         )],
     );
     check_refused(
         &GOOD.replace("workers: 1", "workers: 0"),
-        &[("workers: 0 is not within 1 and 1024", "leave it out for one worker on each CPU")],
+        &[("workers: 0 is out of range; allowed: 1 to 1024", "remove it for one worker per CPU")],
     );
     check_refused(
         &GOOD.replace("127.0.0.1:9000", "127.0.0.1:9000, '[::1]:0'"),
-        &[(
-            "backends.api.endpoints[1]: [::1]:0 has no port that could be connected to",
-            "write the port that the service listens on",
-        )],
+        &[("backends.api.endpoints[1]: [::1]:0 has port 0", "write the port that the service listens on")],
     );
     check_refused(
         &GOOD.replace("[{ address: 127.0.0.1:8080 }]", "[]"),
-        &[(
-            "listeners: there is none, so nobody could connect",
-            "`listeners: [{ address: 127.0.0.1:8080 }]`",
-        )],
+        &[("listeners: no listener is configured", "add one: `listeners: [{ address: 127.0.0.1:8080 }]`")],
     );
     check_refused(
         &GOOD.replace(
@@ -107,24 +101,30 @@ fn problems_name_their_place_and_the_remedy() {
             "[{ address: 127.0.0.1:80 }, { address: 127.0.0.1:80 }]",
         ),
         &[(
-            "listeners[1].address: 127.0.0.1:80 is the address of listeners[0] already",
-            "give each listener an address of its own",
+            "listeners[1].address: 127.0.0.1:80 is already the address of listeners[0]",
+            "give each listener its own address",
         )],
     );
     check_refused(
         &format!("{GOOD}drain: {{ delay: 5s, timeout: 5s }}\n"),
         &[(
-            "drain.delay: 5s leaves nothing of `drain.timeout`, 5s",
-            "make `timeout` longer than `delay`: it counts from the signal, too",
+            "drain.delay: `drain.delay` (5s) must be shorter than `drain.timeout` (5s)",
+            "make `timeout` longer than `delay`; both start at the signal",
         )],
     );
     check_refused(
         &format!("{GOOD}drain: {{ delay: 0s, timeout: 0s }}\n"),
-        &[("drain.timeout: 0s is not within 1ns and 30 days", "everything has a limit")],
+        &[(
+            "drain.timeout: 0s is out of range; allowed: 1ns to 30 days",
+            "write a time in this range; this timeout cannot be turned off",
+        )],
     );
     check_refused(
         &format!("{GOOD}limits: {{ connections_per_address: 0 }}\n"),
-        &[("limits.connections_per_address: 0 would serve nobody", "leave it out for the default, no bound")],
+        &[(
+            "limits.connections_per_address: 0 would reject every request",
+            "remove it to use the default, no limit",
+        )],
     );
 }
 
@@ -134,22 +134,22 @@ fn paths_that_no_request_carries_are_refused() {
         let text = GOOD.replace("path: /api", &format!("path: '{path}'"));
         check_refused(&text, &[(&format!("routes[0].path: {message}"), remedy)]);
     };
-    check("/a?b=c", "`/a?b=c` has a query; routes match the path alone", "write `/a`");
-    check("/a#b", "`/a#b` has a fragment, which no request carries", "write `/a`");
-    check("/ä", "`/ä` has `ä`, which a request carries percent-encoded", "write `%C3%A4` in its place");
-    check("/a b", "`/a b` has ` `, which a request carries percent-encoded", "write `%20` in its place");
-    let not_normal = "is not in normal form, which the paths of requests are brought to";
+    check("/a?b=c", "`/a?b=c` contains a query; this field matches only the path", "write `/a`");
+    check("/a#b", "`/a#b` contains a fragment, which clients do not send", "write `/a`");
+    check("/ä", "`/ä` contains `ä`, which clients send percent-encoded", "write `%C3%A4` instead");
+    check("/a b", "`/a b` contains ` `, which clients send percent-encoded", "write `%20` instead");
+    let not_normal = "is not in normal form and would match no request; the gateway normalizes request paths";
     check("/a/../b", &format!("`/a/../b` {not_normal}"), "write `/b`");
     check("/%61%2f", &format!("`/%61%2f` {not_normal}"), "write `/a%2F`");
     check(
         "/100%",
-        "requests for `/100%` are answered 400: path contains a percent sign without two hexadecimal digits",
+        "requests for `/100%` get 400: path contains a percent sign without two hexadecimal digits",
         "write `%25` for a percent sign",
     );
     check(
         "/a%2F..",
-        "requests for `/a%2F..` are answered 400: path contains a dot segment next to an encoded slash or a backslash",
-        "write a path that every reader understands alike",
+        "requests for `/a%2F..` get 400: path contains a dot segment next to an encoded slash or a backslash",
+        "write a path that is not ambiguous",
     );
 }
 
@@ -165,19 +165,19 @@ fn paths_that_the_rules_for_paths_leave_to_no_request_are_refused() {
     check(
         "merge_slashes: true",
         "//api",
-        "`//api` is not in normal form, which the paths of requests are brought to",
+        "`//api` is not in normal form and would match no request; the gateway normalizes request paths",
         "write `/api`",
     );
     check(
         "escaped_slashes: redirect",
         "/a%2Fb",
-        "`paths.escaped_slashes` leads requests for `/a%2Fb` away",
+        "no request matches: `paths.escaped_slashes` redirects requests for `/a%2Fb`",
         "write `/a/b`",
     );
     check(
         "escaped_slashes: reject",
         "/a%2Fb",
-        "requests for `/a%2Fb` are answered 400: path contains an encoded slash or a backslash; send `/`",
+        "requests for `/a%2Fb` get 400: path contains an encoded slash or a backslash; send `/`",
         "write `/`, or set `paths.escaped_slashes: keep`",
     );
     let keep = "leave out what follows `;`, or set `paths.path_parameters: keep`";
@@ -192,14 +192,14 @@ fn paths_that_the_rules_for_paths_leave_to_no_request_are_refused() {
         check(
             rules,
             "/..;/a",
-            &format!("requests for `/..;/a` are answered 400: path contains {hidden}"),
+            &format!("requests for `/..;/a` get 400: path contains {hidden}"),
             keep,
         );
     }
     check(
         "path_parameters: reject",
         "/a;b",
-        "requests for `/a;b` are answered 400: path contains a path parameter (`;`)",
+        "requests for `/a;b` get 400: path contains a path parameter (`;`)",
         keep,
     );
 }
@@ -222,42 +222,42 @@ fn what_is_wrong_with_conditions_is_told() {
         let text = GOOD.replace("path: /api,", &format!("{field},"));
         check_refused(&text, &[(&format!("routes[0]{place}: {message}"), remedy)]);
     };
-    check("name: x", "", "the route says no path", "`path: /` takes every path");
-    check("path: /a, regex: /a", "", "`path` and `regex` stand together", "make two routes of it");
-    check("exact: /a, regex: /a", "", "`exact` and `regex` stand together", "make two routes of it");
-    check("regex: '/a('", ".regex", "`/a(`: unclosed group, at character 3", "correct the pattern");
+    check("name: x", "", "the route has no path", "add `path: /` to match every path");
+    check("path: /a, regex: /a", "", "`path` and `regex` cannot be combined", "write two routes");
+    check("exact: /a, regex: /a", "", "`exact` and `regex` cannot be combined", "write two routes");
+    check("regex: '/a('", ".regex", "`/a(`: unclosed group, at character 3", "fix the regular expression");
     let methods = |methods: &str, message: &str, remedy: &str| {
         check(&format!("path: /, methods: [{methods}]"), ".methods[0]", message, remedy);
     };
-    methods("get", "`get` is not `GET`, for the case of methods matters", "write `GET`");
-    methods("'A B'", "`A B` is not a method", "write one like `GET`");
-    methods("CONNECT", "CONNECT is answered 501 here", "leave it out");
-    check("path: /, methods: [A, A]", ".methods[1]", "`A` stands twice", "keep one of the two");
+    methods("get", "unknown method `get`; methods are case-sensitive", "write `GET`");
+    methods("'A B'", "invalid method `A B`", "use a method such as `GET`");
+    methods("CONNECT", "CONNECT is not supported (status 501)", "remove it");
+    check("path: /, methods: [A, A]", ".methods[1]", "duplicate method `A`", "remove one of them");
     let header = |header: &str, place: &str, message: &str, remedy: &str| {
         check(&format!("path: /, headers: {{ {header} }}"), &format!(".headers.{place}"), message, remedy);
     };
-    header("a b: c", "a b", "`a b` is not the name of a field", "write letters, digits and `-`");
-    header("a: b, A: c", "a", "`a` stands twice, for names ignore case", "keep one of the two");
-    let remedy = "leave out controls, and white space around it";
-    header("a: ' b'", "a", "no field has the value ` b`", remedy);
-    header("a: { exact: \"b\\nc\" }", "a", "no field has the value `b\\nc`", remedy);
+    header("a b: c", "a b", "invalid header name `a b`", "use letters, digits and hyphens");
+    header("a: b, A: c", "a", "duplicate header `a`; header names ignore case", "remove one of them");
+    let remedy = "remove control characters, and whitespace at both ends";
+    header("a: ' b'", "a", "no header can have the value ` b`", remedy);
+    header("a: { exact: \"b\\nc\" }", "a", "no header can have the value `b\\nc`", remedy);
     header(
         "a: { regex: '[' }",
         "a.regex",
         "`[`: unclosed character class, at character 1",
-        "correct the pattern",
+        "fix the regular expression",
     );
     check(
         "path: /, query: { a: { regex: '*' } }",
         ".query.a.regex",
         "`*`: repetition operator missing expression, at character 1",
-        "correct the pattern",
+        "fix the regular expression",
     );
     check(
         "path: /, query: { '': a }",
         ".query",
-        "a parameter has no name",
-        "write `name: value`, or leave it out",
+        "a query parameter has an empty name",
+        "write `name: value`, or remove it",
     );
 }
 
@@ -272,16 +272,16 @@ fn conditions_of_the_wrong_form_are_told() {
             "{value}"
         );
     };
-    check(
-        "{ present: false }",
-        "`present: false` can't be asked for",
-        "write `present: true`, or leave it out",
-    );
+    check("{ present: false }", "`present: false` is not supported", "write `present: true`, or remove it");
     for several in ["{ exact: b, regex: c }", "{}"] {
-        check(several, "a value is matched in one way", "write one of `exact`, `regex` and `present`");
+        check(
+            several,
+            "more than one condition for one value",
+            "write only one of `exact`, `regex` and `present`",
+        );
     }
     check("{ exakt: b }", "unknown field `exakt`", "did you mean `exact`?");
-    let form = "a text (numbers in quotes), or `{ exact: .. }`, `{ regex: .. }` or `{ present: true }`";
+    let form = "a string (numbers in quotes), or `{ exact: .. }`, `{ regex: .. }` or `{ present: true }`";
     check("[b]", &format!("a list is not {form}"), &format!("write {form}"));
 }
 
@@ -292,14 +292,18 @@ fn every_limit_out_of_range_is_told_with_its_default() {
     };
     check(
         "head: 2MiB",
-        "limits.head: 2MiB is not within 1KiB and 1MiB",
-        "leave it out for the default, 32KiB",
+        "limits.head: 2MiB is out of range; allowed: 1KiB to 1MiB",
+        "remove it to use the default, 32KiB",
     );
-    check("fields: 7", "limits.fields: 7 is not within 8 and 128", "leave it out for the default, 100");
+    check(
+        "fields: 7",
+        "limits.fields: 7 is out of range; allowed: 8 to 128",
+        "remove it to use the default, 100",
+    );
     check(
         "connections: 0",
-        "limits.connections: 0 would serve nobody",
-        "leave it out for the default, 10000",
+        "limits.connections: 0 would reject every request",
+        "remove it to use the default, 10000",
     );
 }
 
@@ -311,15 +315,18 @@ fn everything_that_is_wrong_is_told_in_one_go() {
     check_refused(
         &format!("{text}limits: {{ fields: 1 }}\ntimeouts: {{ idle: 0s }}\n"),
         &[
-            ("limits.fields: 1 is not within 8 and 128", "leave it out for the default, 100"),
-            ("timeouts.idle: 0s is not within 1ns and 30 days", "everything has a limit"),
-            ("routes[0].methods[0]: `get` is not `GET`, for the case of methods matters", "write `GET`"),
-            ("routes[0].path: `api` does not begin with `/`", "write `/api`"),
-            ("routes[0].backend: no backend is named `apy`", "did you mean `api`?"),
-            ("routes[2].backend: no backend is named `nowhere`", "there are: api"),
+            ("limits.fields: 1 is out of range; allowed: 8 to 128", "remove it to use the default, 100"),
             (
-                "routes[2].exact: every host with exact `/get/1` is taken by routes[1] already",
-                "give each host and path to one route, or tell them apart by `methods`, `headers` or `query`",
+                "timeouts.idle: 0s is out of range; allowed: 1ns to 30 days",
+                "write a time in this range; this timeout cannot be turned off",
+            ),
+            ("routes[0].methods[0]: unknown method `get`; methods are case-sensitive", "write `GET`"),
+            ("routes[0].path: `api` does not start with `/`", "write `/api`"),
+            ("routes[0].backend: unknown backend `apy`", "did you mean `api`?"),
+            ("routes[2].backend: unknown backend `nowhere`", "known backends: api"),
+            (
+                "routes[2].exact: routes[1] already matches exact `/get/1` for every host",
+                "use each host and path in one route, or separate the routes by `methods`, `headers` or `query`",
             ),
         ],
     );

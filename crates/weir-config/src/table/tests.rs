@@ -78,7 +78,7 @@ fn check_conflict(first: &str, second: &str, expected: Option<&str>) {
 
 #[test]
 fn routes_for_the_same_requests_are_told_and_those_that_differ_are_not() {
-    let path = Some("routes[1].path: every host with path `/a` is taken by routes[0] already");
+    let path = Some("routes[1].path: routes[0] already matches path `/a` for every host");
     check_conflict("path: /a, methods: [GET]", "path: /a, methods: [POST, GET]", path);
     check_conflict("path: /a, methods: [GET]", "path: /a, methods: [POST, HEAD]", None);
     check_conflict("path: /a, methods: [GET]", "path: /a", None);
@@ -87,12 +87,12 @@ fn routes_for_the_same_requests_are_told_and_those_that_differ_are_not() {
     check_conflict("path: /a, headers: { x: '1' }", "path: /a, query: { x: '1' }", None);
     check_conflict("path: /a, query: { x: '1' }", "path: /a, query: { X: '1' }", None);
     check_conflict("path: /a, query: { x: '1' }", "path: /a, methods: [GET], query: { x: '1' }", None);
-    let regex = Some("routes[1].regex: every host with regex `/a.*` is taken by routes[0] already");
+    let regex = Some("routes[1].regex: routes[0] already matches regex `/a.*` for every host");
     check_conflict("regex: /a.*", "regex: /a.*", regex);
     check_conflict("regex: /a.*", "regex: /a.*, methods: [GET]", None);
     check_conflict("regex: /a.*", "regex: /a.+", None);
     check_conflict("exact: /a", "path: /a", None);
-    let exact = Some("routes[1].exact: every host with exact `/b` is taken by routes[0] already");
+    let exact = Some("routes[1].exact: routes[0] already matches exact `/b` for every host");
     check_conflict("exact: [/a, /b], methods: [PUT]", "exact: [/b, /c], methods: [PUT]", exact);
 }
 

@@ -17,8 +17,11 @@ pub(super) fn of_route(key: &str, route: &Route) -> Vec<Problem> {
         found.extend(variables(&format!("{key}.respond.headers"), &respond.headers));
     }
     found.extend(route.hosts.iter().enumerate().filter(|(_, host)| *host == "_").map(|(index, _)| {
-        Problem::new(format!("{key}.hosts[{index}]"), "`_` is a name like others, which nobody asks for")
-            .help("leave `hosts` out for every host")
+        Problem::new(
+            format!("{key}.hosts[{index}]"),
+            "`_` is not a wildcard here; it matches only the host `_`",
+        )
+        .help("remove `hosts` to match every host")
     }));
     found.extend(starred_paths(key, route));
     found
@@ -34,9 +37,10 @@ fn variables(place: &str, fields: &BTreeMap<String, String>) -> Vec<Problem> {
     let looking = fields.iter().filter_map(|(name, value)| Some((name, variable_in(value)?)));
     looking
         .map(|(name, variable)| {
-            let message = format!("`{variable}` is sent letter by letter: values have no variables");
+            let message =
+                format!("the gateway sends `{variable}` literally; header values have no variables");
             Problem::new(format!("{place}.{name}"), message)
-                .help("`forwarding` tells upstreams of the client and names requests")
+                .help("use `forwarding` to send the client address and a request ID to upstreams")
         })
         .collect()
 }
@@ -68,8 +72,11 @@ fn starred_paths(key: &str, route: &Route) -> Vec<Problem> {
         .map(|(field, path)| {
             let below = path.trim_end_matches('*').trim_end_matches('/');
             let below = if below.is_empty() { "/" } else { below };
-            Problem::new(format!("{key}.{field}"), format!("the star of `{path}` stands for itself"))
-                .help(format!("`path: {below}` takes everything below it, a `regex` every pattern"))
+            Problem::new(
+                format!("{key}.{field}"),
+                format!("`*` in `{path}` is not a wildcard; it matches only `*`"),
+            )
+            .help(format!("use `path: {below}` to match everything below it, or `regex` for other patterns"))
         })
         .collect()
 }

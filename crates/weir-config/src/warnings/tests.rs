@@ -120,57 +120,56 @@ fn rules_that_another_spelling_gets_around_are_told() {
 fn routes_behind_others_are_told() {
     check_routes(
         &["path: /, headers: { x: { present: true } }", "path: /, headers: { x: '1' }"],
-        &["routes[1]: no request comes this far: routes[0] has them all"],
+        &["routes[1]: this route never matches: routes[0] matches all of its requests first"],
     );
     check_routes(
         &["path: /, query: { x: { regex: '[0-9]+' } }, name: digits", "path: /, query: { x: '17' }"],
-        &["routes[1]: no request comes this far: routes[0] `digits` has them all"],
+        &["routes[1]: this route never matches: routes[0] `digits` matches all of its requests first"],
     );
-    let below = "has all paths below `/a`, and prefixes go before regular expressions";
+    let below = "matches all paths below `/a`, and a prefix wins over a regular expression";
     check_routes(
         &["regex: '/a/b/[0-9]+'", "path: /a/"],
-        &[&format!("routes[0].regex: no request comes this far: routes[1] {below}")],
+        &[&format!("routes[0].regex: this route never matches: routes[1] {below}")],
     );
     check_routes(
         &[
             "regex: '/a/[0-9]+', hosts: [b.test], methods: [GET]",
             "path: /a, hosts: [B.test], methods: [GET, PUT]",
         ],
-        &[&format!("routes[0].regex: no request comes this far: routes[1] {below}")],
+        &[&format!("routes[0].regex: this route never matches: routes[1] {below}")],
     );
-    check_routes(&["regex: 'a/.*'"], &["routes[0].regex: no path matches it: paths begin with `/`"]);
+    check_routes(&["regex: 'a/.*'"], &["routes[0].regex: it matches no path: paths start with `/`"]);
 }
 
 #[test]
 fn routes_and_backends_that_lead_nowhere_are_told() {
     check(
         "listeners: [{ address: 127.0.0.1:1 }]\n",
-        &["routes: there is none, so every request is answered 404"],
+        &["routes: no route is configured: every request gets 404"],
     );
     check(
         &HEAD
             .replace("a: ", "b: { endpoints: [] }, c: { endpoints: [] }, a: ")
             .replace("backends", "routes: [{ path: /, backend: a, mirror: { backend: b } }]\nbackends"),
         &[
-            "backends.c: nothing uses this backend",
-            "backends.b.endpoints: the list is empty, so requests for this backend are answered 503",
+            "backends.c: no route uses this backend",
+            "backends.b.endpoints: the list is empty: requests for this backend get 503",
         ],
     );
     check(
         &format!("{HEAD}routes: [{{ path: /, backends: [{{ backend: a, weight: 0 }}] }}]\n"),
-        &["routes[0].backends: none of them has a weight, so every request is answered 500"],
+        &["routes[0].backends: all weights are 0: every request gets 500"],
     );
     let weightless = |more: &str, expected: &[&str]| {
         let idle = "{ address: '127.0.0.1:2', weight: 0 }, { address: 'a.test:2', weight: 0 }";
         let backends = format!("endpoints: [{idle}]{more} }} }}\nroutes: [{{ path: /, backend: a }}]\n");
         check(&HEAD.replace("endpoints: ['127.0.0.1:2'] } }\n", &backends), expected);
     };
-    let none =
-        "backends.a.endpoints: none of them has a weight, so requests for this backend are answered 503";
+    let none = "backends.a.endpoints: all weights are 0: requests for this backend get 503";
     weightless("", &[none]);
     weightless(
         ", balance: { sticky: { cookie: at } }",
-        &[&format!("{none}, but for those of its sticky clients")],
+        &[&format!("{none}, except those of its sticky clients")],
     );
     check(
         &format!("{HEAD}routes: [{{ path: /, backend: a }}]\n")
@@ -179,7 +178,9 @@ fn routes_and_backends_that_lead_nowhere_are_told() {
     );
     check_routes(
         &["path: /, methods: [GET], cors: { origins: ['*'] }"],
-        &["routes[0].methods: preflights of `cors` are OPTIONS, which this route does not take"],
+        &[
+            "routes[0].methods: `cors` requires OPTIONS for preflight requests, but the route does not match OPTIONS",
+        ],
     );
 }
 
@@ -198,8 +199,8 @@ fn plain_text_beyond_this_machine_is_told() {
     assert_eq!(
         warnings(&text("0.0.0.0:1", "tokens: t.lst, "), &files, NOW_S),
         [
-            "listeners[0]: 0.0.0.0:1 speaks plain text, and listeners[1] asks for certificates in front of the same routes",
-            "listeners[0]: tokens for routes[0] come to 0.0.0.0:1 in plain text",
+            "listeners[0]: 0.0.0.0:1 accepts plain HTTP, but listeners[1] requires client certificates for the same routes",
+            "listeners[0]: bearer tokens for routes[0] reach 0.0.0.0:1 unencrypted",
         ]
     );
 }
@@ -228,9 +229,9 @@ backends: { a: { endpoints: ['127.0.0.1:3'], tls: { ca: c.pem } } }
     assert_eq!(
         warnings(text, &files, NOW_S),
         [
-            "listeners[0].tls.certificates[1].certificate: `c.pem` is for none of the hosts that routes name",
-            "listeners[0].tls.certificates[0].certificate: a certificate in `b.pem` ends in 1 day",
-            "listeners[0].tls.certificates[1].certificate: a certificate in `c.pem` ended 2 days ago",
+            "listeners[0].tls.certificates[1].certificate: `c.pem` is valid for none of the hosts in `routes`",
+            "listeners[0].tls.certificates[0].certificate: a certificate in `b.pem` expires in 1 day",
+            "listeners[0].tls.certificates[1].certificate: a certificate in `c.pem` expired 2 days ago",
         ]
     );
     let hosts = text
@@ -240,7 +241,7 @@ backends: { a: { endpoints: ['127.0.0.1:3'], tls: { ca: c.pem } } }
     let told = warnings(&hosts, &files, NOW_S);
     for (position, (index, host)) in [(3, "b.test"), (4, "*.c.test")].into_iter().enumerate() {
         let expected = format!(
-            "listeners[0].tls.certificates[1].hosts[{index}]: clients that ask for `{host}` get `c.pem`, which does not carry it"
+            "listeners[0].tls.certificates[1].hosts[{index}]: clients of `{host}` get `c.pem`, which is not valid for this host"
         );
         assert_eq!(told[1 + position], expected, "{told:#?}");
     }
@@ -251,34 +252,39 @@ backends: { a: { endpoints: ['127.0.0.1:3'], tls: { ca: c.pem } } }
             "",
         )
         .replace(", tls: { ca: c.pem }", "");
-    let none = "listeners[0].tls.certificate: `a.pem` is for none of the hosts that routes name";
+    let none = "listeners[0].tls.certificate: `a.pem` is valid for none of the hosts in `routes`";
     assert_eq!(warnings(&alone, &files, NOW_S), [none]);
-    let early = "listeners[0].tls.certificate: a certificate in `a.pem` is not good for another 31 days";
+    let early = "listeners[0].tls.certificate: a certificate in `a.pem` is not valid yet; it becomes valid in 31 days";
     assert_eq!(warnings(&alone, &files, NOW_S - 90 * 86_400), [none, early]);
 }
 
 #[test]
 fn what_other_gateways_would_understand_is_told() {
-    let none = "values have no variables";
+    let none = "header values have no variables";
     check_routes(
         &["path: /, request_headers: { set: { X-Real-IP: $remote_addr, X-Price: '5 $', X-Share: '10%' } }"],
         &[&format!(
-            "routes[0].request_headers.set.X-Real-IP: `$remote_addr` is sent letter by letter: {none}"
+            "routes[0].request_headers.set.X-Real-IP: the gateway sends `$remote_addr` literally; {none}"
         )],
     );
     check_routes(
         &["path: /, response_headers: { add: { Via: 'a ${hostname}', X-Id: '%{request_id}i' } }"],
         &[
-            &format!("routes[0].response_headers.add.Via: `${{hostname}}` is sent letter by letter: {none}"),
             &format!(
-                "routes[0].response_headers.add.X-Id: `%{{request_id}}` is sent letter by letter: {none}"
+                "routes[0].response_headers.add.Via: the gateway sends `${{hostname}}` literally; {none}"
+            ),
+            &format!(
+                "routes[0].response_headers.add.X-Id: the gateway sends `%{{request_id}}` literally; {none}"
             ),
         ],
     );
     check_routes(
         &["path: /, hosts: [a.test, _]"],
-        &["routes[0].hosts[1]: `_` is a name like others, which nobody asks for"],
+        &["routes[0].hosts[1]: `_` is not a wildcard here; it matches only the host `_`"],
     );
-    check_routes(&["path: '/a/*'", "path: /"], &["routes[0].path: the star of `/a/*` stands for itself"]);
+    check_routes(
+        &["path: '/a/*'", "path: /"],
+        &["routes[0].path: `*` in `/a/*` is not a wildcard; it matches only `*`"],
+    );
     check_routes(&["path: '/a*b'", "path: /, request_headers: { set: { X: '$5, ${' } }"], &[]);
 }

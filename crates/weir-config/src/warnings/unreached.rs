@@ -146,20 +146,23 @@ fn told(routes: Routes<'_>, route: usize, cause: Cause<'_>) -> Problem {
     let entry = routes[route];
     match cause {
         Cause::NoPath => {
-            Problem::new(format!("{}.regex", entry.key), "no path matches it: paths begin with `/`")
-                .help("begin it with `/`; it is compared with the whole path")
+            Problem::new(format!("{}.regex", entry.key), "it matches no path: paths start with `/`")
+                .help("start it with `/`; it must match the whole path")
         }
         Cause::Asked(other) => {
-            let message = format!("no request comes this far: {} has them all", routes[other].label());
-            Problem::new(&*entry.key, message).help("ask for more than that one does, or leave the route out")
+            let message = format!(
+                "this route never matches: {} matches all of its requests first",
+                routes[other].label()
+            );
+            Problem::new(&*entry.key, message).help("make this route more specific, or remove it")
         }
         Cause::Below(other, folder) => {
             let message = format!(
-                "no request comes this far: {} has all paths below `{folder}`, and prefixes go before regular expressions",
+                "this route never matches: {} matches all paths below `{folder}`, and a prefix wins over a regular expression",
                 routes[other].label()
             );
             Problem::new(format!("{}.regex", entry.key), message)
-                .help("write that prefix as a regular expression too, a shorter one, or leave the route out")
+                .help("write that prefix as a regular expression, shorten it, or remove this route")
         }
     }
 }

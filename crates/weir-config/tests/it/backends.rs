@@ -52,11 +52,11 @@ fn endpoints_have_weights() {
     assert_eq!(endpoints, [SocketAddr::from(([127, 0, 0, 1], 1)).into(), second]);
     check_refused(
         "endpoints: [{ address: 127.0.0.1:1, weight: 1000001 }]",
-        "endpoints[0].weight: 1000001 is more than 1000000",
-        "only the weights' ratios count, so write smaller ones",
+        "endpoints[0].weight: 1000001 is larger than 1000000",
+        "use smaller weights; only their ratio matters",
     );
     for wrong in ["localhost", "'127.0.0.1'", "127.0.0.256:80", "a b:80", "'*.a:80'", "a:http", "a:+1"] {
-        let message = "is not an IP address or a name with a port";
+        let message = "is not an IP address or a host name with a port";
         check_form_refused(&format!("endpoints: [{wrong}]"), message);
         check_form_refused(&format!("endpoints: [{{ address: {wrong} }}]"), message);
     }
@@ -83,36 +83,36 @@ fn a_balance_is_a_word_or_says_what_by() {
 
 #[test]
 fn what_a_balance_is_by_must_be_possible() {
-    let name = "write letters, digits and hyphens";
+    let name = "use letters, digits and hyphens";
     check_refused(
         "endpoints: [], balance: { hash: { header: 'a b' } }",
-        "balance.hash.header: `a b` is not the name of a field",
+        "balance.hash.header: invalid header name `a b`",
         name,
     );
     check_refused(
         "endpoints: [], balance: { hash: { cookie: '' } }",
-        "balance.hash.cookie: `` is not the name of a cookie",
+        "balance.hash.cookie: invalid cookie name ``",
         name,
     );
     check_refused(
         "endpoints: [], balance: { sticky: { cookie: 'a=b' } }",
-        "balance.sticky.cookie: `a=b` is not the name of a cookie",
+        "balance.sticky.cookie: invalid cookie name `a=b`",
         name,
     );
     check_refused(
         "endpoints: [], balance: { sticky: { cookie: a, max_age: 1500ms } }",
-        "balance.sticky.max_age: 1500ms is no whole number of seconds, 1 and more",
-        "write it in seconds, as in `3600s`, or leave it out",
+        "balance.sticky.max_age: `1500ms` is not a whole number of seconds of at least 1",
+        "write it in seconds, for example `3600s`, or remove it",
     );
     check_refused(
         "endpoints: [], balance: { hash: client_address }, slow_start: 10s",
-        "slow_start: with `hash` the key alone decides, so nothing could begin slowly",
-        "leave it out",
+        "slow_start: no effect with `balance: hash`: only the key selects the endpoint",
+        "remove it",
     );
     check_refused(
         "endpoints: [], slow_start: 0s",
-        "slow_start: 0s is not within 1ns and 30 days",
-        "leave it out for none",
+        "slow_start: 0s is out of range; allowed: 1ns to 30 days",
+        "remove it to turn slow start off",
     );
 }
 
@@ -143,20 +143,24 @@ fn health_is_asked_for_by_what_can_be_asked() {
     let check = |health: &str, problem: &str, remedy: &str| {
         check_refused(&format!("endpoints: [], health: {health}"), &format!("health{problem}"), remedy);
     };
-    check("{ path: up }", ".path: `up` does not begin with `/`", "write `/up`");
-    check(
-        "{ path: '/a?b c' }",
-        ".path: `b c` is not a query that a request could carry",
-        "percent-encode it",
-    );
-    let remedy = "say a `path`, or leave it out";
-    check("{ host: a }", ".host: without a `path` nothing is asked for", remedy);
+    check("{ path: up }", ".path: `up` does not start with `/`", "write `/up`");
+    check("{ path: '/a?b c' }", ".path: `b c` is not a valid query", "percent-encode it");
+    let remedy = "add `path`, or remove it";
+    check("{ host: a }", ".host: no effect without `path`", remedy);
     let remedy = "write a name like `example.com`";
-    check("{ path: /, host: 'a b' }", ".host: `a b` is not a host", remedy);
-    check("{ interval: 0s }", ".interval: 0s is not within 1ns and 30 days", "leave it out for 10s");
-    check("{ timeout: 0s }", ".timeout: 0s is not within 1ns and 30 days", "leave it out for 2s");
-    check("{ healthy: 0 }", ".healthy: nothing is decided by 0", "leave it out for 2");
-    check("{ unhealthy: 0 }", ".unhealthy: nothing is decided by 0", "leave it out for 3");
+    check("{ path: /, host: 'a b' }", ".host: `a b` is not a host name", remedy);
+    check(
+        "{ interval: 0s }",
+        ".interval: 0s is out of range; allowed: 1ns to 30 days",
+        "remove it to use the default, 10s",
+    );
+    check(
+        "{ timeout: 0s }",
+        ".timeout: 0s is out of range; allowed: 1ns to 30 days",
+        "remove it to use the default, 2s",
+    );
+    check("{ healthy: 0 }", ".healthy: must be at least 1", "remove it to use the default, 2");
+    check("{ unhealthy: 0 }", ".unhealthy: must be at least 1", "remove it to use the default, 3");
     check_form_refused("endpoints: [], health: { url: / }", "unknown field `url`");
 }
 
@@ -165,15 +169,15 @@ fn an_ejection_has_a_count_and_a_time() {
     assert_eq!(backend("endpoints: [], ejection: {}").ejection.unwrap().errors, 5);
     check_refused(
         "endpoints: [], ejection: { errors: 0 }",
-        "ejection.errors: nothing is decided by 0",
-        "leave it out for 5",
+        "ejection.errors: must be at least 1",
+        "remove it to use the default, 5",
     );
     check_refused(
         "endpoints: [], ejection: { time: 0s }",
-        "ejection.time: 0s is not within 1ns and 30 days",
-        "leave it out for 30s",
+        "ejection.time: 0s is out of range; allowed: 1ns to 30 days",
+        "remove it to use the default, 30s",
     );
-    check_form_refused("endpoints: [], ejection: { most: 101% }", "more than the whole");
+    check_form_refused("endpoints: [], ejection: { most: 101% }", "more than 100%");
 }
 
 #[test]
@@ -187,12 +191,12 @@ fn an_ejection_may_go_by_the_share_of_errors() {
         let fields = format!("endpoints: [], ejection: {{ share: {share} }}");
         check_refused(&fields, &format!("ejection.share.{problem}"), remedy);
     };
-    let above = "write a share above 0, like 50%";
-    check("{ errors: 0% }", "errors: every endpoint has such a share", above);
-    let window = "leave it out for 10s";
-    check("{ errors: 1%, window: 999ms }", "window: 999ms is not within 1s and 1h", window);
-    check("{ errors: 1%, window: 2h }", "window: 2h is not within 1s and 1h", window);
-    check("{ errors: 1%, requests: 0 }", "requests: nothing is decided by 0", "leave it out for 20");
+    let above = "write a share above 0%, for example 50%";
+    check("{ errors: 0% }", "errors: 0% would eject every endpoint", above);
+    let window = "remove it to use the default, 10s";
+    check("{ errors: 1%, window: 999ms }", "window: 999ms is out of range; allowed: 1s to 1h", window);
+    check("{ errors: 1%, window: 2h }", "window: 2h is out of range; allowed: 1s to 1h", window);
+    check("{ errors: 1%, requests: 0 }", "requests: must be at least 1", "remove it to use the default, 20");
     check_form_refused("endpoints: [], ejection: { share: 20% }", "20%");
     check_form_refused("endpoints: [], ejection: { share: {} }", "missing field `errors`");
 }
@@ -205,8 +209,8 @@ fn limits_let_somebody_in() {
     for field in ["connections", "requests"] {
         check_refused(
             &format!("endpoints: [], limits: {{ {field}: 0 }}"),
-            &format!("limits.{field}: 0 would serve nobody"),
-            "leave it out for none of the backend's own",
+            &format!("limits.{field}: 0 would reject every request"),
+            "remove it to set no limit for this backend",
         );
     }
     check_form_refused("endpoints: [], limits: { request: 1 }", "unknown field `request`");
@@ -221,14 +225,14 @@ fn timeouts_end_some_time() {
     assert_eq!(pending.map(|time| time.0.as_secs()), Some(3));
     check_refused(
         "endpoints: [], timeouts: { pending: 3s }",
-        "timeouts.pending: without `limits.pending` no request waits for a place",
-        "say in `limits.pending` how many may wait, or leave it out",
+        "timeouts.pending: no effect without `limits.pending`: no request waits in a queue",
+        "set `limits.pending`, or remove this timeout",
     );
     for field in ["connect", "response", "idle", "pending"] {
         check_refused(
             &format!("endpoints: [], limits: {{ pending: 1 }}, timeouts: {{ {field}: 0s }}"),
-            &format!("timeouts.{field}: 0s is not within 1ns and 30 days"),
-            "leave it out for that of the gateway",
+            &format!("timeouts.{field}: 0s is out of range; allowed: 1ns to 30 days"),
+            "remove it to use the value of the gateway",
         );
     }
     check_form_refused("endpoints: [], timeouts: { head: 1s }", "unknown field `head`");
@@ -239,13 +243,13 @@ fn a_connection_serves_some_request() {
     assert_eq!(backend("endpoints: [], keepalive: { requests: 1, time: 1h }").keepalive.requests, Some(1));
     check_refused(
         "endpoints: [], keepalive: { requests: 0 }",
-        "keepalive.requests: 0 would serve nobody",
-        "write 1 for a connection for each request, or leave it out",
+        "keepalive.requests: must be at least 1",
+        "write 1 for one request per connection, or remove it",
     );
     check_refused(
         "endpoints: [], keepalive: { time: 0s }",
-        "keepalive.time: 0s is not within 1ns and 30 days",
-        "leave it out for any time",
+        "keepalive.time: 0s is out of range; allowed: 1ns to 30 days",
+        "remove it to set no time limit",
     );
 }
 
@@ -271,22 +275,22 @@ fn endpoints_may_be_unix_sockets() {
         ("127.0.0.1:1", "127.0.0.1:1", 1),
     ];
     assert_eq!(told, expected.map(|(address, host, weight)| (address.to_owned(), host.to_owned(), weight)));
-    let whole = "does not name the whole path of a socket";
+    let whole = "is not an absolute path";
     for (wrong, message) in [
         ("'unix:run/a'", whole),
         ("'unix:'", whole),
         ("'unix:80'", whole),
-        ("\"unix:/run/\\ta\"", "has a control character"),
+        ("\"unix:/run/\\ta\"", "contains a control character"),
     ] {
         check_form_refused(&format!("endpoints: [{wrong}]"), message);
         check_form_refused(&format!("endpoints: [{{ address: {wrong} }}]"), message);
     }
     let long = format!("endpoints: ['unix:/{}']", "a".repeat(107));
-    check_form_refused(&long, "has a path of 108 bytes, and the system takes 107");
+    check_form_refused(&long, "has a path of 108 bytes, more than the system allows (107)");
     check_refused(
         "endpoints: ['unix:/a'], tls: { ca: ca.pem }",
-        "tls.sni: a Unix socket has no address that a certificate could be for",
-        "write the name that the service's certificate is for",
+        "tls.sni: required: a Unix socket has no host name to check the certificate against",
+        "write the name in the certificate of the service",
     );
 }
 
@@ -306,12 +310,12 @@ fn endpoints_have_names() {
     assert_eq!(told, expected.map(|(address, weight)| (address.to_owned(), weight)));
     check_refused(
         "endpoints: [a.test:0]",
-        "endpoints[0]: a.test:0 has no port that could be connected to",
+        "endpoints[0]: a.test:0 has port 0",
         "write the port that the service listens on",
     );
     check_refused(
         "endpoints: [a.test:1], tls: { ca: ca.pem }",
-        "tls.sni: without it the certificate would have to be for the addresses of `a.test`",
-        "write `sni: a.test`, or the name that the certificate is for",
+        "tls.sni: required: without `sni`, the certificate must be valid for the IP addresses of `a.test`",
+        "write `sni: a.test`, or the name in the certificate",
     );
 }

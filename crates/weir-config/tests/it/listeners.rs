@@ -69,11 +69,11 @@ fn routes_that_meet_at_one_listener_contradict_each_other() {
     assert!(refused(apart).is_empty());
     assert_eq!(
         refused(&apart.replace("[other]", "[other, plain]")),
-        ["routes[1].path: every host with path `/` is taken by routes[0] already"]
+        ["routes[1].path: routes[0] already matches path `/` for every host"]
     );
     assert_eq!(
         refused(&apart.replace("listeners: [other], ", "")),
-        ["routes[1].path: every host with path `/` is taken by routes[0] already"]
+        ["routes[1].path: routes[0] already matches path `/` for every host"]
     );
 }
 
@@ -83,7 +83,7 @@ fn a_listener_that_is_not_there_is_told() {
     let applied = apply(&mut State::default(), resources(routes), Policy::AllOrNothing);
     let [(key, problem)] = &applied.refused[..] else { panic!("{:?}", applied.refused) };
     assert_eq!(key, &Key::Route("routes[0]".to_owned()));
-    assert_eq!(problem.to_string(), "routes[0].listeners[1]: no listener is named `othr`");
+    assert_eq!(problem.to_string(), "routes[0].listeners[1]: unknown listener `othr`");
     assert_eq!(problem.remedy.as_deref(), Some("did you mean `other`?"));
 }
 
@@ -97,7 +97,7 @@ fn a_listener_stays_as_long_as_a_route_names_it() {
     let applied = state.apply(Batch { version: 2, policy: Policy::EachAlone, changes });
     assert_eq!(applied.refused.len(), 1);
     assert_eq!(applied.refused[0].0, gone);
-    assert_eq!(applied.refused[0].1.to_string(), "listeners: listener `other` is still named by routes[0]");
+    assert_eq!(applied.refused[0].1.to_string(), "listeners: listener `other` is still used by routes[0]");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn what_is_for_other_listeners_is_passed_over_by_that() {
     let scope = table.scope("127.0.0.1:80".parse::<std::net::SocketAddr>().unwrap());
     let told = table.passed_over(&RequestView { scope, ..RequestView::get("a.test", "/x") }, 5);
     let told: Vec<_> = told.iter().map(|other| (other.route.as_str(), other.reason.as_str())).collect();
-    assert_eq!(told, [("routes[1]", "it is for the listener `other`")]);
+    assert_eq!(told, [("routes[1]", "matches only the listener `other`")]);
 }
 
 /// Routes for the same requests, each with its precedence: age, name, rule.
@@ -147,5 +147,5 @@ fn a_route_with_a_precedence_and_one_without_contradict_each_other() {
     all.push((Key::Route("routes[0]".to_owned()), Resource::Route(Arc::new(route))));
     let applied = apply(&mut State::default(), all, Policy::AllOrNothing);
     let told: Vec<String> = applied.refused.iter().map(|(_, problem)| problem.to_string()).collect();
-    assert_eq!(told, ["a/a 0.path: every host with path `/` is taken by routes[0] already"]);
+    assert_eq!(told, ["a/a 0.path: routes[0] already matches path `/` for every host"]);
 }

@@ -177,7 +177,7 @@ fn a_broken_file_is_told_and_what_was_before_stays() {
     assert_eq!(
         folder.refused(),
         [
-            "shop.yaml:8:21: HTTPRoute default/shop: spec.rules[0].backendRefs[0]: no Backend is named default/shpo",
+            "shop.yaml:8:21: HTTPRoute default/shop: spec.rules[0].backendRefs[0]: unknown Backend default/shpo",
             "  help: did you mean `default/shop`?"
         ]
     );
@@ -198,23 +198,23 @@ fn problems_are_told_with_their_file_and_resource() {
     };
     check(
         &[("a.yaml", LISTENERS), ("shop.yaml", &SHOP.replace("backend: shop", "backend: shp"))],
-        &["shop.yaml:1:50: routes[0].backend: no backend is named `shp`"],
+        &["shop.yaml:1:50: routes[0].backend: unknown backend `shp`"],
     );
     check(
         &[("a.yaml", LISTENERS), ("b.yaml", SHOP), ("c.yaml", SHOP)],
-        &["c.yaml:2:19: backends.shop: DIR/b.yaml has a backend of this name, too"],
+        &["c.yaml:2:19: backends.shop: DIR/b.yaml also defines a backend with this name"],
     );
     check(
         &[("a.yaml", LISTENERS), ("b.yaml", LISTENERS)],
-        &["b.yaml:1:24: listeners[0].address: 127.0.0.1:8080 is the address of a.yaml listeners[0] already"],
+        &["b.yaml:1:24: listeners[0].address: 127.0.0.1:8080 is already the address of a.yaml listeners[0]"],
     );
     check(
         &[("a.yaml", &format!("{LISTENERS}workers: 2\n")), ("b.yaml", "workers: 3\n")],
-        &["b.yaml: what holds for the whole gateway stands in DIR/a.yaml too"],
+        &["b.yaml: DIR/a.yaml also contains gateway-wide settings"],
     );
     check(
         &[("a.yaml", LISTENERS), ("b.yaml", "timeouts: { idle: 0s }\n")],
-        &["b.yaml:1:19: timeouts.idle: 0s is not within 1ns and 30 days"],
+        &["b.yaml:1:19: timeouts.idle: 0s is out of range; allowed: 1ns to 30 days"],
     );
     check(
         &[
@@ -226,20 +226,20 @@ fn problems_are_told_with_their_file_and_resource() {
             ),
         ],
         &[
-            "shop.yaml:8:34: HTTPRoute default/shop: spec.rules[0].matches[0].path.value: `/a?b` has a query; routes \
-           match the path alone",
+            "shop.yaml:8:34: HTTPRoute default/shop: spec.rules[0].matches[0].path.value: `/a?b` contains a query; this \
+           field matches only the path",
         ],
     );
     check(
         &[("edge.yaml", GATEWAY), ("a.yaml", &route("shop")), ("b.yaml", &route("shop"))],
         &[
-            "b.yaml:3:19: HTTPRoute default/shop: metadata.name: there is another HTTPRoute with this name, at DIR/a.yaml:3:19",
-            "b.yaml:12:19: Backend default/shop: metadata.name: there is another Backend with this name, at \
+            "b.yaml:3:19: HTTPRoute default/shop: metadata.name: another HTTPRoute has the same name, at DIR/a.yaml:3:19",
+            "b.yaml:12:19: Backend default/shop: metadata.name: another Backend has the same name, at \
              DIR/a.yaml:12:19",
         ],
     );
-    check(&[("shop.yaml", SHOP)], &["DIR: listeners: there is none, so nobody could connect"]);
-    check(&[("notes.txt", "")], &["DIR: no file in it ends in .yaml, .yml or .json"]);
+    check(&[("shop.yaml", SHOP)], &["DIR: listeners: no listener is configured"]);
+    check(&[("notes.txt", "")], &["DIR: the directory has no .yaml, .yml or .json file"]);
 }
 
 #[test]
@@ -322,8 +322,9 @@ fn problems_of_the_model_are_told_of_fields_of_manifests() {
     let second = second.replace("name: edge", "name: other");
     let lines = Folder::with(&[("edge.yaml", GATEWAY), ("other.yaml", &second)]).refused();
     assert!(
-        lines[0]
-            .contains(": Gateway default/other: spec.listeners[0].port: 127.0.0.1:8081 is the address of "),
+        lines[0].contains(
+            ": Gateway default/other: spec.listeners[0].port: 127.0.0.1:8081 is already the address of "
+        ),
         "{lines:?}"
     );
 }

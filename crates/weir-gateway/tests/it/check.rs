@@ -81,7 +81,7 @@ fn certificates_are_warned_of_by_their_end_and_their_hosts() {
     let at = "gateway.yaml:5:20: warning: listeners[1].tls.certificate:";
     let end = |told: &str| {
         format!(
-            "{at} a certificate in `a.pem` {told}\n  help: renew it; the gateway reads it again by itself\n"
+            "{at} a certificate in `a.pem` {told}\n  help: renew it; the gateway reloads the file by itself\n"
         )
     };
     let check = |host: &str, seconds_left: i64, text: &str, expected: &str| {
@@ -91,14 +91,14 @@ fn certificates_are_warned_of_by_their_end_and_their_hosts() {
         output
     };
     check("a.test", 15 * 86_400, GOOD, "");
-    check("a.test", 13 * 86_400 + 3600, GOOD, &end("ends in 13 days"));
-    let output = check("a.test", -86_400 - 3600, GOOD, &end("ended 2 days ago"));
+    check("a.test", 13 * 86_400 + 3600, GOOD, &end("expires in 13 days"));
+    let output = check("a.test", -86_400 - 3600, GOOD, &end("expired 2 days ago"));
     assert!(output.contains("a.pem: expired 2 days ago, for a.test"), "{output}");
     // Where every route names its hosts, none of which it is for.
     let hosts = GOOD.replace("  - regex:", "  - hosts: [b.test]\n    regex:");
     let hosts = hosts.replace("  - path:", "  - hosts: [c.test]\n    path:");
-    let none = "`a.pem` is for none of the hosts that routes name\n  \
-                help: name the certificate of these hosts, or add a route for its own\n";
+    let none = "`a.pem` is valid for none of the hosts in `routes`\n  \
+                help: use a certificate for these hosts, or add a route for the hosts of this one\n";
     check("d.test", 15 * 86_400, &hosts, &format!("{at} {none}"));
     check("x.a.test", 15 * 86_400, &hosts, "");
 }
@@ -111,18 +111,18 @@ fn what_is_wrong_is_told_in_one_go() {
     // Those that are not about the same part, and take no line.
     for what in [
         "missing field `address`",
-        "`RC4-SHA` is no suite",
-        "a wildcard can only be",
-        "`api` does not begin",
-        "`get` is not `GET`",
-        "is not the name of a field",
-        "no backend is named `apy`",
+        "unsupported cipher suite `RC4-SHA`",
+        "a wildcard must be",
+        "`api` does not start",
+        "unknown method `get`",
+        "invalid header name",
+        "unknown backend `apy`",
         "unclosed group",
-        "200 is no redirect",
+        "200 is not a redirect status",
         "`ten` is not a share",
-        "is not an IP address or a name with a port",
+        "is not an IP address or a host name with a port",
         "unknown value `refuse`",
-        "is not within 8 and 128",
+        "out of range; allowed: 8 to 128",
         "`75` has no unit",
     ] {
         let mistake = MISTAKES.iter().rev().find(|mistake| mistake.what.contains(what)).expect("one of them");
@@ -153,7 +153,9 @@ fn an_access_log_that_cannot_be_written_is_wrong() {
         messages.starts_with(&format!("gateway.yaml:{line}:21: access_log.file: cannot write")),
         "{messages}"
     );
-    assert!(messages.contains("logs/access.log: No such file") && messages.contains("help: make the folder"));
+    assert!(
+        messages.contains("logs/access.log: No such file") && messages.contains("help: create the directory")
+    );
     let (code, _, messages) = with(".");
     assert!(code == Some(2) && messages.contains("is a directory"), "{messages}");
 }
@@ -175,13 +177,13 @@ fn machines_get_json() {
     assert_eq!((summary["routes"].as_u64(), summary["endpoints"].as_u64()), (Some(4), Some(3)));
     assert_eq!(summary["certificates"][0]["days_left"].as_i64(), Some(DAYS));
     let one = |what: &str| MISTAKES.iter().find(|mistake| mistake.what.contains(what)).expect("one of them");
-    let (code, report) = read(&one("no backend is named").text(), &[]);
+    let (code, report) = read(&one("unknown backend").text(), &[]);
     let expected = serde_json::json!({
         "severity": "error", "file": "gateway.yaml", "line": 14, "column": 14, "field": "routes[0].backend",
-        "message": "no backend is named `apy`", "remedy": "did you mean `api`?",
+        "message": "unknown backend `apy`", "remedy": "did you mean `api`?",
     });
     assert_eq!((code, &report["problems"][0], &report["summary"]), (Some(2), &expected, &Value::Null));
-    let unweighted = one("none of them has a weight").text();
+    let unweighted = one("all weights are 0").text();
     let (code, report) = read(&unweighted, &[]);
     assert_eq!((code, report["problems"][0]["severity"].as_str()), (Some(0), Some("warning")));
     assert_eq!(read(&unweighted, &["--strict"]).0, Some(2));
@@ -199,7 +201,7 @@ fn files_of_a_directory_are_told_apart() {
     let (code, output, messages) = folder.run(&["check", "d"]);
     assert_eq!((code, output.lines().next()), (Some(0), Some("d: valid, 1 warning")), "{messages}");
     assert!(
-        messages.starts_with("d/a.yaml:2:51: warning: backends.c: nothing uses this backend\n"),
+        messages.starts_with("d/a.yaml:2:51: warning: backends.c: no route uses this backend\n"),
         "{messages}"
     );
     folder.write("d/a.yaml", a.replace("address", "adress"));
@@ -219,9 +221,9 @@ fn files_that_are_no_configuration_are_told() {
     std::fs::create_dir(folder.0.path().join("folder")).expect("a folder");
     for (name, what, remedy) in [
         ("empty.yaml", "empty.yaml:1:1: the document is empty", "write one YAML or JSON document"),
-        ("latin.yaml", "latin.yaml: cannot be read: stream did not contain valid UTF-8", "write it in UTF-8"),
+        ("latin.yaml", "latin.yaml: cannot read: stream did not contain valid UTF-8", "save it in UTF-8"),
         ("comma.json", "comma.json:3:1: trailing comma", "remove the comma"),
-        ("none.yaml", "none.yaml: cannot be read: No such file or directory", "name a file that exists"),
+        ("none.yaml", "none.yaml: cannot read: No such file or directory", "check that the file exists"),
         ("folder", "folder", ""),
     ] {
         let (code, output, messages) = folder.run(&["check", name]);

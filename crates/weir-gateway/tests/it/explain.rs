@@ -84,7 +84,7 @@ fn what_is_wrong_with_the_question_is_told() {
         told(&["gateway.yaml", "GET", "/cart"]),
         "the request has no host\n  help: write http://HOST/PATH, or add -H 'Host: HOST'\n"
     );
-    assert!(told(&["none.yaml", "GET", "h/"]).starts_with("none.yaml: cannot be read"));
+    assert!(told(&["none.yaml", "GET", "h/"]).starts_with("none.yaml: cannot read"));
     assert!(told(&["gateway.yaml", "GET"]).contains("<URL>"));
     assert!(told(&["gateway.yaml", "GET", "h/", "--admin", "127.0.0.1:1"]).contains("--admin"));
 }

@@ -31,12 +31,12 @@ fn what_is_wrong_with_them_is_told_with_its_place() {
     let good = config(address);
     let tls =
         good.replace("127.0.0.1:0 }", "127.0.0.1:0, tls: { certificate: gateway.yaml, key: gateway.yaml } }");
-    let expected = "gateway.yaml:1:57: listeners[0].tls.certificate: `gateway.yaml` holds no certificate in PEM\n  \
-                    help: name a file of certificates in PEM, which begin with -----BEGIN CERTIFICATE-----\n";
+    let expected = "gateway.yaml:1:57: listeners[0].tls.certificate: `gateway.yaml` contains no PEM certificate\n  \
+                    help: use a PEM file that starts with -----BEGIN CERTIFICATE-----\n";
     assert_eq!(run(&tls, &["--check"]), (Some(2), expected.to_owned()));
     let (code, messages) = run(&tls.replace("key: gateway.yaml", "key: none.key"), &[]);
     assert_eq!(code, Some(2));
-    assert!(messages.contains("listeners[0].tls.key: `none.key` cannot be read: No such file"), "{messages}");
+    assert!(messages.contains("listeners[0].tls.key: cannot read `none.key`: No such file"), "{messages}");
 }
 
 #[test]
@@ -44,11 +44,11 @@ fn what_is_wrong_with_a_filter_is_told_with_its_place() {
     let (address, _) = origin();
     let good = config(address);
     let redirect = good.replace("path: /, backend: api", "path: /, redirect: { port: 81, status: 200 }");
-    let expected = "gateway.yaml:3:51: routes[0].redirect.status: 200 is no redirect\n  \
-                    help: write 301, 302, 303, 307 or 308\n";
+    let expected = "gateway.yaml:3:51: routes[0].redirect.status: 200 is not a redirect status\n  \
+                    help: use 301, 302, 303, 307 or 308\n";
     assert_eq!(run(&redirect, &["--check"]), (Some(2), expected.to_owned()));
     let weights = good.replace("backend: api", "backends: [{ backend: api }, { backend: apy }]");
-    let expected = "gateway.yaml:3:61: routes[0].backends[1].backend: no backend is named `apy`\n  \
+    let expected = "gateway.yaml:3:61: routes[0].backends[1].backend: unknown backend `apy`\n  \
                     help: did you mean `api`?\n";
     assert_eq!(run(&weights, &["--check"]), (Some(2), expected.to_owned()));
     assert_eq!(run(&weights.replace("apy", "api"), &["--check"]), (Some(0), String::new()));

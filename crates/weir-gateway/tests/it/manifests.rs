@@ -134,7 +134,8 @@ fn a_new_route_in_the_directory_is_the_only_file_that_is_parsed() {
     // A broken file is named, and nothing changes.
     write(served.dir.path(), "blog.yaml", &blog.replace("name: b }", "name: c }"));
     let lines = served.reload();
-    let told = "/blog.yaml:8:27: HTTPRoute default/blog: spec.rules[0].backendRefs[0]: no Backend is named default/c";
+    let told =
+        "/blog.yaml:8:27: HTTPRoute default/blog: spec.rules[0].backendRefs[0]: unknown Backend default/c";
     assert!(lines[0].ends_with(told), "{lines:#?}");
     assert_eq!((who("blog.test").as_str(), who("shop.test").as_str()), ("b", "a"));
     std::fs::remove_file(served.dir.path().join("blog.yaml")).expect("it is there");

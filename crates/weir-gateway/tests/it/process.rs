@@ -254,13 +254,13 @@ fn a_bad_configuration_is_refused_with_its_place() {
     let good = config(SocketAddr::from(([127, 0, 0, 1], 1)));
     let misspelt = good.replace("backend: api ", "backend: apy ");
     let expected =
-        "gateway.yaml:3:30: routes[0].backend: no backend is named `apy`\n  help: did you mean `api`?\n";
+        "gateway.yaml:3:30: routes[0].backend: unknown backend `apy`\n  help: did you mean `api`?\n";
     assert_eq!(run(&misspelt, &[]), (Some(2), expected.to_owned()));
     let expected = "gateway.yaml:2:1: unknown field `worker`\n  help: did you mean `workers`?\n";
     assert_eq!(run(&good.replace("workers", "worker"), &[]), (Some(2), expected.to_owned()));
     assert_eq!(run(&good, &["--check"]), (Some(0), String::new()));
     let (code, messages) = run_in(Path::new("/"), "no-such-file.yaml", &[]);
-    assert_eq!((code, messages.starts_with("no-such-file.yaml: cannot be read")), (Some(2), true));
+    assert_eq!((code, messages.starts_with("no-such-file.yaml: cannot read")), (Some(2), true));
 }
 
 #[test]
@@ -276,12 +276,12 @@ fn a_port_that_is_taken_is_the_environments_fault() {
     let elsewhere = config(address).replace("127.0.0.1:0", "192.0.2.1:80");
     let (code_elsewhere, told) = run(&elsewhere, &[]);
     assert!(
-        code_elsewhere == Some(3) && told.contains("no interface of this host has the address"),
+        code_elsewhere == Some(3) && told.contains("no network interface of this host has this address"),
         "{told}"
     );
     let (code, messages) = run(&config(address), &["--admin", &address.to_string()]);
     assert_eq!(code, Some(3));
-    assert!(messages.contains(&format!("admin interface on {address}")), "{messages}");
+    assert!(messages.contains(&format!("cannot start the admin server on {address}")), "{messages}");
     assert!(messages.contains(&remedy), "{messages}");
 }
 
@@ -406,7 +406,7 @@ fn a_drain_that_runs_out_of_time_says_what_it_cut() {
     gateway.signal(Signal::TERM);
     let (status, messages) = gateway.finish();
     assert_eq!(status.code(), Some(0));
-    assert!(messages.ends_with("connections cut while in use: 1\n"), "{messages:?}");
+    assert!(messages.ends_with("`drain.timeout` is over; active connections closed: 1\n"), "{messages:?}");
     let head = response(&mut client).expect("an answer");
     assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("\r\nX-Weir-Error: drained\r\n"), "{head}");
 }

@@ -103,8 +103,7 @@ fn a_problem_and_its_remedy_stand_in_one_line() {
     gateway.configure(&config(origin().0).replace("backend: api ", "backend: apy "));
     gateway.signal(Signal::HUP);
     let said = told(&mut gateway, "error");
-    let expected =
-        "gateway.yaml:3:30: routes[0].backend: no backend is named `apy`; help: did you mean `api`?";
+    let expected = "gateway.yaml:3:30: routes[0].backend: unknown backend `apy`; help: did you mean `api`?";
     assert!(said.ends_with(expected), "{said}");
     assert_eq!(told(&mut gateway, "error"), "the previous configuration stays active");
 }
@@ -120,7 +119,7 @@ fn the_command_line_goes_before_the_configuration() {
     assert_eq!(gateway.stop(), "");
     let (code, messages) = run(&config(origin().0), &["--log-level", "loud"]);
     assert_eq!(code, Some(2));
-    assert!(messages.contains("`loud` is no level; write error, warn, info or debug"), "{messages}");
+    assert!(messages.contains("unknown level `loud`; write error, warn, info or debug"), "{messages}");
 }
 
 #[test]

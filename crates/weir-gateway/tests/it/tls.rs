@@ -232,7 +232,10 @@ fn certificates_change_when_a_link_is_swapped() {
     assert_eq!(subject(&gateway).as_deref(), Some("fourth"));
     assert_eq!(gateway.stat("applied"), 2);
     let messages = gateway.stop();
-    assert!(messages.contains("listeners[0].tls.key: `tls.key` is not the key of `tls.pem`"), "{messages}");
+    assert!(
+        messages.contains("listeners[0].tls.key: `tls.key` is not the private key of `tls.pem`"),
+        "{messages}"
+    );
 }
 
 /// An openssl that serves until it is dropped.

@@ -67,7 +67,7 @@ fn values_of_the_wrong_kind_have_the_right_form() {
     );
     check(
         "repeats: many\n",
-        "side.yaml:3:10: `many` is not a whole number, not negative | write a whole number, not negative",
+        "side.yaml:3:10: `many` is not a whole number of at least 0 | write a whole number of at least 0",
     );
 }
 
@@ -323,7 +323,7 @@ fn impossible_loads_have_their_place() {
     );
     check_loads(
         "loads: { tail: { model: open, rate: 0/s } }\n",
-        "side.yaml:3:37: `0/s` is not above zero and finite | write a rate like 5000/s, 300/m",
+        "side.yaml:3:37: `0/s` is not above zero | write a rate like 5000/s, 300/m",
     );
     check_loads(
         "loads: { full: { model: closed, rate: 5/s } }\n",
@@ -344,7 +344,7 @@ fn shapes_and_mixes_that_cannot_be_have_their_place() {
     let correct = "correct the value";
     load(
         "closed, connections: many",
-        "side.yaml:3:43: `many` is no whole number | \
+        "side.yaml:3:43: `many` is not a whole number | \
          write it like 32, 1..60 (ramp), 1..60..5 or 1,10,60 (steps)",
     );
     load(

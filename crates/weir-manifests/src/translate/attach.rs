@@ -32,11 +32,11 @@ impl Child<'_> {
     ) -> Attachments {
         let mut attachments = Attachments::new();
         if self.parents.is_empty() {
-            let remedy = "name its Gateway: `parentRefs: [{ name: .. }]`";
+            let remedy = "add its Gateway: `parentRefs: [{ name: .. }]`";
             misfits.push(Misfit::new(
                 self.manifest,
                 "spec.parentRefs",
-                "the route belongs to no Gateway",
+                "the route has no parent Gateway",
                 remedy,
             ));
         }
@@ -51,7 +51,7 @@ impl Child<'_> {
             };
             let attached = candidates.iter().filter(|candidate| self.take(candidate, &mut attachments));
             if attached.count() == 0 && !candidates.is_empty() {
-                let message = "none of the route's hostnames is one of the listener's";
+                let message = "no hostname of the route matches a hostname of the listener";
                 let remedy = self.hostnames_there(&candidates);
                 misfits.push(Misfit::new(self.manifest, "spec.hostnames", message, remedy));
             }
@@ -71,7 +71,11 @@ impl Child<'_> {
             Err(Misfit::new(self.manifest, format!("{path}{field}"), message, remedy))
         };
         if !parent.is_gateway() {
-            return wrong(".kind", "only a Gateway can be a parent here".to_owned(), "name a Gateway");
+            return wrong(
+                ".kind",
+                "unsupported parent; only a Gateway is supported".to_owned(),
+                "reference a Gateway",
+            );
         }
         let namespace = parent.namespace.as_deref().unwrap_or(&self.name.namespace);
         // Whether routes of other namespaces may name a gateway, its listeners say, and not a grant.
@@ -96,19 +100,19 @@ impl Child<'_> {
         if let Some(number) = parent.port {
             found.retain(|(_, port, _)| port.number == number);
             if found.is_empty() {
-                let message = format!("no listener of Gateway {name} that is meant has port {number}");
-                return wrong(".port", message, "leave `port` out, or write a listener's");
+                let message = format!("no selected listener of Gateway {name} has port {number}");
+                return wrong(".port", message, "remove `port`, or use the port of a listener");
             }
         }
         self.retain_willing(catalog, &mut found);
         if found.is_empty() {
             let own = &self.name.namespace;
             let message = format!(
-                "no listener of Gateway {name} that is meant takes a {} of namespace `{own}`",
+                "no selected listener of Gateway {name} allows a {} from namespace `{own}`",
                 self.kind
             );
-            let remedy = "see its `protocol` (HTTPRoutes belong to HTTP and HTTPS, TLSRoutes to TLS) and its \
-                          `allowedRoutes` (without it, those of its own namespace)";
+            let remedy = "check its `protocol` (HTTPRoutes need HTTP or HTTPS, TLSRoutes need TLS) and its \
+                          `allowedRoutes` (without it, only routes of its own namespace)";
             return wrong("", message, remedy);
         }
         Ok(found)
@@ -169,7 +173,7 @@ impl Child<'_> {
         let there: Vec<String> =
             candidates.iter().filter_map(|(gateway, _, listener)| gateway.hostname(*listener)).collect();
         let first = self.hostnames.first().map(String::as_str).unwrap_or_default();
-        meant(first, there.iter().map(String::as_str)).unwrap_or_else(|| "leave `hostnames` out".to_owned())
+        meant(first, there.iter().map(String::as_str)).unwrap_or_else(|| "remove `hostnames`".to_owned())
     }
 }
 

@@ -35,8 +35,8 @@ impl<'m> Catalog<'m> {
         for (position, manifest) in manifests.iter().enumerate() {
             let kind = manifest.body.kind();
             if let Some(other) = by_name.insert((kind, &manifest.name), position) {
-                let message = format!("there is another {kind} with this name");
-                let remedy = "keep one of the two, or rename one";
+                let message = format!("another {kind} has the same name");
+                let remedy = "rename or remove one of them";
                 let misfit = Misfit::new(position, "metadata.name", message, remedy);
                 misfits.push(Misfit { other: Some(other), ..misfit });
             }
@@ -67,15 +67,16 @@ impl<'m> Catalog<'m> {
         let wanted = Name { namespace: namespace.to_owned(), name: name.to_owned() };
         if namespace != referrer.namespace && !self.is_granted(referrer, kind, &wanted) {
             let Referrer { kind: from, namespace: own, .. } = referrer;
-            let message =
-                format!("no ReferenceGrant lets a {from} of namespace `{own}` name {kind} {wanted}");
-            let remedy = format!("add one to namespace `{namespace}`, from {from} of `{own}` to {kind}");
+            let message = format!(
+                "no ReferenceGrant allows a {from} in namespace `{own}` to reference {kind} {wanted}"
+            );
+            let remedy = format!("add one to namespace `{namespace}`, from {from} in `{own}` to {kind}");
             return Err(Misfit::new(referrer.manifest, path, message, remedy));
         }
         match self.find(kind, &wanted) {
             Some(position) => Ok((position, wanted)),
             None => {
-                let message = format!("no {kind} is named {wanted}");
+                let message = format!("unknown {kind} {wanted}");
                 Err(Misfit::new(referrer.manifest, path, message, self.meant(kind, &wanted)))
             }
         }
@@ -116,6 +117,6 @@ pub(super) fn meant<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> O
     match nearest(wanted, names.iter().copied()) {
         Some(name) => Some(format!("did you mean `{name}`?")),
         None if names.is_empty() => None,
-        None => Some(format!("there are: {}", names[..names.len().min(NAMES_MAX)].join(", "))),
+        None => Some(format!("known names: {}", names[..names.len().min(NAMES_MAX)].join(", "))),
     }
 }

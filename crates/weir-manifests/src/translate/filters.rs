@@ -30,13 +30,15 @@ pub(super) fn add_filters(rule: &RuleOf<'_, '_>, route: &mut Route) -> Result<()
         let place = format!("filters[{index}]");
         let field = filter.kind.field();
         if filter.contents() != [filter.kind] {
-            let message =
-                format!("a filter of the type {} has `{field}`, and nothing else", filter.kind.name());
-            return Err(rule.misfit(&place, message, format!("write `{field}`, or the type that is meant")));
+            let message = format!(
+                "a filter of type {} requires `{field}` and allows no other field",
+                filter.kind.name()
+            );
+            return Err(rule.misfit(&place, message, format!("write only `{field}`, or change `type`")));
         }
         if filters[..index].iter().any(|other| other.kind == filter.kind) {
-            let message = format!("the rule has a {} already", filter.kind.name());
-            return Err(rule.misfit(&place, message, "make one filter of the two, or leave one out"));
+            let message = format!("the rule already has a {}", filter.kind.name());
+            return Err(rule.misfit(&place, message, "merge the two filters, or remove one"));
         }
         add_filter(rule, filter, &format!("{place}.{field}"), route)?;
     }
@@ -93,7 +95,7 @@ fn first_of_each<T>(all: &[T], name: fn(&T) -> &str) -> impl Iterator<Item = &T>
 
 fn mirror_of(rule: &RuleOf<'_, '_>, filter: &MirrorFilter, place: &str) -> Result<Mirror, Misfit> {
     if filter.backend_ref.weight.is_some() {
-        let message = "a mirror has no weight";
+        let message = "a mirror does not support `weight`";
         return Err(rule.misfit(
             &format!("{place}.backendRef.weight"),
             message,
@@ -105,17 +107,17 @@ fn mirror_of(rule: &RuleOf<'_, '_>, filter: &MirrorFilter, place: &str) -> Resul
         (Some(percent), None) => f64::from(percent) / 100.0,
         (None, Some(Fraction { numerator, denominator })) => f64::from(numerator) / f64::from(denominator),
         (Some(_), Some(_)) => {
-            let message = "`percent` and `fraction` stand together";
-            return Err(rule.misfit(place, message, "leave one of them out"));
+            let message = "`percent` and `fraction` cannot be combined";
+            return Err(rule.misfit(place, message, "remove one of them"));
         }
     };
     // It is none of both where the denominator is 0.
     if !(0.0..=1.0).contains(&share) {
-        let message = "the share of requests that are copied is not within 0 and 1";
+        let message = "the share of mirrored requests is out of range; allowed: 0 to 1";
         return Err(rule.misfit(
             place,
             message,
-            "write a `percent` of 0 to 100, or a `fraction` of 1 at most",
+            "write a `percent` of 0 to 100, or a `fraction` of at most 1",
         ));
     }
     let backend = rule.backend(&filter.backend_ref, &format!("{place}.backendRef"))?;
@@ -159,20 +161,20 @@ fn replacement(
         (PathModifierKind::ReplaceFullPath, Some(path), None) => Ok((Some(replacing(path)), None)),
         (PathModifierKind::ReplacePrefixMatch, None, Some(prefix)) => {
             if rule.rule.matches.iter().any(|matched| matched.path.kind != PathMatchKind::PathPrefix) {
-                let message = "the rule has a match of which the path has no prefix";
-                let remedy = "write `type: PathPrefix` in its matches, or make another rule of the others";
+                let message = "ReplacePrefixMatch requires `type: PathPrefix` in every match of the rule";
+                let remedy = "use `type: PathPrefix`, or move the other matches to another rule";
                 return Err(rule.misfit(&place, message, remedy));
             }
             Ok((None, Some(replacing(prefix))))
         }
         (PathModifierKind::ReplaceFullPath, ..) => Err(rule.misfit(
             &place,
-            "ReplaceFullPath has `replaceFullPath`, and nothing else",
-            "write it alone",
+            "ReplaceFullPath requires `replaceFullPath` and allows no other field",
+            "write only this field",
         )),
         (PathModifierKind::ReplacePrefixMatch, ..) => {
-            let message = "ReplacePrefixMatch has `replacePrefixMatch`, and nothing else";
-            Err(rule.misfit(&place, message, "write it alone"))
+            let message = "ReplacePrefixMatch requires `replacePrefixMatch` and allows no other field";
+            Err(rule.misfit(&place, message, "write only this field"))
         }
     }
 }

@@ -114,7 +114,7 @@ fn is_foreign(
     let (position, _) = found.map_err(|misfit| match catalog.all(Kind::GatewayClass).next() {
         Some(_) => misfit,
         None => Misfit {
-            message: format!("no GatewayClass is named {class}, so nobody makes Gateway {name}"),
+            message: format!("unknown GatewayClass {class}, so no controller implements Gateway {name}"),
             remedy: format!("add a GatewayClass {class} with `controllerName: {CONTROLLER}`"),
             ..misfit
         },
@@ -136,7 +136,7 @@ fn ports(name: &Name, spec: &GatewaySpec) -> Vec<Port> {
 
 fn check_listeners(manifest: usize, spec: &GatewaySpec, misfits: &mut Vec<Misfit>) {
     if spec.listeners.is_empty() {
-        let message = "there is none, so nobody could connect";
+        let message = "the Gateway has no listeners";
         misfits.push(Misfit::new(manifest, "spec.listeners", message, "add a listener"));
     }
     for (position, listener) in spec.listeners.iter().enumerate() {
@@ -154,19 +154,19 @@ type Wrong = (&'static str, String, &'static str);
 /// What a listener can't have beside another one of its gateway.
 fn conflict(listener: &ListenerSpec, other: &ListenerSpec) -> Option<Wrong> {
     if listener.name == other.name {
-        let message = format!("another listener is named `{}`", other.name);
-        return Some(("name", message, "give each a name of its own"));
+        let message = format!("another listener has the name `{}`", other.name);
+        return Some(("name", message, "give each listener its own name"));
     }
     if listener.port != other.port {
         return None;
     }
     if (listener.protocol == Protocol::Http) != (other.protocol == Protocol::Http) {
-        let message = format!("listener `{}` speaks another protocol on port {}", other.name, other.port);
-        return Some(("protocol", message, "give plain text and TLS a port each"));
+        let message = format!("listener `{}` has a different protocol on port {}", other.name, other.port);
+        return Some(("protocol", message, "use separate ports for HTTP and TLS"));
     }
     (lower(listener) == lower(other)).then(|| {
         let message = format!("listener `{}` has the same port and hostname", other.name);
-        ("hostname", message, "keep one of the two, or give each a hostname of its own")
+        ("hostname", message, "remove one of them, or give each its own hostname")
     })
 }
 
@@ -174,33 +174,37 @@ fn conflict(listener: &ListenerSpec, other: &ListenerSpec) -> Option<Wrong> {
 fn check_listener(listener: &ListenerSpec) -> Option<Wrong> {
     let wrong = |field, message: &str, remedy| Some((field, message.to_owned(), remedy));
     if listener.port == 0 {
-        return wrong("port", "nobody can connect to port 0", "write the port");
+        return wrong("port", "port 0 is not valid", "write the port");
     }
     let namespaces = &listener.allowed_routes.namespaces;
     if (namespaces.from == FromNamespaces::Selector) != namespaces.selector.is_some() {
-        let message = "`from: Selector` and `selector` belong together";
-        return wrong("allowedRoutes.namespaces", message, "write both, or none of the two");
+        let message = "`from: Selector` and `selector` require each other";
+        return wrong("allowedRoutes.namespaces", message, "write both, or neither");
     }
     let tls = listener.tls.as_ref();
     let is_passed_on = tls.is_some_and(|tls| tls.mode == TlsMode::Passthrough);
     let has_certificate = tls.is_some_and(|tls| !tls.certificate_refs.is_empty());
     match listener.protocol {
         Protocol::Http if tls.is_some() => {
-            wrong("tls", "HTTP is plain text", "write `protocol: HTTPS`, or leave `tls` out")
+            wrong("tls", "`protocol: HTTP` does not allow `tls`", "write `protocol: HTTPS`, or remove `tls`")
         }
-        Protocol::Https if is_passed_on => {
-            wrong("tls.mode", "HTTPS ends here", "write `protocol: TLS` with a TLSRoute to pass it on sealed")
-        }
-        Protocol::Https if !has_certificate => {
-            wrong("tls", "HTTPS wants a certificate", "name a Secret in `tls.certificateRefs`")
-        }
+        Protocol::Https if is_passed_on => wrong(
+            "tls.mode",
+            "`protocol: HTTPS` requires `mode: Terminate`",
+            "for passthrough, use `protocol: TLS` and a TLSRoute",
+        ),
+        Protocol::Https if !has_certificate => wrong(
+            "tls",
+            "`protocol: HTTPS` requires a certificate",
+            "reference a Secret in `tls.certificateRefs`",
+        ),
         Protocol::Tls if !is_passed_on => {
-            let message = "TLS that ends here and is not HTTPS is not supported";
+            let message = "`protocol: TLS` with `mode: Terminate` is not supported";
             wrong("tls", message, "write `tls: { mode: Passthrough }`, or `protocol: HTTPS`")
         }
         Protocol::Tls if has_certificate => {
-            let message = "what is passed on sealed needs no certificate";
-            wrong("tls.certificateRefs", message, "leave `certificateRefs` out")
+            let message = "`mode: Passthrough` does not use certificates";
+            wrong("tls.certificateRefs", message, "remove `certificateRefs`")
         }
         Protocol::Http | Protocol::Https | Protocol::Tls => None,
     }

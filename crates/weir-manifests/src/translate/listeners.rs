@@ -63,7 +63,7 @@ impl Making<'_, '_> {
                 Err(_) => {
                     let message = format!("`{}` is not an IP address", address.value);
                     let path = format!("spec.addresses[{index}].value");
-                    let remedy = "write one of this host's, like 10.0.0.7 or `::`";
+                    let remedy = "use an address of this host, for example 10.0.0.7 or `::`";
                     self.misfits.push(Misfit::new(gateway.manifest, path, message, remedy));
                 }
             }
@@ -114,8 +114,8 @@ impl Making<'_, '_> {
             for (index, reference) in references.enumerate() {
                 let path = format!("spec.listeners[{listener}].tls.certificateRefs[{index}]");
                 if !reference.is_secret() {
-                    let message = "certificates stand in Secrets";
-                    self.misfits.push(Misfit::new(gateway.manifest, path, message, "name a Secret"));
+                    let message = "only a Secret can hold a certificate";
+                    self.misfits.push(Misfit::new(gateway.manifest, path, message, "reference a Secret"));
                     continue;
                 }
                 let wanted = (reference.namespace.as_deref(), reference.name.as_str());

@@ -184,11 +184,11 @@ impl RuleOf<'_, '_> {
     /// The name in the model of the backend that `field` names.
     pub(super) fn backend(&self, reference: &BackendRef, field: &str) -> Result<String, Misfit> {
         if !reference.filters.is_empty() {
-            let message = "a backend has no filters of its own here";
+            let message = "filters per backend are not supported";
             return Err(self.misfit(
                 &format!("{field}.filters"),
                 message,
-                "write them in `filters` of the rule",
+                "move them to `filters` of the rule",
             ));
         }
         backend_name(self.catalog, self.referrer, reference, &format!("{}.{field}", self.path))
@@ -207,12 +207,15 @@ pub(super) fn backend_name(
     };
     if !reference.is_backend() {
         let kind = reference.kind.as_deref().unwrap_or("Service");
-        let message = format!("nobody tells the addresses of {kind} `{}` here", reference.name);
-        return wrong("", message, format!("name a Backend: `group: {GROUP}, kind: Backend`"));
+        let message = format!(
+            "the addresses of {kind} `{}` are unknown: the gateway does not query a Kubernetes API server",
+            reference.name
+        );
+        return wrong("", message, format!("reference a Backend: `group: {GROUP}, kind: Backend`"));
     }
     if reference.port.is_some() {
-        let message = "a Backend has a port with each of its addresses".to_owned();
-        return wrong(".port", message, "leave `port` out".to_owned());
+        let message = "a Backend sets the port of each address itself".to_owned();
+        return wrong(".port", message, "remove `port`".to_owned());
     }
     let wanted = (reference.namespace.as_deref(), reference.name.as_str());
     let (_, name) = catalog.resolve(referrer, path, Kind::Backend, wanted)?;

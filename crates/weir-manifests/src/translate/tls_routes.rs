@@ -66,12 +66,12 @@ fn backend(catalog: &Catalog<'_>, referrer: Referrer<'_>, spec: &TlsRouteSpec) -
             backend_name(catalog, referrer, only, "spec.rules[0].backendRefs[0]")
         }
         _ => {
-            let message = "sealed TLS goes to one backend, whole";
+            let message = "TLS passthrough requires exactly one backend";
             Err(Misfit::new(
                 referrer.manifest,
                 "spec.rules",
                 message,
-                "write one rule with one of `backendRefs`",
+                "write one rule with one entry in `backendRefs`",
             ))
         }
     }

@@ -20,7 +20,7 @@ fn names_that_nobody_has() {
     check(
         &[GATEWAY, &b, &good.replace("name: edge", "name: egde")],
         &[(
-            "HTTPRoute default/r: spec.parentRefs[0]: no Gateway is named default/egde",
+            "HTTPRoute default/r: spec.parentRefs[0]: unknown Gateway default/egde",
             "did you mean `default/edge`?",
         )],
     );
@@ -34,30 +34,27 @@ fn names_that_nobody_has() {
     check(
         &[GATEWAY, &b, &good.replace("name: edge", "name: edge, port: 81")],
         &[(
-            "HTTPRoute default/r: spec.parentRefs[0].port: no listener of Gateway default/edge that is meant has port 81",
-            "leave `port` out, or write a listener's",
+            "HTTPRoute default/r: spec.parentRefs[0].port: no selected listener of Gateway default/edge has port 81",
+            "remove `port`, or use the port of a listener",
         )],
     );
     check(
         &[&GATEWAY.replace("gatewayClassName: weir", "gatewayClassName: wier"), &b],
-        &[(
-            "Gateway default/edge: spec.gatewayClassName: no GatewayClass is named wier",
-            "did you mean `weir`?",
-        )],
+        &[("Gateway default/edge: spec.gatewayClassName: unknown GatewayClass wier", "did you mean `weir`?")],
     );
     let (_, alone) = GATEWAY.split_once("---").unwrap();
     check(
         &[alone],
         &[(
-            "Gateway default/edge: spec.gatewayClassName: no GatewayClass is named weir, so nobody makes Gateway default/edge",
+            "Gateway default/edge: spec.gatewayClassName: unknown GatewayClass weir, so no controller implements Gateway default/edge",
             "add a GatewayClass weir with `controllerName: gateway.weir.example/controller`",
         )],
     );
     check(
         &[GATEWAY, &good.replace("parentRefs: [{ name: edge }]", "parentRefs: []"), &b],
         &[(
-            "HTTPRoute default/r: spec.parentRefs: the route belongs to no Gateway",
-            "name its Gateway: `parentRefs: [{ name: .. }]`",
+            "HTTPRoute default/r: spec.parentRefs: the route has no parent Gateway",
+            "add its Gateway: `parentRefs: [{ name: .. }]`",
         )],
     );
 }
@@ -68,15 +65,15 @@ fn backends_that_cannot_be_had() {
     check(
         &[GATEWAY, &b, &plain("{ backendRefs: [{ name: b, port: 80 }] }")],
         &[(
-            "HTTPRoute default/r: spec.rules[0].backendRefs[0]: nobody tells the addresses of Service `b` here",
-            "name a Backend: `group: gateway.weir.example, kind: Backend`",
+            "HTTPRoute default/r: spec.rules[0].backendRefs[0]: the addresses of Service `b` are unknown: the gateway does not query a Kubernetes API server",
+            "reference a Backend: `group: gateway.weir.example, kind: Backend`",
         )],
     );
     check(
         &[GATEWAY, &b, &plain(&format!("{{ backendRefs: [{}] }}", to("b").replace(" }", ", port: 80 }")))],
         &[(
-            "HTTPRoute default/r: spec.rules[0].backendRefs[0].port: a Backend has a port with each of its addresses",
-            "leave `port` out",
+            "HTTPRoute default/r: spec.rules[0].backendRefs[0].port: a Backend sets the port of each address itself",
+            "remove `port`",
         )],
     );
     check(
@@ -86,9 +83,9 @@ fn backends_that_cannot_be_had() {
             &plain(&format!("{{ backendRefs: [{}] }}", to("b").replace(" }", ", namespace: far }"))),
         ],
         &[(
-            "HTTPRoute default/r: spec.rules[0].backendRefs[0]: no ReferenceGrant lets a HTTPRoute of namespace `default` \
-             name Backend far/b",
-            "add one to namespace `far`, from HTTPRoute of `default` to Backend",
+            "HTTPRoute default/r: spec.rules[0].backendRefs[0]: no ReferenceGrant allows a HTTPRoute in namespace \
+             `default` to reference Backend far/b",
+            "add one to namespace `far`, from HTTPRoute in `default` to Backend",
         )],
     );
 }
@@ -100,16 +97,16 @@ fn filters_that_do_not_fit_their_type() {
     check(
         &[GATEWAY, &b, &rule("{ type: URLRewrite, requestRedirect: { scheme: https } }")],
         &[(
-            "HTTPRoute default/r: spec.rules[0].filters[0]: a filter of the type URLRewrite has `urlRewrite`, and nothing else",
-            "write `urlRewrite`, or the type that is meant",
+            "HTTPRoute default/r: spec.rules[0].filters[0]: a filter of type URLRewrite requires `urlRewrite` and allows no other field",
+            "write only `urlRewrite`, or change `type`",
         )],
     );
     let cors = "{ type: CORS, cors: { allowOrigins: ['*'] } }";
     check(
         &[GATEWAY, &b, &rule(&format!("{cors}, {cors}"))],
         &[(
-            "HTTPRoute default/r: spec.rules[0].filters[1]: the rule has a CORS already",
-            "make one filter of the two, or leave one out",
+            "HTTPRoute default/r: spec.rules[0].filters[1]: the rule already has a CORS",
+            "merge the two filters, or remove one",
         )],
     );
     check(
@@ -122,9 +119,9 @@ fn filters_that_do_not_fit_their_type() {
             )),
         ],
         &[(
-            "HTTPRoute default/r: spec.rules[0].filters[0].requestMirror: the share of requests that are copied is not \
-             within 0 and 1",
-            "write a `percent` of 0 to 100, or a `fraction` of 1 at most",
+            "HTTPRoute default/r: spec.rules[0].filters[0].requestMirror: the share of mirrored requests is out of \
+             range; allowed: 0 to 1",
+            "write a `percent` of 0 to 100, or a `fraction` of at most 1",
         )],
     );
     let prefix = "urlRewrite: { path: { type: ReplacePrefixMatch, replacePrefixMatch: /x } }";
@@ -138,8 +135,8 @@ fn filters_that_do_not_fit_their_type() {
             )),
         ],
         &[(
-            "HTTPRoute default/r: spec.rules[0].filters[0].urlRewrite.path: the rule has a match of which the path has no prefix",
-            "write `type: PathPrefix` in its matches, or make another rule of the others",
+            "HTTPRoute default/r: spec.rules[0].filters[0].urlRewrite.path: ReplacePrefixMatch requires `type: PathPrefix` in every match of the rule",
+            "use `type: PathPrefix`, or move the other matches to another rule",
         )],
     );
 }
@@ -151,7 +148,7 @@ fn listeners_that_cannot_be() {
     for (text, told) in [
         (
             "[{ name: a, port: 80, protocol: HTTP }, { name: a, port: 81, protocol: HTTP }]",
-            "[1].name: another listener is named `a`",
+            "[1].name: another listener has the name `a`",
         ),
         (
             "[{ name: a, port: 80, protocol: HTTP }, { name: b, port: 80, protocol: HTTP }]",
@@ -159,14 +156,14 @@ fn listeners_that_cannot_be() {
         ),
         (
             "[{ name: a, port: 80, protocol: HTTP }, { name: b, port: 80, protocol: TLS, tls: { mode: Passthrough } }]",
-            "[1].protocol: listener `a` speaks another protocol on port 80",
+            "[1].protocol: listener `a` has a different protocol on port 80",
         ),
-        ("[{ name: a, port: 443, protocol: HTTPS }]", "[0].tls: HTTPS wants a certificate"),
+        ("[{ name: a, port: 443, protocol: HTTPS }]", "[0].tls: `protocol: HTTPS` requires a certificate"),
         (
             "[{ name: a, port: 443, protocol: TLS }]",
-            "[0].tls: TLS that ends here and is not HTTPS is not supported",
+            "[0].tls: `protocol: TLS` with `mode: Terminate` is not supported",
         ),
-        ("[{ name: a, port: 0, protocol: HTTP }]", "[0].port: nobody can connect to port 0"),
+        ("[{ name: a, port: 0, protocol: HTTP }]", "[0].port: port 0 is not valid"),
     ] {
         let misfits = translated(&[&listeners(text)]).err().unwrap_or_default();
         let [(only, _)] = &misfits[..] else { panic!("{text}: {misfits:?}") };
@@ -178,27 +175,27 @@ fn listeners_that_cannot_be() {
     check(
         &[&https],
         &[(
-            "Gateway default/edge: spec.listeners[0].tls.certificateRefs[0]: no Secret is named default/s",
+            "Gateway default/edge: spec.listeners[0].tls.certificateRefs[0]: unknown Secret default/s",
             "add the Secret to these files",
         )],
     );
     check(
         &[&https, secret],
         &[(
-            "Secret default/s: type: a Gateway wants a secret of the type `kubernetes.io/tls`, and this one is `Opaque`",
+            "Secret default/s: type: a Gateway requires a Secret of type `kubernetes.io/tls`, but this one has type `Opaque`",
             "write `type: kubernetes.io/tls`",
         )],
     );
     let of_type = format!("{secret}type: kubernetes.io/tls\n");
     check(
         &[&https, &format!("{of_type}stringData: {{ tls.crt: x }}\n")],
-        &[("Secret default/s: data: the secret has no `tls.key`", "add `tls.crt` and `tls.key`")],
+        &[("Secret default/s: data: the Secret has no `tls.key`", "add `tls.crt` and `tls.key`")],
     );
     check(
         &[&https, &format!("{of_type}data: {{ tls.crt: '%', tls.key: eA== }}\n")],
         &[(
             "Secret default/s: data: `tls.crt` is not base64",
-            "encode it (`base64 -w0 FILE`), or write it as it is under `stringData`",
+            "encode it (`base64 -w0 FILE`), or write it unencoded under `stringData`",
         )],
     );
 }
@@ -212,8 +209,8 @@ fn hosts_that_do_not_meet() {
     check(
         &[&gateway, &b, &route],
         &[(
-            "HTTPRoute default/r: spec.hostnames: none of the route's hostnames is one of the listener's",
-            "there are: *.shop.test",
+            "HTTPRoute default/r: spec.hostnames: no hostname of the route matches a hostname of the listener",
+            "known names: *.shop.test",
         )],
     );
     check(
@@ -227,10 +224,10 @@ fn hosts_that_do_not_meet() {
             &b.replace("name: b", "name: b, namespace: far"),
         ],
         &[(
-            "HTTPRoute far/r: spec.parentRefs[0]: no listener of Gateway default/edge that is meant takes a HTTPRoute of \
+            "HTTPRoute far/r: spec.parentRefs[0]: no selected listener of Gateway default/edge allows a HTTPRoute from \
              namespace `far`",
-            "see its `protocol` (HTTPRoutes belong to HTTP and HTTPS, TLSRoutes to TLS) and its `allowedRoutes` (without \
-             it, those of its own namespace)",
+            "check its `protocol` (HTTPRoutes need HTTP or HTTPS, TLSRoutes need TLS) and its `allowedRoutes` (without \
+             it, only routes of its own namespace)",
         )],
     );
 }
@@ -257,8 +254,8 @@ fn hosts_that_are_passed_on_and_end_here() {
     check(
         &[&gateway, &b, secret, &two],
         &[(
-            "TLSRoute default/r: spec.rules: sealed TLS goes to one backend, whole",
-            "write one rule with one of `backendRefs`",
+            "TLSRoute default/r: spec.rules: TLS passthrough requires exactly one backend",
+            "write one rule with one entry in `backendRefs`",
         )],
     );
 }
@@ -279,9 +276,9 @@ fn secrets_of_other_namespaces() {
         )
     };
     let refused = [(
-        "Gateway default/edge: spec.listeners[0].tls.certificateRefs[0]: no ReferenceGrant lets a Gateway of namespace \
-         `default` name Secret far/s",
-        "add one to namespace `far`, from Gateway of `default` to Secret",
+        "Gateway default/edge: spec.listeners[0].tls.certificateRefs[0]: no ReferenceGrant allows a Gateway in namespace \
+         `default` to reference Secret far/s",
+        "add one to namespace `far`, from Gateway in `default` to Secret",
     )];
     check(&[&gateway, secret], &refused);
     check(&[&gateway, secret, &grant("other", "")], &refused);

@@ -88,17 +88,17 @@ fn what_is_no_manifest_of_a_known_kind_is_told() {
         "GatewayClass, Gateway, HTTPRoute, TLSRoute, ReferenceGrant, Backend, Secret, Namespace, List";
     check_refused(
         "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: { name: i }\n",
-        &format!("all.yaml:2:7: Ingress i: the kind `Ingress` is not known here (known are {known})"),
+        &format!("all.yaml:2:7: Ingress i: unsupported kind `Ingress` (supported kinds: {known})"),
     );
     check_refused(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: HttpRoute\nmetadata: { name: i }\n",
         &format!(
-            "all.yaml:2:7: HttpRoute i: the kind `HttpRoute` is not known here (did you mean HTTPRoute? known are {known})"
+            "all.yaml:2:7: HttpRoute i: unsupported kind `HttpRoute` (did you mean HTTPRoute? supported kinds: {known})"
         ),
     );
     check_refused(
         "apiVersion: v1\nkind: Backend\nmetadata: { name: i }\nspec: { endpoints: [] }\n",
-        "all.yaml:1:1: Backend default/i: `v1` has no Backend that is known (write gateway.weir.example/v1alpha1)",
+        "all.yaml:1:1: Backend default/i: unsupported apiVersion `v1` for Backend (write gateway.weir.example/v1alpha1)",
     );
 }
 
@@ -120,16 +120,16 @@ fn fields_that_are_not_known_are_told_with_their_resource() {
     );
     check_refused(
         &good.replace("filters: [{ type: URLRewrite }]", "timeouts: { request: 10 s }"),
-        "all.yaml:6:34: HTTPRoute shop/r: `10 s` is no duration (write it in whole numbers with units, like 10s, 500ms \
+        "all.yaml:6:34: HTTPRoute shop/r: `10 s` is not a duration (write it in whole numbers with units, like 10s, 500ms \
          or 1h30m)",
     );
     check_refused(
         &good.replace("name: r,", "name: R,"),
-        "all.yaml:3:19: HTTPRoute shop/R: `R` is not a name (write small letters, digits, `-` and `.`)",
+        "all.yaml:3:19: HTTPRoute shop/R: `R` is not a valid name (use lowercase letters, digits, `-` and `.`)",
     );
     check_refused(
         &good.replace("name: r,", "creationTimestamp: yesterday, name: r,"),
-        "all.yaml:3:32: HTTPRoute shop/r: `yesterday` is no time (write it like 2026-01-31T12:00:00Z, or leave it out)",
+        "all.yaml:3:32: HTTPRoute shop/r: `yesterday` is not a time (write it like 2026-01-31T12:00:00Z, or remove it)",
     );
 }
 
@@ -149,8 +149,8 @@ fn a_backend_has_the_fields_of_one_in_the_compact_form() {
     assert!(translation.tls_files.contains("ca.pem"));
     check_refused(
         &of("endpoints: [{ address: b.internal, port: 9000 }]"),
-        "all.yaml:4:32: Backend default/b: `b.internal` is not an IP address (write one like 10.0.0.7 or fd00::7; names \
-         are not looked up)",
+        "all.yaml:4:32: Backend default/b: `b.internal` is not an IP address (write it like 10.0.0.7 or fd00::7; host \
+         names are not allowed here)",
     );
     check_refused(
         &of("endpoints: [{ address: 127.0.0.1, prot: 9000 }]"),

@@ -234,7 +234,7 @@ mod tests {
             (&["--drift", "1ms"], "for '--drift <TIME/TIME>': `1ms` is not a drift"),
             (&["--stall", "1s/200ms"], "for '--stall <TIME/TIME>': `1s/200ms` is a stop without an end"),
             (&["--slow", "1%"], "for '--slow <SHARE:TIME>': `1%` is not a share and its time"),
-            (&["--resets", "200%"], "for '--resets <SHARE>': `200%` is more than the whole"),
+            (&["--resets", "200%"], "for '--resets <SHARE>': `200%` is more than 100%"),
             (&["--close-after", "0"], "invalid value '0' for '--close-after <N>'"),
             (&["--delay", "exp:1ms", "--service", "exp:1ms"], "cannot be used with"),
             (&["--servers", "2"], "--service <DELAY>"),

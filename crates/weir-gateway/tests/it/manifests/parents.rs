@@ -38,7 +38,7 @@ fn a_parent_is_told_by_its_port() {
     let nowhere = all.concat().replace(&format!("name: edge, port: {}", ports[1]), "name: edge, port: 1");
     write(served.dir.path(), "all.yaml", &nowhere);
     let lines = served.reload();
-    let told = "no listener of Gateway default/edge that is meant has port 1";
+    let told = "no selected listener of Gateway default/edge has port 1";
     assert!(lines[0].contains(told), "{lines:#?}");
 }
 
@@ -81,8 +81,8 @@ fn a_listener_says_of_which_namespaces_routes_may_be() {
         match is_let_in {
             true => assert_eq!(lines, [""; 0], "{allowed}"),
             false => {
-                let told = "HTTPRoute far/r: spec.parentRefs[0]: no listener of Gateway default/edge that is meant takes a \
-                            HTTPRoute of namespace `far`";
+                let told = "HTTPRoute far/r: spec.parentRefs[0]: no selected listener of Gateway default/edge allows a \
+                            HTTPRoute from namespace `far`";
                 assert!(lines[0].ends_with(told), "{allowed} {more}: {lines:#?}");
             }
         }
@@ -109,7 +109,7 @@ fn a_backend_of_another_namespace_is_named_by_leave() {
     for refused in [to_far.clone(), to_far.clone() + &grant("TLSRoute")] {
         write(served.dir.path(), "all.yaml", &refused);
         let lines = served.reload();
-        let told = "no ReferenceGrant lets a HTTPRoute of namespace `default` name Backend far/b";
+        let told = "no ReferenceGrant allows a HTTPRoute in namespace `default` to reference Backend far/b";
         assert!(lines[0].ends_with(told), "{lines:#?}");
         assert_eq!(who(&get(address)), "a");
     }

@@ -104,7 +104,7 @@ fn certificates_stand_in_secrets_and_come_into_force_with_them() {
     write(served.dir.path(), "shop.yaml", &secret("shop", &(renewed[0].0.clone(), pairs[0].1.clone()), true));
     let lines = served.reload();
     let told = "gateway.yaml:13:97: Gateway default/edge: spec.listeners[0].tls.certificateRefs[0]: \
-                `Secret default/shop tls.key` is not the key of `Secret default/shop tls.crt`";
+                `Secret default/shop tls.key` is not the private key of `Secret default/shop tls.crt`";
     assert!(lines[0].ends_with(told), "{lines:#?}");
     assert!(ask_secure(address, &others, "shop.test", "GET /\r\nHost: shop.test\r\n").is_ok());
 }
@@ -268,5 +268,5 @@ fn a_backend_may_speak_tls() {
     assert!(answer.contains("\ninside: GET /x HTTP/1.1\n"), "{answer}");
     write(served.dir.path(), "all.yaml", &outside.replace("ca.pem", "none.pem"));
     let lines = served.reload();
-    assert!(lines[0].contains("Backend default/b: spec.tls.ca: `none.pem` cannot be read"), "{lines:#?}");
+    assert!(lines[0].contains("Backend default/b: spec.tls.ca: cannot read `none.pem`"), "{lines:#?}");
 }
