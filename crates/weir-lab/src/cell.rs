@@ -375,7 +375,7 @@ impl Lab<'_> {
                     self.search(&mut bed, asked, &Searching { key, name, load, errors_max, seed, put: &put })
                 }
                 None => {
-                    self.observer.load_started(key, name, plan::load_time(scenario, load));
+                    self.observer.load_started(key, name, plan::load_time(scenario, load).least);
                     let (load, setting) = put(load, seed);
                     let (measurement, part) =
                         bed.measure(&Task { name, load: &load, setting, errors_max })?;

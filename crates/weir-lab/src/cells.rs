@@ -1,11 +1,12 @@
 //! The loop over cells: one after the other, each in the store before the next begins.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use weir_results::{Cell, CellKey, CellOutcome, Run, Store};
 
 use crate::progress::{Observer, Pace, Standing};
+use crate::takes::Takes;
 use crate::{LabError, clock};
 
 /// How a run ended.
@@ -35,7 +36,7 @@ pub(crate) fn measure_all(
     store: &mut Store,
     stop: &AtomicBool,
     observer: &dyn Observer,
-    takes: impl Fn(&CellKey) -> Duration,
+    takes: impl Fn(&CellKey) -> Takes,
     mut measure: impl FnMut(&CellKey) -> Result<Option<Cell>, LabError>,
 ) -> Result<Ended, LabError> {
     let pending = pending(run, store)?;
@@ -70,6 +71,7 @@ pub(crate) fn measure_all(
 mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeMap;
+    use std::time::Duration;
 
     use weir_results::{Manifest, Measurement, SCHEMA_VERSION, StoreError, Thresholds};
 
@@ -81,7 +83,7 @@ mod tests {
     impl Observer for Watcher {
         fn note(&self, _: &str) {}
         fn cell_started(&self, key: &CellKey, standing: Standing) {
-            let left = standing.left.as_secs();
+            let left = standing.left.least.as_secs();
             self.0.borrow_mut().push(format!("{} {}/{} {left}s", key.index, standing.done, standing.planned));
         }
         fn load_started(&self, _: &CellKey, _: &str, _: Duration) {}
@@ -138,7 +140,7 @@ mod tests {
         fn go(&mut self, stop_at: Option<u32>) -> (Result<Ended, LabError>, Vec<u32>, Vec<String>) {
             let (watcher, mut asked) = (Watcher::default(), Vec::new());
             let stop = AtomicBool::new(false);
-            let takes = |_: &CellKey| Duration::from_secs(10);
+            let takes = |_: &CellKey| Takes::exactly(Duration::from_secs(10));
             let ended = measure_all(&self.run, &mut self.store, &stop, &watcher, takes, |key| {
                 asked.push(key.index);
                 Ok((stop_at != Some(key.index)).then(|| cell(key)))
@@ -170,7 +172,7 @@ mod tests {
             &mut bench.store,
             &stop,
             &Watcher::default(),
-            |_| Duration::ZERO,
+            |_| Takes::default(),
             |key| panic!("cell {} was begun", key.index),
         );
         assert_eq!(ended.unwrap(), Ended::Interrupted);
@@ -187,7 +189,7 @@ mod tests {
             &mut bench.store,
             &stop,
             &Watcher::default(),
-            |_| Duration::ZERO,
+            |_| Takes::default(),
             |key| {
                 other.add_cell(&id, &cell(key)).unwrap();
                 Ok(Some(cell(key)))

@@ -37,6 +37,7 @@ mod shares;
 mod slow;
 mod source;
 mod spec;
+mod takes;
 mod wiring;
 
 pub use bounds::read_bounds;
@@ -51,3 +52,4 @@ pub use read::{Checked, Overrides, Point, read, read_again};
 pub use run::{Bench, Prepared, differences, execute, new_run, planned, prepare};
 pub use source::{Source, built_in_names};
 pub use spec::{LoadFault, Setting};
+pub use takes::Takes;

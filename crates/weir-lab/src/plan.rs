@@ -7,6 +7,7 @@ use weir_results::{CellKey, DIRECT, DIRECT_TWIN};
 use crate::cold_start;
 use crate::read::{Checked, Point};
 use crate::scenario::{Load, Scenario};
+use crate::takes::Takes;
 
 /// What a cell takes beyond its loads: starting, getting ready, stopping. Measured on a host with two cores;
 /// a run corrects its own estimate as cells finish.
@@ -15,8 +16,8 @@ const CELL_OVERHEAD: Duration = Duration::from_millis(250);
 /// What a load takes beyond its phases: starting the generator, draining, settling of counters.
 const LOAD_OVERHEAD: Duration = Duration::from_millis(100);
 
-/// Trials that a search usually takes: in virtual time a step takes 12, one queue 10 to 45 (decision 0014).
-const TRIALS_USUAL: u32 = 30;
+/// Trials that a search takes at least: in virtual time a step takes 12, one queue 10 to 45 (decision 0014).
+const TRIALS_LEAST: u32 = 10;
 
 /// The cells of a run in their order.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,19 +58,32 @@ pub fn plan(checked: &Checked, seed: u64) -> Plan {
 }
 
 /// The time that one cell of `scenario` takes.
-pub fn cell_time(scenario: &Scenario) -> Duration {
+pub fn cell_time(scenario: &Scenario) -> Takes {
     let start = if scenario.cold_start { cold_start::TAKES } else { Duration::ZERO };
-    CELL_OVERHEAD + start + scenario.loads.iter().map(|(_, load)| load_time(scenario, load)).sum::<Duration>()
+    let loads = scenario.loads.iter().map(|(_, load)| load_time(scenario, load));
+    Takes::exactly(CELL_OVERHEAD + start) + loads.map(|takes| takes.with_retries(scenario.retries)).sum()
 }
 
-/// The time that one load of a cell takes.
-pub(crate) fn load_time(scenario: &Scenario, load: &Load) -> Duration {
+/// The time that one attempt at a load of a cell takes.
+pub(crate) fn load_time(scenario: &Scenario, load: &Load) -> Takes {
+    let warmup = warmup_time(scenario, load);
     if let Some(search) = &load.search {
-        return scenario.warmup.0 + trial_time(load) * search.trials_max().min(TRIALS_USUAL);
+        let trials_max = search.trials_max();
+        let (trial, trials_least) = (trial_time(load), trials_max.min(TRIALS_LEAST));
+        return warmup + Takes { least: trial * trials_least, most: trial * trials_max };
     }
     // A count of a closed load takes what it takes; the scenario's duration is as good a guess as any.
     let sustained = load.sustained(scenario.duration.0).unwrap_or(scenario.duration.0);
-    scenario.warmup.0 + sustained + LOAD_OVERHEAD
+    warmup + Takes::exactly(sustained + LOAD_OVERHEAD)
+}
+
+/// The warm-up of a load, which may grow where the load asks for the same all along. Faults count from its end.
+fn warmup_time(scenario: &Scenario, load: &Load) -> Takes {
+    let least = scenario.warmup.0;
+    if !scenario.faults.is_empty() || !load.is_even() {
+        return Takes::exactly(least);
+    }
+    Takes { least, most: least.mul_f64(scenario.thresholds.warmup_growth) }
 }
 
 /// The time that one trial of a search takes.
@@ -78,9 +92,9 @@ pub(crate) fn trial_time(load: &Load) -> Duration {
 }
 
 /// The time that `cells` take, each at its point of `checked`.
-pub fn time<'a>(checked: &Checked, cells: impl IntoIterator<Item = &'a CellKey>) -> Duration {
+pub fn time<'a>(checked: &Checked, cells: impl IntoIterator<Item = &'a CellKey>) -> Takes {
     let one =
-        |key: &CellKey| point_of(checked, key).map_or(Duration::ZERO, |point| cell_time(&point.scenario));
+        |key: &CellKey| point_of(checked, key).map_or(Takes::default(), |point| cell_time(&point.scenario));
     cells.into_iter().map(one).sum()
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use weir_results::{Cell, CellKey, Measurement};
 
+use crate::takes::Takes;
+
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
@@ -12,7 +14,7 @@ pub struct Standing {
     /// Cells of the plan.
     pub planned: usize,
     /// What the cells that are missing will take.
-    pub left: Duration,
+    pub left: Takes,
 }
 
 /// Somebody who watches a run.
@@ -21,7 +23,7 @@ pub trait Observer {
     fn note(&self, text: &str);
     /// A cell begins.
     fn cell_started(&self, key: &CellKey, standing: Standing);
-    /// A load of the cell begins, and will take about so long.
+    /// A load of the cell begins; this attempt takes at least so long.
     fn load_started(&self, key: &CellKey, load: &str, takes: Duration);
     /// A load of the cell was measured.
     fn load_measured(&self, key: &CellKey, measurement: &Measurement);
@@ -29,24 +31,26 @@ pub trait Observer {
     fn cell_finished(&self, cell: &Cell, standing: Standing);
 }
 
-/// Time left: what the plan says, corrected by how the finished cells kept to it.
+/// Time left: what the plan says, corrected where finished cells took less or more than planned.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
-    planned: Duration,
+    planned: Takes,
     taken: Duration,
 }
 
 impl Pace {
-    pub(crate) fn finished(&mut self, planned: Duration, taken: Duration) {
-        self.planned += planned;
+    pub(crate) fn finished(&mut self, planned: Takes, taken: Duration) {
+        self.planned = self.planned + planned;
         self.taken += taken;
     }
 
-    pub(crate) fn left(&self, planned: Duration) -> Duration {
-        if self.planned.is_zero() {
+    /// As planned while finished cells stayed within their range, else stretched by as much as they left it.
+    pub(crate) fn left(&self, planned: Takes) -> Takes {
+        if self.planned.least.is_zero() {
             return planned;
         }
-        planned.mul_f64(self.taken.as_secs_f64() / self.planned.as_secs_f64())
+        let within = self.taken.clamp(self.planned.least, self.planned.most);
+        planned.stretched(self.taken.as_secs_f64() / within.as_secs_f64())
     }
 }
 
@@ -56,10 +60,18 @@ mod tests {
 
     #[test]
     fn time_left_follows_what_cells_took() {
-        let second = Duration::from_secs(1);
-        let mut pace = Pace::default();
-        assert_eq!(pace.left(10 * second), 10 * second);
-        pace.finished(2 * second, 3 * second);
-        assert_eq!(pace.left(10 * second), 15 * second);
+        let seconds =
+            |least, most| Takes { least: Duration::from_secs(least), most: Duration::from_secs(most) };
+        let check = |taken, expected| {
+            let mut pace = Pace::default();
+            assert_eq!(pace.left(seconds(10, 30)), seconds(10, 30));
+            pace.finished(seconds(2, 6), Duration::from_secs(taken));
+            assert_eq!(pace.left(seconds(10, 30)), expected);
+        };
+        check(1, seconds(5, 15));
+        check(2, seconds(10, 30));
+        check(5, seconds(10, 30));
+        check(6, seconds(10, 30));
+        check(9, seconds(15, 45));
     }
 }

@@ -171,6 +171,13 @@ impl Load {
         }
     }
 
+    /// Whether it asks for the same from its start to its end, so that its warm-up may grow.
+    pub(crate) fn is_even(&self) -> bool {
+        let is_constant = matches!(self.connections, Levels::Constant(_))
+            && matches!(self.rate, None | Some(Levels::Constant(_)));
+        is_constant && self.burst.is_none() && self.requests.is_none() && self.steps.is_empty()
+    }
+
     /// The rate that is asked for on the mean, bursts among it; `None` in closed loop.
     pub(crate) fn mean_rate_per_s(&self) -> Option<f64> {
         let rates = self.rates();

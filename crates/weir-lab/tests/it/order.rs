@@ -125,7 +125,36 @@ fn the_time_of_a_plan_is_the_sum_of_its_cells() {
     let plan = plan(1);
     let one = plan::cell_time(&checked.scenario);
     // Two loads, each with 5 s of warm-up and 60 s of phase.
-    assert!(one.as_secs() >= 130, "{one:?}");
+    assert!(one.least.as_secs() >= 130, "{one:?}");
     assert_eq!(plan::time(&checked, &plan.cells), one * plan.cells.len() as u32);
     assert_eq!(plan::time(&checked, &plan.cells[..3]), one * 3);
+}
+
+/// The seconds of a cell with one load of 20 s after a warm-up of 4 s, without what comes on top of both.
+fn cell_seconds(more: &str, load: &str) -> (u64, u64) {
+    let text = format!(
+        "name: x\ngateways: [weir]\nwarmup: 4s\nduration: 20s\n{more}\nloads: {{ full: {{ {load} }} }}\n"
+    );
+    let takes = plan::cell_time(&read(&text).unwrap().points[0].scenario);
+    (takes.least.as_secs(), takes.most.as_secs())
+}
+
+#[test]
+fn the_time_of_a_plan_ignored_loads_that_are_measured_again() {
+    let (kept, closed) = ("thresholds: { warmup_growth: 1 }", "model: closed");
+    let check =
+        |more: &str, load: &str, expected| assert_eq!(cell_seconds(more, load), expected, "{more} {load}");
+    check(&format!("retries: 0\n{kept}"), closed, (24, 24));
+    check(&format!("retries: 1\n{kept}"), closed, (24, 48));
+    check(&format!("retries: 2\n{kept}"), closed, (24, 72));
+    // A warm-up may grow to three times its length, in each attempt, where the load stays the same.
+    check("retries: 0", closed, (24, 32));
+    check("retries: 2", closed, (24, 96));
+    check("retries: 0", "model: closed, connections: 1..60", (24, 24));
+    check("retries: 0", "model: closed, requests: 500", (24, 24));
+    check("retries: 0", "model: open, rate: 100/s, burst: '500/s:200ms/1s'", (24, 24));
+    check("retries: 0", "model: open, rate: 100/s, steps: [{ rate: 100/s }, { rate: 200/s }]", (44, 44));
+    // A search makes 10 trials at least, of 2.6 s each, and as many as it may at most.
+    check("retries: 0", "model: open, duration: 2s, search: { p99: 20ms, trials: 40 }", (30, 116));
+    check("retries: 1", "model: open, duration: 2s, search: { p99: 20ms, trials: 40 }", (30, 232));
 }

@@ -188,14 +188,16 @@ fn go(
         }
         report::check_junit(path)?;
     }
-    let takes = weir_lab::plan::time(&prepared.checked, &run.plan) + weir_lab::pilot_time(&prepared.checked);
+    let finished = store.finished(&run.id)?;
+    let missing = run.plan.iter().filter(|key| !finished.contains(&key.index));
+    let takes = weir_lab::plan::time(&prepared.checked, missing) + weir_lab::pilot_time(&prepared.checked);
     let watcher = progress::watcher(&prepared.checked.scenario, run.plan.len());
     watcher.note(&format!(
-        "run {}: {}, {}, about {}",
+        "run {}: {}, {}, {}",
         run.id,
         run.name,
         progress::cells(run.plan.len()),
-        progress::minutes(takes)
+        progress::range(takes)
     ));
     for note in prepared.notes.iter().chain(notes) {
         watcher.note(note);

@@ -2,32 +2,41 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
-use weir_lab::Prepared;
 use weir_lab::plan::{Plan, cell_time, point_of, time};
+use weir_lab::{Prepared, Takes};
 use weir_results::CellKey;
 
 use super::super::output::print;
-use super::progress::{axes_words, cells, minutes};
+use super::progress::{axes_words, cells, range};
 
 /// Tells `plan`, as a table or as JSON.
 pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: bool) {
     let checked = &prepared.checked;
     let pilot = weir_lab::pilot_time(checked);
     let total = time(checked, &plan.cells) + pilot;
-    let seconds =
-        |key: &CellKey| point_of(checked, key).map_or(0.0, |point| cell_time(&point.scenario).as_secs_f64());
+    let takes =
+        |key: &CellKey| point_of(checked, key).map_or(Takes::default(), |point| cell_time(&point.scenario));
     if json {
         let keys: Vec<_> = plan
             .cells
             .iter()
-            .map(|key| serde_json::json!({ "key": key, "duration_s": seconds(key) }))
+            .map(|key| {
+                let Takes { least, most } = takes(key);
+                serde_json::json!({
+                    "key": key,
+                    "duration_s": least.as_secs_f64(),
+                    "duration_max_s": most.as_secs_f64(),
+                })
+            })
             .collect();
         let document = serde_json::json!({
             "name": checked.scenario.name,
             "seed": plan.seed,
             "cells": keys,
-            "pilot_s": pilot.as_secs_f64(),
-            "duration_s": total.as_secs_f64(),
+            "pilot_s": pilot.least.as_secs_f64(),
+            "pilot_max_s": pilot.most.as_secs_f64(),
+            "duration_s": total.least.as_secs_f64(),
+            "duration_max_s": total.most.as_secs_f64(),
             "notes": prepared.notes,
         });
         print(serde_json::to_string_pretty(&document).expect("a plan is a tree of plain values"));
@@ -41,7 +50,7 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
             key.gateway.clone(),
             axes_words(key),
             (key.repeat + 1).to_string(),
-            format!("{:.1}", seconds(key)),
+            seconds(takes(key)),
         ]);
     }
     for place in [0, 3, 4] {
@@ -50,13 +59,24 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
         }
     }
     print(table.trim_fmt());
-    let before =
-        if pilot.is_zero() { String::new() } else { format!(", {} of it the pilot", minutes(pilot)) };
-    print(format_args!("\n{}, about {}{before}", cells(plan.cells.len()), minutes(total)));
+    let before = match pilot == Takes::default() {
+        true => String::new(),
+        false => format!(", {} of it the pilot", range(pilot)),
+    };
+    print(format_args!("\n{}, {}{before}", cells(plan.cells.len()), range(total)));
+    if total.most > total.least {
+        print("the longer time: host noise makes weir re-measure every load, or warm up for longer");
+    }
     if !seed_is_given {
         print(format_args!("each run draws its own order; `--seed {}` gives this one", plan.seed));
     }
     for note in &prepared.notes {
         print(format_args!("note: {note}"));
     }
+}
+
+/// `4.3`, or `4.3–12.6` where noise makes it longer.
+fn seconds(takes: Takes) -> String {
+    let [least, most] = [takes.least, takes.most].map(|time| format!("{:.1}", time.as_secs_f64()));
+    if least == most { least } else { format!("{least}–{most}") }
 }

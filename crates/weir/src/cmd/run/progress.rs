@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use weir_analysis::capacity::{border_words, stopped_words};
 use weir_analysis::{bound_name, quantity, reason_name};
 use weir_lab::scenario::Scenario;
-use weir_lab::{Observer, Standing};
+use weir_lab::{Observer, Standing, Takes};
 use weir_results::{Cell, CellKey, CellOutcome, Found, Measurement, last_words};
 
 /// The watcher that fits where standard error goes.
@@ -37,6 +37,12 @@ pub(super) fn minutes(time: Duration) -> String {
         100..=5_999 => format!("{} min", seconds.div_ceil(60)),
         _ => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
     }
+}
+
+/// A range of time: `21 s to 62 s`, or one time where both ends read the same.
+pub(super) fn range(takes: Takes) -> String {
+    let (least, most) = (minutes(takes.least), minutes(takes.most));
+    if least == most { format!("about {least}") } else { format!("{least} to {most}") }
 }
 
 /// The values of a cell's axes in words; empty without axes.
@@ -78,7 +84,7 @@ impl Observer for Lines {
     fn cell_finished(&self, cell: &Cell, standing: Standing) {
         let left = match standing.done == standing.planned {
             true => String::new(),
-            false => format!(" ({} left)", minutes(standing.left)),
+            false => format!(" ({} left)", range(standing.left)),
         };
         eprintln!("{}{left}", self.finished(cell, standing));
     }
@@ -97,7 +103,7 @@ impl Observer for Bar {
 
     fn cell_started(&self, key: &CellKey, standing: Standing) {
         self.bar.set_position(standing.done as u64);
-        self.bar.set_message(format!("{} left: {}", minutes(standing.left), self.lines.name(key)));
+        self.bar.set_message(format!("{} left: {}", range(standing.left), self.lines.name(key)));
     }
 
     fn load_started(&self, key: &CellKey, load: &str, takes: Duration) {
@@ -109,7 +115,7 @@ impl Observer for Bar {
     fn cell_finished(&self, cell: &Cell, standing: Standing) {
         self.bar.println(self.lines.finished(cell, standing));
         self.bar.set_position(standing.done as u64);
-        self.bar.set_message(format!("{} left", minutes(standing.left)));
+        self.bar.set_message(format!("{} left", range(standing.left)));
     }
 }
 
@@ -167,4 +173,21 @@ fn found_words(found: &Found) -> String {
     };
     let trials = weir_results::words::counted(found.trials.into(), "trial");
     format!("{answer} in {trials}: {}", stopped_words(found.stopped))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_a_range_where_its_ends_differ() {
+        let check = |least: f64, most: f64, expected: &str| {
+            let [least, most] = [least, most].map(Duration::from_secs_f64);
+            assert_eq!(range(Takes { least, most }), expected);
+        };
+        check(21.2, 61.8, "21 s to 62 s");
+        check(115.0, 310.0, "2 min to 6 min");
+        check(45.0, 45.2, "about 45 s");
+        check(5_000.0, 15_000.0, "84 min to 4 h 10 min");
+    }
 }
