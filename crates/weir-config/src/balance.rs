@@ -34,7 +34,7 @@ pub enum HashKey {
     Header(String),
     /// The cookie of this name.
     Cookie(String),
-    /// The IP address that the connection comes from.
+    /// The client's IP address, as far as a PROXY header or `forwarding.trusted_hops` tells it.
     ClientAddress,
 }
 

@@ -18,16 +18,31 @@ pub struct Forwarding {
     pub x_forwarded: bool,
     /// Send `Forwarded` (RFC 7239).
     pub forwarded: bool,
-    /// How many proxies stand in front of this one that tell the truth about their clients, 0 to 16. What they have not
-    /// added themselves is a claim of the client, and ends here. With neither of the two above, `X-Forwarded-For` is read
-    /// for the access log and for `hash: client_address` alone.
+    /// How many trusted proxies stand in front of this one, 0 to 16. Each appends one element to `trusted_header`; what
+    /// stands to the left of their elements is a claim of the client, and ends here. With neither of the two above, the
+    /// client's address is read for the access log and for `hash: client_address` only.
     pub trusted_hops: u32,
+    /// Which field all of the trusted proxies append to. It decides who the client is; the other field is written from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"forwarded")]
+    #[schemars(extend("x-default" = "`forwarded` if only `forwarded` is on, else `x_forwarded_for`"))]
+    pub trusted_header: Option<TrustedHeader>,
     /// Value of the `X-Request-Id` header.
     pub request_id: RequestId,
     /// Trace context headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = serde_json::json!({ "w3c": true }))]
     pub trace: Option<Trace>,
+}
+
+/// A field that proxies append the address of their client to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TrustedHeader {
+    /// `X-Forwarded-For`.
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
 }
 
 /// Value of the `X-Request-Id` header.
@@ -87,15 +102,28 @@ impl Forwarding {
     pub fn tells_clients(&self) -> bool {
         self.x_forwarded || self.forwarded
     }
+
+    /// Which field the trusted proxies append to.
+    pub fn trusted_header(&self) -> TrustedHeader {
+        let default = match self.forwarded && !self.x_forwarded {
+            true => TrustedHeader::Forwarded,
+            false => TrustedHeader::XForwardedFor,
+        };
+        self.trusted_header.unwrap_or(default)
+    }
 }
 
 /// Whether `forwarding` holds together.
 pub(crate) fn check(forwarding: &Forwarding) -> Result<(), Problem> {
-    let Forwarding { trusted_hops, trace, .. } = forwarding;
+    let Forwarding { trusted_hops, trusted_header, trace, .. } = forwarding;
     if *trusted_hops > TRUSTED_HOPS_MAX {
         let message = format!("{trusted_hops} is larger than {TRUSTED_HOPS_MAX}");
         return Err(Problem::new("forwarding.trusted_hops", message)
             .help("count the proxies between the clients and this gateway"));
+    }
+    if trusted_header.is_some() && *trusted_hops == 0 {
+        return Err(Problem::new("forwarding.trusted_header", "`trusted_hops` is 0, so no proxy is trusted")
+            .help("set `trusted_hops` to the number of proxies in front, or leave `trusted_header` out"));
     }
     if trace.as_ref().is_some_and(|trace| !trace.w3c && trace.b3 == B3::Off) {
         return Err(Problem::new("forwarding.trace", "no effect: `w3c` and `b3` are both off")
@@ -120,6 +148,12 @@ mod tests {
             Forwarding { x_forwarded: true, trusted_hops: 17, ..trusting.clone() },
             Some("forwarding.trusted_hops"),
         );
+        let header = Some(TrustedHeader::Forwarded);
+        check(Forwarding { trusted_header: header, ..trusting.clone() }, None);
+        check(
+            Forwarding { trusted_header: header, trusted_hops: 0, ..trusting.clone() },
+            Some("forwarding.trusted_header"),
+        );
         let silent = Trace { w3c: false, ..Trace::default() };
         check(
             Forwarding { trusted_hops: 0, trace: Some(silent), ..trusting.clone() },
@@ -127,6 +161,22 @@ mod tests {
         );
         let told = Trace { w3c: false, b3: B3::Multi, ..Trace::default() };
         check(Forwarding { trusted_hops: 0, trace: Some(told), ..trusting }, None);
+    }
+
+    #[test]
+    fn one_field_decides_who_the_client_is() {
+        use TrustedHeader::{Forwarded as Standard, XForwardedFor};
+        for (x_forwarded, forwarded, expected) in [
+            (false, false, XForwardedFor),
+            (true, false, XForwardedFor),
+            (false, true, Standard),
+            (true, true, XForwardedFor),
+        ] {
+            let forwarding = Forwarding { x_forwarded, forwarded, ..Forwarding::default() };
+            assert_eq!(forwarding.trusted_header(), expected);
+            let chosen = Forwarding { trusted_header: Some(Standard), ..forwarding };
+            assert_eq!(chosen.trusted_header(), Standard);
+        }
     }
 
     #[test]

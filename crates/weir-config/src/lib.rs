@@ -90,7 +90,7 @@ pub use filters::{
     Action, Compress, CompressPolicy, Copies, Cors, CorsPolicy, Filters, HeaderChanges, Mirror, Preflight,
     Redirect, Respond, Rewrite, RewriteParts, RouteTimeouts, Scheme, WeightedBackend, WeightedPosition,
 };
-pub use forwarding::{B3, Forwarding, RequestId, Trace};
+pub use forwarding::{B3, Forwarding, RequestId, Trace, TrustedHeader};
 pub use health::{Ejection, ErrorShare, HealthCheck};
 pub use host::host_and_port;
 pub use keepalive::Keepalive;

@@ -1,13 +1,15 @@
 //! What upstreams are told of a request beside what the client sent: who the client is, and the request's names.
 //!
-//! Fields that tell of clients are believed as far as proxies that are trusted have added them: as many from the end of
-//! the list as there are such proxies. What stands before is whatever the client likes, and ends here.
+//! The client is the one that the outermost trusted proxy reports: with N of them, the N-th element from the right of the
+//! one field that they append to (`weir_http::TrustedElements`). Everything to the left of it is a claim of the client,
+//! and ends here. The access log, `hash: client_address` and both fields for upstreams are made of this one reading.
 
 use std::cell::RefCell;
+use std::fmt::{Display, Write as _};
 use std::net::{IpAddr, SocketAddr};
 
-use weir_config::{Forwarding, RequestId, Scope};
-use weir_http::{RequestHead, append_field};
+use weir_config::{Forwarding, RequestId, Scope, TrustedHeader};
+use weir_http::{AddressField, RequestHead, TrustedElements, append_field};
 
 use crate::entropy::Entropy;
 use crate::observed::Observed;
@@ -20,7 +22,7 @@ const HOST: &str = "X-Forwarded-Host";
 const FORWARDED: &str = "Forwarded";
 const REQUEST_ID: &str = "X-Request-Id";
 /// Another proxy's word for the client, which is as much a claim as the others.
-const REAL_IP: &str = "x-real-ip";
+const REAL_IP: &str = "X-Real-IP";
 const X_FORWARDED_PREFIX: &str = "x-forwarded-";
 
 /// The longest name of a request that is taken over from a client.
@@ -126,32 +128,35 @@ fn is_forwarded(name: &str) -> bool {
     name.eq_ignore_ascii_case(FORWARDED)
 }
 
-/// Puts together what upstreams are told of the client; its address as far as that is known.
+/// Puts together what upstreams are told of the client; its address as far as that is known. If the element that should
+/// name the client holds no address, the client is the peer: nothing nearer to the client is known for sure.
 fn tell_of_client(
     forwarding: &Forwarding,
     head: &RequestHead<'_>,
     arrival: &Arrival<'_>,
     fields: &mut Vec<(&'static str, String)>,
 ) -> IpAddr {
-    let hops = forwarding.trusted_hops as usize;
     let peer = arrival.peer.ip().to_canonical();
-    let mut client = None;
-    if hops > 0 && !forwarding.tells_clients() {
-        client = last_elements(head, FOR, hops).first().and_then(|element| address(element));
-    }
+    let field = match forwarding.trusted_header() {
+        TrustedHeader::XForwardedFor => AddressField::XForwardedFor,
+        TrustedHeader::Forwarded => AddressField::Forwarded,
+    };
+    let has_proxies = forwarding.trusted_hops > 0;
+    let trusted = TrustedElements::of(head.fields, field, forwarding.trusted_hops as usize);
+    let client = trusted.client().unwrap_or(peer);
     if forwarding.forwarded {
-        let mut hops = last_elements(head, FORWARDED, hops);
-        client = hops.first().and_then(|element| address_of_element(element));
-        hops.push(own_element(head, peer, arrival.is_secure));
-        fields.push((FORWARDED, hops.join(", ")));
+        let mut elements = String::new();
+        trusted.append_forwarded(&mut elements);
+        append_own_element(head, peer, arrival.is_secure, &mut elements);
+        fields.push((FORWARDED, elements));
     }
     if forwarding.x_forwarded {
-        let mut hops = last_elements(head, FOR, hops);
-        client = hops.first().and_then(|element| address(element)).or(client);
-        hops.push(peer.to_string());
-        fields.push((FOR, hops.join(", ")));
+        let mut addresses = String::new();
+        trusted.append_x_forwarded_for(&mut addresses);
+        append_display(peer, &mut addresses);
+        fields.push((FOR, addresses));
         let told = |name: &str| {
-            let value = only_value(head, name).filter(|_| forwarding.trusted_hops > 0)?;
+            let value = only_value(head, name).filter(|_| has_proxies)?;
             std::str::from_utf8(value).ok().filter(|value| !value.is_empty())
         };
         let scheme = told(PROTO).filter(|scheme| matches!(*scheme, "http" | "https"));
@@ -161,55 +166,34 @@ fn tell_of_client(
             fields.push((HOST, host.to_owned()));
         }
     }
-    client.unwrap_or(peer)
+    // A proxy that does not set it passes the client's own.
+    if has_proxies && forwarding.tells_clients() && head.field(REAL_IP).is_some() {
+        fields.push((REAL_IP, client.to_string()));
+    }
+    client
 }
 
 fn scheme_name(is_secure: bool) -> &'static str {
     if is_secure { "https" } else { "http" }
 }
 
-/// What this gateway says of who has connected to it.
-fn own_element(head: &RequestHead<'_>, peer: IpAddr, is_secure: bool) -> String {
-    let node = match peer {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("\"[{address}]\""),
-    };
-    let host = if head.host.is_empty() { String::new() } else { format!(";host=\"{}\"", head.host) };
-    format!("for={node}{host};proto={}", scheme_name(is_secure))
+/// Appends what this gateway says of who has connected to it.
+fn append_own_element(head: &RequestHead<'_>, peer: IpAddr, is_secure: bool, out: &mut String) {
+    out.push_str("for=");
+    match peer {
+        IpAddr::V4(address) => append_display(address, out),
+        IpAddr::V6(address) => append_display(format_args!("\"[{address}]\""), out),
+    }
+    if !head.host.is_empty() {
+        // A host that was parsed holds neither quotes nor backslashes.
+        append_display(format_args!(";host=\"{}\"", head.host), out);
+    }
+    append_display(format_args!(";proto={}", scheme_name(is_secure)), out);
 }
 
-/// The last `count` elements of the list that all fields called `name` make together.
-fn last_elements(head: &RequestHead<'_>, name: &str, count: usize) -> Vec<String> {
-    let values = head.fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
-    let values = values.filter_map(|field| std::str::from_utf8(field.value).ok());
-    let mut all: Vec<&str> = values.flat_map(elements).filter(|element| !element.is_empty()).collect();
-    all.split_off(all.len().saturating_sub(count)).into_iter().map(str::to_owned).collect()
-}
-
-/// The elements of a list, in which commas between quotation marks separate nothing.
-fn elements(list: &str) -> impl Iterator<Item = &str> {
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    let ends = move |c: char| {
-        let is_end = c == ',' && !is_quoted;
-        is_quoted ^= c == '"' && !is_escaped;
-        is_escaped = c == '\\' && is_quoted && !is_escaped;
-        is_end
-    };
-    list.split(ends).map(str::trim)
-}
-
-/// The address in an element of `Forwarded`.
-fn address_of_element(element: &str) -> Option<IpAddr> {
-    let parameters = element.split(';').filter_map(|parameter| parameter.trim().split_once('='));
-    let mut nodes = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("for"));
-    nodes.next().and_then(|(_, node)| address(node.trim_matches('"')))
-}
-
-/// An address that may have a port.
-fn address(text: &str) -> Option<IpAddr> {
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
-    bare.parse().ok().or_else(with_port).map(|address: IpAddr| address.to_canonical())
+fn append_display(value: impl Display, out: &mut String) {
+    // Writing to a string does not fail.
+    let _ = write!(out, "{value}");
 }
 
 /// What the client sent as `X-Request-Id`, if that is a name that a log can bear.
@@ -284,8 +268,43 @@ mod tests {
         }
         let (client, _) = marks(&trusting(1), "192.0.2.1:5", "X-Forwarded-For: [2001:db8::1]:443\r\n");
         assert_eq!(client, "2001:db8::1");
-        let (client, _) = marks(&trusting(1), "[::ffff:192.0.2.1]:5", "X-Forwarded-For: unknown\r\n");
-        assert_eq!(client, "192.0.2.1");
+    }
+
+    #[test]
+    fn an_element_without_an_address_makes_the_peer_the_client() {
+        for element in ["unknown", "_hidden", "unix:", "\"1.1.1.1\""] {
+            let fields = format!("X-Forwarded-For: 6.6.6.6, {element}\r\n");
+            let (client, _) = marks(&trusting(1), "[::ffff:192.0.2.1]:5", &fields);
+            assert_eq!(client, "192.0.2.1", "{element}");
+            let fields = format!("X-Forwarded-For: 6.6.6.6, {element}, 192.0.2.9\r\n");
+            let (client, told) = marks(&trusting(2), "192.0.2.1:5", &fields);
+            assert_eq!(client, "192.0.2.1", "{element}");
+            let known = if element.starts_with('u') && element.ends_with('n') || element.starts_with('_') {
+                element
+            } else {
+                "unknown"
+            };
+            assert_eq!(told[0], format!("X-Forwarded-For: {known}, 192.0.2.9, 192.0.2.1"));
+        }
+    }
+
+    #[test]
+    fn one_field_decides_and_the_other_follows() {
+        let claims = "Forwarded: for=6.6.6.6\r\nX-Forwarded-For: 7.7.7.7, 1.1.1.1\r\nX-Real-IP: 6.6.6.6\r\n";
+        let both = Forwarding { forwarded: true, ..trusting(1) };
+        let (client, told) = marks(&both, "192.0.2.1:5", claims);
+        assert_eq!(client, "1.1.1.1");
+        let own = "for=192.0.2.1;host=\"h:80\";proto=https";
+        let expected =
+            [format!("Forwarded: for=1.1.1.1, {own}"), "X-Forwarded-For: 1.1.1.1, 192.0.2.1".to_owned()];
+        assert_eq!(told[..2], expected);
+        assert_eq!(told[4], "X-Real-IP: 1.1.1.1");
+        let standard = Forwarding { trusted_header: Some(TrustedHeader::Forwarded), ..both };
+        let (client, told) = marks(&standard, "192.0.2.1:5", claims);
+        assert_eq!(client, "6.6.6.6", "a trusted proxy said so");
+        let expected =
+            [format!("Forwarded: for=6.6.6.6, {own}"), "X-Forwarded-For: 6.6.6.6, 192.0.2.1".to_owned()];
+        assert_eq!(told[..2], expected);
     }
 
     #[test]
@@ -316,14 +335,5 @@ mod tests {
         check(RequestId::Pass, "X-Request-Id: a\r\nx-request-id: b\r\n", None);
         check(RequestId::Pass, &format!("X-Request-Id: {}\r\n", "a".repeat(129)), None);
         check(RequestId::Make, "X-Request-Id: abc\r\n", None);
-    }
-
-    #[test]
-    fn lists_are_split_outside_of_quotation_marks() {
-        let check = |list: &str, expected: &[&str]| assert_eq!(elements(list).collect::<Vec<_>>(), expected);
-        check("a, b ,c", &["a", "b", "c"]);
-        check("a=\"b, c\", d", &["a=\"b, c\"", "d"]);
-        check("a=\"b\\\", c\", d", &["a=\"b\\\", c\"", "d"]);
-        check("", &[""]);
     }
 }

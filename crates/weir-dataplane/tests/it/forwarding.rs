@@ -70,8 +70,13 @@ fn the_form_that_is_not_told_in_ends_here() {
     check("x_forwarded: true, trusted_hops: 1", both, &[&["X-Forwarded-Port: 1"], &own[..]].concat());
     let forwarded = "Forwarded: for=6.6.6.6, for=127.0.0.1;host=\"h:80\";proto=http";
     check("forwarded: true, trusted_hops: 1", both, &[forwarded]);
-    let told = [&["X-Forwarded-Port: 1", forwarded], &own[..]].concat();
-    check("forwarded: true, x_forwarded: true, trusted_hops: 1", both, &told);
+    // With both on, one decides, and the other is written from it.
+    let told = |forwarded| [&["X-Forwarded-Port: 1", forwarded], &own[..]].concat();
+    let written = told("Forwarded: for=2.2.2.2, for=127.0.0.1;host=\"h:80\";proto=http");
+    check("forwarded: true, x_forwarded: true, trusted_hops: 1", both, &written);
+    let settings = "forwarded: true, x_forwarded: true, trusted_hops: 1, trusted_header: forwarded";
+    let both = "Forwarded: for=6.6.6.6, for=2.2.2.2\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Port: 1\r\n";
+    check(settings, both, &written);
     let lines: Vec<&str> = both.trim_end().split("\r\n").collect();
     check("trusted_hops: 1", both, &lines);
 }

@@ -25,6 +25,7 @@ mod program_log;
 mod scan;
 mod schema;
 mod tls;
+mod trusted_hops;
 mod upgrades;
 #[path = "../../../weir-dataplane/tests/it/versions.rs"]
 mod versions;

@@ -280,6 +280,20 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         "use `forwarding` to send the client address",
     ),
     mistake(
+        Sense,
+        ("workers: 2", "forwarding: { trusted_header: forwarded }"),
+        31,
+        "forwarding.trusted_header: `trusted_hops` is 0, so no proxy is trusted",
+        "set `trusted_hops` to the number of proxies in front",
+    ),
+    mistake(
+        Form,
+        ("workers: 2", "forwarding: { trusted_hops: 1, trusted_header: via }"),
+        31,
+        "via",
+        "forwarded",
+    ),
+    mistake(
         Warning,
         ("hosts: [a.test, ", "hosts: [_, a.test, "),
         10,

@@ -1,0 +1,96 @@
+//! Client addresses behind trusted proxies: real nginx and HAProxy in front, clients that lie to them.
+
+mod chain;
+
+use self::chain::{Chain, Front};
+
+/// Values that clients send in `X-Forwarded-For` and in `Forwarded`, one line each. With them a client tries to forge its
+/// address, to hide it, or to shift which element counts.
+const LIES: [&[&[u8]]; 22] = [
+    &[],
+    &[b"6.6.6.6"],
+    &[b"6.6.6.6, \"x"],
+    &[b"\"6.6.6.6"],
+    &[b"for=6.6.6.6;host=\"x"],
+    &[b"for=\"6.6.6.6, for=7.7.7.7"],
+    &[b"x, for=\"1.1.1.1"],
+    &[b"for=6.6.6.6;x=\"\\"],
+    &[b"6.6.6.6, \\"],
+    &[b"6.6.6.6\\\""],
+    &[b"\xff"],
+    &[b"6.6.6.6, \xe2\x82, \xff\""],
+    &[b"6.6.6.6,,,"],
+    &[b",", b",,"],
+    &[b""],
+    &[b"6.6.6.6", b"7.7.7.7, \"", b"\xff", b"8.8.8.8"],
+    &[b"unknown"],
+    &[b"_hidden", b"unknown, for=_x"],
+    &[b"6.6.6.6:80, 7.7.7.7:99999999"],
+    &[b"[2001:db8::6]:4711, 2001:db8::7, [2001:db8::8]"],
+    &[b"for=\"[2001:db8::6]:4711\", for=\"[2001:db8::7"],
+    &[b"6.6.6.6, 7.7.7.7, 8.8.8.8, 9.9.9.9, 1.1.1.1, 2.2.2.2, 3.3.3.3, 4.4.4.4, 5.5.5.5"],
+];
+
+/// Asks as a client that lies in each way, and checks what the upstream gets and what the log says.
+fn check(fronts: &[Front], settings: &str) {
+    let chain = Chain::start(fronts, settings);
+    let told = chain.told();
+    for (number, lines) in LIES.iter().enumerate() {
+        let fields: Vec<Vec<u8>> = lines
+            .iter()
+            .flat_map(|line| {
+                [&b"X-Forwarded-For: "[..], b"Forwarded: ", b"X-Real-IP: "].map(|name| [name, line].concat())
+            })
+            .collect();
+        let head = chain.ask(&format!("/{number}"), &fields);
+        let of = |name: &str| {
+            let lines = head.lines().filter_map(|line| line.split_once(": "));
+            let named = lines.filter(|(other, _)| other.eq_ignore_ascii_case(name));
+            named.map(|(_, value)| value.to_owned()).collect::<Vec<_>>()
+        };
+        let shown = fields.iter().map(|line| line.escape_ascii().to_string()).collect::<Vec<_>>();
+        assert_eq!(of("x-forwarded-for"), [told.x_forwarded_for.as_str()], "{fronts:?} {shown:?}");
+        assert_eq!(of("forwarded"), [told.forwarded.as_str()], "{fronts:?} {shown:?}");
+        assert!(of("x-real-ip").iter().all(|client| *client == told.client), "{fronts:?} {shown:?} {head}");
+    }
+    let expected: Vec<String> = (0..LIES.len()).map(|number| format!("{} /{number}", told.client)).collect();
+    assert_eq!(chain.logged(LIES.len()), expected, "{fronts:?}");
+}
+
+const BOTH: &str = "x_forwarded: true, forwarded: true";
+
+#[test]
+fn no_client_of_one_nginx_forges_or_hides_its_address() {
+    check(&[Front::Nginx], BOTH);
+    check(&[Front::NginxWithPorts], BOTH);
+}
+
+#[test]
+fn no_client_of_one_haproxy_forges_or_hides_its_address() {
+    check(&[Front::Haproxy], BOTH);
+}
+
+#[test]
+fn no_client_of_two_proxies_forges_or_hides_its_address() {
+    check(&[Front::Nginx, Front::Nginx], BOTH);
+    check(&[Front::Haproxy, Front::Haproxy], BOTH);
+    check(&[Front::Nginx, Front::Haproxy], BOTH);
+    check(&[Front::Haproxy, Front::Nginx], BOTH);
+}
+
+#[test]
+fn no_client_forges_or_hides_its_address_in_forwarded() {
+    let by_forwarded = format!("{BOTH}, trusted_header: forwarded");
+    check(&[Front::NginxForwarded], &by_forwarded);
+    check(&[Front::HaproxyForwarded], &by_forwarded);
+    check(&[Front::NginxForwarded, Front::HaproxyForwarded], &by_forwarded);
+    check(&[Front::HaproxyForwarded, Front::HaproxyForwarded], &by_forwarded);
+    // Not HAProxy in front of this nginx: before 1.23, `$http_forwarded` is the first of several lines.
+    check(&[Front::NginxForwarded, Front::NginxForwarded], &by_forwarded);
+}
+
+#[test]
+fn a_proxy_that_hides_its_client_does_not_make_another_one_the_client() {
+    check(&[Front::NginxHiding], BOTH);
+    check(&[Front::NginxHiding, Front::Haproxy], BOTH);
+}

@@ -1,0 +1,232 @@
+//! A client, proxies that append its address, weir-gateway, and an origin that answers with the head that it got.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+
+use crate::process::{Gateway, peer};
+
+/// Where proxies connect from, in the order in which a request comes to them.
+const SOURCES: [&str; 2] = ["127.7.25.11", "127.7.25.12"];
+
+/// Where files of nginx go that it makes on its start.
+const TEMPORARY: [&str; 5] = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+
+/// A proxy, and how it tells of its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Front {
+    /// Makes one line of all, and appends to it.
+    Nginx,
+    /// The same, with the port of its client.
+    NginxWithPorts,
+    /// Appends a name in place of the address.
+    NginxHiding,
+    /// Appends to `Forwarded`.
+    NginxForwarded,
+    /// Adds a line of its own (`option forwardfor`).
+    Haproxy,
+    /// Adds a line of its own to `Forwarded`.
+    HaproxyForwarded,
+}
+
+/// Proxies in front of weir-gateway, one behind the other.
+pub(super) struct Chain {
+    fronts: Vec<Front>,
+    address: SocketAddr,
+    weir: Gateway,
+    _proxies: Vec<Proxy>,
+}
+
+/// What the gateway has to tell of each request.
+pub(super) struct Told {
+    pub(super) x_forwarded_for: String,
+    pub(super) forwarded: String,
+    pub(super) client: String,
+}
+
+/// A running proxy, ended when dropped.
+struct Proxy {
+    child: Child,
+    _dir: tempfile::TempDir,
+}
+
+impl Chain {
+    /// Starts the proxies in their order, in front of a gateway with these settings of `forwarding`. Clients come over
+    /// IPv6, proxies over IPv4.
+    pub(super) fn start(fronts: &[Front], settings: &str) -> Chain {
+        let hops = fronts.len();
+        let weir = Gateway::start(&format!(
+            "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /, backend: b }}]\n\
+             backends: {{ b: {{ endpoints: ['{}'] }} }}\n\
+             forwarding: {{ {settings}, trusted_hops: {hops} }}\n\
+             access_log: {{ file: access.log, format: '$remote_addr $request_uri' }}\n",
+            origin()
+        ));
+        let mut next = weir.address;
+        let mut proxies = Vec::new();
+        for (at, front) in fronts.iter().enumerate().rev() {
+            let ip = if at == 0 { "::1" } else { SOURCES[at] };
+            let listener = TcpListener::bind((ip, 0)).expect("a free port");
+            let address = listener.local_addr().expect("its address");
+            drop(listener);
+            proxies.push(Proxy::start(*front, address, SOURCES[at], next));
+            next = address;
+        }
+        Chain { fronts: fronts.to_vec(), address: next, weir, _proxies: proxies }
+    }
+
+    /// What the upstream has to get: the proxies' own elements, then who connected to the gateway.
+    pub(super) fn told(&self) -> Told {
+        let clients = ["::1", SOURCES[0]];
+        let mut told =
+            Told { x_forwarded_for: String::new(), forwarded: String::new(), client: String::new() };
+        let peer = SOURCES[self.fronts.len() - 1];
+        for (at, front) in self.fronts.iter().enumerate() {
+            let is_hidden = *front == Front::NginxHiding;
+            let node = if is_hidden { "_hidden" } else { clients[at] };
+            if at == 0 {
+                told.client = if is_hidden { peer.to_owned() } else { node.to_owned() };
+            }
+            told.x_forwarded_for += &format!("{node}, ");
+            let node = if node.contains(':') { format!("\"[{node}]\"") } else { node.to_owned() };
+            told.forwarded += &format!("for={node}, ");
+        }
+        told.x_forwarded_for += peer;
+        told.forwarded += &format!("for={peer};host=\"h\";proto=http");
+        told
+    }
+
+    /// The head that the upstream gets of a request with these field lines, without the ports of clients.
+    pub(super) fn ask(&self, path: &str, lines: &[Vec<u8>]) -> String {
+        let mut stream = TcpStream::connect(self.address).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        let mut request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n").into_bytes();
+        for line in lines {
+            request.extend_from_slice(line);
+            request.extend_from_slice(b"\r\n");
+        }
+        let own = stream.local_addr().expect("its address");
+        stream.write_all(&[&request[..], b"\r\n"].concat()).expect("it reads");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("an answer");
+        let answer = String::from_utf8_lossy(&bytes).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        assert!(head.starts_with("HTTP/1.1 200 "), "{} {answer}", request.escape_ascii());
+        let with_port = own.to_string();
+        let quoted = format!("\"[{}]\"", own.ip());
+        body.replace(&format!("\"{with_port}\""), &quoted).replace(&with_port, &own.ip().to_string())
+    }
+
+    /// So many lines of the access log.
+    pub(super) fn logged(&self, lines: usize) -> Vec<String> {
+        self.weir.wait_for("the lines", |weir| weir.stat("lines") as usize == lines);
+        let text = std::fs::read_to_string(self.weir.dir.path().join("access.log")).expect("a log");
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+impl Proxy {
+    fn start(front: Front, address: SocketAddr, source: &str, next: SocketAddr) -> Proxy {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let file = dir.path().join("proxy.conf");
+        let mut command = match front {
+            Front::Haproxy | Front::HaproxyForwarded => {
+                std::fs::write(&file, haproxy(front, address, source, next)).expect("a file");
+                let mut command = Command::new(peer("haproxy"));
+                command.args(["-q", "-db", "-f"]).arg(&file);
+                command
+            }
+            _ => {
+                let at = dir.path().display().to_string();
+                std::fs::write(&file, nginx(front, address, source, next, &at)).expect("a file");
+                let user = if geteuid().is_root() { "user root;" } else { "" };
+                let globals = format!("daemon off; pid {at}/nginx.pid; error_log stderr crit; {user}");
+                let mut command = Command::new(peer("nginx"));
+                command.args(["-e", "stderr", "-g", &globals, "-p"]).arg(dir.path()).arg("-c").arg(&file);
+                command
+            }
+        };
+        let child = command.stdin(Stdio::null()).spawn().expect("it starts");
+        let mut proxy = Proxy { child, _dir: dir };
+        while TcpStream::connect(address).is_err() {
+            assert!(proxy.child.try_wait().expect("its state").is_none(), "{front:?} has ended");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        proxy
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // By a signal that it hands on to its workers. It may have ended already.
+        if let Some(process) = Pid::from_raw(self.child.id().cast_signed()) {
+            let _ = kill_process(process, Signal::TERM);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+fn nginx(front: Front, address: SocketAddr, source: &str, next: SocketAddr, dir: &str) -> String {
+    let temporary = TEMPORARY.map(|name| format!("{name}_temp_path {dir}/{name};\n")).concat();
+    let field = match front {
+        Front::NginxWithPorts => "X-Forwarded-For \"$http_x_forwarded_for, $address:$remote_port\"",
+        Front::NginxHiding => "X-Forwarded-For \"$http_x_forwarded_for, _hidden\"",
+        Front::NginxForwarded => "Forwarded \"$http_forwarded, for=$node\"",
+        _ => "X-Forwarded-For $proxy_add_x_forwarded_for",
+    };
+    format!(
+        "events {{}}\nhttp {{\n{temporary}access_log off;\n\
+         map $remote_addr $node {{ default $remote_addr; ~: '\"[$remote_addr]\"'; }}\n\
+         map $remote_addr $address {{ default $remote_addr; ~: '[$remote_addr]'; }}\n\
+         server {{ listen {address}; location / {{\n\
+         proxy_pass http://{next}; proxy_bind {source};\n\
+         proxy_set_header Host $http_host;\nproxy_set_header {field};\n}} }}\n}}\n"
+    )
+}
+
+fn haproxy(front: Front, address: SocketAddr, source: &str, next: SocketAddr) -> String {
+    let field = match front {
+        Front::HaproxyForwarded if address.is_ipv6() => {
+            "http-request add-header Forwarded for=\\\"[%[src]]\\\""
+        }
+        Front::HaproxyForwarded => "http-request add-header Forwarded for=%[src]",
+        _ => "option forwardfor",
+    };
+    format!(
+        "defaults\n mode http\n timeout connect 20s\n timeout client 20s\n timeout server 20s\n\
+         frontend front\n bind {address}\n {field}\n default_backend back\n\
+         backend back\n server next {next} source {source}\n"
+    )
+}
+
+/// Answers each request with the head that came.
+fn origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                // Who leaves ends the thread, and nothing else.
+                let _ = serve(stream);
+            });
+        }
+    });
+    address
+}
+
+fn serve(mut stream: TcpStream) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while stream.read(&mut byte)? > 0 {
+        head.push(byte[0]);
+        if head.ends_with(b"\r\n\r\n") {
+            let start = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", head.len());
+            stream.write_all(&[start.as_bytes(), &head].concat())?;
+            head.clear();
+        }
+    }
+    Ok(())
+}
