@@ -106,6 +106,8 @@ impl Configuration {
             log: self.log,
             metrics: self.metrics,
             forwarding: self.forwarding,
+            underscores_in_headers: self.underscores_in_headers,
+            trailers: self.trailers,
         };
         let mut resources = vec![(Key::Settings, Resource::Settings(Box::new(settings)))];
         for (index, listener) in self.listeners.into_iter().enumerate() {

@@ -21,7 +21,7 @@ mod compress;
 mod cors;
 
 use check::REDIRECTS;
-pub(crate) use check::check_filters;
+pub(crate) use check::{check_filters, is_token};
 pub use compiled::{Action, Copies, Filters, WeightedPosition};
 pub use compress::{Compress, CompressPolicy};
 pub use cors::{CorsPolicy, Preflight};

@@ -35,6 +35,7 @@ use crate::program_log::ProgramLog;
 use crate::resolver::Resolver;
 use crate::retries::Retries;
 use crate::schema::{ACTIONS, ADDRESS, HOST, PATH, TOKEN, one_of};
+use crate::trailers::Trailers;
 use crate::validate::{FIELDS, WORKERS_MAX};
 pub use drain::Drain;
 pub use tls::{
@@ -102,6 +103,15 @@ pub struct Configuration {
     #[serde(default)]
     #[schemars(example = json!({ "x_forwarded": true }), extend("x-default" = "see its fields"))]
     pub forwarding: Forwarding,
+    /// Request fields pass whose names hold other characters than letters, digits and `-`. By default they are dropped:
+    /// to many servers `X_Forwarded_For` is the same field as `X-Forwarded-For`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(example = &true, extend("x-default" = false))]
+    pub underscores_in_headers: bool,
+    /// Which trailers pass.
+    #[serde(default)]
+    #[schemars(example = json!({ "response": ["Server-Timing"] }), extend("x-default" = "none"))]
+    pub trailers: Trailers,
 }
 
 /// An address that accepts client connections.
@@ -468,6 +478,10 @@ pub struct Settings {
     pub metrics: Metrics,
     /// Headers with client address, request ID and trace that the gateway adds to upstream requests.
     pub forwarding: Forwarding,
+    /// Request fields pass whose names hold other characters than letters, digits and `-`.
+    pub underscores_in_headers: bool,
+    /// Which trailers pass.
+    pub trailers: Trailers,
 }
 
 // What serde would say of these by itself names Rust's types. The text of an error is `cause; remedy`.

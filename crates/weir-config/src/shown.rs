@@ -101,6 +101,8 @@ impl Table {
             log: self.log.clone(),
             metrics: self.metrics.clone(),
             forwarding: self.forwarding.clone().unwrap_or_default(),
+            underscores_in_headers: self.underscores_in_headers,
+            trailers: self.trailers.clone(),
         };
         // Its keys are texts and its numbers finite, so nothing of it is beyond JSON.
         let mut shown = serde_json::to_value(configuration).unwrap_or_default();

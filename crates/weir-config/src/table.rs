@@ -27,6 +27,7 @@ use crate::scope::Scope;
 use crate::series::Series;
 use crate::sharded::Sharded;
 use crate::state::State;
+use crate::trailers::Trailers;
 use crate::transport::{Secure, Transport};
 use crate::upstream_tls::UpstreamTls;
 use crate::view::RequestView;
@@ -56,6 +57,10 @@ pub struct Table {
     pub metrics: Metrics,
     /// What is added to requests for upstreams, if anything.
     pub forwarding: Option<Forwarding>,
+    /// Request fields pass whose names hold other characters than letters, digits and `-`.
+    pub underscores_in_headers: bool,
+    /// Which trailers pass.
+    pub trailers: Trailers,
     /// Where clients connect.
     pub listeners: Arc<[Listener]>,
     /// DNS servers that resolve the host names of endpoints.
@@ -198,6 +203,8 @@ impl Table {
             log: settings.log.clone(),
             metrics: settings.metrics.clone(),
             forwarding: Some(settings.forwarding.clone()).filter(Forwarding::is_any),
+            underscores_in_headers: settings.underscores_in_headers,
+            trailers: settings.trailers.clone(),
             listeners,
             resolver: (*settings.resolver).clone(),
             tells_addresses: state.tallies.told > 0,

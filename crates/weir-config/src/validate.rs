@@ -13,7 +13,7 @@ use crate::path::{NormalTarget, PathParameters, PathProblem, PathRules, Unroutab
 use crate::problem::Problem;
 use crate::{
     access_log, backend_limits, backend_timeouts, balance, forwarding, health, keepalive, overload,
-    passthrough, policy, resolver, series, upstream_tls,
+    passthrough, policy, resolver, series, trailers, upstream_tls,
 };
 
 pub(crate) const WORKERS_MAX: u32 = 1024;
@@ -246,6 +246,7 @@ fn check_settings(settings: &Settings) -> Vec<Problem> {
         workers,
         settings.access_log.as_ref().map_or(Ok(()), access_log::check),
         forwarding::check(&settings.forwarding),
+        trailers::check(&settings.trailers, settings.underscores_in_headers),
         resolver::check(&settings.resolver),
         check_limits(&settings.limits),
         overload::check(&settings.overload),

@@ -19,6 +19,7 @@ mod certified_hosts;
 mod habits;
 mod spellings;
 mod unreached;
+mod unread_fields;
 
 use certified_hosts::CertifiedHosts;
 
@@ -36,6 +37,7 @@ impl State {
         found.extend(self.routes.values().filter_map(|entry| no_weight(&entry.key, &entry.route)));
         found.extend(self.routes.values().flat_map(|entry| habits::of_route(&entry.key, &entry.route)));
         found.extend(spellings::around_rules(table));
+        found.extend(unread_fields::of_state(self));
         found.extend(self.no_routes());
         found.extend(self.backends_without_use());
         found.extend(self.backends_for_nobody());

@@ -3,8 +3,9 @@
 use weir_http::{BodyDecoder, BodyError, CHUNK_END, Framing, append_chunk_header, append_last_chunk};
 
 use crate::buffer::Buffer;
+use crate::trailers::PassedTrailers;
 
-/// One body in progress. Chunk extensions end here; trailers go on where the next framing is chunked too.
+/// One body in progress. Chunk extensions end here; trailers that are allowed pass where the next framing is chunked too.
 #[derive(Debug)]
 pub(crate) struct BodyPump {
     decoder: BodyDecoder,
@@ -12,6 +13,8 @@ pub(crate) struct BodyPump {
     /// Payload bytes that may still come.
     allowed: u64,
     done: bool,
+    /// Which trailers pass; none without it.
+    passed_trailers: Option<Box<PassedTrailers>>,
 }
 
 /// Why a body can't go on.
@@ -29,7 +32,13 @@ impl BodyPump {
     pub(crate) fn new(framing: Framing, to_chunks: bool, allowed: u64) -> BodyPump {
         let decoder = BodyDecoder::new(framing);
         let done = decoder.is_done();
-        BodyPump { decoder, to_chunks, allowed, done }
+        BodyPump { decoder, to_chunks, allowed, done, passed_trailers: None }
+    }
+
+    /// The same body, of whose trailers these pass.
+    #[inline]
+    pub(crate) fn with_trailers(self, passed_trailers: Option<Box<PassedTrailers>>) -> BodyPump {
+        BodyPump { passed_trailers, ..self }
     }
 
     /// Whether its end was passed on.
@@ -81,14 +90,15 @@ impl BodyPump {
         Ok(())
     }
 
-    /// The trailers of a body that is done, each with its line's end.
-    pub(crate) fn trailers(&self) -> &[u8] {
-        self.decoder.trailers()
+    /// The trailers that pass of a body that is done, each with its line's end.
+    pub(crate) fn trailers(&self) -> Vec<u8> {
+        let passed = self.passed_trailers.as_ref();
+        passed.map_or_else(Vec::new, |passed| passed.passing(self.decoder.trailers()))
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
         if self.to_chunks && !self.done {
-            append_last_chunk(out, self.decoder.trailers());
+            append_last_chunk(out, &self.trailers());
         }
         self.done = true;
     }
@@ -117,7 +127,7 @@ mod tests {
     #[test]
     fn bodies_change_their_framing() {
         check(Framing::Length(3), false, "abc", "abc");
-        check(Framing::Chunked, true, "1;x=y\r\na\r\n0\r\nX-T: 1\r\n\r\n", "1\r\na\r\n0\r\nX-T: 1\r\n\r\n");
+        check(Framing::Chunked, true, "1;x=y\r\na\r\n0\r\nX-T: 1\r\n\r\n", "1\r\na\r\n0\r\n\r\n");
         check(Framing::Chunked, false, "2\r\nab\r\n0\r\n\r\n", "ab");
         check(Framing::UntilClose, true, "ab", "1\r\na\r\n1\r\nb\r\n0\r\n\r\n");
         check(Framing::UntilClose, false, "ab", "ab");

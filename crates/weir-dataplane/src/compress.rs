@@ -17,6 +17,7 @@ use weir_http::{
 
 use crate::body::BodyPump;
 use crate::buffer::Buffer;
+use crate::trailers::PassedTrailers;
 
 /// The window of brotli in bits. With less, some levels fall back to larger tables; with more, the window itself is
 /// what costs memory.
@@ -161,6 +162,11 @@ fn thousandths(text: &[u8]) -> Option<u32> {
     }
 }
 
+/// Whether a field speaks of the very bytes of a body, which compressing would belie.
+pub(crate) fn is_of_bytes(name: &str) -> bool {
+    FIXING.iter().any(|fixing| fixing.eq_ignore_ascii_case(name))
+}
+
 /// What becomes of the response with this head, which is final, for a client that likes `coding` best.
 pub(crate) fn encoded(
     policy: &CompressPolicy,
@@ -180,7 +186,7 @@ pub(crate) fn encoded(
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         if is("content-type") {
             is_of_type = policy.takes(value);
-        } else if FIXING.into_iter().any(is) || is("cache-control") && list_contains(value, "no-transform") {
+        } else if is_of_bytes(name) || is("cache-control") && list_contains(value, "no-transform") {
             return Encoded::AsItIs;
         }
     }
@@ -287,13 +293,21 @@ enum Encoder {
 impl ResponseBody {
     /// For a body framed so, to be passed on in chunks or as it is.
     #[inline]
-    pub(crate) fn plain(framing: Framing, to_chunks: bool) -> ResponseBody {
-        ResponseBody::Plain(BodyPump::new(framing, to_chunks, u64::MAX))
+    pub(crate) fn plain(
+        framing: Framing,
+        to_chunks: bool,
+        trailers: Option<Box<PassedTrailers>>,
+    ) -> ResponseBody {
+        ResponseBody::Plain(BodyPump::new(framing, to_chunks, u64::MAX).with_trailers(trailers))
     }
 
     /// For a body framed so, to be compressed at the level of `policy`.
-    pub(crate) fn coded(framing: Framing, coding: Coding, policy: &CompressPolicy) -> ResponseBody {
-        let pump = BodyPump::new(framing, false, u64::MAX);
+    pub(crate) fn coded(
+        framing: Framing,
+        (coding, policy): (Coding, &CompressPolicy),
+        trailers: Option<Box<PassedTrailers>>,
+    ) -> ResponseBody {
+        let pump = BodyPump::new(framing, false, u64::MAX).with_trailers(trailers);
         let encoder = Some(Encoder::new(coding, policy));
         ResponseBody::Coded(Box::new(CodedBody { pump, encoder, payload: Vec::new() }))
     }
@@ -352,7 +366,7 @@ impl CodedBody {
         self.payload.clear();
         if self.pump.is_done() {
             append_chunk(&encoder.finish().map_err(|_| Broken)?, out);
-            append_last_chunk(out, self.pump.trailers());
+            append_last_chunk(out, &self.pump.trailers());
             return Ok(());
         }
         if has_come {

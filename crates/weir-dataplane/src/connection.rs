@@ -244,6 +244,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         Arrival {
             scope: self.listening.scope(&snapshot.table),
             peer: self.peer,
+            listener: Some(&self.listening.counters),
             is_secure: self.is_secure,
             names: &self.io.worker.names,
             observed: self.observed,

@@ -65,6 +65,8 @@ pub(crate) struct ListenerCounters {
     pub(crate) handshakes_offloaded: Counter,
     /// Connections whose TLS was passed on.
     pub(crate) passed_on: Counter,
+    /// Request fields that were dropped for their names.
+    pub(crate) fields_dropped: Counter,
 }
 
 impl ListenerCounters {
@@ -85,6 +87,7 @@ impl ListenerCounters {
             handshakes_delayed: Counter::default(),
             handshakes_offloaded: Counter::default(),
             passed_on: Counter::default(),
+            fields_dropped: Counter::default(),
         }
     }
 

@@ -32,6 +32,7 @@ use crate::route_limits::RouteLimits;
 use crate::secure::SecureHalf;
 use crate::send::{SendFault, cause_of, send};
 use crate::snapshot::Snapshot;
+use crate::trailers::PassedTrailers;
 use crate::tunnel::tunnel;
 use crate::upstream::{Checkout, Found, find, in_flight, wait_in_flight};
 use crate::wheel::ticks;
@@ -98,7 +99,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             self.observed.routed.set(Some(plan.routed));
         }
         let mut body =
-            BodyPump::new(plan.framing, plan.framing == Framing::Chunked, snapshot.table.limits.body.0);
+            BodyPump::new(plan.framing, plan.framing == Framing::Chunked, snapshot.table.limits.body.0)
+                .with_trailers(PassedTrailers::of_request(plan, snapshot));
         if let Err(fault) = self.observed.pass(&mut body, &mut self.inbound, out) {
             return self.fail(cause_of(fault), plan, false, snapshot).await;
         }

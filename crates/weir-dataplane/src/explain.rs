@@ -11,6 +11,7 @@ use weir_http::{FieldSlots, RequestHead, parse_request};
 use crate::backend_states::BackendStates;
 use crate::cause::Cause;
 use crate::compress::offered;
+use crate::dropped_fields;
 use crate::forwarding::{Arrival, Names};
 use crate::observed::Observed;
 use crate::request::{Incoming, Plan, plan, view};
@@ -32,6 +33,8 @@ pub struct Explanation {
     pub requested: Option<String>,
     /// The route that it gets, by its key and name.
     pub route: Option<String>,
+    /// Names of the fields that the gateway drops before anything reads them.
+    pub dropped: Vec<String>,
     /// What is done with it.
     pub outcome: Outcome,
     /// Why others do not get it, the nearest first.
@@ -74,8 +77,15 @@ pub enum Outcome {
 pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool) -> Option<Explanation> {
     let snapshot = Snapshot::new(Arc::clone(table), None, &BackendStates::default(), 0);
     let (names, observed) = (Names::default(), Observed::default());
-    let arrival =
-        Arrival { scope, peer: CLIENT, is_secure, names: &names, observed: &observed, is_shed: false };
+    let arrival = Arrival {
+        scope,
+        peer: CLIENT,
+        listener: None,
+        is_secure,
+        names: &names,
+        observed: &observed,
+        is_shed: false,
+    };
     let mut head = Vec::new();
     let outcome: Outcome = match plan(request, &snapshot, &arrival, &mut head) {
         Incoming::Partial => return None,
@@ -96,12 +106,21 @@ pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool
         }
     };
     let mut slots = FieldSlots::new();
+    let kept;
+    let mut dropped = Vec::new();
     let routed = match parse_request(request, &snapshot.head_limits, &mut slots) {
-        Ok(Some(head)) => routed(table, &head, scope),
+        Ok(Some(mut head)) => {
+            let is_dropped = |name: &str| dropped_fields::is_dropped(name, table.underscores_in_headers);
+            let names = head.fields.iter().map(|field| field.name).filter(|name| is_dropped(name));
+            dropped.extend(names.map(str::to_owned));
+            kept = dropped_fields::kept(head.fields, table);
+            head.fields = kept.as_deref().unwrap_or(head.fields);
+            routed(table, &head, scope)
+        }
         _ => None,
     };
     let (path, requested, route, passed_over) = routed.unwrap_or_default();
-    Some(Explanation { path, requested, route, outcome, passed_over })
+    Some(Explanation { path, requested, route, dropped, outcome, passed_over })
 }
 
 /// What becomes of the answer's body, where the route compresses.
@@ -146,6 +165,9 @@ impl fmt::Display for Explanation {
             (None, _) => {}
         }
         writeln!(f, "route     {}", self.route.as_deref().unwrap_or("none"))?;
+        for name in &self.dropped {
+            writeln!(f, "dropped   {name}: {}", dropped_fields::reason(name))?;
+        }
         match &self.outcome {
             Outcome::Sent { backend, head, compression } => {
                 writeln!(f, "sent      to backend `{backend}`:")?;

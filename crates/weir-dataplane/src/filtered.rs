@@ -1,5 +1,7 @@
 //! Requests of routes with filters: who answers them, what is sent upstream, what comes of the response.
 
+use std::sync::Arc;
+
 use weir_config::{Action, Filters, HeaderChanges, Match, NormalTarget, Rewrite};
 use weir_http::{RequestHead, ResponseHead, append_field};
 
@@ -171,6 +173,11 @@ impl Filtered {
         let filters = self.filters(snapshot);
         let policy = filters.compress.as_ref();
         policy.map_or(Encoded::AsItIs, |policy| encoded(policy, filters, head, self.coding))
+    }
+
+    /// The filters, for whoever outlives this snapshot.
+    pub(crate) fn shared_filters(&self, snapshot: &Snapshot) -> Arc<Filters> {
+        Arc::clone(&snapshot.table.filters()[self.position as usize])
     }
 
     /// The filters themselves.

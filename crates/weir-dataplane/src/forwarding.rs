@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use weir_config::{Forwarding, RequestId, Scope, TrustedHeader};
 use weir_http::{AddressField, RequestHead, TrustedElements, append_field};
 
+use crate::counters::ListenerCounters;
 use crate::entropy::Entropy;
 use crate::observed::Observed;
 use crate::trace::Traced;
@@ -34,6 +35,8 @@ pub(crate) struct Arrival<'a> {
     /// Which routes are for clients of its listener.
     pub(crate) scope: Scope,
     pub(crate) peer: SocketAddr,
+    /// Where what is dropped of its requests is counted.
+    pub(crate) listener: Option<&'a ListenerCounters>,
     /// It speaks TLS.
     pub(crate) is_secure: bool,
     pub(crate) names: &'a Names,
@@ -228,6 +231,7 @@ mod tests {
         let arrival = Arrival {
             scope: Scope::default(),
             peer,
+            listener: None,
             is_secure: true,
             names: &names,
             observed: &observed,

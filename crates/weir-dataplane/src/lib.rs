@@ -20,6 +20,7 @@
 //!                                                                       passthrough.rs: TLS passed on by its name
 //!                                                                       secure.rs: the handshake first, in turns (turns.rs)
 //!                                                                       plan (request.rs): parse, route, new head
+//!                                                                         dropped_fields.rs: what nothing reads
 //!                                                                         filtered.rs, weights.rs: routes with filters
 //!                                                                         answer (answer.rs): what a route answers itself
 //!                                                                         forwarding.rs, trace.rs: what upstreams are told
@@ -51,8 +52,9 @@
 //!   a client of HTTP/1.0 that names none it is the backend's first endpoint.
 //!   `Via`, `Forwarded` and `X-Forwarded-*` are neither added nor changed unless `forwarding` asks for it, so that
 //!   gateways compare on equal terms.
-//! - Chunked bodies are framed anew: extensions end here, trailers go on. Bodies until close become chunked for
-//!   HTTP/1.1 clients. HTTP/1.0 clients get neither chunks nor interim responses.
+//! - Chunked bodies are framed anew: extensions end here, and trailers that `trailers` does not allow. Bodies until
+//!   close become chunked for HTTP/1.1 clients. HTTP/1.0 clients get neither chunks nor interim responses.
+//! - Request fields whose names hold other characters than letters, digits and `-` are dropped, and so is `Proxy`.
 //! - Paths are brought to normal form, in which they are routed and sent on; what has none is refused (400), see
 //!   `weir-config`. CONNECT is answered 501. An upgrade that the upstream accepts becomes a tunnel; `h2c` is never offered
 //!   to it.
@@ -90,6 +92,7 @@ mod compress;
 mod connection;
 mod counters;
 mod crew;
+mod dropped_fields;
 mod endpoint_state;
 mod entropy;
 mod error_window;
@@ -144,6 +147,7 @@ mod sockets;
 mod spread;
 mod stats;
 mod trace;
+mod trailers;
 mod tunnel;
 mod turns;
 mod upstream;

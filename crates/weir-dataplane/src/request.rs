@@ -9,6 +9,7 @@ use weir_http::{
 use crate::affinity::Affinity;
 use crate::answer::Answer;
 use crate::cause::Cause;
+use crate::dropped_fields;
 use crate::filtered::{Filtered, Matched, plan_filtered};
 use crate::forwarding::{Arrival, Marks};
 use crate::respond::Refusal;
@@ -71,11 +72,19 @@ pub(crate) struct Plan {
 #[inline]
 pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, arrival: &Arrival<'_>, out: &mut Vec<u8>) -> Incoming {
     let mut slots = FieldSlots::new();
-    let head = match parse_request(bytes, &snapshot.head_limits, &mut slots) {
+    let kept;
+    let mut head = match parse_request(bytes, &snapshot.head_limits, &mut slots) {
         Ok(Some(head)) => head,
         Ok(None) => return Incoming::Partial,
         Err(error) => return malformed(error),
     };
+    if let Some(fields) = dropped_fields::kept(head.fields, &snapshot.table) {
+        if let Some(listener) = arrival.listener {
+            dropped_fields::report(head.fields, fields.len(), listener, arrival.peer, &snapshot.table);
+        }
+        kept = fields;
+        head.fields = &kept;
+    }
     match &snapshot.table.forwarding {
         None => plan_head(&head, snapshot, (arrival, None), out),
         Some(forwarding) => {

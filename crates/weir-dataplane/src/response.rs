@@ -14,6 +14,7 @@ use crate::compress::{Encoded, ResponseBody};
 use crate::exchange::Exchange;
 use crate::io::{Fault, Piece};
 use crate::respond::CAUSE_FIELD;
+use crate::trailers::PassedTrailers;
 
 /// Interim responses before the final one; an upstream that sends more is broken.
 pub(crate) const INTERIM_MAX: u32 = 32;
@@ -174,9 +175,11 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
 #[inline]
 fn body_of(x: &Exchange<'_>, framing: Framing, to_chunks: bool, encoded: Encoded) -> ResponseBody {
     let filters = x.plan.filtered.as_deref().map(|filtered| filtered.filters(x.snapshot));
+    let is_coded = matches!(encoded, Encoded::By(_));
+    let trailers = PassedTrailers::of_response(x.plan, (framing, is_coded), x.snapshot);
     match (encoded, filters.and_then(|filters| filters.compress.as_ref())) {
-        (Encoded::By(coding), Some(policy)) => ResponseBody::coded(framing, coding, policy),
-        _ => ResponseBody::plain(framing, to_chunks),
+        (Encoded::By(coding), Some(policy)) => ResponseBody::coded(framing, (coding, policy), trailers),
+        _ => ResponseBody::plain(framing, to_chunks, trailers),
     }
 }
 

@@ -72,6 +72,8 @@ pub struct ListenerStats {
     pub connections: Connections,
     /// TLS with clients.
     pub tls: TlsStats,
+    /// Request fields that were dropped for their names.
+    pub fields_dropped: u64,
 }
 
 /// Responses by the class of their status.
@@ -237,6 +239,11 @@ impl Stats {
                 text.sample("weir_errors_total", &[("listener", name), ("cause", cause)], *count);
             }
         }
+        let help = "Request fields that were dropped for their names.";
+        text.family("weir_request_fields_dropped_total", "counter", help);
+        for (name, listener) in &self.listeners {
+            text.sample("weir_request_fields_dropped_total", &[("listener", name)], listener.fields_dropped);
+        }
         text.family("weir_connections_accepted_total", "counter", "Client connections accepted.");
         for (name, listener) in &self.listeners {
             text.sample(
@@ -376,6 +383,7 @@ impl ListenerStats {
                 offloaded: total(&|w| &w.handshakes_offloaded),
                 passed_on: total(&|w| &w.passed_on),
             },
+            fields_dropped: total(&|w| &w.fields_dropped),
         }
     }
 }

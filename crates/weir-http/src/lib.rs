@@ -39,6 +39,7 @@ mod chunked;
 mod error;
 mod fields;
 mod framing;
+mod plain_names;
 mod request;
 mod response;
 mod strict;
@@ -53,6 +54,7 @@ pub use fields::{
     CONNECTION_NAMES_MAX, CONNECTION_OPTIONS_MAX, EndToEnd, FIELDS_MAX, Field, FieldSlots, elements,
     fields_named, find_field, is_hop_by_hop, is_token_byte, list_contains, list_elements,
 };
+pub use plain_names::is_plain_name;
 pub use request::{LEADING_EMPTY_LINES_MAX, RequestHead, parse_request};
 pub use response::{ResponseHead, ResponseTo, parse_response};
 pub use trusted::{AddressField, TRUSTED_ELEMENTS_MAX, TrustedElements};

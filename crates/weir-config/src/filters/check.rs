@@ -354,7 +354,7 @@ fn check_timeouts(place: &str, timeouts: &RouteTimeouts) -> Result<(), Problem> 
 }
 
 /// A token of RFC 9110, 5.6.2.
-pub(super) fn is_token(name: &str) -> bool {
+pub(crate) fn is_token(name: &str) -> bool {
     let is_one = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     !name.is_empty() && name.bytes().all(is_one)
 }

@@ -142,6 +142,29 @@ fn routes_behind_others_are_told() {
 }
 
 #[test]
+fn fields_that_are_dropped_or_claimed_are_told() {
+    let dropped = "the gateway drops the request field";
+    check_routes(
+        &["path: /, headers: { x_a: '1' }", "path: /b, headers: { X-A: '1', proxy: '2' }"],
+        &[
+            &format!("routes[0].headers.x_a: {dropped} `x_a`, so nothing can match it"),
+            &format!("routes[1].headers.proxy: {dropped} `proxy`, so nothing can match it"),
+        ],
+    );
+    let routes = "routes: [{ path: /, backend: a, headers: { x_a: '1' } }]\n";
+    check(&format!("{HEAD}{routes}underscores_in_headers: true\n"), &[]);
+    let hashed = |header: &str| {
+        let backend = format!("endpoints: ['127.0.0.1:2'], balance: {{ hash: {{ header: {header} }} }}");
+        HEAD.replace("endpoints: ['127.0.0.1:2']", &backend) + "routes: [{ path: /, backend: a }]\n"
+    };
+    let place = "backends.a.balance.hash.header";
+    check(&hashed("X-User"), &[]);
+    check(&hashed("x.user"), &[&format!("{place}: {dropped} `x.user`, so nothing can match it")]);
+    let message = "is hashed as it came, so clients choose their endpoint";
+    check(&hashed("X-Forwarded-For"), &[&format!("{place}: `X-Forwarded-For` {message}")]);
+}
+
+#[test]
 fn routes_and_backends_that_lead_nowhere_are_told() {
     check(
         "listeners: [{ address: 127.0.0.1:1 }]\n",

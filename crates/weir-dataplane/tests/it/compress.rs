@@ -248,10 +248,14 @@ fn check_stream(coding: &str, stream: &mut dyn Stream) {
             served.send("9\r\ndata: a\n\n\r\n");
         }
         released.lock().unwrap().recv().unwrap();
-        served.send("0\r\nX-Count: 5\r\n\r\n");
+        served.send("0\r\nContent-Digest: md5=:stale:\r\nX-Count: 5\r\n\r\n");
         served.stall();
     });
-    let proxy = gateway("compress: {}", &origin);
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /, backend: b, compress: {{}} }}]\n\
+         backends: {{ b: {{ endpoints: ['{}'] }} }}\ntrailers: {{ response: [X-Count, Content-Digest] }}\n",
+        origin.address
+    ));
     let mut client = proxy.connect();
     client.send(&get(coding));
     assert_eq!(client.head().field("content-encoding"), Some(coding));

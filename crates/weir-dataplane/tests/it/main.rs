@@ -13,6 +13,7 @@ mod drain;
 #[path = "../../../weir-config/tests/it/draw.rs"]
 #[allow(dead_code)]
 mod draw;
+mod dropped_fields;
 mod examples;
 mod explain;
 mod failures;
@@ -41,6 +42,7 @@ mod storm;
 mod streams;
 mod tls;
 mod tokens;
+mod trailers;
 mod unix;
 mod upgrade;
 mod versions;

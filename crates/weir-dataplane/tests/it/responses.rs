@@ -73,11 +73,11 @@ fn a_response_without_a_date_gets_one() {
 }
 
 #[test]
-fn chunks_pass_with_trailers_and_without_extensions() {
+fn chunks_pass_without_trailers_and_extensions() {
     let chunked =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nab\r\n1\r\nc\r\n0\r\nX-T: 1\r\n\r\n";
     let answer = answer_to(GET, chunked);
-    assert_eq!((answer.body.as_str(), answer.whole), ("abc[X-T: 1]", true));
+    assert_eq!((answer.body.as_str(), answer.whole), ("abc", true));
     let old = answer_to(OLD_GET, chunked);
     assert_eq!((old.body.as_str(), old.whole, old.field("transfer-encoding")), ("abc", true, None));
     assert_eq!(old.field("connection"), Some("close"));

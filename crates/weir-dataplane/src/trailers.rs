@@ -1,0 +1,78 @@
+//! Trailers that pass: those that the configuration allows, unless the route sets or removes a field of their name, or
+//! they speak of bytes that were compressed since.
+
+use std::sync::Arc;
+
+use weir_config::{Filters, Table};
+use weir_http::Framing;
+
+use crate::compress::is_of_bytes;
+use crate::request::Plan;
+use crate::snapshot::Snapshot;
+
+/// Which trailers of one body pass. Made only where the configuration allows any and the body comes in chunks.
+#[derive(Debug)]
+pub(crate) struct PassedTrailers {
+    table: Arc<Table>,
+    filters: Option<Arc<Filters>>,
+    is_request: bool,
+    /// The body is compressed here.
+    is_coded: bool,
+}
+
+impl PassedTrailers {
+    /// For the body of a planned request; `None` lets no trailer pass.
+    #[inline]
+    pub(crate) fn of_request(plan: &Plan, snapshot: &Snapshot) -> Option<Box<PassedTrailers>> {
+        match snapshot.table.trailers.request.is_empty() || plan.framing != Framing::Chunked {
+            true => None,
+            false => Some(PassedTrailers::of(plan, snapshot, (true, false))),
+        }
+    }
+
+    /// For the body of its response, framed so, and compressed here or not; `None` lets no trailer pass.
+    #[inline]
+    pub(crate) fn of_response(
+        plan: &Plan,
+        (framing, is_coded): (Framing, bool),
+        snapshot: &Snapshot,
+    ) -> Option<Box<PassedTrailers>> {
+        match snapshot.table.trailers.response.is_empty() || framing != Framing::Chunked {
+            true => None,
+            false => Some(PassedTrailers::of(plan, snapshot, (false, is_coded))),
+        }
+    }
+
+    #[cold]
+    fn of(plan: &Plan, snapshot: &Snapshot, (is_request, is_coded): (bool, bool)) -> Box<PassedTrailers> {
+        let filters = plan.filtered.as_deref().map(|filtered| filtered.shared_filters(snapshot));
+        Box::new(PassedTrailers { table: Arc::clone(&snapshot.table), filters, is_request, is_coded })
+    }
+
+    /// The lines that pass of `trailers`, which are whole field lines with their ends.
+    pub(crate) fn passing(&self, trailers: &[u8]) -> Vec<u8> {
+        let mut passing = Vec::new();
+        for line in trailers.split_inclusive(|&byte| byte == b'\n') {
+            let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
+            if std::str::from_utf8(name).is_ok_and(|name| self.passes(name)) {
+                passing.extend_from_slice(line);
+            }
+        }
+        passing
+    }
+
+    fn passes(&self, name: &str) -> bool {
+        let (is_allowed, changes) = match (self.is_request, &self.filters) {
+            (true, filters) => (
+                self.table.trailers.passes_of_request(name),
+                filters.as_ref().and_then(|filters| filters.route.request_headers.as_deref()),
+            ),
+            (false, filters) => (
+                self.table.trailers.passes_of_response(name),
+                filters.as_ref().and_then(|filters| filters.route.response_headers.as_deref()),
+            ),
+        };
+        let is_stale = self.is_coded && is_of_bytes(name);
+        is_allowed && !is_stale && changes.is_none_or(|changes| changes.keeps(name))
+    }
+}

@@ -1,0 +1,63 @@
+//! Trailers: none passes but those that the configuration allows.
+
+use std::sync::{Arc, Mutex};
+
+use crate::setup::{Origin, Proxy};
+
+const CHUNKED: &str = "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n";
+const TRAILERS: &str = "X-Sum: 1\r\nCookie: a=b\r\nX-Forwarded-For: 6.6.6.6\r\nX-Weir-Error: no_route\r\nX_Sum: 2\r\n\
+                        Proxy: evil\r\nServer-Timing: a;dur=1\r\nx-sum: 3\r\n";
+
+/// What the upstream gets behind the request's body, and the client behind the response's, of [`TRAILERS`].
+fn passed(settings: &str, route: &str) -> [Vec<String>; 2] {
+    let came = Arc::new(Mutex::new(String::new()));
+    let kept = Arc::clone(&came);
+    let origin = Origin::start(move |served| {
+        while served.request().is_some() {
+            assert_eq!(served.read_until("0\r\n").as_deref(), Some("1\r\na\r\n0\r\n"));
+            let mut lines = served.read_until("\r\n").unwrap();
+            while !lines.ends_with("\r\n\r\n") && lines != "\r\n" {
+                lines += &served.read_until("\r\n").unwrap();
+            }
+            *kept.lock().unwrap() = lines;
+            served.send(&format!("HTTP/1.1 200 OK\r\n{CHUNKED}{TRAILERS}\r\n"));
+        }
+    });
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /, backend: b{route} }}]\n\
+         backends: {{ b: {{ endpoints: ['{}'] }} }}\n{settings}\n",
+        origin.address
+    ));
+    let answer = proxy.ask(&format!("POST / HTTP/1.1\r\nHost: h\r\n{CHUNKED}{TRAILERS}\r\n"));
+    assert!(answer.whole && answer.body.starts_with('a'), "{answer:?}");
+    let of_response = answer.body[1..].split_terminator(']').map(|line| line[1..].to_owned());
+    let came = came.lock().unwrap();
+    [
+        came.split_terminator("\r\n").filter(|line| !line.is_empty()).map(str::to_owned).collect(),
+        of_response.collect(),
+    ]
+}
+
+#[test]
+fn no_trailer_passes_by_default() {
+    assert_eq!(passed("", ""), [vec![], Vec::<String>::new()]);
+    assert_eq!(passed("underscores_in_headers: true", ""), [vec![], Vec::<String>::new()]);
+}
+
+#[test]
+fn trailers_that_are_allowed_pass_each_on_its_way() {
+    let sums = vec!["X-Sum: 1".to_owned(), "x-sum: 3".to_owned()];
+    assert_eq!(passed("trailers: { request: [x-sum] }", ""), [sums.clone(), vec![]]);
+    let timing = vec!["Server-Timing: a;dur=1".to_owned()];
+    let settings = "trailers: { request: [X-Sum], response: [Server-Timing] }";
+    assert_eq!(passed(settings, ""), [sums, timing]);
+}
+
+#[test]
+fn trailers_do_not_bring_back_what_a_route_sets_or_removes() {
+    let settings = "trailers: { request: [X-Sum, Server-Timing], response: [X-Sum, Server-Timing] }";
+    let changes = ", request_headers: { set: { X-Sum: own } }, response_headers: { remove: [server-timing] }";
+    let timing = vec!["Server-Timing: a;dur=1".to_owned()];
+    let sums = vec!["X-Sum: 1".to_owned(), "x-sum: 3".to_owned()];
+    assert_eq!(passed(settings, changes), [timing, sums]);
+}

@@ -1,0 +1,59 @@
+//! Field names that every server reads as the same field.
+//!
+//! CGI and its heirs (WSGI, Rack, PHP) make `HTTP_X_FORWARDED_FOR` of `X-Forwarded-For`, and of `X_Forwarded_For` too.
+//! Some servers, such as lighttpd, put `_` for every character that is no letter and no digit. Behind a gateway, such a
+//! spelling stands for a field that the gateway sets, checks or removes.
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = 0x80 * ONES;
+
+/// Whether a field name consists of letters, digits and `-` alone. `name` is a token, as all names of a parsed head are.
+#[inline]
+pub fn is_plain_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let Some(last) = bytes.last_chunk::<8>() else { return bytes.iter().all(|&byte| is_plain(byte)) };
+    // Eight bytes at a time; the last eight may overlap with those before.
+    bytes.as_chunks::<8>().0.iter().chain([last]).all(|eight| are_plain(*eight))
+}
+
+#[inline]
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-'
+}
+
+/// The same of eight bytes of ASCII. Sums set the high bit of each byte that is at least some value, and carry nothing
+/// into the next byte.
+#[inline]
+fn are_plain(eight: [u8; 8]) -> bool {
+    let word = u64::from_ne_bytes(eight);
+    debug_assert_eq!(word & HIGH_BITS, 0, "tokens are ASCII");
+    let at_least = |word: u64, byte: u8| word + u64::from(0x80 - byte) * ONES;
+    let lower_case = word | (0x20 * ONES);
+    let letters = at_least(lower_case, b'a') & !at_least(lower_case, b'z' + 1);
+    let digits = at_least(word, b'0') & !at_least(word, b'9' + 1);
+    let hyphens = !at_least(word ^ (u64::from(b'-') * ONES), 1);
+    (letters | digits | hyphens) & HIGH_BITS == HIGH_BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::is_token_byte;
+
+    #[test]
+    fn names_of_letters_digits_and_hyphens_are_plain_at_every_length_and_place() {
+        for len in 0..=20 {
+            for at in 0..len {
+                for byte in (0..0x80).filter(|&byte| is_token_byte(byte)) {
+                    let mut name = b"X-Forwarded-For-1z0ZAa".to_vec();
+                    name.truncate(len);
+                    name[at] = byte;
+                    let name = String::from_utf8(name).unwrap();
+                    let expected = byte.is_ascii_alphanumeric() || byte == b'-';
+                    assert_eq!(is_plain_name(&name), expected, "{name}");
+                }
+            }
+        }
+        assert!(is_plain_name(""));
+    }
+}
