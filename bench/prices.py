@@ -248,6 +248,8 @@ def configuration_of(setting, port, origin_port):
         "listeners": [{"address": f"127.0.0.1:{port}"}],
         "workers": 1,
         "drain": {"delay": "0s"},
+        # On by default: what is measured here is what it adds.
+        "metrics": {"latency": False},
         "routes": [{"path": "/", "backend": "origin"}],
         "backends": {"origin": {"endpoints": [f"127.0.0.1:{origin_port}"], **health}},
         **setting,

@@ -14,11 +14,17 @@ const NEAR_MOST: usize = 4;
 const WORD_LEAST: usize = 3;
 
 /// Optional metrics.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Metrics {
-    /// Request latency, as a histogram per listener, group and backend. It reads the clock twice per request.
+    /// Request latency, as a histogram of 23 series per listener, group and backend. It reads the clock twice per request.
     pub latency: bool,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics { latency: true }
+    }
 }
 
 /// One log line per request.

@@ -97,7 +97,7 @@ pub struct Configuration {
     pub log: ProgramLog,
     /// Optional metrics.
     #[serde(default)]
-    #[schemars(example = json!({ "latency": true }), extend("x-default" = "see its fields"))]
+    #[schemars(example = json!({ "latency": false }), extend("x-default" = "see its fields"))]
     pub metrics: Metrics,
     /// Headers with client address, request ID and trace that the gateway adds to upstream requests.
     #[serde(default)]

@@ -148,7 +148,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                     }
                 }
             };
-            if snapshot.is_observed {
+            if snapshot.is_logged {
                 self.observed.upstream.replace(Some(checkout.endpoint.address().clone()));
             }
             let copying = copying.as_deref();
@@ -447,7 +447,8 @@ impl<'a> Exchange<'a> {
         }
         let place = (self.io.worker, self.listening, &*self.snapshot.table);
         self.snapshot.series.with(self.plan.routed.series, place, |counters| counters.response(status));
-        if self.snapshot.is_observed {
+        self.observed.status.set(status);
+        if self.snapshot.is_logged {
             self.observed.answered(status);
         }
     }

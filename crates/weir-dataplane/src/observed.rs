@@ -72,7 +72,6 @@ impl Observed {
     /// The head of the final answer has come from the upstream.
     pub(crate) fn answered(&self, status: u16) {
         self.answered_ns.set(mono_ns());
-        self.status.set(status);
         self.upstream_status.set(status);
     }
 

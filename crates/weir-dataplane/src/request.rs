@@ -90,7 +90,7 @@ pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, arrival: &Arrival<'_>, out
         Some(forwarding) => {
             let marks = Marks::of(forwarding, &head, arrival);
             let incoming = plan_head(&head, snapshot, (arrival, Some(&marks)), out);
-            if snapshot.is_observed {
+            if snapshot.is_logged {
                 arrival.observed.marks.replace(Some(Box::new(marks)));
             }
             incoming

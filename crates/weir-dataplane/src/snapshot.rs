@@ -22,8 +22,10 @@ pub(crate) struct Snapshot {
     pub(crate) table: Arc<Table>,
     pub(crate) head_limits: HeadLimits,
     pub(crate) ticks: Ticks,
-    /// The access log or latencies want to know of requests.
+    /// The access log or the histogram of latencies needs the status and the time of requests.
     pub(crate) is_observed: bool,
+    /// The access log needs more of them.
+    pub(crate) is_logged: bool,
     pub(crate) series: SeriesOfWorker,
     /// By the position in the table; made at first use.
     pools: Beside<OnceCell<Rc<BackendPool>>>,
@@ -66,7 +68,8 @@ impl Snapshot {
             upstream_idle: ticks(t.upstream_idle.0),
             upgraded: ticks(t.upgraded.0),
         };
-        let is_observed = table.access_log.is_some() || table.metrics.latency;
+        let is_logged = table.access_log.is_some();
+        let is_observed = is_logged || table.metrics.latency;
         let (series, pools, shares) = match former {
             None => {
                 (SeriesOfWorker::new(&table), Beside::new(table.backends()), Beside::new(table.filters()))
@@ -77,7 +80,7 @@ impl Snapshot {
                 former.renewed_shares(&table),
             ),
         };
-        Snapshot { table, head_limits, ticks, is_observed, series, pools, shares }
+        Snapshot { table, head_limits, ticks, is_observed, is_logged, series, pools, shares }
     }
 
     /// The pool of the backend at this position of the table.

@@ -96,7 +96,6 @@ fn responses_are_counted_by_group_backend_and_class() {
     let line =
         "\nweir_route_responses_total{listener=\"main\",group=\"shop\",backend=\"dead\",status=\"5xx\"} 1\n";
     assert!(text.contains(line), "{text}");
-    assert!(!text.contains("\nweir_request_duration_seconds_bucket"), "{text}");
 }
 
 #[test]
@@ -128,7 +127,7 @@ fn counts_outlive_a_reload() {
 }
 
 #[test]
-fn latencies_are_counted_where_they_are_asked_for() {
+fn latencies_are_counted_by_default() {
     let origin = Origin::start(|served| {
         while let Some(request) = served.request() {
             if request.starts_with("GET /a/slow ") {
@@ -137,7 +136,7 @@ fn latencies_are_counted_where_they_are_asked_for() {
             served.send(OK);
         }
     });
-    let proxy = Proxy::with(&configuration(&origin, "metrics: { latency: true }"));
+    let proxy = Proxy::with(&configuration(&origin, ""));
     for path in ["/a", "/a", "/a/slow", "/f", "/none"] {
         proxy.ask(&get(path));
     }
@@ -154,4 +153,17 @@ fn latencies_are_counted_where_they_are_asked_for() {
     let text = proxy.gateway.stats().prometheus();
     let end = "_bucket{listener=\"main\",group=\"a\",backend=\"a\",le=\"+Inf\"} 3\n";
     assert!(text.contains(&format!("\nweir_request_duration_seconds{end}")), "{text}");
+}
+
+#[test]
+fn latencies_are_not_counted_where_that_is_switched_off() {
+    let origin = Origin::answering(OK);
+    let proxy = Proxy::with(&configuration(&origin, "metrics: { latency: false }"));
+    for path in ["/a", "/a", "/f"] {
+        proxy.ask(&get(path));
+    }
+    proxy.wait_for("the last answer", |stats| stats.responses == 3);
+    let stats = proxy.gateway.stats();
+    assert!(stats.routes.iter().all(|route| route.latency.ns_sum == 0), "{:?}", stats.routes);
+    assert!(!stats.prometheus().contains("\nweir_request_duration_seconds"));
 }
