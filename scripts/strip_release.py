@@ -15,6 +15,8 @@ import sys
 import zlib
 
 LINK = ".gnu_debuglink"
+# A few bytes that Rust has loaded at run time: the names of gdb's printers.
+SCRIPTS = ".debug_gdb_scripts"
 # What must be in the debug file: where addresses come from, and what they are called.
 KEPT = {".debug_info", ".debug_line", ".symtab"}
 
@@ -69,7 +71,7 @@ def beside(binary):
 
 def check(binary, source=None):
     """Raises `Unfit` unless the binary is stripped and its debug file complete, with lines of `source` if given."""
-    left = {name for name in sections(binary) if name.startswith(".debug_") or name == ".symtab"}
+    left = {name for name in sections(binary) - {SCRIPTS} if name.startswith(".debug_") or name == ".symtab"}
     if left:
         raise Unfit(f"{binary} still contains {', '.join(sorted(left))}")
     debug = beside(binary)
