@@ -287,6 +287,11 @@ impl Link {
         self.write_broke = Some(cause);
     }
 
+    /// Whether the peer takes no more.
+    pub(crate) fn is_write_broken(&self) -> bool {
+        self.write_broke.is_some()
+    }
+
     /// The cause behind an end that reading reports as `cause`: the kernel tells of a reset only once, and
     /// whoever was writing has heard of it.
     pub(crate) fn cause_of_end(&self, cause: Cause) -> Cause {
@@ -305,6 +310,11 @@ impl Link {
                 Err(error) => not_read(&error),
             };
         };
+        match tls.take_early(&mut buffers.plain) {
+            Ok(0) => {}
+            Ok(bytes) => return Read::Bytes { bytes, stamp_ns: None, is_drained: false },
+            Err(said) => return Read::Broken(Cause::Tls, Some(said)),
+        }
         if tls.is_ended() {
             // It said so behind what was read before; its socket may stay open for long.
             return Read::Closed;

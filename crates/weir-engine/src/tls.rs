@@ -46,6 +46,8 @@ pub(crate) struct Session {
     connection: ClientConnection,
     /// The place of its name among the names.
     domain: u32,
+    /// Whether plaintext may wait that came along with the end of the handshake.
+    has_early: bool,
     /// Whether the peer has said that nothing more comes.
     is_ended: bool,
 }
@@ -94,7 +96,7 @@ impl TlsClient {
         let mut connection = ClientConnection::new(Arc::clone(config), name)
             .expect("a configuration that was checked makes sessions");
         connection.set_buffer_limit(None);
-        Session { connection, domain, is_ended: false }
+        Session { connection, domain, has_early: true, is_ended: false }
     }
 }
 
@@ -131,11 +133,20 @@ impl Session {
         }
     }
 
+    /// Reads the plaintext that came along with the end of the handshake, once: the server's first bytes may arrive with
+    /// its Finished, and the socket reports nothing for them any more.
+    pub(crate) fn take_early(&mut self, plain: &mut [u8]) -> Result<usize, String> {
+        match std::mem::take(&mut self.has_early) {
+            true => self.decrypt(&[], plain),
+            false => Ok(0),
+        }
+    }
+
     /// Decrypts what was received into `plain`, which must have room for all of it; gives how much there is.
     pub(crate) fn decrypt(&mut self, mut sealed: &[u8], plain: &mut [u8]) -> Result<usize, String> {
         let mut bytes = 0;
         loop {
-            // Plaintext that came along with the end of the handshake is there before anything is taken.
+            // Plaintext may wait before anything is taken; see `Session::take_early`.
             loop {
                 match self.connection.reader().read(&mut plain[bytes..]) {
                     Ok(0) => {

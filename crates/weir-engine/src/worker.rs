@@ -4,6 +4,7 @@ mod connections;
 mod http1;
 mod http2;
 mod pipe;
+mod replies;
 mod report;
 mod wait;
 mod woken;
@@ -282,6 +283,9 @@ impl Worker {
         for read in 0..=READS_MAX {
             if read == READS_MAX {
                 self.again.push(place);
+                break;
+            }
+            if self.net.connections[place].pauses_reading() {
                 break;
             }
             match self.net.connections[place].link.read(&mut self.net.buffers) {

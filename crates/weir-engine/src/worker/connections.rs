@@ -103,6 +103,16 @@ impl Connection {
     pub(super) fn is_opening(&self) -> bool {
         self.link.is_opening() || self.talk.is_settling()
     }
+
+    /// Whether nothing more is read until the peer has read what waits for it. Where nothing can be written any more,
+    /// reading shows how the connection ended.
+    #[inline]
+    pub(super) fn pauses_reading(&mut self) -> bool {
+        match &mut self.talk {
+            Talk::Http2(Some(http2)) if !self.link.is_write_broken() => http2.pauses_reading(),
+            _ => false,
+        }
+    }
 }
 
 impl Net {

@@ -54,6 +54,8 @@ pub(super) struct Http2 {
     greeting: Greeting,
     is_settled: bool,
     is_retiring: bool,
+    /// Whether bytes were left in the socket, since the library cannot take them now.
+    is_paused: bool,
     /// Whether it stands in the list of those that have something to write.
     is_dirty: bool,
 }
@@ -123,7 +125,7 @@ impl Http2Books {
 }
 
 impl Http2 {
-    /// Begins on a connection that has just come up: the preface lies ready to be written.
+    /// Begins on a connection that has just come up: the preface and our SETTINGS lie ready to be written.
     pub(super) fn begin(streams: usize, now_ns: u64) -> Self {
         let pipe = Pipe::default();
         let mut builder = h2::client::Builder::new();
@@ -141,7 +143,7 @@ impl Http2 {
         let Poll::Ready(Ok((sender, connection))) = shaking.poll(&mut nobody()) else {
             unreachable!("memory takes the preface at once");
         };
-        Self {
+        let mut begun = Self {
             pipe,
             connection,
             sender,
@@ -154,8 +156,13 @@ impl Http2 {
             greeting: Greeting::default(),
             is_settled: false,
             is_retiring: false,
+            is_paused: false,
             is_dirty: false,
-        }
+        };
+        // The library writes the preface by itself and SETTINGS only when it is polled. Some servers answer only once
+        // they have both.
+        let _ = begun.drive();
+        begun
     }
 
     pub(super) fn is_settled(&self) -> bool {
@@ -212,6 +219,19 @@ impl Http2 {
 
     fn allowance(&self) -> usize {
         self.sender.current_max_send_streams().min(self.streams.len())
+    }
+
+    /// Whether the peer is read no further for now: the library has replies for it that it does not read either.
+    #[inline]
+    pub(super) fn pauses_reading(&mut self) -> bool {
+        let is_blocked = self.pipe.is_blocked();
+        self.is_paused |= is_blocked;
+        is_blocked
+    }
+
+    /// Whether reading goes on after a pause: the poll does not report again what was left in the socket.
+    fn reads_on(&mut self) -> bool {
+        self.is_paused && !self.pipe.is_blocked() && std::mem::take(&mut self.is_paused)
     }
 
     /// Lets the library do what there is to do; gives how the connection ended, once it has.
@@ -389,12 +409,24 @@ impl Worker {
     }
 
     pub(super) fn write_on_http2(&mut self, place: usize) {
+        self.write_out(place);
+        let http2 = self.net.connections[place].talk.http2();
+        if http2.is_some_and(|http2| http2.pipe.is_flooded()) {
+            self.end_flood(place);
+        }
+    }
+
+    fn write_out(&mut self, place: usize) {
         let connection = &mut self.net.connections[place];
         let Some(http2) = connection.talk.http2() else { return };
         // How it ended is seen again when it is read.
         let _ = http2.drive();
         let now_ns = mono_ns();
-        match http2.write(&mut connection.link) {
+        let written = http2.write(&mut connection.link);
+        if http2.reads_on() {
+            self.again.push(place);
+        }
+        match written {
             Ok(0) => {}
             Ok(written) => {
                 self.flow.wrote(written);
@@ -420,6 +452,15 @@ impl Worker {
                 self.again.push(place);
             }
         }
+    }
+
+    /// The peer demands replies without end and reads none. Whoever lets it go on runs out of memory.
+    fn end_flood(&mut self, place: usize) {
+        let said =
+            "HTTP/2: the server floods the connection with PING or SETTINGS and does not read the replies";
+        self.net.said.add(Some(said.to_owned()));
+        // It would read no goodbye either.
+        self.broken(place, mono_ns(), Cause::Http2);
     }
 
     /// Takes bytes that were read on a connection.
@@ -617,5 +658,30 @@ impl std::fmt::Debug for Http2 {
             .field("allowed", &self.allowed)
             .field("is_retiring", &self.is_retiring)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_whose_replies_are_not_read_is_read_no_further_until_they_are() {
+        let mut http2 = Http2::begin(1, 0);
+        let drain = |http2: &mut Http2| http2.pipe.drain(|bytes| Ok::<_, ()>(bytes.len())).unwrap();
+        drain(&mut http2);
+        http2.pipe.feed(b"\0\0\0\x04\0\0\0\0\0");
+        let pings = b"\0\0\x08\x06\0\0\0\0\0PINGPING".repeat(20_000);
+        http2.pipe.feed(&pings);
+        assert!(http2.drive().is_none() && !http2.reads_on());
+        assert!(http2.pauses_reading() && !http2.reads_on(), "the pipe is full");
+        assert!(http2.pipe.is_flooded());
+        // Whoever reads them all gets the others.
+        let first = drain(&mut http2);
+        assert!(http2.drive().is_none() && !http2.pauses_reading());
+        assert!(http2.reads_on() && !http2.reads_on(), "once");
+        assert!(!http2.pipe.is_blocked() && first < pings.len());
+        assert_eq!(first + drain(&mut http2), 9 + pings.len());
+        assert!(!http2.pipe.is_flooded());
     }
 }

@@ -8,8 +8,12 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::replies::Replies;
+
 /// Once so much waits to be written, the protocol has to wait too.
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
+/// Bytes that were read or written already and still take room, at most: moving the others costs less than one a byte.
+const USED_BYTES_MAX: usize = 256 * 1024;
 
 /// Both ends of a connection in memory: one clone is the protocol's, the other its worker's.
 ///
@@ -26,12 +30,18 @@ struct State {
     /// What is to be sent, from `written` on.
     output: Vec<u8>,
     written: usize,
+    replies: Replies,
 }
 
 impl Pipe {
     /// Bytes came from the peer.
     pub(super) fn feed(&self, bytes: &[u8]) {
-        self.0.borrow_mut().input.extend_from_slice(bytes);
+        let state = &mut *self.0.borrow_mut();
+        if state.read >= USED_BYTES_MAX {
+            state.input.drain(..state.read);
+            state.read = 0;
+        }
+        state.input.extend_from_slice(bytes);
     }
 
     /// Nothing more comes from the peer.
@@ -42,21 +52,38 @@ impl Pipe {
     /// Hands what is to be sent to `write`, which says how much it took; again and again until that is nothing. An
     /// error is told only where nothing was taken before: it comes again with the next.
     pub(super) fn drain<E>(&self, mut write: impl FnMut(&[u8]) -> Result<usize, E>) -> Result<usize, E> {
-        let mut state = self.0.borrow_mut();
+        let state = &mut *self.0.borrow_mut();
         let mut sum = 0;
         while state.written < state.output.len() {
             match write(&state.output[state.written..]) {
                 Err(error) if sum == 0 => return Err(error),
-                Err(_) | Ok(0) => return Ok(sum),
+                Err(_) | Ok(0) => break,
                 Ok(taken) => {
                     state.written += taken;
                     sum += taken;
                 }
             }
         }
-        state.output.clear();
-        state.written = 0;
+        if state.written == state.output.len() {
+            state.output.clear();
+            state.written = 0;
+        } else if state.written >= USED_BYTES_MAX {
+            // A peer that reads slowly never lets it run empty.
+            state.output.drain(..state.written);
+            state.written = 0;
+        }
+        state.replies.sent(sum);
         Ok(sum)
+    }
+
+    /// Whether the protocol reads no further until more of what waits is written.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_full() && !self.0.borrow().input.is_empty()
+    }
+
+    /// Whether the peer demands replies and does not read them.
+    pub(super) fn is_flooded(&self) -> bool {
+        self.0.borrow().replies.are_too_many()
     }
 
     /// Whether the protocol may have been kept from writing.
@@ -98,9 +125,10 @@ impl AsyncWrite for Pipe {
         if self.is_full() {
             return Poll::Pending;
         }
-        let mut state = self.0.borrow_mut();
+        let state = &mut *self.0.borrow_mut();
         let mut taken = 0;
         for piece in pieces {
+            state.replies.queued(piece);
             state.output.extend_from_slice(piece);
             taken += piece.len();
         }
@@ -159,5 +187,31 @@ mod tests {
         assert_eq!(worker.drain(|bytes| Ok::<_, ()>(bytes.len())), Ok(2));
         assert_eq!(write(&vec![0; OUTPUT_BYTES_MAX]), Poll::Ready(OUTPUT_BYTES_MAX));
         assert!(write(b"x").is_pending() && worker.is_full());
+        assert!(!worker.is_blocked(), "nothing waits to be read");
+        worker.feed(b"x");
+        assert!(worker.is_blocked());
+    }
+
+    #[test]
+    fn what_is_written_and_read_piece_by_piece_takes_no_room() {
+        let mut cx = Context::from_waker(Waker::noop());
+        let worker = Pipe::default();
+        let mut protocol = worker.clone();
+        let piece = [0; 16 * 1024];
+        for _ in 0..1_000 {
+            // It never runs empty.
+            assert!(Pin::new(&mut protocol).poll_write(&mut cx, &piece).is_ready());
+            let mut is_first = true;
+            let mut half =
+                |bytes: &[u8]| Ok::<_, ()>(if std::mem::take(&mut is_first) { bytes.len() / 2 } else { 0 });
+            worker.drain(&mut half).unwrap();
+            worker.feed(&piece);
+            let mut room = [0; 15 * 1024];
+            assert!(Pin::new(&mut protocol).poll_read(&mut cx, &mut ReadBuf::new(&mut room)).is_ready());
+        }
+        let state = worker.0.borrow();
+        let unread = 1_000 * 1024;
+        let most = (OUTPUT_BYTES_MAX + USED_BYTES_MAX + piece.len(), unread + USED_BYTES_MAX + piece.len());
+        assert!(state.output.len() <= most.0 && state.input.len() <= most.1);
     }
 }

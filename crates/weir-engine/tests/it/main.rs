@@ -3,6 +3,7 @@
 
 mod behaviour;
 mod books;
+mod http2;
 mod load;
 mod peer;
 mod requests;

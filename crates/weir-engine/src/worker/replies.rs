@@ -1,0 +1,161 @@
+//! Replies that a peer demands by PING and SETTINGS and has not read yet (RFC 9113, 6.5.3 and 6.7).
+
+/// The header of a frame (RFC 9113, 4.1).
+const HEADER_BYTES: usize = 9;
+/// What a client sends before its first frame.
+const PREFACE_BYTES: usize = 24;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const ACK: u8 = 1;
+/// Replies that may wait to be sent, bytes: to 3,855 PINGs, or to 7,281 SETTINGS.
+const WAITING_BYTES_MAX: usize = 64 * 1024;
+
+/// The bytes of replies among all that waits to be sent.
+///
+/// Where each of them lies is not kept: those that were queued before `mark` are all taken to wait until the whole of
+/// what had been queued by then is sent.
+#[derive(Debug)]
+pub(super) struct Replies {
+    /// Bytes until the next frame begins.
+    until_frame: usize,
+    header: [u8; HEADER_BYTES],
+    header_bytes: usize,
+    /// Bytes that were ever queued, and ever sent.
+    queued: u64,
+    sent: u64,
+    mark: u64,
+    before_mark: usize,
+    after_mark: usize,
+}
+
+impl Default for Replies {
+    fn default() -> Self {
+        Self {
+            until_frame: PREFACE_BYTES,
+            header: [0; HEADER_BYTES],
+            header_bytes: 0,
+            queued: 0,
+            sent: 0,
+            mark: 0,
+            before_mark: 0,
+            after_mark: 0,
+        }
+    }
+}
+
+impl Replies {
+    /// Bytes were queued behind those before.
+    pub(super) fn queued(&mut self, mut bytes: &[u8]) {
+        self.queued += bytes.len() as u64;
+        loop {
+            let skipped = self.until_frame.min(bytes.len());
+            self.until_frame -= skipped;
+            bytes = &bytes[skipped..];
+            if bytes.is_empty() {
+                return;
+            }
+            let taken = (HEADER_BYTES - self.header_bytes).min(bytes.len());
+            self.header[self.header_bytes..][..taken].copy_from_slice(&bytes[..taken]);
+            self.header_bytes += taken;
+            bytes = &bytes[taken..];
+            if self.header_bytes == HEADER_BYTES {
+                self.header_bytes = 0;
+                self.frame();
+            }
+        }
+    }
+
+    fn frame(&mut self) {
+        let [high, middle, low, kind, flags, ..] = self.header;
+        self.until_frame = u32::from_be_bytes([0, high, middle, low]) as usize;
+        if matches!(kind, SETTINGS | PING) && flags & ACK != 0 {
+            self.after_mark += HEADER_BYTES + self.until_frame;
+        }
+    }
+
+    /// The first of the bytes that waited were sent.
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
+        if self.sent == self.queued {
+            (self.before_mark, self.after_mark) = (0, 0);
+        } else if self.sent >= self.mark {
+            self.before_mark = std::mem::take(&mut self.after_mark);
+        } else {
+            return;
+        }
+        self.mark = self.queued;
+    }
+
+    /// Whether more of them wait than any peer needs that reads them.
+    pub(super) fn are_too_many(&self) -> bool {
+        self.before_mark + self.after_mark > WAITING_BYTES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PONG: &[u8] = b"\0\0\x08\x06\x01\0\0\0\0PONGPONG";
+    const SETTINGS_ACK: &[u8] = b"\0\0\0\x04\x01\0\0\0\0";
+    /// A PING and SETTINGS of ours, and DATA that looks like a reply within.
+    const OTHERS: &[u8] = b"\0\0\x08\x06\0\0\0\0\0PINGPING\0\0\0\x04\0\0\0\0\0\
+                            \0\0\x09\0\x01\0\0\0\x01\0\0\0\x04\x01\0\0\0\0";
+
+    fn begun() -> Replies {
+        let mut replies = Replies::default();
+        replies.queued(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        replies
+    }
+
+    #[test]
+    fn only_replies_are_counted_however_they_are_cut() {
+        for length in [1, 5, 9, 1_000] {
+            let mut replies = begun();
+            let all = [PONG, OTHERS, SETTINGS_ACK, OTHERS].concat();
+            all.chunks(length).for_each(|piece| replies.queued(piece));
+            assert_eq!(replies.after_mark, PONG.len() + SETTINGS_ACK.len(), "{length}");
+        }
+    }
+
+    #[test]
+    fn replies_that_nobody_reads_are_too_many_at_some_point() {
+        for (reply, most) in [(PONG, 3_855), (SETTINGS_ACK, 7_281)] {
+            let mut replies = begun();
+            (0..most).for_each(|_| replies.queued(reply));
+            assert!(!replies.are_too_many(), "{most}");
+            replies.queued(reply);
+            assert!(replies.are_too_many(), "{most}");
+            // They were written after all.
+            replies.sent(24 + (most + 1) * reply.len());
+            assert!(!replies.are_too_many());
+        }
+    }
+
+    #[test]
+    fn a_peer_that_reads_with_a_delay_may_ask_for_as_many_as_it_likes() {
+        let mut replies = begun();
+        for _ in 0..1_000 {
+            replies.queued(PONG);
+        }
+        for _ in 0..100_000 {
+            // A thousand of them always wait.
+            replies.queued(PONG);
+            replies.sent(PONG.len());
+            assert!(!replies.are_too_many());
+        }
+    }
+
+    #[test]
+    fn an_upload_that_never_runs_empty_hides_no_replies_that_were_sent() {
+        let mut replies = begun();
+        let upload = [b"\0\x40\0\0\0\0\0\0\x01".as_slice(), &[0; 16_384]].concat();
+        replies.queued(&upload);
+        for _ in 0..100_000 {
+            replies.queued(&upload);
+            replies.queued(PONG);
+            replies.sent(upload.len() + PONG.len());
+            assert!(!replies.are_too_many());
+        }
+    }
+}
