@@ -4,6 +4,7 @@ use weir_results::{
     ArrivalModel, BoundBy, Ceiling, Counters, HostShare, Judgement, LoadRecord, Reason, Thresholds, Usage,
 };
 
+use crate::missing;
 use crate::quantity::{cores, count, counted, number, percent, rate, time_ns};
 use crate::reasons::verdicts;
 use crate::stationary;
@@ -57,7 +58,9 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     // A closed loop that keeps the gateway at its limit measures the gateway, whoever else is busy.
     // An open loop's times suffer from a late generator or a full upstream even then.
     let others_count = case.open() || bound_by != BoundBy::Gateway;
-    let errors = case.errors(bound_by == BoundBy::Gateway && overloaded.is_some());
+    let is_overloaded = bound_by == BoundBy::Gateway && overloaded.is_some();
+    let errors =
+        case.errors(is_overloaded).or_else(|| missing::connections(evidence, thresholds, is_overloaded));
     let not_stationary = case.not_stationary(overloaded.is_some());
     let found = [
         (Reason::GeneratorLimited, generator.filter(|_| others_count)),

@@ -23,6 +23,7 @@ mod heat;
 pub mod interval;
 mod judge;
 mod measured;
+mod missing;
 mod new_connections;
 mod noise;
 mod objective;

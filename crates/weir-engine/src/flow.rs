@@ -54,6 +54,8 @@ pub(crate) struct Flow {
     routes: Option<Routes>,
     tick_ns: u64,
     in_flight: Samples,
+    /// Connections that could not be opened.
+    missing: Samples,
     unsent_with_free_connection: u64,
     /// When a request was last resolved: where a load ends that is ended by its count.
     resolved_ns: u64,
@@ -74,6 +76,7 @@ pub(crate) struct FlowReport {
     pub(crate) routes: Option<Routes>,
     pub(crate) sends: Vec<Send>,
     pub(crate) in_flight: Samples,
+    pub(crate) missing: Samples,
     pub(crate) unsent_with_free_connection: u64,
 }
 
@@ -161,6 +164,7 @@ impl Flow {
             routes: None,
             tick_ns: timeline.start_ns + TICK_NS,
             in_flight: Samples::default(),
+            missing: Samples::default(),
             unsent_with_free_connection: 0,
             resolved_ns: timeline.start_ns,
             up_ns: timeline.start_ns,
@@ -218,6 +222,14 @@ impl Flow {
     pub(crate) fn connection_error(&mut self, now_ns: u64, cause: Cause) {
         let phase = if self.timeline.sustained_at(now_ns) { Phase::Sustained } else { Phase::Warmup };
         count(&mut self.books(phase).errors, cause);
+    }
+
+    /// So many connections are missing: the last attempt to open each of them failed.
+    pub(crate) fn note_missing(&mut self, connections: u64, now_ns: u64) {
+        if self.timeline.sustained_at(now_ns) {
+            self.missing.sum += connections;
+            self.missing.count += 1;
+        }
     }
 
     /// A turn begins: what is written and read from here on belongs to the interval of `now_ns`.
@@ -532,6 +544,7 @@ impl Flow {
             routes: self.routes,
             sends,
             in_flight: self.in_flight,
+            missing: self.missing,
             unsent_with_free_connection: self.unsent_with_free_connection,
         }
     }

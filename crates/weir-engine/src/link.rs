@@ -138,6 +138,11 @@ impl Link {
         matches!(self.state, State::Connecting { .. } | State::Handshaking { .. })
     }
 
+    /// Whether the last attempt before this one failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.attempts > 0
+    }
+
     /// The token under which its place is registered now.
     pub(crate) fn token(&self, place: usize) -> u64 {
         u64::from(self.generation) << 32 | place as u64

@@ -233,7 +233,8 @@ impl RecordBuilder {
             unsent_with_free_connection: reports()
                 .map(|report| report.flow.unsent_with_free_connection)
                 .sum(),
-            in_flight_mean: mean_in_flight(reports().map(|report| report.flow.in_flight)),
+            in_flight_mean: sum_of_means(reports().map(|report| report.flow.in_flight)),
+            connections_missing_mean: sum_of_means(reports().map(|report| report.flow.missing)),
             connections_opened: reports().map(|report| report.connections_opened).sum(),
             connection_wait_ns: open
                 .map(|open| TimesNs::of(&open.connection_wait, requests.scheduled - requests.sent)),
@@ -283,7 +284,7 @@ impl RecordBuilder {
 }
 
 /// Workers sample at the same times, so the sum of their means is the mean of the sum.
-fn mean_in_flight(samples: impl Iterator<Item = Samples>) -> Option<f64> {
+fn sum_of_means(samples: impl Iterator<Item = Samples>) -> Option<f64> {
     samples.map(|s| (s.count > 0).then(|| s.sum as f64 / s.count as f64)).sum()
 }
 

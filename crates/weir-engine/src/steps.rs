@@ -99,11 +99,13 @@ fn added(mut sum: LoadRecord, step: LoadRecord, begun_s: f64) -> LoadRecord {
     sum.latency = both(&sum.latency, &step.latency);
     sum.service_time = both(&sum.service_time, &step.service_time);
     sum.lateness = sum.lateness.zip(step.lateness.as_ref()).map(|(before, now)| both(&before, now));
-    sum.generator.in_flight_mean = sum
-        .generator
-        .in_flight_mean
-        .zip(step.generator.in_flight_mean)
-        .map(|(before, now)| per_s(before, now));
+    let mean =
+        |before: Option<f64>, now: Option<f64>| before.zip(now).map(|(before, now)| per_s(before, now));
+    let (before, now) = (&sum.generator, &step.generator);
+    let in_flight_mean = mean(before.in_flight_mean, now.in_flight_mean);
+    let connections_missing_mean = mean(before.connections_missing_mean, now.connections_missing_mean);
+    sum.generator.in_flight_mean = in_flight_mean;
+    sum.generator.connections_missing_mean = connections_missing_mean;
     let rate_per_s = per_s(sum.result.rate_per_s, step.result.rate_per_s);
     add_requests(&mut sum.whole, &step.whole);
     sum.whole_uncertain += step.whole_uncertain;

@@ -283,6 +283,9 @@ pub struct GeneratorEvidence {
     pub unsent_with_free_connection: u64,
     /// Mean number of requests in flight, sampled independently of the books, and the number of samples.
     pub in_flight_mean: Option<f64>,
+    /// Mean number of connections that were missing: an attempt to open them failed and none succeeded after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections_missing_mean: Option<f64>,
     /// Connections opened over the whole load.
     pub connections_opened: u64,
     /// Wait for a free connection (open loop): intended start to the moment a connection was assigned.

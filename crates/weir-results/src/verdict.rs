@@ -36,7 +36,8 @@ pub enum Reason {
     Overloaded,
     /// More than 1 % of the quota periods throttled.
     Throttled,
-    /// The error share is above the objective's, else above 0.1 %.
+    /// The error share is above the objective's, else above 0.1 %; or over 1 % of the connections were missing on
+    /// average, since attempts to open them failed.
     Errors,
     /// Throughput or p50 of the first and the last third of the phase differ by more than 10 % and more than chance gives.
     NotStationary,

@@ -364,6 +364,33 @@ fn errors_are_judged_by_the_objective_or_by_a_tenth_of_a_percent() {
 }
 
 #[test]
+fn a_load_that_lost_its_first_seconds_since_connections_failed_is_not_valid() {
+    let missing = |connections: f64, allowed: Option<f64>| {
+        move |load: &mut Load| {
+            load.record.generator.connections_missing_mean = Some(connections);
+            load.errors_max = allowed;
+        }
+    };
+    for (model, bound_by) in [(Open, BoundBy::Rate), (Closed, BoundBy::Concurrency)] {
+        check(model, missing(0.1, None), bound_by, VALID);
+        check(model, missing(2.0, Some(0.2)), bound_by, VALID);
+        let judgement = check(model, missing(2.5, None), bound_by, all(&[Reason::Errors]));
+        assert_eq!(
+            judgement.evidence[0],
+            "2.50 of 10 connections were missing on average, since attempts to open them failed (25.0 %, at most 1.00 %)"
+        );
+    }
+    // A gateway at its limit refuses some.
+    let overloaded = |load: &mut Load| {
+        missing(2.5, None)(load);
+        load.data = Some(usage(0.97));
+        load.books(|books| (books.completed, books.timed_out) = (9_000, 1_000));
+        load.counters.generator_uncertain = 1_000;
+    };
+    check(Open, overloaded, BoundBy::Gateway, latency(&[Reason::Overloaded]));
+}
+
+#[test]
 fn counters_agree_but_for_what_was_uncertain_or_in_flight() {
     let counted = |gateway: u64, origin: u64, uncertain: u64| {
         move |load: &mut Load| {

@@ -68,6 +68,7 @@ pub(crate) fn record(model: ArrivalModel, rate_per_s: u64, p50_ns: u64) -> LoadR
             worker_runqueue_s: vec![0.5],
             unsent_with_free_connection: 0,
             in_flight_mean,
+            connections_missing_mean: None,
             connections_opened: 10,
             connection_wait_ns: open.then(|| times(100)),
             warm_up: None,

@@ -104,6 +104,11 @@ impl Connection {
         self.link.is_opening() || self.talk.is_settling()
     }
 
+    /// Whether an attempt to open it failed and none has succeeded since.
+    fn is_missing(&self) -> bool {
+        self.link.has_failed() && (!self.link.is_up() || self.is_opening())
+    }
+
     /// Whether nothing more is read until the peer has read what waits for it. Where nothing can be written any more,
     /// reading shows how the connection ended.
     #[inline]
@@ -354,7 +359,11 @@ impl Worker {
 
     /// Gives attempts up that last too long, and makes those that are due.
     pub(super) fn mend_connections(&mut self, now_ns: u64) {
+        let mut missing = 0;
         for place in 0..self.net.connections.len() {
+            let slot = self.net.slots_of(place).start;
+            let is_missing = self.net.connections[place].is_missing() && self.flow.is_in_use(slot, now_ns);
+            missing += u64::from(is_missing);
             let connection = &mut self.net.connections[place];
             let is_handshaking = connection.link.is_handshaking();
             if connection.link.is_given_up(now_ns) {
@@ -374,6 +383,7 @@ impl Worker {
             self.close_if_done(place, now_ns);
             self.retry_if_due(place, now_ns);
         }
+        self.flow.note_missing(missing, now_ns);
     }
 
     /// Closes a connection whose time in a falling number of them is up, once its last answer is there.

@@ -1,5 +1,6 @@
 //! Whole loads: phases, workers, overload, an early end.
 
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -54,6 +55,16 @@ fn overload_is_dropped_and_timed_out_and_the_books_balance() {
     assert_eq!((record.result.latency_ns.p99, record.result.latency_ns.max), (None, None));
     let wait = record.generator.connection_wait_ns.unwrap();
     assert_eq!(wait.p99, None, "most never got a connection");
+}
+
+#[test]
+fn connections_that_could_not_be_opened_are_missing() {
+    let peer = Peer::start(|s, _| say(s, OK));
+    let refuses = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (address, missing) in [(peer.address, 0.0), (refuses, 4.0)] {
+        let record = drive(&LoadSpec { timeout_ns: 100 * MS, ..open(address, 200.0, 200 * MS) });
+        assert_eq!(record.generator.connections_missing_mean, Some(missing), "{:?}", record.result.errors);
+    }
 }
 
 #[test]

@@ -422,6 +422,7 @@ fn record(shape: &Shape, open: bool) -> LoadRecord {
             worker_runqueue_s: vec![0.2],
             unsent_with_free_connection: 0,
             in_flight_mean: Some(shape.rate_per_s * mean_ns / 1e9),
+            connections_missing_mean: None,
             connections_opened: 10,
             connection_wait_ns: open.then(|| TimesNs::of(&lognormal(300.0, 0.2, scheduled), 0)),
             warm_up: None,

@@ -1,0 +1,30 @@
+//! Connections that a load asked for and did not have.
+
+use weir_results::Thresholds;
+
+use crate::judge::Evidence;
+use crate::quantity::{number, percent};
+
+/// Says how many connections were missing, where that is too many: requests that they would have carried are late, or
+/// in a closed loop were never sent, and no count of requests shows it.
+///
+/// A gateway at its limit may refuse connections: its overload is reported already.
+pub(crate) fn connections(
+    evidence: &Evidence<'_>,
+    thresholds: &Thresholds,
+    is_overloaded: bool,
+) -> Option<String> {
+    let own = &evidence.record.generator;
+    let missing = own.connections_missing_mean.filter(|_| own.connections > 0 && !is_overloaded)?;
+    let share = missing / f64::from(own.connections);
+    let allowed = (1.0 - thresholds.completed_share).max(evidence.errors_max.unwrap_or(0.0));
+    (share > allowed).then(|| {
+        format!(
+            "{} of {} connections were missing on average, since attempts to open them failed ({}, at most {})",
+            number(missing),
+            own.connections,
+            percent(share),
+            percent(allowed)
+        )
+    })
+}
