@@ -40,6 +40,7 @@ mod summary;
 mod sweeps;
 mod tables;
 mod tls;
+mod transports;
 mod two_runs;
 mod verdicts;
 mod wrong_use;

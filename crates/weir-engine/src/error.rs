@@ -22,6 +22,14 @@ pub enum EngineError {
         /// What the resolver says.
         source: io::Error,
     },
+    /// The Unix socket cannot be connected to: the caller's or the environment's fault.
+    #[error("unix:{}: cannot connect: {source}", path.display())]
+    Socket {
+        /// The socket's path.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: io::Error,
+    },
     /// The process may not open as many files as there are connections: the environment's fault.
     #[error("{connections} connections need {needed} open files, and this process may have {limit}")]
     OpenFiles {
@@ -65,6 +73,10 @@ impl EngineError {
         match self {
             Self::Invalid { .. } => "correct the value",
             Self::Resolve { .. } => "check the host's name, or give its address",
+            Self::Socket { source, .. } => match source.kind() {
+                io::ErrorKind::PermissionDenied => "run weir as a user that may write to the socket",
+                _ => "start the server first, or correct the path",
+            },
             Self::OpenFiles { .. } => "ask for fewer connections, or raise the limit with `ulimit -n`",
             Self::Exhausted(_) => "ask for fewer connections, or give the host more ports and open files",
             Self::Worker { .. } => "ask for fewer workers, or free memory, threads and open files",

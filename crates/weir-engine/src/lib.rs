@@ -44,6 +44,6 @@ pub use slow::{SlowSpec, run_slow};
 pub use spec::{
     Body, BurstSpec, CONNECTIONS_MAX, ChecksSpec, ClientCertificate, LoadSpec, ModelSpec, ProtocolSpec,
     RATE_MAX_PER_S, REQUESTS_MAX, RequestFileSpec, RequestSpec, ResolveSpec, STEPS_MAX, STREAMS_MAX, Spacing,
-    StepSpec, ThinkSpec, TlsSpec, TlsVersion, WORKERS_MAX,
+    StepSpec, ThinkSpec, TlsSpec, TlsVersion, UNIX, WORKERS_MAX,
 };
 pub use think::Think;

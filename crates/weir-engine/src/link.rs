@@ -7,9 +7,8 @@
 //! ```
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
 
-use weir_io::{Poll, recv_stamped, stamp_arrivals};
+use weir_io::{Poll, SockAddr, Socket, recv_stamped, stamp_arrivals};
 
 use crate::books::Cause;
 use crate::tls::{Session, TlsClient};
@@ -22,6 +21,9 @@ const BACKOFF_MAX_NS: u64 = 500_000_000;
 /// A connection that was closed unused is a failed attempt, unless it lived as long as this.
 const UNUSED_LIFE_NS: u64 = 1_000_000_000;
 
+/// Why a connection to a Unix socket failed that may succeed a moment later.
+const QUEUE_FULL: &str = "connect: the server's listen queue is full";
+
 /// Bytes that one read takes at most from a TLS connection.
 const READ_BYTES: usize = 64 * 1024;
 /// The longest record of TLS (RFC 8446, 5.2), and then some.
@@ -31,7 +33,7 @@ const RECORD_BYTES_MAX: usize = 32 * 1024;
 #[derive(Debug)]
 pub(crate) struct Link {
     state: State,
-    socket: Option<TcpStream>,
+    socket: Option<Socket>,
     tls: Option<Box<Session>>,
     /// Tells what the kernel says of this connection from what it said of those before in the same place.
     generation: u32,
@@ -74,7 +76,7 @@ impl Buffers {
 /// How attempts are made.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialing {
-    pub(crate) addresses: std::sync::Arc<[SocketAddr]>,
+    pub(crate) addresses: std::sync::Arc<[SockAddr]>,
     pub(crate) tls: Option<TlsClient>,
     /// Whether the kernel shall note when bytes come.
     pub(crate) is_stamped: bool,
@@ -82,6 +84,11 @@ pub(crate) struct Dialing {
 
 /// Why something failed, by its cause and perhaps in words.
 pub(crate) type Failure = (Cause, Option<String>);
+
+/// Whether another attempt may succeed as soon as the server has accepted others.
+pub(crate) fn is_queue_full((_, said): &Failure) -> bool {
+    said.as_deref() == Some(QUEUE_FULL)
+}
 
 /// What came of going on with an attempt.
 #[derive(Debug)]
@@ -176,7 +183,7 @@ impl Link {
         place: usize,
         now_ns: u64,
     ) -> Result<(), Failure> {
-        let address = dialing.addresses[(place + self.attempts as usize) % dialing.addresses.len()];
+        let address = &dialing.addresses[(place + self.attempts as usize) % dialing.addresses.len()];
         self.was_used = false;
         self.up_since_ns = now_ns;
         self.generation = self.generation.wrapping_add(1);
@@ -379,7 +386,7 @@ impl Link {
 
 /// Reads from the socket; never waits.
 #[inline]
-fn receive(socket: &mut TcpStream, buffer: &mut [u8], is_stamped: bool) -> io::Result<(usize, Option<u64>)> {
+fn receive(socket: &mut Socket, buffer: &mut [u8], is_stamped: bool) -> io::Result<(usize, Option<u64>)> {
     loop {
         let read = if is_stamped {
             recv_stamped(socket, buffer)
@@ -395,7 +402,7 @@ fn receive(socket: &mut TcpStream, buffer: &mut [u8], is_stamped: bool) -> io::R
 
 /// Writes to the socket as much as it takes; 0 where it takes nothing now.
 #[inline]
-pub(crate) fn send(socket: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
+pub(crate) fn send(socket: &mut Socket, bytes: &[u8]) -> io::Result<usize> {
     loop {
         match socket.write(bytes) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -425,6 +432,8 @@ fn connect_failure(error: &io::Error) -> Failure {
     let said = match error.kind() {
         ErrorKind::ConnectionRefused => return (Cause::Refused, None),
         ErrorKind::ConnectionReset => return (Cause::Reset, None),
+        // Only of a Unix socket: the system has nobody wait for room.
+        ErrorKind::WouldBlock => QUEUE_FULL.to_owned(),
         ErrorKind::AddrNotAvailable => {
             "connect: this host has no local port left (net.ipv4.ip_local_port_range)".to_owned()
         }
@@ -473,7 +482,7 @@ mod tests {
     /// A connection whose peer has reset it, after `written` bytes reached it.
     fn reset_by_its_peer(written: usize) -> Link {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addresses = Arc::from([listener.local_addr().unwrap()]);
+        let addresses = Arc::from([listener.local_addr().unwrap().into()]);
         let mut dialing = Dialing { addresses, tls: None, is_stamped: true };
         let mut poll = Poll::new().unwrap();
         let mut link = Link::new();
@@ -515,7 +524,7 @@ mod tests {
         link.close(0);
         assert!(!link.is_meant(token), "it has no socket");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addresses = Arc::from([listener.local_addr().unwrap()]);
+        let addresses = Arc::from([listener.local_addr().unwrap().into()]);
         let dialing = Dialing { addresses, tls: None, is_stamped: false };
         link.connect(&dialing, &Poll::new().unwrap(), 3, 0).unwrap();
         assert!(!link.is_meant(token) && link.is_meant(link.token(3)));

@@ -1,11 +1,16 @@
 //! Names to addresses, before the clock starts.
 
+use std::io::{Error, ErrorKind};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::fs::FileTypeExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::{Access, access};
+use weir_io::SockAddr;
+
 use crate::EngineError;
-use crate::spec::LoadSpec;
+use crate::spec::{LoadSpec, UNIX};
 
 /// How long one of several addresses may take to accept a trial connection.
 const TRIAL: Duration = Duration::from_secs(1);
@@ -14,7 +19,25 @@ const TRIAL: Duration = Duration::from_secs(1);
 ///
 /// Of several, the first that accepts a connection is taken alone: a name like `localhost` often has an
 /// address where nobody listens, and every connection would run into it first.
-pub(crate) fn resolve(spec: &LoadSpec) -> Result<Arc<[SocketAddr]>, EngineError> {
+pub(crate) fn resolve(spec: &LoadSpec) -> Result<Arc<[SockAddr]>, EngineError> {
+    match spec.connect.strip_prefix(UNIX) {
+        Some(path) if spec.addresses.is_empty() => Ok(Arc::from([unix(path)?])),
+        _ => Ok(ip(spec)?.iter().map(|&address| address.into()).collect()),
+    }
+}
+
+/// The Unix socket at `path`, which has to be there and writable: a load would only count why it is not.
+fn unix(path: &str) -> Result<SockAddr, EngineError> {
+    let failed = |source| EngineError::Socket { path: path.into(), source };
+    let address = SockAddr::unix(path).map_err(failed)?;
+    if !std::fs::metadata(path).map_err(failed)?.file_type().is_socket() {
+        return Err(failed(Error::new(ErrorKind::InvalidInput, "this file is not a socket")));
+    }
+    access(path, Access::WRITE_OK).map_err(|error| failed(error.into()))?;
+    Ok(address)
+}
+
+fn ip(spec: &LoadSpec) -> Result<Arc<[SocketAddr]>, EngineError> {
     if !spec.addresses.is_empty() {
         return Ok(spec.addresses.as_slice().into());
     }
@@ -27,7 +50,7 @@ pub(crate) fn resolve(spec: &LoadSpec) -> Result<Arc<[SocketAddr]>, EngineError>
     let failed = |source| EngineError::Resolve { connect: connect.to_owned(), source };
     let addresses: Vec<SocketAddr> = connect.to_socket_addrs().map_err(failed)?.collect();
     match addresses.as_slice() {
-        [] => Err(failed(std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address"))),
+        [] => Err(failed(Error::new(ErrorKind::NotFound, "the name has no address"))),
         [only] => Ok(Arc::from([*only])),
         many => Ok(match many.iter().find(|address| TcpStream::connect_timeout(address, TRIAL).is_ok()) {
             Some(accepting) => Arc::from([*accepting]),
@@ -48,15 +71,16 @@ mod tests {
     use super::*;
     use crate::spec::ResolveSpec;
 
-    fn resolve(connect: &str) -> Result<Arc<[SocketAddr]>, EngineError> {
+    fn resolve(connect: &str) -> Result<Vec<SocketAddr>, EngineError> {
         let resolve =
             vec![ResolveSpec { host: "shop.example".into(), port: 80, address: [10, 0, 0, 1].into() }];
-        super::resolve(&LoadSpec { connect: connect.into(), resolve, ..LoadSpec::default() })
+        let spec = LoadSpec { connect: connect.into(), resolve, ..LoadSpec::default() };
+        Ok(super::resolve(&spec)?.iter().filter_map(SockAddr::as_socket).collect())
     }
 
     #[test]
     fn an_address_that_was_given_goes_before_the_name_but_only_for_its_port() {
-        assert_eq!(resolve("Shop.example:80").unwrap().as_ref(), ["10.0.0.1:80".parse().unwrap()]);
+        assert_eq!(resolve("Shop.example:80").unwrap(), ["10.0.0.1:80".parse().unwrap()]);
         assert!(resolve("shop.example:81").is_err());
     }
 
@@ -68,13 +92,28 @@ mod tests {
             addresses: addresses.clone(),
             ..LoadSpec::default()
         };
-        assert_eq!(super::resolve(&spec).unwrap().as_ref(), addresses);
+        let resolved = super::resolve(&spec).unwrap();
+        assert_eq!(resolved.iter().filter_map(SockAddr::as_socket).collect::<Vec<_>>(), addresses);
+    }
+
+    #[test]
+    fn a_unix_socket_that_cannot_be_used_is_named_with_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| format!("{UNIX}{}", folder.path().join(name).display());
+        let said = |connect: &str| resolve(connect).unwrap_err().to_string();
+        assert!(said(&place("none")).contains("No such file"));
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        assert!(said(&place("file")).contains("not a socket"));
+        assert!(said(&place(&"x".repeat(108))).contains("path"));
+        let _listener = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
+        assert_eq!(resolve(&place("socket")).unwrap(), [], "no IP address");
+        assert!(said(&place("socket/below")).starts_with(&place("socket/below")));
     }
 
     #[test]
     fn addresses_stand_for_themselves_and_wrong_names_are_named() {
-        assert_eq!(resolve("127.0.0.1:9").unwrap().as_ref(), ["127.0.0.1:9".parse().unwrap()]);
-        assert_eq!(resolve("[::1]:9").unwrap().as_ref(), ["[::1]:9".parse().unwrap()]);
+        assert_eq!(resolve("127.0.0.1:9").unwrap(), ["127.0.0.1:9".parse().unwrap()]);
+        assert_eq!(resolve("[::1]:9").unwrap(), ["[::1]:9".parse().unwrap()]);
         for wrong in ["no-such-host.invalid:80", "127.0.0.1", "127.0.0.1:99999"] {
             assert!(resolve(wrong).unwrap_err().to_string().starts_with(wrong), "{wrong}");
         }

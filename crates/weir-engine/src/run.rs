@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 use weir_io::{
-    CpuTime, JoinHandle, WorkerOptions, available_cpus, mono_ns, process_cpu_time, reserve_files,
+    CpuTime, JoinHandle, SockAddr, WorkerOptions, available_cpus, mono_ns, process_cpu_time, reserve_files,
     spawn_thread,
 };
 use weir_results::{LoadRecord, LoadSecond};
@@ -69,9 +69,14 @@ impl Progress for () {
 /// When the specification makes no sense, or this process cannot drive it.
 pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Result<LoadRecord, EngineError> {
     spec.validate()?;
+    let addresses = resolve(spec)?;
     let means = Means {
         dialing: Dialing {
-            addresses: resolve(spec)?,
+            // In a closed loop answers are read as they come, and asking for notes costs more than it tells. At Unix
+            // sockets the kernel notes nothing.
+            is_stamped: matches!(spec.model, ModelSpec::Open { .. })
+                && !addresses.iter().any(SockAddr::is_unix),
+            addresses,
             tls: spec
                 .tls
                 .as_ref()
@@ -80,8 +85,6 @@ pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Resul
                     TlsClient::new(tls, spec.protocol, names, most_connections(spec), spec.seed)
                 })
                 .transpose()?,
-            // In a closed loop answers are read as they come, and asking for notes costs more than it tells.
-            is_stamped: matches!(spec.model, ModelSpec::Open { .. }),
         },
         requests: RequestSource::new(spec)?,
     };

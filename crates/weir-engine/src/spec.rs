@@ -18,11 +18,14 @@ pub use shape::{STEPS_MAX, STREAMS_MAX};
 pub(crate) use check::invalid;
 pub(crate) use requests::{TOKEN_FIELD, is_token_byte};
 
+/// What the path of a Unix socket begins with in place of `host:port`.
+pub const UNIX: &str = "unix:";
+
 /// A load: what to send, how often, over how many connections, and when to stop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSpec {
-    /// `host:port`; resolved before the load starts.
+    /// `host:port`, or the path of a Unix socket behind [`UNIX`]; resolved before the load starts.
     pub connect: String,
     /// Addresses in place of what names resolve to.
     #[serde(default)]

@@ -1,7 +1,6 @@
 //! TLS on a connection, by rustls: configurations made once, sessions fed by hand.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use rustls::{
     CipherSuite, ClientConfig, ClientConnection, DigitallySignedStruct, Error, HandshakeKind, NamedGroup,
     RootCertStore, SignatureScheme, SupportedProtocolVersion,
 };
+use weir_io::Socket;
 
 use crate::EngineError;
 use crate::books::Cause;
@@ -104,7 +104,7 @@ impl Session {
     /// Goes on with the handshake until it waits for the peer (false) or is done (true). Reads through `sealed`.
     pub(crate) fn shake_hands(
         &mut self,
-        socket: &mut TcpStream,
+        socket: &mut Socket,
         sealed: &mut [u8],
     ) -> Result<bool, (Cause, Option<String>)> {
         loop {
@@ -167,7 +167,7 @@ impl Session {
 
     /// Encrypts and writes what the socket takes; gives how much of `bytes` was taken.
     #[inline]
-    pub(crate) fn write(&mut self, socket: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, socket: &mut Socket, bytes: &[u8]) -> io::Result<usize> {
         let mut taken = 0;
         loop {
             match self.flush(socket) {
@@ -182,7 +182,7 @@ impl Session {
     }
 
     /// Writes what was encrypted; whether all of it is out.
-    pub(crate) fn flush(&mut self, socket: &mut TcpStream) -> io::Result<bool> {
+    pub(crate) fn flush(&mut self, socket: &mut Socket) -> io::Result<bool> {
         while self.connection.wants_write() {
             match self.connection.write_tls(socket) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -196,7 +196,7 @@ impl Session {
     }
 
     /// Tells the peer that nothing more comes, as far as the socket takes it.
-    pub(crate) fn say_goodbye(&mut self, socket: &mut TcpStream) {
+    pub(crate) fn say_goodbye(&mut self, socket: &mut Socket) {
         self.connection.send_close_notify();
         // The connection is closed in any case.
         let _ = self.flush(socket);

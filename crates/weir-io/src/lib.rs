@@ -28,6 +28,7 @@ pub use passing::{Peer, receive_descriptors, send_descriptor};
 pub use poll::{Poll, Readiness};
 pub use reserve::{Reserve, try_in_turn};
 pub use socket::{connect, realtime_offset_ns, recv_stamped, stamp_arrivals};
+pub use socket2::{SockAddr, Socket};
 pub use timer::PreciseTimer;
 pub use usage::{CpuTime, process_cpu_time, thread_cpu_ns, thread_runqueue_ns};
 pub use worker::{

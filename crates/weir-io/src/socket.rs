@@ -3,33 +3,36 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 
 use rustix::time::{ClockId, clock_gettime};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Protocol, SockAddr, Socket, Type};
 
 use crate::mono_ns;
 
-/// Begins a connection to `address`: it is open, or has failed, once its socket is writable.
+/// Begins a connection to `address`, by TCP or to a Unix socket: it is open, or has failed, once its socket is writable.
 ///
 /// Nagle's algorithm is off: a request leaves in one write, and waiting for more would only add to its latency.
 ///
 /// # Errors
-/// When no descriptor or no local port is left, or the network cannot be reached.
-pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
-    socket.set_tcp_nodelay(true)?;
-    match socket.connect(&address.into()) {
+/// When no descriptor or no local port is left, or the network cannot be reached. Of a Unix socket also when nobody
+/// listens there, and `WouldBlock` when its listen queue is full.
+pub fn connect(address: &SockAddr) -> io::Result<Socket> {
+    let protocol = (!address.is_unix()).then_some(Protocol::TCP);
+    let socket = Socket::new(address.domain(), Type::STREAM.nonblocking(), protocol)?;
+    if protocol.is_some() {
+        socket.set_tcp_nodelay(true)?;
+    }
+    match socket.connect(address) {
         Ok(()) => {}
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
         Err(error) => return Err(error),
     }
-    Ok(socket.into())
+    Ok(socket)
 }
 
 /// Makes the kernel note when bytes come in, for [`recv_stamped`]. Whether it can.
-pub fn stamp_arrivals(socket: &TcpStream) -> bool {
+pub fn stamp_arrivals(socket: &impl AsRawFd) -> bool {
     let on: libc::c_int = 1;
     // SAFETY: the descriptor is open, the pointer is valid for reads of a `c_int`, and its size is given.
     let done = unsafe {
@@ -54,7 +57,7 @@ struct Control([MaybeUninit<u8>; 64]);
 /// # Errors
 /// Those of `recvmsg`; `WouldBlock` when nothing is there.
 #[inline]
-pub fn recv_stamped(socket: &TcpStream, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+pub fn recv_stamped(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control = Control([MaybeUninit::uninit(); 64]);
     // SAFETY: a `msghdr` of zeroes is valid, and says that there is neither name nor buffer.
@@ -114,7 +117,7 @@ mod tests {
     #[test]
     fn arrivals_are_noted_between_sending_and_reading() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = connect(listener.local_addr().unwrap()).unwrap();
+        let near = connect(&listener.local_addr().unwrap().into()).unwrap();
         let mut poll = Poll::new().unwrap();
         poll.add_socket(&near, 0).unwrap();
         let (mut far, _) = listener.accept().unwrap();
@@ -140,9 +143,28 @@ mod tests {
     }
 
     #[test]
+    fn a_unix_socket_is_connected_to_at_once_or_its_queue_is_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let address = SockAddr::unix(&path).unwrap();
+        assert_eq!(connect(&address).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let listener = Socket::new(address.domain(), Type::STREAM, None).unwrap();
+        listener.bind(&address).unwrap();
+        assert_eq!(connect(&address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        listener.listen(1).unwrap();
+        let queued: Vec<Socket> = std::iter::from_fn(|| connect(&address).ok()).take(100).collect();
+        assert!((1..100).contains(&queued.len()));
+        assert_eq!(connect(&address).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let (mut far, _) = listener.accept().unwrap();
+        far.write_all(b"hello").unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(recv_stamped(&queued[0], &mut buffer).unwrap().0, 5);
+    }
+
+    #[test]
     fn a_port_where_nobody_listens_refuses() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        match connect(address) {
+        match connect(&address.into()) {
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused),
             Ok(socket) => {
                 let mut poll = Poll::new().unwrap();

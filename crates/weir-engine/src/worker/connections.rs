@@ -9,12 +9,14 @@ use super::http1::Http1;
 use super::http2::{Http2, Http2Books};
 use super::{Said, TlsBooks, Worker, WorkerPlan};
 use crate::books::Cause;
-use crate::link::{Buffers, CONNECT_TIMEOUT_NS, Dialing, Failure, Link, Opening};
+use crate::link::{Buffers, CONNECT_TIMEOUT_NS, Dialing, Failure, Link, Opening, is_queue_full};
 use crate::spec::ProtocolSpec;
 use crate::tls::Session;
 
 /// While connections open, an early end of the load is looked for so often.
 const END_LOOKED_FOR_NS: u64 = 50_000_000;
+/// While connections wait for room in the listen queue of a Unix socket, they are tried again so often.
+const QUEUE_LOOKED_FOR_NS: u64 = 2_000_000;
 
 /// One connection and what goes on on it.
 #[derive(Debug)]
@@ -177,12 +179,16 @@ impl Net {
     /// when it has started.
     pub(super) fn connect_first(&mut self, timer: &mut Timer, is_ended: impl Fn() -> bool) {
         let deadline_ns = mono_ns() + CONNECT_TIMEOUT_NS;
+        let mut put_off = Vec::new();
         for place in 0..self.first {
             // Why it failed will be seen again, and counted then.
-            let _ = self.connect(place, mono_ns());
+            if self.connect(place, mono_ns()).is_err_and(|failure| is_queue_full(&failure)) {
+                put_off.push(place);
+            }
         }
-        while self.opening > 0 && mono_ns() < deadline_ns && !is_ended() {
-            timer.set(deadline_ns.min(mono_ns() + END_LOOKED_FOR_NS));
+        while (self.opening > 0 || !put_off.is_empty()) && mono_ns() < deadline_ns && !is_ended() {
+            let look_ns = if put_off.is_empty() { END_LOOKED_FOR_NS } else { QUEUE_LOOKED_FOR_NS };
+            timer.set(deadline_ns.min(mono_ns() + look_ns));
             for at in 0..self.poll.wait() {
                 let token = self.poll.readiness(at).token;
                 let place = token as u32 as usize;
@@ -191,6 +197,11 @@ impl Net {
                     let _ = self.go_on(place, mono_ns());
                 }
             }
+            put_off.retain(|&place| {
+                let now_ns = mono_ns();
+                let is_due = self.connections[place].link.is_retry_due(now_ns);
+                !is_due || self.connect(place, now_ns).is_err_and(|failure| is_queue_full(&failure))
+            });
         }
         timer.rang();
         self.has_begun = true;

@@ -15,7 +15,7 @@ fn what_was_said_before_the_first_request_is_no_answer() {
     let get = RequestSpec { headers: vec![("Host".into(), "a".into())], ..RequestSpec::default() };
     let (events_in, events) = channel();
     let (start, wait_for_start) = sync_channel(1);
-    let addresses = Arc::from([listener.local_addr().unwrap()]);
+    let addresses = Arc::from([listener.local_addr().unwrap().into()]);
     let plan = WorkerPlan {
         worker: 0,
         connections: 1,

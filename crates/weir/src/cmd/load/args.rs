@@ -9,7 +9,8 @@ use weir_lab::scenario::{Check, Resumption, TlsVersion};
 /// About, usage and flags; the arguments before them are in the usage.
 const TEMPLATE: &str = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
 const EXAMPLES: &str = "\
-Closed: weir load http://127.0.0.1:8080/ -c 64   Open: weir load https://example.com/ -r 1000/s";
+Closed: weir load http://127.0.0.1:8080/ -c 64   Open: weir load https://example.com/ -r 1000/s
+At a Unix socket: weir load unix:/run/app.sock, or with a path: weir load unix:/run/app.sock:/items";
 
 /// Arguments of `weir load`.
 // Each has a field in the scenario language; `docs/load.md` has them side by side, and tests keep it so.
@@ -22,7 +23,7 @@ Closed: weir load http://127.0.0.1:8080/ -c 64   Open: weir load https://example
     disable_version_flag = true
 )]
 pub(crate) struct Args {
-    /// Where the requests go: http[s]://HOST[:PORT]/PATH; several of one host are mixed
+    /// Where the requests go: http[s]://HOST[:PORT]/PATH, or unix:/SOCKET[:/PATH]; several of one host are mixed
     #[arg(required = true, value_name = "URL", hide = true)]
     pub(super) urls: Vec<String>,
     #[command(flatten, next_help_heading = "Load")]
@@ -150,8 +151,8 @@ pub(crate) struct TlsArgs {
 /// How weir itself runs, and what it prints.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunningArgs {
-    /// Worker threads [default: half of the CPUs; the server has the others]
-    #[arg(short = 'w', long, value_name = "N", allow_negative_numbers = true)]
+    /// Worker threads, as wrk's -t [default: half of the CPUs; the server has the others]
+    #[arg(short = 'w', short_alias = 't', long, value_name = "N", allow_negative_numbers = true)]
     pub(super) workers: Option<u32>,
     /// Open loop: wait by spinning; less lateness, a whole core for each worker
     #[arg(long, requires = "rate")]

@@ -1,17 +1,24 @@
 //! The URLs of a load, taken apart.
 
 use http::uri::Authority;
+use weir_engine::UNIX;
 
 use crate::failure::Failure;
 
 const FORM: &str = "write it as http://HOST[:PORT]/PATH";
+const UNIX_FORM: &str = "write it as unix:/SOCKET, or unix:/SOCKET:/PATH, with https:// in front for TLS";
+
+/// The longest path of a Unix socket that the system takes, in bytes.
+const SOCKET_BYTES_MAX: usize = 107;
+/// Host of requests to a Unix socket.
+const UNIX_HOST: &str = "localhost";
 
 /// Where requests go and what they say about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// Whether the scheme is https.
     pub(super) is_secure: bool,
-    /// `host:port` to connect to.
+    /// `host:port`, or the path of a Unix socket behind `unix:`, to connect to.
     pub(super) connect: String,
     /// The host's name, or its address without brackets.
     pub(super) host: String,
@@ -22,9 +29,12 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Reads `http[s]://HOST[:PORT][/PATH][?QUERY]`.
+    /// Reads `http[s]://HOST[:PORT][/PATH][?QUERY]`, or a Unix socket.
     pub(super) fn parse(url: &str) -> Result<Self, Failure> {
         let wrong = |what: &str, remedy: &str| Err(Failure::wrong_use(format!("{url}: {what}"), remedy));
+        if let Some((is_secure, place)) = unix(url) {
+            return Self::at_unix(url, is_secure, place);
+        }
         let Some((scheme, rest)) = url.split_once("://") else {
             return wrong("the URL has no scheme", &format!("write http://{}", url.trim_start_matches('/')));
         };
@@ -71,6 +81,41 @@ impl Target {
         })
     }
 
+    /// Reads `SOCKET[:/PATH][?QUERY]`, as nginx has it in `proxy_pass http://unix:/SOCKET:/PATH`.
+    fn at_unix(url: &str, is_secure: bool, place: &str) -> Result<Self, Failure> {
+        let wrong = |what: &str, remedy: &str| Err(Failure::wrong_use(format!("{url}: {what}"), remedy));
+        let (socket, path) = match place.find(":/") {
+            Some(at) => (&place[..at], &place[at + 1..]),
+            None => (place, "/"),
+        };
+        if !socket.starts_with('/') {
+            return wrong("the path of a Unix socket has to begin with `/`", UNIX_FORM);
+        }
+        if socket.len() > SOCKET_BYTES_MAX {
+            let what = format!(
+                "the socket's path has {} bytes, and the system takes {SOCKET_BYTES_MAX}",
+                socket.len()
+            );
+            return wrong(&what, "have the server listen at a shorter path, or name a link to it");
+        }
+        if socket.chars().any(char::is_control) {
+            return wrong("the socket's path has a control character", "name a path without one");
+        }
+        if socket.contains('?') {
+            return wrong("a query needs a path in front of it", "write it as unix:/SOCKET:/?QUERY");
+        }
+        if path.contains('#') {
+            return wrong("a fragment is never sent", "leave it out, or write %23");
+        }
+        Ok(Self {
+            is_secure,
+            connect: format!("{UNIX}{socket}"),
+            host: UNIX_HOST.to_owned(),
+            authority: UNIX_HOST.to_owned(),
+            path: path.to_owned(),
+        })
+    }
+
     /// Reads several, which must agree in where they go.
     pub(super) fn parse_all(urls: &[String]) -> Result<Vec<Self>, Failure> {
         let targets: Vec<Self> = urls.iter().map(|url| Self::parse(url)).collect::<Result<_, _>>()?;
@@ -83,6 +128,16 @@ impl Target {
             None => Ok(targets),
         }
     }
+}
+
+/// What stands behind `unix:`, and whether TLS is asked for; `None` where the URL names a host.
+fn unix(url: &str) -> Option<(bool, &str)> {
+    let (is_secure, rest) = match url.split_once("://") {
+        Some(("http", rest)) => (false, rest),
+        Some(("https", rest)) => (true, rest),
+        _ => (false, url),
+    };
+    rest.strip_prefix(UNIX).map(|place| (is_secure, place))
 }
 
 #[cfg(test)]
@@ -108,6 +163,43 @@ mod tests {
                 path: path.into(),
             };
             assert_eq!(Target::parse(url).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn unix_sockets_are_told_from_their_paths() {
+        for (url, socket, path) in [
+            ("unix:/run/app.sock", "/run/app.sock", "/"),
+            ("unix:/run/app.sock:/api/{1..50}?a=b:/c", "/run/app.sock", "/api/{1..50}?a=b:/c"),
+            ("http://unix:/run/app.sock:/", "/run/app.sock", "/"),
+            ("https://unix:/run/app:1.sock:/x", "/run/app:1.sock", "/x"),
+        ] {
+            let expected = Target {
+                is_secure: url.starts_with("https"),
+                connect: format!("unix:{socket}"),
+                host: "localhost".into(),
+                authority: "localhost".into(),
+                path: path.into(),
+            };
+            assert_eq!(Target::parse(url).unwrap(), expected);
+        }
+        let long = format!("unix:/{}", "x".repeat(107));
+        for (url, said) in [
+            ("unix:", "begin with `/`"),
+            ("unix:run/app.sock", "begin with `/`"),
+            ("unix:/run/app.sock?q", "query"),
+            ("unix:/run/app.sock:/x#y", "fragment"),
+            ("https://unix:app.sock", "begin with `/`"),
+            ("unix:/a\nb", "control character"),
+            (&long, "108 bytes"),
+        ] {
+            let failure = Target::parse(url).unwrap_err();
+            assert!(
+                failure.message.starts_with(url) && failure.message.contains(said),
+                "{}",
+                failure.message
+            );
+            assert!(!failure.remedy.is_empty());
         }
     }
 
