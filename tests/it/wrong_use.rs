@@ -169,7 +169,7 @@ fn command_lines() {
     load(&["--body", "@absent"], &["--body", "absent"]);
     load(&["--resolve", "a:b"], &["--resolve", "example.com:443:127.0.0.1"]);
     load(&["-k"], &["--insecure", "https://"]);
-    load(&["http://localhost/"], &["different places"]);
+    load(&["http://localhost/"], &["different servers"]);
     check(&["load", "https://127.0.0.1/", "--tls", "1.1"], "", &["--tls", "1.2 or 1.3"]);
     check(&["load", "https://127.0.0.1/", "--resumption", "2"], "", &["--resumption", "50%"]);
     check(&["load", "https://127.0.0.1/", "--cert", "x.pem"], "", &["--key"]);

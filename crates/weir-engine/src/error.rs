@@ -15,7 +15,7 @@ pub enum EngineError {
         message: String,
     },
     /// The host's name does not resolve: the caller's or the environment's fault.
-    #[error("{connect}: the name does not resolve: {source}")]
+    #[error("{connect}: cannot resolve the host name: {source}")]
     Resolve {
         /// `host:port` as asked.
         connect: String,
@@ -31,7 +31,7 @@ pub enum EngineError {
         source: io::Error,
     },
     /// The process may not open as many files as there are connections: the environment's fault.
-    #[error("{connections} connections need {needed} open files, and this process may have {limit}")]
+    #[error("{connections} connections need {needed} open files, but the limit of this process is {limit}")]
     OpenFiles {
         /// Connections asked for.
         connections: u32,
@@ -72,7 +72,7 @@ impl EngineError {
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Invalid { .. } => "correct the value",
-            Self::Resolve { .. } => "check the host's name, or give its address",
+            Self::Resolve { .. } => "check the name and the DNS server, or give an IP address",
             Self::Socket { source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied => "run weir as a user that may write to the socket",
                 _ => "start the server first, or correct the path",

@@ -314,7 +314,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, EngineError> {
         return match roots.is_empty() {
             true => Err(invalid(
                 "cacert",
-                "this system has no certificates of authorities; name a file of them, or accept any certificate",
+                "no CA certificates found on this system; name a file of them, or skip the verification",
             )),
             false => Ok(roots),
         };

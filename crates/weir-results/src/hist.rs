@@ -177,6 +177,15 @@ mod tests {
     }
 
     #[test]
+    fn a_quantile_needs_so_many_requests_that_the_slowest_lies_above_it() {
+        let needs = [0.5, 0.9, 0.95, 0.99, 0.999].map(quantile_needs);
+        assert_eq!(needs, [6, 30, 60, 300, 3_000]);
+        for (_, quantile, _) in TimesNs::default().quantiles() {
+            assert!(quantile.powi(quantile_needs(quantile) as i32) < 0.05, "{quantile}");
+        }
+    }
+
+    #[test]
     fn histograms_survive_encoding() {
         let histogram = ten();
         assert_eq!(Histogram::encode(&histogram).decode().unwrap(), histogram);

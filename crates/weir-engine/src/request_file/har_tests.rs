@@ -133,7 +133,7 @@ fn faults_of_recorded_sessions_have_their_lines() {
     };
     check(
         "{\"method\": \"G T\", \"url\": \"http://a/\"}",
-        "12: method: `G T` is not a method; letters like GET or POST are",
+        "12: method: `G T` is not a method; write one like GET or POST",
     );
     check(
         "{\"method\": \"GET\", \"url\": \"http://a/\", \"headers\": [{\"name\": \"a\", \"value\": \"{uuid}\"}]}",

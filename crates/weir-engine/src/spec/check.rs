@@ -38,13 +38,13 @@ impl LoadSpec {
 
     fn validate_threads(&self) -> Result<(), EngineError> {
         if self.connections == 0 {
-            return invalid("connections", "at least 1 is needed");
+            return invalid("connections", "must be at least 1");
         }
         if self.connections > CONNECTIONS_MAX {
             return invalid("connections", format!("at most {CONNECTIONS_MAX}"));
         }
         if self.workers == 0 {
-            return invalid("workers", "at least 1 is needed");
+            return invalid("workers", "must be at least 1");
         }
         if self.workers > WORKERS_MAX {
             return invalid("workers", format!("at most {WORKERS_MAX}"));

@@ -76,7 +76,7 @@ impl RequestSpec {
         if self.method.is_empty() || !self.method.bytes().all(is_token_byte) {
             return invalid(
                 "method",
-                format!("`{}` is not a method; letters like GET or POST are", self.method),
+                format!("`{}` is not a method; write one like GET or POST", self.method),
             );
         }
         if self.method == "CONNECT" {

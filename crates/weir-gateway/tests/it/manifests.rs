@@ -13,8 +13,6 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::served::{Served, ask, backend, echo, free_port, gateway, route, whole, write};

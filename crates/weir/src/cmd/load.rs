@@ -154,7 +154,7 @@ fn mix(args: &Args, targets: &[Target]) -> Result<Vec<Request>, Failure> {
     match targets {
         [only] if only.path == "/" => Ok(Vec::new()),
         _ => {
-            let message = "--file: the file says which paths are asked for, and the URL has one too";
+            let message = "--file: paths come from the file, but the URL has a path too";
             Err(Failure::wrong_use(message, "give one URL without a path, like http://127.0.0.1:8080"))
         }
     }
@@ -165,7 +165,7 @@ fn request(args: &Args, path: &str) -> Result<Request, Failure> {
     let mut headers = Vec::new();
     for header in &args.headers {
         let Some((name, value)) = header.split_once(':') else {
-            let message = format!("-H '{header}': a header field needs a colon");
+            let message = format!("-H '{header}': no colon between name and value");
             return Err(Failure::wrong_use(message, "write it as -H 'Name: value'"));
         };
         headers.push((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()));
@@ -203,8 +203,8 @@ fn tls(args: &Args, is_secure: bool) -> Result<Option<Tls>, Failure> {
     ];
     match given.iter().find(|(_, is_given)| *is_given && !is_secure) {
         Some((flag, _)) => {
-            let remedy = "write the URL with https://, or leave the flag out";
-            Err(Failure::wrong_use(format!("{flag}: http:// has no TLS"), remedy))
+            let remedy = "write the URL with https://, or remove the flag";
+            Err(Failure::wrong_use(format!("{flag}: a URL with http:// does not use TLS"), remedy))
         }
         None => Ok(is_secure.then_some(tls)),
     }
@@ -240,6 +240,35 @@ fn told(args: &Args, fault: &LoadFault) -> Failure {
             format!("--{}", name.replace('_', "-"))
         }
     };
-    let remedy = if fault.remedy == "correct the value" { "see `weir load --help`" } else { &fault.remedy };
-    Failure::wrong_use(format!("{place}: {}", fault.message), remedy)
+    let (what, remedy) = match fault.remedy.as_str() {
+        "correct the value" => way_out(&fault.message),
+        remedy => (fault.message.as_str(), remedy),
+    };
+    Failure::wrong_use(format!("{place}: {what}"), remedy)
+}
+
+/// What is wrong and, behind the last semicolon that is not in a quote, what to do about it.
+fn way_out(message: &str) -> (&str, &str) {
+    match message.rsplit_once("; ") {
+        Some((what, remedy)) if remedy.matches('`').count().is_multiple_of(2) => (what, remedy),
+        _ => (message, "see `weir load --help`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::way_out;
+
+    #[test]
+    fn the_way_out_is_told_apart_from_what_is_wrong() {
+        let help = "see `weir load --help`";
+        for (message, expected) in [
+            ("must be at least 1", ("must be at least 1", help)),
+            ("`G T` is not a method; use GET", ("`G T` is not a method", "use GET")),
+            ("`/a; b` is wrong", ("`/a; b` is wrong", help)),
+            ("`/a; b` is wrong; did you mean `a`?", ("`/a; b` is wrong", "did you mean `a`?")),
+        ] {
+            assert_eq!(way_out(message), expected);
+        }
+    }
 }

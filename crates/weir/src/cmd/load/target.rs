@@ -41,7 +41,7 @@ impl Target {
         let (is_secure, default_port) = match scheme {
             "http" => (false, "80"),
             "https" => (true, "443"),
-            _ => return wrong("the scheme is not served", "use http:// or https://"),
+            _ => return wrong(&format!("unsupported scheme `{scheme}`"), "use http:// or https://"),
         };
         // By hand, since templates in the path are no part of a URI's grammar.
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -49,10 +49,13 @@ impl Target {
             return wrong("the URL has no host", FORM);
         }
         if authority.contains('@') {
-            return wrong("a user in the URL is not sent", "give it as -H 'Authorization: ..'");
+            return wrong(
+                "user and password in a URL are not supported",
+                "send them as -H 'Authorization: Basic ..'",
+            );
         }
         let Ok(authority) = authority.parse::<Authority>() else {
-            return wrong(&format!("`{authority}` is no host"), FORM);
+            return wrong(&format!("`{authority}` is not a valid host"), FORM);
         };
         if authority.host().is_empty() {
             return wrong("the URL has no host", FORM);
@@ -68,7 +71,7 @@ impl Target {
             (None, _) => default_port.to_owned(),
         };
         if path.contains('#') {
-            return wrong("a fragment is never sent", "leave it out, or write %23");
+            return wrong("a fragment is never sent to a server", "remove it, or write %23 for `#`");
         }
         // A query may follow the authority at once; a request target needs the slash.
         let slash = if path.starts_with('/') { "" } else { "/" };
@@ -122,8 +125,11 @@ impl Target {
         let place = |target: &Self| (target.is_secure, target.connect.clone());
         match (1..targets.len()).find(|&at| place(&targets[at]) != place(&targets[0])) {
             Some(at) => {
-                let message = format!("{} and {} go to different places", urls[0], urls[at]);
-                Err(Failure::wrong_use(message, "give URLs of one scheme, host and port, or run two loads"))
+                let message = format!("{} and {} go to different servers", urls[0], urls[at]);
+                Err(Failure::wrong_use(
+                    message,
+                    "give URLs with the same scheme, host and port, or run two loads",
+                ))
             }
             None => Ok(targets),
         }
@@ -234,7 +240,7 @@ mod tests {
             |urls: &[&str]| Target::parse_all(&urls.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>());
         assert_eq!(parse(&["http://a/x", "http://a:80/y"]).unwrap().len(), 2);
         for other in ["https://a/x", "http://b/x", "http://a:81/x"] {
-            assert!(parse(&["http://a/x", other]).unwrap_err().message.contains("different places"));
+            assert!(parse(&["http://a/x", other]).unwrap_err().message.contains("different servers"));
         }
     }
 }
