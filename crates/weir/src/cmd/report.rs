@@ -131,7 +131,7 @@ fn printed(store: &Store, id: &str, args: &Args) -> Result<Exit, Failure> {
         [Format::Junit] => print(weir_report::junit(&run, &summary).map_err(not_written)?.trim_end()),
         _ => return Err(refused("several formats, and standard output takes one text")),
     }
-    if args.formats != [Format::Terminal] {
+    if args.formats != [Format::Terminal] || !std::io::stdout().is_terminal() {
         print_problems(&summary);
     }
     Ok(args.fail_on.exit(summary.outcome))
@@ -180,8 +180,8 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
         print("");
         print(weir_report::comparison_terminal(comparison, width(), color()));
     }
-    // The tables begin with them.
-    if !tables {
+    // The tables begin with them, which the end of a pipeline's log does not show.
+    if !tables || !std::io::stdout().is_terminal() {
         print_problems(&summary);
     }
     Ok(wanted.gate.exit(summary.outcome))
