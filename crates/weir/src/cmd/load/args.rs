@@ -16,7 +16,7 @@ At a Unix socket: weir load unix:/run/app.sock, or with a path: weir load unix:/
 // Each has a field in the scenario language; `docs/load.md` has them side by side, and tests keep it so.
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "weir load URL [URL..] [FLAGS]",
+    override_usage = "weir load URL [URL..] [FLAGS], or unix:/SOCKET[:/PATH] in place of a URL",
     help_template = TEMPLATE,
     after_help = EXAMPLES,
     disable_help_flag = true,
@@ -111,7 +111,7 @@ pub(crate) struct ConnectionArgs {
     /// HTTP/2: by ALPN with https://, else by prior knowledge
     #[arg(long)]
     pub(super) http2: bool,
-    /// Requests in flight per connection; implies --http2 [default: 1]
+    /// HTTP/2 with N requests in flight on a connection [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) streams: Option<u32>,
     /// Open a connection anew after N requests; 1 is one for each request
@@ -151,7 +151,7 @@ pub(crate) struct TlsArgs {
 /// How weir itself runs, and what it prints.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunningArgs {
-    /// Worker threads, as wrk's -t [default: half of the CPUs; the server has the others]
+    /// Worker threads; wrk's -t is the same [default: half of the CPUs]
     #[arg(short = 'w', short_alias = 't', long, value_name = "N", allow_negative_numbers = true)]
     pub(super) workers: Option<u32>,
     /// Open loop: wait by spinning; less lateness, a whole core for each worker
