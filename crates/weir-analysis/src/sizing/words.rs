@@ -89,7 +89,7 @@ pub(super) fn measure_something() -> &'static str {
 
 pub(super) fn searched(searched: &SearchedFor) -> String {
     let SearchedFor { words, searches, trials, .. } = searched;
-    let (trials, searches) = (counted(*trials as u64, "trial"), counted(*searches as u64, "search"));
+    let (trials, searches) = (counted(*trials, "trial"), counted(*searches as u64, "search"));
     format!("searched for: {words}, in {trials} of {searches}")
 }
 
