@@ -1,9 +1,11 @@
 //! What bounds one load of a cell, and whether its figures count (METHOD 6 and 7).
 
 use weir_results::{
-    ArrivalModel, BoundBy, Ceiling, Counters, HostShare, Judgement, LoadRecord, Reason, Thresholds, Usage,
+    ArrivalModel, BoundBy, Ceiling, Counters, HostProcess, HostShare, Judgement, LoadRecord, Reason,
+    Thresholds, Usage,
 };
 
+use crate::host_noise;
 use crate::missing;
 use crate::quantity::{cores, count, counted, number, percent, rate, time_ns};
 use crate::reasons::verdicts;
@@ -31,6 +33,8 @@ pub struct Evidence<'a> {
     pub counters: Option<&'a Counters>,
     /// What others did to the host over the phase.
     pub host: Option<&'a HostShare>,
+    /// The busiest processes outside the rig.
+    pub busiest: &'a [HostProcess],
     /// Whether every limit that was asked for is in force.
     pub limits_applied: bool,
     /// The least latency that this host can have, nanoseconds.
@@ -246,11 +250,13 @@ impl Case<'_> {
         let share = host.steal + host.others;
         (share > self.t.disturbed_share).then(|| {
             format!(
-                "others took {} of the host's CPU: {} stolen, {} used outside the rig (at most {})",
+                "others took {} of the host's CPU: {} stolen, {} used outside the rig (at most {}){}. {}",
                 percent(share),
                 percent(host.steal),
                 percent(host.others),
-                percent(self.t.disturbed_share)
+                percent(self.t.disturbed_share),
+                host_noise::busiest_words(self.e.busiest),
+                host_noise::remedy(host)
             )
         })
     }

@@ -29,6 +29,9 @@ use crate::spec::Setting;
 /// How often the processes are looked at while a load runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// How long before the end of the warm-up weir looks at the other processes of the host, so as to be done by then.
+const NEIGHBOURS_BEFORE: Duration = Duration::from_millis(300);
+
 /// What the generator may take beyond its phases and drain before it counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
 
@@ -187,6 +190,7 @@ impl Bed<'_> {
         let mut generator = self.rig.launch(&process)?;
         sampler.join(&generator);
         let warmup = Duration::from_nanos(spec.warmup_ns);
+        sampler.look_at_neighbours(Instant::now() + warmup.saturating_sub(NEIGHBOURS_BEFORE));
         let mut course = FaultCourse::begin(self.faults, self.replicas, warmup);
         let sustained = task.load.sustained(task.setting.duration);
         let (stop, has_failed) = (self.stop, AtomicBool::new(false));
@@ -363,6 +367,7 @@ impl Bed<'_> {
                 "",
             )
         })?;
+        let host_usage = samples.host_usage(from, to);
         let mut judgement = judge(
             &Evidence {
                 record: &record,
@@ -371,6 +376,7 @@ impl Bed<'_> {
                 generator: usage.get(&generator.name),
                 counters: Some(&counters),
                 host: Some(&host),
+                busiest: host_usage.as_ref().map_or(&[], |usage| &usage.busiest),
                 limits_applied: parts.iter().all(|part| part.limits_applied),
                 loopback_floor_ns: self.bounds.and_then(HostBounds::loopback_floor_ns),
                 ceiling: self.bounds.and_then(|bounds| bounds.ceiling),
@@ -403,7 +409,7 @@ impl Bed<'_> {
             usage,
             counters,
             host,
-            host_usage: samples.host_usage(from, to),
+            host_usage,
             judgement,
             cpu_us_per_request,
             trial: None,

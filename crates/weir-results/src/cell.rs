@@ -320,6 +320,20 @@ pub struct HostUsage {
     /// TCP segments sent again by whoever is in the host's network namespace; parts in a namespace of their own have
     /// theirs in [`NetworkUsage`].
     pub retransmitted_segments: Option<u64>,
+    /// The three processes outside the rig that used the most CPU time, the busiest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub busiest: Vec<HostProcess>,
+}
+
+/// A process outside the rig, as the kernel names it: neither its arguments nor its user are kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostProcess {
+    /// Its name, at most 15 bytes; what a terminal would obey is replaced.
+    pub name: String,
+    /// Its process id, as it is seen from where weir ran.
+    pub pid: u32,
+    /// Cores used, by its children that ended meanwhile, too.
+    pub cores: f64,
 }
 
 /// One second of samples.

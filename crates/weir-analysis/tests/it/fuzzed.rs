@@ -97,6 +97,7 @@ fn judge_again(cell: &Cell) {
             generator: data.as_ref(),
             counters: Some(&measurement.counters),
             host: Some(&measurement.host),
+            busiest: &[],
             limits_applied: true,
             loopback_floor_ns: Some(1),
             ceiling: None,

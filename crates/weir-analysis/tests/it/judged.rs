@@ -3,8 +3,8 @@
 use weir_analysis::{Evidence, judge};
 use weir_results::{
     ArrivalModel::{self, Closed, Open},
-    BoundBy, Ceiling, Counters, HostShare, Judgement, LoadRecord, LoadSecond, Reason, Thresholds, Usage,
-    Verdicts, WarmUp,
+    BoundBy, Ceiling, Counters, HostProcess, HostShare, Judgement, LoadRecord, LoadSecond, Reason,
+    Thresholds, Usage, Verdicts, WarmUp,
 };
 
 use crate::records::{agreeing, quiet, record, usage};
@@ -17,6 +17,7 @@ struct Load {
     generator: Option<Usage>,
     counters: Counters,
     host: HostShare,
+    busiest: Vec<HostProcess>,
     limits_applied: bool,
     loopback_floor_ns: Option<u64>,
     ceiling: Option<Ceiling>,
@@ -34,6 +35,7 @@ impl Load {
             origin: Some(usage(0.3)),
             generator: Some(usage(0.35)),
             host: quiet(),
+            busiest: Vec::new(),
             limits_applied: true,
             loopback_floor_ns: Some(20_000),
             ceiling: None,
@@ -50,6 +52,7 @@ impl Load {
             generator: self.generator.as_ref(),
             counters: Some(&self.counters),
             host: Some(&self.host),
+            busiest: &self.busiest,
             limits_applied: self.limits_applied,
             loopback_floor_ns: self.loopback_floor_ns,
             ceiling: self.ceiling,
@@ -245,10 +248,17 @@ fn two_percent_of_the_host_may_go_elsewhere() {
     let host = |steal, others| move |load: &mut Load| load.host = HostShare { steal, others, idle: 0.3 };
     check(Closed, host(0.01, 0.01), BoundBy::Concurrency, VALID);
     check(Closed, host(0.01, 0.0101), BoundBy::Host, all(&[Reason::HostDisturbed]));
-    let judgement = check(Open, host(0.0, 0.5), BoundBy::Rate, all(&[Reason::HostDisturbed]));
+    let busy = |load: &mut Load| {
+        host(0.0, 0.5)(load);
+        let process = |name: &str, pid, cores| HostProcess { name: name.into(), pid, cores };
+        load.busiest = vec![process("cc1", 42, 0.99), process("make", 41, 0.012), process("idle", 7, 0.001)];
+    };
+    let judgement = check(Open, busy, BoundBy::Rate, all(&[Reason::HostDisturbed]));
     assert_eq!(
         judgement.evidence[0],
-        "others took 50.0 % of the host's CPU: 0 % stolen, 50.0 % used outside the rig (at most 2.00 %)"
+        "others took 50.0 % of the host's CPU: 0 % stolen, 50.0 % used outside the rig (at most 2.00 %); busiest: cc1 (pid \
+         42) 0.99 of a core, make (pid 41) 0.01 of a core. Stop other programs, pin them to CPUs that weir does not use \
+         (`taskset`), or raise `repeats`; `weir doctor` checks this host"
     );
 }
 
@@ -465,6 +475,7 @@ fn a_record_alone_is_judged_by_what_it_knows() {
         generator: None,
         counters: None,
         host: None,
+        busiest: &[],
         limits_applied: true,
         loopback_floor_ns: None,
         ceiling: None,

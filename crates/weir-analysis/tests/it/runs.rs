@@ -107,6 +107,7 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
             generator: None,
             counters: Some(&counters),
             host: Some(&host),
+            busiest: &[],
             limits_applied: true,
             loopback_floor_ns: None,
             ceiling: None,

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use weir_analysis::{Evidence, data_usage, judge};
 use weir_results::{
     ArrivalModel, BoundBy, Bytes, Cell, CellKey, CellOutcome, Counters, CpuSeconds, DIRECT, Errors, FileKind,
-    GeneratorEvidence, Histogram, HostShare, KeptFile, LoadRecord, LoadResult, LoadSecond, Manifest,
-    Measurement, Objective, Part, Protocol, Requests, Role, Run, SCHEMA_VERSION, Thresholds, TimesNs, Usage,
-    UsageSecond, Verdicts, new_histogram,
+    GeneratorEvidence, Histogram, HostProcess, HostShare, HostUsage, KeptFile, LoadRecord, LoadResult,
+    LoadSecond, Manifest, Measurement, Objective, Part, Protocol, Requests, Role, Run, SCHEMA_VERSION,
+    Thresholds, TimesNs, Usage, UsageSecond, Verdicts, new_histogram,
 };
 
 /// What goes wrong in the run.
@@ -329,6 +329,10 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         origin_delay_ns_mean: None,
     };
     let data = data_usage(parts, &usage);
+    let busiest = match shape.host.others > 0.02 {
+        true => vec![HostProcess { name: "rustc".into(), pid: 4_242 + key.index, cores: 0.31 }],
+        false => Vec::new(),
+    };
     let evidence = Evidence {
         record: &record,
         data: data.as_ref(),
@@ -336,6 +340,7 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         generator: usage.get("generator"),
         counters: Some(&counters),
         host: Some(&shape.host),
+        busiest: &busiest,
         limits_applied: true,
         loopback_floor_ns: Some(20_000),
         ceiling: None,
@@ -355,7 +360,7 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         usage,
         counters,
         host: shape.host,
-        host_usage: None,
+        host_usage: Some(HostUsage { busiest, ..HostUsage::default() }),
         trial: None,
         judgement,
         record,

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use super::*;
 use crate::{
     ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, ColdStart, Counters, CpuSeconds, FileKind,
-    GeneratorEvidence, Histogram, HostShare, HostUsage, Judgement, KeptFile, LoadRecord, LoadResult,
-    LoadSecond, Manifest, Measurement, Objective, OwnObjective, Part, Reason, Requests, Role, Run,
-    SCHEMA_VERSION, Thresholds, TimesNs, Usage, UsageSecond, Verdicts, new_histogram,
+    GeneratorEvidence, Histogram, HostProcess, HostShare, HostUsage, Judgement, KeptFile, LoadRecord,
+    LoadResult, LoadSecond, Manifest, Measurement, Objective, OwnObjective, Part, Reason, Requests, Role,
+    Run, SCHEMA_VERSION, Thresholds, TimesNs, Usage, UsageSecond, Verdicts, new_histogram,
 };
 
 mod exchange;
@@ -120,8 +120,11 @@ fn measurement(load: &str, open: bool) -> Measurement {
         usage: BTreeMap::from([("weir".into(), Usage { cpu_cores: 0.49, ..Usage::default() })]),
         counters: Counters { generator_sent: 4, origin_requests: Some(4), ..Counters::default() },
         host: HostShare { steal: 0.01, others: 0.0, idle: 0.2 },
-        host_usage: open
-            .then(|| HostUsage { core_busy_shares: vec![0.1 + 0.2, 1.0], retransmitted_segments: Some(3) }),
+        host_usage: open.then(|| HostUsage {
+            core_busy_shares: vec![0.1 + 0.2, 1.0],
+            retransmitted_segments: Some(3),
+            busiest: vec![HostProcess { name: "cc1".into(), pid: 7, cores: 0.1 + 0.2 }],
+        }),
         judgement: Judgement {
             bound_by: BoundBy::Gateway,
             verdicts: Verdicts {

@@ -2,6 +2,7 @@
 
 mod group;
 mod host;
+mod neighbours;
 mod network;
 mod processes;
 mod sampler;

@@ -18,9 +18,17 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Samples parts and the host every 100 ms on a thread of its own.
 #[derive(Debug)]
 pub struct Sampler {
-    /// Parts that join later; dropping it ends the thread.
-    joining: Sender<Joining>,
+    /// What comes later; dropping it ends the thread.
+    messages: Sender<Message>,
     thread: JoinHandle<Samples>,
+}
+
+/// What the thread is asked while it samples.
+#[derive(Debug)]
+enum Message {
+    Join(Box<Joining>),
+    /// Look at the processes outside the rig with the first sample from then on.
+    LookAt(Instant),
 }
 
 /// A part that is sampled from here on.
@@ -64,34 +72,50 @@ impl Sampler {
         let series = parts.iter().map(|part| series(part)).collect();
         let mut readers: Vec<PartReader> =
             parts.iter().zip(networks(parts)).map(|(part, network)| reader(part, network)).collect();
-        let (joining, inbox) = channel::<Joining>();
+        let (messages, inbox) = channel::<Message>();
         let mut host = HostReader::open();
         let mut samples = Samples::new(series);
         // The first sample is taken before the caller goes on, the last before `finish` returns: every moment
         // in between lies within the samples, however late the thread gets to run.
-        samples.push(take(&mut readers, &mut host, false));
+        take(&mut readers, &mut host, false, &mut samples);
+        samples.neighbours.look();
         let thread = thread::spawn(move || {
             let mut due = Instant::now();
+            let mut look_at: Option<Instant> = None;
             loop {
                 // Skips what is overdue: samples carry their own times, and a late one needs no successor at once.
                 while due <= Instant::now() {
                     due += INTERVAL;
                 }
                 match inbox.recv_timeout(due.saturating_duration_since(Instant::now())) {
-                    Err(RecvTimeoutError::Timeout) => samples.push(take(&mut readers, &mut host, false)),
-                    Ok(Joining { series, reader, launched_ns }) => {
+                    Err(RecvTimeoutError::Timeout) => {
+                        take(&mut readers, &mut host, false, &mut samples);
+                        if look_at.take_if(|at| *at <= Instant::now()).is_some() {
+                            samples.neighbours.look();
+                        }
+                    }
+                    Ok(Message::LookAt(at)) => look_at = Some(at),
+                    Ok(Message::Join(joining)) => {
+                        let Joining { series, reader, launched_ns } = *joining;
                         samples.join(series, launched_ns);
                         readers.push(reader);
                         // Its interfaces have counted since before it was there.
-                        samples.push(take(&mut readers, &mut host, false));
+                        take(&mut readers, &mut host, false, &mut samples);
                     }
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
-            samples.push(take(&mut readers, &mut host, true));
+            take(&mut readers, &mut host, true, &mut samples);
+            samples.neighbours.look();
             samples
         });
-        Self { joining, thread }
+        Self { messages, thread }
+    }
+
+    /// Looks at the processes outside the rig once more, with the first sample from `at` on. It has looked when it was
+    /// started, and looks at its end.
+    pub fn look_at_neighbours(&self, at: Instant) {
+        let _ = self.messages.send(Message::LookAt(at));
     }
 
     /// Samples `part` too, which was launched after the sampler was started: up to its launch it had used nothing,
@@ -100,7 +124,7 @@ impl Sampler {
         let reader = reader(part, part.namespace().map(NetworkReader::new));
         let joining = Joining { series: series(part), reader, launched_ns: part.launched_ns() };
         // A thread that is gone has no samples of anybody, which `finish` tells.
-        let _ = self.joining.send(joining);
+        let _ = self.messages.send(Message::Join(Box::new(joining)));
     }
 
     /// Goes on with `part`, which crashed and was started again. Its control group is the one that is sampled already;
@@ -113,7 +137,7 @@ impl Sampler {
 
     /// Takes a last sample and gives all of them.
     pub fn finish(self) -> Samples {
-        drop(self.joining);
+        drop(self.messages);
         self.thread.join().unwrap_or_else(|_| Samples::new(Vec::new()))
     }
 }
@@ -142,7 +166,7 @@ fn networks(parts: &[&Running]) -> Vec<Option<NetworkReader>> {
     readers
 }
 
-fn take(readers: &mut [PartReader], host: &mut HostReader, is_last: bool) -> Tick {
+fn take(readers: &mut [PartReader], host: &mut HostReader, is_last: bool, samples: &mut Samples) {
     // One time for all would be off by what reading takes; the middle of the reading is off by half of it.
     let before = mono_ns();
     let host = host.sample();
@@ -153,8 +177,10 @@ fn take(readers: &mut [PartReader], host: &mut HostReader, is_last: bool) -> Tic
         // Of a part that has ended there is nothing to look at.
         if !pids.is_empty() {
             reader.processes.sample(&pids, is_last, &mut sample);
+            samples.neighbours.belong_to_the_rig(&pids);
         }
         sample
     });
-    Tick { at_ns, parts: parts.collect(), host }
+    let parts = parts.collect();
+    samples.push(Tick { at_ns, parts, host });
 }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use weir_results::{CpuSeconds, HostShare, HostUsage, NetworkUsage, Usage, UsageSecond};
+use weir_results::{CpuSeconds, HostProcess, HostShare, HostUsage, NetworkUsage, Usage, UsageSecond};
 
+use super::neighbours::Neighbours;
 use super::{HostSample, PartSample};
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Processes outside the rig that are kept by name.
+const NAMED: usize = 3;
 
 /// A part as the samples know it.
 #[derive(Clone, Debug)]
@@ -28,11 +31,12 @@ pub(crate) struct Tick {
 pub struct Samples {
     parts: Vec<PartSeries>,
     ticks: Vec<Tick>,
+    pub(super) neighbours: Neighbours,
 }
 
 impl Samples {
     pub(crate) fn new(parts: Vec<PartSeries>) -> Self {
-        Self { parts, ticks: Vec::new() }
+        Self { parts, ticks: Vec::new(), neighbours: Neighbours::default() }
     }
 
     pub(crate) fn push(&mut self, tick: Tick) {
@@ -133,7 +137,14 @@ impl Samples {
         Some(HostUsage {
             core_busy_shares: (0..self.cores()?).map(busy).collect::<Option<_>>()?,
             retransmitted_segments: sent_again.map(|segments| segments.round() as u64),
+            busiest: self.neighbours(from_ns, to_ns).into_iter().take(NAMED).collect(),
         })
+    }
+
+    /// Processes outside the rig that used any CPU time from one moment to another, the busiest first. The span is that of
+    /// the looks around it: a warm-up that grew and the end of the load may belong to it.
+    pub fn neighbours(&self, from_ns: u64, to_ns: u64) -> Vec<HostProcess> {
+        self.neighbours.busiest(from_ns, to_ns)
     }
 
     /// Every second from `start_ns` (t = 0) to `to_ns`, the last one cut there. A figure that was not sampled is

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -92,4 +93,48 @@ fn pages_of_files_are_nobodys_memory() {
     assert!((1..16 * MIB).contains(&usage.memory_bytes_peak.unwrap()), "{usage:?}");
     drop(reader);
     bench.close();
+}
+
+/// A shell that counts for some seconds under the name `weir-neighbour`; it ends by itself, too.
+const COUNTS: &str = "i=0; while [ $i -lt 30000000 ]; do i=$((i+1)); done";
+
+/// CPU time that the process has used, in ticks.
+fn ticks(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let number = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+    number(11) + number(12)
+}
+
+#[test]
+fn a_busy_neighbour_is_named_and_what_the_rig_started_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let shell = folder.path().join("weir-neighbour");
+    std::os::unix::fs::symlink("/bin/sh", &shell).unwrap();
+    // The shell between ends at once, so that nothing leads from the neighbour to this process.
+    let start = format!("{} -c '{COUNTS}' >/dev/null 2>&1 & echo $!", shell.display());
+    let between = Command::new("sh").args(["-c", &start]).output().unwrap();
+    let neighbour: u32 = String::from_utf8(between.stdout).unwrap().trim().parse().unwrap();
+    let mut own = Command::new(&shell).args(["-c", COUNTS]).spawn().unwrap();
+    let sampler = Sampler::start(&[]);
+    let (from, before) = (mono_ns(), [ticks(neighbour), ticks(own.id())]);
+    eventually("both have used 20 ticks", || {
+        ticks(neighbour) >= before[0] + 20 && ticks(own.id()) >= before[1] + 20
+    });
+    let to = mono_ns();
+    let samples = sampler.finish();
+    let neighbours = samples.neighbours(from, to);
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(neighbour as i32).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
+    own.kill().unwrap();
+    own.wait().unwrap();
+    let found = neighbours.iter().find(|process| process.pid == neighbour).expect("it is named");
+    assert!(found.name == "weir-neighbour" && found.cores > 0.0, "{found:?}");
+    assert!(neighbours.is_sorted_by(|one, next| one.cores >= next.cores), "{neighbours:?}");
+    let of_the_rig = [own.id(), std::process::id()];
+    assert!(neighbours.iter().all(|process| !of_the_rig.contains(&process.pid)), "{neighbours:?}");
+    assert_eq!(samples.host_usage(from, to).unwrap().busiest, neighbours[..3.min(neighbours.len())]);
 }

@@ -72,6 +72,7 @@ fn judge_alone(record: &LoadRecord, spec: &LoadSpec) -> Judgement {
         generator: None,
         counters: None,
         host: None,
+        busiest: &[],
         limits_applied: true,
         loopback_floor_ns: None,
         ceiling: None,

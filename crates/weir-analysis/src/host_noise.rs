@@ -1,0 +1,116 @@
+//! Host noise in words: the processes that disturbed loads, and what to do about them.
+
+use weir_results::{Cell, CellOutcome, HostProcess, HostShare, Measurement, Reason};
+
+use crate::quantity::count;
+
+/// Cores from which on a process is named.
+const NAMED_CORES: f64 = 0.01;
+/// Names in the sentence over all loads.
+const NAMED: usize = 3;
+
+/// `; busiest: rustc (pid 42) 0.93 of a core, cargo (pid 7) 0.10 of a core`, or nothing where none was seen.
+pub(crate) fn busiest_words(busiest: &[HostProcess]) -> String {
+    let named = busiest.iter().filter(|process| process.cores >= NAMED_CORES);
+    let words = named.map(|of| format!("{} (pid {}) {}", of.name, of.pid, of_a_core(of.cores)));
+    busiest_of(words.collect())
+}
+
+fn busiest_of(words: Vec<String>) -> String {
+    if words.is_empty() { String::new() } else { format!("; busiest: {}", words.join(", ")) }
+}
+
+/// What to do about noise of this kind.
+pub(crate) fn remedy(host: &HostShare) -> &'static str {
+    if host.steal > host.others {
+        "Other virtual machines took it: use a dedicated host, or raise `repeats`; `weir doctor` checks this host"
+    } else {
+        "Stop other programs, pin them to CPUs that weir does not use (`taskset`), or raise `repeats`; `weir doctor` checks \
+         this host"
+    }
+}
+
+/// What disturbed the loads of `cells` that are `host-disturbed`, over all of them; `None` without any.
+pub fn host_noise(cells: &[Cell]) -> Option<String> {
+    let disturbed: Vec<&Measurement> =
+        cells.iter().flat_map(measured).filter(|of| is_disturbed(of)).collect();
+    let loads = disturbed.len();
+    if loads == 0 {
+        return None;
+    }
+    let sum = |of: fn(&HostShare) -> f64| disturbed.iter().map(|measured| of(&measured.host)).sum();
+    let host = HostShare { steal: sum(|host| host.steal), others: sum(|host| host.others), idle: 0.0 };
+    let mut named: Vec<Named> = Vec::new();
+    for process in disturbed.iter().filter_map(|of| of.host_usage.as_ref()).flat_map(|usage| &usage.busiest) {
+        Named::add(&mut named, process);
+    }
+    named.retain(|name| name.cores >= NAMED_CORES * loads as f64);
+    named.sort_by(|one, other| other.cores.total_cmp(&one.cores));
+    let busiest = busiest_of(named.iter().take(NAMED).map(|name| name.words(loads)).collect());
+    let plural = if loads == 1 { "measurement" } else { "measurements" };
+    Some(format!("host noise disturbed {} {plural}{busiest}. {}", count(loads as u64), remedy(&host)))
+}
+
+fn measured(cell: &Cell) -> &[Measurement] {
+    match &cell.outcome {
+        CellOutcome::Measured { measurements } => measurements,
+        CellOutcome::Failed { .. } => &[],
+    }
+}
+
+fn is_disturbed(of: &Measurement) -> bool {
+    let verdicts = &of.judgement.verdicts;
+    [&verdicts.throughput, &verdicts.latency, &verdicts.cpu]
+        .iter()
+        .any(|reasons| reasons.contains(&Reason::HostDisturbed))
+}
+
+/// Processes of one name, over all disturbed loads.
+struct Named {
+    name: String,
+    pids: Vec<u32>,
+    /// Their sum over the loads.
+    cores: f64,
+}
+
+impl Named {
+    fn add(all: &mut Vec<Self>, process: &HostProcess) {
+        let at = all.iter().position(|known| known.name == process.name).unwrap_or_else(|| {
+            all.push(Self { name: process.name.clone(), pids: Vec::new(), cores: 0.0 });
+            all.len() - 1
+        });
+        all[at].cores += process.cores;
+        if !all[at].pids.contains(&process.pid) {
+            all[at].pids.push(process.pid);
+        }
+    }
+
+    fn words(&self, loads: usize) -> String {
+        let who = match &self.pids[..] {
+            [pid] => format!("pid {pid}"),
+            pids => format!("{} processes", pids.len()),
+        };
+        format!("{} ({who}) {}", self.name, of_a_core(self.cores / loads as f64))
+    }
+}
+
+fn of_a_core(cores: f64) -> String {
+    if cores < 1.0 { format!("{cores:.2} of a core") } else { format!("{cores:.2} cores") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_named_by_name_pid_and_share_of_a_core() {
+        let process = |name: &str, pid, cores| HostProcess { name: name.into(), pid, cores };
+        let check = |busiest: &[HostProcess], expected: &str| assert_eq!(busiest_words(busiest), expected);
+        check(&[], "");
+        check(&[process("idle", 7, 0.001)], "");
+        check(
+            &[process("cc1", 42, 1.5), process("a b", 7, 0.25), process("idle", 8, 0.001)],
+            "; busiest: cc1 (pid 42) 1.50 cores, a b (pid 7) 0.25 of a core",
+        );
+    }
+}
