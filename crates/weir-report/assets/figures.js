@@ -87,7 +87,10 @@ const figures = (() => {
   let library;
   const draw = async (element, traces, extra) => {
     library ??= unpacked();
-    return (await library).react(element, traces, layout(extra), config);
+    const plotly = await library;
+    // The picture that stood in its place goes as the chart comes.
+    element.querySelector(":scope > svg.plot")?.remove();
+    return plotly.react(element, traces, layout(extra), config);
   };
 
   // Text out of the data for a hover, in which the library reads a few tags.

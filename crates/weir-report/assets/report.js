@@ -241,13 +241,19 @@
   plots.prepare();
   offerAll();
   if (pointSelect) {
-    const choose = () => { fillHeats(); linkPictures(); watch.again("time"); };
+    const choose = () => {
+      fillHeats();
+      linkPictures();
+      // Pictures that the page came with are of the first choice.
+      document.querySelectorAll(".chart.time > svg.plot").forEach((picture) => picture.remove());
+      watch.again("time");
+    };
     pointSelect.replaceChildren(...data.points.map((point) => option(point.id, point.title)));
     pointSelect.addEventListener("change", () => { fillRepeats(); choose(); });
     repeatSelect.addEventListener("change", choose);
     fillRepeats();
-    choose();
+    linkPictures();
     document.querySelector(".controls").hidden = false;
   }
-  document.querySelectorAll(".chart:not(.heat)").forEach(watch.add);
+  document.querySelectorAll(".chart").forEach(watch.add);
 })();

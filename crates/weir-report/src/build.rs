@@ -1,13 +1,14 @@
 //! From a run and its summary to the report model.
 
 use weir_analysis::capacity::Capacity;
-use weir_analysis::{Point, Summary, axes_words, quantity};
+use weir_analysis::{Point, Summary, axes_words, host_noise, quantity};
 use weir_results::{ArrivalModel, Cell, DIRECT, Part, Run};
 
 use crate::cells::{cell_name, cells};
 use crate::environment::{manifest, when};
 use crate::inventory::inventory;
 use crate::model::{Banner, Cause, Fact, FailedReport, PointReport, Report, Section, Tone};
+use crate::unequal::unequal;
 use crate::{
     added, capacity, domains, experiments, faults, glance, headroom, new_connections, requests, resources,
     slow, tables,
@@ -18,20 +19,21 @@ const DETAILS_MAX: usize = 8;
 
 /// Builds the model.
 pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report {
+    let notes = notes(summary, cells_run);
     let mut report = Report {
         title: run.name.clone(),
         question: run.question.clone(),
         run_id: run.id.clone(),
         facts: facts(run, summary),
-        verdict: banner(summary),
-        causes: causes(summary),
+        verdict: banner(summary, &notes),
+        causes: causes(summary, &notes),
         glances: glances(summary),
         sections: sections(run, summary),
         points: summary.points.iter().enumerate().map(|(index, point)| point_report(index, point)).collect(),
         objective: tables::objective(&summary.points),
         cells: cells(cells_run),
         failed: failed(summary),
-        unequal: unequal(summary),
+        unequal: unequal(run, cells_run, summary),
         inventory: inventory(run, cells_run, summary),
         manifest: manifest(run, cells_run),
         reading: reading(run, summary),
@@ -79,7 +81,7 @@ fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {
 }
 
 /// Headlines that the loads are for, and how many of them count.
-fn banner(summary: &Summary) -> Banner {
+fn banner(summary: &Summary, notes: &[String]) -> Banner {
     let rows = || summary.points.iter().flat_map(|point| point.gateways().map(move |row| (point, row)));
     let searched = || summary.capacities.iter().flat_map(Capacity::gateways);
     let headlines: Vec<bool> = rows()
@@ -112,28 +114,27 @@ fn banner(summary: &Summary) -> Banner {
     } else {
         (Tone::Plain, format!("{counting} of {expected} headline figures count"))
     };
-    Banner { tone, headline, details: problems.iter().cloned().chain(notes(summary)).collect() }
+    Banner { tone, headline, details: problems.iter().chain(notes).cloned().collect() }
 }
 
 /// What is said below the verdict and is no problem.
-fn notes(summary: &Summary) -> Vec<String> {
+fn notes(summary: &Summary, cells: &[Cell]) -> Vec<String> {
     let again = match summary.cells_measured_again {
         0 => None,
         1 => Some("loads of one cell were measured again, because the host disturbed them or the generator sent late".to_owned()),
         n => Some(format!("loads of {n} cells were measured again, because the host disturbed them or the generator sent late")),
     };
-    summary.missing_added_latency().into_iter().chain(again).collect()
+    host_noise(cells).into_iter().chain(summary.missing_added_latency()).chain(again).collect()
 }
 
 /// Problems by their cause, and below them what is none; empty where there are few.
-fn causes(summary: &Summary) -> Vec<Cause> {
-    let notes = notes(summary);
+fn causes(summary: &Summary, notes: &[String]) -> Vec<Cause> {
     if summary.problems().len() + notes.len() <= DETAILS_MAX {
         return Vec::new();
     }
     let named = |(name, details): (String, Vec<String>)| Cause { name, details };
     let by_cause = summary.problems_by_cause().into_iter().map(named);
-    by_cause.chain([Cause { name: String::new(), details: notes }]).collect()
+    by_cause.chain([Cause { name: String::new(), details: notes.to_vec() }]).collect()
 }
 
 fn glances(summary: &Summary) -> Vec<crate::model::Table> {
@@ -178,13 +179,6 @@ fn failed(summary: &Summary) -> Vec<FailedReport> {
         log_tail: cell.log_tail.clone(),
     };
     summary.failed.iter().map(report).collect()
-}
-
-fn unequal(summary: &Summary) -> Vec<Fact> {
-    let facts = summary.gateways.iter().flat_map(|gateway| {
-        gateway.unequal.iter().map(|unequal| Fact::new(gateway.name.clone(), unequal.clone()))
-    });
-    facts.collect()
 }
 
 fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {

@@ -15,7 +15,7 @@ use crate::environment::when;
 use crate::html;
 use crate::model::{Chip, Column, Entry, Fact, FailedReport, KEEP, Table, Tone};
 use crate::series::of_cell;
-use crate::svg::{Layout, chart, style};
+use crate::svg::{Layout, chart};
 use crate::sweep::slug;
 use crate::tables::{microseconds, role_name};
 use crate::timelines::{CellTimeline, measurements};
@@ -96,7 +96,7 @@ pub(crate) fn pages(
     let mut environment = Environment::new();
     html::prepare(&mut environment, "cell.html", TEMPLATE)?;
     let template = environment.get_template("cell.html")?;
-    let style = format!("{}\n{}", html::STYLE, style());
+    let style = html::style();
     let draw = |cell: &Cell| -> Result<Page, minijinja::Error> {
         let page = page(run, cell, summary, timelines);
         let html = template.render(context! {

@@ -15,8 +15,9 @@ use crate::plot::Plot;
 use crate::series::series_id;
 use crate::timelines::CellTimeline;
 
-/// Colours of the palette that are not fixed to a name, in the order in which gateways take them.
-const FREE_COLORS: [&str; 4] = ["amber", "violet", "brown", "teal"];
+/// Colours of the palette in the order in which gateways and parts take them that have none by their name.
+const FREE_COLORS: [&str; 11] =
+    ["amber", "violet", "brown", "teal", "red", "olive", "rose", "vermilion", "green", "blue", "pink"];
 
 /// The data island of the page.
 #[derive(Serialize)]
@@ -114,24 +115,24 @@ pub(crate) fn point_id(index: usize) -> String {
 
 /// A colour per gateway: the same in every report for the gateways that weir knows, else by order.
 pub(crate) fn colors(summary: &Summary) -> Vec<Colored<'_>> {
-    let mut free = FREE_COLORS.iter().cycle();
-    let color = |name: &str| match name {
-        "weir" => "blue",
-        "nginx" => "green",
-        "haproxy" => "vermilion",
-        "envoy" => "pink",
-        DIRECT => "grey",
-        _ => "",
+    let names: Vec<&str> = summary.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
+    let fixed = |name: &str| match name {
+        "weir" => Some("blue"),
+        "nginx" => Some("green"),
+        "haproxy" => Some("vermilion"),
+        "envoy" => Some("pink"),
+        DIRECT => Some("grey"),
+        _ => None,
     };
-    summary
-        .gateways
-        .iter()
-        .map(|gateway| {
-            let fixed = color(&gateway.name);
-            let color = if fixed.is_empty() { free.next().copied().unwrap_or("amber") } else { fixed };
-            Colored { name: &gateway.name, color }
-        })
-        .collect()
+    let taken = distinct(&names, fixed);
+    names.into_iter().zip(taken).map(|(name, color)| Colored { name, color }).collect()
+}
+
+/// A colour for each name: its own, or else one that no other has, while there are some.
+pub(crate) fn distinct(names: &[&str], own: impl Fn(&str) -> Option<&'static str>) -> Vec<&'static str> {
+    let owned: Vec<&str> = names.iter().filter_map(|name| own(name)).collect();
+    let mut free = FREE_COLORS.iter().filter(|color| !owned.contains(*color)).cycle();
+    names.iter().map(|name| own(name).or_else(|| free.next().copied()).unwrap_or("amber")).collect()
 }
 
 fn row(row: &Row) -> RowChart<'_> {
@@ -212,6 +213,23 @@ fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_without_a_colour_take_those_that_nobody_has() {
+        let own = |name: &str| match name {
+            "a" => Some("violet"),
+            "b" => Some("amber"),
+            _ => None,
+        };
+        assert_eq!(distinct(&["a", "x", "b", "y"], own), ["violet", "brown", "amber", "teal"]);
+        let many: Vec<String> = (0..FREE_COLORS.len()).map(|n| n.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let mut colors = distinct(&many, own);
+        colors.sort_unstable();
+        colors.dedup();
+        assert_eq!(colors.len(), FREE_COLORS.len());
+        assert!(colors.iter().all(|color| crate::svg::color_names().any(|known| known == *color)));
+    }
 
     #[test]
     fn five_digits_are_kept() {

@@ -19,10 +19,12 @@ use crate::headroom_chart;
 use crate::model::Report;
 use crate::pictures::Picture;
 use crate::plot::Plot;
+use crate::stills::stills;
+use crate::svg::page_style;
 use crate::timelines::CellTimeline;
 
-/// The style of the page and of the pages of cells.
-pub(crate) const STYLE: &str = include_str!("../assets/report.css");
+/// The style of every page, without that of the pictures within.
+const STYLE: &str = include_str!("../assets/report.css");
 
 /// How tables and facts are drawn on any page.
 const MACROS: &str = include_str!("../assets/macros.html");
@@ -65,6 +67,7 @@ pub(crate) fn draw(
     let may_size = sizing.iter().any(InstanceType::may_answer);
     let pictures: BTreeMap<&str, &str> =
         drawn.pictures.iter().map(|picture| (picture.id.as_str(), picture.path.as_str())).collect();
+    let (axes_note, headroom_note) = (chart_note(&plots), chart_note(&headroom_plots));
     environment.get_template("report.html")?.render(context! {
         report => Value::from_serialize(report),
         plots => Value::from_serialize(plots),
@@ -76,11 +79,40 @@ pub(crate) fn draw(
         scenario,
         has_sizing,
         may_size,
-        style => Value::from_safe_string(STYLE.to_owned()),
+        style => Value::from_safe_string(style()),
+        stills => Value::from_serialize(stills(summary, drawn)),
+        has_intervals => report.has_intervals(),
+        axes_note,
+        headroom_note,
         script => Value::from_safe_string(SCRIPT.to_owned()),
         library => Value::from_safe_string(chart_library.to_owned()),
         data => Value::from_safe_string(island(&charts(summary, drawn, sizing))),
     })
+}
+
+/// The style of the page and of the pictures within it.
+pub(crate) fn style() -> String {
+    format!("{STYLE}\n{}", page_style())
+}
+
+/// What the marks of `plots` mean, those that are drawn.
+fn chart_note(plots: &[&Plot]) -> String {
+    let spots = || {
+        let lines = plots.iter().flat_map(|plot| &plot.panels).flat_map(|panel| &panel.lines);
+        lines.filter(|line| line.marked).flat_map(|line| &line.spots)
+    };
+    let is_beyond = |plot: &&&Plot| {
+        let mut spots = plot.panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.spots);
+        spots.any(|spot| spot.beyond_timeout || spot.y.is_some_and(|y| y > plot.y.high))
+    };
+    let said = [
+        (spots().any(|spot| spot.interval.is_some()), "Bars at the dots: 95 % t intervals over repeats."),
+        (spots().any(|spot| !spot.counts), "A ring is a figure that does not count."),
+        (plots.iter().any(|plot| is_beyond(&plot)), "An arrow points to a figure beyond the scale."),
+    ];
+    let said: Vec<&str> =
+        said.into_iter().filter(|(is_drawn, _)| *is_drawn).map(|(_, words)| words).collect();
+    said.join(" ")
 }
 
 /// Adds a page's template, with what every template may use.
@@ -194,6 +226,38 @@ mod tests {
         {
             assert!(SCRIPT.contains(whisker), "{whisker}");
         }
+    }
+
+    #[test]
+    fn the_legend_of_intervals_stood_under_charts_without_any() {
+        use crate::plot::{Line, Marks, Panel, Spot};
+        use crate::scale::{Scale, Unit};
+        let check = |spot: Spot, expected: &str| {
+            let lines = vec![Line {
+                name: "weir".into(),
+                color: "blue",
+                dashed: false,
+                marked: true,
+                spots: vec![Spot::at(1.0, Some(1.0)), spot],
+            }];
+            let plot = Plot {
+                id: String::new(),
+                title: String::new(),
+                setting: String::new(),
+                x: Scale::from_zero("time", Unit::Seconds, 2.0),
+                y: Scale::from_zero("rate", Unit::PerSecond, 10.0),
+                marks: Marks::Dots,
+                shade_to: None,
+                panels: vec![Panel { title: String::new(), lines }],
+            };
+            assert_eq!(chart_note(&[&plot]), expected);
+        };
+        let at = |y| Spot::at(2.0, Some(y));
+        check(at(2.0), "");
+        let interval = Spot { interval: Some([1.0, 3.0]), ..at(2.0) };
+        check(interval, "Bars at the dots: 95 % t intervals over repeats.");
+        check(Spot { counts: false, ..at(2.0) }, "A ring is a figure that does not count.");
+        check(at(1e6), "An arrow points to a figure beyond the scale.");
     }
 
     #[test]

@@ -39,11 +39,13 @@ mod scale;
 mod series;
 mod sizing;
 mod slow;
+mod stills;
 mod svg;
 mod sweep;
 mod tables;
 mod terminal;
 mod timelines;
+mod unequal;
 
 use std::io;
 

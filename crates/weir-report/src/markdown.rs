@@ -22,7 +22,8 @@ pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
         }
         out.push(draw_table(table));
     }
-    out.push(format!("{} In brackets: 95 % t interval over repeats.", report.legend("\\*")));
+    let intervals = if report.has_intervals() { " In brackets: 95 % t interval over repeats." } else { "" };
+    out.push(format!("{}{intervals}", report.legend("\\*")));
     for section in &report.sections {
         out.push(format!("## {}", text(&section.title)));
         out.push(text(&section.intro));
@@ -53,7 +54,11 @@ pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
     out.extend(failed(report));
     if !report.unequal.is_empty() {
         out.push("## What could not be made equal".into());
-        out.push(facts(&report.unequal));
+        out.push(facts(&report.unequal.facts));
+        for file in &report.unequal.files {
+            out.push(format!("**{}**", text(&file.title)));
+            out.push(indented(&file.lines));
+        }
     }
     out.push("## Every load of every cell".into());
     out.push(draw_table(&report.cells));
@@ -113,12 +118,15 @@ fn failed(report: &Report) -> Vec<String> {
         out.push(format!("**{}**: {}: {}", text(&failed.cell), text(&failed.cause), text(&failed.message)));
         out.push(format!("Remedy: {}", text(&failed.remedy)));
         if !failed.log_tail.is_empty() {
-            // Indented, for a log may hold any fence.
-            let lines: Vec<String> = failed.log_tail.lines().map(|line| format!("    {line}")).collect();
-            out.push(lines.join("\n"));
+            out.push(indented(&failed.log_tail.lines().collect::<Vec<_>>()));
         }
     }
     out
+}
+
+/// Lines as they are: indented, for they may hold any fence.
+fn indented(lines: &[impl std::fmt::Display]) -> String {
+    lines.iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
 fn draw_table(table: &Table) -> String {

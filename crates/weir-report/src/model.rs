@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::unequal::Unequal;
+
 /// A whole report.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
@@ -30,7 +32,7 @@ pub(crate) struct Report {
     /// Cells that could not be measured.
     pub(crate) failed: Vec<FailedReport>,
     /// What could not be made equal, by gateway.
-    pub(crate) unequal: Vec<Fact>,
+    pub(crate) unequal: Unequal,
     /// Objects of the rig with version and hash.
     pub(crate) inventory: Table,
     /// The environment.
@@ -180,6 +182,14 @@ impl Report {
         for entry in tables.flat_map(|table| &mut table.rows).flatten() {
             entry.marked = entry.few && !entry.void;
         }
+    }
+
+    /// Whether any figure stands above its interval.
+    pub(crate) fn has_intervals(&self) -> bool {
+        let of_sections = self.sections.iter().flat_map(|section| &section.tables);
+        let of_points = self.points.iter().flat_map(|point| &point.tables);
+        let tables = self.glances.iter().chain(of_sections).chain(of_points);
+        tables.flat_map(|table| &table.rows).flatten().any(|entry| entry.under.is_some())
     }
 
     /// How plain formats mark figures, where `mark` is how they write the mark.

@@ -83,6 +83,15 @@ impl Plot {
     }
 }
 
+impl Plot {
+    /// Which shape stands on a line: none on a mark, and none where there is one line.
+    pub(crate) fn symbol_of(&self, line: &Line) -> Option<usize> {
+        let named: Vec<&Line> = self.legend().into_iter().filter(|known| known.marked).collect();
+        let place = named.iter().position(|known| known.name == line.name)?;
+        (self.marks == Marks::Lines && named.len() > 1 && line.marked).then_some(place)
+    }
+}
+
 impl Spot {
     /// A value without interval, that says nothing of itself.
     pub(crate) fn at(x: f64, y: Option<f64>) -> Self {

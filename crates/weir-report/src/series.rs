@@ -1,10 +1,10 @@
 //! Charts over time and over quantiles, as pictures: of a load point, and of one cell.
 
 use weir_analysis::{Heat, Point, Summary, Timeline};
-use weir_results::{Changed, Histogram, Role};
+use weir_results::{Changed, Histogram, Part, Role};
 
 use crate::change_marks::marks;
-use crate::charts::{color_of, point_id};
+use crate::charts::{color_of, distinct, point_id};
 use crate::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::scale::{Scale, Tick, Unit};
 use crate::timelines::CellTimeline;
@@ -178,7 +178,7 @@ pub(crate) fn of_cell(of: &CellTimeline<'_>, gateway_color: &'static str) -> Vec
         let panels = if lines.is_empty() { Vec::new() } else { vec![Panel { title: String::new(), lines }] };
         let plot = over_time(String::new(), title, String::new(), unit, std::iter::once(timeline), panels);
         plot.map(|mut plot| {
-            plot.panels[0].lines.extend(changes(of, "grey", &plot.y));
+            plot.panels[0].lines.extend(changes(of, "ink", &plot.y));
             plot
         })
     };
@@ -190,11 +190,12 @@ pub(crate) fn of_cell(of: &CellTimeline<'_>, gateway_color: &'static str) -> Vec
         ("max", "grey", &timeline.max_ns),
     ];
     let latency = latency.map(|(name, color, values)| line(name, color, false, &timeline.t_s, times(values)));
+    let colors = part_colors(&of.cell.parts, gateway_color);
     let parts = |values: fn(&weir_analysis::PartTimeline) -> Vec<Option<f64>>| {
-        let part = |part: &weir_analysis::PartTimeline| {
-            line(&part.name, part_color(part.role, gateway_color), false, &timeline.sampled_t_s, values(part))
-        };
-        timeline.parts.iter().map(part).collect::<Vec<Line>>()
+        let colored = timeline.parts.iter().zip(&colors);
+        colored
+            .map(|(part, color)| line(&part.name, color, false, &timeline.sampled_t_s, values(part)))
+            .collect::<Vec<Line>>()
     };
     let mut plots: Vec<Plot> = [
         plot("Throughput", Unit::PerSecond, rate),
@@ -309,11 +310,59 @@ fn times(values: &[Option<u64>]) -> Vec<Option<f64>> {
     values.iter().map(|value| value.map(|value| value as f64)).collect()
 }
 
-fn part_color(role: Role, gateway_color: &'static str) -> &'static str {
-    match role {
-        Role::Data => gateway_color,
-        Role::Control => "teal",
-        Role::Origin => "brown",
-        Role::Generator => "violet",
+/// A colour for each of a cell's parts, in their order: its first data plane has the gateway's, of the others each has one
+/// of its own.
+fn part_colors(parts: &[Part], gateway_color: &'static str) -> Vec<&'static str> {
+    let first = |role: Role| parts.iter().find(|part| part.role == role).map(|part| part.name.as_str());
+    let wanted = [
+        (Role::Data, gateway_color),
+        (Role::Control, "teal"),
+        (Role::Origin, "brown"),
+        (Role::Generator, "violet"),
+    ];
+    let mut own: Vec<(&str, &'static str)> = Vec::new();
+    for (role, color) in wanted {
+        if let Some(name) = first(role).filter(|_| own.iter().all(|(_, taken)| *taken != color)) {
+            own.push((name, color));
+        }
+    }
+    let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+    distinct(&names, |name| own.iter().find(|(known, _)| *known == name).map(|(_, color)| *color))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(name: &str, role: Role) -> Part {
+        Part {
+            name: name.into(),
+            role,
+            version: String::new(),
+            binary: String::new(),
+            binary_sha256: String::new(),
+            config_sha256: None,
+            command: Vec::new(),
+            limit_cpus: None,
+            limit_memory_bytes: None,
+            limits_applied: true,
+            limited_by: "none".into(),
+        }
+    }
+
+    #[test]
+    fn two_parts_of_a_cell_shared_a_colour() {
+        let rig = [("origin-1", Role::Origin), ("origin-2", Role::Origin), ("origin-3", Role::Origin)];
+        let rest = [("generator", Role::Generator), ("slow", Role::Generator), ("control", Role::Control)];
+        for gateway_color in crate::svg::color_names() {
+            let all = [("gateway", Role::Data), ("second", Role::Data)].into_iter().chain(rig).chain(rest);
+            let parts: Vec<Part> = all.map(|(name, role)| part(name, role)).collect();
+            let colors = part_colors(&parts, gateway_color);
+            assert_eq!(colors[0], gateway_color);
+            let mut apart = colors.clone();
+            apart.sort_unstable();
+            apart.dedup();
+            assert_eq!(apart.len(), parts.len(), "{colors:?}");
+        }
     }
 }

@@ -76,10 +76,16 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
     if !report.unequal.is_empty() {
         out.push(String::new());
         out.push(paint.bold("Could not be made equal"));
-        out.extend(report.unequal.iter().map(|fact| bullet(&format!("{}: {}", fact.name, fact.text), width)));
+        let facts = report.unequal.facts.iter();
+        out.extend(facts.map(|fact| bullet(&format!("{}: {}", fact.name, fact.text), width)));
+        for file in &report.unequal.files {
+            out.push(bullet(&file.title, width));
+            out.extend(file.lines.iter().map(|line| format!("      {line}")));
+        }
     }
     out.push(String::new());
-    let legend = format!("Second lines: 95 % t intervals over repeats. {}", report.legend("*"));
+    let intervals = if report.has_intervals() { "Second lines: 95 % t intervals over repeats. " } else { "" };
+    let legend = format!("{intervals}{}", report.legend("*"));
     out.push(paint.dim(&wrap(&legend, width, "")));
     out.push(String::new());
     out.join("\n")

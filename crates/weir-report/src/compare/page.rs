@@ -10,7 +10,7 @@ use crate::html;
 use crate::plot::{Line, Spot};
 use crate::scale::Unit;
 use crate::series::{by_quantile, place_of};
-use crate::svg::{Bar, Layout, bars, chart, style};
+use crate::svg::{Bar, Layout, bars, chart};
 
 const TEMPLATE: &str = include_str!("../../assets/compare.html");
 /// Colours of A and B.
@@ -23,6 +23,7 @@ const PANELS_MAX: usize = 4;
 struct PointPage {
     title: String,
     bars: String,
+    has_intervals: bool,
     curve: Option<String>,
 }
 
@@ -36,7 +37,7 @@ pub(crate) fn draw(comparison: &Comparison) -> Result<String, minijinja::Error> 
         report => Value::from_serialize(super::report(comparison)),
         points => Value::from_serialize(points),
         colors => Value::from_serialize(std::collections::BTreeMap::<&str, &str>::new()),
-        style => Value::from_safe_string(format!("{}\n{}", html::STYLE, style())),
+        style => Value::from_safe_string(html::style()),
     })
 }
 
@@ -54,6 +55,7 @@ fn point_page(point: &PointComparison, labels: [&str; 2]) -> PointPage {
         (format!("{}: {verdict}", of.measure.title()), unit, vec![bar(0, a), bar(1, b)])
     });
     let panels: Vec<_> = panels.collect();
+    let has_intervals = drawn.iter().any(|(_, both)| both.iter().any(|figure| figure.interval.is_some()));
     let bars = if panels.is_empty() { String::new() } else { bars("Figures of A and B", panels).inline() };
     let line = |at: usize| line(labels[at], COLORS[at], &point.curves[at]);
     let lines: Vec<Line> = (0..2).map(line).filter(|line| !line.spots.is_empty()).collect();
@@ -61,6 +63,7 @@ fn point_page(point: &PointComparison, labels: [&str; 2]) -> PointPage {
     PointPage {
         title: point.words(),
         bars,
+        has_intervals,
         curve: curve.map(|plot| chart(&plot, Layout { panel_width: 900.0, ..Layout::inline() }).inline()),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::symbol::symbol;
 use super::{Anchor, Svg, width_of};
 use crate::plot::{Line, Marks, Panel, Plot, Spot};
 use crate::scale::Scale;
@@ -17,6 +18,10 @@ pub(crate) struct Layout {
     pub(crate) columns: usize,
     /// Whether title and setting are drawn; a page has them in its own words.
     pub(crate) titled: bool,
+    /// Whether lines are named above the panels; a page may have the names itself.
+    pub(crate) named: bool,
+    /// Whether columns say their values when they are pointed at.
+    pub(crate) speaking: bool,
 }
 
 const LEFT: f64 = 66.0;
@@ -26,24 +31,35 @@ const BELOW: f64 = 42.0;
 const MARGIN: f64 = 10.0;
 const LINE_HEIGHT: f64 = 18.0;
 const DOT: f64 = 3.2;
+/// Shapes on a line, at most.
+const SYMBOLS_ON_LINE: usize = 6;
 
 impl Layout {
     /// For a file: up to three panels beside each other.
     pub(crate) fn file(panels: usize) -> Self {
         let columns = panels.clamp(1, 3);
         let panel_width = if columns == 1 { 560.0 } else { 400.0 };
-        Self { panel_width, plot_height: if columns == 1 { 260.0 } else { 200.0 }, columns, titled: true }
+        let plot_height = if columns == 1 { 260.0 } else { 200.0 };
+        Self { panel_width, plot_height, columns, titled: true, named: true, speaking: true }
     }
 
     /// For a page that shows two charts beside each other.
     pub(crate) fn inline() -> Self {
-        Self { panel_width: 440.0, plot_height: 150.0, columns: 1, titled: false }
+        let columns = 1;
+        Self { panel_width: 440.0, plot_height: 150.0, columns, titled: false, named: true, speaking: true }
+    }
+
+    /// For a chart of a page until its script draws it: `width` and `height` are those that the script gives it, about.
+    pub(crate) fn still(width: f64, height: f64) -> Self {
+        let (panel_width, plot_height) = (width - 2.0 * MARGIN, height - 2.0 * MARGIN - ABOVE - BELOW);
+        Self { panel_width, plot_height, columns: 1, titled: false, named: false, speaking: false }
     }
 }
 
 /// Where the plot of a panel lies.
 struct Field<'a> {
     plot: &'a Plot,
+    layout: Layout,
     left: f64,
     top: f64,
     width: f64,
@@ -54,7 +70,7 @@ struct Field<'a> {
 pub(crate) fn chart(plot: &Plot, layout: Layout) -> Svg {
     let columns = layout.columns.clamp(1, plot.panels.len().max(1));
     let width = MARGIN * 2.0 + layout.panel_width * columns as f64;
-    let legend = legend_rows(plot, width - MARGIN * 2.0);
+    let legend = if layout.named { legend_rows(plot, width - MARGIN * 2.0) } else { Vec::new() };
     let titles = if layout.titled { 2 } else { 0 };
     let head = LINE_HEIGHT * (titles + legend.len()) as f64;
     let panel_height = ABOVE + layout.plot_height + BELOW;
@@ -70,6 +86,9 @@ pub(crate) fn chart(plot: &Plot, layout: Layout) -> Svg {
         for (x, line) in row {
             let class = if line.dashed { " dashed" } else { "" };
             svg.line((*x, top), (*x + 16.0, top), &format!("s-{}{class}", line.color));
+            if let Some(place) = plot.symbol_of(line) {
+                svg.path(&symbol(place, (*x + 8.0, top)), &format!("f-bg s-{} symbol", line.color), "");
+            }
             svg.text((*x + 22.0, top), Anchor::Start, "soft", &line.name);
         }
         top += LINE_HEIGHT;
@@ -77,6 +96,7 @@ pub(crate) fn chart(plot: &Plot, layout: Layout) -> Svg {
     for (place, panel) in plot.panels.iter().enumerate() {
         let field = Field {
             plot,
+            layout,
             left: MARGIN + layout.panel_width * (place % columns) as f64 + LEFT,
             top: MARGIN + head + panel_height * (place / columns) as f64 + ABOVE,
             width: layout.panel_width - LEFT - RIGHT,
@@ -127,7 +147,10 @@ impl Field<'_> {
             Marks::Dots => panel.lines.iter().for_each(|line| self.dots(svg, line)),
             Marks::Lines => {
                 panel.lines.iter().for_each(|line| self.line(svg, line, |_| true));
-                self.pointed_at(svg, panel);
+                panel.lines.iter().for_each(|line| self.symbols(svg, line));
+                if self.layout.speaking {
+                    self.pointed_at(svg, panel);
+                }
             }
             Marks::Bars => panel.lines.iter().for_each(|line| self.bars(svg, line)),
         }
@@ -201,6 +224,17 @@ impl Field<'_> {
         let class = if line.dashed { " dashed" } else { "" };
         if !steps.is_empty() {
             svg.path(&steps, &format!("s-{}{class}", line.color), "");
+        }
+    }
+
+    /// Shapes along a line, at other places than those of the lines before it.
+    fn symbols(&self, svg: &mut Svg, line: &Line) {
+        let Some(place) = self.plot.symbol_of(line) else { return };
+        let spots: Vec<(f64, f64)> = line.spots.iter().filter_map(|spot| Some((spot.x, spot.y?))).collect();
+        let stride = spots.len().div_ceil(SYMBOLS_ON_LINE).max(1);
+        let class = format!("f-bg s-{} symbol", line.color);
+        for (x, y) in spots.iter().skip(place % stride).step_by(stride) {
+            svg.path(&symbol(place, (self.x(*x), self.y(*y))), &class, "");
         }
     }
 

@@ -43,6 +43,16 @@ pub(crate) fn bars(label: &str, panels: Vec<(String, Unit, Vec<Bar<'_>>)>) -> Sv
     svg
 }
 
+/// One panel without a title, for a page that has it in its own words; `label` is read out in its place.
+pub(crate) fn bars_alone(label: &str, unit: Unit, bars: Vec<Bar<'_>>) -> Svg {
+    // Where the title would be.
+    const LEFT_OUT: f64 = TITLE_HEIGHT - 8.0;
+    let panels = [Panel { title: String::new(), bars, unit }];
+    let mut svg = Svg::new(PANEL_WIDTH + MARGIN, row_height("", &panels) - LEFT_OUT, label);
+    draw_panel(&mut svg, &panels[0], (0.0, -LEFT_OUT));
+    svg
+}
+
 /// Draws a row of panels per point of the axes; `None` where nothing was measured.
 pub(crate) fn comparison(summary: &Summary) -> Option<String> {
     let rows = rows(summary);

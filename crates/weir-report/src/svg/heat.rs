@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Anchor, Svg};
 use crate::heat::{HeatMap, LEAST_SHARE, scale, time};
+use crate::scale::Scale;
 
 const PANEL: (f64, f64) = (400.0, 180.0);
 const COLUMNS: usize = 3;
@@ -29,10 +30,37 @@ pub(crate) fn heat_maps(title: &str, setting: &str, maps: &[HeatMap<'_>]) -> Opt
     for (place, map) in maps.iter().enumerate() {
         let left = MARGIN + PANEL.0 * (place % columns) as f64 + LEFT;
         let top = MARGIN + HEAD + height * (place / columns) as f64 + ABOVE;
-        let (width, height) = (PANEL.0 - LEFT - RIGHT, PANEL.1);
+        svg.text((left, top - 12.0), Anchor::Start, "ink", map.gateway);
+        Field { latency: &latency, clock: &clock, left, top, size: (PANEL.0 - LEFT - RIGHT, PANEL.1) }
+            .draw(&mut svg, *map);
+    }
+    Some(svg)
+}
+
+/// Draws the map at `place` of `maps`, alone but with the scales that all share.
+pub(crate) fn heat_map(maps: &[HeatMap<'_>], place: usize, (width, height): (f64, f64)) -> Option<Svg> {
+    let (latency, clock) = (scale(maps)?, time(maps));
+    let map = maps.get(place)?;
+    let mut svg = Svg::new(width, height, map.gateway);
+    let size = (width - LEFT - RIGHT, height - ABOVE - BELOW);
+    Field { latency: &latency, clock: &clock, left: LEFT, top: ABOVE, size }.draw(&mut svg, *map);
+    Some(svg)
+}
+
+/// Where a map lies, and its scales.
+struct Field<'a> {
+    latency: &'a Scale,
+    clock: &'a Scale,
+    left: f64,
+    top: f64,
+    size: (f64, f64),
+}
+
+impl Field<'_> {
+    fn draw(&self, svg: &mut Svg, map: HeatMap<'_>) {
+        let Self { latency, clock, left, top, size: (width, height) } = *self;
         let bottom = top + height;
         let (x, y) = (|s: f64| left + clock.place(s) * width, |ns: f64| bottom - latency.place(ns) * height);
-        svg.text((left, top - 12.0), Anchor::Start, "ink", map.gateway);
         for tick in &latency.ticks {
             svg.line((left, y(tick.at)), (left + width, y(tick.at)), "s-line thin");
             svg.text((left - 8.0, y(tick.at)), Anchor::End, "soft", &tick.label);
@@ -59,7 +87,6 @@ pub(crate) fn heat_maps(title: &str, setting: &str, maps: &[HeatMap<'_>]) -> Opt
         }
         svg.line((left, bottom), (left + width, bottom), "s-soft thin");
     }
-    Some(svg)
 }
 
 /// How deep a share is coloured, over its logarithm.

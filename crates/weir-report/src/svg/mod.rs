@@ -3,15 +3,16 @@
 mod chart;
 mod comparison;
 mod heat;
+mod symbol;
 
 use std::fmt::Write as _;
 
 pub(crate) use chart::{Layout, chart};
-pub(crate) use comparison::{Bar, bars, comparison};
-pub(crate) use heat::heat_maps;
+pub(crate) use comparison::{Bar, bars, bars_alone, comparison};
+pub(crate) use heat::{heat_map, heat_maps};
 
 /// The palette, as light and dark; the page's style has the same.
-const PALETTE: [(&str, &str, &str); 9] = [
+const PALETTE: [(&str, &str, &str); 12] = [
     ("blue", "#0072b2", "#56b4e9"),
     ("green", "#009e73", "#2fbf95"),
     ("vermilion", "#d55e00", "#f0803c"),
@@ -20,6 +21,9 @@ const PALETTE: [(&str, &str, &str); 9] = [
     ("violet", "#6a51a3", "#a995e0"),
     ("brown", "#8c6d31", "#c5a468"),
     ("teal", "#2b8c9e", "#5cc3d6"),
+    ("red", "#b2182b", "#f0606a"),
+    ("olive", "#5f7a1e", "#a8c25a"),
+    ("rose", "#e0789a", "#ffb3c7"),
     ("grey", "#7b828b", "#9aa1a9"),
 ];
 /// Ground, ink, soft ink, lines of the grid, shade of the warm-up.
@@ -130,23 +134,51 @@ impl Svg {
     }
 }
 
+/// Rules of a picture: `text`, `path` and classes.
+const RULES: [(&str, &str); 9] = [
+    ("text", "font:11px system-ui,-apple-system,\"Segoe UI\",Roboto,sans-serif"),
+    ("text.t-ink", "font-size:12px"),
+    ("path", "fill:none;stroke-width:1.6;stroke-linejoin:round"),
+    (".thin", "stroke-width:1"),
+    (".dashed", "stroke-dasharray:5 3"),
+    (".ring", "fill:none;stroke-width:1.4"),
+    (".symbol", "stroke-width:1.2"),
+    (".hover", "fill:transparent"),
+    (".hover:hover", "fill:#80808026"),
+];
+
 /// The style of every picture: `f-` fills, `s-` strokes, `t-` is text; dark where the reader's setting is.
 pub(crate) fn style() -> String {
-    let rules = |of: fn(&(&str, &'static str, &'static str)) -> &'static str| {
-        let mut rules = String::new();
-        for entry in PALETTE.iter().chain(&NEUTRAL) {
-            let (name, color) = (entry.0, of(entry));
-            let _ = write!(rules, ".f-{name},.t-{name}{{fill:{color}}}.s-{name}{{stroke:{color}}}");
-        }
-        rules
+    let of = |color: fn(&(&str, &'static str, &'static str)) -> &'static str| {
+        rules("", |entry| color(entry).to_owned())
     };
-    format!(
-        "text{{font:11px system-ui,-apple-system,\"Segoe UI\",Roboto,sans-serif}}text.t-ink{{font-size:12px}}path{{fill:none;\
-         stroke-width:1.6;stroke-linejoin:round}}.thin{{stroke-width:1}}.dashed{{stroke-dasharray:5 3}}.ring{{fill:none;\
-         stroke-width:1.4}}.hover{{fill:transparent}}.hover:hover{{fill:#80808026}}{}@media(prefers-color-scheme:dark){{{}}}",
-        rules(|entry| entry.1),
-        rules(|entry| entry.2)
-    )
+    let shapes: String = RULES.iter().map(|(what, how)| format!("{what}{{{how}}}")).collect();
+    format!("{shapes}{}@media(prefers-color-scheme:dark){{{}}}", of(|entry| entry.1), of(|entry| entry.2))
+}
+
+/// The same for pictures within a page, whose own colours they take: they follow its theme.
+pub(crate) fn page_style() -> String {
+    let shapes: String = RULES.iter().map(|(what, how)| format!("svg.plot {what}{{{how}}}")).collect();
+    format!("{shapes}{}", rules("svg.plot ", |entry| format!("var(--{})", entry.0)))
+}
+
+/// The rules of all colours, each with `before` in front of its classes.
+fn rules(before: &str, color: impl Fn(&(&str, &'static str, &'static str)) -> String) -> String {
+    let mut rules = String::new();
+    for entry in PALETTE.iter().chain(&NEUTRAL) {
+        let (name, color) = (entry.0, color(entry));
+        let _ = write!(
+            rules,
+            "{before}.f-{name},{before}.t-{name}{{fill:{color}}}{before}.s-{name}{{stroke:{color}}}"
+        );
+    }
+    rules
+}
+
+/// The names of the colours of the palette.
+#[cfg(test)]
+pub(crate) fn color_names() -> impl Iterator<Item = &'static str> {
+    PALETTE.iter().map(|(name, _, _)| *name)
 }
 
 /// Text in which nothing is markup.
@@ -182,6 +214,48 @@ mod tests {
         for (name, of_light, of_dark) in PALETTE.iter().chain(&NEUTRAL) {
             assert!(light.contains(&format!("--{name}: {of_light};")), "{name} in light");
             assert!(dark.contains(&format!("--{name}: {of_dark};")), "{name} in dark");
+        }
+    }
+
+    /// A colour as CIELAB has it, as people see it whose eyes lack a kind of cone (Machado and others, 2009).
+    fn seen(color: &str, sight: [[f64; 3]; 3]) -> [f64; 3] {
+        let linear = [1, 3, 5].map(|at| {
+            let share = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
+            if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        });
+        let sum = |row: [f64; 3], of: [f64; 3]| row.iter().zip(of).map(|(a, b)| a * b).sum::<f64>();
+        let [r, g, b] = sight.map(|row| sum(row, linear).clamp(0.0, 1.0));
+        let root = |t: f64| if t > 0.008_856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 };
+        let x = root((0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505);
+        let y = root(0.2126 * r + 0.7152 * g + 0.0722 * b);
+        let z = root((0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089);
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    #[test]
+    fn colours_are_apart_in_both_themes_and_the_first_for_colour_blind_eyes() {
+        let all = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+        let no_red = [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]];
+        let no_green = [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9690]];
+        // Of two colours that look alike to some, the shapes on their lines are different.
+        let check = |colors: &[&str], sight, least: f64| {
+            for (at, one) in colors.iter().enumerate() {
+                for other in &colors[at + 1..] {
+                    let (a, b): ([f64; 3], [f64; 3]) = (seen(one, sight), seen(other, sight));
+                    let apart = a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+                    assert!(apart > least, "{one} and {other}: {apart:.1}");
+                }
+            }
+        };
+        for is_dark in [false, true] {
+            let of =
+                |(_, light, dark): &(&str, &'static str, &'static str)| if is_dark { *dark } else { *light };
+            let colors: Vec<&str> = PALETTE.iter().map(of).collect();
+            check(&colors, all, 16.0);
+            // Those of the gateways that weir knows.
+            for sight in [no_red, no_green] {
+                check(&colors[..4], sight, 10.0);
+            }
         }
     }
 

@@ -133,7 +133,8 @@ fn a_long_page_has_contents_and_folds_what_is_long() {
     let (verdict, _) = verdict.split_once("</section>").unwrap();
     assert!(verdict.contains("<details><summary>generator-limited: "), "{verdict}");
     let lines = verdict.matches("<li>").count() - verdict.matches("<details>").count();
-    assert_eq!(lines, summary.problems().len() + usize::from(summary.missing_added_latency().is_some()));
+    let notes = [summary.missing_added_latency(), weir_analysis::host_noise(&cells)];
+    assert_eq!(lines, summary.problems().len() + notes.iter().flatten().count());
 }
 
 #[test]

@@ -16,14 +16,15 @@ fn terminal(scene: Scene, width: usize, color: bool) -> String {
     weir_report::terminal(&run, &cells, &summary, width, color)
 }
 
-/// The page without its style, its scripts and its data.
+/// The page without its style, its scripts, its data and its pictures.
 fn skeleton(page: &str) -> String {
     let mut out = String::new();
     let mut rest = page;
-    while let Some(start) = ["<script", "<style"].iter().filter_map(|tag| rest.find(tag)).min() {
+    while let Some(start) = ["<script", "<style", "<svg"].iter().filter_map(|tag| rest.find(tag)).min() {
         let (before, element) = rest.split_at(start);
         let open = element.find('>').expect("a tag") + 1;
-        let end = if element.starts_with("<script") { "</script>" } else { "</style>" };
+        let name = element[1..].split([' ', '>']).next().expect("a name");
+        let end = &format!("</{name}>");
         let close = element.find(end).expect("an end tag");
         out.push_str(before);
         out.push_str(&element[..open]);

@@ -1,6 +1,7 @@
 //! Every format of a report, from a run that never happened.
 
 mod added;
+mod browser;
 mod capacity;
 mod comparisons;
 mod domains;
@@ -13,3 +14,4 @@ mod odd;
 mod offline;
 mod pages;
 mod sizing;
+mod unequal;
