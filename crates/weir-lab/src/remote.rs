@@ -273,11 +273,7 @@ fn load_words(name: &str, load: &Load) -> String {
 }
 
 /// What the user should know of a gateway's metrics before load goes anywhere.
-fn notes(
-    gateway: &Gateway,
-    scenario: &Scenario,
-    known: Option<(&Prometheus, &Known)>,
-) -> Vec<String> {
+fn notes(gateway: &Gateway, scenario: &Scenario, known: Option<(&Prometheus, &Known)>) -> Vec<String> {
     let name = &gateway.name;
     let mut notes = Vec::new();
     let Some((prometheus, known)) = known else { return notes };

@@ -189,12 +189,7 @@ fn paths_that_the_rules_for_paths_leave_to_no_request_are_refused() {
             "write `/a/c`, or set `paths.path_parameters: keep`",
         );
         let hidden = "a path parameter (`;`) in a dot segment or an empty segment";
-        check(
-            rules,
-            "/..;/a",
-            &format!("requests for `/..;/a` get 400: path contains {hidden}"),
-            keep,
-        );
+        check(rules, "/..;/a", &format!("requests for `/..;/a` get 400: path contains {hidden}"), keep);
     }
     check(
         "path_parameters: reject",
