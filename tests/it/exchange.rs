@@ -267,6 +267,79 @@ fn a_binary_format_is_kept_from_a_terminal() {
     }
 }
 
+/// What takes over a terminal that prints it: a title, a cleared screen, an 8-bit sequence, a line read backwards.
+const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}";
+
+/// The fixture's run with hostile text wherever a run may hold any.
+fn hostile(folder: &Path) -> String {
+    let mut archive = weir_results::read_archive("fixture", std::fs::File::open(FIXTURE).unwrap()).unwrap();
+    let spoil = |text: &mut String| text.push_str(HOSTILE);
+    spoil(&mut archive.run.question);
+    let axis = || ("origin.body".to_owned(), Value::from(HOSTILE));
+    archive.run.plan.iter_mut().for_each(|key| key.axes.extend([axis()]));
+    for cell in &mut archive.cells {
+        cell.key.axes.extend([axis()]);
+        cell.unequal.iter_mut().for_each(spoil);
+        cell.parts.iter_mut().for_each(|part| [&mut part.name, &mut part.version].into_iter().for_each(spoil));
+        match &mut cell.outcome {
+            weir_results::CellOutcome::Failed { cause, message, remedy, log_tail } => {
+                [cause, message, remedy, log_tail].into_iter().for_each(spoil);
+            }
+            weir_results::CellOutcome::Measured { measurements } => {
+                for measurement in measurements {
+                    spoil(&mut measurement.load);
+                    measurement.judgement.evidence.iter_mut().for_each(spoil);
+                }
+            }
+        }
+    }
+    let path = folder.join("hostile.weir");
+    weir_results::write_archive(&archive.run, &archive.cells, std::fs::File::create(&path).unwrap()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn terminal_escapes_of_an_imported_run_reach_no_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    good(&finish(weir(folder.path(), &["import", &hostile(folder.path()), "--db", "weir.db"])));
+    for command in [
+        "report last --db weir.db --out out",
+        "report last --db weir.db --out -  --format md",
+        "report last --db weir.db --json",
+        "compare last:weir last:weir --db weir.db --force",
+        "compare last:weir last:weir --db weir.db --markdown -",
+        "size last --db weir.db --rate 10/s --objective p99<20ms",
+        "runs --db weir.db",
+    ] {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let piped = finish(weir(folder.path(), &words));
+        let quoted = command.replace('<', "\\<");
+        let mut terminal = Command::new("script");
+        terminal
+            .args(["-qec", &format!("{} {quoted}", env!("CARGO_BIN_EXE_weir")), "/dev/null"])
+            .current_dir(folder.path());
+        let shown = finish(terminal);
+        for (output, is_terminal) in [(&piped.stdout, false), (&piped.stderr, false), (&shown.stdout, true)] {
+            let text = text(output);
+            // A terminal ends its lines with a carriage return, and weir has its own styles there.
+            let text = if is_terminal { without_styles(&text) } else { text };
+            let harmful = text.chars().find(|c| (c.is_control() && !"\n\t".contains(*c)) || *c == '\u{202e}');
+            assert_eq!(harmful, None, "{command}: {text:?}");
+        }
+    }
+    let report = finish(weir(folder.path(), &["report", "last", "--db", "weir.db", "--out", "out"]));
+    assert!(text(&report.stdout).contains("\\u001b]0;owned\\u0007"), "{}", text(&report.stdout));
+}
+
+/// `text` of a terminal without what weir and the terminal put there: styles, and carriage returns at ends of lines.
+fn without_styles(text: &str) -> String {
+    let mut out = text.replace("\r\n", "\n");
+    for style in ["0", "1", "2", "39", "49", "38;5;9", "1;31", "1;32"] {
+        out = out.replace(&format!("\u{1b}[{style}m"), "");
+    }
+    out
+}
+
 #[test]
 fn files_that_cannot_be_imported_are_refused_and_make_no_database() {
     let folder = imported();

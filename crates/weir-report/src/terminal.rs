@@ -8,6 +8,7 @@ use comfy_table::{
 use weir_results::last_words;
 
 use crate::compare::Report as Comparison;
+use crate::foreign::escaped;
 use crate::model::{Entry, KEEP, PointReport, Report, Table, Tone};
 
 /// Load points that are drawn one by one; of more, the report's files have each.
@@ -124,7 +125,7 @@ pub(crate) fn draw_comparison(report: &Comparison, width: usize, color: bool) ->
 /// A load point: the tables that its load is for, and what follows from them.
 fn point_lines(point: &PointReport, width: usize, color: bool) -> Vec<String> {
     let mut out = vec![String::new()];
-    out.push(format!("{}  {}", Paint { color }.bold(&point.load), point.setting));
+    out.push(format!("{}  {}", Paint { color }.bold(&point.load), escaped(&point.setting)));
     for table in point.tables.iter().take(if point.open { 2 } else { 1 }) {
         out.push(String::new());
         out.push(draw_table(table, width, color));
@@ -214,7 +215,7 @@ fn arrange(table: &Table, kept: &[usize], color: bool, width: Option<usize>) -> 
         if table.columns[column].numeric { CellAlignment::Right } else { CellAlignment::Left }
     };
     let header = kept.iter().map(|column| {
-        TableCell::new(&table.columns[*column].title)
+        TableCell::new(escaped(&table.columns[*column].title))
             .set_alignment(alignment(*column))
             .add_attribute(Attribute::Bold)
     });
@@ -261,7 +262,7 @@ fn content(entry: &Entry) -> String {
     if let Some(under) = &entry.under {
         text = format!("{text}\n{under}");
     }
-    text
+    escaped(&text).into_owned()
 }
 
 fn cell(entry: &Entry) -> TableCell {
@@ -306,8 +307,9 @@ pub(crate) fn bullet(text: &str, width: usize) -> String {
     wrap(&format!("  • {text}"), width, "    ")
 }
 
-/// Breaks at blanks; lines after the first begin with `indent`.
+/// Breaks at blanks; lines after the first begin with `indent`. Control characters are escaped.
 pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
+    let text = &*escaped(text);
     let mut lines: Vec<String> = Vec::new();
     let leading = text.len() - text.trim_start().len();
     let mut line = text[..leading].to_owned();
@@ -335,7 +337,8 @@ struct Paint {
 
 impl Paint {
     fn wrapped(&self, code: &str, text: &str) -> String {
-        if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+        let text = escaped(text);
+        if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.into_owned() }
     }
 
     fn bold(&self, text: &str) -> String {

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::cmd::hint::with_database;
+use crate::cmd::output::note;
 
 /// How a command ended when it could do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +75,9 @@ impl Failure {
 
     /// Prints it to standard error, and gives its exit code.
     pub fn report(&self) -> ExitCode {
-        eprintln!("error: {}", self.message);
+        note(format_args!("error: {}", self.message));
         if !self.remedy.is_empty() {
-            eprintln!(" help: {}", with_database(&self.remedy));
+            note(format_args!(" help: {}", with_database(&self.remedy)));
         }
         match self.fault {
             Fault::Use => ExitCode::from(2),

@@ -2,6 +2,8 @@
 
 // In a program, `pub` says what a module offers to the others.
 #![allow(unreachable_pub)]
+// `cmd::output` prints: what it does not print could hold control characters.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use weir_document::{Share, nearest};
 
 use super::database::Database;
 use super::export::write_whole;
-use super::output::print;
+use super::output::{note, print};
 use super::report::{color, width};
 use crate::failure::{Exit, Failure};
 
@@ -195,7 +195,7 @@ fn written(path: &Path, text: String) -> Result<(), Failure> {
         return Ok(());
     }
     write_whole(path, text.as_bytes()).map_err(|error| unwritable(path, &error))?;
-    eprintln!("{}", path.display());
+    note(path.display());
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use weir_results::{HostBounds, Thresholds};
 use weir_rig::Drivers;
 
 use crate::cmd::database::Database;
-use crate::cmd::output::print;
+use crate::cmd::output::{note, print};
 use crate::cmd::scope::enter_scope;
 use crate::failure::{Exit, Failure};
 use examination::Examination;
@@ -41,9 +41,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         if args.quick { args.database.open_if_any()? } else { Some(args.database.open_or_make()?) };
     let mut examination = Examination::of_this_host(&drivers);
     if !args.quick {
-        eprintln!(
-            "measuring what this host can be measured with, for half a minute at most (--quick leaves it out)"
-        );
+        note("measuring the limits of this host, for at most half a minute; --quick skips this");
         let bounds = bounds::measure(&examination.host, examination.disturbance)?;
         if let Some(store) = &mut store {
             // What was measured on a quiet host is worth more than what is measured beside a neighbour.
@@ -53,7 +51,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
             match before.filter(|before| is_quiet(before) && !is_quiet(&bounds)) {
                 None => store.keep_bounds(&bounds)?,
                 Some(_) => {
-                    eprintln!("others use this host now; what was measured in quiet is kept in the database")
+                    note("other processes use this host now; the limits measured on the quiet host are kept")
                 }
             }
         }

@@ -9,7 +9,7 @@ use weir_export::Selection;
 use weir_results::{Cell, Run, write_archive};
 
 use super::database::Database;
-use super::output::write;
+use super::output::{note, write};
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir export`.
@@ -125,7 +125,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let finished = store.cells(&run.id)?;
     if finished.len() < run.plan.len() {
         let planned = weir_results::words::counted(run.plan.len() as u64, "cell");
-        eprintln!("run {} is unfinished: {} of {planned} finished", run.id, finished.len());
+        note(format_args!("run {} is unfinished: {} of {planned} finished", run.id, finished.len()));
     }
     let cells =
         selection.of(finished).map_err(|error| Failure::wrong_use(error.to_string(), error.remedy()))?;
@@ -133,7 +133,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     match out {
         Some(path) => {
             write_whole(path, &bytes).map_err(|error| unwritable(&path.display().to_string(), &error))?;
-            eprintln!("{}", path.display());
+            note(path.display());
         }
         None => write(&bytes).map_err(|error| unwritable("standard output", &error))?,
     }

@@ -2,6 +2,7 @@
 
 use weir_analysis::Outcome;
 
+use super::output::note;
 use crate::failure::Exit;
 
 /// The exit codes of `weir run`, in its help.
@@ -41,15 +42,15 @@ impl Gate {
         match (outcome, self) {
             (Outcome::Good, _) => Exit::Good,
             (Outcome::Missed, _) => {
-                eprintln!("exit code 1: an objective is missed, or a cell failed");
+                note("exit code 1: an objective is missed, or a cell failed");
                 Exit::BadResult
             }
             (Outcome::Undecided, Self::Undecided) => {
-                eprintln!("exit code 4: undecided, nothing is missed; `--fail-on missed` exits with 0 here");
+                note("exit code 4: undecided, nothing is missed; `--fail-on missed` exits with 0 here");
                 Exit::Undecided
             }
             (Outcome::Undecided, Self::Missed) => {
-                eprintln!("exit code 0: undecided, nothing is missed (--fail-on missed)");
+                note("exit code 0: undecided, nothing is missed (--fail-on missed)");
                 Exit::Good
             }
         }

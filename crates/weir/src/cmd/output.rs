@@ -1,22 +1,32 @@
-//! Standard output whose reader may have gone (`weir runs | head`), which is its right and no error.
+//! Everything that weir prints, but for live progress: foreign text in it (names, logs, imported runs) cannot control
+//! the terminal.
+//!
+//! The reader of standard output may be gone (`weir runs | head`). That is not an error.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
+
+use weir_report::{escaped, escaped_but_styles};
 
 use crate::failure::Failure;
 
 /// What became of the first line that could not be written.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Prints a line. Where standard output can't take it, [`lost`] says so at the end of the command.
+/// Prints a line on standard output. If that fails, [`lost`] reports it at the end of the command.
 pub(crate) fn print(line: impl Display) {
-    if let Err(error) = write(format!("{line}\n").as_bytes()) {
+    if let Err(error) = write(escaped_but_styles(&format!("{line}\n")).as_bytes()) {
         let _ = LOST.set(error.to_string());
     }
 }
 
-/// Writes to standard output, whose reader may have gone.
+/// Prints a line on standard error. If that fails, nobody reads it.
+pub(crate) fn note(line: impl Display) {
+    let _ = io::stderr().write_all(escaped(&format!("{line}\n")).as_bytes());
+}
+
+/// Writes bytes to standard output as they are.
 ///
 /// # Errors
 /// When it can't take them, as on a disk that is full.

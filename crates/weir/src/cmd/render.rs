@@ -11,7 +11,7 @@ use weir_rig::{
 };
 
 use crate::cmd::known::known;
-use crate::cmd::output::print;
+use crate::cmd::output::{note, print};
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir render`.
@@ -128,7 +128,7 @@ fn binary(driver: &Driver, given: Option<&Path>) -> Result<Binary, Failure> {
     match driver.locate(given) {
         Ok(binary) => Ok(binary),
         Err(error @ RigError::BinaryMissing { .. }) => {
-            eprintln!("note: {error}; {}", error.remedy());
+            note(format_args!("note: {error}; {}", error.remedy()));
             let name = driver.file().binary.as_ref().map_or_else(String::new, |binary| binary.name.clone());
             let path = given.map_or_else(|| name.into(), Path::to_owned);
             Ok(Binary { path, version: String::new(), sha256: String::new() })

@@ -11,7 +11,7 @@ use weir_results::{Cell, Run, Store};
 
 use super::database::Database;
 use super::gate::{Gate, REPORT_EXIT_CODES};
-use crate::cmd::output::print;
+use crate::cmd::output::{note, print};
 use crate::failure::{Exit, Failure};
 
 /// The file of `--format junit`.
@@ -144,7 +144,7 @@ fn document(run: &Run, cells: &[Cell], summary: &Summary, comparison: Option<&Co
 
 fn print_problems(summary: &Summary) {
     for (kind, problem) in summary.problems_by_kind() {
-        eprintln!("{}: {problem}", kind.word());
+        note(format_args!("{}: {problem}", kind.word()));
     }
 }
 
@@ -159,7 +159,7 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
     } else if tables {
         print(weir_report::terminal(&run, &cells, &summary, width(), color()));
     }
-    let say = |line: String| if wanted.json { eprintln!("{line}") } else { print(line) };
+    let say = |line: String| if wanted.json { note(line) } else { print(line) };
     let dir = folder(wanted.out, id);
     let writer = weir_report::Writer::new(&run, &cells, &summary, &dir);
     for format in wanted.formats.iter().filter_map(|format| file_format(*format)) {

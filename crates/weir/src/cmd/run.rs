@@ -20,6 +20,7 @@ use super::database::Database;
 use super::gate::{Gate, RUN_EXIT_CODES};
 use super::hint::with_database;
 use super::known::known;
+use super::output::note;
 use super::report::{self, Format, Wanted, tell};
 use super::scope::enter_scope;
 use crate::failure::{Exit, Failure};
@@ -218,14 +219,14 @@ fn go(
             Err(failure)
         }
         Ok(Ended::Interrupted) if store.run(&run.id).is_err() => {
-            eprintln!("interrupted before the first cell: nothing is kept");
+            note("interrupted before the first cell: nothing is kept");
             Ok(Exit::Interrupted)
         }
         Ok(Ended::Interrupted) => {
             let kept = store.finished(&run.id)?.len();
             let planned = progress::cells(run.plan.len());
             let how = with_database(&how_to_resume());
-            eprintln!("interrupted: {kept} of {planned} kept; {how}");
+            note(format_args!("interrupted: {kept} of {planned} kept; {how}"));
             Ok(Exit::Interrupted)
         }
         Ok(Ended::Finished) => {
@@ -250,13 +251,13 @@ fn go(
 /// The exit code that `--fail-on worse` gives, with why it is not 0.
 fn gate_of(comparison: &Comparison) -> Exit {
     if comparison.is_worse() {
-        eprintln!("exit code 1: worse than the baseline");
+        note("exit code 1: worse than the baseline");
         return Exit::BadResult;
     }
     match comparison.nothing_decidable() {
         None => Exit::Good,
         Some(why) => {
-            eprintln!("exit code 4: nothing could be compared with the baseline: {why}");
+            note(format_args!("exit code 4: nothing could be compared with the baseline: {why}"));
             Exit::Undecided
         }
     }

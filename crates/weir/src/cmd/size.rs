@@ -8,7 +8,7 @@ use weir_results::Run;
 
 use super::database::Database;
 use super::hint::with_database;
-use super::output::print;
+use super::output::{note, print};
 use super::report::{color, width};
 use crate::failure::{Exit, Failure};
 
@@ -69,7 +69,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let cells = store.cells(&run.id)?;
     if cells.len() < run.plan.len() {
         let planned = weir_results::words::counted(run.plan.len() as u64, "cell");
-        eprintln!("run {} is unfinished: {} of {planned} finished", run.id, cells.len());
+        note(format_args!("run {} is unfinished: {} of {planned} finished", run.id, cells.len()));
     }
     let mut sizing = size(&run, &summarize(&run, &cells), demand);
     require_something(&run.id, &sizing)?;

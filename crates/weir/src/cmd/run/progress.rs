@@ -8,7 +8,10 @@ use weir_analysis::capacity::{border_words, stopped_words};
 use weir_analysis::{bound_name, quantity, reason_name};
 use weir_lab::scenario::Scenario;
 use weir_lab::{Observer, Standing, Takes};
+use weir_report::escaped;
 use weir_results::{Cell, CellKey, CellOutcome, Found, Measurement, last_words};
+
+use super::super::output::note;
 
 /// The watcher that fits where standard error goes.
 pub(super) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Observer> {
@@ -72,7 +75,7 @@ impl Lines {
 
 impl Observer for Lines {
     fn note(&self, text: &str) {
-        eprintln!("{text}");
+        note(text);
     }
 
     fn cell_started(&self, _: &CellKey, _: Standing) {}
@@ -86,7 +89,7 @@ impl Observer for Lines {
             true => String::new(),
             false => format!(" ({} left)", range(standing.left)),
         };
-        eprintln!("{}{left}", self.finished(cell, standing));
+        note(format_args!("{}{left}", self.finished(cell, standing)));
     }
 }
 
@@ -98,7 +101,7 @@ struct Bar {
 
 impl Observer for Bar {
     fn note(&self, text: &str) {
-        self.bar.println(text);
+        self.bar.println(escaped(text));
     }
 
     fn cell_started(&self, key: &CellKey, standing: Standing) {
@@ -113,7 +116,7 @@ impl Observer for Bar {
     fn load_measured(&self, _: &CellKey, _: &Measurement) {}
 
     fn cell_finished(&self, cell: &Cell, standing: Standing) {
-        self.bar.println(self.lines.finished(cell, standing));
+        self.bar.println(escaped(&self.lines.finished(cell, standing)));
         self.bar.set_position(standing.done as u64);
         self.bar.set_message(format!("{} left", range(standing.left)));
     }
