@@ -18,22 +18,22 @@ pub(super) use sides::of_run;
 /// What is compared, in the help.
 const SIDES: &str = "\
 A and B are each one of
-  RUN            a run of the database: its id, a unique prefix of it, or `last`
-  RUN:GATEWAY    one gateway of it
-  FILE.weir      a run that `weir export --format weir` wrote; FILE.weir:GATEWAY is one gateway of it
-  FILE[,FILE..]  what another program measured, each file a repeat: Locust's FILE_stats.csv, k6's JSON summary,
-                 the Gorouter rig's CSVs (start-time,response-time; timestamp,percentage), or a folder of them
+  RUN            a stored run: its id, a unique prefix of the id, or `last`
+  RUN:GATEWAY    one gateway of a run
+  FILE.weir      an archive of `weir export`; FILE.weir:GATEWAY is one gateway of it
+  FILE[,FILE..]  results of another program, one file per repeat: Locust's FILE_stats.csv, k6's JSON summary,
+                 the Gorouter rig's CSVs (start-time,response-time; timestamp,percentage), or a directory of them
 
-Gateways are matched by name, axes and load; where both sides name a gateway, by axes and load.
+Cells are matched by gateway, axes and load. If both sides name a gateway, they are matched by axes and load.
 
-Recommended: both versions as gateways of one run,
+Recommended: run both versions as gateways of one scenario:
   gateways: [{ name: old, driver: nginx, binary: /opt/nginx-1.28/nginx }, { name: new, driver: nginx }]
   weir run FILE --repeats 10; weir compare last:old last:new
-Their cells are interleaved, in an order that the seed shuffles, and repeats are compared block by block: what the host
-does in the course of time hits both alike and cancels out. Two runs made one after the other differ by that, too.
+weir interleaves their cells and compares them block by block, so that changes of the host cancel out. Between two
+separate runs such changes count as differences.
 
 Exit codes:
-  0  the comparison was made, whatever it says; with --fail-on worse: nothing is worse
+  0  the comparison was made; with --fail-on worse: nothing is worse
   1  with --fail-on worse: a metric is worse, or B failed and A did not
   2  wrong use; runs that differ in scenario or limits, without --force; with --fail-on worse: nothing could be compared
   3  the database or a file cannot be read or written";
@@ -42,33 +42,32 @@ Exit codes:
 #[derive(Debug, clap::Args)]
 #[command(after_help = SIDES)]
 pub(crate) struct Args {
-    /// What to compare with
+    /// Reference
     a: String,
-    /// What is better or worse than it
+    /// Compared with A
     b: String,
     #[command(flatten)]
     database: Database,
-    /// Figure that gets a verdict (throughput, cpu, mean, p50, p99.9, ..); may be given again [default: throughput, cpu,
-    /// p50, p99]
+    /// Metric to judge (throughput, cpu, mean, p50, p99.9, ..); may be repeated [default: throughput, cpu, p50, p99]
     #[arg(long = "metric", value_name = "NAME")]
     metrics: Vec<String>,
-    /// How far a figure may be apart without being called different, like p99=30%; may be given again [default: cpu=5%,
-    /// throughput, mean and p50=10%, other latencies 25%]
+    /// Difference that counts as the same, like p99=30%; may be repeated [default: cpu=5%, throughput, mean and p50=10%,
+    /// other latencies 25%]
     #[arg(long = "margin", value_name = "NAME=SHARE")]
     margins: Vec<String>,
-    /// Only this load
+    /// Compare only this load
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
-    /// Compare although scenario or limits differ; every output says so
+    /// Compare even if scenario or limits differ; every output says so
     #[arg(long)]
     force: bool,
-    /// What to call A [default: its version, where that differs]
+    /// Label of A [default: its version, if the versions differ]
     #[arg(long, value_name = "NAME")]
     label_a: Option<String>,
-    /// What to call B
+    /// Label of B
     #[arg(long, value_name = "NAME")]
     label_b: Option<String>,
-    /// Cores of the host whose CPU the Gorouter rig's CSV has as one percentage
+    /// Number of cores behind the CPU percentage of the Gorouter rig's CSV
     #[arg(long, value_name = "N")]
     cores: Option<f64>,
     /// Exit with 1 where a metric is worse, or where B failed and A did not; with 2 where nothing could be compared
@@ -77,10 +76,10 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write Markdown, fit for a pull request; `-` prints it in place of tables
+    /// Write Markdown, for a pull request; `-` prints it instead of tables
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write a page with both laid over each other; `-` prints it in place of tables
+    /// Write an HTML page with both in the same charts; `-` prints it in place of tables
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

@@ -15,22 +15,22 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir export`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The run: its id, a unique prefix of it, or `last`
+    /// Run: its id, a unique prefix of the id, or `last`
     #[arg(default_value = "last")]
     run: String,
-    /// What to write [default: what the ending of FILE says, else weir]
+    /// Format [default: by the file name extension of --out, else weir]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Where to; `-` is standard output [default: -]
+    /// File to write; `-` is standard output [default: -]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write over FILE where it is there
+    /// Overwrite the file if it exists
     #[arg(long)]
     force: bool,
-    /// Only this cell, by its place in the plan, from 0
+    /// Export only this cell: its index in the plan, from 0
     #[arg(long, value_name = "N")]
     cell: Option<u32>,
-    /// Only this load of the scenario
+    /// Export only this load of the scenario
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
     #[command(flatten)]
@@ -39,19 +39,19 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// The whole run in one file, for `weir import`
+    /// Archive of the whole run, for `weir import`
     Weir,
-    /// A row per load of each cell, and per step and route of a load
+    /// One row per load, step and route of each cell
     Csv,
-    /// The whole run as one document, with quantiles beside histograms
+    /// The whole run as one document, with histograms and quantiles
     Json,
-    /// The rows of csv, typed
+    /// The rows of csv, with types
     Parquet,
-    /// HdrHistogram's log of latency, an interval per second of each load
+    /// HdrHistogram log of the latency, one interval per second of each load
     Hdr,
-    /// k6's end-of-test summary, a line per load
+    /// k6 end-of-test summary, one line per load
     K6,
-    /// Locust's request statistics
+    /// Locust request statistics
     Locust,
 }
 

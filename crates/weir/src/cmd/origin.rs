@@ -232,7 +232,7 @@ mod tests {
             (&["--delay", "1ms"][..], "invalid value '1ms' for '--delay <DELAY>': `1ms` is not a delay"),
             (&["--delay", "const:1"], "for '--delay <DELAY>': `1` has no unit"),
             (&["--drift", "1ms"], "for '--drift <TIME/TIME>': `1ms` is not a drift"),
-            (&["--stall", "1s/200ms"], "for '--stall <TIME/TIME>': `1s/200ms` is a stop without an end"),
+            (&["--stall", "1s/200ms"], "for '--stall <TIME/TIME>': `1s/200ms` is a stall that never ends"),
             (&["--slow", "1%"], "for '--slow <SHARE:TIME>': `1%` is not a share and its time"),
             (&["--resets", "200%"], "for '--resets <SHARE>': `200%` is more than 100%"),
             (&["--close-after", "0"], "invalid value '0' for '--close-after <N>'"),

