@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Style that code can check: file sizes, forbidden names, machine paths, and arrows between crates."""
+"""Style that code can check: file sizes, forbidden names, machine paths, arrows between crates, README and links."""
 
 import pathlib
 import re
@@ -8,6 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINES_MAX = 800
+README_WORDS_MAX = 900
 FORBIDDEN_NAMES = {"common", "utils", "util", "types", "helpers", "misc"}
 # What each crate must not know (ARCHITECTURE.md): these packages may not stand among its dependencies.
 MUST_NOT_KNOW = {
@@ -70,9 +71,30 @@ def findings():
                 yield f"{path.relative_to(ROOT)}:{number}: a path of somebody's machine"
 
 
+def broken_links(page):
+    """Links of a Markdown page to files that are not there."""
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        if "://" not in target and not (page.parent / target).exists():
+            yield f"{page.relative_to(ROOT)}: link to {target}, which does not exist"
+
+
+def readme_findings():
+    """The README is short, links every page of docs/, and no page links to a file that is missing."""
+    readme = ROOT / "README.md"
+    text = readme.read_text()
+    words = len(text.split())
+    if words > README_WORDS_MAX:
+        yield f"README.md: {words} words, more than {README_WORDS_MAX}: move details to docs/"
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        if f"(docs/{page.name})" not in text:
+            yield f"README.md: no link to docs/{page.name}"
+    for page in tracked("*.md"):
+        yield from broken_links(page)
+
+
 def main():
     """Prints every finding; exit code 1 if there is one."""
-    found = list(findings())
+    found = [*findings(), *readme_findings()]
     for finding in found:
         print(finding)
     return 1 if found else 0

@@ -106,7 +106,7 @@ fn errors_above_the_share_that_is_allowed_void_a_load_and_those_below_do_not() {
                 );
             }
             let said = judgement["evidence"].to_string();
-            assert_eq!(said.contains("scheduled requests went wrong"), is_void, "{said}");
+            assert_eq!(said.contains("scheduled requests are errors"), is_void, "{said}");
         }
     }
 }

@@ -128,7 +128,7 @@ impl Case<'_> {
         let share = usage.cpu_share_of_limit?;
         (share >= self.t.bound_share).then(|| {
             format!(
-                "the {name} used {} cores, {} of its limit (at its limit from {})",
+                "the {name} used {} cores, {} of its CPU limit (saturated from {})",
                 cores(usage.cpu_cores),
                 percent(share),
                 percent(self.t.bound_share)
@@ -151,7 +151,7 @@ impl Case<'_> {
         let asked = self.t.upstream_delay_share < 1.0;
         (asked && !carried && share >= self.t.upstream_delay_share).then(|| {
             format!(
-                "the upstream's own delay, {} in the mean, is {} of the response time (what is measured is the upstream from {})",
+                "the configured delay of the upstream (mean {}) is {} of the response time (limit {})",
                 time_ns(delay_ns),
                 percent(share.min(1.0)),
                 percent(self.t.upstream_delay_share)
@@ -185,12 +185,12 @@ impl Case<'_> {
         let gateway_idle = gateway.is_none_or(|share| share < self.t.gateway_idle_share);
         (busy > self.t.worker_busy_share && gateway_idle).then(|| {
             let gateway = match (self.e.data, gateway) {
-                (_, Some(share)) => format!(" while the gateway was at {} of its limit", percent(share)),
-                (Some(_), None) => " and the gateway had no limit to be at".into(),
+                (_, Some(share)) => format!(" while the gateway used {} of its CPU limit", percent(share)),
+                (Some(_), None) => ", and the gateway has no CPU limit".into(),
                 (None, None) => String::new(),
             };
             format!(
-                "generator worker {worker} ran or waited for a CPU {} of the time (at most {}){gateway}",
+                "generator worker {worker} ran or waited for a CPU {} of the time (limit {}){gateway}",
                 percent(busy),
                 percent(self.t.worker_busy_share)
             )
@@ -207,7 +207,7 @@ impl Case<'_> {
             return None;
         }
         Some(format!(
-            "requests left late: p99 of the lateness is {} (at most {}, the larger of {} and {} of the latency's p99)",
+            "requests were sent late: p99 of the lateness is {} (limit {}, the larger of {} and {} of the latency p99)",
             time_ns(late_ns),
             time_ns(allowed_ns),
             time_ns(self.t.lateness_ns as f64),
@@ -236,7 +236,7 @@ impl Case<'_> {
         let sent_share = scheduled.saturating_sub(unsent) as f64 / scheduled as f64;
         (sent_share < self.t.completed_share).then(|| {
             format!(
-                "{} of {} scheduled requests were not sent although a connection was free ({} sent, at least {})",
+                "{} of {} scheduled requests were not sent although a connection was free ({} sent, required {})",
                 count(unsent),
                 count(scheduled),
                 percent(sent_share),
@@ -250,7 +250,7 @@ impl Case<'_> {
         let share = host.steal + host.others;
         (share > self.t.disturbed_share).then(|| {
             format!(
-                "others took {} of the host's CPU: {} stolen, {} used outside the rig (at most {}){}. {}",
+                "processes outside the rig took {} of the host's CPU: {} steal, {} on this host (limit {}){}. {}",
                 percent(share),
                 percent(host.steal),
                 percent(host.others),
@@ -280,7 +280,7 @@ impl Case<'_> {
         let full = self.e.host.filter(|host| disturbed || host.idle <= 1.0 - self.t.bound_share);
         if let Some(host) = full.filter(|_| !carried) {
             let said = format!(
-                "bound by the host: {} idle, {} taken by others, no part at its limit",
+                "bound by the host: {} idle, {} used by others, no part saturated",
                 percent(host.idle),
                 percent(host.steal + host.others)
             );
@@ -296,7 +296,7 @@ impl Case<'_> {
     /// That nothing else is the limit, as far as anything else was looked at.
     fn no_limit(&self) -> &'static str {
         let is_alone = self.e.data.is_none() && self.e.origin.is_none() && self.e.host.is_none();
-        if is_alone { "the generator was not the limit" } else { "no part at its limit" }
+        if is_alone { "the generator was not the limit" } else { "no part saturated" }
     }
 
     fn carried_sentence(&self) -> String {
@@ -326,15 +326,15 @@ impl Case<'_> {
     /// An open loop that was not carried, by the gateway at its limit or by connections that were all busy.
     fn overloaded(&self, bound_by: BoundBy) -> Option<String> {
         let why = match bound_by {
-            BoundBy::Gateway => "the gateway was at its limit",
+            BoundBy::Gateway => "the gateway was saturated",
             BoundBy::Concurrency if self.open() => "every connection was busy",
             _ => return None,
         };
         let share = self.carried_share();
         (share < self.t.completed_share).then(|| {
             format!(
-                "{why} and {} of {} scheduled requests completed in the phase ({}, at least {}): \
-                 the latency is the length of a queue",
+                "{why}, and only {} of {} scheduled requests completed in the phase ({}, required {}): the latency \
+                 measures the queue",
                 count(self.completed_in_phase()),
                 count(self.scheduled()),
                 percent(share),
@@ -361,7 +361,7 @@ impl Case<'_> {
             })
             .collect();
         (!said.is_empty())
-            .then(|| format!("throttled: {} (at most {})", said.join(", "), percent(self.t.throttled_share)))
+            .then(|| format!("throttled: {} (limit {})", said.join(", "), percent(self.t.throttled_share)))
     }
 
     /// Errors above what is allowed. Where the gateway is overloaded, requests that were given up are the
@@ -377,7 +377,7 @@ impl Case<'_> {
         let share = bad as f64 / requests.scheduled as f64;
         (share > allowed).then(|| {
             format!(
-                "{} of {} scheduled requests went wrong ({}, at most {}): {} unexpected, {} failed, {} timed out, {} dropped",
+                "{} of {} scheduled requests are errors ({}, limit {}): {} unexpected status or failed check, {} without a response, {} timed out, {} dropped",
                 count(bad),
                 count(requests.scheduled),
                 percent(share),
@@ -436,7 +436,7 @@ impl Case<'_> {
         });
         apart.map(|(name, counted, allowed)| {
             format!(
-                "counters disagree: the generator sent {}, the {name} counted {} (apart by at most {}, which broke or were in flight)",
+                "counters disagree: the generator sent {}, the {name} counted {} (allowed difference {}: requests that broke or were in flight)",
                 count(counters.generator_sent),
                 count(counted.unwrap_or_default()),
                 count(allowed)
@@ -448,7 +448,7 @@ impl Case<'_> {
         let (floor, least) = (self.e.loopback_floor_ns?, self.e.record.result.latency_ns.min?);
         (least < floor).then(|| {
             format!(
-                "the least latency, {}, is below this host's loopback floor of {}",
+                "the minimum latency, {}, is below the loopback floor of this host, {}",
                 time_ns(least as f64),
                 time_ns(floor as f64)
             )
@@ -464,7 +464,7 @@ impl Case<'_> {
             && asked_per_s > ceiling.rate_per_s;
         is_above.then(|| {
             format!(
-                "the load asked for {}, above the {} that the generator keeps on this host (`weir doctor`)",
+                "the load asks for {}, more than the {} that the generator can send on this host (`weir doctor`)",
                 rate(asked_per_s),
                 rate(ceiling.rate_per_s)
             )
@@ -476,9 +476,9 @@ impl Case<'_> {
         let warm_up =
             self.e.record.generator.warm_up.filter(|warm_up| warm_up.taken_ns > warm_up.asked_ns)?;
         let how =
-            if warm_up.has_settled { "until latencies had settled" } else { "and latencies had not settled" };
+            if warm_up.has_settled { "until latencies settled" } else { "but latencies did not settle" };
         Some(format!(
-            "the warm-up took {} in place of {}, {how} (MSER-5)",
+            "the warm-up took {} instead of {}, {how} (MSER-5)",
             time_ns(warm_up.taken_ns as f64),
             time_ns(warm_up.asked_ns as f64)
         ))
@@ -500,7 +500,7 @@ impl Case<'_> {
         let most = by_latency.max(by_service) * IN_FLIGHT_FACTOR + IN_FLIGHT_SLACK;
         (!(least..=most).contains(&sampled)).then(|| {
             format!(
-                "{} requests were in flight by sampling, {} by rate x mean latency",
+                "{} requests were in flight by sampling, but {} by rate x mean latency",
                 number(sampled),
                 number(by_latency)
             )
@@ -509,6 +509,6 @@ impl Case<'_> {
 
     fn limit_not_applied(&self) -> Option<String> {
         (!self.e.limits_applied)
-            .then(|| "a limit that was asked for could not be applied on this host".into())
+            .then(|| "a CPU or memory limit of the scenario could not be applied on this host".into())
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn connections(
     let allowed = (1.0 - thresholds.completed_share).max(evidence.errors_max.unwrap_or(0.0));
     (share > allowed).then(|| {
         format!(
-            "{} of {} connections were missing on average, since attempts to open them failed ({}, at most {})",
+            "{} of {} connections were missing on average, because they could not be opened ({}, limit {})",
             number(missing),
             own.connections,
             percent(share),

@@ -138,7 +138,7 @@ fn the_gateway_binds_from_95_percent_of_its_limit() {
     assert_eq!(
         judgement.evidence,
         [
-            "bound by the gateway: the gateway used 0.950 cores, 95.0 % of its limit (at its limit from 95.0 %)"
+            "bound by the gateway: the gateway used 0.950 cores, 95.0 % of its CPU limit (saturated from 95.0 %)"
         ]
     );
     check(Open, at(0.95), BoundBy::Gateway, VALID);
@@ -256,7 +256,7 @@ fn two_percent_of_the_host_may_go_elsewhere() {
     let judgement = check(Open, busy, BoundBy::Rate, all(&[Reason::HostDisturbed]));
     assert_eq!(
         judgement.evidence[0],
-        "others took 50.0 % of the host's CPU: 0 % stolen, 50.0 % used outside the rig (at most 2.00 %); busiest: cc1 (pid \
+        "processes outside the rig took 50.0 % of the host's CPU: 0 % steal, 50.0 % on this host (limit 2.00 %); busiest: cc1 (pid \
          42) 0.99 of a core, make (pid 41) 0.01 of a core. Stop other programs, pin them to CPUs that weir does not use \
          (`taskset`), or raise `repeats`; `weir doctor` checks this host"
     );
@@ -345,7 +345,7 @@ fn a_quota_may_pause_any_part_in_one_percent_of_its_periods() {
     let judgement = check(Open, origin, BoundBy::Rate, latency(&[Reason::Throttled]));
     assert_eq!(
         judgement.evidence[0],
-        "throttled: the upstream in 2 of 100 quota periods (2.00 %) (at most 1.00 %)"
+        "throttled: the upstream in 2 of 100 quota periods (2.00 %) (limit 1.00 %)"
     );
     let no_quota = |load: &mut Load| {
         load.data = Some(Usage { periods: Some(0), periods_throttled: Some(0), ..usage(0.5) });
@@ -387,7 +387,7 @@ fn a_load_that_lost_its_first_seconds_since_connections_failed_is_not_valid() {
         let judgement = check(model, missing(2.5, None), bound_by, all(&[Reason::Errors]));
         assert_eq!(
             judgement.evidence[0],
-            "2.50 of 10 connections were missing on average, since attempts to open them failed (25.0 %, at most 1.00 %)"
+            "2.50 of 10 connections were missing on average, because they could not be opened (25.0 %, limit 1.00 %)"
         );
     }
     // A gateway at its limit refuses some.
@@ -416,7 +416,7 @@ fn counters_agree_but_for_what_was_uncertain_or_in_flight() {
     let judgement = check(Open, counted(9_996, 9_997, 3), BoundBy::Rate, implausible);
     assert_eq!(
         judgement.evidence[0],
-        "counters disagree: the generator sent 10,000, the gateway counted 9,996 (apart by at most 3, which broke or were in flight)"
+        "counters disagree: the generator sent 10,000, the gateway counted 9,996 (allowed difference 3: requests that broke or were in flight)"
     );
     let answered_by_the_gateway = |load: &mut Load| {
         load.books(|books| books.unexpected = 5);
@@ -513,11 +513,10 @@ fn a_warm_up_that_grew_is_told_and_voids_nothing() {
     };
     let grown = judged(7_500_000_000, true);
     assert_eq!(grown.verdicts, Verdicts::default());
-    let said = "the warm-up took 7.50 s in place of 5.00 s, until latencies had settled (MSER-5)";
+    let said = "the warm-up took 7.50 s instead of 5.00 s, until latencies settled (MSER-5)";
     assert_eq!(grown.evidence[0], said);
     assert!(
-        judged(15_000_000_000, false).evidence[0]
-            .contains("15.0 s in place of 5.00 s, and latencies had not")
+        judged(15_000_000_000, false).evidence[0].contains("15.0 s instead of 5.00 s, but latencies did not")
     );
     assert_eq!(judged(5_000_000_000, true).evidence.len(), 1);
 }
