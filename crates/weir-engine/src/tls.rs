@@ -259,7 +259,7 @@ fn said(error: &Error) -> String {
             "TLS: the server speaks none of the protocols asked for (ALPN)".into()
         }
         Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => {
-            "TLS: what the server sent is no TLS: http:// in the URL asks it in plain text".into()
+            "TLS: the server does not use TLS on this port; write http:// in the URL".into()
         }
         error => format!("TLS: {error}").chars().take(120).collect(),
     }

@@ -90,21 +90,21 @@ struct Args {
     /// Default: no admin server. It has no authentication, so keep it off public networks.
     #[arg(long, value_name = "ADDR")]
     admin: Option<SocketAddr>,
-    /// Answer admin requests for this host name too; may be repeated
+    /// Also accept admin requests with this Host; may be repeated
     ///
     /// The admin server always accepts IP addresses and localhost. It rejects other names with 403, because a web page
     /// could use them (DNS rebinding). `*.example.com` accepts all names below it.
     #[arg(long, value_name = "NAME", requires = "admin")]
     admin_host: Vec<AdminHost>,
-    /// Reload when the configuration file changes, or a file that it names
+    /// Reload when the configuration file or a file that it references changes
     ///
     /// Same as SIGHUP. Write the new version to a temporary file and rename it, so that the gateway never reads half of
     /// it.
     #[arg(long)]
     watch: bool,
-    /// Directory for upgrades without downtime: take over the sockets of the gateway that runs with it
+    /// Directory for upgrades without downtime: a new gateway takes over the sockets of the old one with the same directory
     ///
-    /// The old process hands its listening sockets to the new one, with all waiting clients. The directory must exist,
+    /// The old process hands over its listening sockets, with connections that are not yet accepted. The directory must exist,
     /// and only the gateway's user may have access to it.
     #[arg(long, value_name = "DIR")]
     runtime_dir: Option<PathBuf>,

@@ -32,7 +32,7 @@ enum Command {
     Runs(cmd::runs::Args),
     /// Compare two runs or two gateways: better, worse, the same or undecided
     Compare(Box<cmd::compare::Args>),
-    /// Send load to one URL, like wrk or oha
+    /// Send load to one server, like wrk or oha
     Load(Box<cmd::load::Args>),
     /// Start a test upstream with a known body size, delay and error rate
     Origin(cmd::origin::Args),

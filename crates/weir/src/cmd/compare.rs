@@ -42,9 +42,9 @@ Exit codes:
 #[derive(Debug, clap::Args)]
 #[command(after_help = SIDES)]
 pub(crate) struct Args {
-    /// Reference
+    /// Baseline
     a: String,
-    /// Compared with A
+    /// Candidate
     b: String,
     #[command(flatten)]
     database: Database,
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// Compare only this load
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
-    /// Compare even if scenario or limits differ; every output says so
+    /// Compare even if scenario or limits differ; every output is marked
     #[arg(long)]
     force: bool,
     /// Label of A [default: its version, if the versions differ]
@@ -67,10 +67,10 @@ pub(crate) struct Args {
     /// Label of B
     #[arg(long, value_name = "NAME")]
     label_b: Option<String>,
-    /// Number of cores behind the CPU percentage of the Gorouter rig's CSV
+    /// Number of cores that 100 % CPU means in a CSV of the Gorouter rig
     #[arg(long, value_name = "N")]
     cores: Option<f64>,
-    /// Exit with 1 where a metric is worse, or where B failed and A did not; with 2 where nothing could be compared
+    /// Exit with 1 if a metric is worse, or if B failed and A did not; with 2 if nothing could be compared
     #[arg(long, value_name = "VERDICT", value_enum)]
     fail_on: Option<FailOn>,
     /// Print JSON

@@ -8,30 +8,30 @@ use crate::failure::Exit;
 /// The exit codes of `weir run`, in its help.
 pub(crate) const RUN_EXIT_CODES: &str = "\
 Exit codes:
-  0    every objective is met and every headline counts
+  0    all objectives are met, and all main results are valid
   1    an objective is missed, or a cell failed; --fail-on worse: worse than the baseline
   2    wrong use: the command line, a scenario, a configuration
-  3    this host cannot do it: a missing program, a taken port, a full disk
-  4    undecided: an objective or a headline rests on too few valid repeats
+  3    the environment fails: a program is missing, a port is in use, the disk is full
+  4    undecided: too few valid repeats, or too much noise, for an objective or a main result
   130  interrupted; --resume continues
 With --fail-on missed, 4 becomes 0. docs/ci.md shows both gates.";
 
 /// The exit codes of `weir report`, in its help.
 pub(crate) const REPORT_EXIT_CODES: &str = "\
 Exit codes:
-  0  every objective is met and every headline counts
+  0  all objectives are met, and all main results are valid
   1  an objective is missed, or a cell failed
   2  wrong use
   3  the database or a file cannot be read or written
-  4  undecided: an objective or a headline rests on too few valid repeats, or cells have not run
+  4  undecided: too few valid repeats, or too much noise, for an objective or a main result; or cells have not run
 With --fail-on missed, 4 becomes 0.";
 
 /// The least bad outcome that fails a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Gate {
-    /// Exit with 1 where an objective is missed or a cell failed, and with 0 where something is undecided
+    /// Exit with 1 if an objective is missed or a cell failed, and with 0 if a result is undecided
     Missed,
-    /// Exit with 1 where an objective is missed or a cell failed, and with 4 where something is undecided
+    /// Exit with 1 if an objective is missed or a cell failed, and with 4 if a result is undecided
     Undecided,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// many-domains, failover, change-under-load, connection-storm, slow-clients
     #[arg(required_unless_present = "resume", conflicts_with = "resume")]
     scenario: Option<String>,
-    /// Run only this gateway of the scenario, or any driver; may be repeated
+    /// Run only this gateway: a name from the scenario, or the name of a driver; may be repeated
     #[arg(long = "gateway", value_name = "NAME", conflicts_with = "resume")]
     gateways: Vec<String>,
     /// Override a field of the scenario, like limits.data.cpus=0.5; may be repeated
@@ -49,10 +49,10 @@ pub(crate) struct Args {
     /// Seed of the cell order and the arrivals
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     seed: Option<u64>,
-    /// Prometheus with the CPU and memory of the gateway with `driver: remote`
+    /// URL of the Prometheus server that has CPU and memory of the remote gateway (`driver: remote`)
     #[arg(long, value_name = "URL", conflicts_with = "resume")]
     prometheus: Option<String>,
-    /// Label matchers of its series, like namespace="shop",pod=~"gw-.*"
+    /// Label matchers for the series of the gateway, like namespace="shop",pod=~"gw-.*"
     #[arg(long, value_name = "MATCHERS", conflicts_with = "resume")]
     selector: Option<String>,
     /// Print the cells and how long they take; run nothing
@@ -76,8 +76,7 @@ pub(crate) struct Args {
     /// host between the runs count as differences; see `weir compare --help` for a better way
     #[arg(long, value_name = "RUN")]
     baseline: Option<String>,
-    /// Outcomes that give an exit code other than 0, separated by commas. `missed` accepts undecided results; `worse` adds
-    /// the comparison with --baseline [default: undecided]
+    /// Outcomes that fail the run, separated by commas [default: undecided]
     #[arg(long, value_name = "OUTCOME", value_enum, value_delimiter = ',')]
     fail_on: Vec<FailOn>,
     /// Print one JSON document (run, cells, summary, comparison); progress goes to standard error
@@ -88,11 +87,11 @@ pub(crate) struct Args {
 /// An outcome that fails the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum FailOn {
-    /// An objective is missed, or a cell failed: 1
+    /// Exit with 1 if an objective is missed or a cell failed
     Missed,
-    /// The same, and 4 if an objective or a headline is undecided
+    /// Same as missed, and exit with 4 if an objective or a main result is undecided
     Undecided,
-    /// A metric is worse than in the baseline: 1; 4 if nothing could be compared
+    /// Exit with 1 if a metric is worse than in the baseline, with 4 if nothing could be compared
     Worse,
 }
 

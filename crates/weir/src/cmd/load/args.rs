@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    #[command(name = "load", about = "Send load to one URL, like wrk or oha", term_width = 100)]
+    #[command(name = "load", about = "Send load to one server, like wrk or oha", term_width = 100)]
     struct Alone {
         #[command(flatten)]
         args: Args,
