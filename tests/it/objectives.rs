@@ -129,7 +129,7 @@ fn a_case_has_an_objective_of_its_own_which_is_no_axis() {
     let folder = tempfile::tempdir().unwrap();
     let cases = "objective: { mean: 1h }\n\
                  cases: [{ limits.data.cpus: 0.25 }, { limits.data.cpus: 0.5, objective: { mean: 1ns } }]\n";
-    let output = run(folder.path(), "[weir]", cases, &["--repeats", "1"]);
+    let output = run(folder.path(), "[weir]", cases, &["--repeats", "2"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let document = json(&output);
     for point in document["summary"]["points"].as_array().unwrap() {
@@ -138,8 +138,8 @@ fn a_case_has_an_objective_of_its_own_which_is_no_axis() {
         let met: Vec<&Value> =
             point["rows"][0]["objective"].as_array().unwrap().iter().map(|result| &result["met"]).collect();
         match (point["load"].as_str().unwrap(), axes["limits.data.cpus"].as_f64().unwrap()) {
-            ("tail", 0.25) => assert_eq!(met, ["met"]),
-            ("tail", _) => assert_eq!(met, ["missed"]),
+            ("tail", 0.25) => assert_eq!(met, ["met"], "{point}"),
+            ("tail", _) => assert_eq!(met, ["missed"], "{point}"),
             _ => assert!(met.is_empty(), "{point}"),
         }
     }
