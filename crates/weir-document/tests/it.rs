@@ -135,14 +135,14 @@ fn wrong_types() {
     yaml("name: a\nrepeats: -3 # less\n", "2:10: `-3` is not a whole number of at least 0", whole);
     yaml("name: a\nrepeats: [1]\n", "2:10: a list is not a single value", "write a single value");
     yaml("name: a\ntls: yes\n", "2:6: `yes` is not `true` or `false`", "write `true` or `false`");
-    yaml("name:\n", "1:5: nothing is not a text", "write a text");
+    yaml("name:\n", "1:5: an empty value is not a string", "write a string");
     yaml("- a\n", "1:1: a list is not a mapping (`name: value`)", "write a mapping (`name: value`)");
     json(
         "{\"name\":\"a\",\n  \"repeats\": \"five\"}",
         "2:14: `five` is not a whole number of at least 0",
         whole,
     );
-    json("{\n  \"name\": 5}", "2:11: `5` is not a text", "write a text");
+    json("{\n  \"name\": 5}", "2:11: `5` is not a string", "write a string");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! How this process takes the place of one that runs, and how another one takes this one's.
 
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::Sender;
@@ -222,21 +222,24 @@ impl Succession {
     }
 }
 
-/// Refuses a folder that is none, or that every user may write to: whoever makes `handover.sock` there first would be
-/// asked for sockets in place of the running gateway.
+/// Refuses a directory in which another user could create `handover.sock` first: the gateway would take its sockets.
 fn check_folder(folder: &Path) -> Result<(), String> {
     let metadata = match std::fs::metadata(folder) {
         Ok(metadata) if metadata.is_dir() => metadata,
         _ => return Err("no such directory; create it first".to_owned()),
     };
-    let mode = metadata.permissions().mode() & 0o7777;
-    if mode & 0o002 != 0 {
-        return Err(format!(
-            "every user may write to this folder (mode {mode:04o}), and could take over the listening sockets; \
-             help: use a folder that only the gateway's user may write to: `install -d -m 0700 DIR`"
-        ));
-    }
-    Ok(())
+    let (mode, owner) = (metadata.mode() & 0o7777, metadata.uid());
+    let others = if mode & 0o022 != 0 {
+        format!("its mode {mode:04o} lets other users write to it")
+    } else if ![0, rustix::process::geteuid().as_raw()].contains(&owner) {
+        format!("it belongs to another user (uid {owner})")
+    } else {
+        return Ok(());
+    };
+    Err(format!(
+        "{others}, and they could take over the listening sockets; help: use a directory that only the gateway's user \
+         may write to: `install -d -m 0700 DIR`"
+    ))
 }
 
 /// Tells once when a process has had its time, and when it has ended. Nobody minds either once it has followed.

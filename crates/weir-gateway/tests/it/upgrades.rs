@@ -311,22 +311,27 @@ fn without_a_folder_there_is_no_next_process() {
 }
 
 #[test]
-fn a_folder_that_every_user_may_write_to_is_refused() {
+fn a_folder_that_other_users_may_write_to_is_refused() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let folder = dir.path().display().to_string();
-    for (mode, told) in [(0o777, "0777"), (0o1777, "1777"), (0o702, "0702")] {
-        std::fs::set_permissions(dir.path(), Permissions::from_mode(mode)).expect("it is ours");
+    let check = |reason: &str| {
         let (code, messages) = crate::process::run(&config(origin().0), &["--runtime-dir", &folder]);
         let expected = format!(
-            "weir-gateway: --runtime-dir {folder}: every user may write to this folder (mode {told}), and could take \
-             over the listening sockets; help: use a folder that only the gateway's user may write to: \
-             `install -d -m 0700 DIR`\n"
+            "weir-gateway: --runtime-dir {folder}: {reason}, and they could take over the listening sockets; help: use a \
+             directory that only the gateway's user may write to: `install -d -m 0700 DIR`\n"
         );
         assert_eq!((code, messages), (Some(3), expected));
+    };
+    for (mode, told) in [(0o777, "0777"), (0o1777, "1777"), (0o702, "0702"), (0o770, "0770")] {
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(mode)).expect("it is ours");
+        check(&format!("its mode {told} lets other users write to it"));
     }
-    // Groups are the operator's own affair.
-    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o770)).expect("it is ours");
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o750)).expect("it is ours");
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
     command.arg("--runtime-dir").arg(&folder);
     assert_eq!(Gateway::spawn(&config(origin().0), command).stop(), "");
+    // Only root can give a directory away.
+    if std::os::unix::fs::chown(dir.path(), Some(65_534), None).is_ok() {
+        check("it belongs to another user (uid 65534)");
+    }
 }
