@@ -332,7 +332,7 @@ fn impossible_loads_have_their_place() {
     );
     check_loads(
         "loads: { full: { model: closed }, full: { model: closed } }\n",
-        "side.yaml:3:35: `full` is given twice | keep one of the two",
+        "side.yaml:3:35: duplicate field `full` | remove one of them",
     );
 }
 

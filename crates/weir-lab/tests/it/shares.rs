@@ -22,7 +22,7 @@ fn shares_that_cannot_be_have_their_place() {
     load("0%", "side.yaml:3:34: `0%` is not above zero | write a rate like 5000/s, 300/m, 30%");
     load(
         "1001%",
-        "side.yaml:3:34: `1001%` is more than ten times the whole | write a rate like 5000/s, 300/m, 30%",
+        "side.yaml:3:34: `1001%` is more than 1000% | write a rate like 5000/s, 300/m, 30%",
     );
     load(
         "5/s, of: least",
