@@ -42,7 +42,9 @@ fn errors_none_never_stands_beside_failed_checks_statuses_and_time_outs() {
     let errors = row(&summary, "errors");
     assert!(errors.starts_with("100 of 1,000 scheduled requests (10.0 %"), "{summary}");
     assert!(summary.contains(" 100 unexpected: a status of 400 or more, or a failed check\n"), "{summary}");
-    assert!(row(&summary, "verdict").contains("latency: errors"), "{summary}");
+    // On a busy host the generator may be the limit, too.
+    let (_, latency) = row(&summary, "verdict").split_once("latency: ").unwrap();
+    assert!(latency.split(';').next().unwrap().contains("errors"), "{summary}");
     assert!(row(&summary, "status").contains("500: 100"), "{summary}");
 
     let (_, summary) = load(folder.path(), &[&url, "-n", "50", "-c", "1", "--check", "length=65"]);

@@ -529,7 +529,7 @@ fn a_load_above_the_generators_ceiling_is_told_so() {
         load.ceiling = Some(Ceiling { rate_per_s, workers: 1, lateness_p99_ns: 100_000 });
         let judgement = load.judge();
         assert!(judgement.verdicts.all_valid(), "what it costs is told by the lateness: {judgement:?}");
-        judgement.evidence.iter().any(|sentence| sentence.contains("above the 999"))
+        judgement.evidence.iter().any(|sentence| sentence.contains("more than the 999"))
     };
     assert!(said(Open, 999.0, 1));
     assert!(!said(Open, 1_000.0, 1));
