@@ -114,8 +114,16 @@ fn names_a_field(option: &[u8]) -> bool {
         5 => !option.eq_ignore_ascii_case(b"close"),
         7 => !option.eq_ignore_ascii_case(b"upgrade"),
         10 => !option.eq_ignore_ascii_case(b"keep-alive"),
-        _ => true,
+        _ => !is_forwarding(option),
     }
+}
+
+/// Whether it is a field in which trusted proxies say who the client is. `Connection` cannot remove these: a client could
+/// erase what a proxy has added, since some proxies pass the options of their clients on.
+fn is_forwarding(name: &[u8]) -> bool {
+    const PREFIX: &[u8] = b"x-forwarded-";
+    let is_prefixed = name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX));
+    is_prefixed || name.eq_ignore_ascii_case(b"forwarded") || name.eq_ignore_ascii_case(b"x-real-ip")
 }
 
 /// Whether a field belongs to one connection and is never passed on (RFC 9110, 7.6.1).
@@ -201,6 +209,19 @@ mod tests {
         assert_eq!(names, ["Host", "X-Other"]);
         let names: Vec<_> = EndToEnd::new(&fields, false).map(|f| f.name).collect();
         assert_eq!(names, ["Host", "x-own", "X-Other"]);
+    }
+
+    #[test]
+    fn a_client_cannot_remove_forwarding_fields_by_connection() {
+        let forwarding = ["X-Forwarded-For", "x-forwarded-proto", "Forwarded", "X-Real-IP"];
+        let mut fields = vec![Field {
+            name: "Connection",
+            value: b"close, x-forwarded-FOR, X-Forwarded-Proto, forwarded, x-real-ip, x-own, x-forwarded",
+        }];
+        fields.extend(forwarding.map(|name| Field { name, value: b"1" }));
+        fields.extend(["X-Own", "X-Forwarded"].map(|name| Field { name, value: b"1" }));
+        let names: Vec<_> = EndToEnd::new(&fields, true).map(|f| f.name).collect();
+        assert_eq!(names, forwarding);
     }
 
     #[test]

@@ -20,10 +20,7 @@ fn shares_that_cannot_be_have_their_place() {
         said(&format!("{HEAD}loads: {{ x: {{ model: open, rate: {rate} }} }}\n"), expected);
     };
     load("0%", "side.yaml:3:34: `0%` is not above zero | write a rate like 5000/s, 300/m, 30%");
-    load(
-        "1001%",
-        "side.yaml:3:34: `1001%` is more than 1000% | write a rate like 5000/s, 300/m, 30%",
-    );
+    load("1001%", "side.yaml:3:34: `1001%` is more than 1000% | write a rate like 5000/s, 300/m, 30%");
     load(
         "5/s, of: least",
         "side.yaml:3:43: the load `x` says of which gateway its rate is a share, and it is none | \
