@@ -2,7 +2,7 @@
 
 use weir_results::{Cell, CellOutcome, HostProcess, HostShare, Measurement, Reason};
 
-use crate::quantity::count;
+use crate::quantity::counted;
 
 /// Cores from which on a process is named.
 const NAMED_CORES: f64 = 0.01;
@@ -47,8 +47,8 @@ pub fn host_noise(cells: &[Cell]) -> Option<String> {
     named.retain(|name| name.cores >= NAMED_CORES * loads as f64);
     named.sort_by(|one, other| other.cores.total_cmp(&one.cores));
     let busiest = busiest_of(named.iter().take(NAMED).map(|name| name.words(loads)).collect());
-    let plural = if loads == 1 { "measurement" } else { "measurements" };
-    Some(format!("host noise disturbed {} {plural}{busiest}. {}", count(loads as u64), remedy(&host)))
+    let loads = counted(loads as u64, "measurement");
+    Some(format!("host noise disturbed {loads}{busiest}. {}", remedy(&host)))
 }
 
 fn measured(cell: &Cell) -> &[Measurement] {
@@ -59,10 +59,8 @@ fn measured(cell: &Cell) -> &[Measurement] {
 }
 
 fn is_disturbed(of: &Measurement) -> bool {
-    let verdicts = &of.judgement.verdicts;
-    [&verdicts.throughput, &verdicts.latency, &verdicts.cpu]
-        .iter()
-        .any(|reasons| reasons.contains(&Reason::HostDisturbed))
+    // Every reason voids latency.
+    of.judgement.verdicts.latency.contains(&Reason::HostDisturbed)
 }
 
 /// Processes of one name, over all disturbed loads.

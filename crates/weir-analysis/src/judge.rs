@@ -56,7 +56,8 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     let generator = case.generator_limit();
     let upstream = case.upstream_limit();
     let disturbed = case.host_disturbed();
-    let (bound_by, bound) = case.bound_by(generator.as_deref(), upstream.as_deref(), disturbed.is_some());
+    let bound = case.bound(generator.as_deref(), upstream.as_deref(), disturbed.is_some());
+    let bound_by = bound.by;
     let overloaded = case.overloaded(bound_by);
 
     // A closed loop that keeps the gateway at its limit measures the gateway, whoever else is busy.
@@ -81,7 +82,7 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
         found.into_iter().filter_map(|(reason, said)| Some((reason, said?))).unzip();
     sentences.extend(case.above_ceiling());
     sentences.extend(case.longer_warm_up());
-    sentences.push(case.once(bound, &sentences));
+    sentences.push(bound.sentence(&sentences));
     Judgement { bound_by, verdicts: verdicts(&reasons), evidence: sentences }
 }
 
@@ -91,15 +92,23 @@ struct Case<'a> {
     t: &'a Thresholds,
 }
 
-impl Case<'_> {
-    /// What bounds the load, without what a reason has said already.
-    fn once(&self, bound: String, reasons: &[String]) -> String {
-        match bound.split_once(": ") {
-            Some((what, why)) if reasons.iter().any(|reason| reason == why) => what.to_owned(),
-            _ => bound,
-        }
-    }
+/// What bounds a load, and why.
+struct Bound {
+    by: BoundBy,
+    /// The bottleneck in words.
+    what: &'static str,
+    why: String,
+}
 
+impl Bound {
+    /// What bounds the load; why, unless a reason has said so already.
+    fn sentence(&self, reasons: &[String]) -> String {
+        let Self { what, why, .. } = self;
+        if reasons.contains(why) { format!("bound by {what}") } else { format!("bound by {what}: {why}") }
+    }
+}
+
+impl Case<'_> {
     fn open(&self) -> bool {
         self.e.record.result.model == ArrivalModel::Open
     }
@@ -261,66 +270,53 @@ impl Case<'_> {
         })
     }
 
-    fn bound_by(
-        &self,
-        generator: Option<&str>,
-        upstream: Option<&str>,
-        disturbed: bool,
-    ) -> (BoundBy, String) {
-        if let Some(said) = self.at_limit(self.e.data, "gateway") {
-            return (BoundBy::Gateway, format!("bound by the gateway: {said}"));
+    fn bound(&self, generator: Option<&str>, upstream: Option<&str>, disturbed: bool) -> Bound {
+        if let Some(why) = self.at_limit(self.e.data, "gateway") {
+            return Bound { by: BoundBy::Gateway, what: "the gateway", why };
         }
-        if let Some(said) = upstream {
-            return (BoundBy::Upstream, format!("bound by the upstream: {said}"));
+        if let Some(why) = upstream {
+            return Bound { by: BoundBy::Upstream, what: "the upstream", why: why.to_owned() };
         }
-        if let Some(said) = generator {
-            return (BoundBy::Generator, format!("bound by the generator: {said}"));
+        if let Some(why) = generator {
+            return Bound { by: BoundBy::Generator, what: "the generator", why: why.to_owned() };
         }
         let carried = self.open() && self.carried_share() >= self.t.completed_share;
         let full = self.e.host.filter(|host| disturbed || host.idle <= 1.0 - self.t.bound_share);
         if let Some(host) = full.filter(|_| !carried) {
-            let said = format!(
-                "bound by the host: {} idle, {} used by others, no part saturated",
+            let why = format!(
+                "{} idle, {} used by others, no part saturated",
                 percent(host.idle),
                 percent(host.steal + host.others)
             );
-            return (BoundBy::Host, said);
+            return Bound { by: BoundBy::Host, what: "the host", why };
         }
-        match (self.open(), carried) {
-            (false, _) => self.concurrency(),
-            (true, true) => (BoundBy::Rate, self.carried_sentence()),
-            (true, false) => (BoundBy::Concurrency, self.not_carried_sentence()),
+        match carried {
+            true => Bound { by: BoundBy::Rate, what: "the rate", why: self.carried() },
+            false => Bound { by: BoundBy::Concurrency, what: "concurrency", why: self.concurrency() },
         }
     }
 
-    /// That nothing else is the limit, as far as anything else was looked at.
+    /// That nothing else is the limit, as far as weir has looked.
     fn no_limit(&self) -> &'static str {
         let is_alone = self.e.data.is_none() && self.e.origin.is_none() && self.e.host.is_none();
         if is_alone { "the generator was not the limit" } else { "no part saturated" }
     }
 
-    fn carried_sentence(&self) -> String {
+    fn carried(&self) -> String {
         let (completed, scheduled) = (count(self.completed_in_phase()), count(self.scheduled()));
-        format!(
-            "bound by the rate: {completed} of {scheduled} scheduled requests completed in the phase, {}",
-            self.no_limit()
-        )
+        format!("{completed} of {scheduled} scheduled requests completed in the phase, {}", self.no_limit())
     }
 
-    /// How much was not carried, the reason says: such a load is overloaded.
-    fn not_carried_sentence(&self) -> String {
-        format!(
-            "bound by concurrency: {}, with {}",
-            self.no_limit(),
-            counted(self.e.record.generator.connections.into(), "connection")
-        )
-    }
-
-    fn concurrency(&self) -> (BoundBy, String) {
+    /// Of an open loop, the reason `overloaded` says how much was not carried.
+    fn concurrency(&self) -> String {
         let connections = counted(self.e.record.generator.connections.into(), "connection");
-        let per_s = rate(self.e.record.result.rate_per_s);
-        let said = format!("bound by concurrency: {connections} gave {per_s}, {}", self.no_limit());
-        (BoundBy::Concurrency, said)
+        match self.open() {
+            true => format!("{}, with {connections}", self.no_limit()),
+            false => {
+                let per_s = rate(self.e.record.result.rate_per_s);
+                format!("{connections} gave {per_s}, {}", self.no_limit())
+            }
+        }
     }
 
     /// An open loop that was not carried, by the gateway at its limit or by connections that were all busy.

@@ -7,7 +7,7 @@ use crate::conclusions::with_interval;
 use crate::errors::ErrorShare;
 use crate::figure::{Figure, Repeated, Sample, counted_reasons};
 use crate::quantity::{counted, percent, time_ns};
-use crate::reasons::reason_name;
+use crate::reasons::in_repeats;
 use crate::summary::Row;
 
 /// Whether an objective was met.
@@ -77,7 +77,7 @@ pub(crate) fn evaluate(
 
 fn latency(name: &str, limit: f64, figure: &Figure) -> ObjectiveResult {
     let says = figure.repeats.iter().map(|repeated| overloaded_is_missed(repeated, limit)).collect();
-    let undecided = match why(figure.reasons(), figure.repeats.len()) {
+    let undecided = match in_repeats(&figure.reasons(), figure.repeats.len()) {
         why if why.is_empty() => "not measured".to_owned(),
         why => why,
     };
@@ -93,7 +93,7 @@ fn errors(limit: f64, shares: &[ErrorShare]) -> ObjectiveResult {
     let figure = Figure::of_difference(shares.iter().map(repeated).collect());
     let says = shares.iter().map(|share| share.is_within(limit)).collect();
     let reasons = counted_reasons(shares.iter().flat_map(|share| &share.reasons));
-    let undecided = match why(reasons, shares.len()) {
+    let undecided = match in_repeats(&reasons, shares.len()) {
         why if why.is_empty() => "no requests were counted".to_owned(),
         why => format!("requests without a response may not be the gateway's fault: {why}"),
     };
@@ -133,15 +133,6 @@ fn result(
         met,
         words: format!("{name} at most {}: {}{outcome}", format(limit), measured(figure, format)),
     }
-}
-
-/// `host-disturbed in 2 of 3 repeats`.
-fn why(reasons: Vec<(Reason, usize)>, repeats: usize) -> String {
-    let words: Vec<String> = reasons
-        .into_iter()
-        .map(|(reason, n)| format!("{} in {n} of {repeats} repeats", reason_name(reason)))
-        .collect();
-    words.join(", ")
 }
 
 /// The figure with its interval, in parentheses where it does not count; nothing where nothing was measured.

@@ -8,7 +8,7 @@ use crate::capacity;
 use crate::conclusions::{by_reason, join};
 use crate::figure::{Figure, HEADLINE_REPEATS};
 use crate::objective::{Met, ObjectiveResult};
-use crate::reasons::reason_name;
+use crate::reasons::{in_repeats, reason_name};
 use crate::summary::{FailedCell, Point, Row, Summary, axes_words};
 
 /// What a run comes to.
@@ -191,13 +191,7 @@ fn voided(figure: &Figure) -> Option<(String, String)> {
     (valid < measured.min(HEADLINE_REPEATS)).then(|| {
         let reasons = figure.reasons();
         let names: Vec<&str> = reasons.iter().map(|(reason, _)| reason_name(*reason)).collect();
-        let words: Vec<String> = reasons
-            .iter()
-            .map(|(reason, n)| {
-                format!("{} in {n} of {}", reason_name(*reason), counted(measured as u64, "repeat"))
-            })
-            .collect();
-        (names.join(", "), words.join(", "))
+        (names.join(", "), in_repeats(&reasons, measured))
     })
 }
 

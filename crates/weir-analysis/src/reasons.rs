@@ -2,6 +2,8 @@
 
 use weir_results::{Reason, Verdicts};
 
+use crate::quantity::counted;
+
 /// A metric that a verdict is given for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
@@ -34,6 +36,14 @@ pub fn voids(reason: Reason) -> &'static [Metric] {
         | Reason::Implausible
         | Reason::LimitNotApplied => ALL,
     }
+}
+
+/// `host-disturbed in 2 of 3 repeats, throttled in 1 of 3 repeats`; empty without reasons.
+pub(crate) fn in_repeats(reasons: &[(Reason, usize)], repeats: usize) -> String {
+    let of = counted(repeats as u64, "repeat");
+    let words: Vec<String> =
+        reasons.iter().map(|(reason, n)| format!("{} in {n} of {of}", reason_name(*reason))).collect();
+    words.join(", ")
 }
 
 /// The reason's name in reports, as in the JSON: `generator-limited`.

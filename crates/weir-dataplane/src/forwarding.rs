@@ -9,7 +9,7 @@ use std::fmt::{Display, Write as _};
 use std::net::{IpAddr, SocketAddr};
 
 use weir_config::{Forwarding, RequestId, Scope, TrustedHeader};
-use weir_http::{AddressField, RequestHead, TrustedElements, append_field};
+use weir_http::{AddressField, RequestHead, TrustedElements, append_field, is_forwarding_field};
 
 use crate::counters::ListenerCounters;
 use crate::entropy::Entropy;
@@ -111,16 +111,11 @@ impl Marks {
 fn ended_claims(forwarding: &Forwarding) -> fn(&str) -> bool {
     match (forwarding.x_forwarded, forwarding.forwarded) {
         (false, false) => |_| false,
-        _ if forwarding.trusted_hops == 0 => is_claim,
+        _ if forwarding.trusted_hops == 0 => |name| is_forwarding_field(name.as_bytes()),
         (true, false) => is_forwarded,
         (false, true) => is_x_forwarded,
         (true, true) => |_| false,
     }
-}
-
-/// Whether a field says who the client is.
-fn is_claim(name: &str) -> bool {
-    is_x_forwarded(name) || is_forwarded(name) || name.eq_ignore_ascii_case(REAL_IP)
 }
 
 fn is_x_forwarded(name: &str) -> bool {
@@ -131,8 +126,8 @@ fn is_forwarded(name: &str) -> bool {
     name.eq_ignore_ascii_case(FORWARDED)
 }
 
-/// Puts together what upstreams are told of the client; its address as far as that is known. If the element that should
-/// name the client holds no address, the client is the peer: nothing nearer to the client is known for sure.
+/// Adds the fields that report the client to upstreams, and returns its address. If the element that should name the
+/// client has no address, the client is the peer.
 fn tell_of_client(
     forwarding: &Forwarding,
     head: &RequestHead<'_>,

@@ -88,7 +88,7 @@ pub struct OverloadStats {
 }
 
 impl MemoryWatch {
-    /// Begins to look, at memory that is free and at what the table in force bounds.
+    /// Starts the thread that watches free memory and the memory bound of the active configuration.
     ///
     /// # Errors
     /// When the thread can't start.

@@ -246,7 +246,7 @@ impl Flow {
         self.observe(now_ns);
         let (slot, free_ns) = self.next_free(now_ns)?;
         let arrival = loop {
-            let arrival = self.take_arrival_for(slot, now_ns)?;
+            let arrival = self.take_arrival(self.is_replay.then_some(slot), now_ns)?;
             if !self.is_hopeless(arrival, now_ns) {
                 break arrival;
             }
@@ -525,7 +525,7 @@ impl Flow {
         }
         if self.source.is_open() {
             // A closed loop starts nothing after the end; an open one has scheduled all that came due.
-            while let Some(arrival) = self.take_arrival(now_ns) {
+            while let Some(arrival) = self.take_arrival(None, now_ns) {
                 self.leave_in_flight(arrival);
             }
         } else {
@@ -586,26 +586,17 @@ impl Flow {
         }
     }
 
+    /// Takes the next arrival. A place that is `replaying` a recorded session chooses its request; an arrival that was
+    /// handed out before keeps its request, since the books have it.
     #[inline]
-    fn take_arrival(&mut self, now_ns: u64) -> Option<Arrival> {
-        let arrival = self.source.take(now_ns, &self.timeline)?;
-        if !arrival.is_again {
-            self.count(arrival, |requests| requests.scheduled += 1);
-        }
-        Some(arrival)
-    }
-
-    /// Takes the next arrival for a place. One that was handed out before keeps its request: the books have it.
-    #[inline]
-    fn take_arrival_for(&mut self, slot: usize, now_ns: u64) -> Option<Arrival> {
-        if !self.is_replay {
-            return self.take_arrival(now_ns);
-        }
+    fn take_arrival(&mut self, replaying: Option<usize>, now_ns: u64) -> Option<Arrival> {
         let mut arrival = self.source.take(now_ns, &self.timeline)?;
         if !arrival.is_again {
-            let place = &mut self.slots[slot];
-            arrival.pick = place.replayed;
-            place.replayed += 1;
+            if let Some(slot) = replaying {
+                let place = &mut self.slots[slot];
+                arrival.pick = place.replayed;
+                place.replayed += 1;
+            }
             self.count(arrival, |requests| requests.scheduled += 1);
         }
         Some(arrival)

@@ -432,7 +432,7 @@ fn connect_failure(error: &io::Error) -> Failure {
     let said = match error.kind() {
         ErrorKind::ConnectionRefused => return (Cause::Refused, None),
         ErrorKind::ConnectionReset => return (Cause::Reset, None),
-        // Only of a Unix socket: the system has nobody wait for room.
+        // Only Unix sockets: their `connect` fails at once if the listen queue is full.
         ErrorKind::WouldBlock => QUEUE_FULL.to_owned(),
         ErrorKind::AddrNotAvailable => {
             "connect: this host has no local port left (net.ipv4.ip_local_port_range)".to_owned()

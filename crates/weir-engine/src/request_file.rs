@@ -43,6 +43,10 @@ pub struct Base {
 }
 
 impl Base {
+    fn scheme(&self) -> &'static str {
+        if self.is_https { "https" } else { "http" }
+    }
+
     /// The value of Host, where the load gives one.
     fn host(&self) -> Option<&str> {
         let fields = &self.request.headers;

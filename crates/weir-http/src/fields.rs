@@ -114,13 +114,15 @@ fn names_a_field(option: &[u8]) -> bool {
         5 => !option.eq_ignore_ascii_case(b"close"),
         7 => !option.eq_ignore_ascii_case(b"upgrade"),
         10 => !option.eq_ignore_ascii_case(b"keep-alive"),
-        _ => !is_forwarding(option),
+        _ => !is_forwarding_field(option),
     }
 }
 
-/// Whether it is a field in which trusted proxies say who the client is. `Connection` cannot remove these: a client could
-/// erase what a proxy has added, since some proxies pass the options of their clients on.
-fn is_forwarding(name: &[u8]) -> bool {
+/// Whether proxies report their client in this field: `Forwarded`, `X-Forwarded-*` or `X-Real-IP`.
+///
+/// `Connection` cannot remove these fields. Some proxies forward the options of their clients, so a client could erase
+/// what a proxy has added.
+pub fn is_forwarding_field(name: &[u8]) -> bool {
     const PREFIX: &[u8] = b"x-forwarded-";
     let is_prefixed = name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX));
     is_prefixed || name.eq_ignore_ascii_case(b"forwarded") || name.eq_ignore_ascii_case(b"x-real-ip")

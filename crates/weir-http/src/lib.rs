@@ -52,7 +52,8 @@ pub use body::{BodyDecoder, BodyStep};
 pub use error::{BodyError, HeadError};
 pub use fields::{
     CONNECTION_NAMES_MAX, CONNECTION_OPTIONS_MAX, EndToEnd, FIELDS_MAX, Field, FieldSlots, elements,
-    fields_named, find_field, is_hop_by_hop, is_token_byte, list_contains, list_elements,
+    fields_named, find_field, is_forwarding_field, is_hop_by_hop, is_token_byte, list_contains,
+    list_elements,
 };
 pub use plain_names::is_plain_name;
 pub use request::{LEADING_EMPTY_LINES_MAX, RequestHead, parse_request};

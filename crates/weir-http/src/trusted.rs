@@ -19,7 +19,7 @@ use crate::{Field, is_token_byte};
 /// The most elements that are read.
 pub const TRUSTED_ELEMENTS_MAX: usize = 16;
 
-/// What stands in place of an element that nobody could read (RFC 7239, 6.2).
+/// Replaces an element that cannot be read (RFC 7239, 6.2).
 const UNKNOWN: &str = "unknown";
 
 /// A field that proxies append the address of their client to.

@@ -332,7 +332,7 @@ pub struct HostProcess {
     pub name: String,
     /// Its process id, as it is seen from where weir ran.
     pub pid: u32,
-    /// Cores used, by its children that ended meanwhile, too.
+    /// Cores used by the process, and by its children that ended during the load.
     pub cores: f64,
 }
 

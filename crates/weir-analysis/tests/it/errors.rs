@@ -140,7 +140,7 @@ fn an_objective_on_latency_alone_is_missed_by_errors_too() {
     let summary = repeats(DISTURBED, latency(), a_fifth_of_503);
     assert_eq!(results(&summary), [("p99", Met::Unknown), ("errors", Met::Missed)]);
     assert_eq!(summary.outcome, Outcome::Missed);
-    // Without errors the bound that nobody gave does not show, and without an objective there is nothing to miss.
+    // Without errors the default bound is not shown. Without an objective nothing can be missed.
     assert_eq!(results(&repeats(DISTURBED, latency(), |_| {})), [("p99", Met::Unknown)]);
     let summary = repeats(DISTURBED, None, a_fifth_of_503);
     assert_eq!((results(&summary), summary.outcome), (vec![], Outcome::Undecided));

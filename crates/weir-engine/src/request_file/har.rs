@@ -105,9 +105,7 @@ pub(super) fn parse(
 /// The host that is mapped to the target, as [`Url::host_and_port`] has it; `None` where no entry has one.
 fn recorded_host(entries: &[Entry], base: &Base) -> Option<String> {
     let hosts = || entries.iter().filter(|entry| entry.is_http()).filter_map(Entry::host);
-    let own = base.host().map(|authority| {
-        Url { scheme: if base.is_https { "https" } else { "http" }, authority, path: "" }.host_and_port()
-    });
+    let own = base.host().map(|authority| Url { scheme: base.scheme(), authority, path: "" }.host_and_port());
     if let Some(own) = own.filter(|own| hosts().any(|host| host == *own)) {
         return Some(own);
     }
@@ -147,6 +145,17 @@ fn has_other_scheme(url: &str) -> bool {
     is_scheme && !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
+/// What was recorded is sent as it is, and a placeholder in it would be filled in.
+fn refuse_placeholder(value: &str, what: impl FnOnce() -> String) -> Result<(), Fault> {
+    match has_placeholder(value) {
+        true => {
+            let message = format!("{} contains a placeholder", what());
+            Err(Fault::new(message, "change the value, or write the request as a JSON line"))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Where the session goes.
 struct Target<'a> {
     base: &'a Base,
@@ -184,10 +193,7 @@ impl Target<'_> {
             if name.starts_with(':') || is_of_the_message || weir_http::is_hop_by_hop(&name) {
                 continue;
             }
-            if has_placeholder(&value) {
-                let message = format!("the recorded value of `{name}` contains a placeholder");
-                return Err(Fault::new(message, "change the value, or write the request as a JSON line"));
-            }
+            refuse_placeholder(&value, || format!("the recorded value of `{name}`"))?;
             let is_cookie = name.eq_ignore_ascii_case("cookie");
             match fields.iter_mut().find(|(given, _)| is_cookie && given.eq_ignore_ascii_case("cookie")) {
                 // HTTP/2 may split the field; HTTP/1.1 has one (RFC 9113, 8.2.3).
@@ -204,10 +210,7 @@ impl Target<'_> {
             let pairs: Vec<String> =
                 cookies.into_iter().map(|Field { name, value }| format!("{name}={value}")).collect();
             let value = pairs.join("; ");
-            if has_placeholder(&value) {
-                let message = "a recorded cookie contains a placeholder";
-                return Err(Fault::new(message, "change the value, or write the request as a JSON line"));
-            }
+            refuse_placeholder(&value, || "a recorded cookie".to_owned())?;
             fields.push(("Cookie".to_owned(), value));
         }
         Ok(fields)
@@ -219,8 +222,7 @@ impl Target<'_> {
         let Some(host) = self.base.host().filter(|_| is_pointer) else { return value };
         match Url::split(&value) {
             Some(url) if Some(url.host_and_port()) == self.recorded => {
-                let scheme = if self.base.is_https { "https" } else { "http" };
-                format!("{scheme}://{host}{}", url.path)
+                format!("{}://{host}{}", self.base.scheme(), url.path)
             }
             _ => value,
         }

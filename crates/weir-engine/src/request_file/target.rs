@@ -13,7 +13,7 @@ pub(super) fn apply(request: &mut RequestSpec, url: &str, base: &Base) -> Result
         let message = format!("`{url}` is neither a URL nor a path");
         return Err(Fault::new(message, "write it as `http://host/path` or `/path`"));
     };
-    let wanted = if base.is_https { "https" } else { "http" };
+    let wanted = base.scheme();
     if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
         let message = format!("`{scheme}` is no scheme that can be loaded");
         return Err(Fault::new(message, format!("write a URL of {wanted}")));

@@ -173,7 +173,7 @@ fn a_flood_of_pings_or_settings_ends_the_connection_with_its_cause() {
         );
         // What the kernel keeps on both sides, and our own bounds.
         let most = most.load(Ordering::Relaxed);
-        assert!(most < 64 << 20, "{most} bytes were read of a connection whose replies nobody read");
+        assert!(most < 64 << 20, "{most} bytes were read from a server that read no replies");
     }
 }
 

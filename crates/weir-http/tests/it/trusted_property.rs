@@ -118,7 +118,7 @@ fn check_trusted(field: AddressField, choices: &mut Choices<'_>) {
     trusted.append_x_forwarded_for(&mut told);
     let expected: String = nodes.iter().map(|(plain, ..)| format!("{}, ", bare(plain))).collect();
     assert_eq!(told, expected, "{}", shown(&lines));
-    // What is told onward reads the same.
+    // What is sent upstream reads the same.
     let mut told = String::new();
     trusted.append_forwarded(&mut told);
     let onward = [Field { name: "forwarded", value: told.as_bytes() }];

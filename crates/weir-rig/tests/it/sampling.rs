@@ -95,7 +95,7 @@ fn pages_of_files_are_nobodys_memory() {
     bench.close();
 }
 
-/// A shell that counts for some seconds under the name `weir-neighbour`; it ends by itself, too.
+/// A shell that counts for some seconds under the name `weir-neighbour`, and then exits.
 const COUNTS: &str = "i=0; while [ $i -lt 30000000 ]; do i=$((i+1)); done";
 
 /// CPU time that the process has used, in ticks.

@@ -142,7 +142,7 @@ fn gate(comparison: &Comparison) -> Result<Exit, Failure> {
         None => Ok(Exit::Good),
         Some(why) => Err(Failure::wrong_use(
             format!("--fail-on worse: nothing could be compared: {why}"),
-            "measure more repeats, on a host that nobody else uses meanwhile; `weir doctor` shows what disturbs it",
+            "run more repeats on a quiet host; `weir doctor` shows what disturbs it",
         )),
     }
 }

@@ -120,7 +120,7 @@ fn is_admin(path: &str) -> bool {
     path == "/admin" || path.starts_with("/admin/")
 }
 
-/// Whether the rule held: it refused the request, or nobody takes what was sent for the path that it refuses.
+/// Whether the rule held: it refused the request, or the backend does not read the path as the refused one.
 fn holds(answer: &Answer) -> bool {
     let sent = answer.body.strip_prefix("other ");
     matches!(answer.status, 400 | 403) || sent.is_some_and(|sent| !is_admin(&read_by_a_container(sent)))
