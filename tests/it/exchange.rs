@@ -233,8 +233,21 @@ fn every_format_goes_to_standard_output_and_into_a_file() {
     let names: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| !name.to_string_lossy().ends_with(".part")), "{names:?}");
-    let one = export(folder.path(), &["--format", "k6", "--cell", "0", "--load", "tail"]);
+    let one = export(folder.path(), &["--format", "k6", "--cell", "1", "--load", "tail"]);
     assert_eq!(json(&one)["weir"]["load"], "tail");
+}
+
+#[test]
+fn export_counts_cells_from_one_as_the_plan_and_the_report_do() {
+    let folder = imported();
+    let first = text(&export(folder.path(), &["--format", "csv", "--cell", "1"]).stdout);
+    let cells: Vec<_> = first.lines().skip(1).map(|row| row.split(',').nth(2).unwrap().to_owned()).collect();
+    assert!(!cells.is_empty() && cells.iter().all(|cell| cell == "0"), "{first}");
+    for (number, words) in [("0", "1.."), ("99", "no finished cell 99")] {
+        let output = export(folder.path(), &["--format", "csv", "--cell", number]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
 }
 
 #[test]

@@ -139,6 +139,32 @@ fn a_plan_runs_nothing() {
 }
 
 #[test]
+fn a_plan_refuses_what_the_run_would_refuse() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    for (more, words) in [
+        (&["--baseline", "nope"][..], "no such database"),
+        (&["--junit", "-"], "--junit"),
+        (&["--out", "-"], "--out -"),
+        (&["--out", "file/below"], "file"),
+    ] {
+        let output =
+            run(folder.path(), "[weir]", "objective: { errors: 1% }\n", &[&["--plan"], more].concat());
+        let said = text(&output.stderr);
+        assert!(matches!(output.status.code(), Some(2 | 3)), "{more:?}: {said}");
+        assert!(said.contains(words) && output.stdout.is_empty(), "{more:?}: {said}");
+    }
+}
+
+#[test]
+fn a_quick_doctor_needs_no_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = finish(weir(folder.path(), &["doctor", "--quick", "--json", "--db", "new.db"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(json(&output)["gateways"].is_array() && !folder.path().join("new.db").exists());
+}
+
+#[test]
 fn a_plan_says_what_cannot_be_had_and_refuses_settings_that_are_none() {
     let folder = tempfile::tempdir().unwrap();
     let plan =

@@ -223,8 +223,10 @@ impl Unreadable {
             _ => Cause::Parse,
         };
         let said = match Other::of(bytes) {
-            Some(Other::Tls) => "HTTP/1.1: the server speaks TLS: https:// in the URL asks it so".into(),
-            Some(Other::Http2) => "HTTP/1.1: the server speaks HTTP/2: --http2 asks it so".into(),
+            Some(Other::Tls) => {
+                "HTTP/1.1: the server uses TLS on this port; write https:// in the URL".into()
+            }
+            Some(Other::Http2) => "HTTP/1.1: the server speaks HTTP/2 on this port; add --http2".into(),
             None => format!("HTTP/1.1: {error}, in what begins with {}", Beginning(bytes)),
         };
         Self { cause, said }
@@ -374,7 +376,7 @@ mod tests {
     #[test]
     fn a_server_of_another_protocol_is_told_by_its_first_message() {
         let said = |bytes| Unreadable::head(&HeadError::Nul, bytes).said;
-        assert!(said(b"\x15\x03\x03\0\x02\x02\x46").contains("speaks TLS"));
+        assert!(said(b"\x15\x03\x03\0\x02\x02\x46").contains("uses TLS"));
         assert!(said(b"\0\0\x12\x04\0\0\0\0\0\0\x03").contains("speaks HTTP/2"));
         assert!(said(b"\0\0\x11\x04\0\0\0\0\0\0\x03").contains("begins with \"\\x00\\x00\\x11"));
         assert!(said(b"").ends_with("begins with \"\""));

@@ -5,7 +5,7 @@ use weir_results::{Cell, CellOutcome};
 /// Which cells and loads are wanted; `None` is all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// The cell's place in the plan.
+    /// The cell's index in the plan, from 0.
     pub cell: Option<u32>,
     /// The load's name.
     pub load: Option<String>,
@@ -15,11 +15,11 @@ pub struct Selection {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
     /// The run has no such finished cell.
-    #[error("the run has no finished cell {wanted}")]
+    #[error("the run has no finished cell {}", u64::from(*wanted) + 1)]
     Cell {
-        /// The wanted cell.
+        /// Index of the wanted cell.
         wanted: u32,
-        /// The cells that are there.
+        /// Indices of the finished cells.
         there: Vec<u32>,
     },
     /// No measured cell has such a load.
@@ -36,7 +36,9 @@ impl SelectionError {
     /// What to do about it.
     pub fn remedy(&self) -> String {
         let there = match self {
-            Self::Cell { there, .. } => there.iter().map(u32::to_string).collect::<Vec<_>>(),
+            Self::Cell { there, .. } => {
+                there.iter().map(|index| (u64::from(*index) + 1).to_string()).collect::<Vec<_>>()
+            }
             Self::Load { there, .. } => there.clone(),
         };
         match there.is_empty() {

@@ -49,7 +49,7 @@ pub use extend::extended;
 pub use pilot::pilot_time;
 pub use progress::{Observer, Standing};
 pub use read::{Checked, Overrides, Point, read, read_again};
-pub use run::{Bench, Prepared, differences, execute, new_run, planned, prepare};
+pub use run::{Bench, Prepared, differences, execute, new_run, prepare};
 pub use source::{Source, built_in_names};
 pub use spec::{LoadFault, Setting};
 pub use takes::Takes;

@@ -150,7 +150,7 @@ pub fn new_run(prepared: &Prepared, command_line: Vec<String>) -> Run {
 }
 
 /// The cells of a run of `checked` with its seed, or a new one.
-pub fn planned(checked: &Checked) -> Plan {
+fn planned(checked: &Checked) -> Plan {
     plan::plan(checked, checked.scenario.seed.unwrap_or_else(clock::new_seed))
 }
 

@@ -59,6 +59,8 @@ pub(super) struct Net {
     /// Requests as the HTTP/2 library wants them, by their numbers.
     pub(super) requests: Vec<Option<(http::Request<()>, Bytes)>>,
     pub(super) said: Said,
+    /// Attempts that failed before the load began: its books count them as soon as they are open.
+    early_failures: Vec<Cause>,
     pub(super) tls: TlsBooks,
     pub(super) http2: Http2Books,
 }
@@ -143,6 +145,7 @@ impl Net {
             has_begun: false,
             requests: Vec::new(),
             said: Said::default(),
+            early_failures: Vec::new(),
             tls: TlsBooks::default(),
             http2: Http2Books::default(),
         }
@@ -175,14 +178,13 @@ impl Net {
         self.connections[place].link.session().map(Session::domain)
     }
 
-    /// Opens the connections that are in use from the start, before the clock starts; those that fail are tried again
-    /// when it has started.
+    /// Opens the connections that are in use from the start, before the clock starts. Those that fail are retried when
+    /// it has started.
     pub(super) fn connect_first(&mut self, timer: &mut Timer, is_ended: impl Fn() -> bool) {
         let deadline_ns = mono_ns() + CONNECT_TIMEOUT_NS;
         let mut put_off = Vec::new();
         for place in 0..self.first {
-            // Why it failed will be seen again, and counted then.
-            if self.connect(place, mono_ns()).is_err_and(|failure| is_queue_full(&failure)) {
+            if self.connect_early(place) {
                 put_off.push(place);
             }
         }
@@ -193,18 +195,33 @@ impl Net {
                 let token = self.poll.readiness(at).token;
                 let place = token as u32 as usize;
                 let is_meant = self.connections.get(place).is_some_and(|one| one.link.is_meant(token));
-                if is_meant && self.connections[place].is_opening() {
-                    let _ = self.go_on(place, mono_ns());
+                if is_meant
+                    && self.connections[place].is_opening()
+                    && let Err(cause) = self.go_on(place, mono_ns())
+                {
+                    self.early_failures.push(cause);
                 }
             }
             put_off.retain(|&place| {
-                let now_ns = mono_ns();
-                let is_due = self.connections[place].link.is_retry_due(now_ns);
-                !is_due || self.connect(place, now_ns).is_err_and(|failure| is_queue_full(&failure))
+                let is_due = self.connections[place].link.is_retry_due(mono_ns());
+                !is_due || self.connect_early(place)
             });
         }
         timer.rang();
         self.has_begun = true;
+    }
+
+    /// Begins an attempt before the load has begun. Returns whether a full accept queue asks for another attempt.
+    fn connect_early(&mut self, place: usize) -> bool {
+        match self.connect(place, mono_ns()) {
+            Ok(()) => false,
+            Err(failure) if is_queue_full(&failure) => true,
+            Err((cause, said)) => {
+                self.said.add(said);
+                self.early_failures.push(cause);
+                false
+            }
+        }
     }
 
     fn connect(&mut self, place: usize, now_ns: u64) -> Result<(), Failure> {
@@ -276,6 +293,9 @@ impl Worker {
     /// Hands the connections that are open to the load, and opens the others.
     pub(super) fn adopt_connections(&mut self) {
         let now_ns = self.flow.timeline().start_ns;
+        for cause in std::mem::take(&mut self.net.early_failures) {
+            self.flow.connection_error(now_ns, cause);
+        }
         for place in 0..self.net.connections.len() {
             let connection = &self.net.connections[place];
             if !connection.link.is_up() || connection.is_opening() {

@@ -34,11 +34,18 @@ impl Database {
         Ok(Store::open_to_resume(&self.path()?)?)
     }
 
-    /// Opens it if there is one.
+    /// Opens it. A missing default file is no error; a missing file that was named is one.
     pub(crate) fn open_if_any(&self) -> Result<Option<Store>, Failure> {
+        match self.db {
+            Some(_) => self.open().map(Some),
+            None => self.open_if_there(),
+        }
+    }
+
+    /// Opens it. A missing file is no error.
+    pub(crate) fn open_if_there(&self) -> Result<Option<Store>, Failure> {
         match Store::open_existing(&self.path()?) {
-            // A file that was named is missed, the default one is not.
-            Err(StoreError::Missing { .. }) if self.db.is_none() => Ok(None),
+            Err(StoreError::Missing { .. }) => Ok(None),
             opened => Ok(Some(opened?)),
         }
     }

@@ -38,7 +38,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     enter_scope();
     let drivers = Drivers::load(&args.drivers)?;
     let mut store =
-        if args.quick { args.database.open_if_any()? } else { Some(args.database.open_or_make()?) };
+        if args.quick { args.database.open_if_there()? } else { Some(args.database.open_or_make()?) };
     let mut examination = Examination::of_this_host(&drivers);
     if !args.quick {
         note("measuring the limits of this host, for at most half a minute; --quick skips this");

@@ -27,8 +27,8 @@ pub(crate) struct Args {
     /// Overwrite the file if it exists
     #[arg(long)]
     force: bool,
-    /// Export only this cell: its index in the plan, from 0
-    #[arg(long, value_name = "N")]
+    /// Export only this cell: its number in `weir run --plan` and in the report, from 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     cell: Option<u32>,
     /// Export only this load of the scenario
     #[arg(long, value_name = "NAME")]
@@ -104,7 +104,7 @@ impl Format {
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let out = args.out.as_deref().filter(|path| *path != Path::new("-"));
     let format = Format::chosen(args.format, out)?;
-    let selection = Selection { cell: args.cell, load: args.load.clone() };
+    let selection = Selection { cell: args.cell.map(|number| number - 1), load: args.load.clone() };
     if format == Format::Weir && selection != Selection::default() {
         return Err(Failure::wrong_use(
             "--cell and --load choose a part of a run, and --format weir holds the whole",

@@ -136,13 +136,18 @@ fn start(args: &Args, drivers: &Drivers) -> Result<Exit, Failure> {
     let source = Source::find(args.scenario.as_deref().unwrap_or_default())?;
     let checked = weir_lab::read(&source, &overrides, &known(drivers))?;
     let prepared = weir_lab::prepare(checked, drivers)?;
+    let run = weir_lab::new_run(&prepared, std::env::args().collect());
     if args.plan {
+        check_outputs(args, &run)?;
+        if let Some(name) = &args.baseline {
+            Baseline::find(&args.database.open()?, name, &run)?;
+        }
         let seed_is_given = prepared.checked.scenario.seed.is_some();
-        plan::tell(&prepared, &weir_lab::planned(&prepared.checked), seed_is_given, args.json);
+        let plan = weir_lab::plan::Plan { seed: run.seed, cells: run.plan };
+        plan::tell(&prepared, &plan, seed_is_given, args.json);
         return Ok(Exit::Good);
     }
     let mut store = args.database.open_or_make()?;
-    let run = weir_lab::new_run(&prepared, std::env::args().collect());
     go(args, drivers, &run, &prepared, &mut store, &[])
 }
 
@@ -159,6 +164,10 @@ fn resume(args: &Args, drivers: &Drivers, name: &str) -> Result<Exit, Failure> {
     let prepared = weir_lab::prepare(checked, drivers)?;
     let finished = store.finished(&run.id)?;
     if args.plan {
+        check_outputs(args, &run)?;
+        if let Some(name) = &args.baseline {
+            Baseline::find(&store, name, &run)?;
+        }
         let cells = run.plan.iter().filter(|key| !finished.contains(&key.index)).cloned().collect();
         plan::tell(&prepared, &weir_lab::plan::Plan { seed: run.seed, cells }, true, args.json);
         return Ok(Exit::Good);
@@ -181,14 +190,8 @@ fn go(
 ) -> Result<Exit, Failure> {
     let stop = interruptible()?;
     // Not after hours of measuring.
-    report::check_folder(args.out.as_deref(), &run.id)?;
+    check_outputs(args, run)?;
     let baseline = args.baseline.as_deref().map(|name| Baseline::find(store, name, run)).transpose()?;
-    if let Some(path) = &args.junit {
-        if run.objective.is_none() {
-            return Err(report::no_objective("--junit", &format!("scenario {}", run.name)));
-        }
-        report::check_junit(path)?;
-    }
     let finished = store.finished(&run.id)?;
     let missing = run.plan.iter().filter(|key| !finished.contains(&key.index));
     let takes = weir_lab::plan::time(&prepared.checked, missing) + weir_lab::pilot_time(&prepared.checked);
@@ -246,6 +249,19 @@ fn go(
             }
         }
     }
+}
+
+/// Checks that the report and the JUnit file of `run` can be written. A plan is printed wherever it is asked for, so only
+/// a folder that was named counts there.
+fn check_outputs(args: &Args, run: &Run) -> Result<(), Failure> {
+    if !args.plan || args.out.is_some() {
+        report::check_folder(args.out.as_deref(), &run.id)?;
+    }
+    let Some(path) = &args.junit else { return Ok(()) };
+    if run.objective.is_none() {
+        return Err(report::no_objective("--junit", &format!("scenario {}", run.name)));
+    }
+    report::check_junit(path)
 }
 
 /// The exit code that `--fail-on worse` gives, with why it is not 0.
