@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
-use sha2::{Digest, Sha256};
 
+use crate::digest::sha256;
 use crate::files::LineFault;
 
 /// The longest token; a head of the default size holds some.
@@ -31,7 +31,7 @@ impl TokenSet {
                 let remedy = "write one token per line: letters, digits and -._~+/, with = only at the end";
                 return Err(LineFault { line, message, remedy });
             }
-            digests.insert(digest(token));
+            digests.insert(sha256(token));
         }
         match digests.is_empty() {
             true => Err(LineFault {
@@ -45,12 +45,8 @@ impl TokenSet {
 
     /// Whether the token is one of them.
     pub fn has(&self, token: &[u8]) -> bool {
-        token.len() <= TOKEN_BYTES_MAX && self.digests.contains(&digest(token))
+        token.len() <= TOKEN_BYTES_MAX && self.digests.contains(&sha256(token))
     }
-}
-
-fn digest(token: &[u8]) -> [u8; 32] {
-    Sha256::digest(token).into()
 }
 
 /// `b64token` of RFC 6750, 2.1.

@@ -9,8 +9,8 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, ServerConfig};
-use sha2::{Digest, Sha256};
 
+use crate::digest::sha256_of;
 use crate::files::{Content, Fault, Files};
 use crate::model::{ClientAuth, Listener, Tls};
 use crate::names::{Named, Names};
@@ -202,13 +202,9 @@ fn binding(listener: &Listener, tls: &Tls, ca: Option<&Content>) -> Binding {
         (Some(_), Some(ClientAuth::Optional)) => 1,
         (Some(_), _) => 2,
     };
-    let mut digest = Sha256::new();
     // A length goes first, so that no two listeners come to the same bytes.
-    digest.update((name.len() as u64).to_be_bytes());
-    digest.update(name);
-    digest.update([policy]);
-    digest.update(ca.map_or(&[][..], Content::bytes));
-    digest.finalize().into()
+    let length = (name.len() as u64).to_be_bytes();
+    sha256_of([&length, name.as_bytes(), &[policy], ca.map_or(&[][..], Content::bytes)])
 }
 
 fn ticketer(

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
 use weir_config::{Key, Resource};
 use weir_document::DocumentError;
 use weir_manifests::Read;
@@ -177,5 +176,5 @@ fn text_of(file: &Path) -> Result<String, SourceError> {
 }
 
 fn digest_of(text: &str) -> [u8; 32] {
-    Sha256::digest(text).into()
+    weir_config::sha256(text.as_bytes())
 }

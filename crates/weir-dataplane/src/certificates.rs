@@ -1,4 +1,6 @@
-//! How long the certificates of listeners are good for.
+//! When the certificates of listeners expire.
+
+mod validity;
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,7 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 use serde::Serialize;
 use weir_config::{ShownCertificate, Table};
-use x509_parser::prelude::{FromDer, X509Certificate};
+
+use validity::validity;
 
 const DAY_SECONDS: i64 = 24 * 3600;
 
@@ -18,11 +21,11 @@ pub(crate) struct CertificatePage {
     names: Vec<String>,
     not_before: String,
     not_after: String,
-    /// Whole days until then; below 0 when it has run out.
+    /// Whole days until then; below 0 once it has expired.
     days_left: i64,
 }
 
-/// All certificates that listeners of `table` show; those that have the least time left first.
+/// All certificates of the listeners of `table`; those that expire first come first.
 pub(crate) fn pages(table: &Table) -> Vec<CertificatePage> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs().cast_signed());
     let page = |shown: &ShownCertificate| {
@@ -42,7 +45,7 @@ pub(crate) fn pages(table: &Table) -> Vec<CertificatePage> {
     pages
 }
 
-/// When the first certificate of each listener runs out, in seconds since 1970.
+/// When the first certificate of each listener expires, in seconds since 1970.
 pub(crate) fn first_ends(table: &Table) -> BTreeMap<String, i64> {
     let mut ends = BTreeMap::new();
     for shown in table.certificates() {
@@ -52,11 +55,4 @@ pub(crate) fn first_ends(table: &Table) -> BTreeMap<String, i64> {
         }
     }
     ends
-}
-
-/// From when to when a certificate is good, in seconds since 1970. One that rustls has taken is well-formed.
-fn validity(der: &[u8]) -> Option<(i64, i64)> {
-    let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let validity = certificate.validity();
-    Some((validity.not_before.timestamp(), validity.not_after.timestamp()))
 }

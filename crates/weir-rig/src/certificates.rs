@@ -14,10 +14,9 @@ use rcgen::{
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
-use sha2::{Digest, Sha256};
 
 use crate::RigError;
-use crate::driver::hex;
+use crate::digest::sha256_hex;
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// Clocks of other hosts may be a little late.
@@ -129,7 +128,7 @@ impl Certificates {
 /// `count` bearer tokens, the same for a seed in every cell. They are no secrets: who has the seed has them.
 pub fn tokens(seed: u64, count: u32) -> Vec<String> {
     let token = |number: u32| {
-        let mut text = hex(&Sha256::digest(format!("weir bearer token {seed} {number}")));
+        let mut text = sha256_hex(format!("weir bearer token {seed} {number}"));
         text.truncate(TOKEN_LETTERS);
         text
     };

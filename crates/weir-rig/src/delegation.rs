@@ -10,13 +10,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cgroups_rs::fs::{Hierarchy, hierarchies};
 use procfs::process::Process;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use crate::CgroupVersion;
 use crate::cleanup::pids_in;
+use crate::{CgroupVersion, hierarchy};
 
 /// The group into which a lab moves, so that its former group may have controllers for its children.
 const LEAF: &str = "weir-lab";
@@ -80,7 +79,7 @@ pub(crate) fn enable(directory: &Path, controllers: &[&str]) -> io::Result<()> {
 pub fn start_again_in_scope() -> Result<(), String> {
     let controllers = CgroupVersion::V2.controllers();
     let needed = !rustix::process::geteuid().is_root()
-        && hierarchies::auto().v2()
+        && hierarchy::version() == CgroupVersion::V2
         && std::env::var_os(IN_SCOPE_VARIABLE).is_none()
         && Place::of_this_process().is_ok_and(|place| place.obstacle(controllers).is_some());
     if !needed {
@@ -106,12 +105,11 @@ pub fn start_again_in_scope() -> Result<(), String> {
 
 impl Place {
     fn of_this_process() -> Result<Self, String> {
-        let root = hierarchies::V2::new().root();
         let text = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let own = Path::new(own_group(&text).ok_or("this process is in no group of cgroup v2")?);
         // Root divides the hierarchy at its root, in whichever group it was started.
         let path = if rustix::process::geteuid().is_root() { Path::new("") } else { above_leaf(own) };
-        Ok(Self { path: path.to_owned(), directory: root.join(path), is_inside: own == path })
+        Ok(Self { path: path.to_owned(), directory: hierarchy::v2_root().join(path), is_inside: own == path })
     }
 
     /// Why groups with `controllers` cannot be made in it, with a way out; looked up without changing anything.

@@ -1,19 +1,16 @@
 //! Limits on CPU and memory, and the control groups that hold them.
 
+use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use cgroups_rs::fs::cpu::CpuController;
-use cgroups_rs::fs::memory::MemController;
-use cgroups_rs::fs::{Cgroup, Hierarchy, hierarchies};
-
-use crate::{cleanup, delegation};
+use crate::{cleanup, delegation, hierarchy};
 
 /// The quota's period. A tenth of a second is the kernel's default and what container platforms use.
 const PERIOD_US: u64 = 100_000;
 /// The least quota that the kernel takes.
-const QUOTA_US_MIN: i64 = 1_000;
+const QUOTA_US_MIN: u64 = 1_000;
 
 /// Limits of a part; `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -78,92 +75,60 @@ impl CgroupVersion {
 #[derive(Debug)]
 pub(crate) struct GroupParent {
     pub(crate) version: CgroupVersion,
+    /// The root folders of the hierarchies that have the controllers.
+    roots: Vec<PathBuf>,
+    /// Relative to each root.
     path: PathBuf,
 }
 
 impl GroupParent {
     /// A parent for groups named `name`, which need not exist; says why this host or user has none.
     pub(crate) fn find(name: &str) -> Result<Self, String> {
-        let hierarchy = hierarchies::auto();
-        let version = if hierarchy.v2() { CgroupVersion::V2 } else { CgroupVersion::V1 };
-        let present: Vec<String> =
-            hierarchy.subsystems().iter().map(|subsystem| subsystem.controller_name()).collect();
-        let missing: Vec<&str> = version
-            .controllers()
-            .iter()
-            .copied()
-            .filter(|wanted| !present.iter().any(|p| p == wanted))
-            .collect();
-        if !missing.is_empty() {
-            return Err(format!("cgroup {} lacks the controllers {}", version.name(), missing.join(", ")));
-        }
+        let version = hierarchy::version();
+        let roots = hierarchy::roots(version, version.controllers())?;
         let path = match version {
             CgroupVersion::V1 => PathBuf::from(name),
             CgroupVersion::V2 => delegation::base(version.controllers())?.join(name),
         };
-        Ok(Self { version, path })
+        Ok(Self { version, roots, path })
     }
 
-    /// The folders of group `name`, one per controller in v1.
+    /// The folders of group `name`, one per hierarchy.
     pub(crate) fn directories(&self, name: Option<&str>) -> Vec<PathBuf> {
         let path = name.map_or_else(|| self.path.clone(), |name| self.path.join(name));
-        match self.version {
-            CgroupVersion::V2 => vec![hierarchies::V2::new().root().join(path)],
-            CgroupVersion::V1 => self
-                .load(&path)
-                .subsystems()
-                .iter()
-                .map(|subsystem| subsystem.to_controller().path().to_owned())
-                .collect(),
-        }
+        self.roots.iter().map(|root| root.join(&path)).collect()
     }
 
     /// Makes the group under which those of the parts will be; says why this host or user cannot. Whoever calls it
     /// has noted [`Self::directories`] for removal.
     pub(crate) fn make(&self) -> Result<(), String> {
-        let made = self.cgroup(&self.path).and_then(|_| match self.version {
+        let directories = self.directories(None);
+        let made = make_all(&directories).and_then(|()| match self.version {
             CgroupVersion::V1 => Ok(()),
-            // The library asks for controllers and does not look whether the kernel gives them.
-            CgroupVersion::V2 => self.directories(None).iter().try_for_each(|directory| {
+            CgroupVersion::V2 => directories.iter().try_for_each(|directory| {
                 delegation::enable(directory, self.version.controllers())
                     .map_err(|error| format!("{}: {error}", directory.display()))
             }),
         });
         if made.is_err() {
-            cleanup::remove_groups(&self.directories(None));
+            cleanup::remove_groups(&directories);
         }
         made
     }
 
     /// Makes the group `name` with `limits`.
     pub(crate) fn create(&self, name: &str, limits: &Limits) -> Result<Group, String> {
-        let path = self.path.join(name);
-        let cgroup = self.cgroup(&path)?;
         let group = Group { version: self.version, directories: self.directories(Some(name)) };
-        if let Err(error) = limit(&cgroup, self.version, limits) {
+        let made = make_all(&group.directories).and_then(|()| group.limit(limits));
+        if made.is_err() {
             group.remove();
-            return Err(format!("cannot set limits on {}: {error}", path.display()));
         }
-        Ok(group)
+        made.map(|()| group)
     }
 
     /// Gives the run's own group the weight that [`Group::put_first`] gives to one of its parts.
     pub(crate) fn put_first(&self) {
         Group { version: self.version, directories: self.directories(None) }.put_first();
-    }
-
-    fn cgroup(&self, path: &Path) -> Result<Cgroup, String> {
-        Cgroup::new_with_specified_controllers(hierarchies::auto(), path, Some(self.controllers())).map_err(
-            |error| format!("cannot make the control group {}: {}", path.display(), in_words(&error)),
-        )
-    }
-
-    fn controllers(&self) -> Vec<String> {
-        self.version.controllers().iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    fn load(&self, path: &Path) -> Cgroup {
-        Cgroup::load_with_specified_controllers(hierarchies::auto(), path, self.controllers())
     }
 }
 
@@ -178,6 +143,40 @@ impl Group {
     /// The file `name` in the controller that has it.
     pub(crate) fn file(&self, name: &str) -> Option<PathBuf> {
         self.directories.iter().map(|directory| directory.join(name)).find(|path| path.exists())
+    }
+
+    fn limit(&self, limits: &Limits) -> Result<(), String> {
+        if let Some(cpus) = limits.cpus {
+            let quota_us = ((cpus * PERIOD_US as f64).round() as u64).max(QUOTA_US_MIN);
+            match self.version {
+                CgroupVersion::V1 => {
+                    self.set("cpu.cfs_period_us", PERIOD_US)?;
+                    self.set("cpu.cfs_quota_us", quota_us)?;
+                }
+                CgroupVersion::V2 => self.set("cpu.max", format_args!("{quota_us} {PERIOD_US}"))?,
+            }
+        }
+        if let Some(bytes) = limits.memory_bytes {
+            // Swapped-out memory would evade the limit. Kernels without swap accounting have no file for it, and then
+            // nothing to set.
+            let (limit, swap) = match self.version {
+                CgroupVersion::V1 => ("memory.limit_in_bytes", ("memory.memsw.limit_in_bytes", bytes)),
+                CgroupVersion::V2 => ("memory.max", ("memory.swap.max", 0)),
+            };
+            self.set(limit, bytes)?;
+            if self.file(swap.0).is_some() {
+                let _ = self.set(swap.0, swap.1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a setting into the file `name`.
+    fn set(&self, name: &str, value: impl Display) -> Result<(), String> {
+        let path =
+            self.file(name).ok_or_else(|| format!("cannot set the limit: no control group file {name}"))?;
+        fs::write(&path, value.to_string())
+            .map_err(|error| format!("{}: cannot write {value}: {error}", path.display()))
     }
 
     /// Open `cgroup.procs` of every controller: a process that writes 0 into each has moved itself.
@@ -221,30 +220,11 @@ pub(crate) fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-fn limit(cgroup: &Cgroup, version: CgroupVersion, limits: &Limits) -> Result<(), String> {
-    if let Some(cpus) = limits.cpus {
-        let cpu: &CpuController = cgroup.controller_of().ok_or("no cpu controller")?;
-        let quota = ((cpus * PERIOD_US as f64).round() as i64).max(QUOTA_US_MIN);
-        cpu.set_cfs_quota_and_period(Some(quota), Some(PERIOD_US)).map_err(|error| in_words(&error))?;
-    }
-    if let Some(bytes) = limits.memory_bytes {
-        let memory: &MemController = cgroup.controller_of().ok_or("no memory controller")?;
-        let bytes = i64::try_from(bytes).map_err(|_| "the memory limit is too large")?;
-        memory.set_limit(bytes).map_err(|error| in_words(&error))?;
-        // Swapped-out memory would evade the limit. Kernels without swap accounting have no such file,
-        // and then nothing to set.
-        let with_swap = if version == CgroupVersion::V1 { bytes } else { 0 };
-        let _ = memory.set_memswap_limit(with_swap);
-    }
-    Ok(())
-}
-
-/// The library's error with its cause, which its own text leaves out.
-fn in_words(error: &cgroups_rs::fs::error::Error) -> String {
-    match std::error::Error::source(error) {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
+fn make_all(directories: &[PathBuf]) -> Result<(), String> {
+    directories.iter().try_for_each(|directory| {
+        fs::create_dir_all(directory)
+            .map_err(|error| format!("{}: cannot make the control group: {error}", directory.display()))
+    })
 }
 
 #[cfg(test)]

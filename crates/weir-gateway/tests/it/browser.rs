@@ -6,7 +6,6 @@ use std::process::Command;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
-use sha2::{Digest as _, Sha256};
 
 use crate::process::{Gateway, origin, peer};
 
@@ -18,7 +17,7 @@ fn write_pair(dir: &Path, file: &str, name: &str) -> String {
     std::fs::write(dir.join(format!("{file}.pem")), certificate.expect("a certificate").pem())
         .expect("a file");
     std::fs::write(dir.join(format!("{file}.key")), key.serialize_pem()).expect("a file");
-    STANDARD.encode(Sha256::digest(key.subject_public_key_info()))
+    STANDARD.encode(weir_config::sha256(&key.subject_public_key_info()))
 }
 
 /// What the browser shows, and says, of `https://NAME/` when it trusts this key alone.

@@ -7,11 +7,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use sha2::{Digest, Sha256};
-
 use super::Driver;
 use super::version::version;
 use crate::RigError;
+use crate::digest::Digest;
 
 /// A wrapper's line that names the binary it becomes, relative to the wrapper.
 const WRAPPED: &str = "# binary: ";
@@ -99,9 +98,9 @@ fn sha256(path: &Path) -> io::Result<String> {
     if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return Ok(known.clone());
     }
-    let mut hash = Sha256::new();
-    io::copy(&mut File::open(&key.0)?, &mut hash)?;
-    let hash = hex(&hash.finalize());
+    let mut digest = Digest::new();
+    digest.read(File::open(&key.0)?)?;
+    let hash = digest.hex();
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, hash.clone());
     Ok(hash)
 }
@@ -117,11 +116,6 @@ fn wrapped(path: &Path) -> io::Result<PathBuf> {
         (Some(relative), Some(folder)) => folder.join(relative.trim()).canonicalize()?,
         _ => path.canonicalize()?,
     })
-}
-
-/// Lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

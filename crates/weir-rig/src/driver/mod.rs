@@ -21,7 +21,6 @@ pub use form::{
     ReadyFile, Serves, Step, VersionFile,
 };
 pub use locate::Binary;
-pub(crate) use locate::hex;
 pub use own::read_configuration;
 pub use render::{Binding, OriginBinding, Rendered, TlsBinding};
 

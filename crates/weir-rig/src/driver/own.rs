@@ -4,13 +4,12 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
 use weir_results::Configuration;
 
-use super::locate::hex;
 use super::templates::{Templates, environment, template_error};
 use super::{Driver, Step};
 use crate::RigError;
+use crate::digest::sha256_hex;
 
 /// The greatest file that is taken for a configuration.
 const BYTES_MAX: usize = 64 << 20;
@@ -38,7 +37,7 @@ pub fn read_configuration(path: &Path) -> Result<Configuration, RigError> {
         return Err(wrong(format!("{} bytes are no configuration file", bytes.len())));
     }
     let text = String::from_utf8(bytes).map_err(|_| wrong("it is no text in UTF-8".into()))?;
-    let sha256 = hex(&Sha256::digest(&text));
+    let sha256 = sha256_hex(&text);
     Ok(Configuration { path: path.display().to_string(), sha256, text })
 }
 
@@ -176,7 +175,7 @@ mod tests {
     use crate::{Binary, Binding, Drivers, Rendered, TlsBinding};
 
     fn own(text: &str) -> Configuration {
-        Configuration { path: "conf/my.conf".into(), sha256: hex(&Sha256::digest(text)), text: text.into() }
+        Configuration { path: "conf/my.conf".into(), sha256: sha256_hex(text), text: text.into() }
     }
 
     fn binding(config: Option<Configuration>) -> Binding {

@@ -7,12 +7,11 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use weir_results::{Configuration, Role};
 
-use super::locate::hex;
 use super::templates::Templates;
 use super::{Binary, CountersFile, Driver, Place, ProcessFile, ReadyFile, Serves, Step};
+use crate::digest::Digest;
 use crate::{Certificates, CounterSource, Credentials, Limits, Namespace, ProcessSpec, Ready, RigError};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -222,7 +221,7 @@ impl Driver {
         templates: &Templates<'_>,
     ) -> Result<(Vec<PathBuf>, String), RigError> {
         let mut files = Vec::new();
-        let mut hash = Sha256::new();
+        let mut hash = Digest::new();
         for step in steps {
             // Certificates are others in each cell, and none of the configuration's. Other steps have no file; those that
             // no code serves were refused when the driver was loaded.
@@ -234,7 +233,7 @@ impl Driver {
             hash.update(text);
             files.push(path);
         }
-        Ok((files, hex(&hash.finalize())))
+        Ok((files, hash.hex()))
     }
 
     fn process(

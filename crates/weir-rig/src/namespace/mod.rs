@@ -16,9 +16,8 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
-use sha2::{Digest, Sha256};
 
-use crate::driver::hex;
+use crate::digest::sha256_hex;
 use netlink::Netlink;
 
 /// What hosts are tuned by for many connections, under /proc/sys/net; a new namespace has the kernel's defaults.
@@ -72,7 +71,7 @@ pub(crate) struct Label<'a> {
 
 /// The beginning of the names of the interfaces of the rig `unique`: a hash, since such names are short.
 pub(crate) fn interface_prefix(unique: &str) -> String {
-    let hash: String = hex(&Sha256::digest(unique)).chars().take(NAME_HASH_LETTERS).collect();
+    let hash: String = sha256_hex(unique).chars().take(NAME_HASH_LETTERS).collect();
     format!("w{hash}-")
 }
 

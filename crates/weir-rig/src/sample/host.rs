@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use cgroups_rs::fs::hierarchies::mountinfo_self;
 use rustix::fs::readlink;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::group::Kept;
 use super::{HostSample, mono_ns};
+use crate::hierarchy::v1_mounts;
 
 /// The kernel's first cgroup namespace has this number on every host.
 const FIRST_CGROUP_NAMESPACE: &[u8] = b"cgroup:[4026531835]";
@@ -82,10 +82,8 @@ fn true_root() -> Option<Kept> {
     if namespace.to_bytes() != FIRST_CGROUP_NAMESPACE {
         return None;
     }
-    let mount = mountinfo_self().into_iter().find(|mount| {
-        mount.mount_root == Path::new("/") && mount.super_opts.iter().any(|o| o == "cpuacct")
-    })?;
-    let kept = Kept::at(&mount.mount_point.join("cpuacct.usage"));
+    let mount = v1_mounts().into_iter().find(|mount| mount.is_whole && mount.has("cpuacct"))?;
+    let kept = Kept::at(&mount.point.join("cpuacct.usage"));
     kept.number(&mut Vec::new()).is_some().then_some(kept)
 }
 

@@ -1,0 +1,105 @@
+//! Where the kernel's control groups are mounted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use procfs::process::Process;
+use rustix::fs::{FsWord, statfs};
+
+use crate::CgroupVersion;
+
+/// The mount point of the one hierarchy of cgroup v2, and the folder of the mount points of v1.
+const MOUNT_POINT: &str = "/sys/fs/cgroup";
+/// `CGROUP2_SUPER_MAGIC` of linux/magic.h: what statfs reports for a file system of cgroup v2.
+const CGROUP2_MAGIC: FsWord = 0x6367_7270;
+
+/// The form of control groups that this host limits with. A host that mounts both has its controllers in v1.
+pub(crate) fn version() -> CgroupVersion {
+    let is_v2 = statfs(MOUNT_POINT).is_ok_and(|found| found.f_type == CGROUP2_MAGIC);
+    if is_v2 { CgroupVersion::V2 } else { CgroupVersion::V1 }
+}
+
+/// The root folder of cgroup v2.
+pub(crate) fn v2_root() -> &'static Path {
+    Path::new(MOUNT_POINT)
+}
+
+/// The root folders that together have `controllers`: one in v2, one for each mount in v1.
+///
+/// # Errors
+/// The controllers that no mounted hierarchy has.
+pub(crate) fn roots(version: CgroupVersion, controllers: &[&str]) -> Result<Vec<PathBuf>, String> {
+    let found: Vec<(&str, Option<PathBuf>)> = match version {
+        CgroupVersion::V1 => {
+            let mounts = v1_mounts();
+            let has = |controller: &str| mounts.iter().find(|mount| mount.has(controller));
+            controllers.iter().map(|name| (*name, has(name).map(|mount| mount.point.clone()))).collect()
+        }
+        CgroupVersion::V2 => {
+            let present = fs::read_to_string(v2_root().join("cgroup.controllers")).unwrap_or_default();
+            let has = |controller: &str| present.split_whitespace().any(|name| name == controller);
+            controllers.iter().map(|name| (*name, has(name).then(|| v2_root().to_owned()))).collect()
+        }
+    };
+    let missing: Vec<&str> =
+        found.iter().filter(|(_, root)| root.is_none()).map(|(controller, _)| *controller).collect();
+    if !missing.is_empty() {
+        return Err(format!("cgroup {} lacks the controllers {}", version.name(), missing.join(", ")));
+    }
+    let mut roots: Vec<PathBuf> = found.into_iter().filter_map(|(_, root)| root).collect();
+    // Controllers that are mounted together share a folder.
+    roots.sort();
+    roots.dedup();
+    Ok(roots)
+}
+
+/// A mounted hierarchy of cgroup v1.
+#[derive(Debug)]
+pub(crate) struct V1Mount {
+    pub(crate) point: PathBuf,
+    /// Whether the mount shows the hierarchy from its root, and not from the group of a container.
+    pub(crate) is_whole: bool,
+    options: Vec<String>,
+}
+
+impl V1Mount {
+    pub(crate) fn has(&self, controller: &str) -> bool {
+        self.options.iter().any(|option| option == controller)
+    }
+}
+
+/// The mounted hierarchies of cgroup v1, in the order of /proc/self/mountinfo.
+pub(crate) fn v1_mounts() -> Vec<V1Mount> {
+    let mounts = Process::myself().and_then(|own| own.mountinfo());
+    let mounts = mounts.into_iter().flatten().filter(|mount| mount.fs_type == "cgroup");
+    let v1 = mounts.map(|mount| V1Mount {
+        is_whole: mount.root == "/",
+        point: mount.mount_point,
+        options: mount.super_options.into_keys().collect(),
+    });
+    v1.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_controller_is_named() {
+        for version in [CgroupVersion::V1, CgroupVersion::V2] {
+            let found = roots(version, &["warp"]);
+            assert_eq!(found, Err(format!("cgroup {} lacks the controllers warp", version.name())));
+        }
+    }
+
+    #[test]
+    fn each_root_folder_is_listed_once() {
+        let version = version();
+        let Ok(roots) = roots(version, version.controllers()) else { return };
+        assert!(
+            !roots.is_empty() && roots.iter().all(|root| root.join("cgroup.procs").exists()),
+            "{roots:?}"
+        );
+        assert!(roots.iter().all(|root| roots.iter().filter(|other| *other == root).count() == 1));
+    }
+}
