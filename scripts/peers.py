@@ -5,7 +5,9 @@ exports back. `--all` adds the load tools that `make bench` and `make accuracy` 
 k6 and Locust built by cargo, go and pip, which takes some minutes. `make cgroup-v2` asks by name for what its guest
 is made of: QEMU, a static busybox, systemd.
 
-Every peer is unpacked under target/peers/NAME/root; target/peers/bin holds the executables. A binary that finds
+Peers are kept in the user's cache folder, in a folder for this distribution and these versions, so that a second
+clone fetches nothing; target/peers links to it. Every peer is unpacked under NAME/root; bin holds the executables.
+WEIR_PEERS names another folder. A binary that finds
 all its libraries on this machine is a link; for the others the missing libraries are fetched as packages too, and
 a wrapper replaces itself (`exec`, so the process id stays) by the binary with the right library path.
 """
@@ -14,6 +16,7 @@ import argparse
 import fcntl
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -23,8 +26,7 @@ from pathlib import Path
 
 import built_peers
 
-PEERS = Path(os.environ.get("WEIR_PEERS") or Path(__file__).resolve().parent.parent / "target/peers")
-BIN = PEERS / "bin"
+IN_TARGET = Path(__file__).resolve().parent.parent / "target/peers"
 # name -> (packages that may hold the binary, path in the package, arguments that print the version)
 PACKAGED = {
     "nginx": (["nginx", "nginx-core", "nginx-light"], "usr/sbin/nginx", ["-v"]),
@@ -49,6 +51,44 @@ ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
 NEEDED_BY_GUEST = ["qemu-system-x86_64", "busybox", "systemd-run"]
 # Mixing two C libraries in one process cannot work, so this one is always the machine's.
 NEVER_FETCHED = {"libc6"}
+
+
+def cached():
+    """The folder for this distribution and these versions in the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        system = platform.freedesktop_os_release()
+    except OSError:
+        system = {}
+    wanted = repr((PACKAGED, BESIDE, built_peers.BUILT, built_peers.IN_PYTHON, platform.machine(), sys.version_info[:2]))
+    key = hashlib.sha256(wanted.encode()).hexdigest()[:12]
+    return cache / "weir/peers" / f"{system.get('ID', 'linux')}{system.get('VERSION_ID', '')}-{key}"
+
+
+def place():
+    """Where the peers are: the folder that WEIR_PEERS names, else the cache, which target/peers then links to."""
+    if named := os.environ.get("WEIR_PEERS"):
+        return Path(named)
+    if IN_TARGET.is_dir() and not IN_TARGET.is_symlink():
+        return IN_TARGET
+    try:
+        folder = cached()
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(folder)
+    except (OSError, RuntimeError):
+        # No home folder, or none that can be written.
+        IN_TARGET.unlink(missing_ok=True)
+        return IN_TARGET
+    if not IN_TARGET.is_symlink() or Path(os.readlink(IN_TARGET)) != folder:
+        IN_TARGET.parent.mkdir(parents=True, exist_ok=True)
+        IN_TARGET.unlink(missing_ok=True)
+        IN_TARGET.symlink_to(folder)
+    return folder
+
+
+PEERS = place()
+BIN = PEERS / "bin"
 
 
 class Failed(Exception):
