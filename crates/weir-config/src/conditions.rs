@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::matches::ValueMatch;
 use crate::model::Route;
 use crate::pattern::{Pattern, Patterns};
-use crate::view::RequestView;
+use crate::view::Values;
 
 /// The conditions of one route. All must hold.
 #[derive(Debug)]
@@ -64,23 +64,23 @@ impl Conditions {
     }
 
     /// Whether all of them hold.
-    pub(crate) fn hold(&self, request: &RequestView<'_>) -> bool {
-        self.unmet(request).is_none()
+    pub(crate) fn hold(&self, values: &Values<'_, '_>) -> bool {
+        self.unmet(values).is_none()
     }
 
     /// The first of them that does not hold.
-    pub(crate) fn unmet(&self, request: &RequestView<'_>) -> Option<Unmet<'_>> {
+    pub(crate) fn unmet(&self, values: &Values<'_, '_>) -> Option<Unmet<'_>> {
         let ValueConditions { fields, parameters } = &self.values;
-        if !self.methods.is_empty() && !self.methods.iter().any(|method| **method == *request.method) {
+        if !self.methods.is_empty() && !self.methods.iter().any(|method| **method == *values.request.method) {
             return Some(Unmet::Method(&self.methods));
         }
         for (name, wanted) in fields {
-            if !wanted.is_met_by(request.field(name).as_deref()) {
+            if !wanted.is_met_by(values.field(name).as_deref()) {
                 return Some(Unmet::Field(name, wanted));
             }
         }
         let is_unmet =
-            |(name, wanted): &&(Box<str>, Wanted)| !wanted.is_met_by(request.parameter(name).as_deref());
+            |(name, wanted): &&(Box<str>, Wanted)| !wanted.is_met_by(values.parameter(name).as_deref());
         parameters.iter().find(is_unmet).map(|(name, wanted)| Unmet::Parameter(name, wanted))
     }
 

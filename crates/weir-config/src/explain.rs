@@ -11,7 +11,7 @@ use crate::host::{HostPattern, LowerHost};
 use crate::model::OneOrMany;
 use crate::paths::{Candidate, PathTable};
 use crate::table::Table;
-use crate::view::RequestView;
+use crate::view::{RequestView, Values};
 
 /// How many of a route's hosts or paths are named.
 const NAMED_MAX: usize = 3;
@@ -57,13 +57,14 @@ impl Table {
         let found = self.find(request).map(|found| found.route);
         let host = LowerHost::of(request.host);
         let host = host.as_ref().map_or("", LowerHost::as_str);
-        let rank_found = found.and_then(|found| rank(&self.parts.routes[found].entry, host, request));
+        let values = Values::of(request);
+        let rank_found = found.and_then(|found| rank(&self.parts.routes[found].entry, host, &values));
         let others = self.routes().into_iter().filter(|entry| Some(entry.position as usize) != found);
         let mut near: Vec<(&RouteEntry, Lack<'_>)> = others
             .filter_map(|entry| {
                 let lack = match self.parts.scopes.has(request.scope, &entry.route) {
-                    true => lack(entry, host, request, rank_found)?,
-                    false => rank(entry, host, request).map(|_| Lack::Listener)?,
+                    true => lack(entry, host, &values, rank_found)?,
+                    false => rank(entry, host, &values).map(|_| Lack::Listener)?,
                 };
                 Some((&**entry, lack))
             })
@@ -94,24 +95,24 @@ impl Lack<'_> {
 fn lack<'t>(
     entry: &'t RouteEntry,
     host: &str,
-    request: &RequestView<'_>,
+    values: &Values<'_, '_>,
     found: Option<Rank>,
 ) -> Option<Lack<'t>> {
-    let unmet = entry.conditions.as_ref().and_then(|conditions| conditions.unmet(request));
-    match (host_rank(entry, host), path_rank(entry, request)) {
+    let unmet = entry.conditions.as_ref().and_then(|conditions| conditions.unmet(values));
+    match (host_rank(entry, host), path_rank(entry, values)) {
         (None, None) => None,
         (None, Some(_)) => Some(Lack::Host),
         (Some(_), None) => Some(Lack::Path),
         (Some(_), Some(_)) => unmet.map(Lack::Condition).or_else(|| {
-            let own = rank(entry, host, request)?;
+            let own = rank(entry, host, values)?;
             Some(Lack::Precedence(own.behind(&found?)))
         }),
     }
 }
 
-fn rank(entry: &RouteEntry, host: &str, request: &RequestView<'_>) -> Option<Rank> {
+fn rank(entry: &RouteEntry, host: &str, values: &Values<'_, '_>) -> Option<Rank> {
     let weight = entry.conditions.as_ref().map(|conditions| conditions.weight()).unwrap_or_default();
-    Some(Rank { host: host_rank(entry, host)?, path: path_rank(entry, request)?, weight })
+    Some(Rank { host: host_rank(entry, host)?, path: path_rank(entry, values)?, weight })
 }
 
 /// By kind and length: exact, wildcard, every host.
@@ -130,10 +131,10 @@ fn host_rank(entry: &RouteEntry, host: &str) -> Option<(u8, usize)> {
 }
 
 /// By kind and length: whole path, prefix, pattern, the prefix `/`. It is the table's own look-up that is asked.
-fn path_rank(entry: &RouteEntry, request: &RequestView<'_>) -> Option<(u8, usize)> {
+fn path_rank(entry: &RouteEntry, values: &Values<'_, '_>) -> Option<(u8, usize)> {
     let mut paths = PathTable::default();
     entry.add_to(&mut paths, &Candidate { target: 0, conditions: None });
-    let matched = paths.find(request)?.matched;
+    let matched = paths.find(values)?.matched;
     Some(match &entry.pattern {
         Some(pattern) => (1, pattern.text().len()),
         None if entry.route.exact.is_some() => (3, matched),

@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 
 use crate::conditions::{Conditions, ValueConditions, Weight};
 use crate::pattern::Pattern;
-use crate::view::RequestView;
+use crate::view::Values;
 
 /// A map for keys that the configuration chose; its seed is the process's own.
 pub(crate) type FastMap<K, V> = HashMap<K, V, RandomState>;
@@ -143,11 +143,11 @@ impl PathTable {
 
     /// The target for a request of one of these paths.
     #[inline]
-    pub(crate) fn find(&self, request: &RequestView<'_>) -> Option<Found> {
-        let path = request.path;
+    pub(crate) fn find(&self, values: &Values<'_, '_>) -> Option<Found> {
+        let path = values.request.path;
         if !self.exact.is_empty()
             && let Some(choices) = self.exact.get(path)
-            && let Some(target) = choices.choose(request)
+            && let Some(target) = choices.choose(values)
         {
             return Some(Found { target, matched: path.len() });
         }
@@ -161,23 +161,23 @@ impl PathTable {
         let mut at = deepest;
         while at != ROOT {
             let node = &self.nodes[at as usize];
-            if let Some(target) = node.choices.choose(request) {
+            if let Some(target) = node.choices.choose(values) {
                 return Some(Found { target, matched: node.matched as usize });
             }
             at = node.parent;
         }
-        let by_pattern = if self.has_patterns { self.find_pattern(deepest, request) } else { None };
+        let by_pattern = if self.has_patterns { self.find_pattern(deepest, values) } else { None };
         by_pattern.or_else(|| {
-            let target = self.nodes[ROOT as usize].choices.choose(request)?;
+            let target = self.nodes[ROOT as usize].choices.choose(values)?;
             Some(Found { target, matched: 0 })
         })
     }
 
     /// The first pattern for the request among those from this node up to the root.
     #[inline(never)]
-    fn find_pattern(&self, deepest: u32, request: &RequestView<'_>) -> Option<Found> {
+    fn find_pattern(&self, deepest: u32, values: &Values<'_, '_>) -> Option<Found> {
         // `*` (OPTIONS) is no path.
-        if !request.path.starts_with('/') {
+        if !values.request.path.starts_with('/') {
             return None;
         }
         let mut best: Option<&PatternChoice> = None;
@@ -186,10 +186,10 @@ impl PathTable {
             let node = &self.nodes[at as usize];
             let end = best.map_or(u32::MAX, |best| best.rank);
             let mut better = node.patterns.iter().take_while(|choice| choice.rank < end);
-            best = better.find(|choice| choice.takes(request)).or(best);
+            best = better.find(|choice| choice.takes(values)).or(best);
             if at == ROOT {
                 let target = best?.candidate.target;
-                return Some(Found { target, matched: request.path.len() });
+                return Some(Found { target, matched: values.request.path.len() });
             }
             at = node.parent;
         }
@@ -234,8 +234,8 @@ impl PathTable {
 
 impl Candidate {
     #[inline]
-    fn takes(&self, request: &RequestView<'_>) -> bool {
-        self.conditions.as_ref().is_none_or(|conditions| conditions.hold(request))
+    fn takes(&self, values: &Values<'_, '_>) -> bool {
+        self.conditions.as_ref().is_none_or(|conditions| conditions.hold(values))
     }
 
     fn weight(&self) -> Weight {
@@ -249,8 +249,8 @@ impl Candidate {
 }
 
 impl PatternChoice {
-    fn takes(&self, request: &RequestView<'_>) -> bool {
-        self.pattern.matches(request.path.as_bytes()) && self.candidate.takes(request)
+    fn takes(&self, values: &Values<'_, '_>) -> bool {
+        self.pattern.matches(values.request.path.as_bytes()) && self.candidate.takes(values)
     }
 }
 
@@ -274,12 +274,12 @@ impl Choices {
     }
 
     #[inline]
-    fn choose(&self, request: &RequestView<'_>) -> Option<u32> {
+    fn choose(&self, values: &Values<'_, '_>) -> Option<u32> {
         match self {
             Choices::None => None,
             Choices::Only(target) => Some(*target),
             Choices::Ranked(candidates) => {
-                candidates.iter().find(|candidate| candidate.takes(request)).map(|found| found.target)
+                candidates.iter().find(|candidate| candidate.takes(values)).map(|found| found.target)
             }
         }
     }
@@ -309,6 +309,7 @@ mod tests {
     use super::*;
     use crate::model::Route;
     use crate::pattern::Patterns;
+    use crate::view::RequestView;
 
     #[test]
     fn patterns_of_other_folders_are_not_run() {
@@ -323,8 +324,9 @@ mod tests {
         assert_eq!(paths.settle(&|a, b| a.cmp(&b)), []);
         assert_eq!(paths.nodes.iter().map(|node| node.patterns.len()).max(), Some(1));
         assert!(paths.nodes[ROOT as usize].patterns.is_empty());
-        let found = paths.find(&RequestView::get("h", "/p777/42/x"));
+        let find = |path| paths.find(&Values::of(&RequestView::get("h", path)));
+        let found = find("/p777/42/x");
         assert_eq!(found, Some(Found { target: 777, matched: 10 }));
-        assert_eq!(paths.find(&RequestView::get("h", "/p777/x/x")), None);
+        assert_eq!(find("/p777/x/x"), None);
     }
 }

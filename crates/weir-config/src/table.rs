@@ -30,7 +30,7 @@ use crate::state::State;
 use crate::trailers::Trailers;
 use crate::transport::{Secure, Transport};
 use crate::upstream_tls::UpstreamTls;
-use crate::view::RequestView;
+use crate::view::{RequestView, Values};
 
 /// One version of the whole configuration, compiled.
 #[derive(Debug)]
@@ -117,12 +117,13 @@ impl Table {
         let host = LowerHost::of(request.host);
         let host = host.as_ref().map_or("", LowerHost::as_str);
         let hosts = self.parts.scopes.hosts(request.scope);
+        let values = Values::of(request);
         let found = hosts
             .exact
             .get(host)
-            .and_then(|paths| paths.find(request))
-            .or_else(|| find_by_suffix(&hosts.suffixes, host, request))
-            .or_else(|| hosts.every.as_ref().and_then(|paths| paths.find(request)));
+            .and_then(|paths| paths.find(&values))
+            .or_else(|| find_by_suffix(&hosts.suffixes, host, &values))
+            .or_else(|| hosts.every.as_ref().and_then(|paths| paths.find(&values)));
         let Found { target, matched } = found?;
         let route = target as usize;
         Some(Match { target: &self.parts.routes.get(route)?.target, matched, route })
@@ -218,15 +219,11 @@ impl Table {
     }
 }
 
-fn find_by_suffix(
-    suffixes: &Sharded<Arc<PathTable>>,
-    host: &str,
-    request: &RequestView<'_>,
-) -> Option<Found> {
+fn find_by_suffix(suffixes: &Sharded<Arc<PathTable>>, host: &str, values: &Values<'_, '_>) -> Option<Found> {
     if suffixes.is_empty() {
         return None;
     }
-    host::suffixes(host).find_map(|suffix| suffixes.get(suffix)?.find(request))
+    host::suffixes(host).find_map(|suffix| suffixes.get(suffix)?.find(values))
 }
 
 #[cfg(test)]

@@ -2,10 +2,14 @@
 
 use std::borrow::Cow;
 
-use weir_http::{Field, fields_named};
+use weir_http::{Field, fields_named, work};
 
 use crate::path::unescaped;
 use crate::scope::Scope;
+
+mod values;
+
+pub(crate) use values::Values;
 
 /// What routes look at. It borrows everything, and is read only as far as routes ask.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +41,7 @@ impl<'r> RequestView<'r> {
         let Some(second) = values.next() else { return Some(Cow::Borrowed(first)) };
         let mut list = first.to_vec();
         for value in std::iter::once(second).chain(values) {
+            work::count(value.len());
             list.extend_from_slice(b", ");
             list.extend_from_slice(value);
         }
@@ -45,15 +50,21 @@ impl<'r> RequestView<'r> {
 
     /// The value of the first query parameter with this name, both decoded as those of forms are.
     pub(crate) fn parameter(&self, name: &str) -> Option<Cow<'r, [u8]>> {
-        let pairs = self.query?.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        let mut named = pairs.filter(|(key, _)| *form_decoded(key) == *name.as_bytes());
+        let mut named = pairs(self.query).filter(|(key, _)| *form_decoded(key) == *name.as_bytes());
         named.next().map(|(_, value)| form_decoded(value))
     }
+}
+
+/// The names and values of a query, as they were sent.
+fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = query.into_iter().flat_map(|query| query.split('&'));
+    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
 /// The text with its escapes undone and plus signs as spaces. An escape without two digits stays.
 fn form_decoded(text: &str) -> Cow<'_, [u8]> {
     let mut rest = text.as_bytes();
+    work::count(1 + rest.len());
     if !rest.iter().any(|byte| matches!(byte, b'%' | b'+')) {
         return Cow::Borrowed(rest);
     }

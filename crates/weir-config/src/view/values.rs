@@ -1,0 +1,135 @@
+//! The header values and query parameters of one request, for all the routes that ask for them.
+//!
+//! The first look-ups read through the request, which is cheapest for a few fields and parameters. Later ones use an
+//! index, so that the work does not grow with the number of routes times the bytes of the request.
+
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
+use std::cmp::Ordering;
+
+use weir_http::work;
+
+use super::{RequestView, form_decoded, pairs};
+
+/// How many look-ups read through the request before an index is made.
+const SCANS_MAX: u8 = 3;
+
+/// A request whose values are read at most [`SCANS_MAX`] times, and then indexed.
+pub(crate) struct Values<'v, 'r> {
+    pub(crate) request: &'v RequestView<'r>,
+    fields: Index<'r>,
+    parameters: Index<'r>,
+}
+
+/// Values sorted by their names, made when it is needed. The index is sorted rather than hashed: clients choose the
+/// names, and could choose names whose hashes collide.
+#[derive(Default)]
+struct Index<'r> {
+    scans: Cell<u8>,
+    sorted: OnceCell<Vec<Named<'r>>>,
+}
+
+struct Named<'r> {
+    name: Cow<'r, [u8]>,
+    value: Cow<'r, [u8]>,
+}
+
+impl<'v, 'r> Values<'v, 'r> {
+    pub(crate) fn of(request: &'v RequestView<'r>) -> Values<'v, 'r> {
+        Values { request, fields: Index::default(), parameters: Index::default() }
+    }
+
+    /// As [`RequestView::field`]; `name` is in lower case.
+    pub(crate) fn field(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        if self.fields.may_scan() {
+            return self.request.field(name);
+        }
+        self.fields.get(name, || joined_fields(self.request))
+    }
+
+    /// As [`RequestView::parameter`].
+    pub(crate) fn parameter(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        if self.parameters.may_scan() {
+            return self.request.parameter(name);
+        }
+        self.parameters.get(name, || first_parameters(self.request))
+    }
+}
+
+impl<'r> Index<'r> {
+    fn may_scan(&self) -> bool {
+        let scans = self.scans.get();
+        self.scans.set(scans.saturating_add(1));
+        scans < SCANS_MAX
+    }
+
+    fn get(&self, name: &str, make: impl FnOnce() -> Vec<Named<'r>>) -> Option<Cow<'_, [u8]>> {
+        let sorted = self.sorted.get_or_init(make);
+        let found = sorted.binary_search_by(|named| order(&named.name, name.as_bytes())).ok()?;
+        Some(Cow::Borrowed(&*sorted[found].value))
+    }
+}
+
+/// All header fields by their names in lower case. The lines of one name make one list.
+fn joined_fields<'r>(request: &RequestView<'r>) -> Vec<Named<'r>> {
+    let lower = |name: &'r str| match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Cow::Owned(name.to_ascii_lowercase().into_bytes()),
+        false => Cow::Borrowed(name.as_bytes()),
+    };
+    let fields = request.fields.iter();
+    let mut all: Vec<Named<'r>> =
+        fields.map(|field| Named { name: lower(field.name), value: Cow::Borrowed(field.value) }).collect();
+    all.sort_by(|a, b| order(&a.name, &b.name));
+    all.dedup_by(|later, first| {
+        let is_same = later.name == first.name;
+        if is_same {
+            work::count(later.value.len());
+            let list = first.value.to_mut();
+            list.extend_from_slice(b", ");
+            list.extend_from_slice(&later.value);
+        }
+        is_same
+    });
+    all
+}
+
+/// All query parameters by their decoded names, each with its first value. No condition has an empty name.
+fn first_parameters<'r>(request: &RequestView<'r>) -> Vec<Named<'r>> {
+    let named = pairs(request.query).filter(|(name, _)| !name.is_empty());
+    let mut all: Vec<Named<'r>> =
+        named.map(|(name, value)| Named { name: form_decoded(name), value: form_decoded(value) }).collect();
+    all.sort_by(|a, b| order(&a.name, &b.name));
+    all.dedup_by(|later, first| later.name == first.name);
+    all
+}
+
+fn order(a: &[u8], b: &[u8]) -> Ordering {
+    work::count(1 + a.len().min(b.len()));
+    a.cmp(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_http::Field;
+
+    #[test]
+    fn the_index_finds_what_reading_through_finds() {
+        let field = |name, value: &'static str| Field { name, value: value.as_bytes() };
+        let fields =
+            [field("X-A", "1"), field("b", ""), field("x-a", "3, 4"), field("X-B", "q"), field("X-a", "")];
+        for query in
+            [None, Some(""), Some("b=1&a=2&a=3"), Some("&&=x&%61=x+%2B%zz%&a=1&A=2&c"), Some("%zz=1")]
+        {
+            let view = RequestView { query, fields: &fields, ..RequestView::get("h", "/") };
+            let values = Values::of(&view);
+            let names = ["a", "b", "c", "d", "A", "x-a", "x-b", "%zz"];
+            for name in names.iter().cycle().take(3 * names.len()) {
+                assert_eq!(values.parameter(name), view.parameter(name), "{query:?} {name}");
+                let lower = name.to_ascii_lowercase();
+                assert_eq!(values.field(&lower), view.field(&lower), "{name}");
+            }
+            assert!(values.parameters.sorted.get().is_some() && values.fields.sorted.get().is_some());
+        }
+    }
+}
