@@ -92,21 +92,21 @@ pub(crate) fn parse_authority(bytes: &[u8]) -> Option<&str> {
     (host_is_valid && port_is_valid).then_some(authority)
 }
 
-/// Whether the bytes are a name or an IPv4 address by RFC 3986, 3.2.2, and not empty.
+/// Whether the bytes are a name or an IPv4 address by RFC 3986, 3.2.2, without escapes and empty labels; one dot may
+/// close it.
+///
+/// `%61.b` and `a.b..` would be names that no route matches and that an upstream may take for `a.b`. No client sends
+/// them.
 fn is_registered_name(host: &[u8]) -> bool {
-    let mut bytes = host.iter();
-    while let Some(byte) = bytes.next() {
+    let mut is_at_label = true;
+    for byte in host {
         match byte {
+            b'.' if is_at_label => return false,
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {}
             b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => {}
-            b'%' => {
-                let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
-                if !is_digit(bytes.next()) || !is_digit(bytes.next()) {
-                    return false;
-                }
-            }
             _ => return false,
         }
+        is_at_label = *byte == b'.';
     }
     !host.is_empty()
 }
@@ -117,14 +117,23 @@ mod tests {
 
     #[test]
     fn authorities() {
-        for good in
-            ["a", "a.b", "A-1.b:80", "a:", "127.0.0.1:65535", "[::1]", "[2001:db8::1]:8080", "a%20b", "a_b"]
-        {
+        for good in [
+            "a",
+            "a.b",
+            "A-1.b:80",
+            "a:",
+            "127.0.0.1:65535",
+            "[::1]",
+            "[2001:db8::1]:8080",
+            "a.b.",
+            "a.:80",
+            "a_b",
+        ] {
             assert_eq!(parse_authority(good.as_bytes()), Some(good));
         }
         for bad in [
             "", ":80", "a:b", "a:65536", "a:+1", "a:80:80", "a b", "a/b", "u@a", "a%2", "[::1", "[::1]x",
-            "[]",
+            "[]", "%61", "a%20b", "a..", "a..b", ".a", ".", "..", "a..:80",
         ] {
             assert_eq!(parse_authority(bad.as_bytes()), None, "{bad}");
         }

@@ -57,6 +57,30 @@ fn the_absolute_form_becomes_the_origin_form() {
 }
 
 #[test]
+fn another_spelling_of_a_host_gets_around_no_rule() {
+    let origin = Origin::answering(OK);
+    let proxy = Proxy::with(&format!(
+        "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes:\n\
+         - {{ hosts: [admin.test], path: /, respond: {{ status: 403 }} }}\n- {{ path: /, backend: b }}\n\
+         backends: {{ b: {{ endpoints: ['{}'] }} }}",
+        origin.address
+    ));
+    let status = |target: &str, host: &str| {
+        proxy.ask(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")).status
+    };
+    for host in ["admin.test", "ADMIN.test", "admin.test.", "admin.test.:80"] {
+        assert_eq!((status("/", host), status(&format!("http://{host}/"), host)), (403, 403), "{host}");
+    }
+    for host in
+        ["%61dmin.test", "admin%2Etest", "admin.test..", "admin..test", ".admin.test", "admin.test..:80"]
+    {
+        assert_eq!((status("/", host), status(&format!("http://{host}/"), host)), (400, 400), "{host}");
+    }
+    assert_eq!(status("/", "other.test"), 200);
+    assert_eq!(origin.requests().len(), 1);
+}
+
+#[test]
 fn an_old_client_is_served_by_a_new_request() {
     check(
         EVERYTHING,

@@ -210,8 +210,10 @@ fn hosts_that_are_refused() {
     check("GET / HTTP/1.1\r\n\r\n", Err("host_missing"));
     check("GET http://a/ HTTP/1.1\r\n\r\n", Err("host_missing"));
     check("GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", Err("host_repeated"));
-    for host in ["", "a b", "a/b", "a@b", "a:x", "a:99999", "a:80:80", "a\u{e9}", "[::1", "a?b", "a#b", "%zz"]
-    {
+    for host in [
+        "", "a b", "a/b", "a@b", "a:x", "a:99999", "a:80:80", "a\u{e9}", "[::1", "a?b", "a#b", "%zz", "%61",
+        "a..", ".a",
+    ] {
         check(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"), Err("host_invalid"));
     }
 }
