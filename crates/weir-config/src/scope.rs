@@ -95,6 +95,11 @@ impl Scopes {
         &mut self.hosts[scope.0 as usize]
     }
 
+    /// The listener of a scope; `None` for the scope of all others.
+    pub(crate) fn name(&self, scope: Scope) -> Option<&str> {
+        self.names.get((scope.0 as usize).checked_sub(1)?).map(|name| &**name)
+    }
+
     /// Whether requests of `scope` may have the route.
     pub(crate) fn has(&self, scope: Scope, route: &Route) -> bool {
         let name = || self.names.get((scope.0 as usize).checked_sub(1)?);

@@ -110,10 +110,70 @@ fn rules_that_another_spelling_gets_around_are_told() {
         &["path: /a, respond: { status: 403 }", "path: /, respond: { status: 200 }", "exact: /b, backend: a"],
         &[],
     );
+    // Rules below another route, by one of the settings alone.
+    let below = [
+        "path: /a/admin, respond: { status: 403 }",
+        "path: /a, backend: a",
+        "path: /, respond: { status: 404 }",
+    ];
+    for (rules, spelling, readers) in [
+        ("merge_slashes: false", "/a//admin", NGINX),
+        ("escaped_slashes: keep", "/a/%2Fadmin", "nginx and others"),
+        ("path_parameters: keep", "/a/x/..;/admin", TOMCAT),
+    ] {
+        check(rules, &below, &[told("routes[0].path", spelling, "routes[1]", readers, "/a/admin")]);
+    }
+    // Up from a route beside the rule or below it.
+    let beside = ["path: /admin, respond: { status: 403 }", "path: /a/b, backend: a"];
+    let up = told("routes[0].path", "/a/b/..;/..;/admin", "routes[1]", TOMCAT, "/admin");
+    check("path_parameters: keep", &beside, &[up]);
+    let public = ["path: /admin, respond: { status: 403 }", "path: /admin/public, backend: a"];
+    let up = told("routes[0].path", "/admin/public/..;/..;/admin", "routes[1]", TOMCAT, "/admin");
+    check("path_parameters: keep", &public, &[up]);
     let several = [refused[0], "path: /b, respond: { status: 403 }", "path: /, backend: a"];
     let more =
         told("routes[0].path", "//admin", "routes[2]", NGINX, "/admin") + "; the same for 1 more route";
     check("merge_slashes: false", &several, &[more]);
+}
+
+#[test]
+fn rules_that_another_spelling_gets_around_are_told_for_every_host_listener_and_method() {
+    let head = HEAD.replace(
+        "[{ address: 127.0.0.1:1 }]",
+        "[{ address: 127.0.0.1:1 }, { address: 127.0.0.1:3, name: in }]",
+    );
+    let check = |routes: &[&str], by: &str, other: usize| {
+        let routes: String = routes.iter().map(|route| format!("  - {{ {route} }}\n")).collect();
+        let text = format!("{head}paths: {{ merge_slashes: false }}\nroutes:\n{routes}");
+        let expected = format!(
+            "routes[0].path: `//admin` gets around this rule{by}: it matches routes[{other}], and nginx, Tomcat and others \
+             read it as `/admin`"
+        );
+        assert_eq!(warnings(&text, &BTreeMap::new(), NOW_S), [expected], "{text}");
+    };
+    let rule = "path: /admin, respond: { status: 403 }";
+    let lax = "regex: '//.*', backend: a";
+    check(&[rule, &format!("hosts: [a.test], {lax}")], " (host `a.test`)", 1);
+    check(
+        &[&format!("hosts: ['*.test'], {rule}"), &format!("hosts: [a.test], {lax}")],
+        " (host `a.test`)",
+        1,
+    );
+    check(
+        &[&format!("hosts: [a.test, b.test], {rule}"), "hosts: [b.test], path: /, backend: a"],
+        " (host `b.test`)",
+        1,
+    );
+    check(&[rule, "listeners: [in], path: /, backend: a"], " (listener `in`)", 1);
+    check(&[rule, "methods: [POST], path: /, backend: a"], " (method `POST`)", 1);
+    check(
+        &[
+            &format!("methods: [PUT, POST], {rule}"),
+            "methods: [POST], hosts: [b.test], regex: '//.*', backend: a",
+        ],
+        " (host `b.test`, method `POST`)",
+        1,
+    );
 }
 
 #[test]
