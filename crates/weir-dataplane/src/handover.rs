@@ -104,6 +104,7 @@ impl Predecessor {
             Err(error) if is_nobody(&error) => return Ok(None),
             Err(error) => return Err(HandoverError::Folder { path: path.display().to_string(), error }),
         };
+        check_user(peer_of(&stream)?.user, "hand over")?;
         let mut line = Line::over(stream)?;
         line.say(GREETING)?;
         let mut predecessor = Predecessor { line, sockets: Vec::new(), admin: None };
@@ -133,13 +134,13 @@ impl Predecessor {
         match words[..] {
             ["end"] => return Ok(false),
             ["listener", listener, owner @ ("own" | "lent")] => {
-                let listener = listener.parse().map_err(HandoverError::Foreign)?;
-                let (socket, is_lent) = (self.line.socket()?, owner == "lent");
+                let listener: ListenerId = listener.parse().map_err(HandoverError::Foreign)?;
+                let (socket, is_lent) = (self.line.socket_at(listener.address)?, owner == "lent");
                 self.sockets.push(Passed { listener, socket, is_lent });
             }
             ["admin", address] => {
                 let address = address.parse().map_err(|_| unexpected(&said))?;
-                self.admin = Some((address, self.line.socket()?));
+                self.admin = Some((address, self.line.socket_at(address)?));
             }
             _ => return Err(unexpected(&said)),
         }
@@ -175,12 +176,8 @@ impl Successors {
     /// When it is none of ours, or went away.
     pub fn accept(&self) -> Result<Successor, HandoverError> {
         let (stream, _) = self.0.accept().map_err(HandoverError::Lost)?;
-        let peer = Peer::of(&stream).map_err(HandoverError::Lost)?;
-        if ![0, geteuid().as_raw()].contains(&peer.user) {
-            let message =
-                format!("the process runs as user {}, which may not take over the sockets", peer.user);
-            return Err(HandoverError::Foreign(message));
-        }
+        let peer = peer_of(&stream)?;
+        check_user(peer.user, "take over")?;
         let mut line = Line::over(stream)?;
         match line.hear()?.as_str() {
             GREETING => Ok(Successor { line, process: peer.process }),
@@ -261,12 +258,36 @@ impl Line {
         }
     }
 
-    /// The socket that came with the last line.
+    /// The socket that came with the last line, which has to be bound to `address`; any port does for port 0.
+    fn socket_at(&mut self, address: SocketAddr) -> Result<TcpListener, HandoverError> {
+        let socket = self.socket()?;
+        let bound = socket.local_addr().map_err(|error| HandoverError::Foreign(error.to_string()))?;
+        if bound.ip() != address.ip() || ![0, bound.port()].contains(&address.port()) {
+            let message = format!("the socket for `{address}` is bound to `{bound}`");
+            return Err(HandoverError::Foreign(message));
+        }
+        Ok(socket)
+    }
+
     fn socket(&mut self) -> Result<TcpListener, HandoverError> {
         let missing = || HandoverError::Foreign("a message arrived without its socket".to_owned());
         let descriptor = self.descriptors.pop_front().ok_or_else(missing)?;
         listening_socket(descriptor).map_err(|error| HandoverError::Foreign(error.to_string()))
     }
+}
+
+fn peer_of(stream: &UnixStream) -> Result<Peer, HandoverError> {
+    Peer::of(stream).map_err(HandoverError::Lost)
+}
+
+/// Refuses a process of another user, but for root's: sockets of a stranger would let it read what clients send, and
+/// a stranger with these sockets could serve them.
+fn check_user(user: u32, act: &str) -> Result<(), HandoverError> {
+    if [0, geteuid().as_raw()].contains(&user) {
+        return Ok(());
+    }
+    let message = format!("the process runs as user {user}, which may not {act} the sockets");
+    Err(HandoverError::Foreign(message))
 }
 
 fn unexpected(said: &str) -> HandoverError {

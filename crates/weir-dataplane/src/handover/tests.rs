@@ -95,3 +95,59 @@ fn a_line_without_its_socket_is_no_listener() {
     assert!(error.to_string().contains("a message arrived without its socket"), "{error}");
     running.join().unwrap();
 }
+
+#[test]
+fn a_process_of_another_user_cannot_hand_over_sockets() {
+    let error = check_user(geteuid().as_raw() + 1, "hand over").unwrap_err();
+    assert!(error.to_string().contains("which may not hand over the sockets"), "{error}");
+    // Only root can become another user.
+    if !geteuid().is_root() {
+        return;
+    }
+    let folder = Folder::new("user");
+    std::fs::set_permissions(&folder.0, Permissions::from_mode(0o777)).unwrap();
+    let path = folder.0.join(NAME);
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let stranger = std::thread::spawn(move || {
+        let nobody = rustix::process::Uid::from_raw(65_534);
+        // Of this thread alone.
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        let listener = UnixListener::bind(path).unwrap();
+        ready.send(()).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut said = Vec::new();
+        let _ = stream.read_to_end(&mut said);
+        said
+    });
+    is_ready.recv().unwrap();
+    let error = Predecessor::ask(&folder.0).unwrap_err();
+    let expected = "the process runs as user 65534, which may not hand over the sockets";
+    assert!(error.to_string().contains(expected), "{error}");
+    assert_eq!(stranger.join().unwrap(), b"", "nothing was said to it");
+}
+
+#[test]
+fn a_socket_of_another_address_is_no_listener() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let bound = other.local_addr().unwrap();
+    for (line, address) in [
+        ("listener 127.0.0.1:1#0 own", "127.0.0.1:1"),
+        ("listener 127.0.0.2:0#0 own", "127.0.0.2:0"),
+        ("listener [::1]:0#0 lent", "[::1]:0"),
+        ("admin 127.0.0.1:1", "127.0.0.1:1"),
+    ] {
+        let folder = Folder::new("address");
+        let listener = UnixListener::bind(folder.0.join(NAME)).unwrap();
+        let socket = other.try_clone().unwrap();
+        let running = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let mut line_out = Line::over(stream).unwrap();
+            line_out.say_with(line, &socket).unwrap();
+            let _ = line_out.hear();
+        });
+        let error = Predecessor::ask(&folder.0).unwrap_err();
+        let expected = format!("the socket for `{address}` is bound to `{bound}`");
+        assert!(error.to_string().contains(&expected), "{error}");
+        running.join().unwrap();
+    }
+}
