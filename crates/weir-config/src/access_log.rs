@@ -97,9 +97,10 @@ log_values! {
     Seconds "msec" "the same in seconds since 1970, with milliseconds";
     Listener "listener" "name of the listener";
     RemoteAddress "remote_addr" "address of the client; behind proxies it depends on `forwarding.trusted_hops`";
+    RemoteAddressSource "remote_addr_source" "where `$remote_addr` comes from: `forwarded` (a trusted proxy reports it) or `peer` (the other end of the connection)";
     PeerAddress "peer_addr" "address and port of the other end of the connection";
     Scheme "scheme" "`http` or `https`";
-    Request "request" "method, target and version as the client sent them";
+    Request "request" "method, target and version as the client sent them; of a malformed request, what could be read";
     Method "request_method" "the method";
     Target "request_uri" "path and query as the client sent them";
     Host "host" "the requested host";
@@ -122,7 +123,7 @@ log_values! {
 }
 
 /// The fields of JSON and the values in them, in order.
-const JSON_FIELDS: [(&str, &str); 24] = [
+const JSON_FIELDS: [(&str, &str); 25] = [
     ("time", "time_iso8601"),
     ("listener", "listener"),
     ("client", "remote_addr"),
@@ -147,6 +148,7 @@ const JSON_FIELDS: [(&str, &str); 24] = [
     ("tls", "ssl_protocol"),
     ("upstream_status", "upstream_status"),
     ("upstream_tries", "upstream_tries"),
+    ("client_source", "remote_addr_source"),
 ];
 
 impl LogValue {

@@ -9,7 +9,7 @@ use std::fmt::{Display, Write as _};
 use std::net::{IpAddr, SocketAddr};
 
 use weir_config::{Forwarding, RequestId, Scope, TrustedHeader};
-use weir_http::{AddressField, RequestHead, TrustedElements, append_field, is_forwarding_field};
+use weir_http::{AddressField, Field, RequestHead, TrustedElements, append_field, is_forwarding_field};
 
 use crate::counters::ListenerCounters;
 use crate::entropy::Entropy;
@@ -63,13 +63,16 @@ pub(crate) struct Marks {
     traced: Option<Traced>,
     /// The client's address, as far as trusted proxies tell it.
     pub(crate) client: IpAddr,
+    /// One of them does.
+    pub(crate) is_forwarded: bool,
     pub(crate) request_id: Option<String>,
 }
 
 impl Marks {
     pub(crate) fn of(forwarding: &Forwarding, head: &RequestHead<'_>, arrival: &Arrival<'_>) -> Marks {
         let mut fields = Vec::new();
-        let client = tell_of_client(forwarding, head, arrival, &mut fields);
+        let forwarded = tell_of_client(forwarding, head, arrival, &mut fields);
+        let client = forwarded.unwrap_or(arrival.peer.ip().to_canonical());
         let request_id = match forwarding.request_id {
             RequestId::Off => None,
             RequestId::Make => Some(arrival.names.entropy.uuid()),
@@ -82,7 +85,14 @@ impl Marks {
             let is_sampled = || arrival.names.sampled.borrow_mut().take(trace.sampled.0);
             Traced::of(trace, head, &arrival.names.entropy, is_sampled, &mut fields)
         });
-        Marks { fields, ends_claim: ended_claims(forwarding), traced, client, request_id }
+        Marks {
+            fields,
+            ends_claim: ended_claims(forwarding),
+            traced,
+            client,
+            is_forwarded: forwarded.is_some(),
+            request_id,
+        }
     }
 
     /// The name of the trace that the request is part of.
@@ -126,22 +136,32 @@ fn is_forwarded(name: &str) -> bool {
     name.eq_ignore_ascii_case(FORWARDED)
 }
 
-/// Adds the fields that report the client to upstreams, and returns its address. If the element that should name the
-/// client has no address, the client is the peer.
+/// The elements of the trusted proxies in these fields.
+fn trusted_elements<'a>(forwarding: &Forwarding, fields: &[Field<'a>]) -> TrustedElements<'a> {
+    let field = match forwarding.trusted_header() {
+        TrustedHeader::XForwardedFor => AddressField::XForwardedFor,
+        TrustedHeader::Forwarded => AddressField::Forwarded,
+    };
+    TrustedElements::of(fields, field, forwarding.trusted_hops as usize)
+}
+
+/// The client's address, as the outermost trusted proxy reports it.
+pub(crate) fn forwarded_client(forwarding: &Forwarding, fields: &[Field<'_>]) -> Option<IpAddr> {
+    trusted_elements(forwarding, fields).client()
+}
+
+/// Adds the fields that report the client to upstreams, and returns its address as a trusted proxy reports it. If the
+/// element that should name the client has no address, the client is the peer.
 fn tell_of_client(
     forwarding: &Forwarding,
     head: &RequestHead<'_>,
     arrival: &Arrival<'_>,
     fields: &mut Vec<(&'static str, String)>,
-) -> IpAddr {
+) -> Option<IpAddr> {
     let peer = arrival.peer.ip().to_canonical();
-    let field = match forwarding.trusted_header() {
-        TrustedHeader::XForwardedFor => AddressField::XForwardedFor,
-        TrustedHeader::Forwarded => AddressField::Forwarded,
-    };
     let has_proxies = forwarding.trusted_hops > 0;
-    let trusted = TrustedElements::of(head.fields, field, forwarding.trusted_hops as usize);
-    let client = trusted.client().unwrap_or(peer);
+    let trusted = trusted_elements(forwarding, head.fields);
+    let forwarded = trusted.client();
     if forwarding.forwarded {
         let mut elements = String::new();
         trusted.append_forwarded(&mut elements);
@@ -166,9 +186,9 @@ fn tell_of_client(
     }
     // A proxy that does not set it passes the client's own.
     if has_proxies && forwarding.tells_clients() && head.field(REAL_IP).is_some() {
-        fields.push((REAL_IP, client.to_string()));
+        fields.push((REAL_IP, forwarded.unwrap_or(peer).to_string()));
     }
-    client
+    forwarded
 }
 
 fn scheme_name(is_secure: bool) -> &'static str {

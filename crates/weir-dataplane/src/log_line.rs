@@ -2,16 +2,19 @@
 //!
 //! What clients send is escaped: no line holds a line end but its own, and no value ends the quotation marks around it.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use rustls::ProtocolVersion;
 use weir_config::{LogLine, LogPiece, LogStyle, LogValue, Table};
-use weir_http::{RequestHead, Version};
+use weir_http::{Field, RefusedHead, RequestHead, Version, fields_named};
 
+use crate::dropped_fields::is_dropped;
+use crate::forwarding::Marks;
 use crate::observed::Observed;
 
 /// What a line tells of the request's head, as it will stand there. The head itself is gone when the line is written.
@@ -28,7 +31,7 @@ impl HeadValues {
     }
 
     /// Takes what `line` wants of `head`.
-    pub(crate) fn fill(&mut self, line: &LogLine, head: &RequestHead<'_>) {
+    pub(crate) fn fill(&mut self, line: &LogLine, head: &LoggedHead<'_>) {
         for piece in &line.pieces {
             if let LogPiece::Value(value) = piece
                 && value.is_of_head()
@@ -43,6 +46,81 @@ impl HeadValues {
     fn values(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(move |(start, &end)| &self.text[start..end])
+    }
+}
+
+/// What is known of a request's head: all of a good one, and what could be read of one that was refused.
+#[derive(Default)]
+pub(crate) struct LoggedHead<'h> {
+    method: Option<&'h str>,
+    target: Option<&'h [u8]>,
+    version: Option<&'h str>,
+    host: &'h [u8],
+    /// As they came, with those that the gateway drops.
+    fields: &'h [Field<'h>],
+    underscores_in_headers: bool,
+}
+
+impl<'h> LoggedHead<'h> {
+    pub(crate) fn of(head: &RequestHead<'h>, underscores_in_headers: bool) -> LoggedHead<'h> {
+        let version = match head.version {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+        };
+        LoggedHead {
+            method: Some(head.method),
+            target: Some(head.path_and_query.as_bytes()),
+            version: Some(version),
+            host: head.host.as_bytes(),
+            fields: head.fields,
+            underscores_in_headers,
+        }
+    }
+
+    pub(crate) fn of_refused(head: &RefusedHead<'h>, underscores_in_headers: bool) -> LoggedHead<'h> {
+        let fields = head.fields.unwrap_or_default();
+        let mut hosts = fields_named(fields, "host");
+        let host = match (hosts.next(), hosts.next()) {
+            (Some(host), None) => host.value,
+            _ => b"",
+        };
+        LoggedHead {
+            method: head.method,
+            target: head.target,
+            version: head.version,
+            host,
+            fields,
+            underscores_in_headers,
+        }
+    }
+
+    /// Method, target and version, as far as they are known.
+    fn request_line(&self) -> Option<Vec<u8>> {
+        let parts = [self.method.map(str::as_bytes), self.target, self.version.map(str::as_bytes)];
+        let line = parts.into_iter().flatten().collect::<Vec<_>>().join(&b' ');
+        Some(line).filter(|line| !line.is_empty())
+    }
+
+    /// The value of the field called `name`, with `-` for `_`. As in nginx, lines of one name are joined, and a field
+    /// that the gateway drops has no value.
+    fn field(&self, name: &str) -> Option<Cow<'h, [u8]>> {
+        let lines = self.fields.iter().filter(|field| self.is_named(field.name, name));
+        let mut values = lines.map(|field| field.value);
+        let first = values.next()?;
+        let separator: &[u8] = if name.eq_ignore_ascii_case("cookie") { b"; " } else { b", " };
+        let mut joined = Cow::Borrowed(first);
+        for value in values {
+            joined.to_mut().extend_from_slice(separator);
+            joined.to_mut().extend_from_slice(value);
+        }
+        Some(joined)
+    }
+
+    fn is_named(&self, field: &str, name: &str) -> bool {
+        let is_same = |a: u8, b: u8| a.eq_ignore_ascii_case(&b) || a == b'_' && b == b'-';
+        field.len() == name.len()
+            && field.bytes().zip(name.bytes()).all(|(a, b)| is_same(a, b))
+            && !is_dropped(field, self.underscores_in_headers)
     }
 }
 
@@ -101,21 +179,14 @@ pub(crate) fn append_line(out: &mut Vec<u8>, line: &LogLine, request: &Told<'_>,
     }
 }
 
-fn append_of_head(values: &mut Values<'_>, value: &LogValue, head: &RequestHead<'_>) {
-    let protocol = match head.version {
-        Version::Http10 => "HTTP/1.0",
-        Version::Http11 => "HTTP/1.1",
-    };
+fn append_of_head(values: &mut Values<'_>, value: &LogValue, head: &LoggedHead<'_>) {
     match value {
-        LogValue::Method => values.text(head.method),
-        LogValue::Target => values.text(head.path_and_query),
-        LogValue::Protocol => values.text(protocol),
-        LogValue::Host if !head.host.is_empty() => values.text(head.host),
-        LogValue::Request => values.text(&format!("{} {} {protocol}", head.method, head.path_and_query)),
-        LogValue::Field(name) => match head.field(name) {
-            Some(field) => values.bytes(field),
-            None => values.nothing(),
-        },
+        LogValue::Method => values.optional(head.method),
+        LogValue::Target => values.optional_bytes(head.target),
+        LogValue::Protocol => values.optional(head.version),
+        LogValue::Host => values.optional_bytes(Some(head.host).filter(|host| !host.is_empty())),
+        LogValue::Request => values.optional_bytes(head.request_line().as_deref()),
+        LogValue::Field(name) => values.optional_bytes(head.field(name).as_deref()),
         _ => values.nothing(),
     }
 }
@@ -134,8 +205,12 @@ fn append_value(values: &mut Values<'_>, value: &LogValue, request: &Told<'_>, c
         }
         LogValue::Listener => values.text(listener),
         LogValue::RemoteAddress => {
-            let told = marks.as_ref().map(|marks| marks.client);
-            values.text(&told.unwrap_or(peer.ip().to_canonical()).to_string());
+            let client = forwarded_client(observed, marks.as_deref());
+            values.text(&client.unwrap_or(peer.ip().to_canonical()).to_string());
+        }
+        LogValue::RemoteAddressSource => {
+            let is_forwarded = forwarded_client(observed, marks.as_deref()).is_some();
+            values.text(if is_forwarded { "forwarded" } else { "peer" });
         }
         LogValue::PeerAddress => values.text(&peer.to_string()),
         LogValue::Scheme => values.text(if is_secure { "https" } else { "http" }),
@@ -165,6 +240,11 @@ fn append_value(values: &mut Values<'_>, value: &LogValue, request: &Told<'_>, c
         | LogValue::Protocol
         | LogValue::Field(_) => values.nothing(),
     }
+}
+
+/// The client's address, where a trusted proxy has reported one.
+fn forwarded_client(observed: &Observed, marks: Option<&Marks>) -> Option<IpAddr> {
+    marks.map_or(observed.refused_client.get(), |marks| marks.is_forwarded.then_some(marks.client))
 }
 
 /// A version of TLS that listeners have, by its name.
@@ -198,6 +278,13 @@ impl Values<'_> {
     fn optional(&mut self, text: Option<&str>) {
         match text {
             Some(text) => self.text(text),
+            None => self.nothing(),
+        }
+    }
+
+    fn optional_bytes(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bytes(bytes),
             None => self.nothing(),
         }
     }
@@ -253,7 +340,7 @@ mod tests {
         let mut slots = FieldSlots::new();
         let head = parse_request(request, &HeadLimits::default(), &mut slots).unwrap().unwrap();
         let mut values = HeadValues::default();
-        values.fill(&LogLine { pieces, style }, &head);
+        values.fill(&LogLine { pieces, style }, &LoggedHead::of(&head, false));
         values.values().map(|value| String::from_utf8(value.to_vec()).unwrap()).collect()
     }
 
@@ -270,6 +357,27 @@ mod tests {
             of_head(pieces(), LogStyle::Json, request),
             ["\"q\\\"\\\\\u{fffd}\"", "\"\"", "null", "\"h\""]
         );
+    }
+
+    #[test]
+    fn a_field_sent_in_several_lines_is_logged_whole() {
+        let request =
+            b"GET / HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nCookie: a=1\r\nx-a: 2, 3\r\nX-A:\r\nCookie: b=2\r\n\r\n";
+        let field = |name: &str| LogPiece::Value(LogValue::Field(name.to_owned()));
+        let pieces = vec![field("x-a"), field("cookie")];
+        assert_eq!(of_head(pieces, LogStyle::Plain, request), ["1, 2, 3, ", "a=1; b=2"]);
+    }
+
+    #[test]
+    fn a_dropped_field_is_not_logged() {
+        let request = b"GET / HTTP/1.1\r\nHost: h\r\nX_A: 1\r\nX-A: 2\r\nProxy: evil\r\n\r\n";
+        let mut slots = FieldSlots::new();
+        let head = parse_request(request, &HeadLimits::default(), &mut slots).unwrap().unwrap();
+        for (underscores, expected) in [(false, "2"), (true, "1, 2")] {
+            let head = LoggedHead::of(&head, underscores);
+            assert_eq!(head.field("x-a").as_deref(), Some(expected.as_bytes()));
+            assert_eq!(head.field("proxy"), None);
+        }
     }
 
     /// Whatever byte a client sends, a line stays a line, and JSON stays JSON.

@@ -1,21 +1,21 @@
 //! What is told of a request: in the access log, and as its latency. Where neither is asked for, none of it is filled in.
 
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use rustls::ProtocolVersion;
 use tokio::io::{AsyncRead, AsyncWrite};
-use weir_config::UpstreamAddress;
-use weir_http::{FieldSlots, parse_request};
+use weir_config::{LogLine, UpstreamAddress};
+use weir_http::{FieldSlots, parse_request, read_refused};
 use weir_io::mono_ns;
 
 use crate::body::{BodyFault, BodyPump};
 use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::connection::Client;
-use crate::forwarding::Marks;
+use crate::forwarding::{Marks, forwarded_client};
 use crate::listener::Listening;
-use crate::log_line::{HeadValues, Told};
+use crate::log_line::{HeadValues, LoggedHead, Told};
 use crate::request::Routed;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
@@ -45,6 +45,8 @@ pub(crate) struct Observed {
     pub(crate) upstream: RefCell<Option<UpstreamAddress>>,
     /// What was made of it for upstreams, before all else.
     pub(crate) marks: RefCell<Option<Box<Marks>>>,
+    /// The client of a request without marks, as its head was refused, where a trusted proxy reports it.
+    pub(crate) refused_client: Cell<Option<IpAddr>>,
     /// What the access log tells of its head.
     pub(crate) head: RefCell<HeadValues>,
 }
@@ -65,6 +67,7 @@ impl Observed {
         self.upstream_status.set(0);
         self.tries.set(0);
         self.routed.set(None);
+        self.refused_client.set(None);
         self.upstream.take();
         self.head.borrow_mut().clear();
     }
@@ -129,14 +132,32 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         let Some((_, line)) = &snapshot.table.access_log else { return };
         let mut slots = FieldSlots::new();
         let came = self.inbound.data();
-        let head = has_head.then(|| parse_request(came, &snapshot.head_limits, &mut slots).ok().flatten());
-        match head.flatten() {
-            Some(head) => {
-                self.observed.head.borrow_mut().fill(line, &head);
-                self.observed.received(head.head_len);
-            }
-            None => self.observed.received(came.len()),
+        if !has_head {
+            self.observed.received(came.len());
+            return self.observe_refused(snapshot, line);
         }
+        if let Ok(Some(head)) = parse_request(came, &snapshot.head_limits, &mut slots) {
+            self.observed
+                .head
+                .borrow_mut()
+                .fill(line, &LoggedHead::of(&head, snapshot.table.underscores_in_headers));
+            self.observed.received(head.head_len);
+        }
+    }
+
+    /// Takes what can be read of a head that was refused. The fields of trusted proxies stand behind those of the client,
+    /// so they are read only if none is missing.
+    #[cold]
+    fn observe_refused(&self, snapshot: &Snapshot, line: &LogLine) {
+        let mut slots = FieldSlots::new();
+        let head = read_refused(self.inbound.data(), &snapshot.head_limits, &mut slots);
+        let client = head.fields.zip(snapshot.table.forwarding.as_ref());
+        let client = client.and_then(|(fields, forwarding)| forwarded_client(forwarding, fields));
+        self.observed.refused_client.set(client);
+        self.observed
+            .head
+            .borrow_mut()
+            .fill(line, &LoggedHead::of_refused(&head, snapshot.table.underscores_in_headers));
     }
 
     /// Tells what was observed.

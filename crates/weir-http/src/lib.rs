@@ -40,6 +40,7 @@ mod error;
 mod fields;
 mod framing;
 mod plain_names;
+mod refused;
 mod request;
 mod response;
 mod strict;
@@ -56,6 +57,7 @@ pub use fields::{
     list_elements,
 };
 pub use plain_names::is_plain_name;
+pub use refused::{RefusedHead, read_refused};
 pub use request::{LEADING_EMPTY_LINES_MAX, RequestHead, parse_request};
 pub use response::{ResponseHead, ResponseTo, parse_response};
 pub use trusted::{AddressField, TRUSTED_ELEMENTS_MAX, TrustedElements};

@@ -180,6 +180,73 @@ fn every_refusal_has_its_line() {
     assert_eq!(told, answers);
 }
 
+/// What was read of a request that the parser refuses stands in its line, and nothing of it ends the line.
+#[test]
+fn a_refused_head_is_logged_with_its_client_and_its_request_line() {
+    let origin = Origin::answering(OK);
+    let format = ", format: '$remote_addr $remote_addr_source \"$request\" $request_uri $host $status'";
+    let more = "- { path: /none, backend: dead }\n";
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("access.log");
+    let text = configuration(&origin, &file, format, more)
+        + "forwarding: { trusted_hops: 1 }\ntimeouts: { head: 100ms }\nlimits: { head: 4KiB }\n";
+    let proxy = Proxy::with(&text);
+    const FOR: &str = "X-Forwarded-For: 6.6.6.6, 192.0.2.7\r\n";
+    let long = "x".repeat(3000);
+    let cases = [
+        // The head is complete, and its grammar right.
+        (
+            format!("GET /a HTTP/1.1\r\nHost: h\r\n{FOR}\r\n"),
+            "192.0.2.7 forwarded \"GET /a HTTP/1.1\" /a h 200",
+        ),
+        (
+            format!("GET /a HTTP/1.1\r\nHost: a..\r\n{FOR}\r\n"),
+            "192.0.2.7 forwarded \"GET /a HTTP/1.1\" /a a.. 400",
+        ),
+        (format!("GET /a HTTP/1.1\r\n{FOR}\r\n"), "192.0.2.7 forwarded \"GET /a HTTP/1.1\" /a - 400"),
+        (
+            format!("GET /a HTTP/1.1\r\nHost: h\r\nExpect: x\r\n{FOR}\r\n"),
+            "192.0.2.7 forwarded \"GET /a HTTP/1.1\" /a h 417",
+        ),
+        (
+            format!("POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: x\r\n{FOR}\r\n"),
+            "192.0.2.7 forwarded \"POST /a HTTP/1.1\" /a h 501",
+        ),
+        // It is not: the trusted proxy's line may be missing.
+        (
+            format!("GET /a HTTP/1.1\r\nHost: h\r\n{FOR}X Y: 1\r\n\r\n"),
+            "127.0.0.1 peer \"GET /a HTTP/1.1\" /a - 400",
+        ),
+        (
+            format!("GET /a HTTP/1.1\r\nHost: h\r\n{FOR}X: {long}\r\nX: {long}\r\n\r\n"),
+            "127.0.0.1 peer \"GET /a HTTP/1.1\" /a - 431",
+        ),
+        (format!("GET /a HTTP/1.1\r\nHost: h\r\n{FOR}"), "127.0.0.1 peer \"GET /a HTTP/1.1\" /a - 408"),
+        (
+            "GET /\x1b[31m\"\\ HTTP/1.1\r\n\r\n".to_owned(),
+            "127.0.0.1 peer \"GET /\\x1B[31m\\x22\\x5C HTTP/1.1\" /\\x1B[31m\\x22\\x5C - 400",
+        ),
+        ("GET /a HTTP/2.0\r\n\r\n".to_owned(), "127.0.0.1 peer \"GET /a HTTP/2.0\" /a - 505"),
+        ("GET /a".to_owned(), "127.0.0.1 peer \"GET\" - - 408"),
+        ("\x16\x03\x01\r\n\r\n".to_owned(), "127.0.0.1 peer \"-\" - - 400"),
+    ];
+    for (request, _) in &cases {
+        proxy.connect().ask(request);
+    }
+    proxy.wait_for("the lines", |stats| stats.access_log.lines == cases.len() as u64);
+    let expected: Vec<&str> = cases.iter().map(|(_, line)| *line).collect();
+    assert_eq!(lines(&file), expected);
+}
+
+#[test]
+fn a_field_of_several_lines_is_logged_whole_and_a_dropped_one_is_not() {
+    let origin = Origin::answering(OK);
+    let logged = Logged::to(&origin, ", format: '[$http_x_a] [$http_proxy] [$http_cookie]'", "");
+    let fields = "X-A: 1\r\nX_A: 2\r\nCookie: a=1\r\nx-a: 3\r\nProxy: evil\r\nCookie: b=2\r\n";
+    logged.proxy.connect().ask(&format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
+    assert_eq!(logged.lines(1), ["[1, 3] [-] [a=1; b=2]"]);
+}
+
 #[test]
 fn a_response_that_breaks_off_says_so() {
     let origin = Origin::start(|served| {

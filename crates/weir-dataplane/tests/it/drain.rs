@@ -80,10 +80,10 @@ fn what_the_end_of_a_drain_cuts_is_told() {
     let mut told = lines(&file);
     told.sort();
     let expected = [
-        "- 503 drained",
         "/body 503 drained",
         "/flood 200 drained",
         "/hang 503 drained",
+        "/head 503 drained",
         "/stream 200 drained",
         "/tunnel 101 drained",
         "/tunnel/flood 101 drained",

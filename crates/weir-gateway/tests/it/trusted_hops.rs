@@ -89,6 +89,17 @@ fn no_client_forges_or_hides_its_address_in_forwarded() {
     check(&[Front::NginxForwarded, Front::NginxForwarded], &by_forwarded);
 }
 
+/// nginx and HAProxy pass a host with escapes, which the gateway answers with 400: not the proxy is to blame.
+#[test]
+fn a_refused_head_is_logged_with_the_client_behind_the_proxy() {
+    for front in [Front::Nginx, Front::Haproxy] {
+        let chain = Chain::start(&[front], BOTH);
+        let (_, _, answer) = chain.answer("%61dmin.test", "/a", &[b"X-Forwarded-For: 6.6.6.6".to_vec()]);
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("malformed_request"), "{answer}");
+        assert_eq!(chain.logged(1), [format!("{} /a", chain.told().client)], "{front:?}");
+    }
+}
+
 #[test]
 fn a_proxy_that_hides_its_client_does_not_make_another_one_the_client() {
     check(&[Front::NginxHiding], BOTH);

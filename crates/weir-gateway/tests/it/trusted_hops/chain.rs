@@ -101,9 +101,20 @@ impl Chain {
 
     /// The head that the upstream gets of a request with these field lines, without the ports of clients.
     pub(super) fn ask(&self, path: &str, lines: &[Vec<u8>]) -> String {
+        let (request, own, answer) = self.answer("h", path, lines);
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        assert!(head.starts_with("HTTP/1.1 200 "), "{} {answer}", request.escape_ascii());
+        let with_port = own.to_string();
+        let quoted = format!("\"[{}]\"", own.ip());
+        body.replace(&format!("\"{with_port}\""), &quoted).replace(&with_port, &own.ip().to_string())
+    }
+
+    /// Asks for a host; the request, the client's address and the answer.
+    pub(super) fn answer(&self, host: &str, path: &str, lines: &[Vec<u8>]) -> (Vec<u8>, SocketAddr, String) {
         let mut stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
-        let mut request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n").into_bytes();
+        let mut request =
+            format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n").into_bytes();
         for line in lines {
             request.extend_from_slice(line);
             request.extend_from_slice(b"\r\n");
@@ -112,12 +123,7 @@ impl Chain {
         stream.write_all(&[&request[..], b"\r\n"].concat()).expect("it reads");
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).expect("an answer");
-        let answer = String::from_utf8_lossy(&bytes).into_owned();
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        assert!(head.starts_with("HTTP/1.1 200 "), "{} {answer}", request.escape_ascii());
-        let with_port = own.to_string();
-        let quoted = format!("\"[{}]\"", own.ip());
-        body.replace(&format!("\"{with_port}\""), &quoted).replace(&with_port, &own.ip().to_string())
+        (request, own, String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// So many lines of the access log.
