@@ -51,9 +51,9 @@ impl Table {
         self.parts.routes[route].entry.label()
     }
 
-    /// Why other routes than the one found do not get a request, at most this many, the nearest first. Those that
-    /// share neither host nor path with it are never among them.
-    pub fn passed_over(&self, request: &RequestView<'_>, most: usize) -> Vec<PassedOver> {
+    /// Why other routes than the one found do not get a request, at most this many, the nearest first, and how many more
+    /// there are. Those that share neither host nor path with it are never among them.
+    pub fn passed_over(&self, request: &RequestView<'_>, most: usize) -> (Vec<PassedOver>, usize) {
         let found = self.find(request).map(|found| found.route);
         let host = LowerHost::of(request.host);
         let host = host.as_ref().map_or("", LowerHost::as_str);
@@ -70,10 +70,13 @@ impl Table {
             })
             .collect();
         near.sort_by_key(|(entry, lack)| Reverse((lack.nearness(), shared_bytes(entry, request.path))));
+        let more = near.len().saturating_sub(most);
         near.truncate(most);
-        near.into_iter()
+        let told = near
+            .into_iter()
             .map(|(entry, lack)| PassedOver { route: entry.label(), reason: reason(entry, lack, request) })
-            .collect()
+            .collect();
+        (told, more)
     }
 }
 

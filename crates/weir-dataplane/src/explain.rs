@@ -39,6 +39,8 @@ pub struct Explanation {
     pub outcome: Outcome,
     /// Why others do not get it, the nearest first.
     pub passed_over: Vec<PassedOver>,
+    /// How many other routes share its host or its path beside these.
+    pub passed_over_more: usize,
 }
 
 /// What is done with a request.
@@ -119,8 +121,8 @@ pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool
         }
         _ => None,
     };
-    let (path, requested, route, passed_over) = routed.unwrap_or_default();
-    Some(Explanation { path, requested, route, dropped, outcome, passed_over })
+    let (path, requested, route, (passed_over, passed_over_more)) = routed.unwrap_or_default();
+    Some(Explanation { path, requested, route, dropped, outcome, passed_over, passed_over_more })
 }
 
 /// What becomes of the answer's body, where the route compresses.
@@ -138,7 +140,7 @@ fn compression(plan: &Plan, snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
-type Routed = (Option<String>, Option<String>, Option<String>, Vec<PassedOver>);
+type Routed = (Option<String>, Option<String>, Option<String>, (Vec<PassedOver>, usize));
 
 /// The path, the same as it was sent where that is another, the route and the other routes of a request that is looked up.
 fn routed(table: &Table, head: &RequestHead<'_>, scope: Scope) -> Option<Routed> {
@@ -193,6 +195,11 @@ impl fmt::Display for Explanation {
         }
         for PassedOver { route, reason } in &self.passed_over {
             writeln!(f, "skipped   {route}: {reason}")?;
+        }
+        match self.passed_over_more {
+            0 => {}
+            1 => writeln!(f, "          … and 1 more route")?,
+            more => writeln!(f, "          … and {more} more routes")?,
         }
         Ok(())
     }

@@ -14,13 +14,16 @@ pub(crate) struct Arguments {
     path: PathBuf,
     /// Request method, for example GET
     method: String,
-    /// Request URL: http://HOST/PATH?QUERY, or only the path if -H 'Host: HOST' is set
+    /// Request URL: http://HOST/PATH?QUERY, or only the path if -H 'Host: HOST' is set; for CONNECT HOST:PORT
     url: String,
     /// Request header; can be repeated
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
-    /// Name of the listener that receives the request; required if several listeners have different routes
-    #[arg(long, value_name = "NAME")]
+    /// Listener that receives the request, by its name or, if it has none, by its address
+    ///
+    /// Default: the listener with the scheme and port of the URL, as far as there is one. Required if several listeners
+    /// are left and their routes differ. With this option, TLS depends on the listener, not on the scheme of the URL.
+    #[arg(long, value_name = "LISTENER")]
     listener: Option<String>,
 }
 
@@ -28,9 +31,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let table = FileSource::new(&arguments.path).load().map_err(|error| Failure::Use(error.lines()))?;
     let request = request(&arguments.method, &arguments.url, &arguments.headers)
-        .map_err(|(message, remedy)| Failure::Use(vec![message, format!("  help: {remedy}")]))?;
-    let listener = listener_of(&table, arguments)
-        .map_err(|(message, remedy)| Failure::Use(vec![message, format!("  help: {remedy}")]))?;
+        .map_err(|(message, remedy)| Failure::Command { message, remedy: remedy.to_owned() })?;
+    let listener =
+        listener_of(&table, arguments).map_err(|(message, remedy)| Failure::Command { message, remedy })?;
     let scope = listener.map(|(id, _)| table.scope(id)).unwrap_or_default();
     let is_secure = match (&arguments.listener, listener) {
         (Some(_), Some((_, listener))) => listener.tls.is_some(),
@@ -41,7 +44,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             print(explanation.to_string().trim_end());
             Ok(())
         }
-        None => Err(Failure::Use(vec!["the request headers contain an empty line".to_owned()])),
+        None => Err(Failure::Command {
+            message: "the request headers contain an empty line".to_owned(),
+            remedy: "write each header as -H 'NAME: VALUE'".to_owned(),
+        }),
     }
 }
 
@@ -60,11 +66,20 @@ fn request(method: &str, url: &str, headers: &[String]) -> Result<String, (Strin
             "remove it, from `#` on",
         ));
     }
-    let (authority, target) = parts(url);
+    if let Some(scheme) = foreign_scheme(url) {
+        return Err((format!("unsupported URL scheme `{scheme}`"), "use http:// or https://"));
+    }
+    let (authority, target) = match method {
+        "CONNECT" => tunnel(url),
+        _ => {
+            let (authority, target) = parts(url);
+            (authority.to_owned(), target)
+        }
+    };
     let is_host =
         |header: &&String| header.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("host"));
     let mut head = format!("{method} {target} HTTP/1.1\r\n");
-    match (authority, headers.iter().find(is_host)) {
+    match (authority.as_str(), headers.iter().find(is_host)) {
         (_, Some(_)) => {}
         ("", None) => {
             return Err((
@@ -82,6 +97,32 @@ fn request(method: &str, url: &str, headers: &[String]) -> Result<String, (Strin
         head += &format!("{header}\r\n");
     }
     Ok(head + "\r\n")
+}
+
+/// The scheme of a URL that is neither `http` nor `https`.
+fn foreign_scheme(url: &str) -> Option<&str> {
+    let (scheme, _) = url.split_once("://")?;
+    let is_scheme = scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    let is_known = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    (is_scheme && !is_known).then_some(scheme)
+}
+
+/// The authority, perhaps empty, and the target of CONNECT: the same authority. Both have a port.
+fn tunnel(url: &str) -> (String, String) {
+    let (authority, target) = parts(url);
+    match host_and_port(authority) {
+        ("", _) => (String::new(), target),
+        (_, Some(_)) => (authority.to_owned(), authority.to_owned()),
+        (host, None) => {
+            let authority = format!("{host}:{}", default_port(url));
+            (authority.clone(), authority)
+        }
+    }
+}
+
+/// The port of a URL without one.
+fn default_port(url: &str) -> u16 {
+    if is_https(url) { 443 } else { 80 }
 }
 
 fn is_https(url: &str) -> bool {
@@ -104,7 +145,7 @@ fn listener_of<'t>(table: &'t Table, arguments: &Arguments) -> Result<Option<Kno
 /// that have routes of their own.
 fn by_url<'t>(table: &Table, all: Vec<Known<'t>>, url: &str) -> Result<Option<Known<'t>>, (String, String)> {
     let is_secure = is_https(url);
-    let port = host_and_port(parts(url).0).1.unwrap_or(if is_secure { 443 } else { 80 });
+    let port = host_and_port(parts(url).0).1.unwrap_or(default_port(url));
     let speaking = only(all, |listener| listener.tls.is_some() == is_secure);
     let candidates = only(speaking, |listener| listener.address.port() == port);
     let mut scopes = candidates.iter().map(|(id, _)| table.scope(*id));
@@ -158,7 +199,16 @@ mod tests {
         check("a.test?b", &[], "GET /?b HTTP/1.1\r\nHost: a.test\r\n\r\n");
         check("/b", &["host: a"], "GET /b HTTP/1.1\r\nhost: a\r\n\r\n");
         check("http://a.test/b", &["Host: c"], "GET /b HTTP/1.1\r\nHost: c\r\n\r\n");
+        check("a.test/http://b", &[], "GET /http://b HTTP/1.1\r\nHost: a.test\r\n\r\n");
         check("*", &["Host: c"], "GET * HTTP/1.1\r\nHost: c\r\n\r\n");
+    }
+
+    #[test]
+    fn connect_asks_for_an_authority() {
+        let check = |url: &str, expected: &str| assert_eq!(request("CONNECT", url, &[]).unwrap(), expected);
+        check("a.test:443", "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n");
+        check("https://a.test/", "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n");
+        check("[::1]", "CONNECT [::1]:80 HTTP/1.1\r\nHost: [::1]:80\r\n\r\n");
     }
 
     #[test]
@@ -171,6 +221,8 @@ mod tests {
         check("GET", "a/ä", "X: y", "the URL contains `ä`, which must be percent-encoded");
         check("GET", "a#b", "X: y", "the URL contains a fragment, which clients do not send");
         check("GET", "/b", "X: y", "the request has no host");
+        check("GET", "ftp://a/b", "X: y", "unsupported URL scheme `ftp`");
+        check("GET", "ws://a/b", "X: y", "unsupported URL scheme `ws`");
         check("GET", "a", "X", "invalid header `X`");
         check("GET", "a", "X: y\r\nZ: y", "invalid header `X: y\\r\\nZ: y`");
     }

@@ -142,8 +142,10 @@ enum Command {
 
 /// What went wrong, in the words of the exit code.
 enum Failure {
-    /// Exit code 2: the configuration or the command line.
+    /// Exit code 2: the configuration.
     Use(Vec<String>),
+    /// Exit code 2: the command line.
+    Command { message: String, remedy: String },
     /// Exit code 3: the environment.
     Environment(String),
 }
@@ -156,6 +158,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Use(lines)) => {
             report(&lines);
+            ExitCode::from(2)
+        }
+        Err(Failure::Command { message, remedy }) => {
+            // As clap prints its errors, and as `weir` does.
+            report(&[format!("error: {message}"), format!(" help: {remedy}")]);
             ExitCode::from(2)
         }
         Err(Failure::Environment(line)) => {
@@ -174,9 +181,10 @@ fn run(args: &Args) -> Result<(), Failure> {
         (Some(Command::Completions { shell }), _) => printed(completions(*shell).trim_end()),
         (None, Some(config)) if args.check => check::run(&check::Arguments::of(config)),
         (None, Some(config)) => serve(config, args),
-        (None, None) => Err(Failure::Use(vec![
-            "weir-gateway: --config PATH is missing; see `weir-gateway --help`".to_owned(),
-        ])),
+        (None, None) => Err(Failure::Command {
+            message: "--config PATH is missing".to_owned(),
+            remedy: "see `weir-gateway --help`".to_owned(),
+        }),
     }
 }
 

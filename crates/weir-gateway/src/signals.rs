@@ -37,6 +37,14 @@ pub(crate) enum Request {
     Ended(bool),
 }
 
+fn name_of(signal: i32) -> &'static str {
+    match signal {
+        SIGINT => "SIGINT",
+        SIGQUIT => "SIGQUIT",
+        _ => "SIGTERM",
+    }
+}
+
 /// What is done before the process ends at once, in a time that is bounded.
 type LastAct = Box<dyn Fn() + Send + Sync>;
 
@@ -69,6 +77,7 @@ impl Requests {
                     SIGUSR1 => Request::Reopen,
                     SIGUSR2 => Request::Upgrade,
                     _ if is_stopping => {
+                        log::warn!("second stop signal ({}): stopping at once", name_of(signal));
                         is_last.store(true, Ordering::Relaxed);
                         if let Some(act) = last.get() {
                             act();

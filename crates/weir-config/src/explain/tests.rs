@@ -29,7 +29,7 @@ fn check(method: &str, query: Option<&str>, tenant: &'static str, most: usize, e
     let table = applied.table.unwrap();
     let fields = [Field { name: "X-Tenant", value: tenant.as_bytes() }];
     let request = RequestView { method, query, fields: &fields, ..RequestView::get("A.test:80", "/api/x") };
-    let told = table.passed_over(&request, most);
+    let (told, _) = table.passed_over(&request, most);
     let told: Vec<(&str, &str)> = told.iter().map(|p| (p.route.as_str(), p.reason.as_str())).collect();
     assert_eq!(told, expected);
 }

@@ -167,7 +167,7 @@ fn told(table: &Table, request: &Drawn, port: u16) -> String {
         scope: table.scope(SocketAddr::from(([127, 0, 0, 1], port))),
         ..RequestView::get(&request.host, normal.path())
     };
-    let passed_over = table.passed_over(&view, 4);
+    let (passed_over, _) = table.passed_over(&view, 4);
     let Some(found) = table.find(&view) else { return format!("no route, {passed_over:?}") };
     let target = found.target;
     let backend = |position: usize| {

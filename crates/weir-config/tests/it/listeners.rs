@@ -106,7 +106,7 @@ fn what_is_for_other_listeners_is_passed_over_by_that() {
         "  - { listeners: [plain], path: /, backend: b }\n  - { listeners: [other], path: /x, backend: b }\n",
     );
     let scope = table.scope("127.0.0.1:80".parse::<std::net::SocketAddr>().unwrap());
-    let told = table.passed_over(&RequestView { scope, ..RequestView::get("a.test", "/x") }, 5);
+    let (told, _) = table.passed_over(&RequestView { scope, ..RequestView::get("a.test", "/x") }, 5);
     let told: Vec<_> = told.iter().map(|other| (other.route.as_str(), other.reason.as_str())).collect();
     assert_eq!(told, [("routes[1]", "matches only the listener `other`")]);
 }

@@ -107,12 +107,14 @@ impl Tally {
             (302, "route"),
             (307, "escaped_slashes"),
             (400, "bad_path"),
+            (400, "malformed_request"),
             (401, "no_token"),
             (401, "unknown_token"),
             (404, "no_route"),
             (413, "body_too_large"),
             (418, "route"),
             (500, "no_backend"),
+            (501, "connect_unsupported"),
             (503, "no_endpoint"),
         ];
         assert_eq!(kinds, all);
@@ -207,6 +209,10 @@ fn id(address: SocketAddr) -> String {
 /// The head of a request as a client sends it, and its body. Some have the cookie of the endpoint at `kept`.
 fn request(draw: &mut Draw<'_>, kept: SocketAddr) -> (String, String) {
     let Drawn { mut method, host, target, fields } = draw.request();
+    if draw.once_in(50) {
+        let target = ["h.test:443", "[::1]:80", "h..test:80", "/"][draw.below(4)];
+        return (format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n"), String::new());
+    }
     let mut fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     if draw.once_in(3) {
         fields += &format!("Origin: {}\r\n", PAGES[draw.below(PAGES.len())]);
@@ -327,7 +333,9 @@ fn a_gateway_does_what_is_explained() {
                 expected.iter().any(|expected| seen.is(expected)),
                 "{request}\n{explanation}\nseed {seed}, listener {listener}: {seen:?}, not {expected:?}"
             );
-            let is_unrouted = ["bad_path", "escaped_slashes", "no_route"].contains(&seen.by.as_str());
+            let is_unrouted =
+                ["bad_path", "escaped_slashes", "no_route", "connect_unsupported", "malformed_request"]
+                    .contains(&seen.by.as_str());
             assert_eq!(route.is_none(), is_unrouted, "{explanation}");
             tally.count(seen, &expected[0]);
             if answer.field("connection") == Some("close") {
@@ -406,6 +414,23 @@ backends: { b: { endpoints: ['127.0.0.1:9'] }, none: { endpoints: [] } }",
         "route     none\nresponse  400 bad_path: path contains an encoded slash or a backslash; send `/`\n",
     );
     assert!(explain(&table, b"GET / HTTP/1.1\r\n", Scope::default(), false).is_none());
+}
+
+#[test]
+fn an_explanation_says_how_many_routes_it_does_not_name() {
+    let check = |count: usize, end: &str| {
+        let routes: String =
+            (0..count).map(|n| format!("  - {{ path: /r{n}, respond: {{ status: 204 }} }}\n")).collect();
+        let text = format!("listeners: [{{ address: 127.0.0.1:0 }}]\nroutes:\n{routes}");
+        let table = compile(&mut State::default(), &text);
+        let request = b"GET /r0 HTTP/1.1\r\nhost: h\r\n\r\n";
+        let told = explain(&table, request, Scope::default(), false).unwrap().to_string();
+        assert_eq!(told.matches("skipped").count(), 5, "{told}");
+        assert!(told.ends_with(end), "{told}");
+    };
+    check(6, "matches only paths below `/r5`\n");
+    check(7, "\n          … and 1 more route\n");
+    check(20, "\n          … and 14 more routes\n");
 }
 
 #[test]

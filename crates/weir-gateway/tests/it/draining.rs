@@ -91,6 +91,8 @@ fn a_second_stop_loses_no_line_of_what_was_answered() {
         assert!(ask(&mut connect(gateway.address)).is_some());
     }
     gateway.signal(Signal::TERM);
-    assert_eq!(gateway.finish().0.code(), Some(1));
+    let (status, messages) = gateway.finish();
+    assert_eq!(status.code(), Some(1));
+    assert!(messages.contains("second stop signal (SIGTERM): stopping at once"), "{messages}");
     assert_eq!(std::fs::read_to_string(&linked).expect("a log"), "/\n".repeat(20));
 }

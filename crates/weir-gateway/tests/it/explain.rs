@@ -58,6 +58,18 @@ fn an_answer_of_the_gateway_is_told_with_what_was_near() {
     );
 }
 
+/// The gateway answers CONNECT with 501, whatever its routes.
+#[test]
+fn connect_is_explained_as_it_is_answered() {
+    for url in ["shop.test:443", "https://shop.test", "http://shop.test/cart"] {
+        let told = explain(&["gateway.yaml", "CONNECT", url]).1;
+        assert_eq!(
+            told, "route     none\nresponse  501 connect_unsupported: CONNECT is not supported\n",
+            "{url}"
+        );
+    }
+}
+
 #[test]
 fn the_normal_form_of_a_path_is_told() {
     let config =
@@ -82,7 +94,11 @@ fn what_is_wrong_with_the_question_is_told() {
     };
     assert_eq!(
         told(&["gateway.yaml", "GET", "/cart"]),
-        "the request has no host\n  help: write http://HOST/PATH, or add -H 'Host: HOST'\n"
+        "error: the request has no host\n help: write http://HOST/PATH, or add -H 'Host: HOST'\n"
+    );
+    assert_eq!(
+        told(&["gateway.yaml", "GET", "ftp://shop.test/cart"]),
+        "error: unsupported URL scheme `ftp`\n help: use http:// or https://\n"
     );
     assert!(told(&["none.yaml", "GET", "h/"]).starts_with("none.yaml: cannot read"));
     assert!(told(&["gateway.yaml", "GET"]).contains("<URL>"));
@@ -127,13 +143,13 @@ routes:
     assert_eq!(
         status(&["http://a.test:82/"]),
         told(
-            "several listeners match this URL, and their routes differ\n  \
+            "error: several listeners match this URL, and their routes differ\n \
              help: choose one with --listener: `plain`, `127.0.0.1:81`\n"
         )
     );
     assert_eq!(
         status(&["http://a.test/", "--listener", "x"]),
-        told("unknown listener `x`\n  help: the listeners are: `plain`, `127.0.0.1:81`\n")
+        told("error: unknown listener `x`\n help: the listeners are: `plain`, `127.0.0.1:81`\n")
     );
     let by_port = status(&["https://a.test:81/"]);
     assert_eq!(
