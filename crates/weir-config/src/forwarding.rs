@@ -23,6 +23,8 @@ pub struct Forwarding {
     /// client's address is read for the access log and for `hash: client_address` only.
     pub trusted_hops: u32,
     /// Which field all of the trusted proxies append to. It decides who the client is; the other field is written from it.
+    /// With nginx before 1.23 behind another proxy, clients can forge `forwarded`, because `$http_forwarded` is only the
+    /// first line.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"forwarded")]
     #[schemars(extend("x-default" = "`forwarded` if only `forwarded` is on, else `x_forwarded_for`"))]

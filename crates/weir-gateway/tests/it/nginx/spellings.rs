@@ -9,7 +9,7 @@ use super::site::{Answer, Nginx, Ports};
 use crate::process::Gateway;
 
 /// What may stand in front of a name so that it is still the first segment for somebody.
-const BEFORE: [&str; 34] = [
+const BEFORE: [&str; 36] = [
     "/",
     "//",
     "///",
@@ -44,6 +44,8 @@ const BEFORE: [&str; 34] = [
     "/%3b/",
     "/x;y/../",
     "/x/..;/../",
+    "/%c0%af",
+    "/x/..%c0%af",
 ];
 
 /// The name, and what may stand behind it.
