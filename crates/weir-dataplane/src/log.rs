@@ -77,9 +77,9 @@ pub struct AccessLogStats {
 
 impl AccessLogStats {
     pub(crate) fn append(&self, text: &mut Exposition) {
-        text.family("weir_access_log_lines_total", "counter", "Lines of the access log that were written.");
+        text.family("weir_access_log_lines_total", "counter", "Access log lines written.");
         text.sample("weir_access_log_lines_total", &[], self.lines);
-        text.family("weir_access_log_dropped_total", "counter", "Lines of the access log that were lost.");
+        text.family("weir_access_log_dropped_total", "counter", "Access log lines lost, by reason.");
         for (reason, count) in [("queue", self.dropped), ("write", self.failed)] {
             text.sample("weir_access_log_dropped_total", &[("reason", reason)], count);
         }

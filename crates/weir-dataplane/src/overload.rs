@@ -283,18 +283,27 @@ impl Gate {
 
 impl OverloadStats {
     pub(crate) fn append(&self, text: &mut Exposition) {
-        let help = "Whether requests are turned away for this reason now.";
+        let help = "1 while new requests are rejected for this reason, else 0.";
         text.family("weir_overloaded", "gauge", help);
         for (reason, is_on) in [("memory", self.memory), ("lag", self.late_workers > 0)] {
             text.sample("weir_overloaded", &[("reason", reason)], u8::from(is_on));
         }
-        text.family("weir_requests_shed_total", "counter", "Requests turned away.");
+        text.family(
+            "weir_requests_shed_total",
+            "counter",
+            "Requests rejected because of overload, by reason.",
+        );
         for (reason, count) in [("memory", self.shed_by_memory), ("lag", self.shed_by_lag)] {
             text.sample("weir_requests_shed_total", &[("reason", reason)], count);
         }
-        text.family("weir_overload_memory_used_bytes", "gauge", "Memory that counts against its bound.");
+        text.family("weir_overload_memory_used_bytes", "gauge", "Memory in use, as compared with the limit.");
         text.sample("weir_overload_memory_used_bytes", &[], self.memory_used_bytes);
-        text.family("weir_overload_memory_limit_bytes", "gauge", "The bound on memory.");
+        text.family(
+            "weir_overload_memory_limit_bytes",
+            "gauge",
+            "Memory limit from overload.memory, in \
+            bytes; 0 without a limit.",
+        );
         text.sample("weir_overload_memory_limit_bytes", &[], self.memory_limit_bytes);
     }
 }

@@ -60,14 +60,14 @@ impl ProcessStats {
     }
 
     pub(crate) fn append(&self, text: &mut Exposition) {
-        let help = "CPU time in user and system mode since the start of the process.";
+        let help = "User and system CPU time of the process.";
         text.family("process_cpu_seconds_total", "counter", help);
         text.sample("process_cpu_seconds_total", &[], seconds(self.cpu_ns));
         let gauges = [
             ("process_resident_memory_bytes", "Resident memory of the process.", self.resident_bytes),
-            ("process_virtual_memory_bytes", "Address space of the process.", self.virtual_bytes),
+            ("process_virtual_memory_bytes", "Virtual memory of the process.", self.virtual_bytes),
             ("process_open_fds", "Open file descriptors.", self.open_fds),
-            ("process_max_fds", "The limit of open file descriptors.", self.max_fds),
+            ("process_max_fds", "Maximum number of open file descriptors.", self.max_fds),
             ("process_threads", "Threads of the process.", self.threads),
         ];
         for (name, help, value) in gauges {
@@ -77,7 +77,7 @@ impl ProcessStats {
             }
         }
         if let Some(start_ms) = self.start_ms {
-            let help = "Start of the process, in seconds since 1970.";
+            let help = "Start time of the process, in seconds since 1970.";
             text.family("process_start_time_seconds", "gauge", help);
             text.sample("process_start_time_seconds", &[], seconds(start_ms * 1_000_000));
         }

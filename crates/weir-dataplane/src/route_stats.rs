@@ -33,7 +33,7 @@ pub struct LatencyStats {
 impl Stats {
     pub(crate) fn append_routes(&self, text: &mut Exposition) {
         const RESPONSES: &str = "weir_route_responses_total";
-        text.family(RESPONSES, "counter", "Final responses by listener, group, backend and status class.");
+        text.family(RESPONSES, "counter", "Final responses, by listener, group, backend and status class.");
         for route in &self.routes {
             for (class, count) in route.by_status.classes() {
                 let [listener, group, backend] = route.labels();
@@ -41,7 +41,7 @@ impl Stats {
             }
         }
         const DURATION: &str = "weir_request_duration_seconds";
-        text.family(DURATION, "histogram", "Time from a request's whole head to the end of its answer.");
+        text.family(DURATION, "histogram", "Time from complete request headers to the end of the response.");
         for route in self.routes.iter().filter(|route| route.latency.by_bucket.iter().any(|&n| n > 0)) {
             route.append_latency(DURATION, text);
         }

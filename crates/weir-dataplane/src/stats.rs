@@ -221,30 +221,44 @@ impl Stats {
     /// The text that Prometheus scrapes.
     pub fn prometheus(&self) -> String {
         let mut text = Exposition::default();
-        text.family("weir_build_info", "gauge", "1, with the version of the program that serves.");
+        text.family(
+            "weir_build_info",
+            "gauge",
+            "Always 1; the label version is the version of weir-gateway.",
+        );
         text.sample("weir_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
-        text.family("weir_requests_total", "counter", "Requests whose head was read or refused.");
+        text.family("weir_requests_total", "counter", "Requests received, including rejected ones.");
         for (name, listener) in &self.listeners {
             text.sample("weir_requests_total", &[("listener", name)], listener.requests);
         }
-        text.family("weir_responses_total", "counter", "Responses by status class.");
+        text.family(
+            "weir_responses_total",
+            "counter",
+            "Responses started, by status class, including interim \
+            responses.",
+        );
         for (name, listener) in &self.listeners {
             for (class, count) in listener.by_status.classes() {
                 text.sample("weir_responses_total", &[("listener", name), ("status", class)], count);
             }
         }
-        text.family("weir_errors_total", "counter", "What did not end well, by cause.");
+        text.family("weir_errors_total", "counter", "Failed requests, connections and handshakes, by cause.");
         for (name, listener) in &self.listeners {
             for (cause, count) in &listener.errors {
                 text.sample("weir_errors_total", &[("listener", name), ("cause", cause)], *count);
             }
         }
-        let help = "Request fields that were dropped for their names.";
+        let help = "Request header fields dropped because of their name.";
         text.family("weir_request_fields_dropped_total", "counter", help);
         for (name, listener) in &self.listeners {
             text.sample("weir_request_fields_dropped_total", &[("listener", name)], listener.fields_dropped);
         }
-        text.family("weir_connections_accepted_total", "counter", "Client connections accepted.");
+        text.family(
+            "weir_connections_accepted_total",
+            "counter",
+            "Client connections accepted, including \
+            those over the limit.",
+        );
         for (name, listener) in &self.listeners {
             text.sample(
                 "weir_connections_accepted_total",
@@ -252,16 +266,21 @@ impl Stats {
                 listener.connections.accepted,
             );
         }
-        text.family("weir_connections_open", "gauge", "Client connections now.");
+        text.family("weir_connections_open", "gauge", "Open client connections.");
         for (name, listener) in &self.listeners {
             text.sample("weir_connections_open", &[("listener", name)], listener.connections.open);
         }
-        let help = "Connections that one worker accepted and another serves.";
+        let help = "Client connections that a worker handed over to another worker.";
         text.family("weir_connections_handed_total", "counter", help);
         for (name, listener) in &self.listeners {
             text.sample("weir_connections_handed_total", &[("listener", name)], listener.connections.handed);
         }
-        text.family("weir_connections_upgraded_total", "counter", "Connections that left HTTP.");
+        text.family(
+            "weir_connections_upgraded_total",
+            "counter",
+            "Client connections upgraded to another \
+            protocol (101).",
+        );
         for (name, listener) in &self.listeners {
             let upgraded = listener.connections.upgraded;
             text.sample("weir_connections_upgraded_total", &[("listener", name)], upgraded);
@@ -282,7 +301,7 @@ impl Stats {
         text.family(
             NAME,
             "gauge",
-            "When the first certificate of a listener runs out, in seconds since 1970.",
+            "Earliest expiry of the certificates of the listener, in seconds since 1970.",
         );
         for (listener, end) in &self.certificate_ends {
             text.sample(NAME, &[("listener", listener)], end);
@@ -296,36 +315,42 @@ impl Stats {
                 text.sample(name, &[("listener", listener)], value(&stats.tls));
             }
         };
-        family("weir_tls_handshakes_total", "TLS handshakes finished.", &|tls| tls.handshakes);
-        let help = "Of these, those that resumed a session.";
+        family("weir_tls_handshakes_total", "Completed TLS handshakes with clients.", &|tls| tls.handshakes);
+        let help = "TLS handshakes with clients that resumed a session.";
         family("weir_tls_handshakes_resumed_total", help, &|tls| tls.resumed);
-        family("weir_tls_handshakes_failed_total", "TLS handshakes not finished.", &|tls| tls.failed);
-        let help = "Steps of TLS handshakes that let other connections go first.";
+        family("weir_tls_handshakes_failed_total", "Failed TLS handshakes with clients.", &|tls| tls.failed);
+        let help = "TLS handshake steps deferred in favor of other connections.";
         family("weir_tls_handshakes_delayed_total", help, &|tls| tls.delayed);
-        let help = "TLS handshakes whose signature was made off their worker.";
+        let help = "TLS handshakes whose RSA signature was computed outside the worker.";
         family("weir_tls_handshakes_offloaded_total", help, &|tls| tls.offloaded);
-        family("weir_tls_passed_on_total", "Connections whose TLS was passed on.", &|tls| tls.passed_on);
+        family("weir_tls_passed_on_total", "TLS connections passed through to a backend.", &|tls| {
+            tls.passed_on
+        });
     }
 
     fn append_upstream(&self, text: &mut Exposition) {
         let up = &self.upstream;
         let plain = [
-            ("weir_upstream_handshakes_total", "TLS handshakes with upstreams finished.", up.handshakes),
+            ("weir_upstream_handshakes_total", "Completed TLS handshakes with upstreams.", up.handshakes),
             (
                 "weir_upstream_handshakes_resumed_total",
-                "Of these, those that resumed a session.",
+                "TLS handshakes with upstreams that resumed a session.",
                 up.handshakes_resumed,
             ),
-            ("weir_upstream_reused_total", "Exchanges over a kept connection.", up.reused),
-            ("weir_accept_pauses_total", "Pauses for want of file descriptors.", up.accept_pauses),
+            ("weir_upstream_reused_total", "Requests sent over a reused upstream connection.", up.reused),
+            (
+                "weir_accept_pauses_total",
+                "Pauses in accepting connections, for lack of file descriptors.",
+                up.accept_pauses,
+            ),
             (
                 "weir_reloads_applied_total",
-                "Configurations and files that came into force.",
+                "Configurations and files applied, in whole or in part.",
                 self.reloads.applied,
             ),
             (
                 "weir_reloads_refused_total",
-                "Configurations and files that were refused.",
+                "Configurations and files rejected, in whole or in part.",
                 self.reloads.refused,
             ),
         ];
@@ -334,15 +359,19 @@ impl Stats {
             text.sample(name, &[], value);
         }
         let mirror = &up.mirror;
-        text.family("weir_mirror_copies_total", "counter", "Copies of requests begun.");
+        text.family("weir_mirror_copies_total", "counter", "Mirrored requests started.");
         text.sample("weir_mirror_copies_total", &[], mirror.copies);
-        text.family("weir_mirror_failures_total", "counter", "Copies that were not answered whole.");
+        text.family(
+            "weir_mirror_failures_total",
+            "counter",
+            "Mirrored requests without a complete response.",
+        );
         text.sample("weir_mirror_failures_total", &[], mirror.failures);
-        text.family("weir_mirror_dropped_total", "counter", "Requests that were not copied.");
+        text.family("weir_mirror_dropped_total", "counter", "Requests not mirrored, by reason.");
         for (reason, count) in [("crowded", mirror.crowded), ("too_long", mirror.too_long)] {
             text.sample("weir_mirror_dropped_total", &[("reason", reason)], count);
         }
-        text.family("weir_upstream_connections_open", "gauge", "Upstream connections now.");
+        text.family("weir_upstream_connections_open", "gauge", "Open upstream connections.");
         for (backend, count) in &up.open {
             text.sample("weir_upstream_connections_open", &[("backend", backend)], *count);
         }

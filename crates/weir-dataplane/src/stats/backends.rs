@@ -92,10 +92,10 @@ impl NameStats {
 
     /// Appends what Prometheus scrapes of them.
     pub(super) fn append(self, text: &mut Exposition) {
-        let help = "Lookups of the names of endpoints.";
+        let help = "DNS lookups of endpoint names.";
         text.family("weir_name_lookups_total", "counter", help);
         text.sample("weir_name_lookups_total", &[], self.lookups);
-        text.family("weir_name_lookup_failures_total", "counter", "Of these, those that failed.");
+        text.family("weir_name_lookup_failures_total", "counter", "Failed DNS lookups of endpoint names.");
         text.sample("weir_name_lookup_failures_total", &[], self.failures);
     }
 }
@@ -108,32 +108,34 @@ pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Expos
             text.sample(name, &[("backend", backend)], value(stats));
         }
     };
-    family("weir_upstream_connects_total", "counter", "Upstream connections tried.", &|stats| stats.connects);
-    let help = "Of these, those beyond the first of their request.";
+    family("weir_upstream_connects_total", "counter", "Connection attempts to upstreams.", &|stats| {
+        stats.connects
+    });
+    let help = "Connection attempts to upstreams after the first one of a request.";
     family("weir_upstream_connects_further_total", "counter", help, &|stats| stats.connects_further);
-    let help = "Upstream connections that failed.";
+    let help = "Failed connection attempts to upstreams.";
     family("weir_upstream_connect_failures_total", "counter", help, &|stats| stats.connect_failures);
-    family("weir_upstream_retries_total", "counter", "Exchanges sent again.", &|stats| stats.retries);
-    let help = "Retries without budget.";
+    family("weir_upstream_retries_total", "counter", "Retries of requests.", &|stats| stats.retries);
+    let help = "Retries not sent because limits.retries was reached.";
     family("weir_upstream_retries_over_budget_total", "counter", help, &|stats| stats.retries_over_budget);
-    family("weir_upstream_endpoints", "gauge", "Endpoints now.", &|stats| stats.endpoints);
-    let help = "Endpoints that get no requests now.";
+    family("weir_upstream_endpoints", "gauge", "Endpoints of the backend.", &|stats| stats.endpoints);
+    let help = "Endpoints that are ejected or fail health checks.";
     family("weir_upstream_endpoints_out", "gauge", help, &|stats| stats.endpoints_out);
-    let help = "Requests at endpoints now.";
+    let help = "Requests in flight at endpoints.";
     family("weir_upstream_requests_in_flight", "gauge", help, &|stats| stats.requests_in_flight);
-    family("weir_health_checks_total", "counter", "Checks of endpoints.", &|stats| stats.checks);
-    let help = "Of these, those that found an endpoint ill.";
+    family("weir_health_checks_total", "counter", "Health checks sent to endpoints.", &|stats| stats.checks);
+    let help = "Failed health checks of endpoints.";
     family("weir_health_check_failures_total", "counter", help, &|stats| stats.check_failures);
-    let help = "Endpoints taken out for what requests came to.";
+    let help = "Ejections of endpoints because of errors.";
     family("weir_upstream_ejections_total", "counter", help, &|stats| stats.ejections);
-    let help = "Of these, those for their share of errors.";
+    let help = "Ejections of endpoints because of their error share.";
     family("weir_upstream_ejections_by_share_total", "counter", help, &|stats| stats.ejections_by_share);
-    let help = "Requests sent to an endpoint that is out, as all were.";
+    let help = "Requests sent to an ejected or unhealthy endpoint because all endpoints were.";
     family("weir_upstream_panics_total", "counter", help, &|stats| stats.panics);
-    let help = "Requests that found a limit of the backend reached, and no place in time.";
+    let help = "Requests rejected because a limit of the backend was reached.";
     family("weir_upstream_overflows_total", "counter", help, &|stats| stats.overflows);
-    let help = "Requests that wait now, where that is bounded.";
+    let help = "Requests pending in the queue of the backend.";
     family("weir_upstream_pending", "gauge", help, &|stats| stats.pending);
-    let help = "Waits of requests for a place.";
+    let help = "Times that a request waited in the queue of the backend.";
     family("weir_upstream_waits_total", "counter", help, &|stats| stats.waits);
 }

@@ -41,11 +41,11 @@ impl Stats {
                 text.sample(name, &[("worker", &position.to_string())], value(worker));
             }
         };
-        let help = "Client connections of the worker now.";
+        let help = "Open client connections of the worker.";
         family("weir_worker_connections_open", help, &|worker| worker.connections_open);
-        let help = "Version of the configuration that the worker goes by.";
+        let help = "Version of the configuration that is active in the worker.";
         family("weir_worker_table_version", help, &|worker| worker.table_version);
-        text.family("weir_worker_lag_seconds", "gauge", "How late the worker's event loop came round last.");
+        text.family("weir_worker_lag_seconds", "gauge", "Last delay of the worker's event loop.");
         for (position, worker) in self.workers.iter().enumerate() {
             let seconds = worker.lag_ns as f64 / 1e9;
             text.sample("weir_worker_lag_seconds", &[("worker", &position.to_string())], seconds);
