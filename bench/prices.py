@@ -99,7 +99,7 @@ SETTINGS = {
     "traceparent made": {"forwarding": {"trace": {"w3c": True}}},
     "traceparent and b3 made": {"forwarding": {"trace": {"w3c": True, "b3": "single"}}},
     "health checks by HTTP, each second": {"health": {"path": "/", "interval": "1s"}},
-    "escaped slashes redirected, path parameters stripped": {"paths": {"escaped_slashes": "redirect", "path_parameters": "strip"}},
+    "encoded slashes redirected, path parameters stripped": {"paths": {"escaped_slashes": "redirect", "path_parameters": "strip"}},
     "bounds on connections": {"limits": {"connections": 10_000, "connections_per_address": 10_000}},
     "overload": {"overload": {"memory": "95%"}},
     "all of these": {

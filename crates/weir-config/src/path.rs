@@ -4,7 +4,7 @@
 //! form first (RFC 3986, 6.2.2), which is matched and sent on: unreserved characters are plain, other escapes have
 //! capital digits, dot segments are resolved. What has no form that every upstream understands alike is refused.
 //! Upstreams differ in three more things, each with a rule whose default is safe for all of them ([`PathRules`]):
-//! several slashes in a row, escaped slashes and backslashes, and path parameters.
+//! several slashes in a row, encoded slashes and backslashes, and path parameters.
 
 use std::borrow::Cow;
 

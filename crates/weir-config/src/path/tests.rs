@@ -162,7 +162,7 @@ fn other_spellings_of_a_path_are_matched_as_it_or_refused_by_default() {
     check("/;jsessionid=1", Ok(("/", "/;jsessionid=1")));
     check("/app/;jsessionid=1", Ok(("/app/", "/app/;jsessionid=1")));
     check("/x/..;/../admin", Ok(("/x/admin", "/x/admin")));
-    // Those who decode twice are left to themselves: names with an escaped slash are sent like this on purpose.
+    // Those who decode twice are left to themselves: some clients send names with an encoded slash on purpose.
     check("/a%252fb%253b", Ok(("/a%252fb%253b", "/a%252fb%253b")));
     check("/admin%20", Ok(("/admin%20", "/admin%20")));
 }
