@@ -70,7 +70,7 @@ fn routes_endpoints_and_certificates_change_in_turn_and_weir_loses_nothing() {
     }
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
     for words in
-        ["## Changes under load", "What changes cost", "With changes against without", "How soon changes are"]
+        ["## Changes under load", "What changes cost", "With and without changes", "How soon changes are"]
     {
         assert!(report.contains(words), "{words}: {report}");
     }

@@ -70,7 +70,7 @@ fn rates_are_points_of_a_curve_and_routes_change_without_being_lost() {
     let costs = headroom["change_costs"].as_array().unwrap();
     assert_eq!(costs.len(), 4, "two gateways at two points: {costs:?}");
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
-    for words in ["## Headroom", "Latency over throughput: curve", "What changes of routes cost"] {
+    for words in ["## Headroom", "Latency over throughput: curve", "Cost of changes of routes"] {
         assert!(report.contains(words), "{words}: {report}");
     }
     let charts = folder.path().join("out/charts");

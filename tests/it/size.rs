@@ -201,8 +201,8 @@ fn the_gorouters_example_is_four_instances() {
     for words in [
         "10,000/s, p99 at most 100 ms",
         "Rate per instance",
-        "Cost a month",
-        "A month has 730 hours",
+        "Cost per month",
+        "730 hours per month",
         "4 .. 5",
     ] {
         assert!(said.contains(words), "no {words:?} in\n{said}");

@@ -134,7 +134,7 @@ pub enum CompareError {
         remedy: &'static str,
     },
     /// Foreign data, which does not say what it is of, and several series that it could be compared with.
-    #[error("{label} has several series, and the other side does not say which of them it is of: {names}")]
+    #[error("{label} has several series, and the other side does not name one of them: {names}")]
     Several {
         /// Whose they are.
         label: String,
@@ -142,7 +142,7 @@ pub enum CompareError {
         names: String,
     },
     /// A figure that was asked for was not measured.
-    #[error("A and B have no figure `{}` in common", .measure.name())]
+    #[error("A and B have no metric `{}` in common", .measure.name())]
     NoFigure {
         /// What was asked for.
         measure: Measure,
@@ -150,7 +150,7 @@ pub enum CompareError {
         names: String,
     },
     /// No load of that name.
-    #[error("neither side has a load `{load}`; there are {names}")]
+    #[error("neither side has a load `{load}`; the loads are {names}")]
     NoLoad {
         /// What was asked for.
         load: String,
@@ -165,13 +165,14 @@ impl CompareError {
         let remedy = match self {
             Self::Same(_) => "name two runs, or two gateways of one: RUN:old RUN:new",
             Self::Conditions(_) => {
-                "measure both under the same conditions, best in one run; --force compares them all the same, and says so"
+                "measure both under the same conditions, preferably in one run, or use --force to compare \
+                them anyway"
             }
             Self::NothingInCommon { remedy, .. } => remedy,
-            Self::Several { .. } => "name one: RUN:GATEWAY, and --load NAME where it has several loads",
-            Self::NoFigure { names, .. } if names.is_empty() => "leave --metric out",
-            Self::NoFigure { names, .. } => return format!("leave --metric out, or name one of {names}"),
-            Self::NoLoad { .. } => "leave --load out, or name one of them",
+            Self::Several { .. } => "name one: RUN:GATEWAY, and --load NAME if it has several loads",
+            Self::NoFigure { names, .. } if names.is_empty() => "remove --metric",
+            Self::NoFigure { names, .. } => return format!("remove --metric, or name one of {names}"),
+            Self::NoLoad { .. } => "remove --load, or name one of them",
         };
         remedy.to_owned()
     }
@@ -269,7 +270,7 @@ impl Comparison {
             }
         }
         Some(match whys.as_slice() {
-            [] => "no figure gets a verdict".to_owned(),
+            [] => "no metric gets a verdict".to_owned(),
             [why] => (*why).to_owned(),
             [why, rest @ ..] => format!("{why} (and {} other reasons)", rest.len()),
         })
@@ -304,7 +305,7 @@ impl Comparison {
         sentences.extend(biased.filter_map(|(point, figure)| {
             let bias = figure.bias.filter(|bias| figure.verdict.is_some() && bias.excludes_one())?;
             Some(format!(
-                "{}: the rig itself differs in {}: direct against direct {}; smaller differences are not claimed.",
+                "{}: the rig itself differs in {}: direct B / A {}. Smaller differences stay undecided.",
                 point.words(),
                 figure.measure.title(),
                 bias.words()

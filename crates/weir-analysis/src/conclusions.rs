@@ -22,7 +22,7 @@ struct Comparison {
 }
 
 const THROUGHPUT: Comparison = Comparison {
-    verb: "carried the most",
+    verb: "had the highest throughput",
     figure: |row| Some(&row.throughput_per_s),
     most: true,
     format: rate,
@@ -40,7 +40,7 @@ const P99: Comparison = Comparison {
     format: time_ns,
 };
 const MEMORY: Comparison = Comparison {
-    verb: "had the least memory at the peak",
+    verb: "had the lowest peak memory",
     figure: |row| Some(&row.memory_bytes_peak),
     most: false,
     format: bytes,
@@ -98,14 +98,14 @@ pub(crate) fn ranked(
     } else {
         let names: Vec<String> =
             std::iter::once(said(first)).chain(alike.iter().copied().map(said)).collect();
-        format!("{} {verb}; their intervals overlap, so this run does not tell them apart", join(&names))
+        format!("{} {verb}; their intervals overlap, so this run cannot rank them", join(&names))
     };
     if !apart.is_empty() {
         let others: Vec<String> =
             apart.iter().map(|other| format!("{} {}", other.0, ratio(other.2, first.2))).collect();
         let whose = if apart.len() == 1 { "whose interval does" } else { "whose intervals do" };
         let of = if alike.is_empty() { "that".to_owned() } else { format!("{}'s", first.0) };
-        sentence.push_str(&format!(". Of {of}: {}, {whose} not overlap with it", others.join(", ")));
+        sentence.push_str(&format!(". Relative to {of}: {}, {whose} not overlap", others.join(", ")));
     }
     sentence.push('.');
     Some(sentence)
@@ -122,7 +122,8 @@ fn not_at_limit(point: &Point) -> Option<String> {
     let names: Vec<String> = point.gateways().filter(free).map(|row| row.gateway.clone()).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "{} stayed below {} own CPU limit in every repeat: {} throughput is bound by the {}, and not the most that can be carried.",
+            "{} stayed below {} own CPU limit in every repeat: {} throughput is limited by the {}, and is not \
+            the maximum.",
             join(&names),
             if names.len() == 1 { "its" } else { "their" },
             if names.len() == 1 { "its" } else { "their" },
@@ -216,9 +217,8 @@ fn left_out(point: &Point) -> Option<String> {
         ArrivalModel::Closed => "throughput",
         ArrivalModel::Open => "latency",
     };
-    (!said.is_empty()).then(|| {
-        format!("Nothing is concluded about the {what} of {}: three valid repeats are needed.", join(&said))
-    })
+    (!said.is_empty())
+        .then(|| format!("No conclusion about the {what} of {}: it needs three valid repeats.", join(&said)))
 }
 
 /// Why a figure of a load's own kind is no headline.
@@ -241,7 +241,7 @@ fn too_wide(point: &Point) -> Option<String> {
         .filter(|row| !row.noisy.is_empty())
         .map(|row| format!("{}: {}", row.gateway, row.noisy.join(", ")))
         .collect();
-    (!said.is_empty()).then(|| format!("Nothing is concluded from what is noisy. {}.", said.join("; ")))
+    (!said.is_empty()).then(|| format!("No conclusion from noisy values. {}.", said.join("; ")))
 }
 
 /// The mean with its interval.

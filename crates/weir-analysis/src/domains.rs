@@ -47,7 +47,7 @@ fn conclude(starts: &Starts) -> Vec<String> {
     let said = |(_, row): (usize, &StartRow)| {
         let more = row.configuration_memory_bytes.as_ref().filter(|more| more.headline)?;
         Some(format!(
-            "{} holds {} more with {} than with one domain, before any load.",
+            "{} uses {} more memory with {} than with one domain, before any load.",
             row.gateway,
             with_interval(more, bytes),
             axes_words(&starts.axes)

@@ -108,7 +108,7 @@ impl FaultStage {
     pub fn words(&self) -> String {
         match &self.fault {
             Some(fault) => format!("replica {} {}", fault.replica, fault.action.done()),
-            None => "before all faults".to_owned(),
+            None => "before the first fault".to_owned(),
         }
     }
 }
@@ -207,14 +207,14 @@ fn conclude(course: &FaultCourse) -> String {
         match (stage.wrong(), stage.wrong_for_s) {
             (0, _) => format!("{name}: none of {sent}"),
             (wrong, Some(s)) => {
-                format!("{name}: {} of {sent}, the last within {s:.1} s", count(wrong))
+                format!("{name}: {} of {sent}, the last after {s:.1} s", count(wrong))
             }
-            (wrong, None) => format!("{name}: {} of {sent}, to the end", count(wrong)),
+            (wrong, None) => format!("{name}: {} of {sent}, until the end", count(wrong)),
         }
     };
     let stages: Vec<String> = course.stages.iter().map(stage).collect();
     format!(
-        "{who}: {} of {} requests of {} went wrong. {}.",
+        "{who}: {} of {} requests of {} failed. {}.",
         total(FaultStage::wrong),
         total(|stage| stage.sent),
         course.load,

@@ -406,7 +406,7 @@ impl Case<'_> {
             .find(|(_, books)| !books.balance());
         unbalanced.map(|(name, books)| {
             format!(
-                "the books of the {name} do not balance: {} scheduled; {} completed, {} failed, {} timed out, {} dropped, {} in flight",
+                "the request counts of the {name} do not add up: {} scheduled; {} completed, {} failed, {} timed out, {} dropped, {} in flight",
                 count(books.scheduled),
                 count(books.completed),
                 count(books.failed),

@@ -91,10 +91,10 @@ fn conclude(point: &Point, rows: &[NewConnectionsRow]) -> Vec<String> {
     );
     let first = match point.model {
         ArrivalModel::Closed => {
-            ranked_by(|row| Some(&row.per_s), "took the most new connections", true, rate)
+            ranked_by(|row| Some(&row.per_s), "accepted the most new connections", true, rate)
         }
         ArrivalModel::Open => {
-            ranked_by(|row| row.handshake_p99_ns.as_ref(), "had the lowest p99 of handshakes", false, time_ns)
+            ranked_by(|row| row.handshake_p99_ns.as_ref(), "had the lowest handshake p99", false, time_ns)
         }
     };
     let of_load = |said: String| format!("{}: {said}", with_axes(&point.load, &point.axes));

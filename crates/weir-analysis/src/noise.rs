@@ -39,7 +39,7 @@ pub(crate) fn void(row: &mut Row, allowed: f64) {
         let reach = own.and_then(|own| figure.judge_noise(own, allowed));
         let is_quoted = QUOTED.contains(&name.as_str());
         noisy.extend(reach.filter(|_| is_quoted).map(|reach| {
-            told(&format!("added {name}"), figure, time_ns, reach, "of the whole latency", allowed)
+            told(&format!("added {name}"), figure, time_ns, reach, "of the total latency", allowed)
         }));
     }
     row.noisy = noisy;

@@ -1,6 +1,6 @@
 //! Why a run's result is not good: what `weir run` exits with 1 or 4 for.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use weir_results::words::counted;
 use weir_results::{ArrivalModel, Reason};
 
@@ -74,6 +74,11 @@ impl Problem {
     fn undecided(cause: &str, words: String) -> Self {
         Self::new(ProblemKind::Undecided, cause, words)
     }
+}
+
+/// Serializes problems by their words.
+pub(crate) fn in_words<S: Serializer>(problems: &[Problem], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(problems.iter().map(|problem| &problem.words))
 }
 
 /// Finds them; empty is good.
@@ -157,7 +162,7 @@ fn is_meant_to_break(summary: &Summary, point: &Point, row: &Row) -> bool {
 /// Load points by name: all of a few, else how many more there are.
 fn some_of(points: &[String]) -> String {
     match points {
-        [first, second, _, _, ..] => format!("{first}, {second} and {} load points more", points.len() - 2),
+        [first, second, _, _, ..] => format!("{first}, {second} and {} more load points", points.len() - 2),
         few => join(few),
     }
 }
@@ -204,7 +209,7 @@ mod tests {
         let points: Vec<String> = ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
         assert_eq!(some_of(&points[..1]), "a");
         assert_eq!(some_of(&points[..3]), "a, b and c");
-        assert_eq!(some_of(&points[..4]), "a, b and 2 load points more");
-        assert_eq!(some_of(&points), "a, b and 3 load points more");
+        assert_eq!(some_of(&points[..4]), "a, b and 2 more load points");
+        assert_eq!(some_of(&points), "a, b and 3 more load points");
     }
 }

@@ -105,30 +105,30 @@ fn conclude(cost: &SlowCost) -> String {
     let total = cost.total();
     let turned_away = match total.refused + total.broken + total.unexpected {
         0 => String::new(),
-        ended => format!(", of which {} ended early or found no way in", count(ended)),
+        ended => format!(", of which {} ended early or were refused", count(ended)),
     };
     let clients = format!("beside {} slow clients{turned_away}", count(u64::from(total.connections)));
     let wrong = |carried: &Carried| format!("{} of {}", count(carried.errors), count(carried.sent));
     let Some(alone) = &cost.alone else {
-        return format!("{who}: {clients} {} requests of {} went wrong.", wrong(&cost.beside), cost.load);
+        return format!("{who}: {clients}, {} requests of {} failed.", wrong(&cost.beside), cost.load);
     };
     let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
     let (slow_ns, alone_ns) = (&cost.beside.p99_ns, &alone.carried.p99_ns);
     let p99 = match (counts(slow_ns) && counts(alone_ns), slow_ns.overlaps(alone_ns)) {
-        (false, _) => "latencies are not compared, as one of the two does not count".to_owned(),
+        (false, _) => "latencies are not compared, because one of them is invalid".to_owned(),
         (true, apart) => {
-            let told = if apart == Some(false) { "" } else { ", which the intervals do not tell apart" };
+            let told = if apart == Some(false) { "" } else { ", and the intervals overlap" };
             let (slow, alone) = (with_interval(slow_ns, time_ns), with_interval(alone_ns, time_ns));
-            format!("p99 is {slow}, and {alone} alone{told}")
+            format!("p99 is {slow}, and {alone} without them{told}")
         }
     };
     let each = &alone.memory_bytes_per_client;
     let memory = match counts(each) {
-        true => format!("; {} of memory for each of them", with_interval(each, bytes)),
+        true => format!("; {} of memory per slow client", with_interval(each, bytes)),
         false => String::new(),
     };
     format!(
-        "{who}: {clients} {} requests went wrong, {} alone; {p99}{memory}.",
+        "{who}: {clients}, {} requests failed, and {} without them; {p99}{memory}.",
         wrong(&cost.beside),
         wrong(&alone.carried)
     )

@@ -56,7 +56,7 @@ pub(crate) fn drift(record: &LoadRecord, share_max: f64, with_latency: bool) -> 
     let median = with_latency.then(|| said("p50", p50, time_ns)).flatten();
     let said: Vec<String> = [throughput, median].into_iter().flatten().collect();
     (!said.is_empty())
-        .then(|| format!("not the same from the first third of the phase to the last: {}", said.join("; ")))
+        .then(|| format!("not stationary from the first to the last third of the phase: {}", said.join("; ")))
 }
 
 /// A figure of some seconds together; `None` where they have none.

@@ -71,7 +71,8 @@ pub struct Summary {
     pub not_run: Vec<CellKey>,
     /// What the run comes to.
     pub outcome: Outcome,
-    problems: Vec<String>,
+    #[serde(serialize_with = "problems::in_words")]
+    problems: Vec<Problem>,
 }
 
 /// One load at one point of the axes, with every gateway that was put through it.
@@ -213,26 +214,27 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
         outcome: Outcome::Good,
         problems: Vec::new(),
     };
-    let problems = problems::find(&summary);
-    summary.outcome = Outcome::of(&problems);
-    summary.problems = problems.into_iter().map(|problem| problem.words).collect();
+    summary.problems = problems::find(&summary);
+    summary.outcome = Outcome::of(&summary.problems);
     summary
 }
 
 impl Summary {
     /// Why [`Summary::outcome`] is not good; empty is good.
-    pub fn problems(&self) -> &[String] {
-        &self.problems
+    pub fn problems(&self) -> Vec<&str> {
+        self.problems.iter().map(|problem| problem.words.as_str()).collect()
     }
 
     /// The same, each with its kind.
-    pub fn problems_by_kind(&self) -> Vec<(ProblemKind, String)> {
-        problems::find(self).into_iter().map(|Problem { kind, words, .. }| (kind, words)).collect()
+    pub fn problems_by_kind(&self) -> impl Iterator<Item = (ProblemKind, &str)> {
+        self.problems.iter().map(|problem| (problem.kind, problem.words.as_str()))
     }
 
-    /// The same by what they are of, in a few words, in the order of the first of each.
+    /// Words of the problems by cause, in the order in which each cause is first met.
     pub fn problems_by_cause(&self) -> Vec<(String, Vec<String>)> {
-        by_reason(problems::find(self).into_iter().map(|problem| (problem.cause, problem.words)).collect())
+        by_reason(
+            self.problems.iter().map(|problem| (problem.cause.clone(), problem.words.clone())).collect(),
+        )
     }
 
     /// Where added latency is missing although the gateways' own repeats count, in a sentence; no problem of the run.

@@ -39,7 +39,7 @@
       textfont: { color: rows.map((row) => (row[name].counts ? css("ink") : css("faint"))), size: 12 },
       hovertext: rows.map((row) => {
         const interval = row[name].low === null ? "" : `<br>${formats[name](row[name].low)} .. ${formats[name](row[name].high)}`;
-        return `<b>${row.gateway}</b> ${words(row)}${interval}${row[name].counts ? "" : "<br>does not count"}`;
+        return `<b>${row.gateway}</b> ${words(row)}${interval}${row[name].counts ? "" : "<br>excluded"}`;
       }),
     };
     draw(element, [bar, label], {
@@ -78,7 +78,7 @@
     const counting = rows.filter((row) => row.curve_counts);
     const all = (counting.length > 0 ? counting : rows).flatMap((row) => row.curve.map(([, ns]) => ns));
     const beyond = (row) => !row.curve_counts && row.curve.every(([, ns]) => ns > Math.max(...all));
-    const remark = (row) => (row.curve_counts ? "" : beyond(row) ? "does not count, and is beyond the scale" : "does not count");
+    const remark = (row) => (row.curve_counts ? "" : beyond(row) ? "excluded, and beyond the scale" : "excluded");
     legend(element, rows.map((row) => gatewayEntry(row.gateway, remark(row))));
     const [low, high] = [Math.log10(Math.min(...all)), Math.log10(Math.max(...all))];
     const ticks = logTicks(low, high);
@@ -115,7 +115,7 @@
     const greatest = Math.max(0, ...chosen.flatMap((line) => line[name].filter((value) => value !== null)));
     const warmup = Math.max(0, ...chosen.map((line) => line.sustained_from_s || 0));
     const end = Math.max(0, ...chosen.map((line) => line.end_s)) || 1;
-    legend(element, chosen.map((line) => gatewayEntry(line.gateway, line.counts ? "" : "does not count")));
+    legend(element, chosen.map((line) => gatewayEntry(line.gateway, line.counts ? "" : "excluded")));
     const changes = chosen.flatMap((line) => line.changes_t_s.map((at) => ({
       type: "line", xref: "x", yref: "paper", x0: at, x1: at, y0: 0, y1: 1, layer: "below",
       line: { color: color(line.gateway), width: 1, dash: "dot" },

@@ -75,8 +75,8 @@
     { label: "Latency at most, ms", ...log(0.1, 1e4), of: () => latency().limit / 1e6, set: (value) => value && setLatency({ limit: rounded(value * 1e6, 15) }) },
     { label: "CPU at most, % of the limit", ...linear(5, 100, 1), none: 1000, of: () => demand.cpu && rounded(demand.cpu * 100, 12), set: (value) => { demand.cpu = value && value <= 100 ? rounded(value / 100, 12) : null; } },
     { label: "Spare instances", ...linear(0, 20, 1), of: () => demand.spare, set: (value) => { demand.spare = Math.floor(value || 0); } },
-    { label: "Price of an hour", ...log(0.001, 100), none: 0, of: () => demand.price, set: (value) => { demand.price = value || null; } },
-    { label: "Growth, % a year", ...linear(0, 200, 1), none: 0, of: () => demand.growth !== null && rounded(demand.growth * 100, 12), set: (value) => { demand.growth = value === null ? null : rounded(value / 100, 12); } },
+    { label: "Price per hour", ...log(0.001, 100), none: 0, of: () => demand.price, set: (value) => { demand.price = value || null; } },
+    { label: "Growth, % per year", ...linear(0, 200, 1), none: 0, of: () => demand.growth !== null && rounded(demand.growth * 100, 12), set: (value) => { demand.growth = value === null ? null : rounded(value / 100, 12); } },
   ];
   const drawn = sliders.map((slider) => {
     const place = element("input", { type: "range", min: 0, max: 1000, step: 1 });
@@ -98,7 +98,7 @@
   };
   const names = types.flatMap((of) => of.points).slice(0, 1).flatMap((point) => point.latency_ns.map(([name]) => name));
   const quantile = select(names.map((name) => [name, bounded({ name, limit: 0 }).split(" ")[0]]), () => latency().name, (name) => setLatency({ name }));
-  const per = select([["instance", "an instance"], ["core", "a core of its limit"]], () => demand.per, (value) => { demand.per = value; });
+  const per = select([["instance", "instance"], ["core", "core of its limit"]], () => demand.per, (value) => { demand.per = value; });
   const extrapolate = element("input", { type: "checkbox" });
   extrapolate.addEventListener("change", () => { demand.extrapolate = extrapolate.checked; moved(extrapolate); });
 
@@ -112,10 +112,10 @@
   const shared = (offers) => offers.every((offer) => JSON.stringify(offer.bounds) === JSON.stringify(offers[0].bounds));
   const asked = (offers) => [
     rate(demand.rate),
-    ...(shared(offers) ? offers[0].bounds.map(bounded) : ["each with its own objective"]),
+    ...(shared(offers) ? offers[0].bounds.map(bounded) : ["each gateway with its own objective"]),
     ...(demand.cpu === null ? [] : [`CPU at most ${percent(demand.cpu)} of the limit`]),
     ...(demand.spare > 0 ? [`${demand.spare} spare`] : []),
-    ...(demand.growth === null ? [] : [`growing by ${percent(demand.growth)} a year`]),
+    ...(demand.growth === null ? [] : [`growth ${percent(demand.growth)} per year`]),
   ].join(", ");
   const sentences = (offer, offers) => {
     const setting = offer.setting ? ` (${offer.setting})` : "";
@@ -131,7 +131,7 @@
     const hasSetting = offers.some((offer) => offer.setting);
     const [hasGrowth, hasPrice] = [demand.growth !== null, demand.price !== null];
     const columns = ["Gateway", ...(hasSetting ? [settingTitle] : []), "Rate per instance", "CPU % of limit", "Instances",
-      ...(hasGrowth ? ["In 12 months", "In 24 months"] : []), ...(hasPrice ? ["Cost a month", "Cost a million"] : []), "Basis"];
+      ...(hasGrowth ? ["In 12 months", "In 24 months"] : []), ...(hasPrice ? ["Cost per month", "Cost per million"] : []), "Basis"];
     const row = (offer) => {
       const name = element("th", { scope: "row" }, element("i", { className: `swatch c-${colorOf.get(offer.gateway) || "grey"}` }), offer.gateway);
       const setting = hasSetting ? [cell("td", offer.setting)] : [];
@@ -177,7 +177,7 @@
   const box = (text, control) => element("label", {}, element("span", { textContent: text }), control);
   const boxes = drawn.map((control) => control.box);
   boxes.splice(1, 0, box("Objective", quantile.made));
-  boxes.splice(6, 0, box("Price is of", per.made));
+  boxes.splice(6, 0, box("Price per", per.made));
   boxes.push(box("Extrapolate by CPU time per request", extrapolate));
   section.querySelector(".sliders").append(...boxes);
   section.querySelector(".sliders").hidden = false;

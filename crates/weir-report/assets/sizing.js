@@ -5,13 +5,14 @@ const sizing = (() => {
   const HOURS_PER_MONTH = 730;
   const MONTHS_AHEAD = [12, 24];
   const ROUNDING = 1e-12;
-  const MEASURE_AGAIN = "measure again where the figure counts; `weir report RUN` has the evidence";
+  const MEASURE_AGAIN = "measure again; `weir report RUN` shows why the value is invalid";
   // How a figure stands to a limit, from the best to the worst.
   const [MET, BORDERLINE, UNKNOWN, MISSED] = [0, 1, 2, 3];
 
   // Words.
   const rate = (perS) => `${digits(perS)}/s`;
   const count = (value) => Math.round(value).toLocaleString("en-US");
+  const plural = (number, noun) => (number === 1 ? `1 ${noun}` : `${count(number)} ${noun}${noun.endsWith("h") ? "es" : "s"}`);
   const TITLES = { p999: "p99.9", p9999: "p99.99", mean: "the mean", max: "the maximum" };
   const title = (name) => TITLES[name] || name;
   const money = (amount) => {
@@ -53,16 +54,16 @@ const sizing = (() => {
 
   // How a load point stands to what is asked.
   const against = (name, shown, limit, format) => {
-    if (shown.kind === "failed") return { standing: MISSED, words: `${name} is not kept: ${shown.why}` };
-    if (shown.kind === "void") return { standing: UNKNOWN, words: `${name} does not count: ${shown.why}` };
+    if (shown.kind === "failed") return { standing: MISSED, words: `${name} is not met: ${shown.why}` };
+    if (shown.kind === "void") return { standing: UNKNOWN, words: `no valid value for ${name}: ${shown.why}` };
     if (shown.high <= limit) return { standing: MET, words: "" };
     const is = `${name} is ${withInterval(shown, format)}`;
-    return shown.low > limit ? { standing: MISSED, words: `${is}, and at most ${format(limit)} is asked` }
-      : { standing: BORDERLINE, words: `${is}, borderline: its interval holds the limit of ${format(limit)}` };
+    return shown.low > limit ? { standing: MISSED, words: `${is}, above the limit of ${format(limit)}` }
+      : { standing: BORDERLINE, words: `${is}, borderline: the limit of ${format(limit)} lies within its interval` };
   };
   const worse = (first, second) => (second.standing > first.standing ? second : first);
   const checkBound = (point, bound) => {
-    if (bound.name === "errors") return against("the share of errors", point.errors, bound.limit, percent);
+    if (bound.name === "errors") return against("the error share", point.errors, bound.limit, percent);
     const found = point.latency_ns.find(([name]) => name === bound.name);
     return against(title(bound.name), found ? found[1] : { kind: "void", why: "not measured" }, bound.limit, time);
   };
@@ -86,22 +87,22 @@ const sizing = (() => {
   const refused = ({ points, checks }, most) => {
     if (points.length === 0) {
       return {
-        outcome: "refused", why: "nothing-measured", words: "no open load at a steady rate was measured",
-        remedy: "add open loads at several rates, like `steady: { model: open, rate: 2500/s }`: a closed load has no rate of its own",
+        outcome: "refused", why: "nothing-measured", words: "the run has no open load at a constant rate",
+        remedy: "add open loads at several rates, like `steady: { model: open, rate: 2500/s }`; a closed load has no fixed rate",
       };
     }
     const [point, [kept, used]] = [points[0], checks[0]];
     const asked = point.asked_per_s;
     const check = worse(kept, used);
-    const answer = (why, remedy) => ({ outcome: "refused", why, words: `at ${rate(asked)}, the least rate measured, ${check.words}`, remedy });
-    if (kept.standing === MISSED) return answer("never-met", `measure lower rates, like ${rate(asked / 2)}`);
+    const answer = (why, remedy) => ({ outcome: "refused", why, words: `at ${rate(asked)}, the lowest measured rate, ${check.words}`, remedy });
+    if (kept.standing === MISSED) return answer("never-met", `measure lower rates, for example ${rate(asked / 2)}`);
     if (check.standing === MISSED) {
       const at = atShare(point, most);
-      return answer("cpu-above", `measure lower rates, like ${rate(at ? at.low : asked / 2)}, or let --extrapolate go by CPU time per request`);
+      return answer("cpu-above", `measure lower rates, for example ${rate(at ? at.low : asked / 2)}, or extrapolate by CPU time per request (--extrapolate)`);
     }
     if (check.standing === BORDERLINE) {
       return answer("borderline",
-        `more repeats make the interval narrower (\`weir run --resume RUN --repeats N\`); or measure below ${rate(asked)}`);
+        `add repeats to narrow the interval (\`weir run --resume RUN --repeats N\`), or measure below ${rate(asked)}`);
     }
     return answer("unknown", MEASURE_AGAIN);
   };
@@ -115,20 +116,20 @@ const sizing = (() => {
     const at = (place) => `at ${rate(judged.points[place].asked_per_s)}, ${worst(place).words}`;
     const notes = [];
     let place = judged.best + 1;
-    for (; place < judged.points.length && worst(place).standing === UNKNOWN; place += 1) notes.push(`not known: ${at(place)}`);
+    for (; place < judged.points.length && worst(place).standing === UNKNOWN; place += 1) notes.push(`undecided: ${at(place)}`);
     if (place === judged.points.length) {
-      const highest = notes.length > 0 ? "the highest rate that counts" : "the highest rate measured";
-      notes.push(`kept at ${rate(point.asked_per_s)}, ${highest}: an instance may carry more`);
+      const highest = notes.length > 0 ? "the highest rate with valid results" : "the highest rate measured";
+      notes.push(`objective met at ${rate(point.asked_per_s)}, ${highest}: an instance may carry more`);
       return { ...found, basis: "at-least", notes };
     }
     const [kept, used] = judged.checks[place];
     const between = kept.standing === MET && most !== null ? atShare(point, most) : null;
     let measure = "";
-    if (kept.standing === MET && used.standing === BORDERLINE) measure = "; more repeats make it narrower";
+    if (kept.standing === MET && used.standing === BORDERLINE) measure = "; more repeats narrow the interval";
     else if (between && point.asked_per_s < between.value && between.value < judged.points[place].asked_per_s) {
-      measure = `; measure about ${rate(between.value)} to know what lies between`;
+      measure = `; measure about ${rate(between.value)} to narrow the gap`;
     }
-    notes.push(`not more: ${at(place)}${measure}`);
+    notes.push(`next rate rejected: ${at(place)}${measure}`);
     return { ...found, basis: "measured", notes };
   };
   const extrapolated = (judged, most, known) => {
@@ -142,14 +143,14 @@ const sizing = (() => {
     const against = points.findIndex((other, place) =>
       place > base && checks[place][0].standing !== MET && other.asked_per_s <= perInstance.value);
     if (against >= 0) {
-      const note = `not extrapolated: at ${rate(points[against].asked_per_s)} the objective is not known to be kept`;
+      const note = `not extrapolated: it is not certain that the objective is met at ${rate(points[against].asked_per_s)}`;
       return known.outcome === "sized" ? { ...known, notes: [...known.notes, note] } : known;
     }
     return {
       outcome: "sized", rate_per_s: perInstance, repeats: point.valid_repeats, basis: "extrapolated", cpu_share: most,
-      notes: [`extrapolated: ${rate(point.asked_per_s)} was measured, at ${percent(used)} of the CPU limit; CPU time per request `
-        + `is taken to stay the same at ${percent(most)}, and whether the objective is kept there is not known; `
-        + `measure ${rate(perInstance.value)} to know`],
+      notes: [`extrapolated from ${rate(point.asked_per_s)}, which used ${percent(used)} of the CPU limit. This assumes the same CPU time `
+        + `per request at ${percent(most)}, and nothing shows that the objective is met there. `
+        + `Measure ${rate(perInstance.value)} to check`],
     };
   };
 
@@ -163,21 +164,21 @@ const sizing = (() => {
   const searchedFor = (of, bounds, most, measure) => {
     const found = most === null ? of.searched.filter(({ per_s: shown }) => shown.kind === "interval") : [];
     const exact = found.find((searched) => isFor(searched, bounds));
-    if (exact) return bySearch(exact, "searched", `searched for: ${exact.words}, in ${exact.trials} trials of ${exact.searches} searches`);
+    if (exact) return bySearch(exact, "searched", `from a search for ${exact.words}: ${plural(exact.trials, "trial")} in ${plural(exact.searches, "search")}`);
     const known = measure();
     if (known.outcome === "sized") return known;
     const [widest] = found.filter((searched) => covers(searched, bounds)).sort((a, b) => b.per_s.mean - a.per_s.mean);
-    if (widest) return bySearch(widest, "at-least", `searched for with more asked, ${widest.words}: an instance may carry more`);
+    if (widest) return bySearch(widest, "at-least", `from a search for a stricter objective, ${widest.words}: an instance may carry more`);
     if (of.searched.length === 0 || of.points.length > 0) return known;
     const refusal = (why, words, remedy) => ({ outcome: "refused", why, words, remedy });
     if (most !== null) {
-      return refusal("nothing-measured", "only a capacity was searched for, which says nothing of CPU",
-        "leave --max-cpu out, or add open loads at several rates");
+      return refusal("nothing-measured", "the run has only a capacity search, which does not measure CPU",
+        "remove --max-cpu, or add open loads at several rates");
     }
     const nothing = of.searched.find((searched) => covers(searched, bounds));
-    return nothing ? refusal("unknown", `the search for ${nothing.words} has no answer that counts: ${nothing.per_s.why}`, MEASURE_AGAIN)
-      : refusal("nothing-measured", `only searched for: ${of.searched[0].words}, which says nothing of what is asked`,
-        "ask for that, search for this, or add open loads at several rates");
+    return nothing ? refusal("unknown", `the search for ${nothing.words} has no valid result: ${nothing.per_s.why}`, MEASURE_AGAIN)
+      : refusal("nothing-measured", `the run has only a search for ${of.searched[0].words}, which does not cover this objective`,
+        "use the objective of the search, search for this one, or add open loads at several rates");
   };
 
   // Instances and what they cost.
@@ -190,10 +191,10 @@ const sizing = (() => {
     const notes = [...found.notes];
     const now = instances(demand.rate, found.rate_per_s, demand.spare);
     if (demand.rate < found.rate_per_s.value) {
-      notes.push(`the target is below what one instance carries: ${percent(demand.rate / found.rate_per_s.value)} of it`);
+      notes.push(`the target is ${percent(demand.rate / found.rate_per_s.value)} of what one instance carries`);
     }
     const perHour = demand.price === null ? null : demand.per === "instance" ? demand.price : of.cores && demand.price * of.cores;
-    if (demand.price !== null && perHour === null) notes.push("no cost: the price is for a core, and there is no CPU limit");
+    if (demand.price !== null && perHour === null) notes.push("no cost: the price is per core, and the instance has no CPU limit");
     const later = demand.growth === null ? [] : MONTHS_AHEAD.map((months) => {
       const then = Array(months / 12).fill(1 + demand.growth).reduce((rates, grown) => rates * grown, 1) * demand.rate;
       return { months, rate_per_s: then, instances: instances(then, found.rate_per_s, demand.spare) };

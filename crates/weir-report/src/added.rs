@@ -48,11 +48,12 @@ pub(crate) fn section(summary: &Summary) -> Option<Section> {
         id: "added-latency".into(),
         title: "Added latency".into(),
         intro: format!(
-            "Latency through the gateway minus latency of the direct cell of the same repeat, by quantile: a difference of \
-             quantiles, which is not the quantile of differences. In the row of {RIG} it is that of two direct cells which differ \
-             in nothing. Told apart are the quantiles whose whole interval lies beyond zero and beyond what the rig makes of \
-             nothing; nothing else is claimed. In the table of every repeat, the throughput of gateway and upstream is what \
-             they counted over the whole load for each request that was sent, times the rate of answers in the phase."
+            "Latency through the gateway minus latency of the direct cell of the same repeat, per quantile. \
+            This is a difference of quantiles, not a quantile of differences. The row \"{RIG}\" compares two \
+            identical direct cells and shows the bias of the rig. A quantile is significant if its whole \
+            interval lies beyond zero and beyond that bias. In the table of all repeats, the throughput of \
+            gateway and upstream is their own request count per request sent, times the response rate of the \
+            phase."
         ),
         conclusions: added.conclusions.clone(),
         tables,
@@ -65,7 +66,7 @@ fn differences(summary: &Summary, curve: &AddedCurve) -> Option<Table> {
     columns.extend(
         QUANTILES.map(|(name, keep)| Column::number(&format!("Added {}", latency_title(name)), keep)),
     );
-    columns.push(Column::text("Told apart", 7));
+    columns.push(Column::text("Significant", 7));
     columns.push(Column::text("Valid repeats", KEEP));
     let points = curve.points.iter().map(|place| &summary.points[*place]);
     let groups: Vec<Vec<Vec<Entry>>> = points
@@ -164,7 +165,7 @@ fn costs(costs: &[AuthenticationCost]) -> Option<Table> {
         })
         .collect();
     (!groups.is_empty()).then(|| Table {
-        caption: "What authentication costs: latency with it minus without".into(),
+        caption: "Cost of authentication: latency with it minus latency without".into(),
         columns,
         rows: Table::merged(groups, &[0, 1]),
     })
@@ -177,7 +178,7 @@ fn repeats(added: &AddedLatency) -> Table {
         _ => Column::number(title, keep),
     });
     let rows = added.repeats.iter().map(repeat_row).collect();
-    Table { caption: "Every repeat".into(), columns: columns.to_vec(), rows }
+    Table { caption: "All repeats".into(), columns: columns.to_vec(), rows }
 }
 
 fn repeat_row(row: &RepeatRow) -> Vec<Entry> {
@@ -246,9 +247,9 @@ fn plot(summary: &Summary, added: &AddedLatency, name: &str) -> Option<Plot> {
     let title = format!("Added latency, {}", latency_title(name));
     Some(Plot {
         id: format!("added-{name}-over-asked-rate"),
-        title: format!("{title} over asked rate"),
+        title: format!("{title} over offered rate"),
         setting: "through the gateway minus direct, in the same repeat".into(),
-        x: Scale::of_values("asked rate", Unit::PerSecond, &values),
+        x: Scale::of_values("offered rate", Unit::PerSecond, &values),
         y: Scale::of_differences(&title, Unit::Nanoseconds, reach(&panels).into_iter()),
         marks: Marks::Dots,
         shade_to: None,

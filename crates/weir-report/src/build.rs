@@ -101,28 +101,36 @@ fn banner(summary: &Summary, notes: &[String]) -> Banner {
     let most_repeats = planned.max().unwrap_or(0);
     let (tone, headline) = if !problems.is_empty() {
         let counted = if counting == expected && expected > 0 {
-            format!("All {expected} headline figures count, and there are problems")
+            format!("All {expected} headline results are valid, but there are problems")
         } else {
-            format!("{counting} of {expected} headline figures count")
+            format!("{counting} of {expected} headline results are valid")
         };
         (Tone::Bad, counted)
     } else if counting == expected {
-        (Tone::Good, format!("All {expected} headline figures count"))
+        (Tone::Good, format!("All {expected} headline results are valid"))
     } else if most_repeats < weir_analysis::HEADLINE_REPEATS {
         let repeats = if most_repeats == 1 { "one repeat".into() } else { format!("{most_repeats} repeats") };
-        (Tone::Plain, format!("Valid figures, no headlines: {repeats}, and a headline needs three"))
+        (Tone::Plain, format!("Valid results, but no headlines: {repeats}, and a headline needs three"))
     } else {
-        (Tone::Plain, format!("{counting} of {expected} headline figures count"))
+        (Tone::Plain, format!("{counting} of {expected} headline results are valid"))
     };
-    Banner { tone, headline, details: problems.iter().chain(notes).cloned().collect() }
+    Banner {
+        tone,
+        headline,
+        details: problems.into_iter().chain(notes.iter().map(String::as_str)).map(str::to_owned).collect(),
+    }
 }
 
 /// What is said below the verdict and is no problem.
 fn notes(summary: &Summary, cells: &[Cell]) -> Vec<String> {
     let again = match summary.cells_measured_again {
         0 => None,
-        1 => Some("loads of one cell were measured again, because the host disturbed them or the generator sent late".to_owned()),
-        n => Some(format!("loads of {n} cells were measured again, because the host disturbed them or the generator sent late")),
+        1 => Some(
+            "weir re-measured loads of one cell after host noise or late sends of the generator".to_owned(),
+        ),
+        n => Some(format!(
+            "weir re-measured loads of {n} cells after host noise or late sends of the generator"
+        )),
     };
     host_noise(cells).into_iter().chain(summary.missing_added_latency()).chain(again).collect()
 }
@@ -151,10 +159,11 @@ fn glances(summary: &Summary) -> Vec<crate::model::Table> {
 fn point_report(index: usize, point: &Point) -> PointReport {
     let open = point.model == ArrivalModel::Open;
     let purpose = if open {
-        "An open load at one rate for all: latency is quoted from here, from the intended start of each request."
+        "An open load at the same rate for all gateways. Quote latency from here: it starts at the intended \
+        send time of each request."
     } else {
-        "A closed load: throughput and CPU time per request are quoted from here. Its latency is that of a \
-         gateway kept as busy as the connections can, and is not for quoting."
+        "A closed load. Quote throughput and CPU time per request from here, but not latency: the connections \
+        keep the gateway as busy as they can."
     };
     let mut tables = tables::comparison(point);
     tables.extend([requests::requests(point), requests::percentiles(point), resources::resources(point)]);
@@ -185,65 +194,68 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
     let thresholds = &run.thresholds;
     let mut facts = vec![
         Fact::new(
-            "Counts",
-            "A figure counts where its verdict is valid. What does not count stays in the tables, in parentheses and \
-             marked with its reason, and enters no headline, mean or conclusion. What counts from fewer than three repeats is \
-             no headline, and no conclusion either.",
+            "Validity",
+            "An invalid value stays in the tables, in parentheses and with its reason. It is excluded from \
+            headlines, means and conclusions. Headlines and conclusions need at least three valid repeats.",
         ),
         Fact::new(
             "Intervals",
-            "95 % t intervals over repeats with fresh processes: on logarithms for figures, on differences for added \
-             latency. A headline needs three valid repeats; better and worse are not claimed below six.",
+            "95 % t confidence intervals over repeats with fresh processes: on logarithms for values, on \
+            differences for added latency. A headline needs three valid repeats, and a verdict of better or \
+            worse needs six.",
         ),
         Fact::new(
             "Quantiles",
-            "Nearest rank, rounded up, over every scheduled request. What was never answered ranks last: a quantile \
-             that falls there is printed > timeout. Histograms are added, percentiles never averaged over time.",
+            "Nearest rank, rounded up, over all scheduled requests. Requests without a response rank last, \
+            and a quantile that falls there is printed as > timeout. weir adds histograms, and never averages \
+            percentiles over time.",
         ),
         Fact::new(
             "Loads",
-            "Closed: each connection sends when it has been answered. Open: arrivals follow a schedule that waits for \
-             nobody, and latency starts at the intended send.",
+            "Closed: each connection sends its next request after the response. Open: requests follow a fixed \
+            schedule, and latency starts at the intended send time.",
         ),
         Fact::new(
             "CPU per request",
-            "User and system time of the gateway's data plane, from the kernel's accounting, over completed requests. It \
-             depends on the load point, so it is compared at equal connections or at an equal rate only.",
+            "User and system time of the gateway's data plane, as the kernel accounts it, over completed \
+            requests. It depends on the load point, so weir compares it only at equal connections or an equal \
+            rate.",
         ),
         Fact::new(
             "Bound by",
             format!(
-                "What kept a load from carrying more: the gateway from {} of its CPU limit, the upstream or the generator \
-                 likewise, the host, the connections (concurrency), or the asked rate.",
+                "What limited throughput: the gateway, the upstream or the generator from {} of its CPU \
+                limit, the host, the connections (concurrency), or the offered rate.",
                 quantity::percent(thresholds.bound_share)
             ),
         ),
         Fact::new(
-            "Least and greatest",
-            "Minimum and maximum are those of all valid repeats together and have no interval; every other quantile is \
-             the mean of the repeats' own, with its interval. A share of a limit is of what the cell was given, never of \
-             the host.",
+            "Minimum and maximum",
+            "Minimum and maximum cover all valid repeats together and have no interval. Every other quantile \
+            is the mean over repeats, with its interval. A share of a limit refers to the limit of the cell, \
+            not to the host.",
         ),
         Fact::new(
             "Memory",
-            "Without the page cache of files, which the kernel takes back when it wants. Network figures are n/a without a network \
-             namespace of the part's own.",
+            "Excludes the page cache of files, which the kernel can reclaim at any time. Network values are \
+            n/a for parts without their own network namespace.",
         ),
     ];
     if !summary.capacities.is_empty() {
         facts.push(Fact::new(
             "Capacity",
-            "At an objective, never at saturation: every trial of a search counts as evidence about where the border lies, \
-             weighed by how many independent requests it is worth; void ones are repeated. The interval over repeats is the \
-             answer; each search has one of its own trials, too.",
+            "The highest rate that meets the objective, not the rate at saturation. Each trial of a search is \
+            evidence for or against a rate, weighted by its number of independent requests. Invalid trials \
+            are repeated. The result is the interval over repeats; each search also has the interval of its \
+            own trials.",
         ));
     }
     if let Some(share) = thresholds.interval_share {
         facts.push(Fact::new(
             "Noisy",
             format!(
-                "This scenario allows the interval of a headline to reach {} from its mean. One that reaches further is no \
-                 headline, whatever its repeats are worth.",
+                "In this scenario the interval of a headline may extend at most {} from its mean. A value \
+                with a wider interval is no headline.",
                 quantity::percent(share)
             ),
         ));
@@ -251,16 +263,18 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
     let mut parts = summary.gateways.iter().flat_map(|gateway| &gateway.parts);
     if parts.any(Part::is_elsewhere) {
         facts.push(Fact::new(
-            "Elsewhere",
-            "The gateways were not started by weir: their CPU and memory are what a Prometheus scraped, with what that leaves \
-             uncertain beside each load; repeats went to the same processes; what they and their upstream counted is not known.",
+            "Remote",
+            "weir did not start the gateways. CPU and memory come from a Prometheus scrape, and each load \
+            shows their uncertainty. All repeats use the same processes. Request counts of gateways and \
+            upstream are not available.",
         ));
     }
     if summary.points.iter().any(|point| point.direct().is_some()) {
         facts.push(Fact::new(
             "Direct",
-            "The same load straight at the origin, once per repeat. Where the rig limits it, a share of direct is an upper \
-             bound (≤). Added latency is the difference of quantiles in the same repeat.",
+            "The direct baseline: the same load sent straight to the origin, once per repeat. If the rig \
+            limits it, a share of direct is an upper bound (≤). Added latency is the difference of quantiles \
+            in the same repeat.",
         ));
     }
     facts

@@ -10,16 +10,15 @@ use crate::timelines::measurements;
 
 /// A section for each search, at each point of the axes.
 pub(crate) fn sections(summary: &Summary) -> Vec<Section> {
-    let section = |(place, capacity): (usize, &Capacity)| {
-        Section {
+    let section = |(place, capacity): (usize, &Capacity)| Section {
         id: format!("capacity-{place}"),
         title: format!("Capacity: {}", capacity.words()),
-        intro: "The highest rate at which the objective is met, searched for with repeated short open loads and weighed \
-                together, so that no single trial decides. Each repeat has fresh processes and a search of its own."
+        intro: "The highest rate that meets the objective. weir searches for it with many short open loads \
+            and weighs them together, so that no single trial decides. Each repeat has fresh processes and \
+            its own search."
             .into(),
         conclusions: capacity.conclusions.clone(),
         tables: vec![over_repeats(capacity), each(capacity)],
-    }
     };
     summary.capacities.iter().enumerate().map(section).collect()
 }
@@ -29,8 +28,8 @@ pub(crate) fn says_words(says: TrialSays) -> (&'static str, Tone) {
     match says {
         TrialSays::Met => ("met", Tone::Good),
         TrialSays::Missed => ("missed", Tone::Plain),
-        TrialSays::CannotTell => ("cannot tell", Tone::Plain),
-        TrialSays::Void => ("void", Tone::Bad),
+        TrialSays::CannotTell => ("undecided", Tone::Plain),
+        TrialSays::Void => ("invalid", Tone::Bad),
     }
 }
 
@@ -76,9 +75,9 @@ fn over_repeats(capacity: &Capacity) -> Table {
     let columns = vec![
         Column::text("Gateway", KEEP),
         Column::number("Capacity", KEEP),
-        Column::text("Gives way first", 6),
+        Column::text("First bound missed", 6),
         Column::number("Trials", 8),
-        Column::text("Stopped because", 7),
+        Column::text("Stop reason", 7),
         Column::text("Valid repeats", KEEP),
     ];
     let rows = capacity.rows.iter().map(|row| {
@@ -147,8 +146,8 @@ fn each(capacity: &Capacity) -> Table {
         Column::number("Repeat", KEEP),
         Column::number("Capacity", KEEP),
         Column::number("Trials", KEEP),
-        Column::number("Void", 5),
-        Column::text("Stopped because", 7),
+        Column::number("Invalid", 5),
+        Column::text("Stop reason", 7),
     ];
     let groups = capacity.rows.iter().map(|row| {
         let one = |searched: &Searched| {
@@ -165,7 +164,7 @@ fn each(capacity: &Capacity) -> Table {
         row.searches.iter().map(one).collect()
     });
     let rows = Table::merged(groups.collect(), &[0]);
-    Table { caption: "Each search, with the interval of its own trials".into(), columns, rows }
+    Table { caption: "All searches, with the intervals of their own trials".into(), columns, rows }
 }
 
 fn own_answer(searched: &Searched) -> Entry {

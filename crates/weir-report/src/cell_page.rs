@@ -213,11 +213,11 @@ fn figures(measurement: &Measurement) -> Vec<Fact> {
         ),
     ];
     if let Some(lateness) = &result.lateness_ns {
-        facts.insert(3, Fact::new("Lateness of the generator", times(lateness)));
+        facts.insert(3, Fact::new("Generator lateness", times(lateness)));
     }
     let said: Vec<String> = result.said.iter().map(|(words, n)| format!("{words}: {}", count(*n))).collect();
     if !said.is_empty() {
-        facts.push(Fact::new("Said of failures", said.join("; ")));
+        facts.push(Fact::new("Failure details", said.join("; ")));
     }
     facts
 }
@@ -254,7 +254,7 @@ fn parts(cell: &Cell, measurement: &Measurement) -> Table {
         "CPU",
         "User",
         "System",
-        "Of its limit",
+        "% of limit",
         "Throttled periods",
         "Memory",
         "Peak",
@@ -269,7 +269,7 @@ fn parts(cell: &Cell, measurement: &Measurement) -> Table {
         row.extend(usage_entries(usage));
         Some(row)
     });
-    Table { caption: "Use of every part in the phase".into(), columns, rows: rows.collect() }
+    Table { caption: "Resource use of all parts in the phase".into(), columns, rows: rows.collect() }
 }
 
 fn usage_entries(usage: &Usage) -> [Entry; 9] {
@@ -321,8 +321,8 @@ fn file_page(file: &KeptFile) -> FilePage {
     let is_whole = file.text.len() as u64 >= file.bytes;
     let note = match file.kind {
         _ if is_whole => whole,
-        FileKind::Configuration => format!("the beginning of {whole}"),
-        FileKind::Log => format!("the end of {whole}"),
+        FileKind::Configuration => format!("first part of {whole}"),
+        FileKind::Log => format!("last part of {whole}"),
     };
     FilePage { name: file.name.clone(), note, text: file.text.clone() }
 }

@@ -35,7 +35,7 @@ pub(crate) fn cells(cells: &[Cell]) -> Table {
         }
         row
     });
-    Table { caption: "Every load of every cell".into(), columns, rows: rows.collect() }
+    Table { caption: "All loads of all cells".into(), columns, rows: rows.collect() }
 }
 
 /// A cell's name: gateway, axes and repeat.

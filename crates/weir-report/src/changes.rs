@@ -13,11 +13,11 @@ pub(crate) fn section(headroom: &Headroom, tables: Vec<Table>) -> Section {
     Section {
         id: "changes".into(),
         title: "Changes under load".into(),
-        intro: "Each change is in force once a request of weir's own, or a handshake, shows it: a route that came is \
-                answered 200, one that went 404; an endpoint that returned gets a request, one that left its last; the \
-                certificate is the other one. Near a change are the seconds from its application to one second after it was \
-                in force; where changes follow each other closely that is all of the phase, and a load without changes, at \
-                the same rate against the same processes, says what the rest would have been."
+        intro: "weir checks with its own requests and handshakes when each change takes effect. An added \
+            route returns 200, and a removed one 404. An added endpoint gets a request, and a removed one \
+            gets its last. The new certificate is served. \"Near\" is the time from applying a change until \
+            one second after it takes effect. If changes follow each other closely, that is the whole phase. \
+            Then compare with the load without changes, at the same rate and against the same processes."
             .into(),
         conclusions: headroom.conclusions.clone(),
         tables,
@@ -34,13 +34,13 @@ fn costs(costs: &[ChangeCost]) -> Option<Table> {
         Column::text("Gateway", KEEP),
         load_column(costs),
         Column::number("Changes", KEEP),
-        Column::number("In force after", KEEP),
+        Column::number("Effective after", KEEP),
         Column::number("At most", 4),
         Column::number("Errors near", KEEP),
-        Column::number("Errors in the rest", 5),
+        Column::number("Errors, rest", 5),
         Column::number("p99 near", 7),
-        Column::number("p99 in the rest", 7),
-        Column::number("Near over rest", KEEP),
+        Column::number("p99, rest", 7),
+        Column::number("Near / rest", KEEP),
     ];
     let row = |cost: &ChangeCost| {
         vec![
@@ -59,7 +59,7 @@ fn costs(costs: &[ChangeCost]) -> Option<Table> {
     let is_of_routes = |cost: &ChangeCost| cost.in_force.iter().all(|kind| kind.what == Changed::Routes);
     let what = if costs.iter().all(is_of_routes) { " of routes" } else { "" };
     (!costs.is_empty()).then(|| Table {
-        caption: format!("What changes{what} cost"),
+        caption: format!("Cost of changes{what}"),
         columns,
         rows: costs.iter().map(row).collect(),
     })
@@ -82,7 +82,7 @@ fn against_quiet(costs: &[ChangeCost]) -> Option<Table> {
         Column::number("Errors, quiet", 7),
         Column::number("p99", 7),
         Column::number("p99, quiet", 7),
-        Column::number("Over quiet", KEEP),
+        Column::number("Ratio to quiet", KEEP),
     ];
     let row = |cost: &ChangeCost, quiet: &Quiet| {
         vec![
@@ -98,7 +98,7 @@ fn against_quiet(costs: &[ChangeCost]) -> Option<Table> {
     };
     let rows: Vec<Vec<Entry>> =
         costs.iter().filter_map(|cost| Some(row(cost, cost.quiet.as_ref()?))).collect();
-    let caption = "With changes against without".to_owned();
+    let caption = "With and without changes".to_owned();
     (!rows.is_empty()).then_some(Table { caption, columns, rows })
 }
 
@@ -107,9 +107,9 @@ fn in_force(costs: &[ChangeCost]) -> Option<Table> {
     let columns = vec![
         Column::text("Gateway", KEEP),
         load_column(costs),
-        Column::text("What", KEEP),
+        Column::text("Change", KEEP),
         Column::number("Changes", 7),
-        Column::number("In force after", KEEP),
+        Column::number("Effective after", KEEP),
         Column::number("At most", KEEP),
     ];
     let group = |cost: &ChangeCost| -> Vec<Vec<Entry>> {
@@ -127,7 +127,7 @@ fn in_force(costs: &[ChangeCost]) -> Option<Table> {
     };
     let has_others = costs.iter().flat_map(|cost| &cost.in_force).any(|kind| kind.what != Changed::Routes);
     has_others.then(|| Table {
-        caption: "How soon changes are in force".into(),
+        caption: "Time until changes take effect".into(),
         columns,
         rows: Table::merged(costs.iter().map(group).collect(), &[0, 1]),
     })

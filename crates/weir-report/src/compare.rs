@@ -56,7 +56,7 @@ pub(crate) fn report(comparison: &Comparison) -> Report {
     details.extend(comparison.failed.iter().map(|failed| format!("{failed}.")));
     details.extend(comparison.conclusions());
     let differences = [
-        ("Conditions that differ, compared all the same (--force)", &comparison.forced),
+        ("Conditions that differ, but were compared (--force)", &comparison.forced),
         ("Gateways", &comparison.gateways),
         ("Environment", &comparison.environment),
     ];
@@ -86,48 +86,51 @@ pub(crate) fn draw_markdown(comparison: &Comparison) -> String {
 
 fn reading(comparison: &Comparison) -> Vec<Fact> {
     let how = if comparison.is_paired {
-        "A t interval over the logarithms of the ratios, block by block."
+        "The interval is a t interval over the logarithms of the ratios, block by block."
     } else {
-        "Welch's t interval on logarithms: the two samples are independent, each with its own variance."
+        "The interval is Welch's t interval on logarithms, for two independent samples with different \
+        variances."
     };
     let mut facts = vec![
-        Fact::new("Ratio", format!("B over A, geometric means over valid repeats. {how}")),
+        Fact::new("Ratio", format!("B / A, geometric means over valid repeats. {how}")),
         Fact::new(
             "Loads",
-            "Latency is compared on open loads where a run has some; throughput on closed ones, and on open ones whose rate \
-             a side did not carry; CPU time per request at equal connections or an equal rate.",
+            "Latency is compared on open loads, or on closed loads if a run has no others. Throughput is \
+            compared on closed loads, and on open loads whose rate one side did not reach. CPU time per \
+            request is compared at equal connections or an equal rate.",
         ),
         Fact::new(
             "Confidence",
             format!(
-                "{} for all {} intervals together (Holm), so each alone is wider than that.",
+                "{} for all {} intervals together (Holm's correction), so each single interval is wider.",
                 tables::share(comparison.confidence),
                 comparison.family
             ),
         ),
         Fact::new(
             "Verdict",
-            "Better or worse: the interval lies wholly beyond the margin, with six valid repeats of each or more. Same: \
-             wholly within it. Undecided: neither, or for the reason that is given.",
+            "Better or worse: the whole interval lies beyond the margin, and each side has at least six valid \
+            repeats. Same: the whole interval lies within the margin. Undecided: neither, or the given reason.",
         ),
         Fact::new(
             "Smallest effect",
-            "The smallest true difference that such a comparison, with as many repeats and as much noise, calls better or \
-             worse in four cases of five.",
+            "The smallest true difference that a comparison with this noise and this many repeats detects in \
+            four of five cases.",
         ),
         Fact::new(
             "Direct",
-            "The direct baseline of B over that of A with its 95 % interval: the same thing measured twice. Where it leaves \
-             out 1, the rig itself differs, and smaller differences are not claimed.",
+            "The direct baseline of B / that of A, with its 95 % interval. Both measure the same thing. If \
+            the interval excludes 1, the rig itself differs, and smaller differences stay undecided.",
         ),
     ];
     if comparison.knows_host_speed() {
         facts.push(Fact::new(
             "Rig",
-            "CPU time per request of the rig's own upstream and load generator, B over A, in the same loads: their work is \
-             the same with both, so it tells how fast the host was. CPU time per request of the gateways is compared at \
-             equal speed: where that ratio is 1. Where its interval leaves out 1, the rig may have had other work, and a \
-             verdict has to hold with that correction and without.",
+            "CPU time per request of the rig's own upstream and load generator, B / A, in the same loads. \
+            Their work is the same for both sides, so this ratio shows the speed of the host. weir compares \
+            CPU time per request of the gateways at equal speed, where the ratio is 1. If its interval \
+            excludes 1, the rig may have had different work, and a verdict must hold with and without this \
+            correction.",
         ));
     }
     facts

@@ -18,7 +18,7 @@ const LOAD_COLUMNS: [(&str, u8); 14] = [
     ("Receive", 4),
     ("Transmit", 4),
     ("RPS", KEEP),
-    ("Requests a day", 2),
+    ("Requests per day", 2),
     ("CPU per request", KEEP),
     ("Handshakes per CPU second", 8),
     ("Resumed", 3),
@@ -32,9 +32,9 @@ const START_COLUMNS: [(&str, u8); 8] = [
     ("Gateway", KEEP),
     ("CPU limit", KEEP),
     ("First 200", KEEP),
-    ("CPU time until then", KEEP),
+    ("CPU time until first 200", KEEP),
     ("Memory before load", KEEP),
-    ("Of the configuration", KEEP),
+    ("Memory of configuration", KEEP),
     ("Configuration files", 5),
     ("Valid repeats", 7),
 ];
@@ -45,21 +45,24 @@ pub(crate) fn section(summary: &Summary) -> Option<Section> {
     let loads = domains.loads.iter().map(|load| of_load(summary, load));
     let tables = loads.chain(domains.starts.iter().map(of_starts)).collect();
     let bytes = match domains.loads.iter().any(|load| load.of_interfaces) {
-        true => "what crossed the gateway's own interface, the upstream's side included",
+        true => "all bytes at its network interface, those to and from the upstream included",
         false => {
-            "what clients sent it and got of it, within TLS (`network: namespaces` has what crosses its interface)"
+            "bytes that clients sent and received, inside TLS (with `network: namespaces`, bytes at its \
+            network interface)"
         }
     };
     Some(Section {
         id: "limits-and-starts".into(),
-        title: "What each limit carries, and what a start takes".into(),
+        title: "Throughput per CPU limit, and startup".into(),
         intro: format!(
-            "Each load at each CPU limit of the data plane. Receive and transmit are the gateway's: {bytes}. A day has \
-             86,400 s at this throughput. Handshakes per CPU second are those of loads whose connections end after so many \
-             requests, the requests' own work included; latency is for quoting from open loads only. First 200 is from the \
-             launch of the first process to the answer to a request for the last path of the last domain, looked for after each \
-             fiftieth of the time that has passed; memory is what is held a moment later. What the configuration holds is \
-             that memory less the memory of the same gateway with one domain, in the same repeat."
+            "All loads at all CPU limits of the data plane. Receive and transmit are those of the gateway: \
+            {bytes}. Requests per day is this throughput for 86,400 s. Handshakes per CPU second come from \
+            loads that close each connection after a number of requests, and include the work for these \
+            requests. Quote latency only from open loads. First 200 is the time from the launch of the first \
+            process to the first 200 response for the last path of the last domain. weir polls for it, and \
+            pauses for one fiftieth of the time since the launch. Memory is measured right after it. Memory \
+            of configuration is that memory minus the memory of the same gateway with one domain, in the same \
+            repeat."
         ),
         conclusions: domains.conclusions.clone(),
         tables,

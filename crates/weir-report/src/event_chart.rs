@@ -52,16 +52,16 @@ struct Chart {
 const CHARTS: [Chart; 2] = [
     Chart {
         slug: "wrong",
-        title: "Requests that went wrong",
+        title: "Errors",
         unit: Unit::PerSecond,
         series: [
             Series { name: "unexpected status", color: "blue", of: |of| per_second(of, of.unexpected) },
-            Series { name: "no answer", color: "brown", of: |of| per_second(of, of.lost) },
+            Series { name: "no response", color: "brown", of: |of| per_second(of, of.lost) },
         ],
     },
     Chart {
         slug: "latency",
-        title: "Latency of each second",
+        title: "Latency per second",
         unit: Unit::Nanoseconds,
         series: [
             Series { name: "p50", color: "blue", of: |of| latency(of, 0.5) },

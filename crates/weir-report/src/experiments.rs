@@ -58,7 +58,7 @@ impl Drawing<'_> {
             id: String::new(),
             title: format!("Users with {}", limit_words(limit)),
             intro: format!(
-                "More and more connections, each of which sends when it has been answered, at the greatest limit. {}",
+                "A rising number of closed-loop connections at the highest limit. {}",
                 self.how_to_read()
             ),
             conclusions: self.experiment.users_conclusions.clone(),
@@ -87,7 +87,7 @@ impl Drawing<'_> {
         Some(Section {
             id: String::new(),
             title: "Data-plane limit and users".into(),
-            intro: format!("Each limit of the data plane with each number of users. {}", self.how_to_read()),
+            intro: format!("All limits of the data plane with all numbers of users. {}", self.how_to_read()),
             conclusions,
             tables,
         })
@@ -124,10 +124,11 @@ impl Drawing<'_> {
         let rows = Table::merged(groups.collect(), &[0]);
         Some(Section {
             id: String::new(),
-            title: "Through the gateway over direct".into(),
-            intro: "Throughput through each gateway as share of the same load straight at the upstream, in the same \
-                    repeat. Where the rig limits direct, the share is an upper bound (≤)."
-                .into(),
+            title: "Throughput as share of direct".into(),
+            intro:
+                "Throughput through each gateway, as share of the same load sent straight to the upstream \
+                in the same repeat. If the rig limits direct, the share is an upper bound (≤)."
+                    .into(),
             conclusions: self.experiment.direct_conclusions.clone(),
             tables: vec![Table { caption: "Share of direct".into(), columns, rows }],
         })
@@ -135,8 +136,8 @@ impl Drawing<'_> {
 
     fn how_to_read(&self) -> String {
         format!(
-            "Full load is {} of the CPU limit or more, and the throughput there is the most that the limit carries. \
-             CPU % is the least and the greatest second of the sustained phases, as share of the limit.",
+            "Full load is at least {} of the CPU limit; throughput there is the maximum for that limit. CPU % \
+            range is the minimum and maximum per second of the sustained phases, as share of the limit.",
             quantity::percent(self.full_share)
         )
     }
@@ -214,7 +215,7 @@ impl Drawing<'_> {
         let limits = &self.experiment.limits;
         let mut columns = vec![Column::text("Gateway", KEEP)];
         columns.extend(limits.iter().map(|limit| Column::number(&limit.words(), KEEP)));
-        columns.push(Column::number("Greatest over least", KEEP));
+        columns.push(Column::number("Highest / lowest limit", KEEP));
         let rows = self.experiment.per_core.iter().map(|per_core| {
             let mut entries = vec![Entry::gateway(&per_core.gateway)];
             entries.extend(per_core.per_core_per_s.iter().enumerate().map(|(place, of)| {

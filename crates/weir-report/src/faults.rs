@@ -13,11 +13,11 @@ pub(crate) fn section(summary: &Summary) -> Option<Section> {
     Some(Section {
         id: "faults".into(),
         title: "Faults of the upstream".into(),
-        intro: "From each fault to the next, in whole seconds; the second in which one was done is the first of its own. \
-                Counts are over all repeats. A request goes wrong in the second in which that is known: one that is given \
-                up a time-out after its start, so that the last of them may fall behind the server's return. Times of \
-                faults are from the start of the sustained phase. Direct cells have none: the baseline has nobody who \
-                could ask another server."
+        intro: "Each row runs from one fault to the next, in whole seconds, beginning with the second of the \
+            fault. Counts cover all repeats. An error counts in the second in which the generator notices it. \
+            A timed-out request therefore counts one time-out after its start, which can be after the server \
+            has returned. Times of faults are from the start of the sustained phase. Direct cells have no \
+            faults, because the baseline cannot use another server."
             .into(),
         conclusions: faults.conclusions.clone(),
         tables: faults.courses.chunk_by(same).map(table).collect(),
@@ -32,9 +32,9 @@ fn table(courses: &[FaultCourse]) -> Table {
         Column::number("At", 6),
         Column::number("Sent", 5),
         Column::number("Unexpected status", 7),
-        Column::number("No answer", 7),
-        Column::number("Went wrong", KEEP),
-        Column::number("The last within", KEEP),
+        Column::number("No response", 7),
+        Column::number("Errors", KEEP),
+        Column::number("Last error within", KEEP),
         Column::number("p50", 4),
         Column::number("p99", 8),
     ];
@@ -42,7 +42,7 @@ fn table(courses: &[FaultCourse]) -> Table {
         course.stages.iter().map(|stage| row(course, stage)).collect()
     };
     Table {
-        caption: format!("From fault to fault: {}", about(&courses[0].load, &courses[0].axes)),
+        caption: format!("Between faults: {}", about(&courses[0].load, &courses[0].axes)),
         columns,
         rows: Table::merged(courses.iter().map(group).collect(), &[0]),
     }
@@ -56,7 +56,7 @@ fn row(course: &FaultCourse, stage: &FaultStage) -> Vec<Entry> {
     let wrong_for = match stage.wrong_for_s {
         _ if stage.wrong() == 0 => "–".to_owned(),
         Some(s) => format!("{s:.1} s"),
-        None => "to the end".to_owned(),
+        None => "until the end".to_owned(),
     };
     vec![
         Entry::gateway(&course.gateway),

@@ -26,9 +26,10 @@ pub(crate) fn section(summary: &Summary) -> Option<Section> {
     Some(Section {
         id: "headroom".into(),
         title: "Headroom".into(),
-        intro: "The same processes at one rate after the other, from far below what they carry to beyond it. A curve is \
-                base + work / (limit - rate) by least squares of logarithms, through what counts and no further. The knee \
-                is Kneedle's; neither is a capacity, and nothing is sized by them."
+        intro: "The same processes at rising rates, from far below their capacity to beyond it. A curve is \
+            base + work / (limit - rate), fitted by least squares of logarithms to valid points only. The \
+            knee comes from the Kneedle algorithm. Neither the limit nor the knee is a capacity, and weir \
+            does not use them for sizing."
             .into(),
         conclusions: headroom.conclusions.clone(),
         tables,
@@ -40,7 +41,7 @@ fn curves(headroom: &Headroom) -> Vec<Table> {
     let same = |one: &Curve, next: &Curve| one.axes == next.axes && one.load == next.load;
     let table = |curves: &[Curve]| {
         let asked = if curves[0].spots.iter().any(|spot| spot.asked_per_s.is_some()) {
-            "Asked"
+            "Offered"
         } else {
             "Connections"
         };
@@ -113,11 +114,11 @@ fn fits(curves: &[Curve]) -> Option<Table> {
     columns.extend([
         Column::text("Latency", KEEP),
         Column::number("Base", 6),
-        Column::number("No end at", 7),
-        Column::number("Points off it by", KEEP),
+        Column::number("Limit", 7),
+        Column::number("Deviation", KEEP),
         Column::number("Points", 5),
         Column::number("Knee", 8),
-        Column::prose("Without a fit"),
+        Column::prose("Why no fit"),
     ]);
     let group = |curve: &Curve| -> Vec<Vec<Entry>> {
         let knee = curve.knee.map_or_else(
@@ -164,13 +165,13 @@ fn laws(found: &[Scalability]) -> Option<Table> {
     let columns = vec![
         Column::text("Gateway", KEEP),
         Column::text("Load", KEEP),
-        Column::number("Of one", 5),
+        Column::number("At N = 1", 5),
         Column::number("Contention σ", KEEP),
         Column::number("Coherence κ", KEEP),
         Column::number("R²", KEEP),
-        Column::number("Greatest at", 6),
+        Column::number("Peak at", 6),
         Column::number("Points", 4),
-        Column::prose("Without a fit"),
+        Column::prose("Why no fit"),
     ];
     let parameter = |of: &Parameter, format: fn(f64) -> String| Entry {
         under: of.interval.map(|[low, high]| format!("{} .. {}", format(low), format(high))),
@@ -222,7 +223,7 @@ fn routes(costs: &[RouteCost]) -> Option<Table> {
         Column::number("Rate", KEEP),
         Column::number("CPU per request, few", 5),
         Column::number("CPU per request, many", 5),
-        Column::number("Many over few", KEEP),
+        Column::number("Many / few", KEEP),
     ];
     let row = |cost: &RouteCost| {
         let axes = axes_words(&cost.axes);
@@ -230,7 +231,7 @@ fn routes(costs: &[RouteCost]) -> Option<Table> {
         vec![
             Entry::gateway(&cost.gateway),
             Entry::text(axis),
-            Entry::text(format!("{} against {}", quantity::count(cost.many), quantity::count(cost.few))),
+            Entry::text(format!("{} vs. {}", quantity::count(cost.many), quantity::count(cost.few))),
             Entry::text(quantity::rate(cost.rate_per_s)),
             figure(&cost.few_cpu_us, microseconds),
             figure(&cost.many_cpu_us, microseconds),
@@ -238,7 +239,7 @@ fn routes(costs: &[RouteCost]) -> Option<Table> {
         ]
     };
     (!costs.is_empty()).then(|| Table {
-        caption: "What routes cost".into(),
+        caption: "Cost of routes".into(),
         columns,
         rows: costs.iter().map(row).collect(),
     })

@@ -62,12 +62,12 @@ pub(crate) fn headroom_chart(id: &str, setting: &str, datasets: &[Labelled<'_, C
 fn measured(dataset: &Labelled<'_, Curve>, name: &str) -> Line {
     let spot = |spot: &CurveSpot| {
         let asked = match spot.asked_per_s {
-            Some(per_s) => format!("{} asked", Unit::PerSecond.words(per_s)),
+            Some(per_s) => format!("{} offered", Unit::PerSecond.words(per_s)),
             None => weir_analysis::quantity::counted(spot.connections.into(), "connection"),
         };
         let carried = spot.throughput_per_s.mean?;
         let place = format!(
-            "{} at {asked}, {} carried: {}",
+            "{} at {asked}, throughput {}: {}",
             dataset.label,
             Unit::PerSecond.words(carried),
             latency_title(name)
@@ -211,10 +211,8 @@ fn over_time(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
         ("cpu", "CPU, cores used by the data plane, means of 5 s", Unit::Cores, |course| {
             (&course.cpu_t_s, &course.cpu_cores)
         }),
-        ("throughput", "Throughput of each second", Unit::PerSecond, |course| {
-            (&course.t_s, &course.rate_per_s)
-        }),
-        ("p99", "p99 latency of each second", Unit::Nanoseconds, |course| (&course.t_s, &course.p99_ns)),
+        ("throughput", "Throughput per second", Unit::PerSecond, |course| (&course.t_s, &course.rate_per_s)),
+        ("p99", "p99 latency per second", Unit::Nanoseconds, |course| (&course.t_s, &course.p99_ns)),
     ];
     let plot = |(name, title, unit, of): (&str, &str, Unit, Of)| {
         let line = |(gateway, course): &(&str, Course)| {
@@ -325,7 +323,11 @@ mod tests {
         let spot = &plot.panels[0].lines[0].spots[1];
         let [low, high] = spot.interval.unwrap();
         assert!(spot.x == 200.0 && (low - 180_000.0).abs() < 1e-3 && (high - 220_000.0).abs() < 1e-3);
-        assert!(spot.words.starts_with("1.20 at 200/s asked, 200/s carried: p50: 200 µs"), "{}", spot.words);
+        assert!(
+            spot.words.starts_with("1.20 at 200/s offered, throughput 200/s: p50: 200 µs"),
+            "{}",
+            spot.words
+        );
         assert!(headroom_chart("headroom-x", "curve", &[]).is_none());
     }
 }

@@ -106,9 +106,9 @@ fn chart_note(plots: &[&Plot]) -> String {
         spots.any(|spot| spot.beyond_timeout || spot.y.is_some_and(|y| y > plot.y.high))
     };
     let said = [
-        (spots().any(|spot| spot.interval.is_some()), "Bars at the dots: 95 % t intervals over repeats."),
-        (spots().any(|spot| !spot.counts), "A ring is a figure that does not count."),
-        (plots.iter().any(|plot| is_beyond(&plot)), "An arrow points to a figure beyond the scale."),
+        (spots().any(|spot| spot.interval.is_some()), "Bars at the dots are 95 % t intervals over repeats."),
+        (spots().any(|spot| !spot.counts), "Rings are excluded values."),
+        (plots.iter().any(|plot| is_beyond(&plot)), "Arrows point to values beyond the scale."),
     ];
     let said: Vec<&str> =
         said.into_iter().filter(|(is_drawn, _)| *is_drawn).map(|(_, words)| words).collect();
@@ -255,9 +255,9 @@ mod tests {
         let at = |y| Spot::at(2.0, Some(y));
         check(at(2.0), "");
         let interval = Spot { interval: Some([1.0, 3.0]), ..at(2.0) };
-        check(interval, "Bars at the dots: 95 % t intervals over repeats.");
-        check(Spot { counts: false, ..at(2.0) }, "A ring is a figure that does not count.");
-        check(at(1e6), "An arrow points to a figure beyond the scale.");
+        check(interval, "Bars at the dots are 95 % t intervals over repeats.");
+        check(Spot { counts: false, ..at(2.0) }, "Rings are excluded values.");
+        check(at(1e6), "Arrows point to values beyond the scale.");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
         }
         out.push(draw_table(table));
     }
-    let intervals = if report.has_intervals() { " In brackets: 95 % t interval over repeats." } else { "" };
+    let intervals = if report.has_intervals() { " In brackets: 95 % t intervals over repeats." } else { "" };
     out.push(format!("{}{intervals}", report.legend("\\*")));
     for section in &report.sections {
         out.push(format!("## {}", text(&section.title)));
@@ -34,7 +34,7 @@ pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
         }
     }
     if pictures.iter().any(|picture| picture.shows == Shows::Axes) {
-        out.push("## Over the axes".into());
+        out.push("## Results by axis".into());
         out.extend(of(Shows::Axes));
     }
     for (at, point) in report.points.iter().enumerate() {
@@ -53,14 +53,14 @@ pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
     }
     out.extend(failed(report));
     if !report.unequal.is_empty() {
-        out.push("## What could not be made equal".into());
+        out.push("## Differences between gateways".into());
         out.push(facts(&report.unequal.facts));
         for file in &report.unequal.files {
             out.push(format!("**{}**", text(&file.title)));
             out.push(indented(&file.lines));
         }
     }
-    out.push("## Every load of every cell".into());
+    out.push("## All loads of all cells".into());
     out.push(draw_table(&report.cells));
     out.push("## Inventory".into());
     out.push(draw_table(&report.inventory));

@@ -199,10 +199,10 @@ impl Report {
         let mut entries =
             self.glances.iter().chain(of_sections).chain(of_points).flat_map(|table| &table.rows).flatten();
         let few = match entries.any(|entry| entry.marked) {
-            true => format!(" {mark}: no headline, fewer than three repeats count."),
+            true => format!(" {mark}: fewer than three valid repeats, so no headline."),
             false => String::new(),
         };
-        format!("In parentheses: does not count.{few}")
+        format!("In parentheses: excluded, with the reason in the table of all loads.{few}")
     }
 }
 

@@ -15,11 +15,11 @@ pub(crate) fn section(summary: &Summary) -> Option<Section> {
     Some(Section {
         id: "new-connections".into(),
         title: "New connections".into(),
-        intro: "Of loads whose connections end after so many requests. A closed load shows how many a second are carried; \
-                its handshakes wait for a gateway at its limit, and an open load shows how long one takes below that. CPU \
-                time has the requests in it. Handshakes are from the established TCP connection to their end, of those \
-                under load: the connections that are opened all at one time before it are none of them. Those that failed \
-                are counted with attempts to connect that did."
+        intro: "Results of loads that close each connection after a number of requests. The closed load shows \
+            the maximum rate of new connections; its handshakes wait in a saturated gateway. The open load \
+            shows how long a handshake takes below saturation. CPU time includes the requests. Handshake \
+            times start when the TCP connection is established, and exclude the connections opened before the \
+            load starts. Failed handshakes and failed connects are counted together."
             .into(),
         conclusions: summary.new_connections.iter().flat_map(|load| load.conclusions.clone()).collect(),
         tables: summary.new_connections.iter().map(table).collect(),
@@ -31,7 +31,7 @@ fn table(load: &NewConnections) -> Table {
         Column::text("Gateway", KEEP),
         Column::number("New connections", KEEP),
         Column::number("CPU per connection", KEEP),
-        Column::number("Without its requests", 6),
+        Column::number("Without requests", 6),
         Column::number("Handshake p50", 6),
         Column::number("Handshake p99", 8),
         Column::number("Resumed", 5),

@@ -76,7 +76,7 @@ fn heat(summary: &Summary, at: usize, timelines: &[CellTimeline<'_>]) -> Option<
         .map(|of| HeatMap { gateway: &of.cell.key.gateway, timeline: &of.timeline })
         .collect();
     maps.sort_by_key(|map| summary.gateways.iter().position(|gateway| gateway.name == map.gateway));
-    let title = format!("Latency of each step, repeat {}", u64::from(repeat) + 1);
+    let title = format!("Latency per step, repeat {}", u64::from(repeat) + 1);
     let svg = heat_maps(&title, &summary.points[at].words(), &maps)?.file();
     Some(picture(series_id(at, "heat"), title, Shows::Point(at), svg))
 }

@@ -114,7 +114,7 @@ impl Spot {
                 let why: Vec<&str> =
                     figure.reasons().into_iter().map(|(reason, _)| reason_name(reason)).collect();
                 let all = quantity::counted(all as u64, "repeat");
-                format!("{valid} of {all} count: {}", why.join(", "))
+                format!("{valid} of {all} valid: {}", why.join(", "))
             }
         };
         let noise = if figure.noise.is_some() { ", noisy" } else { "" };
@@ -178,7 +178,7 @@ mod tests {
         );
         assert_eq!(
             words(&figure(1_000.0, &[&[], &[Reason::HostDisturbed]])).unwrap(),
-            "nginx at 0.5: 1,000/s (900 .. 4,000); 1 of 2 repeats count: host-disturbed"
+            "nginx at 0.5: 1,000/s (900 .. 4,000); 1 of 2 repeats valid: host-disturbed"
         );
         let beyond = Figure { beyond_timeout: true, valid: 1, ..Figure::default() };
         assert!(words(&beyond).unwrap().contains("> timeout"));

@@ -33,10 +33,10 @@ pub(crate) fn requests(point: &Point) -> Table {
         Column::number("Med", 5),
         Column::number("Req/s", KEEP),
         Column::number("Failures/s", 4),
-        Column::text("Times valid", 6),
+        Column::text("Valid repeats", 6),
     ];
     let rows = point.rows.iter().map(|row| request_row(row, point.model == ArrivalModel::Closed)).collect();
-    Table { caption: "Requests: counts of all repeats, times of those that count".into(), columns, rows }
+    Table { caption: "Requests: counts of all repeats, times of valid repeats".into(), columns, rows }
 }
 
 /// Response times by percentile.

@@ -26,7 +26,7 @@ pub(crate) fn resources(point: &Point) -> Table {
         Column::number("PIDs", 2),
     ];
     Table {
-        caption: "Resources of every part of the rig, means over the repeats that count".into(),
+        caption: "Resources of all parts of the rig, means over valid repeats".into(),
         columns,
         rows: rows(point, resource_entries),
     }
@@ -44,10 +44,10 @@ pub(crate) fn kernel_counts(point: &Point) -> Table {
         Column::number("Involuntary switches", KEEP),
         Column::number("Packets in", KEEP),
         Column::number("Packets out", KEEP),
-        Column::number("Segments sent again", KEEP),
+        Column::number("TCP retransmits", KEEP),
     ];
     Table {
-        caption: "Threads, files, switches and packets of every part".into(),
+        caption: "Threads, files, context switches and packets of all parts".into(),
         columns,
         rows: rows(point, kernel_entries),
     }

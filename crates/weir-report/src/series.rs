@@ -29,7 +29,7 @@ const SERIES: [Series; 4] = [
     },
     Series {
         name: "p99_ns",
-        title: "p99 latency of each step",
+        title: "p99 latency per step",
         unit: Unit::Nanoseconds,
         clock: |timeline| &timeline.t_s,
         values: |timeline| times(&timeline.p99_ns),
@@ -126,7 +126,7 @@ pub(crate) fn curve(summary: &Summary, at: usize) -> Option<Plot> {
                 ..Spot::at(place_of(at.quantile), Some(at.latency_ns as f64))
             };
             Line {
-                name: row.gateway.clone() + if counts { "" } else { ": does not count" },
+                name: row.gateway.clone() + if counts { "" } else { ": excluded" },
                 color: color_of(summary, &row.gateway),
                 dashed: !counts || row.is_direct(),
                 marked: true,
@@ -199,7 +199,7 @@ pub(crate) fn of_cell(of: &CellTimeline<'_>, gateway_color: &'static str) -> Vec
     };
     let mut plots: Vec<Plot> = [
         plot("Throughput", Unit::PerSecond, rate),
-        plot("Latency of each step", Unit::Nanoseconds, latency.to_vec()),
+        plot("Latency per step", Unit::Nanoseconds, latency.to_vec()),
         plot("CPU, cores used", Unit::Cores, parts(|part| part.cores.clone())),
         plot("Memory", Unit::Bytes, parts(|part| times(&part.memory_bytes))),
     ]

@@ -41,11 +41,11 @@ fn asked(sizing: &Sizing) -> String {
     let mut asked = vec![rate(demand.rate_per_s)];
     match shared_bounds(sizing) {
         Some(bounds) => asked.extend(bounds.iter().map(bound)),
-        None => asked.push("each with its own objective".to_owned()),
+        None => asked.push("each gateway with its own objective".to_owned()),
     }
     asked.extend(demand.cpu_share_max.map(|share| format!("CPU at most {} of the limit", percent(share))));
     asked.extend((demand.spare > 0).then(|| format!("{} spare", demand.spare)));
-    asked.extend(demand.growth_per_year.map(|growth| format!("growing by {} a year", percent(growth))));
+    asked.extend(demand.growth_per_year.map(|growth| format!("growth {} per year", percent(growth))));
     asked.join(", ")
 }
 
@@ -94,7 +94,7 @@ fn later_and_costs(sizing: &Sizing) -> Option<Table> {
         columns.extend([Column::number("In 12 months", KEEP), Column::number("In 24 months", KEEP)]);
     }
     if has_price {
-        columns.extend([Column::number("Cost a month", KEEP), Column::number("Cost a million", KEEP)]);
+        columns.extend([Column::number("Cost per month", KEEP), Column::number("Cost per million", KEEP)]);
     }
     let row = |offer: &Offer| {
         let Outcome::Sized(sized) = &offer.outcome else { return None };
@@ -175,13 +175,14 @@ fn sentences(sizing: &Sizing, offer: &Offer) -> Vec<String> {
 fn legend(sizing: &Sizing) -> String {
     let cost = match sizing.demand.price {
         Some(Price { of, .. }) => format!(
-            " A month has {HOURS_PER_MONTH} hours; a million requests at the asked rate all month; the price is for {}.",
+            " Costs assume {HOURS_PER_MONTH} hours per month and the requested rate all month. The price is \
+            per {}.",
             match of {
-                PriceOf::Instance => "an instance",
-                PriceOf::Core => "a core of the CPU limit",
+                PriceOf::Instance => "instance",
+                PriceOf::Core => "core of the CPU limit",
             }
         ),
         None => String::new(),
     };
-    format!("Second lines: what the ends of the 95 % interval of the rate per instance give.{cost}")
+    format!("Second lines: the range that follows from the 95 % interval of the rate per instance.{cost}")
 }

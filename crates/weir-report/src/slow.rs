@@ -15,9 +15,10 @@ pub(crate) fn section(summary: &Summary) -> Option<Section> {
     Some(Section {
         id: "slow-clients".into(),
         title: "Slow clients".into(),
-        intro: "Clients that send heads or bodies, or read responses, a piece at a time, beside a load that is measured. \
-                What they cost is told against the same load without them, at the same processes: its errors and p99, and \
-                the greatest memory of the data plane, whose difference is shared among them. Direct cells have none."
+        intro: "Slow clients send request headers or bodies, or read responses, in small pieces while weir \
+            measures a load. The table compares this load with the same load without slow clients, against \
+            the same processes: errors, p99, and peak memory of the data plane. Memory per client is the \
+            difference of the peaks, divided by the number of slow clients. Direct cells have no slow clients."
             .into(),
         conclusions: summary.slow.iter().map(|cost| cost.conclusion.clone()).collect(),
         tables: vec![costs(&summary.slow), clients(&summary.slow)],
@@ -35,7 +36,7 @@ fn costs(all: &[SlowCost]) -> Table {
         Column::number("p99, alone", 7),
         Column::number("Memory", 6),
         Column::number("Memory, alone", 6),
-        Column::number("Memory of each", KEEP),
+        Column::number("Memory per client", KEEP),
     ];
     let row = |cost: &SlowCost| {
         let alone = cost.alone.as_ref();
@@ -58,7 +59,7 @@ fn costs(all: &[SlowCost]) -> Table {
             figure_of(|alone| &alone.memory_bytes_per_client, quantity::bytes),
         ]
     };
-    let caption = "What slow clients cost".to_owned();
+    let caption = "Cost of slow clients".to_owned();
     Table { caption, columns, rows: all.iter().map(row).collect() }
 }
 
@@ -67,13 +68,13 @@ fn clients(all: &[SlowCost]) -> Table {
         Column::text("Gateway", KEEP),
         Column::text("Load", 5),
         Column::text("Slow", KEEP),
-        Column::number("At one time", KEEP),
+        Column::number("Concurrent", KEEP),
         Column::number("Connections", 6),
         Column::number("Answered", KEEP),
         Column::number("Unexpected status", 7),
-        Column::number("Broken", 7),
+        Column::number("Disconnected", 7),
         Column::number("Refused", 7),
-        Column::number("Busy at the end", 5),
+        Column::number("Open at the end", 5),
     ];
     let group = |cost: &SlowCost| -> Vec<Vec<Entry>> {
         let kinds = [
@@ -101,7 +102,7 @@ fn clients(all: &[SlowCost]) -> Table {
         kinds.into_iter().filter(|(_, counts)| counts.connections > 0).map(row).collect()
     };
     Table {
-        caption: "What became of slow clients, over all repeats".into(),
+        caption: "Outcomes of slow clients, all repeats".into(),
         columns,
         rows: Table::merged(all.iter().map(group).collect(), &[0, 1]),
     }

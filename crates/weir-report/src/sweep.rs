@@ -173,7 +173,7 @@ fn over_loads<'a>(run: &Run, model: ArrivalModel, points: &[&'a Point]) -> Optio
     values.dedup();
     let (title, unit, words) = match model {
         ArrivalModel::Closed => ("connections", Unit::Plain, "closed loads"),
-        ArrivalModel::Open => ("asked rate", Unit::PerSecond, "open loads"),
+        ArrivalModel::Open => ("offered rate", Unit::PerSecond, "open loads"),
     };
     let label = |at: f64| weir_analysis::quantity::count(at.round() as u64);
     Some(Sweep {
@@ -292,7 +292,7 @@ fn scaling_plots(summary: &Summary, sweep: &Sweep<'_>) -> Vec<Plot> {
         };
         gateways().map(of_gateway).filter(|line| !line.spots.is_empty()).collect()
     };
-    let title = "Efficiency: throughput per core relative to the least limit";
+    let title = "Efficiency: throughput per core relative to the lowest limit";
     [
         sweep.plot("Scaling: throughput", "scaling", Unit::PerSecond, throughput),
         sweep.plot(title, "efficiency", Unit::Share, efficiency),

@@ -83,7 +83,7 @@ fn capacity(point: &Point) -> Table {
         columns.insert(2, Column::number("Of direct", 6));
     }
     let rows = point.rows.iter().map(|row| capacity_row(row, closed)).collect();
-    let caption = if closed { "Throughput and what it costs" } else { "What it costs at this rate" };
+    let caption = if closed { "Throughput and cost" } else { "Cost at this rate" };
     Table { caption: caption.into(), columns, rows }
 }
 

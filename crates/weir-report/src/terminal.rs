@@ -44,7 +44,7 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
             let rows = table.rows.len();
             out.push(match rows <= ROWS_MAX {
                 true => draw_table(table, width, color),
-                false => wrap(&format!("Its {rows} rows stand in report.html and report.md."), width, ""),
+                false => wrap(&format!("{rows} rows: see report.html or report.md."), width, ""),
             });
         }
         if !section.conclusions.is_empty() {
@@ -57,11 +57,7 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
     } else {
         let points = report.points.len();
         out.push(String::new());
-        out.push(wrap(
-            &format!("Each of the {points} load points stands in report.html and report.md."),
-            width,
-            "",
-        ));
+        out.push(wrap(&format!("{points} load points: see report.html or report.md."), width, ""));
     }
     if !report.failed.is_empty() {
         out.push(String::new());
@@ -70,13 +66,13 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
             out.push(bullet(&format!("{}: {}: {}", failed.cell, failed.cause, failed.message), width));
             out.push(wrap(&format!("    help: {}", failed.remedy), width, "          "));
             if let Some(line) = last_words(&failed.log_tail) {
-                out.push(wrap(&format!("    its log ends: {line}"), width, "          "));
+                out.push(wrap(&format!("    last log line: {line}"), width, "          "));
             }
         }
     }
     if !report.unequal.is_empty() {
         out.push(String::new());
-        out.push(paint.bold("Could not be made equal"));
+        out.push(paint.bold("Differences between gateways"));
         let facts = report.unequal.facts.iter();
         out.extend(facts.map(|fact| bullet(&format!("{}: {}", fact.name, fact.text), width)));
         for file in &report.unequal.files {
@@ -116,7 +112,7 @@ pub(crate) fn draw_comparison(report: &Comparison, width: usize, color: bool) ->
     out.push(String::new());
     out.extend(report.notes.iter().map(|note| paint.dim(&bullet(note, width))));
     if !report.others.rows.is_empty() {
-        let where_else = "Figures without a verdict stand in --markdown, --html and --json.";
+        let where_else = "For values without a verdict, use --markdown, --html or --json.";
         out.push(paint.dim(&bullet(where_else, width)));
     }
     out.join("\n")

@@ -100,7 +100,7 @@ impl Unequal {
             }
         }
         if is_equal && !names.is_empty() {
-            self.facts.push(Fact::new(format!("{old}, {new}"), "their configuration files are the same"));
+            self.facts.push(Fact::new(format!("{old}, {new}"), "same configuration files"));
         }
     }
 }
@@ -139,7 +139,7 @@ fn difference(old: &[String], new: &[String]) -> Vec<String> {
     if lines.len() > LINES_MAX {
         let more = lines.len() - LINES_MAX;
         lines.truncate(LINES_MAX);
-        lines.push(format!("  .. {more} more lines: the pages of both cells have the whole files"));
+        lines.push(format!("  .. {more} more lines; for the full files see the pages of both cells"));
     }
     lines
 }

@@ -155,7 +155,7 @@ fn conclude(authentication: &str, rows: &[CostRow], with: &Point, without: &Poin
         words.push(format!("{authentication} costs {} more", join(&told)));
     }
     if !untold.is_empty() {
-        words.push(format!("what {authentication} costs {} is not told apart from nothing", join(&untold)));
+        words.push(format!("{authentication} costs {} nothing measurable", join(&untold)));
     }
     (!words.is_empty()).then(|| words.join("; "))
 }

@@ -85,10 +85,10 @@ fn of_gateway(row: &Row, bias: &RigBias) -> Option<String> {
         match bias.claim(name, figure) {
             Claim::Told => told.push(format!("{interval} at {name}")),
             Claim::HoldsZero => {
-                untold.push(format!("at {name} nothing that is told apart from zero ({interval})"));
+                untold.push(format!("at {name} nothing distinguishable from zero ({interval})"));
             }
             Claim::WithinBias => {
-                untold.push(format!("at {name} nothing that is told apart from the rig's bias ({interval})"));
+                untold.push(format!("at {name} nothing distinguishable from the rig's bias ({interval})"));
             }
             Claim::Unknown => {}
         }
@@ -112,11 +112,12 @@ pub(super) fn conclude(points: &[Point]) -> Option<String> {
     }
     match (intervals, apart.len()) {
         (0, _) => Some(
-            "The rig's bias is not known: too few repeats of the direct cells count, so no difference is claimed."
+            "The rig's bias is unknown: the direct cells have too few valid repeats, so no difference is \
+            significant."
                 .into(),
         ),
         (_, 0) => Some(format!(
-            "The two direct cells of a block are not told apart: all {intervals} of their intervals hold zero."
+            "The two direct cells of a block do not differ: all {intervals} of their intervals include zero."
         )),
         // Intervals of 95 % leave zero out once in twenty by chance.
         (_, found) => {
@@ -124,8 +125,9 @@ pub(super) fn conclude(points: &[Point]) -> Option<String> {
             apart.truncate(NAMED_MAX);
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
             Some(format!(
-                "The rig's bias: {found} of {intervals} intervals between the two direct cells of a block leave out zero \
-                 (chance alone makes about one in twenty), and smaller differences are not claimed there: {}{more}.",
+                "The rig's bias: {found} of {intervals} intervals between the two direct cells of a block \
+                exclude zero (by chance about one in twenty does). Smaller differences are not significant \
+                there: {}{more}.",
                 apart.join("; ")
             ))
         }

@@ -84,12 +84,12 @@ pub(crate) fn for_want_of_direct(points: &[Point]) -> Option<String> {
     if places.len() > NAMED_MAX + 1 {
         let more = places.len() - NAMED_MAX;
         places.truncate(NAMED_MAX);
-        places.push(format!("{more} load points more"));
+        places.push(format!("{more} more load points"));
     }
     let why: Vec<&str> = reasons.into_iter().map(reason_name).collect();
     (!places.is_empty()).then(|| {
         format!(
-            "added latency has no headline where direct does not count ({}): {}",
+            "added latency has no headline because the direct baseline is invalid ({}): {}",
             why.join(", "),
             join(&places)
         )

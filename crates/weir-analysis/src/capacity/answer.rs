@@ -147,12 +147,12 @@ impl CapacityRow {
 /// Why a search stopped, in words.
 pub fn stopped_words(stopped: Stopped) -> &'static str {
     match stopped {
-        Stopped::Precise => "the interval was narrow enough",
-        Stopped::MostTrials => "the most trials were made",
-        Stopped::GeneratorLimited => "the load generator keeps no more",
-        Stopped::UpstreamLimited => "the upstream carries no more",
-        Stopped::NeverMet => "the objective was missed at the lowest rate that a trial can tell of",
-        Stopped::VoidTrials => "too many trials were void",
+        Stopped::Precise => "the interval is narrow enough",
+        Stopped::MostTrials => "the maximum number of trials is reached",
+        Stopped::GeneratorLimited => "the load generator is saturated",
+        Stopped::UpstreamLimited => "the upstream is saturated",
+        Stopped::NeverMet => "the objective is missed at the lowest rate that a trial can decide",
+        Stopped::VoidTrials => "too many trials are invalid",
     }
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn problems(capacity: &Capacity) -> Vec<String> {
     let told = |row: &CapacityRow| {
         if row.per_s.noise.is_some() {
             return format!(
-                "{}: {}: noisy: its interval is wider than is allowed",
+                "{}: {}: noisy: its interval is wider than allowed",
                 capacity.words(),
                 row.gateway
             );

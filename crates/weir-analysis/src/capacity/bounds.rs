@@ -79,7 +79,7 @@ pub enum Seen {
 /// Why nothing can be searched for by this objective; `None` where it can.
 pub fn unsearchable(objective: &Objective) -> Option<&'static str> {
     if objective.latency_ns.is_empty() && objective.errors.is_none() {
-        return Some("an objective that asks for nothing");
+        return Some("an objective without a bound");
     }
     if objective.latency_ns.keys().any(|name| name == "max") {
         return Some("a search for `max`, which grows with the number of requests at any rate");
@@ -88,10 +88,7 @@ pub fn unsearchable(objective: &Objective) -> Option<&'static str> {
         return Some("a latency of zero");
     }
     let unlikely = |share: f64| share <= 0.0 || share >= 1.0;
-    objective
-        .errors
-        .is_some_and(unlikely)
-        .then_some("a share of errors that no number of requests can tell from another")
+    objective.errors.is_some_and(unlikely).then_some("an error share that no number of requests can decide")
 }
 
 /// The objective in words: `p99 at most 20.0 ms and errors at most 0.100 %`.
@@ -170,13 +167,13 @@ impl Bound {
                     Limit::Quantile { limit_ns, .. } => {
                         format!("took longer than {}", time_ns(limit_ns as f64))
                     }
-                    _ => "went wrong".to_owned(),
+                    _ => "failed".to_owned(),
                 };
                 let share = percent(*over as f64 / (*of).max(1) as f64);
                 let (over, of, allowed) = (count(*over), count(*of), percent(*allowed));
                 format!("{over} of {of} requests {what} ({share}, at most {allowed})")
             }
-            (_, Seen::Mean { ratio, .. }) => format!("{} of what is allowed", percent(*ratio)),
+            (_, Seen::Mean { ratio, .. }) => format!("{} of the allowed number", percent(*ratio)),
         }
     }
 }

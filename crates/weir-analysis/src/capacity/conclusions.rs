@@ -16,10 +16,10 @@ pub(crate) fn conclude(capacity: &Capacity) -> Vec<String> {
             .iter()
             .map(|row| format!("{} {}", row.gateway, with_interval(&row.per_s, rate)))
             .collect();
-        sentences.push(format!("Carried at {objective}: {}.", said.join(", ")));
+        sentences.push(format!("Capacity at {objective}: {}.", said.join(", ")));
     }
     let figures = counting.iter().map(|row| (row.gateway.as_str(), &row.per_s)).collect();
-    sentences.extend(ranked(figures, "carried the most at that objective", true, rate));
+    sentences.extend(ranked(figures, "had the highest capacity", true, rate));
     for row in capacity.gateways().filter(|row| !row.per_s.headline) {
         sentences.extend(of_a_border(row));
     }
@@ -30,7 +30,7 @@ pub(crate) fn conclude(capacity: &Capacity) -> Vec<String> {
         .collect();
     if !without.is_empty() {
         sentences.push(format!(
-            "Nothing is concluded about the capacity of {}: three repeats with an answer that counts are needed.",
+            "No conclusion about the capacity of {}: it needs three repeats with a valid result.",
             join(&without)
         ));
     }

@@ -20,17 +20,18 @@ const ASPECTS: [Aspect; 3] = [
     Aspect {
         name: "axes",
         of: |series| if series.axes.is_empty() { "none".into() } else { axes_words(&series.axes) },
-        remedy: "only equal values of the axes are compared: measure both with some that are equal",
+        remedy: "the axes have no value in common; measure both with at least one common value",
     },
     Aspect {
         name: "loads",
         of: |series| series.load.clone(),
-        remedy: "only loads of one name are compared: measure both with loads of the same names",
+        remedy: "no load has the same name on both sides; measure both with the same load names",
     },
     Aspect {
         name: "gateways",
         of: |series| series.gateway.clone(),
-        remedy: "gateways are matched by name; to compare others, name one on each side: A:old B:new",
+        remedy: "gateways are matched by name; to compare two with different names, give one per side: A:old \
+            B:new",
     },
 ];
 
@@ -44,13 +45,13 @@ pub(super) fn error(a: &[&Series], b: &[&Series], ignores_gateway: bool) -> Comp
     let Some((first, names)) = apart.first() else {
         let points = |side: &[&Series]| Some(few(&distinct(side.iter().map(|series| series.words())), "; "));
         let differ = vec![Difference { field: "points".into(), a: points(a), b: points(b) }];
-        let remedy = "only a gateway at a load that both have is compared: measure both alike";
+        let remedy = "no gateway and load exist on both sides; measure both with the same scenario";
         return CompareError::NothingInCommon { differ, remedy };
     };
     let has_no_loads = |names: &Vec<String>| *names == [""];
     let remedy = match first.name {
         "loads" if names.iter().any(has_no_loads) => {
-            "to compare one of the loads with the side that has none of a name, name it: --load NAME"
+            "to compare a named load with the unnamed one, use --load NAME"
         }
         _ => first.remedy,
     };

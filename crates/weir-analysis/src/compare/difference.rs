@@ -27,7 +27,7 @@ pub struct Difference {
 impl Difference {
     /// In words: `loads.tail.rate: 5000/s in A, 3000/s in B`.
     pub fn words(&self) -> String {
-        let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "not there".into());
+        let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "missing".into());
         format!("{}: {} in A, {} in B", self.field, said(&self.a), said(&self.b))
     }
 }
@@ -175,6 +175,6 @@ mod tests {
         let of = |value: Value| fields(&value);
         let found = between(&of(json!({ "a": 1, "b": 2 })), &of(json!({ "a": 1, "c": 3 })));
         let words: Vec<String> = found.iter().map(Difference::words).collect();
-        assert_eq!(words, ["b: 2 in A, not there in B", "c: not there in A, 3 in B"]);
+        assert_eq!(words, ["b: 2 in A, missing in B", "c: missing in A, 3 in B"]);
     }
 }

@@ -175,14 +175,14 @@ impl Draft {
         let effect = effect.map(Reading::from);
         let beyond = a.beyond_timeout || b.beyond_timeout;
         let counts = match is_paired {
-            true => format!("{} in which both count", quantity::counted(pairs.len() as u64, "block")),
+            true => format!("{} in which both are valid", quantity::counted(pairs.len() as u64, "block")),
             false => format!("A has {}, B {}", values_a.len(), values_b.len()),
         };
         let barred = if beyond {
             let side = if a.beyond_timeout { "A" } else { "B" };
-            Some(format!("in a repeat of {side} it lies beyond the time-out"))
+            Some(format!("in one repeat of {side} it is beyond the time-out"))
         } else if values_a.len() < 2 || values_b.len() < 2 {
-            Some(format!("no interval without two valid repeats of each: {counts}{}", voided(a, b)))
+            Some(format!("no interval, it needs two valid repeats of each: {counts}{}", voided(a, b)))
         } else if effect.is_none() {
             Some("a value of zero has no ratio".into())
         } else {
@@ -274,7 +274,7 @@ impl Draft {
         let bias = self.bias.map(|bias| bias.words()).unwrap_or_default();
         match place(interval, self.log_margin()) {
             Place::Above | Place::Below if self.is_within_bias() => {
-                undecided(format!("the rig's own difference is as great: direct against direct {bias}"))
+                undecided(format!("the rig itself differs as much: direct B / A {bias}"))
             }
             Place::Above | Place::Below if self.unclaimed.is_some() => {
                 undecided(self.unclaimed.clone().unwrap_or_default())
@@ -286,12 +286,12 @@ impl Draft {
             Place::Within
                 if place(widened(interval, self.log_bias()), self.log_margin()) != Place::Within =>
             {
-                undecided(format!("the rig's own difference hides as much: direct against direct {bias}"))
+                undecided(format!("the rig itself differs too much: direct B / A {bias}"))
             }
             Place::Within => (Verdict::Same, String::new()),
             Place::Across => undecided(match &self.unclaimed {
-                Some(unclaimed) => format!("the interval reaches over the margin, and {unclaimed}"),
-                None => format!("the interval reaches over the margin of {}", percent_short(self.margin)),
+                Some(unclaimed) => format!("the interval crosses the margin, and {unclaimed}"),
+                None => format!("the interval crosses the margin of {}", percent_short(self.margin)),
             }),
         }
     }
@@ -305,12 +305,12 @@ fn alike(a: &[f64], b: &[f64], effect: Option<Effect>) -> Option<String> {
         false if !effect.is_some_and(|effect| effect.has_spread()) => "the ratios of the blocks",
         false => return None,
     };
-    Some(format!("{whose} are all alike, so nothing says how certain they are"))
+    Some(format!("{whose} are all equal, so their uncertainty is unknown"))
 }
 
 /// CPU time per request depends on the load point (METHOD 15).
 fn other_load_point(a: Option<LoadPoint>, b: Option<LoadPoint>) -> Option<String> {
-    (a != b).then(|| "CPU per request is compared at equal connections or an equal rate only".into())
+    (a != b).then(|| "CPU per request is compared only at equal connections or an equal rate".into())
 }
 
 /// Direct against direct. What was not measured at least twice on both sides says nothing.

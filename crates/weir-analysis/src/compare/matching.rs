@@ -118,12 +118,12 @@ impl Matched<'_> {
         for (one, other) in &self.pairs {
             if one.has_answers() && !other.has_answers() {
                 let words = other.words();
-                failed.push(format!("{words}: {of_b} has errors in every repeat, {of_a} has not"));
+                failed.push(format!("{words}: {of_b} has errors in every repeat, and {of_a} has none"));
             }
         }
         for one in self.only_a.iter().filter(|one| one.has_answers()) {
             if b.run().is_some_and(|run| run.has_failed(&one.gateway, &one.axes)) {
-                failed.push(format!("{}: the cells of {of_b} failed, those of {of_a} did not", one.words()));
+                failed.push(format!("{}: the cells of {of_b} failed, but not those of {of_a}", one.words()));
             }
         }
         failed
@@ -199,9 +199,7 @@ pub(super) fn warnings(a: &Dataset, b: &Dataset) -> Vec<String> {
 pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if is_forced {
-        notes.push(
-            "Forced: the conditions differ, so differences in the figures may come from them.".to_owned(),
-        );
+        notes.push("Forced: the conditions differ, which may explain differences in the results.".to_owned());
     }
     for dataset in [a, b] {
         let label = &dataset.label;
@@ -214,20 +212,22 @@ pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
         }
         if let Source::Foreign { program, notes: of_reading, .. } = &dataset.source {
             notes.push(format!(
-                "{label}: provenance unknown. Neither conditions nor verdicts are known of {program}'s files, so every repeat counts but those in which requests failed."
+                "{label}: provenance unknown. {program}'s files contain neither conditions nor verdicts, so \
+                every repeat counts as valid unless its requests failed."
             ));
             notes.extend(of_reading.iter().map(|note| format!("{label}: {note}")));
         }
     }
     if is_one_run(a, b) {
         notes.push(
-            "Both are of one run: repeats are compared block by block, and share their direct baseline."
+            "Both are from one run: repeats are compared block by block, and share the direct baseline."
                 .into(),
         );
     } else if a.run().is_some() && b.run().is_some() {
         notes.push(
-            "The runs were measured one after the other, so what changed on the host between them is in the figures. \
-             Both versions as gateways of one run are interleaved: `weir compare RUN:old RUN:new`."
+            "The runs were measured one after the other, so changes of the host between them affect the \
+            results. To interleave both versions, measure them as gateways of one run: `weir compare RUN:old \
+            RUN:new`."
                 .into(),
         );
     }

@@ -25,9 +25,8 @@ pub(super) fn conclude(closed: &[&Point], gateways: &[&str]) -> Vec<String> {
     if said.is_empty() {
         return Vec::new();
     }
-    let bound =
-        if limited { " (≤: direct was limited by the rig, so that the share is at most that)" } else { "" };
-    vec![format!("Of direct, over the numbers of connections and the limits: {}{bound}.", said.join(", "))]
+    let bound = if limited { " (≤: the rig limited direct, so the share is an upper bound)" } else { "" };
+    vec![format!("Share of direct, over all numbers of connections and limits: {}{bound}.", said.join(", "))]
 }
 
 /// The share, and whether the rig limited direct.

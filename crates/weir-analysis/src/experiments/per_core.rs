@@ -55,7 +55,7 @@ pub(super) fn per_core(gateway: &str, limits: &[DataLimit], saturations: &[Satur
         (Some(ends), Some(efficiency)) if efficiency.headline => compared(gateway, ends, efficiency),
         (Some(_), _) => {
             format!(
-                "{gateway}: throughput per core is not compared: three repeats that count at both ends are needed."
+                "{gateway}: throughput per core is not compared: it needs three valid repeats at both ends."
             )
         }
         (None, _) => not_compared(gateway, &full, &uncounted),
@@ -118,12 +118,12 @@ fn lost(efficiency: &Figure, parts: f64) -> String {
 
 fn not_compared(gateway: &str, full: &[Full<'_>], uncounted: &[String]) -> String {
     let filled = match full {
-        [] => "it fills no limit at which its loads count".to_owned(),
-        [only, ..] => format!("it fills {} only, with {}", cores(only.cpus), rate(mean(only))),
+        [] => "no limit with valid loads is saturated".to_owned(),
+        [only, ..] => format!("only {} is saturated, at {}", cores(only.cpus), rate(mean(only))),
     };
     let without = match uncounted {
         [] => String::new(),
-        limits => format!("; none of its loads counts with {}", join(limits)),
+        limits => format!("; no load is valid with {}", join(limits)),
     };
     format!("{gateway}: throughput per core is not compared: {filled}{without}.")
 }

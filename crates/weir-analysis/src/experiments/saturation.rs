@@ -99,7 +99,7 @@ fn step<'a>(connections: u32, row: Option<&'a Row>, limit: &DataLimit) -> Result
     let sampled = &row.cpu_share_of_limit;
     let share = sampled.mean.filter(|_| sampled.valid >= HEADLINE_REPEATS);
     match (limit.cpus, share) {
-        (Some(_), None) => Err("CPU use was not sampled".to_owned()),
+        (Some(_), None) => Err("CPU was not sampled".to_owned()),
         _ => Ok(Step { connections, throughput, share }),
     }
 }
@@ -145,10 +145,10 @@ impl Subject<'_> {
             })
             .collect();
         let without = (!left_out.is_empty()).then(|| match said {
-            Some(_) => format!("Nothing is concluded at {}.", join(&left_out)),
+            Some(_) => format!("No conclusion at {}.", join(&left_out)),
             None => {
                 let (gateway, limit) = (self.gateway, self.limit.words());
-                format!("Nothing is concluded about {gateway} with {limit}: {}.", join(&left_out))
+                format!("No conclusion about {gateway} with {limit}: {}.", join(&left_out))
             }
         });
         [said, without].into_iter().flatten().collect::<Vec<_>>().join(" ")
@@ -158,7 +158,7 @@ impl Subject<'_> {
         let full_at = full_where(&numbers(full.iter().copied()), &numbers(steps.iter()));
         let trend = trend::words(&levels(full.iter().copied()));
         format!(
-            "{} fills {} {full_at} ({} of the limit): {}its maximum is {} at {}, {} per core.",
+            "{} saturates {} {full_at} ({} of the limit): {}its maximum is {} at {}, {} per core.",
             self.gateway,
             self.limit.words(),
             shares(full.iter().copied()).unwrap_or_default(),
@@ -180,15 +180,15 @@ impl Subject<'_> {
         let trend = trend::words(&levels).map(|words| format!(": {words}")).unwrap_or_default();
         let least = trend::best(&levels).map_or_else(String::new, |(at, throughput)| {
             let most = with_interval(throughput, rate);
-            format!(" {most} at {} is a lower bound of what it carries.", connections(at))
+            format!(" {most} at {} is a lower bound of its maximum.", connections(at))
         });
         match shares(steps.iter()) {
             Some(shares) => format!(
-                "{} does not fill {} with {with} ({shares} of the limit){trend}.{least}",
+                "{} does not saturate {} with {with} ({shares} of the limit){trend}.{least}",
                 self.gateway,
                 self.limit.words()
             ),
-            None => format!("{} has no CPU limit to fill with {with}{trend}.{least}", self.gateway),
+            None => format!("{} has no CPU limit to saturate with {with}{trend}.{least}", self.gateway),
         }
     }
 }

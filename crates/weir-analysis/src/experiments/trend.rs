@@ -49,12 +49,12 @@ pub(super) fn words(levels: &[Level<'_>]) -> Option<String> {
     };
     Some(match trend(levels)? {
         Trend::Flat => {
-            format!("more connections add nothing that the intervals tell apart ({})", over(first, last))
+            format!("more connections give the same throughput within the intervals ({})", over(first, last))
         }
-        Trend::Rising => format!("more connections carry more ({})", over(first, &best)),
-        Trend::Falling => format!("more connections carry less ({})", over(&best, last)),
+        Trend::Rising => format!("more connections give more throughput ({})", over(first, &best)),
+        Trend::Falling => format!("more connections give less throughput ({})", over(&best, last)),
         Trend::Peaked => {
-            format!("throughput rises ({}) and falls again ({})", over(first, &best), over(&best, last))
+            format!("throughput rises ({}) and then falls ({})", over(first, &best), over(&best, last))
         }
     })
 }
@@ -80,17 +80,17 @@ mod tests {
         check(&[], None);
         check(&[100.0], None);
         let flat =
-            "more connections add nothing that the intervals tell apart (-1.0 % from 4 to 8 connections)";
+            "more connections give the same throughput within the intervals (-1.0 % from 4 to 8 connections)";
         check(&[100.0, 99.0], Some((Trend::Flat, flat)));
-        let rising = "more connections carry more (+50.0 % from 4 to 12 connections)";
+        let rising = "more connections give more throughput (+50.0 % from 4 to 12 connections)";
         check(&[100.0, 120.0, 150.0], Some((Trend::Rising, rising)));
         // The best is in the middle, and the last not told apart from it.
-        let rising = "more connections carry more (+50.0 % from 4 to 8 connections)";
+        let rising = "more connections give more throughput (+50.0 % from 4 to 8 connections)";
         check(&[100.0, 150.0, 148.0], Some((Trend::Rising, rising)));
-        let falling = "more connections carry less (-20.0 % from 4 to 12 connections)";
+        let falling = "more connections give less throughput (-20.0 % from 4 to 12 connections)";
         check(&[100.0, 99.0, 80.0], Some((Trend::Falling, falling)));
-        let peaked = "throughput rises (+50.0 % from 4 to 8 connections) and falls again (-20.0 % from 8 to 12 \
-                      connections)";
+        let peaked = "throughput rises (+50.0 % from 4 to 8 connections) and then falls (-20.0 % from 8 to 12 \
+            connections)";
         check(&[100.0, 150.0, 120.0], Some((Trend::Peaked, peaked)));
     }
 

@@ -32,8 +32,8 @@ fn reached(full: &[&Saturation], free: &[&Saturation], limit: &DataLimit, full_s
         let numbers: Vec<String> = saturation.counted_at.iter().map(u32::to_string).collect();
         let with = match saturation.counted_at.as_slice() {
             _ if is_whole => String::new(),
-            [one] => format!(" with {}, which count", connections(*one)),
-            _ => format!(" with {} connections, which count", join(&numbers)),
+            [one] => format!(" in the valid load with {}", connections(*one)),
+            _ => format!(" in the valid loads with {} connections", join(&numbers)),
         };
         (with, saturation.gateway.clone())
     };
@@ -43,7 +43,7 @@ fn reached(full: &[&Saturation], free: &[&Saturation], limit: &DataLimit, full_s
             .map(|(with, names)| format!("not reached by {}{with}", join(names))),
     );
     let share = percent(full_share);
-    (!words.is_empty()).then(|| format!("Full load, {share} of {}, is {}.", limit.words(), words.join("; ")))
+    (!words.is_empty()).then(|| format!("Full load ({share} of {}) is {}.", limit.words(), words.join("; ")))
 }
 
 fn carried(full: &[&Saturation], limit: &DataLimit) -> Option<String> {
@@ -62,5 +62,5 @@ fn carried(full: &[&Saturation], limit: &DataLimit) -> Option<String> {
             format!("{gateway} {most} at {}", connections(maximum.connections))
         })
         .collect();
-    (!said.is_empty()).then(|| format!("At full load {} carries: {}.", limit.words(), said.join("; ")))
+    (!said.is_empty()).then(|| format!("Throughput of {} at full load: {}.", limit.words(), said.join("; ")))
 }

@@ -85,7 +85,7 @@ pub struct Quiet {
 /// How soon a change was in force, in words. Nanoseconds of zero are no time: the first look after its application saw
 /// nothing of before, and how long before that look it was in force nobody knows.
 pub fn seen_after(ns: f64) -> String {
-    if ns < 0.5 { "at the first look".to_owned() } else { time_ns(ns) }
+    if ns < 0.5 { "at the first check".to_owned() } else { time_ns(ns) }
 }
 
 /// The costs, in the order of load points.

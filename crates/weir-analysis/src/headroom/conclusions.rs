@@ -21,15 +21,15 @@ fn bend(curve: &Curve) -> Option<String> {
     let fitted = match curve.fitted("p99")?.fit() {
         Some(fit) => {
             format!(
-                "; the fitted curve lies {} off the {}",
+                "; the fitted curve deviates by {} from the {}",
                 percent(fit.deviation),
                 counted(fit.points as u64, "point")
             )
         }
-        None => "; no curve is fitted through its points".to_owned(),
+        None => "; no curve fits its points".to_owned(),
     };
     Some(format!(
-        "{}: p99 bends at {} ({} there), the knee by Kneedle, which is for the eye and sizes nothing{fitted}.",
+        "{}: the knee of p99 is at {} ({} there; by Kneedle, not for sizing){fitted}.",
         with_axes(&curve.gateway, &curve.axes),
         rate(knee.throughput_per_s),
         time_ns(knee.p99_ns)
@@ -42,13 +42,13 @@ fn no_bend(curves: &[Curve]) -> Option<String> {
     let said: Vec<(String, String)> = straight
         .map(|curve| {
             let of = |name| curve.fitted(name).and_then(|fitted| fitted.refused());
-            let why = of("p99").unwrap_or("its points rise without one");
+            let why = of("p99").unwrap_or("p99 rises without a knee");
             (why.to_owned(), with_axes(&curve.gateway, &curve.axes))
         })
         .collect();
     let said: Vec<String> =
         by_reason(said).iter().map(|(why, names)| format!("{} ({why})", join(names))).collect();
-    (!said.is_empty()).then(|| format!("No knee of p99 among the rates that count: {}.", said.join("; ")))
+    (!said.is_empty()).then(|| format!("No knee of p99 among the valid rates: {}.", said.join("; ")))
 }
 
 fn scales(found: &Scalability) -> String {
@@ -71,7 +71,7 @@ fn scales(found: &Scalability) -> String {
         None => short(of.value),
     };
     let peak = match law.peak {
-        Some((at, per_s)) => format!("; throughput is greatest at {} {over}, {}", number(at), rate(per_s)),
+        Some((at, per_s)) => format!("; throughput peaks at {} {over}, {}", number(at), rate(per_s)),
         None => String::new(),
     };
     format!(
@@ -115,11 +115,12 @@ fn routes(cost: &RouteCost) -> Option<String> {
     let at = rate(cost.rate_per_s);
     Some(if low > 1.0 || high < 1.0 {
         format!(
-            "{who}: a request costs {ratio} times the CPU time with {many} {what} as with {few}, at {at}."
+            "{who}: at {at}, a request takes {ratio} times as much CPU time with {many} {what} as with {few}."
         )
     } else {
         format!(
-            "{who}: {many} {what} cost no CPU time per request that the interval tells from {few} ({ratio} times, at {at})."
+            "{who}: at {at}, CPU time per request with {many} {what} does not differ measurably from {few} \
+            ({ratio} times)."
         )
     })
 }
@@ -129,9 +130,9 @@ fn changes(cost: &ChangeCost) -> String {
     let kinds: Vec<String> = cost.in_force.iter().map(|kind| kind.what.to_string()).collect();
     let what = if kinds.is_empty() { "routes".to_owned() } else { join(&kinds) };
     let in_force = match cost.seen_after_ns.mean {
-        Some(_) if cost.seen_after_ns_max == 0 => format!("in force {}", seen_after(0.0)),
+        Some(_) if cost.seen_after_ns_max == 0 => format!("effective {}", seen_after(0.0)),
         Some(_) => format!(
-            "in force after {}, {} at most",
+            "effective after {}, at most {}",
             with_interval(&cost.seen_after_ns, time_ns),
             time_ns(cost.seen_after_ns_max as f64)
         ),
@@ -142,11 +143,8 @@ fn changes(cost: &ChangeCost) -> String {
         0 => String::new(),
         sent => format!(", {} of {} in the rest", count(cost.errors_rest), count(sent)),
     };
-    let errors = format!(
-        "{} of {} requests near them went wrong{rest}",
-        count(cost.errors_near),
-        count(cost.sent_near)
-    );
+    let errors =
+        format!("{} of {} requests near them failed{rest}", count(cost.errors_near), count(cost.sent_near));
     let quiet = cost.quiet.as_ref().map_or_else(String::new, |quiet| against(cost, quiet));
     let p99 = if cost.sent_rest > 0 { format!("; {}", p99(cost)) } else { String::new() };
     format!(
@@ -158,17 +156,16 @@ fn changes(cost: &ChangeCost) -> String {
 
 /// The same at the load that nothing changed.
 fn against(cost: &ChangeCost, quiet: &Quiet) -> String {
-    let errors =
-        format!("; during {} {} of {} went wrong", quiet.load, count(quiet.errors), count(quiet.sent));
+    let errors = format!("; in {}, {} of {} failed", quiet.load, count(quiet.errors), count(quiet.sent));
     let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
     if !counts(&cost.p99_ns) || !counts(&quiet.p99_ns) {
-        return format!("{errors}, and latencies are not compared: one of the two does not count");
+        return format!("{errors}, and latencies are not compared, because one of them is invalid");
     }
     let told = match quiet.p99_ratio.interval {
         Some([low, high]) if low > 1.0 || high < 1.0 => {
             format!(", {} times", with_interval(&quiet.p99_ratio, number))
         }
-        Some(_) => ", which the interval does not tell apart".to_owned(),
+        Some(_) => ", and the interval includes 1".to_owned(),
         None => String::new(),
     };
     format!(
@@ -182,7 +179,7 @@ fn against(cost: &ChangeCost, quiet: &Quiet) -> String {
 fn p99(cost: &ChangeCost) -> String {
     let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
     if !counts(&cost.p99_near_ns) || !counts(&cost.p99_rest_ns) {
-        return "its latency does not count, or leaves nothing to compare with".to_owned();
+        return "its latency is invalid or has no counterpart".to_owned();
     }
     let figures = format!(
         "p99 near them is {}, in the rest {}",
@@ -196,7 +193,7 @@ fn p99(cost: &ChangeCost) -> String {
         Some([_, high]) if high < 1.0 => {
             format!("{figures}: {} times", with_interval(&cost.p99_ratio, number))
         }
-        Some(_) => format!("{figures}, which the interval does not tell apart"),
+        Some(_) => format!("{figures}, and the interval of the ratio includes 1"),
         None => figures,
     }
 }

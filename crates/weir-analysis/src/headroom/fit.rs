@@ -53,11 +53,11 @@ pub fn fit(points: &[(f64, f64)]) -> Fitted<Fit> {
     let lowest_ns = points.iter().map(|(_, ns)| *ns).fold(f64::INFINITY, f64::min);
     if points.len() < POINTS_MIN {
         let count = points.len();
-        let are = if count == 1 { "rate counts" } else { "rates count" };
+        let are = if count == 1 { "valid rate" } else { "valid rates" };
         return Fitted::Refused(format!("{count} {are}, and a curve needs {POINTS_MIN}"));
     }
     if !(lowest_ns > 0.0 && least > 0.0 && greatest > least) {
-        return Fitted::Refused("the rates are all the same, or nothing was carried".into());
+        return Fitted::Refused("all rates are the same, or throughput is 0".into());
     }
     // In shares of the greatest rate and of the lowest latency all parameters are of one size.
     let scaled: Vec<(f64, f64)> =
@@ -67,20 +67,20 @@ pub fn fit(points: &[(f64, f64)]) -> Fitted<Fit> {
         solve(&scaled, start, |at, (rate, log_ns)| model(at, rate).ln() - log_ns)
     });
     let Some(best) = found.min_by(|a, b| a.squares.total_cmp(&b.squares)) else {
-        return Fitted::Refused("no curve of the form comes near the points".into());
+        return Fitted::Refused("no curve of this form comes near the points".into());
     };
     let [base, work, beyond] = best.parameters.map(bounded);
     let deviation = (best.squares / (points.len() - 3) as f64).sqrt().exp_m1();
     if deviation > DEVIATION_MAX {
         return Fitted::Refused(format!(
-            "the points lie {} off it, typically (at most {})",
+            "the points typically deviate by {} (at most {})",
             percent(deviation),
             percent(DEVIATION_MAX)
         ));
     }
     let rise = model(&best.parameters, 1.0) / model(&best.parameters, least / greatest);
     if 1.0 + beyond > LIMIT_MAX || rise < RISE_MIN {
-        return Fitted::Refused(format!("up to {} the latency shows no bend", rate(greatest)));
+        return Fitted::Refused(format!("latency shows no bend up to {}", rate(greatest)));
     }
     Fitted::Fit(Fit {
         base_ns: base * lowest_ns,
@@ -165,13 +165,13 @@ mod tests {
             Fitted::Fit(fit) => panic!("{fit:?}"),
         };
         let curve = points(|rate| 200_000.0 + 3e8 / (1_000.0 - rate));
-        assert_eq!(refused(&curve[..4]), "4 rates count, and a curve needs 5");
-        assert_eq!(refused(&[]), "0 rates count, and a curve needs 5");
-        assert_eq!(refused(&points(|_| 200_000.0)), "up to 950/s the latency shows no bend");
+        assert_eq!(refused(&curve[..4]), "4 valid rates, and a curve needs 5");
+        assert_eq!(refused(&[]), "0 valid rates, and a curve needs 5");
+        assert_eq!(refused(&points(|_| 200_000.0)), "latency shows no bend up to 950/s");
         let falling = points(|rate| 1e9 / rate.powi(2));
-        assert!(refused(&falling).contains("off it, typically (at most 25.0 %)"));
+        assert!(refused(&falling).contains("(at most 25.0 %)"));
         let wild = points(|rate| if ((rate / 100.0) as u32).is_multiple_of(2) { 1e6 } else { 9e6 });
-        assert!(refused(&wild).contains("off it"));
-        assert!(refused(&[(5.0, 1.0); 6]).contains("all the same"));
+        assert!(refused(&wild).contains("typically deviate"));
+        assert!(refused(&[(5.0, 1.0); 6]).contains("are the same"));
     }
 }

@@ -84,15 +84,15 @@ pub fn usl(points: &[(f64, f64)], over: Over) -> Fitted<Usl> {
     let greatest = places.last().copied().unwrap_or(0.0);
     if over == Over::Cores && greatest < USL_CORES_MIN {
         return Fitted::Refused(format!(
-            "the greatest limit that counts is {} cores, and the law over cores needs {} whole ones",
+            "the highest valid limit is {} cores, and the law over cores needs at least {} whole cores",
             number(greatest),
             USL_CORES_MIN
         ));
     }
     if places.len() < USL_POINTS_MIN {
         let what = match over {
-            Over::Connections => "numbers of connections count",
-            Over::Cores => "limits in whole cores count",
+            Over::Connections => "valid numbers of connections",
+            Over::Cores => "valid limits in whole cores",
         };
         return Fitted::Refused(format!("{} {what}, and the law needs {USL_POINTS_MIN}", places.len()));
     }
@@ -107,7 +107,7 @@ pub fn usl(points: &[(f64, f64)], over: Over) -> Fitted<Usl> {
     match law.r_squared >= R_SQUARED_MIN {
         true => Fitted::Fit(law),
         false => Fitted::Refused(format!(
-            "it explains {} of the variance of throughput (R²), and less than {R_SQUARED_MIN} is no fit",
+            "it explains only {} of the variance of throughput (R²; at least {R_SQUARED_MIN} is needed)",
             number(law.r_squared)
         )),
     }
@@ -248,16 +248,16 @@ mod tests {
         let all = points(1_000.0, 0.05, 0.001);
         assert_eq!(
             refused(&all[..5], Over::Connections),
-            "5 numbers of connections count, and the law needs 6"
+            "5 valid numbers of connections, and the law needs 6"
         );
         let twice: Vec<(f64, f64)> = all[..5].iter().chain(&all[..5]).copied().collect();
-        assert!(refused(&twice, Over::Connections).starts_with("5 numbers"));
+        assert!(refused(&twice, Over::Connections).starts_with("5 valid numbers"));
         assert_eq!(
             refused(&[(1.0, 10.0), (2.0, 19.0)], Over::Cores),
-            "the greatest limit that counts is 2.00 cores, and the law over cores needs 4 whole ones"
+            "the highest valid limit is 2.00 cores, and the law over cores needs at least 4 whole cores"
         );
         let four: Vec<(f64, f64)> = (1..=4).map(|n| (f64::from(n), 10.0 * f64::from(n))).collect();
-        assert_eq!(refused(&four, Over::Cores), "4 limits in whole cores count, and the law needs 6");
+        assert_eq!(refused(&four, Over::Cores), "4 valid limits in whole cores, and the law needs 6");
         let chaos: Vec<(f64, f64)> = CONNECTIONS
             .iter()
             .enumerate()

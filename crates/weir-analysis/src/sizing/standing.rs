@@ -23,7 +23,7 @@ pub(super) enum Standing {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Check {
     pub(super) standing: Standing,
-    /// `p99 is 31.0 ms [30.1 .. 32.0], and at most 20.0 ms is asked`; empty where it is met.
+    /// `p99 is 31.0 ms [30.1 .. 32.0], above the limit of 20.0 ms`; empty where it is met.
     pub(super) words: String,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn cpu(point: &RatePoint, share_max: Option<f64>) -> Check {
 
 fn check_bound(point: &RatePoint, bound: &Bound) -> Check {
     if bound.name == "errors" {
-        return against("the share of errors", &point.errors, bound.limit, words::percent);
+        return against("the error share", &point.errors, bound.limit, words::percent);
     }
     let shown = point.latency_ns.iter().find(|(name, _)| *name == bound.name);
     match shown {

@@ -17,49 +17,50 @@ pub(super) fn title(name: &str) -> &str {
 }
 
 pub(super) fn missed(name: &str, figure: [f64; 3], limit: f64, format: fn(f64) -> String) -> String {
-    format!("{name} is {}, and at most {} is asked", with_interval(figure, format), format(limit))
+    format!("{name} is {}, above the limit of {}", with_interval(figure, format), format(limit))
 }
 
 pub(super) fn borderline(name: &str, figure: [f64; 3], limit: f64, format: fn(f64) -> String) -> String {
     format!(
-        "{name} is {}, borderline: its interval holds the limit of {}",
+        "{name} is {}, borderline: the limit of {} lies within its interval",
         with_interval(figure, format),
         format(limit)
     )
 }
 
 pub(super) fn failed(name: &str, why: &str) -> String {
-    format!("{name} is not kept: {why}")
+    format!("{name} is not met: {why}")
 }
 
 pub(super) fn void(name: &str, why: &str) -> String {
-    format!("{name} does not count: {why}")
+    format!("no valid value for {name}: {why}")
 }
 
 pub(super) fn at_least(rate_per_s: f64, is_below_unknown: bool) -> String {
-    let highest = if is_below_unknown { "the highest rate that counts" } else { "the highest rate measured" };
-    format!("kept at {}, {highest}: an instance may carry more", rate(rate_per_s))
+    let highest =
+        if is_below_unknown { "the highest rate with valid results" } else { "the highest rate measured" };
+    format!("objective met at {}, {highest}: an instance may carry more", rate(rate_per_s))
 }
 
 pub(super) fn not_known(above_per_s: f64, why: &str) -> String {
-    format!("not known: at {}, {why}", rate(above_per_s))
+    format!("undecided: at {}, {why}", rate(above_per_s))
 }
 
 pub(super) fn not_more(above_per_s: f64, why: &str, between: Option<Span>) -> String {
     let measure = between.map_or_else(String::new, |between| {
-        format!("; measure about {} to know what lies between", rate(between.value))
+        format!("; measure about {} to narrow the gap", rate(between.value))
     });
-    format!("not more: at {}, {why}{measure}", rate(above_per_s))
+    format!("next rate rejected: at {}, {why}{measure}", rate(above_per_s))
 }
 
 pub(super) fn not_more_yet(above_per_s: f64, why: &str) -> String {
-    format!("{}; more repeats make it narrower", not_more(above_per_s, why, None))
+    format!("{}; more repeats narrow the interval", not_more(above_per_s, why, None))
 }
 
 pub(super) fn extrapolated(measured_per_s: f64, share: f64, share_max: f64, rate_per_s: f64) -> String {
     format!(
-        "extrapolated: {} was measured, at {} of the CPU limit; CPU time per request is taken to stay the same at {}, and \
-         whether the objective is kept there is not known; measure {} to know",
+        "extrapolated from {}, which used {} of the CPU limit. This assumes the same CPU time per request at \
+        {}, and nothing shows that the objective is met there. Measure {} to check",
         rate(measured_per_s),
         percent(share),
         percent(share_max),
@@ -68,49 +69,50 @@ pub(super) fn extrapolated(measured_per_s: f64, share: f64, share_max: f64, rate
 }
 
 pub(super) fn not_extrapolated(rate_per_s: f64) -> String {
-    format!("not extrapolated: at {} the objective is not known to be kept", rate(rate_per_s))
+    format!("not extrapolated: it is not certain that the objective is met at {}", rate(rate_per_s))
 }
 
 pub(super) fn below_one(target_per_s: f64, rate_per_s: f64) -> String {
-    format!("the target is below what one instance carries: {} of it", percent(target_per_s / rate_per_s))
+    format!("the target is {} of what one instance carries", percent(target_per_s / rate_per_s))
 }
 
 pub(super) fn no_cores() -> &'static str {
-    "no cost: the price is for a core, and there is no CPU limit"
+    "no cost: the price is per core, and the instance has no CPU limit"
 }
 
 pub(super) fn nothing_measured() -> &'static str {
-    "no open load at a steady rate was measured"
+    "the run has no open load at a constant rate"
 }
 
 pub(super) fn measure_something() -> &'static str {
-    "add open loads at several rates, like `steady: { model: open, rate: 2500/s }`: a closed load has no rate of its own"
+    "add open loads at several rates, like `steady: { model: open, rate: 2500/s }`; a closed load has no \
+    fixed rate"
 }
 
 pub(super) fn searched(searched: &SearchedFor) -> String {
     let SearchedFor { words, searches, trials, .. } = searched;
     let (trials, searches) = (counted(*trials, "trial"), counted(*searches as u64, "search"));
-    format!("searched for: {words}, in {trials} of {searches}")
+    format!("from a search for {words}: {trials} in {searches}")
 }
 
 pub(super) fn searched_for_more(kept: &str) -> String {
-    format!("searched for with more asked, {kept}: an instance may carry more")
+    format!("from a search for a stricter objective, {kept}: an instance may carry more")
 }
 
 pub(super) fn searched_without_cpu() -> &'static str {
-    "only a capacity was searched for, which says nothing of CPU"
+    "the run has only a capacity search, which does not measure CPU"
 }
 
 pub(super) fn measure_cpu() -> &'static str {
-    "leave --max-cpu out, or add open loads at several rates"
+    "remove --max-cpu, or add open loads at several rates"
 }
 
 pub(super) fn searched_for_less(kept: &str) -> String {
-    format!("only searched for: {kept}, which says nothing of what is asked")
+    format!("the run has only a search for {kept}, which does not cover this objective")
 }
 
 pub(super) fn search_for_this() -> &'static str {
-    "ask for that, search for this, or add open loads at several rates"
+    "use the objective of the search, search for this one, or add open loads at several rates"
 }
 
 pub(super) fn found_nothing(searched: &SearchedFor) -> String {
@@ -118,31 +120,34 @@ pub(super) fn found_nothing(searched: &SearchedFor) -> String {
         Shown::Failed { why } | Shown::Void { why } => why.as_str(),
         Shown::Interval { .. } => "",
     };
-    format!("the search for {} has no answer that counts: {why}", searched.words)
+    format!("the search for {} has no valid result: {why}", searched.words)
 }
 
 pub(super) fn at_the_least(rate_per_s: f64, why: &str) -> String {
-    format!("at {}, the least rate measured, {why}", rate(rate_per_s))
+    format!("at {}, the lowest measured rate, {why}", rate(rate_per_s))
 }
 
 pub(super) fn measure_lower(rate_per_s: f64) -> String {
-    format!("measure lower rates, like {}", rate(rate_per_s))
+    format!("measure lower rates, for example {}", rate(rate_per_s))
 }
 
 pub(super) fn measure_at_share(least_per_s: f64, at_share: Option<Span>) -> String {
     let rate_per_s = at_share.map_or(least_per_s / 2.0, |at| at.low);
-    format!("measure lower rates, like {}, or let --extrapolate go by CPU time per request", rate(rate_per_s))
+    format!(
+        "measure lower rates, for example {}, or extrapolate by CPU time per request (--extrapolate)",
+        rate(rate_per_s)
+    )
 }
 
 pub(super) fn measure_more(rate_per_s: f64) -> String {
     format!(
-        "more repeats make the interval narrower (`weir run --resume RUN --repeats N`); or measure below {}",
+        "add repeats to narrow the interval (`weir run --resume RUN --repeats N`), or measure below {}",
         rate(rate_per_s)
     )
 }
 
 pub(super) fn measure_again() -> &'static str {
-    "measure again where the figure counts; `weir report RUN` has the evidence"
+    "measure again; `weir report RUN` shows why the value is invalid"
 }
 
 /// `31.0 ms [30.1 .. 32.0]`.

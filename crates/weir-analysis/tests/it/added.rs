@@ -38,7 +38,7 @@ fn added(summary: &Summary) -> &AddedLatency {
 
 /// Two direct cells 2.1 µs apart, certainly.
 const APART: [u64; 3] = [2_000, 2_100, 2_200];
-/// Two that are not told apart.
+/// Two that do not differ.
 const ALIKE: [u64; 3] = [1_000, 2_000, 3_000];
 
 #[test]
@@ -69,7 +69,7 @@ fn a_difference_is_claimed_where_it_is_beyond_zero_and_the_rigs_bias() {
     let said = point.conclusions.join("\n");
     assert!(said.contains("weir adds 51.0 µs [48.5 .. 53.5] at p50"), "{said}");
     assert!(
-        said.contains("nginx adds at p50 nothing that is told apart from the rig's bias (2.25 µs"),
+        said.contains("nginx adds at p50 nothing distinguishable from the rig's bias (2.25 µs"),
         "{said}"
     );
     assert!(!said.contains("Added to direct latency"), "{said}");
@@ -78,7 +78,7 @@ fn a_difference_is_claimed_where_it_is_beyond_zero_and_the_rigs_bias() {
     let alike = summary(&block(false, 0, ALIKE));
     let said = alike.points[0].conclusions.join("\n");
     assert!(said.contains("nginx adds 2.25 µs [2.13 .. 2.37] at p50"), "{said}");
-    assert!(added(&alike).conclusions[0].contains("are not told apart"), "{:?}", added(&alike).conclusions);
+    assert!(added(&alike).conclusions[0].contains("do not differ"), "{:?}", added(&alike).conclusions);
 }
 
 #[test]
@@ -108,8 +108,7 @@ fn authentication_costs_what_it_adds_in_the_same_repeat() {
     let said = cost.conclusion.as_deref().unwrap();
     assert_eq!(
         said,
-        "tail at 5,000/s, p50: TLS costs weir 8.00 µs [8.00 .. 8.00] more; \
-         what TLS costs nginx is not told apart from nothing."
+        "tail at 5,000/s, p50: TLS costs weir 8.00 µs [8.00 .. 8.00] more; TLS costs nginx nothing measurable."
     );
 }
 
@@ -162,7 +161,7 @@ fn what_voids_a_difference_is_told_of_the_cell_that_it_is_of() {
     assert_eq!(
         missing,
         format!(
-            "added latency has no headline where direct does not count (generator-limited): {}",
+            "added latency has no headline because the direct baseline is invalid (generator-limited): {}",
             point.words()
         )
     );

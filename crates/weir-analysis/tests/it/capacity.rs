@@ -302,9 +302,9 @@ fn capacities_are_compared_over_repeats_and_trials_are_no_load_points() {
     assert_eq!(
         capacity.conclusions,
         [
-            "Carried at p99 at most 20.0 ms and errors at most 0.100 %: weir 800/s [780 .. 820], nginx 600/s [585 .. 615].",
-            "weir carried the most at that objective: 800/s [780 .. 820]. Of that: nginx 75.0 %, whose interval does \
-             not overlap with it.",
+            "Capacity at p99 at most 20.0 ms and errors at most 0.100 %: weir 800/s [780 .. 820], nginx 600/s [585 .. 615].",
+            "weir had the highest capacity: 800/s [780 .. 820]. Relative to that: nginx 75.0 %, whose \
+            interval does not overlap.",
         ]
     );
 }
@@ -329,14 +329,12 @@ fn a_limit_of_the_rig_is_no_capacity() {
     assert_eq!((row.per_s.valid, row.at_least_per_s()), (0, Some(5_000.0)));
     assert_eq!(
         summary.capacities[0].conclusions,
-        ["weir carried at least 5,000/s in every repeat: the load generator keeps no more."]
+        ["weir carried at least 5,000/s in every repeat: the load generator is saturated."]
     );
     assert_eq!(
         summary.problems(),
-        [
-            "capacity (p99 at most 20.0 ms and errors at most 0.100 %): weir: no headline on its capacity: the load \
-          generator keeps no more in 3 of 3 repeats"
-        ]
+        ["capacity (p99 at most 20.0 ms and errors at most 0.100 %): weir: no headline on its capacity: \
+            the load generator is saturated in 3 of 3 repeats"]
     );
 }
 

@@ -36,16 +36,16 @@ fn verdicts_follow_the_interval_and_the_number_of_repeats() {
     check(&six, &times(1.2), Verdict::Worse, "");
     check(&six, &times(1.0 / 1.2), Verdict::Better, "");
     check(&six, &times(1.01), Verdict::Same, "");
-    check(&six, &times(1.05), Verdict::Undecided, "the interval reaches over the margin of 5 %");
+    check(&six, &times(1.05), Verdict::Undecided, "the interval crosses the margin of 5 %");
     check(
         &six[..3],
         &times(1.05)[..3],
         Verdict::Undecided,
-        "over the margin, and better and worse need 6 valid repeats of each: A has 3, B 3",
+        "crosses the margin, and better and worse need 6 valid repeats of each: A has 3, B 3",
     );
     check(&six[..5], &times(1.5), Verdict::Undecided, "need 6 valid repeats of each: A has 5, B 6");
-    check(&six[..1], &times(1.5), Verdict::Undecided, "without two valid repeats of each: A has 1, B 6");
-    check(&[10.0; 6], &[12.0; 6], Verdict::Undecided, "the repeats are all alike");
+    check(&six[..1], &times(1.5), Verdict::Undecided, "it needs two valid repeats of each: A has 1, B 6");
+    check(&[10.0; 6], &[12.0; 6], Verdict::Undecided, "the repeats are all equal");
     // The other side says how far it wanders.
     check(&[10.0; 6], &times(1.5), Verdict::Worse, "");
     check(&six, &[15.0; 6], Verdict::Worse, "");
@@ -67,7 +67,7 @@ fn a_comparison_that_could_not_have_found_anything_worse_says_why() {
     assert_eq!(why(&six[..3], &times(1.001)[..3]), None, "the same is a decision");
     let few = why(&six[..3], &times(1.5)[..3]).unwrap();
     assert_eq!(few, "better and worse need 6 valid repeats of each: A has 3, B 3");
-    assert!(why(&six[..1], &six).unwrap().starts_with("no interval without two valid repeats of each"));
+    assert!(why(&six[..1], &six).unwrap().starts_with("no interval, it needs two valid repeats of each"));
     // No block counts on either side.
     let mut cells = cells(1.5, 1.0);
     for cell in &mut cells {
@@ -252,7 +252,7 @@ fn a_side_that_failed_is_worse_although_none_of_its_figures_counts() {
         .collect();
     let bad = || dataset("b", |_| {}, &broken);
     let comparison = compare(&good(), &bad(), &Question::default()).unwrap();
-    assert_eq!(comparison.failed, ["weir, tail: b has errors in every repeat, a has not"]);
+    assert_eq!(comparison.failed, ["weir, tail: b has errors in every repeat, and a has none"]);
     assert!(comparison.is_worse() && comparison.count(Verdict::Worse) == 0, "{}", comparison.headline());
     assert!(comparison.headline().starts_with("b against a: failed at 1 load point, "));
     // The other way round, and both alike.
@@ -281,7 +281,7 @@ fn cells_that_failed_on_one_side_alone_are_told() {
     let side = |id: &str, cells: &[Cell]| dataset(id, |_| {}, cells);
     let comparison = compare(&side("a", &good), &side("b", &bad), &Question::default()).unwrap();
     let of = |load: &str| {
-        format!("weir, {load}, limits.data.cpus = 1.0: the cells of b failed, those of a did not")
+        format!("weir, {load}, limits.data.cpus = 1.0: the cells of b failed, but not those of a")
     };
     assert_eq!(comparison.failed, [of("full"), of("tail")]);
     assert!(comparison.is_worse() && comparison.unmatched.len() == 2, "{:?}", comparison.unmatched);
@@ -299,13 +299,13 @@ fn what_the_rig_differs_by_is_told_and_no_smaller_difference_claimed() {
     let p50 = figure(&biased, "tail", "p50");
     assert!(p50.bias.unwrap().excludes_one());
     assert_eq!(p50.verdict, Some(Verdict::Undecided));
-    assert!(p50.why.contains("the rig's own difference is as great"), "{}", p50.why);
+    assert!(p50.why.contains("the rig itself differs as much"), "{}", p50.why);
     assert!(biased.conclusions().iter().any(|said| said.contains("the rig itself differs in p50 latency")));
     // What seems the same may be hidden.
     let hidden = compared(1.0, 1.2);
     let p50 = figure(&hidden, "tail", "p50");
     assert_eq!(p50.verdict, Some(Verdict::Undecided));
-    assert!(p50.why.contains("hides as much"), "{}", p50.why);
+    assert!(p50.why.contains("the rig itself differs too much"), "{}", p50.why);
     // A difference beyond the rig's own stands.
     assert_eq!(figure(&compared(2.0, 1.2), "tail", "p50").verdict, Some(Verdict::Worse));
 }
@@ -340,8 +340,8 @@ fn other_conditions_are_refused_field_by_field_unless_forced() {
     let told = |all: &[weir_analysis::compare::Difference]| {
         all.iter().map(|difference| difference.words()).collect::<Vec<_>>().join("\n")
     };
-    assert!(told(&comparison.environment).contains("kernel: not there in A, Linux 7 in B"));
-    assert!(told(&comparison.gateways).contains("weir: binary: not there in A, /opt/weir in B"));
+    assert!(told(&comparison.environment).contains("kernel: missing in A, Linux 7 in B"));
+    assert!(told(&comparison.gateways).contains("weir: binary: missing in A, /opt/weir in B"));
     assert_eq!(figure(&comparison, "full", "cpu").margin, 0.05, "those of A");
 }
 

@@ -155,7 +155,7 @@ fn starts_tell_what_the_configuration_holds() {
     assert_eq!(
         found.conclusions,
         ["weir", "nginx"].map(|gateway| format!(
-            "{gateway} holds 50.0 MiB [50.0 .. 50.0] more with topology.domains = 1024 than with one domain, before any load."
+            "{gateway} uses 50.0 MiB [50.0 .. 50.0] more memory with topology.domains = 1024 than with one domain, before any load."
         ))
     );
 }

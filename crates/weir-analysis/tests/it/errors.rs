@@ -58,8 +58,21 @@ fn a_fifth_of_503_misses_the_objective_in_repeats_that_the_host_disturbed() {
         ]
     );
     assert_eq!(summary.outcome, Outcome::Missed);
-    let kinds: Vec<ProblemKind> = summary.problems_by_kind().iter().map(|(kind, _)| *kind).collect();
+    let kinds: Vec<ProblemKind> = summary.problems_by_kind().map(|(kind, _)| kind).collect();
     assert_eq!(kinds, [ProblemKind::Undecided, ProblemKind::Missed], "{:?}", summary.problems());
+}
+
+#[test]
+fn each_view_of_the_problems_has_the_same_sentences() {
+    let summary = repeats(DISTURBED, Some(objective(Some(20_000_000), Some(0.001))), a_fifth_of_503);
+    let words = summary.problems();
+    assert_eq!(words.len(), 2, "{words:?}");
+    let of_kinds: Vec<&str> = summary.problems_by_kind().map(|(_, words)| words).collect();
+    assert_eq!(of_kinds, words);
+    let of_causes: Vec<String> =
+        summary.problems_by_cause().into_iter().flat_map(|(_, words)| words).collect();
+    assert_eq!(of_causes, words);
+    assert_eq!(serde_json::to_value(&summary).unwrap()["problems"], serde_json::json!(words));
 }
 
 #[test]

@@ -91,29 +91,31 @@ fn check(bench: Bench, expected: &str) {
 fn a_full_limit_says_from_where_on_and_what_more_connections_get() {
     check(
         bench("weir", 0.5, &[(4, 5_000.0, 0.8), (8, 5_900.0, 0.98), (16, 5_940.0, 0.981)]),
-        "weir fills 0.5 cores from 8 connections on (98.0 % to 98.1 % of the limit): more connections add nothing that \
-         the intervals tell apart (+0.7 % from 8 to 16 connections); its maximum is 5,939/s [5,793 .. 6,089] at 16 \
-         connections, 11,879/s per core.",
+        "weir saturates 0.5 cores from 8 connections on (98.0 % to 98.1 % of the limit): more connections \
+        give the same throughput within the intervals (+0.7 % from 8 to 16 connections); its maximum is \
+        5,939/s [5,793 .. 6,089] at 16 connections, 11,879/s per core.",
     );
     check(
         bench("weir", 1.0, &[(4, 5_000.0, 0.92), (8, 6_500.0, 0.99)]),
-        "weir fills 1 core from 4 connections on (92.0 % to 99.0 % of the limit): more connections carry more (+30.0 % \
-         from 4 to 8 connections); its maximum is 6,500/s [6,340 .. 6,663] at 8 connections, 6,500/s per core.",
+        "weir saturates 1 core from 4 connections on (92.0 % to 99.0 % of the limit): more connections give \
+        more throughput (+30.0 % from 4 to 8 connections); its maximum is 6,500/s [6,340 .. 6,663] at 8 \
+        connections, 6,500/s per core.",
     );
     check(
         bench("weir", 1.0, &[(4, 5_000.0, 0.99), (8, 4_000.0, 0.99)]),
-        "weir fills 1 core from 4 connections on (99.0 % of the limit): more connections carry less (-20.0 % from 4 to 8 \
-         connections); its maximum is 5,000/s [4,877 .. 5,126] at 4 connections, 5,000/s per core.",
+        "weir saturates 1 core from 4 connections on (99.0 % of the limit): more connections give less \
+        throughput (-20.0 % from 4 to 8 connections); its maximum is 5,000/s [4,877 .. 5,126] at 4 \
+        connections, 5,000/s per core.",
     );
     check(
         bench("weir", 1.0, &[(4, 5_000.0, 0.97), (8, 5_500.0, 0.6), (16, 5_000.0, 0.98)]),
-        "weir fills 1 core at 4 and 16 connections (97.0 % to 98.0 % of the limit): more connections add nothing that \
-         the intervals tell apart (+0.0 % from 4 to 16 connections); its maximum is 5,000/s [4,877 .. 5,126] at 16 \
-         connections, 5,000/s per core.",
+        "weir saturates 1 core at 4 and 16 connections (97.0 % to 98.0 % of the limit): more connections give \
+        the same throughput within the intervals (+0.0 % from 4 to 16 connections); its maximum is 5,000/s \
+        [4,877 .. 5,126] at 16 connections, 5,000/s per core.",
     );
     check(
         bench("weir", 1.0, &[(1, 2_000.0, 0.4), (4, 5_000.0, 0.9)]),
-        "weir fills 1 core at 4 connections (90.0 % of the limit): its maximum is 5,000/s [4,877 .. 5,126] at 4 \
+        "weir saturates 1 core at 4 connections (90.0 % of the limit): its maximum is 5,000/s [4,877 .. 5,126] at 4 \
          connections, 5,000/s per core.",
     );
 }
@@ -124,9 +126,9 @@ fn a_limit_that_is_not_full_has_no_maximum() {
     assert_eq!(experiment(&[rising]).saturations[0].maximum, None);
     check(
         bench("weir", 1.0, &[(1, 2_000.0, 0.3), (4, 5_000.0, 0.85)]),
-        "weir does not fill 1 core with 1 to 4 connections (30.0 % to 85.0 % of the limit): more connections carry more \
-         (+150.0 % from 1 to 4 connections). 5,000/s [4,877 .. 5,126] at 4 connections is a lower bound of what it \
-         carries.",
+        "weir does not saturate 1 core with 1 to 4 connections (30.0 % to 85.0 % of the limit): more \
+        connections give more throughput (+150.0 % from 1 to 4 connections). 5,000/s [4,877 .. 5,126] at 4 \
+        connections is a lower bound of its maximum.",
     );
 }
 
@@ -135,9 +137,9 @@ fn without_a_limit_nothing_is_full() {
     let free = |users: &[Users]| Bench { cpus: None, ..bench("weir", 1.0, users) };
     check(
         free(&[(4, 5_000.0, 0.8), (8, 5_050.0, 0.99)]),
-        "weir has no CPU limit to fill with 4 to 8 connections: more connections add nothing that the intervals tell \
-         apart (+1.0 % from 4 to 8 connections). 5,049/s [4,926 .. 5,177] at 8 connections is a lower bound of what it \
-         carries.",
+        "weir has no CPU limit to saturate with 4 to 8 connections: more connections give the same throughput \
+        within the intervals (+1.0 % from 4 to 8 connections). 5,049/s [4,926 .. 5,177] at 8 connections is a \
+        lower bound of its maximum.",
     );
     assert_eq!(experiment(&[free(&[(4, 5_000.0, 0.8), (8, 5_050.0, 0.99)])]).users_conclusions, [""; 0]);
 }
@@ -147,20 +149,21 @@ fn what_does_not_count_is_named_and_carries_nothing() {
     let users = [(4, 5_900.0, 0.98), (8, 9_000.0, 0.98), (16, 5_940.0, 0.98)];
     check(
         Bench { disturbed: vec![(8, 1)], ..bench("weir", 0.5, &users) },
-        "weir fills 0.5 cores from 4 connections on (98.0 % of the limit): more connections add nothing that the \
-         intervals tell apart (+0.7 % from 4 to 16 connections); its maximum is 5,939/s [5,793 .. 6,089] at 16 \
-         connections, 11,879/s per core. Nothing is concluded at 8 connections (2 of 3 repeats valid: host-disturbed).",
+        "weir saturates 0.5 cores from 4 connections on (98.0 % of the limit): more connections give the same \
+        throughput within the intervals (+0.7 % from 4 to 16 connections); its maximum is 5,939/s [5,793 .. \
+        6,089] at 16 connections, 11,879/s per core. No conclusion at 8 connections (2 of 3 repeats valid: \
+        host-disturbed).",
     );
     check(
         Bench { repeats: 2, ..bench("weir", 0.5, &users) },
-        "Nothing is concluded about weir with 0.5 cores: 4, 8 and 16 connections (2 valid repeats).",
+        "No conclusion about weir with 0.5 cores: 4, 8 and 16 connections (2 valid repeats).",
     );
     let all: Vec<(u32, u32)> = [4, 8, 16].iter().flat_map(|users| [(*users, 0), (*users, 2)]).collect();
     let disturbed = experiment(&[Bench { disturbed: all, ..bench("weir", 0.5, &users) }]);
     assert_eq!(
         disturbed.saturations[0].analysis,
-        "Nothing is concluded about weir with 0.5 cores: 4, 8 and 16 connections (1 of 3 repeats valid: \
-         host-disturbed)."
+        "No conclusion about weir with 0.5 cores: 4, 8 and 16 connections (1 of 3 repeats valid: \
+        host-disturbed)."
     );
     assert_eq!(disturbed.users_conclusions, [""; 0]);
 }
@@ -176,15 +179,15 @@ fn users_at_the_greatest_limit_are_summed_up_over_gateways() {
     assert_eq!(
         experiment.users_conclusions,
         [
-            "Full load, 90.0 % of 1 core, is reached by nginx at 8 connections; not reached by weir.",
-            "At full load 1 core carries: nginx 7,000/s [6,828 .. 7,176] at 8 connections.",
+            "Full load (90.0 % of 1 core) is reached by nginx at 8 connections; not reached by weir.",
+            "Throughput of 1 core at full load: nginx 7,000/s [6,828 .. 7,176] at 8 connections.",
         ]
     );
     let disturbed =
         Bench { disturbed: vec![(8, 0)], ..bench("weir", 1.0, &[(4, 8_000.0, 0.7), (8, 9_000.0, 0.99)]) };
     assert_eq!(
         self::experiment(&[disturbed]).users_conclusions,
-        ["Full load, 90.0 % of 1 core, is not reached by weir with 4 connections, which count."]
+        ["Full load (90.0 % of 1 core) is not reached by weir in the valid load with 4 connections."]
     );
     let limits: Vec<_> = experiment.limits.iter().map(|limit| (limit.cpus, limit.closed.len())).collect();
     assert_eq!(limits, [(Some(0.5), 2), (Some(1.0), 2)]);
@@ -208,17 +211,17 @@ fn cores_are_compared_where_both_ends_are_full() {
     assert!(said(&[at(0.5, 5_000.0, 0.99), at(1.0, 11_000.0, 0.99)]).ends_with(": each core carries more."));
     assert_eq!(
         said(&[at(0.5, 5_000.0, 0.99), at(1.0, 8_000.0, 0.5)]),
-        "weir: throughput per core is not compared: it fills 0.5 cores only, with 5,000/s."
+        "weir: throughput per core is not compared: only 0.5 cores is saturated, at 5,000/s."
     );
     assert_eq!(
         said(&[at(0.5, 5_000.0, 0.5), at(1.0, 8_000.0, 0.5)]),
-        "weir: throughput per core is not compared: it fills no limit at which its loads count."
+        "weir: throughput per core is not compared: no limit with valid loads is saturated."
     );
     let void = Bench { disturbed: vec![(8, 0), (8, 1)], ..at(1.0, 8_000.0, 0.99) };
     assert_eq!(
         said(&[at(0.5, 5_000.0, 0.99), void]),
-        "weir: throughput per core is not compared: it fills 0.5 cores only, with 5,000/s; none of its loads counts with \
-         1 core."
+        "weir: throughput per core is not compared: only 0.5 cores is saturated, at 5,000/s; no load is valid \
+        with 1 core."
     );
     // The third repeat of one end and the first of the other do not count: two pairs are left.
     let four = |cpus: f64, rate: f64, disturbed: u32| Bench {
@@ -228,7 +231,7 @@ fn cores_are_compared_where_both_ends_are_full() {
     };
     assert_eq!(
         said(&[four(0.5, 5_000.0, 0), four(1.0, 8_000.0, 2)]),
-        "weir: throughput per core is not compared: three repeats that count at both ends are needed."
+        "weir: throughput per core is not compared: it needs three valid repeats at both ends."
     );
 }
 
@@ -253,7 +256,7 @@ fn shares_of_direct_are_told_from_the_least_to_the_greatest() {
     benches.push(bench(DIRECT, 0.5, &[(4, 20_000.0, 0.0), (8, 20_000.0, 0.0)]));
     assert_eq!(
         experiment(&benches).direct_conclusions,
-        ["Of direct, over the numbers of connections and the limits: weir 25.0 % to 30.0 %."]
+        ["Share of direct, over all numbers of connections and limits: weir 25.0 % to 30.0 %."]
     );
     let mut cells: Vec<Cell> = benches.iter().flat_map(Bench::cells).collect();
     for cell in cells.iter_mut().filter(|cell| cell.key.gateway == DIRECT) {
@@ -263,10 +266,8 @@ fn shares_of_direct_are_told_from_the_least_to_the_greatest() {
     let summary = summarize(&plan(run(&["weir"], None), &cells), &cells);
     assert_eq!(
         summary.experiments[0].direct_conclusions,
-        [
-            "Of direct, over the numbers of connections and the limits: weir 25.0 % to ≤ 30.0 % (≤: direct was limited by \
-             the rig, so that the share is at most that)."
-        ]
+        ["Share of direct, over all numbers of connections and limits: weir 25.0 % to ≤ 30.0 % (≤: the rig \
+            limited direct, so the share is an upper bound)."]
     );
 }
 

@@ -55,7 +55,7 @@ fn faulted(gateway: &str, repeat: u32, wrong: &[(u32, u64, u64)]) -> Cell {
 
 fn faults(cells: &[Cell]) -> (Option<Faults>, Vec<String>) {
     let summary = summarize(&plan(run(&["weir"], None), cells), cells);
-    (summary.faults.clone(), summary.problems().to_vec())
+    (summary.faults.clone(), summary.problems().into_iter().map(str::to_owned).collect())
 }
 
 fn counts(stage: &FaultStage) -> (u64, u64, u64, Option<f64>) {
@@ -75,7 +75,7 @@ fn what_went_wrong_is_told_from_each_fault_to_the_next() {
     let [course] = found.courses.as_slice() else { panic!("{found:?}") };
     assert_eq!((course.gateway.as_str(), course.load.as_str()), ("weir", "steady"));
     let [before, killed, returned] = course.stages.as_slice() else { panic!("{course:?}") };
-    assert_eq!((before.words().as_str(), before.fault), ("before all faults", None));
+    assert_eq!((before.words().as_str(), before.fault), ("before the first fault", None));
     assert_eq!(
         (killed.words().as_str(), returned.words().as_str()),
         ("replica 2 killed", "replica 2 returned")
@@ -91,8 +91,8 @@ fn what_went_wrong_is_told_from_each_fault_to_the_next() {
     assert_eq!(
         found.conclusions,
         [
-            "weir: 58 of 3,000 requests of steady went wrong. Before all faults: none of 600; replica 2 killed: 56 of \
-          1,200, the last within 1.5 s; replica 2 returned: 2 of 1,200, the last within 0.8 s."
+            "weir: 58 of 3,000 requests of steady failed. Before the first fault: none of 600; replica 2 killed: \
+            56 of 1,200, the last after 1.5 s; replica 2 returned: 2 of 1,200, the last after 0.8 s."
         ]
     );
     // That faults break something is no problem of the run.
@@ -104,7 +104,7 @@ fn what_goes_wrong_to_the_end_of_a_stage_has_no_end() {
     let cells = [faulted("weir", 0, &[(5, 1, 0), (7, 1, 0)]), faulted("weir", 1, &[])];
     let found = faults(&cells).0.unwrap();
     assert_eq!(counts(&found.courses[0].stages[1]), (800, 2, 0, None));
-    assert!(found.conclusions[0].contains("replica 2 killed: 2 of 800, to the end"), "{found:?}");
+    assert!(found.conclusions[0].contains("replica 2 killed: 2 of 800, until the end"), "{found:?}");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn what_is_given_up_behind_the_phase_belongs_to_its_last_time() {
     let returned = &found.courses[0].stages[2];
     assert_eq!(counts(returned), (800, 0, 30, None));
     assert!(returned.p99_ns.beyond_timeout, "what was never answered ranks last");
-    assert!(found.conclusions[0].contains("replica 2 returned: 30 of 800, to the end"), "{found:?}");
+    assert!(found.conclusions[0].contains("replica 2 returned: 30 of 800, until the end"), "{found:?}");
 }
 
 #[test]

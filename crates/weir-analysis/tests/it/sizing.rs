@@ -108,7 +108,7 @@ fn ten_thousand_a_second_at_twenty_milliseconds_are_four_instances() {
     assert_eq!((answer.instances, answer.basis), (count(4, 4, 4), Basis::Measured));
     assert_eq!(
         answer.notes,
-        ["not more: at 5,000/s, p99 is 60.0 ms [58.5 .. 61.5], and at most 20.0 ms is asked"]
+        ["next rate rejected: at 5,000/s, p99 is 60.0 ms [58.5 .. 61.5], above the limit of 20.0 ms"]
     );
     near(answer.cpu_share.unwrap(), 0.5);
     assert_eq!((answer.cost, answer.later), (None, vec![]));
@@ -167,14 +167,14 @@ fn costs_are_those_of_a_month_and_growth_is_compounded() {
     unlimited.iter_mut().for_each(|cell| cell.parts[0].limit_cpus = None);
     let answer = sized(&unlimited, per_core);
     assert_eq!(answer.cost, None);
-    assert_eq!(answer.notes[1], "no cost: the price is for a core, and there is no CPU limit");
+    assert_eq!(answer.notes[1], "no cost: the price is per core, and the instance has no CPU limit");
 }
 
 #[test]
 fn a_target_below_one_instance_is_one_instance() {
     let answer = sized(&measured("weir", 3, &GOROUTER), demand(500.0));
     assert_eq!(answer.instances, count(1, 1, 1));
-    assert_eq!(answer.notes[1], "the target is below what one instance carries: 20.0 % of it");
+    assert_eq!(answer.notes[1], "the target is 20.0 % of what one instance carries");
     assert_eq!(sized(&measured("weir", 3, &GOROUTER), demand(2_500.0)).instances, count(1, 1, 1));
     assert_eq!(sized(&measured("weir", 3, &GOROUTER), demand(2_500.1)).instances, count(2, 2, 2));
 }
@@ -183,7 +183,10 @@ fn a_target_below_one_instance_is_one_instance() {
 fn what_is_kept_at_the_highest_rate_is_at_least_that() {
     let answer = sized(&measured("weir", 3, &GOROUTER[..2]), demand(10_000.0));
     assert_eq!((answer.instances, answer.basis), (count(4, 4, 4), Basis::AtLeast));
-    assert_eq!(answer.notes, ["kept at 2,500/s, the highest rate measured: an instance may carry more"]);
+    assert_eq!(
+        answer.notes,
+        ["objective met at 2,500/s, the highest rate measured: an instance may carry more"]
+    );
 }
 
 #[test]
@@ -194,12 +197,12 @@ fn an_interval_that_holds_the_limit_is_borderline_and_the_rate_below_is_taken() 
     assert_eq!(
         answer.notes,
         [
-            "not more: at 2,500/s, p99 is 20.0 ms [19.5 .. 20.5], borderline: its interval holds the limit of 20.0 ms"
+            "next rate rejected: at 2,500/s, p99 is 20.0 ms [19.5 .. 20.5], borderline: the limit of 20.0 ms lies within its interval"
         ]
     );
     let (why, said) = refused(&measured("weir", 3, &rates[1..]), demand(10_000.0));
     assert_eq!(why, RefusedFor::Borderline);
-    assert!(said.starts_with("at 2,500/s, the least rate measured, p99 is 20.0 ms"), "{said}");
+    assert!(said.starts_with("at 2,500/s, the lowest measured rate, p99 is 20.0 ms"), "{said}");
     assert!(said.contains("--repeats"), "{said}");
 }
 
@@ -217,8 +220,8 @@ fn an_objective_that_is_never_met_has_no_answer() {
     assert_eq!(why, RefusedFor::NeverMet);
     assert_eq!(
         said,
-        "at 2,500/s, the least rate measured, p99 is 18.0 ms [17.6 .. 18.5], and at most 5.00 ms is asked: measure \
-         lower rates, like 1,250/s"
+        "at 2,500/s, the lowest measured rate, p99 is 18.0 ms [17.6 .. 18.5], above the limit of 5.00 ms: \
+        measure lower rates, for example 1,250/s"
     );
     // Latency is not extrapolated.
     let asked = Demand { bounds: p99(5.0), cpu_share_max: Some(0.65), extrapolate: true, ..demand(10_000.0) };
@@ -234,10 +237,8 @@ fn a_cpu_share_holds_the_rate_down_and_says_what_to_measure() {
     assert_eq!((answer.rate_per_s.value, answer.basis), (2_500.0, Basis::Measured));
     assert_eq!(
         answer.notes,
-        [
-            "not more: at 4,000/s, CPU is 80.0 % [80.0 .. 80.0], and at most 65.0 % is asked; measure about 3,250/s to \
-          know what lies between"
-        ]
+        ["next rate rejected: at 4,000/s, CPU is 80.0 % [80.0 .. 80.0], above the limit of 65.0 %; measure \
+            about 3,250/s to narrow the gap"]
     );
     // 2,500/s at half of the limit are 5,000/s at all of it, and 3,250/s at 65 %.
     let answer = sized(&cells, Demand { extrapolate: true, ..asked.clone() });
@@ -246,14 +247,16 @@ fn a_cpu_share_holds_the_rate_down_and_says_what_to_measure() {
         (answer.basis, answer.cpu_share, answer.instances.value),
         (Basis::Extrapolated, Some(0.65), 4)
     );
-    assert!(answer.notes[0].starts_with("extrapolated: 2,500/s was measured, at 50.0 % of the CPU limit"));
+    assert!(answer.notes[0].starts_with("extrapolated from 2,500/s, which used 50.0 % of the CPU limit"));
 
     // All of it above what is allowed.
     let tight = Demand { cpu_share_max: Some(0.1), ..asked };
     let (why, said) = refused(&cells, tight.clone());
     assert_eq!(why, RefusedFor::CpuAbove);
     assert!(
-        said.ends_with("measure lower rates, like 500/s, or let --extrapolate go by CPU time per request"),
+        said.ends_with(
+            "measure lower rates, for example 500/s, or extrapolate by CPU time per request (--extrapolate)"
+        ),
         "{said}"
     );
     let answer = sized(&cells, Demand { extrapolate: true, ..tight });
@@ -267,7 +270,7 @@ fn nothing_is_extrapolated_past_a_rate_that_misses_the_objective() {
     // 2,500/s at half of the limit would be 5,000/s at all of it, where latency broke.
     let answer = sized(&measured("weir", 3, &GOROUTER), asked.clone());
     assert_eq!((answer.rate_per_s.value, answer.basis), (2_500.0, Basis::Measured));
-    assert_eq!(answer.notes[1], "not extrapolated: at 5,000/s the objective is not known to be kept");
+    assert_eq!(answer.notes[1], "not extrapolated: it is not certain that the objective is met at 5,000/s");
     // Nothing is known to break above the highest rate.
     let answer = sized(&measured("weir", 3, &GOROUTER[..2]), asked);
     near(answer.rate_per_s.value, 5_000.0);
@@ -285,7 +288,7 @@ fn without_a_cpu_limit_a_share_of_it_is_not_known() {
     let (why, said) = refused(&cells, Demand { cpu_share_max: Some(0.65), ..demand(10_000.0) });
     assert_eq!(why, RefusedFor::Unknown);
     assert!(
-        said.starts_with("at 1,000/s, the least rate measured, CPU does not count: not measured"),
+        said.starts_with("at 1,000/s, the lowest measured rate, no valid value for CPU: not measured"),
         "{said}"
     );
     assert_eq!(sized(&cells, demand(10_000.0)).cpu_share, None);
@@ -301,11 +304,11 @@ fn what_does_not_count_is_not_sized_from() {
     }
     let (why, said) = refused(&cells, demand(10_000.0));
     assert_eq!(why, RefusedFor::Unknown);
-    assert!(said.contains("p99 does not count: 0 of 3 repeats valid: host-disturbed"), "{said}");
+    assert!(said.contains("no valid value for p99: 0 of 3 repeats valid: host-disturbed"), "{said}");
 
     let (why, said) = refused(&measured("weir", 1, &GOROUTER), demand(10_000.0));
     assert_eq!(why, RefusedFor::Unknown);
-    assert!(said.contains("the rate does not count: no interval, 1 valid repeat"), "{said}");
+    assert!(said.contains("no valid value for the rate: no interval, 1 valid repeat"), "{said}");
 }
 
 #[test]
@@ -320,16 +323,20 @@ fn a_rate_of_which_nothing_is_known_is_no_bound() {
         }
         sized(&cells, demand(10_000.0))
     };
-    let void = "p99 does not count: 0 of 3 repeats valid: generator-limited";
+    let void = "no valid value for p99: 0 of 3 repeats valid: generator-limited";
     let answer = without(&[1, 2]);
     assert_eq!((answer.rate_per_s.value, answer.basis), (1_000.0, Basis::AtLeast));
-    let known = "kept at 1,000/s, the highest rate that counts: an instance may carry more";
-    let unknown = ["2,500/s", "5,000/s"].map(|rate| format!("not known: at {rate}, {void}"));
+    let known = "objective met at 1,000/s, the highest rate with valid results: an instance may carry more";
+    let unknown = ["2,500/s", "5,000/s"].map(|rate| format!("undecided: at {rate}, {void}"));
     assert_eq!(answer.notes, [&unknown[0], &unknown[1], known]);
     let answer = without(&[1]);
     assert_eq!((answer.rate_per_s.value, answer.basis), (1_000.0, Basis::Measured));
     assert_eq!(answer.notes[0], unknown[0]);
-    assert!(answer.notes[1].starts_with("not more: at 5,000/s, p99 is 60.0 ms"), "{:?}", answer.notes);
+    assert!(
+        answer.notes[1].starts_with("next rate rejected: at 5,000/s, p99 is 60.0 ms"),
+        "{:?}",
+        answer.notes
+    );
 }
 
 #[test]
@@ -340,15 +347,18 @@ fn a_rate_to_measure_is_named_only_between_those_that_were() {
     let answer = sized(&measured("weir", 3, &rates), asked.clone());
     assert_eq!(
         answer.notes,
-        ["not more: at 2,500/s, CPU is 90.0 % [90.0 .. 90.0], and at most 65.0 % is asked"]
+        ["next rate rejected: at 2,500/s, CPU is 90.0 % [90.0 .. 90.0], above the limit of 65.0 %"]
     );
     let rates = [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 8.0, 0.6)];
     let mut cells = measured("weir", 3, &rates);
     measurements(&mut cells[0])[1].usage.get_mut("weir").unwrap().cpu_share_of_limit = Some(0.7);
     let [note] = &sized(&cells, asked).notes[..] else { panic!("one note") };
-    assert!(note.starts_with("not more: at 2,500/s, CPU is ") && note.contains("borderline"), "{note}");
     assert!(
-        note.ends_with("its interval holds the limit of 65.0 %; more repeats make it narrower"),
+        note.starts_with("next rate rejected: at 2,500/s, CPU is ") && note.contains("borderline"),
+        "{note}"
+    );
+    assert!(
+        note.ends_with("the limit of 65.0 % lies within its interval; more repeats narrow the interval"),
         "{note}"
     );
 }
@@ -359,7 +369,7 @@ fn an_overloaded_gateway_misses_any_objective() {
     measurements(&mut cells[1])[1].judgement.verdicts.latency = vec![Reason::Overloaded];
     let answer = sized(&cells, demand(10_000.0));
     assert_eq!((answer.rate_per_s.value, answer.instances.value), (1_000.0, 10));
-    assert_eq!(answer.notes, ["not more: at 2,500/s, p99 is not kept: overloaded"]);
+    assert_eq!(answer.notes, ["next rate rejected: at 2,500/s, p99 is not met: overloaded"]);
 }
 
 #[test]
@@ -376,7 +386,7 @@ fn errors_are_bounded_beside_latency() {
     assert_eq!(sized(&cells, with_errors(0.001)).rate_per_s.value, 2_500.0);
     let answer = sized(&cells, with_errors(0.0001));
     assert_eq!(answer.rate_per_s.value, 1_000.0);
-    assert!(answer.notes[0].contains("the share of errors is 0.0480 %"), "{:?}", answer.notes);
+    assert!(answer.notes[0].contains("the error share is 0.0480 %"), "{:?}", answer.notes);
 }
 
 #[test]
@@ -540,7 +550,7 @@ fn a_capacity_that_was_searched_for_at_what_is_asked_is_the_answer() {
     assert_eq!((answer.basis, answer.cpu_share, answer.instances), (Basis::Searched, None, count(4, 4, 4)));
     assert!((answer.rate_per_s.value - 3_100.0).abs() < 0.1, "{answer:?}");
     let kept = "p99 at most 20.0 ms and errors at most 0.100 %";
-    assert_eq!(answer.notes, [format!("searched for: {kept}, in 6 trials of 3 searches")]);
+    assert_eq!(answer.notes, [format!("from a search for {kept}: 6 trials in 3 searches")]);
     // Its own objective is what is asked where nothing else is.
     let offered = offer(&cells, Demand { bounds: None, ..demand(10_000.0) });
     assert_eq!(Some(offered.bounds), asked(20.0).bounds);
@@ -549,14 +559,17 @@ fn a_capacity_that_was_searched_for_at_what_is_asked_is_the_answer() {
     for less in [asked(50.0), demand(10_000.0)] {
         let answer = sized(&cells, less);
         assert_eq!(answer.basis, Basis::AtLeast);
-        let note = format!("searched for with more asked, {kept}: an instance may carry more");
+        let note = format!("from a search for a stricter objective, {kept}: an instance may carry more");
         assert_eq!(answer.notes, [note]);
     }
     let (why, said) = refused(&cells, asked(5.0));
     assert_eq!(why, RefusedFor::NothingMeasured);
-    assert!(said.starts_with(&format!("only searched for: {kept}, which says nothing of what")), "{said}");
+    assert!(
+        said.starts_with(&format!("the run has only a search for {kept}, which does not cover")),
+        "{said}"
+    );
     let (_, said) = refused(&cells, Demand { cpu_share_max: Some(0.65), ..asked(20.0) });
-    assert!(said.contains("says nothing of CPU: leave --max-cpu out"), "{said}");
+    assert!(said.contains("does not measure CPU: remove --max-cpu"), "{said}");
 
     // Rates that were measured beside it answer what it does not.
     for (cell, rates) in cells.iter_mut().zip(measured("weir", 3, &GOROUTER)) {
@@ -575,7 +588,7 @@ fn a_search_without_an_answer_sizes_nothing() {
     let (why, said) = refused(&cells, demand(10_000.0));
     assert_eq!(why, RefusedFor::Unknown);
     assert!(
-        said.starts_with("the search for p99 at most 20.0 ms and errors at most 0.100 % has no answer"),
+        said.starts_with("the search for p99 at most 20.0 ms and errors at most 0.100 % has no valid result"),
         "{said}"
     );
 }

@@ -50,8 +50,8 @@ fn memory_beside_slow_clients_is_shared_among_them() {
     assert_eq!(alone.load, "alone");
     let each = alone.memory_bytes_per_client.mean.unwrap();
     assert!((each - 20.0 * MIB as f64 / 80.0).abs() < 1e-6, "{each}: eighty were there at the end");
-    assert!(cost.conclusion.starts_with("weir: beside 100 slow clients 0 of "), "{}", cost.conclusion);
-    assert!(cost.conclusion.ends_with(" of memory for each of them."), "{}", cost.conclusion);
+    assert!(cost.conclusion.starts_with("weir: beside 100 slow clients, 0 of "), "{}", cost.conclusion);
+    assert!(cost.conclusion.ends_with(" of memory per slow client."), "{}", cost.conclusion);
 }
 
 #[test]

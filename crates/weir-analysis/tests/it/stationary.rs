@@ -101,8 +101,8 @@ fn throughput_that_drifts_voids_everything() {
     assert_eq!(judgement.verdicts.cpu, DRIFTED);
     assert_eq!(
         judgement.evidence[0],
-        "not the same from the first third of the phase to the last: throughput went from 10,000/s to 8,000/s, \
-         20.0 % apart (at most 10.0 %; up to 0 % by chance)"
+        "not stationary from the first to the last third of the phase: throughput went from 10,000/s to \
+        8,000/s, 20.0 % apart (at most 10.0 %; up to 0 % by chance)"
     );
     assert_eq!(judgement.evidence.len(), 2, "a sentence for the reason and one for the bound");
     check(Closed, drifted(0), DRIFTED);

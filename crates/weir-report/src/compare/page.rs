@@ -56,7 +56,7 @@ fn point_page(point: &PointComparison, labels: [&str; 2]) -> PointPage {
     });
     let panels: Vec<_> = panels.collect();
     let has_intervals = drawn.iter().any(|(_, both)| both.iter().any(|figure| figure.interval.is_some()));
-    let bars = if panels.is_empty() { String::new() } else { bars("Figures of A and B", panels).inline() };
+    let bars = if panels.is_empty() { String::new() } else { bars("Values of A and B", panels).inline() };
     let line = |at: usize| line(labels[at], COLORS[at], &point.curves[at]);
     let lines: Vec<Line> = (0..2).map(line).filter(|line| !line.spots.is_empty()).collect();
     let curve = by_quantile(String::new(), String::new(), lines);

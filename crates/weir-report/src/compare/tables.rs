@@ -16,7 +16,7 @@ pub(super) fn judged(comparison: &Comparison) -> Table {
     let has_speed = comparison.knows_host_speed();
     let mut columns = vec![
         Column::text("At", KEEP),
-        Column::text("Figure", KEEP),
+        Column::text("Metric", KEEP),
         Column::number(&comparison.a.label, 8),
         Column::number(&comparison.b.label, 8),
         Column::number("B / A", KEEP),
@@ -78,7 +78,7 @@ pub(super) fn judged(comparison: &Comparison) -> Table {
 pub(super) fn others(comparison: &Comparison) -> Table {
     let columns = vec![
         Column::text("At", KEEP),
-        Column::text("Figure", KEEP),
+        Column::text("Metric", KEEP),
         Column::number(&comparison.a.label, KEEP),
         Column::number(&comparison.b.label, KEEP),
         Column::number("B / A", KEEP),
@@ -89,7 +89,7 @@ pub(super) fn others(comparison: &Comparison) -> Table {
         row
     };
     let rows = grouped(comparison, |of| of.verdict.is_none(), row);
-    Table { caption: "Also measured, without a verdict".into(), columns, rows }
+    Table { caption: "Other values, without a verdict".into(), columns, rows }
 }
 
 /// Fields that differ.
@@ -151,7 +151,7 @@ pub(super) fn tells_nothing(of: &Figure) -> bool {
 
 /// What the rig itself took with B over what it took with A.
 fn rig(speed: HostSpeed) -> Entry {
-    let other_work = Chip { text: "or other work".into(), tone: Tone::Plain };
+    let other_work = Chip { text: "or different work".into(), tone: Tone::Plain };
     Entry {
         chips: speed.rig_differs().then_some(other_work).into_iter().collect(),
         ..with_interval(speed.rig, Some(speed.rig_interval))

@@ -65,7 +65,7 @@ fn twice(cell: &mut Cell) {
 
 fn section(text: &str) -> &str {
     let start = text.find("## Added latency").expect("the section");
-    let end = text[start..].find("\n## Over the axes").or_else(|| text[start..].find("\n## full: "));
+    let end = text[start..].find("\n## Results by axis").or_else(|| text[start..].find("\n## full: "));
     text[start..start + end.expect("what follows it")].trim_end()
 }
 
@@ -87,8 +87,7 @@ fn a_void_direct_cell_is_no_fault_of_the_gateways() {
         section(&text).lines().filter(|line| line.contains("direct: generator-limited 1×")).collect();
     assert_eq!(rows.len(), 5, "four gateways and the rig: {rows:?}");
     assert!(rows.iter().all(|row| row.ends_with("2 of 3 direct: generator-limited 1× |")), "{rows:?}");
-    let missing =
-        "- added latency has no headline where direct does not count (generator-limited): tail (open, ";
+    let missing = "- added latency has no headline because the direct baseline is invalid (generator-limited): tail (open, ";
     assert!(text.contains(missing), "{text}");
     let narrow = weir_report::terminal(&run, &cells, &summarize(&run, &cells), 80, false);
     let below: Vec<&str> = narrow.lines().skip_while(|line| !line.contains("direct:")).skip(1).collect();
@@ -124,7 +123,7 @@ fn a_long_page_has_contents_and_folds_what_is_long() {
         assert!(contents.contains(&format!("\"#{id}\"")), "{contents}");
     }
     // Two loads at two points of six systems in three repeats; and each load of every cell.
-    for (heading, rows) in [("<h3>Every repeat</h3>", 72), ("<h2>Every load of every cell</h2>", 108)] {
+    for (heading, rows) in [("<h3>All repeats</h3>", 72), ("<h2>All loads of all cells</h2>", 108)] {
         let (_, below) = page.split_once(heading).unwrap();
         let fold = format!("<details class=\"fold rows\"><summary>{rows} rows</summary>");
         assert!(below.find(&fold).is_some_and(|at| at < 300), "{heading}");

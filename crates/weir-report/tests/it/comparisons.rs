@@ -84,7 +84,9 @@ fn a_reason_that_several_figures_have_stands_once_on_a_terminal() {
     let reasons: Vec<&str> = terminal
         .lines()
         .filter(|line| {
-            line.contains("over the margin, and better and worse need 6 valid repeats of each: A has 3, B 3.")
+            line.contains(
+                "crosses the margin, and better and worse need 6 valid repeats of each: A has 3, B 3.",
+            )
         })
         .collect();
     assert_eq!(reasons.len(), 1, "{terminal}");
@@ -97,7 +99,7 @@ fn a_reason_that_several_figures_have_stands_once_on_a_terminal() {
 fn the_page_of_a_comparison_lays_both_over_each_other_and_runs_nothing() {
     let page = weir_report::comparison_html(&comparison("<img src=x>")).expect("a page");
     let points = 8;
-    assert_eq!(page.matches("Figures with their 95 % intervals").count(), points, "bars for each");
+    assert_eq!(page.matches("Values with 95 % intervals").count(), points, "bars for each");
     assert_eq!(page.matches("Latency by quantile, all").count(), points, "curves for each");
     assert!(page.matches("s-blue").count() > points && page.matches("s-vermilion").count() > points);
     for loads in ["<script", "<img", "<link", "src=", "url(", "http://", "https://"] {

@@ -42,7 +42,7 @@ fn started(cell: &mut Cell, domains: u64) {
 }
 
 fn section(text: &str) -> &str {
-    let start = text.find("## What each limit carries").expect("the section");
+    let start = text.find("## Throughput per CPU limit").expect("the section");
     let end = text[start + 3..].find("\n## ").expect("what follows it");
     text[start..start + 3 + end].trim_end()
 }
@@ -60,7 +60,7 @@ fn no_line_of_limits_and_starts_is_wider_than_the_terminal() {
     let summary = summarize(&run, &cells);
     for width in [80, 120, 200] {
         let text = weir_report::terminal(&run, &cells, &summary, width, false);
-        assert!(text.contains("What each limit carries"), "{text}");
+        assert!(text.contains("Throughput per CPU limit"), "{text}");
         for line in text.lines() {
             assert!(line.chars().count() <= width, "{} > {width}: {line}", line.chars().count());
         }

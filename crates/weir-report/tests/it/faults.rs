@@ -27,10 +27,10 @@ fn faults_have_their_table_sentences_and_pictures() {
     let markdown = std::fs::read_to_string(&written.markdown).unwrap();
     for words in [
         "## Faults of the upstream",
-        "From fault to fault: tail",
+        "Between faults: tail",
         "replica 3 killed",
-        "weir: 1,200 of 150,000 requests of tail went wrong. Before all faults: none of 45,000; replica 3 killed: 1,200 \
-         of 60,000, to the end; replica 3 returned: none of 45,000.",
+        "weir: 1,200 of 150,000 requests of tail failed. Before the first fault: none of 45,000; replica 3 killed: \
+        1,200 of 60,000, until the end; replica 3 returned: none of 45,000.",
     ] {
         assert!(markdown.contains(words), "no `{words}` in {markdown}");
     }

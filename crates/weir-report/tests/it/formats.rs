@@ -53,7 +53,7 @@ fn noisy_headlines_are_marked_and_told_with_their_figures() {
     let summary = summarize(&run, &cells);
     let text = weir_report::markdown(&run, &cells, &summary);
     for part in
-        ["noisy: throughput ", "is uncertain by ", "(at most 0.0001 %)", "This scenario allows the interval"]
+        ["noisy: throughput ", "is uncertain by ", "(at most 0.0001 %)", "In this scenario the interval"]
     {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
@@ -77,8 +77,11 @@ fn what_two_of_three_repeats_say_is_marked_as_no_headline() {
     assert!(row(&wide, "haproxy ").contains("24,442/s*"), "{wide}");
     assert!(!row(&wide, "nginx ").contains("21,524/s*"), "{wide}");
     assert!(row(&markdown, "| haproxy ").contains("24,442/s\\* ["), "{markdown}");
-    assert!(wide.contains("In parentheses: does not count. *: no headline, fewer than three repeats count."));
-    assert!(markdown.contains("does not count. \\*: no headline, fewer than three repeats count."));
+    let legend = "excluded, with the reason in the table of all loads. *: fewer than three valid repeats, so no headline.";
+    assert!(wide.split_whitespace().collect::<Vec<_>>().join(" ").contains(legend), "{wide}");
+    assert!(
+        markdown.contains("in the table of all loads. \\*: fewer than three valid repeats, so no headline.")
+    );
     // Where no gateway has three repeats, the verdict says it.
     assert!(!terminal(Scene::Single, 160, false).contains('*'));
     assert!(!terminal(Scene::Good, 160, false).contains("*:"));
@@ -110,7 +113,7 @@ fn no_line_is_wider_than_the_terminal() {
 #[test]
 fn escape_sequences_are_for_terminals_that_take_them() {
     assert!(!terminal(Scene::Mixed, 100, false).contains('\u{1b}'));
-    assert!(terminal(Scene::Mixed, 100, true).contains("\u{1b}[1;31m8 of 16 headline figures count"));
+    assert!(terminal(Scene::Mixed, 100, true).contains("\u{1b}[1;31m8 of 16 headline results are valid"));
 }
 
 #[test]

@@ -63,15 +63,15 @@ fn a_curve_has_its_tables_sentences_and_pictures() {
         "## Headroom",
         "Latency over throughput: tail",
         "Fitted curves and knees",
-        "What changes of routes cost",
-        "p99 bends at",
+        "Cost of changes of routes",
+        "the knee of p99 is at",
         "6 changes of routes during tail-6500",
         "charts/headroom-tail.svg",
     ] {
         assert!(markdown.contains(words), "no `{words}` in {markdown}");
     }
     let curve = read(&folder.path().join("charts/headroom-tail.svg"));
-    for words in ["weir, fitted", "weir, knee", "p99", "500/s asked, 500/s carried"] {
+    for words in ["weir, fitted", "weir, knee", "p99", "500/s offered, throughput 500/s"] {
         assert!(curve.contains(words), "no `{words}` in the curve");
     }
     for chart in ["headroom-over-time-cpu", "headroom-over-time-throughput", "headroom-over-time-p99"] {
@@ -112,8 +112,11 @@ fn a_change_that_the_first_look_found_is_not_told_as_no_time() {
         (change.what, change.seen_after_ns) = (Changed::Endpoints, 0);
     }
     let text = weir_report::markdown(&run, &cells, &summarize(&run, &cells));
-    assert!(text.contains("| endpoints | 6 | at the first look | at the first look |"), "{text}");
-    assert!(text.contains("6 changes of endpoints during tail-6500, in force at the first look; "), "{text}");
+    assert!(text.contains("| endpoints | 6 | at the first check | at the first check |"), "{text}");
+    assert!(
+        text.contains("6 changes of endpoints during tail-6500, effective at the first check; "),
+        "{text}"
+    );
     assert!(!text.contains("0 ns"), "{text}");
 }
 

@@ -83,13 +83,13 @@ fn a_cells_page_says_everything_of_it() {
         "nginx, repeat 2",
         "host-disturbed",
         "<figcaption>Throughput</figcaption>",
-        "<figcaption>Latency of each step</figcaption>",
+        "<figcaption>Latency per step</figcaption>",
         "<figcaption>CPU, cores used</figcaption>",
         "<figcaption>Memory</figcaption>",
         "<figcaption>Latency of all responses of the phase</figcaption>",
         "listen 127.0.0.1:41873",
         "nginx: &lt;ready&gt; &amp; listening",
-        "the end of 8.79 KiB",
+        "last part of 8.79 KiB",
         "nginx --config nginx.conf",
         &cell.parts[0].binary_sha256,
         "../report.html#cells",
@@ -180,7 +180,7 @@ fn figures_over_an_axis_have_their_intervals_and_their_words() {
         .unwrap();
     let spot = &direct["spots"][0];
     let why = spot["words"].as_str().unwrap();
-    assert!(spot["counts"] == false && why.contains("0 of 3 repeats count: generator-limited"), "{spot}");
+    assert!(spot["counts"] == false && why.contains("0 of 3 repeats valid: generator-limited"), "{spot}");
     // Rates of the fixture go with the limit, but for the wobble of its repeats.
     for spot in nginx("efficiency-over-limits-data-cpus-full")["spots"].as_array().unwrap() {
         assert!((spot["y"].as_f64().unwrap() - 1.0).abs() < 0.05, "{spot}");
@@ -207,7 +207,7 @@ fn instances_are_sized_only_where_repeats_count() {
         assert!(good.contains(part), "no `{part}`");
     }
     let single = page(Scene::Single);
-    assert!(single.contains("No number of instances follows from this run"), "{single}");
+    assert!(single.contains("This run cannot answer how many instances are needed"), "{single}");
     assert!(!single.contains("<div class=\"sliders\"") && !single.contains("<code class=\"command\""));
 }
 
@@ -289,7 +289,7 @@ fn nothing_is_in_proportion_to_what_does_not_count() {
     assert!(page.contains("\"nginx, in proportion\"") && !page.contains("\"weir, in proportion\""));
     // The efficiency at the other limit rests on it too.
     let (pictures, data) = page.split_once("<script type=\"application/json\"").expect("the data");
-    let void = data.matches("0 of 3 repeats count: host-disturbed").count();
-    assert!(pictures.contains("0 of 3 repeats count: host-disturbed"), "pictures say it too");
+    let void = data.matches("0 of 3 repeats valid: host-disturbed").count();
+    assert!(pictures.contains("0 of 3 repeats valid: host-disturbed"), "pictures say it too");
     assert_eq!(void, 4, "throughput over the limit, scaling, and both efficiencies");
 }

@@ -62,5 +62,5 @@ fn a_report_listed_the_same_lines_for_each_of_two_configurations() {
 
     let (run, cells) = two_configurations("keepalive 4;");
     let said = weir_report::terminal(&run, &cells, &summarize(&run, &cells), 200, false);
-    assert!(said.contains("envoy, haproxy: their configuration files are the same"), "{said}");
+    assert!(said.contains("envoy, haproxy: same configuration files"), "{said}");
 }
