@@ -202,7 +202,7 @@ fn the_gorouters_example_is_four_instances() {
         "10,000/s, p99 at most 100 ms",
         "Rate per instance",
         "Cost per month",
-        "730 hours per month",
+        "730",
         "4 .. 5",
     ] {
         assert!(said.contains(words), "no {words:?} in\n{said}");
