@@ -92,7 +92,9 @@ fn what_could_not_be_decided_has_an_exit_code_of_its_own() {
     assert_eq!(results(&json(&output)), expected(all));
     assert!(error.contains("\nundecided: ") && !error.contains("missed: "), "{error}");
     assert!(
-        error.ends_with("exit code 4: undecided, nothing is missed; `--fail-on missed` exits with 0 here\n"),
+        error.ends_with(
+            "exit code 4: undecided, no objective is missed; `--fail-on missed` exits with 0 here\n"
+        ),
         "{error}"
     );
     for (outcome, code) in [("missed", 0), ("undecided", 4)] {

@@ -120,7 +120,7 @@ fn an_export_is_what_the_ending_of_its_file_says() {
         assert!(std::fs::read(here.join(file)).unwrap().starts_with(begins), "{file}");
     }
     for (arguments, words) in [
-        (&["--out", "y.csv", "--format", "weir"][..], "y.csv: the ending .csv is not that of --format weir"),
+        (&["--out", "y.csv", "--format", "weir"][..], "y.csv: the ending .csv contradicts --format weir"),
         (&["--out", "y.xlsx"], "y.xlsx: no format has the ending .xlsx"),
     ] {
         let output = export(arguments);
@@ -158,7 +158,7 @@ fn a_dash_is_standard_output_and_never_a_folder_or_a_file() {
     let path = scenario(here, "[weir]", "objective: { p99: 1s }\n");
     refused(
         call(&["run", path.to_str().unwrap(), "--junit", "-"]),
-        "--junit -: standard output has the report",
+        "--junit -: standard output is used by the report",
     );
     assert!(!here.join("-").exists());
 }

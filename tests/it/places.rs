@@ -273,7 +273,7 @@ fn a_database_that_another_process_holds_is_read_and_the_run_goes_on_later() {
     let (_, kept) = yard.latest().unwrap();
     let cells = yard.cells("weir.db");
     assert!(cells.len() as u64 == kept && kept < 8, "{kept} cells were kept before it was held");
-    refused(&wait(child), &["weir.db: another process holds the database", "weir run --resume"]);
+    refused(&wait(child), &["weir.db: the database is locked by another process", "weir run --resume"]);
     drop(writer);
     assert_eq!(yard.left_over(), Vec::<String>::new());
 

@@ -143,7 +143,9 @@ fn a_plan_prints_where_load_goes_and_sends_none() {
     let notes = json(&output)["notes"].to_string();
     let loads = "full (closed, at most 1 connection), tail (open, 300/s, at most 32 connections)";
     for line in [
-        format!("prod: load goes to https://gw.invalid: {loads}; load only systems that you may load"),
+        format!(
+            "prod: load goes to https://gw.invalid: {loads}; send load only to systems that you are allowed to test"
+        ),
         format!("direct: load goes to http://127.0.0.1:9: {loads}\""),
     ] {
         assert!(notes.contains(&line), "{line}: {notes}");

@@ -67,8 +67,12 @@ fn an_open_load_whose_generator_sent_late_is_measured_again_and_a_closed_one_is_
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{told}");
     let again = |of: &str| told.matches(of).count();
-    assert_eq!(again("weir, repeat 1, tail: the generator sent late; once more"), 2, "{told}");
-    assert_eq!(again("the direct cell, repeat 1, tail: the generator sent late; once more"), 2, "{told}");
+    assert_eq!(again("weir, repeat 1, tail: the load generator sent late; once more"), 2, "{told}");
+    assert_eq!(
+        again("the direct cell, repeat 1, tail: the load generator sent late; once more"),
+        2,
+        "{told}"
+    );
     assert_eq!(again("once more"), 4, "{told}");
     let result = json(&output);
     for cell in result["cells"].as_array().unwrap() {

@@ -44,7 +44,7 @@ pub use levels::{Counts, Level, Levels, Rates};
 pub use moments::{Burst, Pause};
 pub use nearest::nearest;
 pub use part::{Part, wrong_part};
-pub use place::{place, place_of_field};
+pub use place::{place, place_of_field, place_of_key};
 pub use price::Price;
 pub use quantity::QuantityError;
 pub use rate::Rate;

@@ -11,11 +11,15 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// A third of the letters may differ; a word that begins with the other is near too (`repeat`, `repeats`).
+/// A third of the letters may differ. A candidate that begins with the word is near too (`rep`, `repeats`), and so is a
+/// candidate that the word extends by a suffix (`weir-gateway`, `weir`).
 fn is_near(distance: usize, word: &str, candidate: &str) -> bool {
     let length = word.chars().count().max(candidate.chars().count());
     let begins = word.chars().count() >= 3 && candidate.to_lowercase().starts_with(word);
-    distance * 3 <= length || begins
+    let suffix = word.strip_prefix(candidate.to_lowercase().as_str());
+    let extends =
+        !candidate.is_empty() && suffix.is_some_and(|suffix| suffix.starts_with(['-', '_', '.', ' ']));
+    distance * 3 <= length || begins || extends
 }
 
 /// What to write instead of the unknown `word`: the nearest of the valid names, else all of them.
@@ -44,6 +48,9 @@ mod tests {
         assert_eq!(nearest("Warm-up", names), Some("warmup"));
         assert_eq!(nearest("rep", names), Some("repeats"));
         assert_eq!(nearest("gatewyas", names), Some("gateways"));
+        assert_eq!(nearest("warmup-time", names), Some("warmup"));
+        assert_eq!(nearest("weir-gateway", ["envoy", "weir"]), Some("weir"));
+        assert_eq!(nearest("weirdgateway", ["envoy", "weir"]), None);
         assert_eq!(nearest("colour", names), None);
         assert_eq!(nearest("", names), None);
         assert_eq!(nearest("x", []), None);

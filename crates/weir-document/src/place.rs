@@ -28,7 +28,13 @@ pub fn place_of_field(text: &str, path: &str) -> Option<(u64, u64)> {
 
 /// Line and column of a name in the document's own mapping.
 pub(crate) fn place_of_name(text: &str, name: &str) -> Option<(u64, u64)> {
-    let (line, column) = place(text, &[name])?;
+    place_of_key(text, &[name])
+}
+
+/// Line and column of the last name of `path`, as [`place`] gives that of its value.
+pub fn place_of_key<S: AsRef<str>>(text: &str, path: &[S]) -> Option<(u64, u64)> {
+    let name = path.last()?.as_ref();
+    let (line, column) = place(text, path)?;
     // Only a colon and white space stand between a name and its value.
     let before = &text[..offset_of(text, line, column)?];
     let word = before.rfind(name)?;

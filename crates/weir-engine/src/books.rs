@@ -67,7 +67,7 @@ impl Books {
     /// Adds the books of another worker.
     pub(crate) fn add(&mut self, other: &Books) {
         add_requests(&mut self.requests, &other.requests);
-        add_errors(&mut self.errors, &other.errors);
+        self.errors.add(&other.errors);
         self.uncertain += other.uncertain;
         self.status.0.iter_mut().zip(other.status.0.iter()).for_each(|(sum, count)| *sum += count);
     }
@@ -107,34 +107,4 @@ pub(crate) fn add_requests(sum: &mut Requests, other: &Requests) {
     sum.timed_out += timed_out;
     sum.dropped += dropped;
     sum.in_flight += in_flight;
-}
-
-/// Adds failures cause by cause.
-pub(crate) fn add_errors(sum: &mut Errors, other: &Errors) {
-    let Errors {
-        dns,
-        connect,
-        refused,
-        reset,
-        closed,
-        tls,
-        parse,
-        too_large,
-        http2,
-        refused_stream,
-        stream_reset,
-        goaway,
-    } = *other;
-    sum.dns += dns;
-    sum.connect += connect;
-    sum.refused += refused;
-    sum.reset += reset;
-    sum.closed += closed;
-    sum.tls += tls;
-    sum.parse += parse;
-    sum.too_large += too_large;
-    sum.http2 += http2;
-    sum.refused_stream += refused_stream;
-    sum.stream_reset += stream_reset;
-    sum.goaway += goaway;
 }

@@ -6,13 +6,15 @@ use std::path::PathBuf;
 /// A load that could not be driven. What a peer does wrong during the load is no error but a count.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The specification asks for something that makes no sense: the caller's fault.
+    /// The specification contradicts itself or asks for the impossible: the caller's fault.
     #[error("{field}: {message}")]
     Invalid {
         /// The field of the specification.
         field: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// What is wrong with it.
         message: String,
+        /// What to do about it.
+        remedy: String,
     },
     /// The host's name does not resolve: the caller's or the environment's fault.
     #[error("{connect}: cannot resolve the host name: {source}")]
@@ -41,10 +43,10 @@ pub enum EngineError {
         limit: u64,
     },
     /// The host has no port, descriptor or memory left for another connection: the environment's fault.
-    #[error("this host has nothing left for another connection: {0}")]
+    #[error("this host cannot open another connection: {0}")]
     Exhausted(io::Error),
     /// The times of requests could not be written: the environment's fault.
-    #[error("{}: cannot write it: {source}", path.display())]
+    #[error("{}: cannot write the request times: {source}", path.display())]
     Trace {
         /// The file.
         path: PathBuf,
@@ -60,28 +62,53 @@ pub enum EngineError {
         source: io::Error,
     },
     /// A worker thread panicked: our fault.
-    #[error("worker {worker} ended in a panic; this is a defect of weir")]
+    #[error("worker {worker} panicked; this is a bug in weir")]
     Panicked {
         /// Which worker.
         worker: u32,
     },
 }
 
+/// An error of a value, before its field is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub(crate) message: String,
+    pub(crate) remedy: String,
+}
+
+impl Wrong {
+    pub(crate) fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { message: message.into(), remedy: remedy.into() }
+    }
+
+    /// The error of the field.
+    pub(crate) fn of(self, field: &'static str) -> EngineError {
+        EngineError::Invalid { field, message: self.message, remedy: self.remedy }
+    }
+}
+
+pub(crate) fn not_base64(error: &base64::DecodeError) -> EngineError {
+    let message = format!("the body is not base64: {error}");
+    Wrong::new(message, "encode the body as base64, or give it as text").of("body")
+}
+
 impl EngineError {
     /// What to do about it.
-    pub fn remedy(&self) -> &'static str {
+    pub fn remedy(&self) -> &str {
         match self {
-            Self::Invalid { .. } => "correct the value",
+            Self::Invalid { remedy, .. } => remedy,
             Self::Resolve { .. } => "check the name and the DNS server, or give an IP address",
             Self::Socket { source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied => "run weir as a user that may write to the socket",
                 _ => "start the server first, or correct the path",
             },
-            Self::OpenFiles { .. } => "ask for fewer connections, or raise the limit with `ulimit -n`",
-            Self::Exhausted(_) => "ask for fewer connections, or give the host more ports and open files",
-            Self::Worker { .. } => "ask for fewer workers, or free memory, threads and open files",
-            Self::Trace { .. } => "name a file that can be written, on a disk with room",
-            Self::Panicked { .. } => "report it with the panic's message",
+            Self::OpenFiles { .. } => "use fewer connections, or raise the limit with `ulimit -n`",
+            Self::Exhausted(_) => {
+                "use fewer connections, or raise the limits of the host for ports and open files"
+            }
+            Self::Worker { .. } => "use fewer workers, or free memory, threads and open files",
+            Self::Trace { .. } => "use a writable path on a disk with free space",
+            Self::Panicked { .. } => "report the bug with the message of the panic",
         }
     }
 }

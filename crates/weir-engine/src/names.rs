@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustls::pki_types::ServerName;
 
 use crate::EngineError;
+use crate::error::Wrong;
 use crate::request::Choice;
 use crate::spec::{LoadSpec, TlsSpec};
 
@@ -60,9 +61,9 @@ impl Names {
 }
 
 fn server_name(name: &str) -> Result<ServerName<'static>, EngineError> {
-    ServerName::try_from(name.to_owned()).map_err(|_| EngineError::Invalid {
-        field: "sni",
-        message: format!("`{name}` is neither a name nor an address"),
+    ServerName::try_from(name.to_owned()).map_err(|_| {
+        Wrong::new(format!("`{name}` is neither a name nor an address"), "use a name like shop.example")
+            .of("sni")
     })
 }
 

@@ -21,6 +21,7 @@ use weir_results::LeftOut;
 use self::build::{Builder, NO_CHECKS};
 use self::values::{Part, Value, Values};
 use crate::EngineError;
+use crate::error::Wrong;
 use crate::request_file;
 use crate::spec::{LoadSpec, invalid};
 
@@ -105,7 +106,7 @@ impl RequestSource {
                 spec.validate_together(&request)?;
                 Ok(builder.push_or_merge(&request)?)
             });
-            recorded = read.or_else(|error| invalid("file", format!("{error}; {}", error.remedy)))?;
+            recorded = read.or_else(|error| invalid("file", error.to_string(), error.remedy))?;
         }
         let is_shuffled = spec.request_file.as_ref().is_some_and(|file| file.shuffle);
         let is_recorded = recorded.is_some() && !is_shuffled;
@@ -122,7 +123,9 @@ impl RequestSource {
         let mut rendered = Http2Request::new();
         for request in 0..self.shared.entries.len().min(HTTP2_CHECKED_MAX) as u32 {
             self.http2(request, &Place { index: 0, domain: None, close: false }, &mut rendered);
-            rendered.to_http().map_err(|message| EngineError::Invalid { field: "path", message })?;
+            rendered
+                .to_http()
+                .map_err(|message| Wrong::new(message, "correct the request, or use HTTP/1.1").of("path"))?;
         }
         Ok(())
     }

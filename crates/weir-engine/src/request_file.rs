@@ -97,7 +97,7 @@ fn open(path: &Path) -> Result<(String, Vec<u8>), DocumentError> {
         File::open(path).and_then(|file| file.take(REQUEST_FILE_BYTES_MAX as u64 + 1).read_to_end(&mut text));
     match read {
         Ok(_) => Ok((source_name, text)),
-        Err(error) => Err(whole(&source_name, format!("cannot be read: {error}"), "name a readable file")),
+        Err(error) => Err(whole(&source_name, format!("cannot read the file: {error}"), "correct the path")),
     }
 }
 
@@ -117,14 +117,14 @@ fn parse_each(
     sink: Sink<'_>,
 ) -> Result<Option<LeftOut>, DocumentError> {
     if text.len() > REQUEST_FILE_BYTES_MAX {
-        let message = format!("has more than {} MiB", REQUEST_FILE_BYTES_MAX >> 20);
+        let message = format!("the file is larger than {} MiB", REQUEST_FILE_BYTES_MAX >> 20);
         return Err(whole(source_name, message, "split the file"));
     }
     let text = match str::from_utf8(text) {
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
         Err(error) => {
             let line = 1 + memchr::memchr_iter(b'\n', &text[..error.valid_up_to()]).count() as u64;
-            let fault = Fault::new("is no UTF-8 text", "percent-encode other bytes");
+            let fault = Fault::new("the line is not UTF-8 text", "percent-encode other bytes");
             return Err(fault.at(source_name, line, 1));
         }
     };
@@ -145,9 +145,9 @@ fn parse_each(
     };
     match (count, format) {
         (0, Format::Har) => {
-            Err(whole(source_name, "has no HTTP request", "record a session with at least one"))
+            Err(whole(source_name, "the file has no HTTP request", "record a session with at least one"))
         }
-        (0, _) => Err(whole(source_name, "has no request", "write one URL or path a line")),
+        (0, _) => Err(whole(source_name, "the file has no requests", "write one URL or path per line")),
         _ => Ok(left_out),
     }
 }

@@ -15,7 +15,7 @@ pub use check::{CONNECTIONS_MAX, RATE_MAX_PER_S, WORKERS_MAX};
 pub use requests::REQUESTS_MAX;
 pub use shape::{STEPS_MAX, STREAMS_MAX};
 
-pub(crate) use check::invalid;
+pub(crate) use check::{invalid, out_of_range};
 pub(crate) use requests::{TOKEN_FIELD, is_token_byte};
 
 /// What the path of a Unix socket begins with in place of `host:port`.

@@ -7,7 +7,8 @@ use weir_results::{
     Histogram, LoadRecord, LoadResult, LoadSecond, RouteResult, StepRecord, TimesNs, TlsResult,
 };
 
-use crate::books::{add_errors, add_requests};
+use crate::books::add_requests;
+use crate::error::Wrong;
 use crate::recorder::add_histogram;
 use crate::spec::{LoadSpec, ModelSpec, StepSpec};
 use crate::{EngineError, Progress};
@@ -50,7 +51,7 @@ pub(crate) fn drive_all(
             break;
         }
     }
-    sum.ok_or(EngineError::Invalid { field: "steps", message: "at least one step is needed".into() })
+    sum.ok_or_else(|| Wrong::new("the load has no steps", "add at least one").of("steps"))
 }
 
 /// The load that a step is.
@@ -145,7 +146,7 @@ fn add_columns(sum: &mut Vec<f64>, step: &[f64]) {
 fn add_result(sum: &mut LoadResult, step: &LoadResult) {
     sum.duration_s += step.duration_s;
     add_requests(&mut sum.requests, &step.requests);
-    add_errors(&mut sum.errors, &step.errors);
+    sum.errors.add(&step.errors);
     sum.bytes.sent += step.bytes.sent;
     sum.bytes.received += step.bytes.received;
     add_counts(&mut sum.status, &step.status);

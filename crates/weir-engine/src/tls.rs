@@ -18,6 +18,7 @@ use weir_io::Socket;
 use crate::EngineError;
 use crate::books::Cause;
 use crate::certificate_fault;
+use crate::error::Wrong;
 use crate::names::Names;
 use crate::schedule::hash;
 use crate::spec::{ProtocolSpec, TlsSpec, TlsVersion};
@@ -274,7 +275,7 @@ fn config(spec: &TlsSpec) -> Result<ClientConfig, EngineError> {
     let provider = Arc::new(provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions)
-        .map_err(|error| invalid("tls", error.to_string()))?;
+        .map_err(|error| invalid("tls", error.to_string(), "use another TLS version"))?;
     let builder = if spec.insecure {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
     } else {
@@ -282,11 +283,12 @@ fn config(spec: &TlsSpec) -> Result<ClientConfig, EngineError> {
     };
     let Some(client) = &spec.client else { return Ok(builder.with_no_client_auth()) };
     let chain = certificates(&client.certificate, "cert")?;
-    let key = PrivateKeyDer::from_pem_file(&client.key)
-        .map_err(|error| invalid("key", format!("{}: {}", client.key.display(), pem_error(&error))))?;
+    let key = PrivateKeyDer::from_pem_file(&client.key).map_err(|error| {
+        invalid("key", format!("{}: {}", client.key.display(), pem_error(&error)), KEY_REMEDY)
+    })?;
     builder
         .with_client_auth_cert(chain, key)
-        .map_err(|error| invalid("key", format!("{}: {error}", client.key.display())))
+        .map_err(|error| invalid("key", format!("{}: {error}", client.key.display()), KEY_REMEDY))
 }
 
 /// AES-128 and X25519 first, as browsers offer them: servers that go by the client's order and those that have their own
@@ -314,38 +316,44 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, EngineError> {
         return match roots.is_empty() {
             true => Err(invalid(
                 "cacert",
-                "no CA certificates found on this system; name a file of them, or skip the verification",
+                "this system has no CA certificates",
+                "give a file of CA certificates, or skip the verification",
             )),
             false => Ok(roots),
         };
     };
     for certificate in certificates(ca, "cacert")? {
-        roots.add(certificate).map_err(|error| invalid("cacert", format!("{}: {error}", ca.display())))?;
+        roots
+            .add(certificate)
+            .map_err(|error| invalid("cacert", format!("{}: {error}", ca.display()), CERTIFICATE_REMEDY))?;
     }
     Ok(roots)
 }
 
 fn certificates(path: &Path, field: &'static str) -> Result<Vec<CertificateDer<'static>>, EngineError> {
-    let wrong = |what: String| invalid(field, format!("{}: {what}", path.display()));
+    let wrong = |what: String| invalid(field, format!("{}: {what}", path.display()), CERTIFICATE_REMEDY);
     let found = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| wrong(pem_error(&error)))?;
     match found.is_empty() {
-        true => Err(wrong("it holds no certificate in PEM".into())),
+        true => Err(wrong("the file contains no PEM certificate".into())),
         false => Ok(found),
     }
 }
 
+const CERTIFICATE_REMEDY: &str = "use a readable file with certificates in PEM format";
+const KEY_REMEDY: &str = "use a readable file with the private key of the certificate in PEM format";
+
 fn pem_error(error: &rustls::pki_types::pem::Error) -> String {
     match error {
         rustls::pki_types::pem::Error::Io(error) => error.to_string(),
-        rustls::pki_types::pem::Error::NoItemsFound => "it holds nothing of the kind in PEM".into(),
+        rustls::pki_types::pem::Error::NoItemsFound => "the file contains no PEM section of this kind".into(),
         error => error.to_string(),
     }
 }
 
-fn invalid(field: &'static str, message: impl Into<String>) -> EngineError {
-    EngineError::Invalid { field, message: message.into() }
+fn invalid(field: &'static str, message: impl Into<String>, remedy: &str) -> EngineError {
+    Wrong::new(message, remedy).of(field)
 }
 
 /// Takes every certificate: whoever measures a server of their own knows whom they talk to.

@@ -184,20 +184,6 @@ fn times(prefix: &str, times: fn(&Entry<'_>) -> Option<TimesNs>) -> Vec<Column> 
 
 /// Bytes, statuses, errors, TLS and HTTP/2.
 fn answers() -> Vec<Column> {
-    const ERRORS: [Named<Errors, u64>; 12] = [
-        ("dns", |errors| errors.dns),
-        ("connect", |errors| errors.connect),
-        ("refused", |errors| errors.refused),
-        ("reset", |errors| errors.reset),
-        ("closed", |errors| errors.closed),
-        ("tls", |errors| errors.tls),
-        ("parse", |errors| errors.parse),
-        ("too_large", |errors| errors.too_large),
-        ("http2", |errors| errors.http2),
-        ("refused_stream", |errors| errors.refused_stream),
-        ("stream_reset", |errors| errors.stream_reset),
-        ("goaway", |errors| errors.goaway),
-    ];
     let mut columns = vec![
         Column::integer("bytes_sent", |entry| Some(entry.result()?.bytes.sent)),
         Column::integer("bytes_received", |entry| Some(entry.result()?.bytes.received)),
@@ -205,8 +191,8 @@ fn answers() -> Vec<Column> {
     columns.extend((1..=5).map(|class| {
         Column::integer(format!("status_{class}xx"), move |entry| Some(responses(entry.result()?, class)))
     }));
-    columns.extend(ERRORS.into_iter().map(|(name, of)| {
-        Column::integer(format!("errors_{name}"), move |entry| Some(of(&entry.result()?.errors)))
+    columns.extend(Errors::default().by_cause().into_iter().enumerate().map(|(at, (name, _))| {
+        Column::integer(format!("errors_{name}"), move |entry| Some(entry.result()?.errors.by_cause()[at].1))
     }));
     columns.extend([
         Column::integer("tls_handshakes", |entry| Some(entry.result()?.tls.as_ref()?.handshakes)),

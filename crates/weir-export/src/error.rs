@@ -16,7 +16,7 @@ pub enum ExportError {
         source: HistogramError,
     },
     /// The Parquet file cannot be made, which is a defect of weir.
-    #[error("the Parquet file cannot be made: {0}")]
+    #[error("cannot create the Parquet file: {0}")]
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
 

@@ -34,8 +34,8 @@ impl Spoiled {
     /// Who did it, for a line that says that it is measured again.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::Late => "the generator sent late",
-            Self::Disturbed => "the host disturbed it",
+            Self::Late => "the load generator sent late",
+            Self::Disturbed => "host noise",
         }
     }
 }

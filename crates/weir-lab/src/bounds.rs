@@ -25,7 +25,10 @@ pub fn read_bounds(flag: &str, texts: &[String]) -> Result<Vec<Bound>, LabError>
         };
         let bound = read_bound(text).map_err(|(message, remedy)| wrong(message, remedy))?;
         if bounds.iter().any(|known| known.name == bound.name) {
-            return Err(wrong(format!("`{}` is bounded twice", bound.name), "keep one of the two".into()));
+            return Err(wrong(
+                format!("duplicate limit of `{}`", bound.name),
+                "remove one of the two".into(),
+            ));
         }
         bounds.push(bound);
     }
@@ -36,7 +39,7 @@ pub fn read_bounds(flag: &str, texts: &[String]) -> Result<Vec<Bound>, LabError>
 type Fault = (String, String);
 
 fn read_bound(text: &str) -> Result<Bound, Fault> {
-    let form = || "write one like 'p99<20ms', 'mean<5ms' or 'errors<0.1%'".to_owned();
+    let form = || "use the form 'p99<20ms', 'mean<5ms' or 'errors<0.1%'".to_owned();
     let Some((name, value)) = text.split_once("<=").or_else(|| text.split_once('<')) else {
         return Err(("no bound".to_owned(), form()));
     };
@@ -53,7 +56,7 @@ fn read_bound(text: &str) -> Result<Bound, Fault> {
     }
     let time: Time = value.parse().map_err(told)?;
     if time.0.is_zero() {
-        return Err(("a latency of zero".to_owned(), "give more, like 20ms".to_owned()));
+        return Err(("the latency is zero".to_owned(), "use a longer time, like 20ms".to_owned()));
     }
     Ok(Bound { name: name.to_owned(), limit: whole_ns(time.0) as f64 })
 }
@@ -76,10 +79,10 @@ fn unknown(name: &str) -> Fault {
     };
     let all = names().collect::<Vec<_>>().join(", ");
     let remedy = match near {
-        Some(near) => format!("did you mean `{near}`? The names are {all}"),
-        None => format!("the names are {all}"),
+        Some(near) => format!("did you mean `{near}`? Metrics: {all}"),
+        None => format!("metrics: {all}"),
     };
-    (format!("there is no figure `{name}`"), remedy)
+    (format!("unknown metric `{name}`"), remedy)
 }
 
 /// `p97` is 0.97, `p99.5` and `p995` are 0.995.
@@ -138,18 +141,18 @@ mod tests {
                 assert!(said.contains(word), "{text}: no {word:?} in {said}");
             }
         };
-        check("p97<20ms", &["--objective 'p97<20ms': there is no figure `p97`", "did you mean `p98`?"]);
+        check("p97<20ms", &["--objective 'p97<20ms': unknown metric `p97`", "did you mean `p98`?"]);
         check("p99.5<20ms", &["did you mean `p99`?"]);
         check("p97.5<20ms", &["did you mean `p98`?"]);
         check("p100<1s", &["did you mean `max`?"]);
         check("error<1%", &["did you mean `errors`?"]);
-        check("min<1s", &["no figure `min`", "p50"]);
-        check("throughput<5/s", &["no figure `throughput`", "the names are mean"]);
+        check("min<1s", &["unknown metric `min`", "p50"]);
+        check("throughput<5/s", &["unknown metric `throughput`", "metrics: mean"]);
         check("p99", &["no bound", "'p99<20ms'"]);
         check("", &["no bound"]);
         check("p99<20", &["`20` has no unit", "20ms"]);
-        check("p99<0ms", &["a latency of zero"]);
+        check("p99<0ms", &["the latency is zero"]);
         check("errors<200%", &["more than 100%"]);
-        check("p99<1s,p99<2s", &["`p99` is bounded twice"]);
+        check("p99<1s,p99<2s", &["duplicate limit of `p99`"]);
     }
 }

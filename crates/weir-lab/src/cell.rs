@@ -298,12 +298,7 @@ impl Lab<'_> {
             Some(Ok(binary)) => binary.clone(),
             Some(Err(outcome)) => return Err(Setback::Failed(outcome.clone())),
             None => {
-                return Err(failed(
-                    "binary-missing",
-                    "its binary was never looked for",
-                    "start a new run",
-                    "",
-                ));
+                return Err(failed("binary-missing", "its program was not located", "start a new run", ""));
             }
         };
         let binding = Binding {

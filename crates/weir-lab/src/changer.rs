@@ -201,7 +201,7 @@ impl Changer {
             if Instant::now() > deadline {
                 let what = self.target.words(look);
                 let message = format!("{what} {} s later: {said}", SEEN_WITHIN.as_secs());
-                let remedy = "see in its log whether it read the change (`apply` in its driver.yaml)";
+                let remedy = "check in its log whether it read the change (`apply` in its driver.yaml)";
                 return Err(failed("never-ready", &message, remedy, ""));
             }
             if change.again_after().is_some_and(|after| signalled.elapsed() >= after) {

@@ -1,4 +1,4 @@
-//! What a scenario says that cannot be, beyond what its types refuse.
+//! Rejects scenarios whose values are well-formed but contradict each other, the drivers or this host.
 
 mod changes;
 mod faults;
@@ -12,6 +12,7 @@ mod shares;
 mod slow;
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::time::Duration;
 
 use weir_analysis::compare::Measure;
@@ -35,22 +36,22 @@ use crate::overlay::Fault;
 use crate::scenario::{Gateway, Limit, Load, Model, Network, Paths, Protocol, Scenario, Topology};
 use crate::{cell, secured};
 
-/// Least memory limit that lets any process start at all.
+/// Minimum memory limit: below it no process starts.
 const MEMORY_MIN_BYTES: u64 = 4 << 20;
 
-/// Least CPU limit: the kernel's quotas end at a millisecond in every hundred.
+/// Minimum CPU limit: the shortest quota of the kernel is 1 ms in 100 ms.
 const CPUS_MIN: f64 = 0.01;
 
-/// Greatest number of repeats, domains, paths and workers that anybody can mean.
+/// Maximum counts: larger values are typing errors.
 const REPEATS_MAX: u32 = 1_000;
-/// Greatest number of times that a cell may be measured again.
+/// Maximum number of times that a cell is measured again.
 const RETRIES_MAX: u32 = 100;
 const WARMUP_GROWTH_MAX: f64 = 10.0;
 const DOMAINS_MAX: u32 = 100_000;
 const REQUESTS_MAX: u64 = 1_000_000;
 const WORKERS_MAX: u32 = 1_024;
 
-/// What gateways carry, while nobody knows: what is wrong with a share is not its rate.
+/// Stands for the capacity of gateways, which is measured later: no check depends on its value.
 const PLACEHOLDER_PER_S: f64 = 10_000.0;
 
 /// What the scenario is checked against.
@@ -58,98 +59,123 @@ const PLACEHOLDER_PER_S: f64 = 10_000.0;
 pub struct Known {
     /// Names of the drivers.
     pub drivers: Vec<String>,
-    /// Names of those that can play the upstream.
+    /// Names of the drivers that can serve as the upstream.
     pub origins: Vec<String>,
     /// Logical CPUs of this host that the run may use.
     pub cpus: usize,
-    /// Says why this host or user cannot make network namespaces; asked only where a scenario wants them.
+    /// Returns why this host or user cannot create network namespaces; called only for scenarios that need them.
     pub namespaces: fn() -> Result<(), String>,
 }
 
-/// Something impossible, with the path of the value that says it.
+/// An error of a scenario, with the path of the value at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) path: Vec<String>,
     pub(crate) fault: Fault,
-    /// Whether the host is what cannot, not the scenario.
+    /// Whether this host lacks something; the scenario itself is right.
     pub(crate) of_host: bool,
 }
 
-type Checked = Result<(), Problem>;
+/// Every error of a scenario, in the order of the checks.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(Vec<Problem>);
+
+impl Problems {
+    pub(super) fn add(&mut self, path: &[&str], message: impl Into<String>, remedy: impl Into<String>) {
+        self.0.push(problem(path, message, remedy));
+    }
+
+    /// An error whose cause is this host.
+    fn add_of_host(&mut self, path: &[&str], message: impl Into<String>, remedy: impl Into<String>) {
+        self.0.push(Problem { of_host: true, ..problem(path, message, remedy) });
+    }
+
+    /// A number outside its range.
+    pub(super) fn add_range(&mut self, path: &[&str], value: impl Display, remedy: impl Into<String>) {
+        self.add(path, format!("`{value}` is out of range"), remedy);
+    }
+
+    /// The same name or value, given twice in a list.
+    pub(super) fn add_duplicate(&mut self, path: &[&str], value: impl Display) {
+        self.add(path, format!("duplicate value `{value}`"), "remove one of the two");
+    }
+}
 
 fn problem(path: &[&str], message: impl Into<String>, remedy: impl Into<String>) -> Problem {
     let path = path.iter().map(|name| (*name).to_owned()).collect();
     Problem { path, fault: Fault::new(message, remedy), of_host: false }
 }
 
-/// Checks one scenario: the one that is written, or one with the values of a point laid over it.
-pub(crate) fn check(scenario: &Scenario, known: &Known) -> Checked {
-    if scenario.name.trim().is_empty() {
-        return Err(problem(&["name"], "`name` is empty", "give the scenario a name"));
+/// The nearest of the `known` names as a question, else all of them.
+pub(crate) fn suggestion<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone, kind: &str) -> String {
+    match nearest(word, known.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known {kind}: {}", known.collect::<Vec<_>>().join(", ")),
     }
-    check_gateways(&scenario.gateways, known)?;
-    check_remote(scenario)?;
-    check_limits(scenario, known)?;
-    check_topology(&scenario.topology)?;
-    check_secure(scenario)?;
-    check_origin(scenario, known)?;
-    check_network(scenario, known)?;
-    check_times(scenario)?;
-    check_twin(scenario)?;
-    check_cold_start(scenario)?;
-    check_loads(scenario)?;
-    check_changes(scenario)?;
-    check_faults(scenario)?;
-    check_slow(scenario)?;
-    check_objectives(scenario)?;
-    check_thresholds(scenario)
 }
 
-fn check_gateways(gateways: &[Gateway], known: &Known) -> Checked {
+/// Checks one scenario: the one that is written, or one with the values of a point laid over it. Returns every error.
+pub(crate) fn check(scenario: &Scenario, known: &Known) -> Vec<Problem> {
+    let mut found = Problems::default();
+    let f = &mut found;
+    if scenario.name.trim().is_empty() {
+        f.add(&["name"], "the name is empty", "give the scenario a name");
+    }
+    check_gateways(&scenario.gateways, known, f);
+    check_remote(scenario, f);
+    check_limits(scenario, known, f);
+    check_topology(&scenario.topology, f);
+    check_secure(scenario, f);
+    check_origin(scenario, known, f);
+    check_network(scenario, known, f);
+    check_times(scenario, f);
+    check_twin(scenario, f);
+    check_cold_start(scenario, f);
+    check_loads(scenario, f);
+    check_changes(scenario, f);
+    check_faults(scenario, f);
+    check_slow(scenario, f);
+    check_objectives(scenario, f);
+    check_thresholds(scenario, f);
+    found.0
+}
+
+fn check_gateways(gateways: &[Gateway], known: &Known, found: &mut Problems) {
+    let drivers = || known.drivers.iter().map(String::as_str);
     if gateways.is_empty() {
-        return Err(problem(
-            &["gateways"],
-            "no gateways",
-            format!("name some of: {}", known.drivers.join(", ")),
-        ));
+        let remedy = format!("add at least one of: {}", known.drivers.join(", "));
+        found.add(&["gateways"], "the scenario has no gateways", remedy);
     }
     let mut names = HashSet::new();
     for (place, gateway) in gateways.iter().enumerate() {
         let path = ["gateways", &place.to_string()];
         let name = &gateway.name;
         if is_baseline(name) {
-            let remedy = match name == DIRECT {
-                true => "choose another name: this is the baseline's, which is always measured",
-                false => "choose another name: this is that of the baseline's twin",
+            let message = match name == DIRECT {
+                true => format!("`{name}` is the name of the direct baseline, which weir always measures"),
+                false => format!("`{name}` is the name of the second direct baseline (`twin: true`)"),
             };
-            return Err(problem(&path, format!("a gateway named `{name}`"), remedy));
+            found.add(&path, message, "choose another name");
+            continue;
         }
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
-            let remedy = "use letters, digits, `-`, `_` and `.`";
-            return Err(problem(&path, format!("`{name}` cannot name a gateway"), remedy));
-        }
-        if !names.insert(name) {
-            let remedy =
-                format!("give one of them another name: {{ name: {name}-2, driver: {} }}", gateway.driver);
-            return Err(problem(&path, format!("two gateways are named `{name}`"), remedy));
+            found.add(
+                &path,
+                format!("invalid gateway name `{name}`"),
+                "use letters, digits, `-`, `_` and `.`",
+            );
+        } else if !names.insert(name) {
+            let remedy = format!("rename one of them, like {{ name: {name}-2, driver: {} }}", gateway.driver);
+            found.add(&path, format!("duplicate gateway name `{name}`"), remedy);
         }
         if !gateway.is_remote() && !known.drivers.contains(&gateway.driver) {
-            let near = nearest(&gateway.driver, known.drivers.iter().map(String::as_str));
-            let remedy = match near {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the drivers are: {}", known.drivers.join(", ")),
-            };
-            return Err(problem(
-                &path,
-                format!("there is no gateway or driver `{}`", gateway.driver),
-                remedy,
-            ));
+            let message = format!("unknown gateway or driver `{}`", gateway.driver);
+            found.add(&path, message, suggestion(&gateway.driver, drivers(), "drivers"));
         }
     }
-    Ok(())
 }
 
-fn check_limits(scenario: &Scenario, known: &Known) -> Checked {
+fn check_limits(scenario: &Scenario, known: &Known, found: &mut Problems) {
     let limits = &scenario.limits;
     let roles = [
         ("data", limits.data),
@@ -162,232 +188,261 @@ fn check_limits(scenario: &Scenario, known: &Known) -> Checked {
         if let Some(cpus) = cpus {
             let path = ["limits", role, "cpus"];
             if !(cpus >= CPUS_MIN && cpus.is_finite()) {
-                let message = format!("a limit of {cpus} CPUs");
-                return Err(problem(&path, message, format!("give {CPUS_MIN} or more, or leave it out")));
-            }
-            if cpus > known.cpus as f64 {
-                let message = format!("a limit of {cpus} CPUs, and this host has {}", known.cpus);
-                let remedy = format!("give at most {}, or run it on a larger host", known.cpus);
-                return Err(Problem { of_host: true, ..problem(&path, message, remedy) });
+                found.add_range(&path, cpus, format!("use at least {CPUS_MIN}, or remove the limit"));
+            } else if cpus > known.cpus as f64 {
+                let message =
+                    format!("the limit of {cpus} CPUs exceeds the {} CPUs of this host", known.cpus);
+                let remedy = format!("use at most {}, or run it on a larger host", known.cpus);
+                found.add_of_host(&path, message, remedy);
             }
         }
         if let Some(memory) = memory.filter(|memory| memory.0 < MEMORY_MIN_BYTES) {
-            let message = format!("a memory limit of {memory} lets no process start");
-            return Err(problem(&["limits", role, "memory"], message, "give 4MiB or more, or leave it out"));
+            let message = format!("the memory limit of {memory} is too small for any process to start");
+            found.add(&["limits", role, "memory"], message, "use at least 4MiB, or remove the limit");
         }
     }
-    Ok(())
 }
 
-fn check_topology(topology: &Topology) -> Checked {
+fn check_topology(topology: &Topology, found: &mut Problems) {
     if !(1..=DOMAINS_MAX).contains(&topology.domains) {
-        let message = format!("{} domains", topology.domains);
-        return Err(problem(&["topology", "domains"], message, format!("give 1 to {DOMAINS_MAX}")));
+        found.add_range(&["topology", "domains"], topology.domains, format!("use 1 to {DOMAINS_MAX}"));
     }
     let paths = match &topology.paths {
         Paths::Count(count) => u64::from(*count),
         Paths::List(paths) => paths.len() as u64,
     };
     if paths == 0 {
-        return Err(problem(
-            &["topology", "paths"],
-            "no paths",
-            "give a number of them, or a list like [/ping]",
-        ));
+        let remedy = "give the number of paths, or a list like [/ping]";
+        found.add(&["topology", "paths"], "the topology has no paths", remedy);
     }
     if paths * u64::from(topology.domains) > REQUESTS_MAX {
-        let message =
-            format!("{} with {} each", counted(topology.domains.into(), "domain"), counted(paths, "path"));
-        let remedy = format!("stay below {REQUESTS_MAX} in all");
-        return Err(problem(&["topology", "paths"], message, remedy));
+        let message = format!(
+            "{} with {} each exceed {REQUESTS_MAX} routes",
+            counted(topology.domains.into(), "domain"),
+            counted(paths, "path")
+        );
+        found.add(&["topology", "paths"], message, "use fewer domains or paths");
     }
     if let Paths::List(paths) = &topology.paths {
         let mut seen = HashSet::new();
         for (place, path) in paths.iter().enumerate() {
             let at = ["topology", "paths", &place.to_string()];
-            check_path(&at, path)?;
+            check_path(&at, path, found);
             if !seen.insert(path) {
-                return Err(problem(&at, format!("the path `{path}` is given twice"), "keep one of the two"));
+                found.add_duplicate(&at, path);
             }
         }
     }
-    topology.rewrite.as_deref().map_or(Ok(()), |path| check_path(&["topology", "rewrite"], path))
+    if let Some(path) = &topology.rewrite {
+        check_path(&["topology", "rewrite"], path, found);
+    }
 }
 
-fn check_network(scenario: &Scenario, known: &Known) -> Checked {
+fn check_network(scenario: &Scenario, known: &Known, found: &mut Problems) {
     if scenario.network == Network::Loopback {
-        return Ok(());
+        return;
     }
     for (place, gateway) in scenario.gateways.iter().enumerate() {
         if let Some(listen) = gateway.listen.filter(|listen| !listen.ip().is_unspecified()) {
-            let message = format!("nobody can ask {listen} from another network namespace");
-            let remedy =
-                format!("listen on every address, 0.0.0.0:{}, or take `network: loopback`", listen.port());
-            return Err(problem(&["gateways", &place.to_string(), "listen"], message, remedy));
+            let message = format!("{listen} cannot be reached from another network namespace");
+            let remedy = format!("listen on 0.0.0.0:{}, or use `network: loopback`", listen.port());
+            found.add(&["gateways", &place.to_string(), "listen"], message, remedy);
         }
     }
-    (known.namespaces)().map_err(|why| {
-        let message = format!("no network namespaces can be made: {why}");
-        let remedy = "run weir as root, or leave it out: `network: loopback` needs no rights";
-        Problem { of_host: true, ..problem(&["network"], message, remedy) }
-    })
+    if let Err(why) = (known.namespaces)() {
+        let message = format!("cannot create network namespaces: {why}");
+        let remedy = "run weir as root, or use `network: loopback`, which needs no privileges";
+        found.add_of_host(&["network"], message, remedy);
+    }
 }
 
-fn check_path(at: &[&str], path: &str) -> Checked {
+fn check_path(at: &[&str], path: &str, found: &mut Problems) {
     if !path.starts_with('/') {
-        let message = format!("the path `{path}` has no slash at its beginning");
-        return Err(problem(at, message, format!("write `/{path}`")));
-    }
-    match path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#\"\\`{}<>^|;$'".contains(&byte)) {
-        true => Ok(()),
-        false => Err(problem(
+        found.add(at, format!("path `{path}` does not start with a slash"), format!("write `/{path}`"));
+    } else if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#\"\\`{}<>^|;$'".contains(&byte)) {
+        found.add(
             at,
-            format!("`{path}` is not a plain path"),
-            "use letters, digits, `/`, `-`, `.`, `_`, `~` and percent escapes, without a query",
-        )),
+            format!("path `{path}` contains a query, a space or a special character"),
+            "use letters, digits, `/`, `-`, `.`, `_`, `~` and percent-encoding, without a query",
+        );
     }
 }
 
-fn check_loads(scenario: &Scenario) -> Checked {
+fn check_loads(scenario: &Scenario, found: &mut Problems) {
     if scenario.loads.is_empty() {
         let remedy = "add one, like `loads: { full: { model: closed, connections: 10 } }`";
-        return Err(problem(&["loads"], "no loads", remedy));
+        found.add(&["loads"], "the scenario has no loads", remedy);
     }
     if !(1..=WORKERS_MAX).contains(&scenario.workers) {
-        let message = format!("a load generator with {} workers", scenario.workers);
-        return Err(problem(&["workers"], message, format!("give 1 to {WORKERS_MAX}")));
+        found.add_range(&["workers"], scenario.workers, format!("use 1 to {WORKERS_MAX}"));
     }
-    scenario.loads.iter().try_for_each(|(name, load)| {
-        check_rates(scenario, name, load)?;
-        load.at_each_rate(name).iter().try_for_each(|(_, load)| check_load(scenario, name, load))
-    })
+    for (name, load) in scenario.loads.iter() {
+        let before = found.0.len();
+        check_rates(scenario, name, load, found);
+        for (_, load) in load.at_each_rate(name) {
+            // The loads of a list of rates differ in their rate only, so that each has the same errors.
+            if found.0.len() == before {
+                check_load(scenario, name, &load, found);
+            }
+        }
+    }
 }
 
-fn check_load(scenario: &Scenario, name: &str, load: &Load) -> Checked {
+fn check_load(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
+    let before = found.0.len();
     let at = |field| ["loads", name, field];
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
         let remedy = "use letters, digits, `-` and `_`";
-        return Err(problem(&["loads", name], format!("`{name}` cannot name a load"), remedy));
+        found.add(&["loads", name], format!("invalid load name `{name}`"), remedy);
     }
     let trial = match &load.search {
         Some(search) => {
-            check_search(scenario, name, load, search)?;
+            check_search(scenario, name, load, search, found);
+            // A trial can only be made of a search without errors.
+            if found.0.len() > before {
+                return;
+            }
             Some(load.trial(load.first_per_s()))
         }
         None => None,
     };
     let load = trial.as_ref().unwrap_or(load);
-    if load.connections.greatest() == 0 {
-        return Err(problem(&at("connections"), "a load without connections", "give 1 or more"));
-    }
-    if load.connections.greatest() < scenario.workers && load.steps.is_empty() {
+    let connections = load.connections.greatest();
+    if connections == 0 {
+        found.add(&at("connections"), "the load has no connections", "use at least 1");
+    } else if connections < scenario.workers && load.steps.is_empty() {
         let message = format!(
-            "{} for {}",
-            counted(load.connections.greatest().into(), "connection"),
+            "{} cannot be shared by {}",
+            counted(connections.into(), "connection"),
             counted(scenario.workers.into(), "worker")
         );
-        return Err(problem(&at("connections"), message, "give each worker one at least"));
+        found.add(&at("connections"), message, "use at least 1 connection per worker");
     }
+    check_model(name, load, found);
+    if load.duration.is_some_and(|duration| duration.0 == Duration::ZERO) {
+        found.add(&at("duration"), "the duration is zero", "use a longer time, like 10s");
+    }
+    check_share(scenario, name, load, found);
+    check_listener(scenario, name, load, found);
+    check_mix(scenario, name, load, found);
+    check_popularity(name, load, found);
+    // The engine would report errors of the scenario's own values a second time.
+    let whole = ["workers", "duration", "timeout", "warmup", "topology"];
+    let is_clear = !found.0.iter().any(|problem| whole.contains(&problem.path[0].as_str()));
+    if is_clear && found.0.len() == before {
+        check_spec(scenario, name, load, found);
+    }
+}
+
+/// Rejects rates that contradict the model of a load.
+fn check_model(name: &str, load: &Load, found: &mut Problems) {
+    let at = |field| ["loads", name, field];
     let rated = load.rate.is_some() || load.steps.iter().any(|step| step.rate.is_some());
     match (load.model, rated) {
         (Model::Open, false) => {
-            let remedy = "add one, like `rate: 5000/s`, or make it a closed load";
-            return Err(problem(&at("rate"), format!("the open load `{name}` has no rate"), remedy));
+            let remedy = "add one, like `rate: 5000/s`, or use `model: closed`";
+            found.add(&at("rate"), "an open load needs a rate", remedy);
         }
         (Model::Closed, true) => {
-            let remedy = "leave the rate out, or make it an open load: `model: open`";
-            return Err(problem(&at("rate"), format!("the closed load `{name}` has a rate"), remedy));
+            let remedy = "remove the rate, or use `model: open`";
+            found.add(&at("rate"), "a closed load cannot have a rate", remedy);
         }
         _ => {}
     }
     if load.model == Model::Closed && load.spacing.is_some() {
-        let remedy = "leave it out: a closed load sends when it has been answered";
-        return Err(problem(&at("spacing"), format!("the closed load `{name}` has a spacing"), remedy));
+        let message = "a closed load cannot have a spacing: it sends after each response";
+        found.add(&at("spacing"), message, "remove the spacing, or use `model: open`");
     }
-    if load.duration.is_some_and(|duration| duration.0 == Duration::ZERO) {
-        return Err(problem(&at("duration"), "a duration of zero", "give more, like 10s"));
-    }
-    check_share(scenario, name, load)?;
-    check_listener(scenario, name, load)?;
-    check_mix(scenario, name, load)?;
-    check_popularity(name, load)?;
-    // Whatever else cannot be, the engine knows; where it goes makes no difference to that, and one request of the
-    // topology is as good as all.
+}
+
+/// Asks the engine for the first of the remaining errors. The endpoints make no difference to it, and one request of the
+/// topology stands for all.
+fn check_spec(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     let setting = cell::setting(scenario, &[], vec![RequestSpec::default()], false, 0);
     let (load, setting) = secured::supposed(scenario, load, setting);
-    let spec = load.of_carried(PLACEHOLDER_PER_S).spec(setting).map_err(|fault| {
-        let path: Vec<&str> = ["loads", name].into_iter().chain(fault.field.split('.')).collect();
-        problem(&path, format!("the load `{name}`: {}", fault.message), fault.remedy)
-    })?;
-    let Some(file) = spec.request_file else { return Ok(()) };
+    let spec = match load.of_carried(PLACEHOLDER_PER_S).spec(setting) {
+        Ok(spec) => spec,
+        Err(fault) => {
+            let path: Vec<&str> = ["loads", name].into_iter().chain(fault.field.split('.')).collect();
+            return found.add(&path, fault.message, fault.remedy);
+        }
+    };
+    let Some(file) = spec.request_file else { return };
     let base = file.base(spec.tls.is_some());
-    match request_file::read(&file.path, &base) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(problem(&at("file"), format!("the load `{name}`: {error}"), error.remedy)),
+    if let Err(error) = request_file::read(&file.path, &base) {
+        found.add(&["loads", name, "file"], error.to_string(), error.remedy);
     }
 }
 
-/// Refuses what the gateways have no listener for.
-fn check_listener(scenario: &Scenario, name: &str, load: &Load) -> Checked {
+/// Rejects protocols that the gateways do not listen for.
+fn check_listener(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     let at = |field| ["loads", name, field];
-    let remedy = "leave it out; `weir load` speaks it to a server that does";
     if scenario.is_elsewhere() {
-        let message = format!("the load `{name}` speaks TLS of its own");
-        let remedy = "give `tls` to the gateway, whose URL says whether it is spoken";
-        return if load.tls.is_some() { Err(problem(&at("tls"), message, remedy)) } else { Ok(()) };
+        if load.tls.is_some() {
+            let message = "the TLS settings of a remote gateway belong to the gateway, not to the load";
+            found.add(
+                &at("tls"),
+                message,
+                "move them to `tls` of the gateway, whose `url` begins with https://",
+            );
+        }
+        return;
     }
-    check_secure_load(scenario, name, load)?;
+    check_secure_load(scenario, name, load, found);
     if load.protocol == Some(Protocol::Http2) {
-        let message = format!("the load `{name}` speaks HTTP/2, and the gateways listen for HTTP/1.1");
-        return Err(problem(&at("protocol"), message, remedy));
+        let message = "the gateways listen for HTTP/1.1 only";
+        found.add(&at("protocol"), message, "remove it; `weir load --http2` sends HTTP/2 to any server");
     }
-    Ok(())
 }
 
-/// Refuses paths that no gateway has a route for; what templates make of one is not known before.
-fn check_mix(scenario: &Scenario, name: &str, load: &Load) -> Checked {
+/// Rejects paths that no gateway has a route for. Paths with templates are known only at run time.
+fn check_mix(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     if load.mix.is_empty() {
-        return Ok(());
+        return;
     }
     let routed = scenario.topology.paths();
     for (place, request) in load.mix.iter().enumerate() {
         let path = request.path.split('?').next().unwrap_or_default();
         if !path.contains('{') && !routed.iter().any(|routed| routed == path) {
             let at = ["loads", name, "mix", &place.to_string(), "path"];
-            let message = format!("no gateway has a route for `{path}`");
-            return Err(problem(&at, message, "add it to `topology.paths`"));
+            found.add(&at, format!("no route matches `{path}`"), "add the path to `topology.paths`");
         }
     }
-    Ok(())
 }
 
-fn check_times(scenario: &Scenario) -> Checked {
+fn check_times(scenario: &Scenario, found: &mut Problems) {
     for (field, time) in [("duration", scenario.duration), ("timeout", scenario.timeout)] {
         if time.0 == Duration::ZERO {
-            return Err(problem(&[field], format!("a {field} of zero"), "give more, like 10s"));
+            found.add(&[field], format!("the {field} is zero"), "use a longer time, like 10s");
         }
     }
     if !(1..=REPEATS_MAX).contains(&scenario.repeats) {
-        let message = format!("{} repeats", scenario.repeats);
-        return Err(problem(&["repeats"], message, format!("give 1 to {REPEATS_MAX}; a headline needs 3")));
+        let remedy = format!("use 1 to {REPEATS_MAX}; a headline needs at least 3");
+        found.add_range(&["repeats"], scenario.repeats, remedy);
     }
     if scenario.retries > RETRIES_MAX {
-        let message = format!("{} retries", scenario.retries);
-        return Err(problem(&["retries"], message, format!("give 0 to {RETRIES_MAX}")));
+        found.add_range(&["retries"], scenario.retries, format!("use 0 to {RETRIES_MAX}"));
     }
-    Ok(())
 }
 
-fn check_thresholds(scenario: &Scenario) -> Checked {
+fn check_thresholds(scenario: &Scenario, found: &mut Problems) {
     let t = &scenario.thresholds;
     if let Some(share) = t.interval_share.filter(|share| !(*share > 0.0 && share.is_finite())) {
-        let remedy = "give more than 0, like 0.1, or leave it out";
-        return Err(problem(&["thresholds", "interval_share"], format!("a share of {share}"), remedy));
+        let remedy = "use a share above 0, like 0.1, or remove the threshold";
+        found.add_range(&["thresholds", "interval_share"], share, remedy);
     }
     if !(1.0..=WARMUP_GROWTH_MAX).contains(&t.warmup_growth) {
-        let message = format!("a warm-up of {} times its length", t.warmup_growth);
-        let remedy = format!("give a number from 1, which keeps it as it is, to {WARMUP_GROWTH_MAX}");
-        return Err(problem(&["thresholds", "warmup_growth"], message, &remedy));
+        let remedy = format!("use 1 (the warm-up does not grow) to {WARMUP_GROWTH_MAX}");
+        found.add_range(&["thresholds", "warmup_growth"], t.warmup_growth, remedy);
+    }
+    for (name, share) in &t.margins {
+        let path = ["thresholds", "margins", name.as_str()];
+        if Measure::named(name).is_none() {
+            let remedy = "use a metric that weir compares: throughput, cpu, or a latency like p99";
+            found.add(&path, format!("unknown metric `{name}`"), remedy);
+        } else if !(*share > 0.0 && share.is_finite()) {
+            found.add_range(&path, share, "use a share above 0, like 0.05 for 5 %");
+        }
     }
     let shares = [
         ("bound_share", t.bound_share),
@@ -402,24 +457,7 @@ fn check_thresholds(scenario: &Scenario) -> Checked {
         ("full_load_share", t.full_load_share),
         ("error_share", t.error_share),
     ];
-    for (name, share) in &t.margins {
-        let path = ["thresholds", "margins", name.as_str()];
-        if Measure::named(name).is_none() {
-            let remedy = "name one that datasets are compared in: throughput, cpu, or a latency like p99";
-            return Err(problem(&path, format!("there is no figure `{name}`"), remedy));
-        }
-        if !(*share > 0.0 && share.is_finite()) {
-            return Err(problem(
-                &path,
-                format!("a margin of {share}"),
-                "give more than 0, like 0.05 for 5 %",
-            ));
-        }
-    }
-    match shares.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
-        Some((name, share)) => {
-            Err(problem(&["thresholds", name], format!("a share of {share}"), "give a number from 0 to 1"))
-        }
-        None => Ok(()),
+    for (name, share) in shares.into_iter().filter(|(_, share)| !(0.0..=1.0).contains(share)) {
+        found.add_range(&["thresholds", name], share, "use a share from 0 to 1");
     }
 }

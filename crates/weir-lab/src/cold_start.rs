@@ -104,7 +104,7 @@ fn await_answer(
                 "it listened, and {} s later {address}{path} (Host: {host}) gave {said}, not 200",
                 ANSWERS_WITHIN.as_secs()
             );
-            let remedy = "let gateway and upstream answer 200 there, or leave `cold_start` out";
+            let remedy = "make the gateway and the upstream return 200 there, or remove `cold_start`";
             return Err(failed("never-ready", &message, remedy, ""));
         }
         thread::sleep((began.elapsed() / LOOK_SHARE).max(LOOK_MIN));

@@ -10,7 +10,7 @@ pub enum LabError {
     /// A scenario that cannot be read.
     #[error("{0}")]
     Document(#[from] DocumentError),
-    /// A scenario that says something impossible.
+    /// A scenario with an error.
     #[error("{place}: {message}")]
     Scenario {
         /// File, line and column; or the argument or axis that says it.
@@ -20,6 +20,9 @@ pub enum LabError {
         /// What to do about it.
         remedy: String,
     },
+    /// Several errors of one scenario, all of which are reported.
+    #[error("{}", lines(.0))]
+    Several(Vec<LabError>),
     /// No scenario of that name.
     #[error("{message}")]
     NoScenario {
@@ -55,9 +58,30 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// What to do about it.
+    /// One error of the given ones, which are at least one: each is kept once.
+    pub(crate) fn of_all(errors: impl IntoIterator<Item = LabError>) -> LabError {
+        let mut all: Vec<LabError> = Vec::new();
+        for error in errors {
+            let text = error.to_string();
+            if all.iter().all(|other| other.to_string() != text) {
+                all.push(error);
+            }
+        }
+        if all.len() == 1 { all.swap_remove(0) } else { Self::Several(all) }
+    }
+
+    /// The errors in it: each of several, else itself.
+    pub fn each(&self) -> &[LabError] {
+        match self {
+            Self::Several(errors) => errors,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    /// What to do about it; of several errors, about the first.
     pub fn remedy(&self) -> String {
         match self {
+            Self::Several(errors) => errors.first().map(Self::remedy).unwrap_or_default(),
             Self::Document(error) => error.remedy.clone(),
             Self::Scenario { remedy, .. } | Self::NoScenario { remedy, .. } | Self::Host { remedy, .. } => {
                 remedy.clone()
@@ -73,8 +97,13 @@ impl LabError {
         match self {
             Self::Document(_) | Self::Scenario { .. } | Self::NoScenario { .. } | Self::Resume { .. } => true,
             Self::Host { .. } => false,
+            Self::Several(errors) => errors.iter().any(Self::is_wrong_use),
             Self::Rig(error) => error.is_wrong_use(),
             Self::Store(error) => error.is_wrong_use(),
         }
     }
+}
+
+fn lines(errors: &[LabError]) -> String {
+    errors.iter().map(LabError::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -17,19 +17,18 @@ pub fn extended(run: &Run, checked: &Checked) -> Result<Run, LabError> {
         return Err(LabError::Scenario {
             place: format!("--repeats {repeats}"),
             message: format!(
-                "run {} has {} already, and none is taken away",
+                "run {} already has {}, and weir does not remove repeats",
                 run.id,
                 weir_results::words::counted(had.into(), "repeat")
             ),
-            remedy: format!("give {had} or more, or start a new run"),
+            remedy: format!("use at least {had}, or start a new run"),
         });
     }
     let plan = plan::plan(checked, run.seed).cells;
     if !plan.starts_with(&run.plan) {
         return Err(LabError::Resume {
             run: run.id.clone(),
-            why: "its cells are in another order than this weir would plan them, so that none can be added"
-                .into(),
+            why: "this version of weir plans its cells in another order".into(),
         });
     }
     let mut extended = run.clone();

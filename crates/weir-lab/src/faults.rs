@@ -127,10 +127,9 @@ fn switch_resets(server: &Replica, on: bool) -> Result<(), Setback> {
     let asked = (server.name.as_str(), path);
     let said = match weir_rig::status_of(&Credentials::default(), network, address, asked, TOLD_WITHIN) {
         Ok(200) => return Ok(()),
-        Ok(status) => format!("it answered {status}"),
+        Ok(status) => format!("HTTP status {status}"),
         Err(error) => error,
     };
-    let message =
-        format!("{}: it could not be told to reset connections, or no longer to: {said}", server.name);
-    Err(failed("died", &message, "see in its log what became of it", ""))
+    let message = format!("{}: cannot switch connection resets on or off: {said}", server.name);
+    Err(failed("died", &message, "see its log", ""))
 }

@@ -39,6 +39,7 @@ mod source;
 mod spec;
 mod takes;
 mod wiring;
+mod written;
 
 pub use bounds::read_bounds;
 pub use cell::binding;

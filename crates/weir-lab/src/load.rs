@@ -276,7 +276,7 @@ impl Bed<'_> {
                 Some(status) if status.success() => return Ok(()),
                 Some(status) => return Err(generator_failed(generator, &format!("ended with {status}"))),
                 None if Instant::now() > deadline => {
-                    return Err(generator_failed(generator, "did not end after its load"));
+                    return Err(generator_failed(generator, "did not exit after its load"));
                 }
                 None => course.act(self.reach(sampler))?,
             }
@@ -362,8 +362,8 @@ impl Bed<'_> {
         let host = samples.host(from, to).ok_or_else(|| {
             failed(
                 "launch",
-                "the host's CPU accounting could not be read",
-                "`weir doctor` says what is missing",
+                "cannot read the CPU accounting of the host",
+                "`weir doctor` reports what is missing",
                 "",
             )
         })?;
@@ -420,8 +420,8 @@ impl Bed<'_> {
 fn read_record(path: &PathBuf) -> Result<LoadRecord, Setback> {
     let text = std::fs::read(path).map_err(|error| failed_file("read", path, &error))?;
     serde_json::from_slice(&text).map_err(|error| {
-        let message = format!("{}: the generator's record cannot be read: {error}", path.display());
-        failed("generator", &message, "report this: weir wrote it itself", "")
+        let message = format!("{}: cannot read the record of the load generator: {error}", path.display());
+        failed("generator", &message, "report this as a bug", "")
     })
 }
 
@@ -440,14 +440,19 @@ fn generator_failed(generator: &mut Running, what: &str) -> Setback {
     }
     let tail = generator.log_tail();
     let last = last_words(&tail).unwrap_or_default();
-    failed("generator", &format!("the load generator {what}: {last}"), "its log says why", &tail)
+    failed("generator", &format!("the load generator {what}: {last}"), "see its log", &tail)
 }
 
 pub(crate) fn failed_file(verb: &str, path: &Path, error: &std::io::Error) -> Setback {
     let full = error.kind() == std::io::ErrorKind::StorageFull;
     let message = format!("{}: cannot {verb} it: {error}", path.display());
     match full {
-        true => failed("disk-full", &message, "make room there, or point TMPDIR at a disk that has some", ""),
-        false => failed("generator", &message, "make sure the folder for temporary files can be written", ""),
+        true => failed(
+            "disk-full",
+            &message,
+            "free disk space there, or set TMPDIR to a directory on another disk",
+            "",
+        ),
+        false => failed("generator", &message, "check that the folder for temporary files is writable", ""),
     }
 }

@@ -1,4 +1,4 @@
-//! Fields of the scenario language that no code serves yet. They are refused by name, never ignored.
+//! Fields of the scenario language that are reserved for later versions. They are rejected, never ignored.
 
 use serde_json::Value;
 
@@ -23,30 +23,28 @@ const FIELDS: &[&str] = &[
     "loads.*.warmup",
 ];
 
-/// The path of the first field in `scenario` that is not yet served.
-pub(crate) fn find(scenario: &Value) -> Option<Vec<String>> {
-    FIELDS.iter().find_map(|field| walk(scenario, &field.split('.').collect::<Vec<_>>()))
+/// The paths of the fields in `scenario` that are not supported yet.
+pub(crate) fn find(scenario: &Value) -> Vec<Vec<String>> {
+    FIELDS.iter().flat_map(|field| walk(scenario, &field.split('.').collect::<Vec<_>>())).collect()
 }
 
-/// What to say about such a field.
-pub(crate) fn fault(path: &[impl AsRef<str>]) -> Fault {
-    let path: Vec<&str> = path.iter().map(AsRef::as_ref).collect();
-    Fault::new(format!("`{}` is not yet served", path.join(".")), "leave it out; a later version serves it")
+/// The error for such a field.
+pub(crate) fn fault() -> Fault {
+    Fault::new("this field is not supported yet", "remove it; it is reserved for a later version")
 }
 
-fn walk(value: &Value, names: &[&str]) -> Option<Vec<String>> {
-    let Some((name, rest)) = names.split_first() else { return Some(Vec::new()) };
+fn walk(value: &Value, names: &[&str]) -> Vec<Vec<String>> {
+    let Some((name, rest)) = names.split_first() else { return vec![Vec::new()] };
     let entries: Vec<(String, &Value)> = match value {
         Value::Object(map) if *name == "*" => map.iter().map(|(name, value)| (name.clone(), value)).collect(),
         Value::Object(map) => map.get(*name).map(|value| ((*name).to_owned(), value)).into_iter().collect(),
         Value::Array(list) if *name == "*" => {
             list.iter().enumerate().map(|(place, value)| (place.to_string(), value)).collect()
         }
-        _ => return None,
+        _ => return Vec::new(),
     };
-    entries.into_iter().find_map(|(name, value)| {
-        let mut path = walk(value, rest)?;
-        path.insert(0, name);
-        Some(path)
-    })
+    let below = |(name, value): (String, &Value)| {
+        walk(value, rest).into_iter().map(move |path| [vec![name.clone()], path].concat())
+    };
+    entries.into_iter().flat_map(below).collect()
 }

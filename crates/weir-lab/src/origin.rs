@@ -221,7 +221,7 @@ impl Lab<'_> {
     ) -> Result<Upstream, Setback> {
         let driver = self.drivers.driver(name)?;
         let binary = self.origins.get(name).ok_or_else(|| {
-            failed("binary-missing", "the origin's binary was never looked for", "start a new run", "")
+            failed("binary-missing", "the program of the origin was not located", "start a new run", "")
         })?;
         let mut upstream = Upstream::unknown();
         for name in replica_names(scenario.origin.replica_count()) {

@@ -3,7 +3,9 @@
 use serde_json::{Map, Value};
 use weir_document::nearest;
 
-/// What is wrong with a path or a value, without its place.
+use crate::check::suggestion;
+
+/// An error of a path or a value, without its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) message: String,
@@ -16,7 +18,7 @@ impl Fault {
     }
 }
 
-/// Fields that hold for the run as a whole, so that no axis can vary them.
+/// Fields that apply to the whole run, so that no axis can vary them.
 const WHOLE_RUN: [&str; 12] = [
     "name",
     "question",
@@ -37,16 +39,25 @@ pub(crate) fn segments(path: &str) -> Vec<String> {
     path.split('.').map(str::to_owned).collect()
 }
 
-/// Puts `new` at `path`, making maps on the way where nothing is yet.
+/// A path as errors print it: `gateways[0].listen`.
+pub(crate) fn written(path: &[String]) -> String {
+    path.iter().fold(String::new(), |before, name| match name.parse::<usize>() {
+        Ok(place) => format!("{before}[{place}]"),
+        Err(_) if before.is_empty() => name.clone(),
+        Err(_) => format!("{before}.{name}"),
+    })
+}
+
+/// Puts `new` at `path`, creating the maps on the way.
 ///
-/// Whether the names are fields is told by reading the result; here only what that could not tell is refused:
-/// a load that would be made by mistyping the name of another, a gateway or list place that is not there.
+/// Reading the result finds unknown fields. It cannot find a mistyped name of a load, a gateway or a list entry, which
+/// this function rejects.
 pub(crate) fn lay(scenario: &mut Value, path: &str, new: Value) -> Result<(), Fault> {
     let names = segments(path);
     if names.iter().any(String::is_empty) {
         return Err(Fault::new(
-            format!("`{path}` is not a path"),
-            "write names with dots between, like limits.data.cpus",
+            format!("invalid path `{path}`"),
+            "separate names by single dots, like limits.data.cpus",
         ));
     }
     let mut here = scenario;
@@ -60,27 +71,27 @@ pub(crate) fn lay(scenario: &mut Value, path: &str, new: Value) -> Result<(), Fa
     Ok(())
 }
 
-/// Refuses an axis over a field that holds for the whole run.
+/// Rejects an axis over a field that applies to the whole run.
 pub(crate) fn may_vary(path: &str) -> Result<(), Fault> {
     let names: Vec<&str> = path.split('.').collect();
     let first = names.first().copied().unwrap_or_default();
     let is_setting = matches!(names[..], ["gateways", _, "set", _, ..]);
     if matches!(names[..], ["loads", _, "of"]) {
         return Err(Fault::new(
-            format!("`{path}` says what a share is of, which holds for the whole run"),
-            "make two loads of it, one with `of: least` and one with `of: greatest`",
+            format!("`{path}` applies to the whole run and cannot vary"),
+            "use two loads, one with `of: least` and one with `of: greatest`",
         ));
     }
     match WHOLE_RUN.contains(&first) && !is_setting {
         true => Err(Fault::new(
-            format!("`{first}` holds for the whole run and cannot vary within it"),
-            "vary a field of limits, topology, origin or loads, or a setting (gateways.NAME.set), or make two runs",
+            format!("`{first}` applies to the whole run and cannot vary"),
+            "vary a field of limits, topology, origin or loads, or a setting (gateways.NAME.set); or make two runs",
         )),
         false => Ok(()),
     }
 }
 
-/// Whether a path leads to what a gateway has to keep, which changes nothing that is measured.
+/// Whether a path leads to an objective, which does not change any measurement.
 pub(crate) fn is_objective(path: &str) -> bool {
     let names: Vec<&str> = path.split('.').collect();
     matches!(names[..], ["objective", ..] | ["loads", _, "objective", ..])
@@ -89,8 +100,8 @@ pub(crate) fn is_objective(path: &str) -> bool {
 /// The fault of an axis over objectives.
 pub(crate) fn objective_axis() -> Fault {
     Fault::new(
-        "an objective is no axis: it changes nothing that is measured",
-        "give it in `cases`, beside what it is for, or to a gateway or a load",
+        "an objective cannot vary: it does not change any measurement",
+        "move it to `cases`, to a gateway or to a load",
     )
 }
 
@@ -124,14 +135,14 @@ fn step<'a>(here: &'a mut Value, name: &str, before: &[String]) -> Result<&'a mu
             let known = names.iter().map(String::as_str);
             let remedy = match nearest(name, known) {
                 Some(near) if !near.is_empty() => format!("did you mean `{near}`?"),
-                _ => format!("`{}` has {count} entries, counted from 0", before.join(".")),
+                _ => format!("it has {count} entries, counted from 0"),
             };
             place
                 .and_then(|place| list.get_mut(place))
-                .ok_or_else(|| Fault::new(format!("`{}` has no `{name}`", before.join(".")), remedy))
+                .ok_or_else(|| Fault::new(format!("`{}` has no entry `{name}`", before.join(".")), remedy))
         }
         _ => Err(Fault::new(
-            format!("`{}` is a value and has no `{name}`", before.join(".")),
+            format!("`{}` has no fields, so `{name}` is unknown", before.join(".")),
             format!("end the path with `{}`", before.last().map_or("", String::as_str)),
         )),
     }
@@ -147,11 +158,8 @@ fn known_load(loads: &Value, name: &str) -> Result<(), Fault> {
     if known.contains(&name) {
         return Ok(());
     }
-    let remedy = match nearest(name, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the loads are: {}", known.join(", ")),
-    };
-    Err(Fault::new(format!("there is no load `{name}`"), remedy))
+    let remedy = suggestion(name, known.iter().copied(), "loads");
+    Err(Fault::new(format!("unknown load `{name}`"), remedy))
 }
 
 #[cfg(test)]
@@ -184,20 +192,20 @@ mod tests {
     #[test]
     fn mistyped_paths_are_refused() {
         let said = |path: &str| laid(path, json!(1)).unwrap_err();
-        assert_eq!(said("loads.ful.rate"), "there is no load `ful`; did you mean `full`?");
-        assert_eq!(said("loads.xyz.rate"), "there is no load `xyz`; the loads are: full");
+        assert_eq!(said("loads.ful.rate"), "unknown load `ful`; did you mean `full`?");
+        assert_eq!(said("loads.xyz.rate"), "unknown load `xyz`; known loads: full");
         assert_eq!(
             said("topology.paths.9"),
-            "`topology.paths` has no `9`; `topology.paths` has 2 entries, counted from 0"
+            "`topology.paths` has no entry `9`; it has 2 entries, counted from 0"
         );
-        assert_eq!(said("gateways.nginy.set"), "`gateways` has no `nginy`; did you mean `nginx`?");
+        assert_eq!(said("gateways.nginy.set"), "`gateways` has no entry `nginy`; did you mean `nginx`?");
         assert_eq!(
             said("topology.domains.x"),
-            "`topology.domains` is a value and has no `x`; end the path with `domains`"
+            "`topology.domains` has no fields, so `x` is unknown; end the path with `domains`"
         );
         assert_eq!(
             said("topology..x"),
-            "`topology..x` is not a path; write names with dots between, like limits.data.cpus"
+            "invalid path `topology..x`; separate names by single dots, like limits.data.cpus"
         );
     }
 

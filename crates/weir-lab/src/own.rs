@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 pub(crate) fn not_started(error: &RigError, own: &Configuration, listen: SocketAddr) -> Setback {
     let remedy = match error {
         RigError::NeverReady { .. } => {
-            format!("{} has to listen on {{{{ listen }}}}, which was {listen}", own.path)
+            format!("{} must listen on {{{{ listen }}}}, which was {listen}", own.path)
         }
         other => other.remedy(),
     };
@@ -40,7 +40,7 @@ pub(crate) fn probe(
     let (Some(host), Some(path)) = (hosts.first(), paths.first()) else { return Ok(()) };
     let count = || {
         rendered.counters.read().map_err(|error| {
-            let remedy = format!("let {} serve its counters there, or leave out {{{{ admin }}}}", own.path);
+            let remedy = format!("make {} serve its counters there, or remove {{{{ admin }}}}", own.path);
             failed(error.cause(), &error.to_string(), &remedy, error.log_tail())
         })
     };
@@ -60,10 +60,10 @@ pub(crate) fn probe(
     }
     let said = match &answer {
         Ok(status) => format!("answered {status}"),
-        Err(error) => format!("did not answer ({error})"),
+        Err(error) => format!("no response ({error})"),
     };
     let message = format!("http://{listen}{path} (Host: {host}) {said}, and the upstream was not asked");
-    let remedy = format!("let {} hand that host and path on to {{{{ origins[0] }}}}", own.path);
+    let remedy = format!("make {} forward that host and path to {{{{ origins[0] }}}}", own.path);
     Err(failed("never-ready", &message, &remedy, ""))
 }
 

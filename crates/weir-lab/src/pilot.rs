@@ -1,4 +1,4 @@
-//! The pilot: what each gateway carries here, tried shortly before the first cell, where rates are shares of it.
+//! The pilot: measures the capacity of each gateway before the first cell, for rates that are shares of it.
 //!
 //! A trial is a cell like any other, with fresh processes and the limits and topology of its point, but for its loads,
 //! which are closed; nothing of it is kept but the rate.
@@ -86,12 +86,12 @@ impl Lab<'_> {
             self.observer.note(&format!("pilot: {}{at}, {}: {what}", key.gateway, loads.join(", ")));
         };
         if rate_per_s <= 0.0 || measurement.judgement.verdicts.throughput.contains(&Reason::Errors) {
-            told("its answers were errors, so nothing is known of what it carries".into());
+            told("its responses were errors, so its capacity is unknown".into());
             return None;
         }
         let rate = quantity::rate(rate_per_s);
         told(match bound_by {
-            BoundBy::Generator => format!("at least {rate}: the load generator was the limit"),
+            BoundBy::Generator => format!("at least {rate}, limited by the load generator"),
             _ => format!("{rate}, bound by {}", bound_name(bound_by)),
         });
         Some(Carried {

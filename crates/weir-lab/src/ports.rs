@@ -33,8 +33,8 @@ impl Ports {
                 return Ok(address);
             }
         }
-        let message = format!("every port from {FIRST} to {LAST} on {} is taken", Ipv4Addr::LOCALHOST);
-        Err(failed("port-taken", &message, "end what listens there", ""))
+        let message = format!("every port from {FIRST} to {LAST} on {} is in use", Ipv4Addr::LOCALHOST);
+        Err(failed("port-taken", &message, "stop the processes that listen there", ""))
     }
 
     fn advance(&self) -> u16 {

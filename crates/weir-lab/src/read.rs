@@ -1,8 +1,7 @@
 //! From a text and the command line's overrides to a checked scenario and its points.
 //!
-//! Every value laid over the written scenario is laid alone and the result read again, so that an error
-//! belongs to that value and is told under its name: an argument, an axis, a case. What the written text
-//! itself says is told with line and column.
+//! Every value laid over the written scenario is laid alone and the result read again, so that an error names the value
+//! at fault: an argument, an axis, a case. Errors of the written text have line and column. Every error is reported.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +14,7 @@ use crate::check::{Known, Problem, check};
 use crate::overlay::{self, Fault};
 use crate::quick::quick;
 use crate::scenario::{Axis, FITTED_PATH, Gateway, Scenario, fitted_cpus};
-use crate::{LabError, Source, not_served};
+use crate::{LabError, Source, not_served, written};
 
 /// What the command line changes in a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +29,7 @@ pub struct Overrides {
     pub repeats: Option<u32>,
     /// Another seed.
     pub seed: Option<u64>,
-    /// The address of a Prometheus, for the one gateway that runs elsewhere.
+    /// The URL of a Prometheus, for the only remote gateway.
     pub prometheus: Option<String>,
     /// Matchers of that gateway's series there.
     pub selector: Option<String>,
@@ -81,33 +80,44 @@ fn read_with(
     known: &Known,
     kept: &BTreeMap<String, Configuration>,
 ) -> Result<Checked, LabError> {
-    let mut reader = Reader { source, overlaid: Vec::new() };
+    let mut reader = Reader { source, overlaid: Vec::new(), errors: Vec::new() };
     let scenario = reader.written()?;
     let scenario = reader.overridden(scenario, overrides)?;
     let scenario = reader.fitted(scenario, known)?;
-    check(&scenario, known).map_err(|problem| reader.locate(problem))?;
-    let points = reader.points(&scenario, known)?;
-    let configurations = reader.configurations(&scenario, kept)?;
+    for problem in check(&scenario, known) {
+        reader.add(problem);
+    }
+    let points = reader.points(&scenario, known);
+    let configurations = reader.configurations(&scenario, kept);
+    reader.end()?;
     Ok(Checked { scenario, points, configurations })
 }
 
 struct Reader<'a> {
     source: &'a Source,
-    /// Paths that something was laid over, and the name under which to tell errors there; the latest last.
+    /// Paths that something was laid over, and the name of it in errors; the latest last.
     overlaid: Vec<(Vec<String>, String)>,
+    /// What was found so far.
+    errors: Vec<LabError>,
 }
 
 impl Reader<'_> {
+    fn add(&mut self, problem: Problem) {
+        self.errors.push(self.locate(problem));
+    }
+
+    /// Fails with all errors, if there are any.
+    fn end(&mut self) -> Result<(), LabError> {
+        match self.errors.is_empty() {
+            true => Ok(()),
+            false => Err(LabError::of_all(std::mem::take(&mut self.errors))),
+        }
+    }
+
     /// The scenario as written, with its places in errors.
     fn written(&self) -> Result<Scenario, LabError> {
-        let Source { name, text } = self.source;
-        let raw: Value = weir_document::read(name, text)?;
-        if let Some(path) = not_served::find(&raw) {
-            let fault = not_served::fault(&path);
-            return Err(self.locate(Problem { path, fault, of_host: false }));
-        }
-        let mut scenario: Scenario = weir_document::read(name, text)?;
-        let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+        let mut scenario = written::read(self.source)?;
+        let folder = Path::new(&self.source.name).parent().unwrap_or(Path::new(""));
         for (_, file) in scenario.gateways.iter_mut().flat_map(Gateway::files_mut) {
             *file = folder.join(&*file);
         }
@@ -116,41 +126,51 @@ impl Reader<'_> {
 
     /// The gateways' own configuration files: as they were kept, else as they are now.
     fn configurations(
-        &self,
+        &mut self,
         scenario: &Scenario,
         kept: &BTreeMap<String, Configuration>,
-    ) -> Result<BTreeMap<String, Configuration>, LabError> {
+    ) -> BTreeMap<String, Configuration> {
         let mut configurations = BTreeMap::new();
         for (place, gateway) in scenario.gateways.iter().enumerate() {
             let Some(path) = &gateway.config else { continue };
-            let configuration = match kept.get(&gateway.name) {
-                Some(kept) => kept.clone(),
-                None => weir_rig::read_configuration(path).map_err(|error| {
+            let read =
+                kept.get(&gateway.name).cloned().map_or_else(|| weir_rig::read_configuration(path), Ok);
+            match read {
+                Ok(configuration) => {
+                    configurations.insert(gateway.name.clone(), configuration);
+                }
+                Err(error) => {
                     let of = |entry: &str| ["gateways", entry, "config"].map(str::to_owned).to_vec();
                     let by_name = of(&gateway.name);
                     let is_overlaid = self.overlaid.iter().any(|(path, _)| *path == by_name);
                     let path = if is_overlaid { by_name } else { of(&place.to_string()) };
                     let fault = Fault::new(error.to_string(), error.remedy());
-                    self.locate(Problem { path, fault, of_host: false })
-                })?,
-            };
-            configurations.insert(gateway.name.clone(), configuration);
+                    self.add(Problem { path, fault, of_host: false });
+                }
+            }
         }
-        Ok(configurations)
+        configurations
     }
 
     fn overridden(&mut self, scenario: Scenario, o: &Overrides) -> Result<Scenario, LabError> {
-        // What is set by name is wanted as it is, however quick the rest should be.
+        // --set overrides what --quick changes.
         let mut scenario = if o.quick { quick(scenario) } else { scenario };
         for set in &o.set {
             let label = format!("--set {set}");
-            let (path, value) = split_set(set).map_err(|fault| told(&label, fault))?;
-            self.overlaid.push((overlay::segments(&path), label.clone()));
-            scenario = laid(&scenario, &path, value).map_err(|fault| told(&label, fault))?;
+            let read = split_set(set).and_then(|(path, value)| {
+                self.overlaid.push((overlay::segments(&path), label.clone()));
+                laid(&scenario, &path, value)
+            });
+            match read {
+                Ok(with_value) => scenario = with_value,
+                Err(fault) => self.errors.push(of_argument(&label, fault)),
+            }
         }
+        // Checks of the rest would report what a rejected value was to correct.
+        self.end()?;
         if !o.gateways.is_empty() {
             let pick = |name: &String| match scenario.gateways.iter().find(|g| g.name == *name) {
-                // Asked for by name, it may not be left out in silence.
+                // A gateway that the user names is required.
                 Some(gateway) => Gateway { optional: false, ..gateway.clone() },
                 None => Gateway::of_driver(name),
             };
@@ -175,7 +195,7 @@ impl Reader<'_> {
         Ok(scenario)
     }
 
-    /// Lays the command line's Prometheus over the one gateway that runs elsewhere.
+    /// Lays the command line's Prometheus over the only remote gateway.
     fn watched(&mut self, scenario: Scenario, o: &Overrides) -> Result<Scenario, LabError> {
         let mut scenario = scenario;
         let flags = [("--prometheus", "url", &o.prometheus), ("--selector", "selector", &o.selector)];
@@ -187,32 +207,31 @@ impl Reader<'_> {
             let [place] = places[..] else {
                 let fault = match places.is_empty() {
                     true => Fault::new(
-                        "no gateway here runs elsewhere",
-                        "name one in the scenario, like { name: prod, driver: remote, url: https://gw.example }",
+                        "the scenario has no remote gateway",
+                        "add one, like { name: prod, driver: remote, url: https://gw.example }",
                     ),
                     false => Fault::new(
-                        "several gateways here run elsewhere",
-                        "give each of them its `prometheus` in the scenario",
+                        "the scenario has several remote gateways",
+                        "add `prometheus` to each of them in the scenario",
                     ),
                 };
-                return Err(told(&label, fault));
+                return Err(of_argument(&label, fault));
             };
             let path = format!("gateways.{place}.prometheus.{field}");
             self.overlaid.push((overlay::segments(&path), label.clone()));
             let value = Value::String(value.clone());
-            scenario = laid(&scenario, &path, value).map_err(|fault| told(&label, fault))?;
+            scenario = laid(&scenario, &path, value).map_err(|fault| of_argument(&label, fault))?;
         }
         Ok(scenario)
     }
 
-    /// Puts values in the place of those that are to be fitted, so that the run that is kept says which they were.
+    /// Replaces fitted axes by their values, so that the stored run contains them.
     fn fitted(&self, mut scenario: Scenario, known: &Known) -> Result<Scenario, LabError> {
         for (path, axis) in &mut scenario.vary.0 {
             let Axis::Fitted(steps) = *axis else { continue };
             if path.as_str() != FITTED_PATH {
-                let remedy =
-                    format!("give a list of values; limits that fit the host are for `{FITTED_PATH}`");
-                let fault = Fault::new(format!("the axis `{path}` cannot be fitted"), remedy);
+                let remedy = format!("use a list of values; only `{FITTED_PATH}` can be `fitted`");
+                let fault = Fault::new("`fitted` is not supported here", remedy);
                 let path = vec!["vary".to_owned(), path.clone()];
                 return Err(self.locate(Problem { path, fault, of_host: false }));
             }
@@ -222,7 +241,7 @@ impl Reader<'_> {
     }
 
     /// The cross product of cases and axes; each value is read and checked alone, then each point as a whole.
-    fn points(&mut self, scenario: &Scenario, known: &Known) -> Result<Vec<Point>, LabError> {
+    fn points(&mut self, scenario: &Scenario, known: &Known) -> Vec<Point> {
         let mut points = vec![Point { axes: BTreeMap::new(), scenario: scenario.clone() }];
         if !scenario.cases.is_empty() {
             let mut cases = Vec::new();
@@ -230,10 +249,11 @@ impl Reader<'_> {
                 let path = ["cases".to_owned(), place.to_string()];
                 let leaves = overlay::leaves(case);
                 if leaves.is_empty() {
-                    let fault = Fault::new("an empty case", "give it a value, or take it out");
-                    return Err(self.locate(Problem { path: path.into(), fault, of_host: false }));
+                    let fault = Fault::new("the case is empty", "add a value, or remove the case");
+                    self.add(Problem { path: path.into(), fault, of_host: false });
+                    continue;
                 }
-                cases.push(self.moved(&points[0], &path, &leaves)?);
+                cases.extend(self.moved(&points[0], &path, &leaves));
             }
             points = cases;
         }
@@ -241,65 +261,81 @@ impl Reader<'_> {
             let path = ["vary".to_owned(), axis.to_owned()];
             let values = values.values();
             if values.is_empty() {
-                let fault =
-                    Fault::new(format!("the axis `{axis}` has no values"), "give some, or take it out");
-                return Err(self.locate(Problem { path: path.into(), fault, of_host: false }));
+                let fault = Fault::new("the axis has no values", "add values, or remove the axis");
+                self.add(Problem { path: path.into(), fault, of_host: false });
+                continue;
             }
             let mut varied = Vec::new();
             for point in &points {
                 for value in values {
-                    varied.push(self.moved(point, &path, &[(axis.to_owned(), value.clone())])?);
+                    varied.extend(self.moved(point, &path, &[(axis.to_owned(), value.clone())]));
                 }
             }
-            points = varied;
+            // An axis without good values leaves the points to the other axes.
+            if !varied.is_empty() {
+                points = varied;
+            }
         }
-        for point in &points {
-            check(&point.scenario, known).map_err(|problem| self.at_point(problem, point))?;
+        // A point repeats every error of the scenario.
+        if self.errors.is_empty() {
+            for point in &points {
+                for problem in check(&point.scenario, known) {
+                    let error = self.at_point(problem, point);
+                    self.errors.push(error);
+                }
+            }
+            self.check_different(&points);
         }
-        self.all_different(&points)?;
-        // Not before values are laid over it: they name loads as they are written.
+        // Values are laid over the scenario first: they name loads as they are written.
         let expanded = |point: Point| Point { scenario: point.scenario.expanded(), ..point };
-        Ok(points.into_iter().map(expanded).collect())
+        points.into_iter().map(expanded).collect()
     }
 
-    /// The point that `leaves`, written at `path`, make of `from`.
-    fn moved(&self, from: &Point, path: &[String], leaves: &[(String, Value)]) -> Result<Point, LabError> {
+    /// The point that `leaves`, written at `path`, make of `from`; none if one of them has an error.
+    fn moved(&mut self, from: &Point, path: &[String], leaves: &[(String, Value)]) -> Option<Point> {
         let mut point = from.clone();
+        let before = self.errors.len();
         for (leaf, value) in leaves {
-            let fault = |fault: Fault| {
-                let message = format!("`{leaf}: {value}`: {}", fault.message);
-                let fault = Fault { message, ..fault };
-                self.locate(Problem { path: path.to_vec(), fault, of_host: false })
-            };
-            let is_objective = overlay::is_objective(leaf);
-            match (is_objective, path.first().is_some_and(|from| from == "cases")) {
-                (true, true) => {}
-                (true, false) => return Err(fault(overlay::objective_axis())),
-                (false, _) => overlay::may_vary(leaf).map_err(fault)?,
+            match moved_by(&point.scenario, path, leaf, value) {
+                Ok(scenario) => point.scenario = scenario,
+                Err(fault) => {
+                    if self.is_reported(leaf, &fault) {
+                        return None;
+                    }
+                    let fault = Fault { message: with_value(leaf, value, &fault.message), ..fault };
+                    self.errors
+                        .push(self.located(Problem { path: path.to_vec(), fault, of_host: false }, false));
+                    continue;
+                }
             }
-            point.scenario = laid(&point.scenario, leaf, value.clone()).map_err(fault)?;
-            if !is_objective {
+            if !overlay::is_objective(leaf) {
                 point.axes.insert(leaf.clone(), value.clone());
             }
         }
-        Ok(point)
+        (self.errors.len() == before).then_some(point)
     }
 
-    fn all_different(&self, points: &[Point]) -> Result<(), LabError> {
+    /// Whether another value at this path has the same error, whose cause is the path.
+    fn is_reported(&self, path: &str, fault: &Fault) -> bool {
+        let (begin, end) = (format!(": `{path}: "), format!(": {}", fault.message));
+        let texts = self.errors.iter().map(LabError::to_string);
+        texts.into_iter().any(|text| text.contains(&begin) && text.ends_with(&end))
+    }
+
+    fn check_different(&mut self, points: &[Point]) {
         let measured: Vec<Scenario> =
             points.iter().map(|point| point.scenario.without_objectives()).collect();
         for (place, point) in points.iter().enumerate() {
             if let Some(first) = measured[..place].iter().position(|other| *other == measured[place]) {
-                let message = format!("points {} and {} of the axes are the same", first + 1, place + 1);
-                let fault = Fault::new(message, "keep one of the equal values");
+                let message = format!("points {} and {} are the same", first + 1, place + 1);
+                let fault = Fault::new(message, "remove one of the equal values");
                 let name = if point.scenario.vary.is_empty() { "cases" } else { "vary" };
-                return Err(self.locate(Problem { path: vec![name.into()], fault, of_host: false }));
+                self.add(Problem { path: vec![name.into()], fault, of_host: false });
             }
         }
-        Ok(())
     }
 
-    /// A problem of a point: told at the axis or case whose value says it.
+    /// An error of a point, at the axis or case whose value is at fault.
     fn at_point(&self, problem: Problem, point: &Point) -> LabError {
         let dotted = problem.path.join(".");
         let related = |path: &&String| dotted.starts_with(*path) || path.starts_with(&dotted);
@@ -307,20 +343,27 @@ impl Reader<'_> {
         else {
             return self.locate(problem);
         };
-        let message = format!("`{path}: {value}`: {}", problem.fault.message);
+        let message = with_value(path, value, &problem.fault.message);
         let at = match point.scenario.vary.named(path) {
             Some(_) => vec!["vary".to_owned(), path.clone()],
             None => vec!["cases".to_owned()],
         };
-        self.locate(Problem { path: at, fault: Fault { message, ..problem.fault }, ..problem })
+        self.located(Problem { path: at, fault: Fault { message, ..problem.fault }, ..problem }, false)
     }
 
-    /// Gives a problem its place: what was laid over it last, else line and column.
+    /// Gives a problem its place: what was laid over it last, else line and column and the path of the field.
     fn locate(&self, problem: Problem) -> LabError {
+        self.located(problem, true)
+    }
+
+    fn located(&self, problem: Problem, names_path: bool) -> LabError {
         let Problem { path, fault, of_host } = problem;
         let Fault { message, remedy } = fault;
         let over = |laid: &&(Vec<String>, String)| laid.0.starts_with(&path) || path.starts_with(&laid.0);
-        let at = match self.overlaid.iter().rev().find(over) {
+        let laid_over = self.overlaid.iter().rev().find(over);
+        let names_path = names_path && laid_over.is_none_or(|(laid, _)| path.len() > laid.len());
+        let message = if names_path { format!("{}: {message}", overlay::written(&path)) } else { message };
+        let at = match laid_over {
             Some((_, label)) => label.clone(),
             None => match place(&self.source.text, &path) {
                 Some((line, column)) => format!("{}:{line}:{column}", self.source.name),
@@ -334,32 +377,50 @@ impl Reader<'_> {
     }
 }
 
-fn told(place: &str, fault: Fault) -> LabError {
+fn of_argument(place: &str, fault: Fault) -> LabError {
     LabError::Scenario { place: place.to_owned(), message: fault.message, remedy: fault.remedy }
 }
 
-/// Takes `path=value` apart; the value is read as YAML, so that `0.5`, `20ms` and `[1, 2]` are what they look.
+/// Splits `path=value`. The value is read as YAML, so that `0.5` is a number and `[1, 2]` a list.
 fn split_set(set: &str) -> Result<(String, Value), Fault> {
-    let example = "write it as --set limits.data.cpus=0.5";
+    let example = "use the form --set limits.data.cpus=0.5";
     let Some((path, value)) = set.split_once('=') else {
-        return Err(Fault::new("no value", example));
+        return Err(Fault::new("the value is missing", example));
     };
     if value.trim().is_empty() {
-        return Err(Fault::new("no value", example));
+        return Err(Fault::new("the value is missing", example));
     }
     let value = weir_document::read("the value", value).map_err(|e| Fault::new(e.message, e.remedy))?;
     Ok((path.trim().to_owned(), value))
+}
+
+/// `scenario` with `value` at the path of an axis or a case.
+fn moved_by(scenario: &Scenario, from: &[String], path: &str, value: &Value) -> Result<Scenario, Fault> {
+    match (overlay::is_objective(path), from.first().is_some_and(|from| from == "cases")) {
+        (true, true) => {}
+        (true, false) => return Err(overlay::objective_axis()),
+        (false, _) => overlay::may_vary(path)?,
+    }
+    laid(scenario, path, value.clone())
+}
+
+/// A message about the value of an axis or a case.
+fn with_value(path: &str, value: &Value, message: &str) -> String {
+    format!("`{path}: {value}`: {message}")
 }
 
 /// `scenario` with `value` at `path`, read again.
 fn laid(scenario: &Scenario, path: &str, value: Value) -> Result<Scenario, Fault> {
     let mut document = serde_json::to_value(scenario).expect("a scenario is a tree of plain values");
     overlay::lay(&mut document, path, value)?;
-    if let Some(path) = not_served::find(&document) {
-        return Err(not_served::fault(&path));
+    if let Some(reserved) = not_served::find(&document).first() {
+        let Fault { message, remedy } = not_served::fault();
+        let is_named = reserved.join(".") == path;
+        let message = if is_named { message } else { format!("{}: {message}", overlay::written(reserved)) };
+        return Err(Fault::new(message, remedy));
     }
     weir_document::read::<Scenario>("the scenario", &document.to_string()).map_err(|error| {
-        // A value of the wrong kind is told by the reader; which field it was, only the path says.
+        // The reader's errors of wrong types do not name the field.
         let field = path.rsplit('.').next().unwrap_or(path);
         let named = error.message.contains(field) || error.message.starts_with("unknown field");
         let message = if named { error.message } else { format!("`{field}`: {}", error.message) };

@@ -144,7 +144,7 @@ impl Site {
         }
         let said: Vec<&str> = result.said.keys().map(String::as_str).collect();
         match said.is_empty() {
-            true => Err(format!("no whole answer within {timeout:?}")),
+            true => Err(format!("no complete response within {timeout:?}")),
             false => Err(said.join("; ")),
         }
     }
@@ -153,7 +153,7 @@ impl Site {
     fn connect(&self) -> Result<(), String> {
         let place = self.url.connect();
         let addresses = place.to_socket_addrs().map_err(|error| format!("{place}: {error}"))?;
-        let mut last = format!("{place}: the name has no address");
+        let mut last = format!("{place}: the name does not resolve");
         for address in addresses {
             match TcpStream::connect_timeout(&address, ANSWERS_WITHIN) {
                 Ok(_) => return Ok(()),
@@ -170,12 +170,11 @@ impl Site {
     }
 
     fn silence(&self, said: &str) -> String {
-        format!("{} does not answer: {said}", self.url)
+        format!("no response from {}: {said}", self.url)
     }
 }
 
-const SILENT: &str =
-    "start it, or correct its URL; a certificate that is not trusted needs `tls: { ca: FILE }`";
+const SILENT: &str = "start it, or correct its URL; for a private CA, set `tls: { ca: FILE }`";
 
 /// Asks every gateway that runs elsewhere, and every Prometheus, before anything is measured: what cannot work is told
 /// once, and leaves no run.
@@ -205,7 +204,7 @@ pub(crate) fn meet<'a>(
 fn answers(site: &Site, scenario: &Scenario, direct: bool) -> Result<(), LabError> {
     site.ask(scenario, direct).map(drop).map_err(|said| LabError::Host {
         place: site.url.to_string(),
-        message: format!("it does not answer: {said}"),
+        message: format!("no response: {said}"),
         remedy: SILENT.into(),
     })
 }
@@ -238,10 +237,12 @@ fn unequal(scenario: &Scenario, site: &Site, prometheus: Option<&Prometheus>) ->
         site.url
     )];
     if !scenario.has_direct() {
-        said.push("no URL of its upstream (`direct`) is given: what it adds to direct is not known".into());
+        said.push(
+            "`direct`, the URL of its upstream, is not set: weir cannot compute the added latency".into(),
+        );
     }
     if prometheus.is_none() {
-        said.push("no Prometheus is given: its CPU and memory are not known".into());
+        said.push("`prometheus` is not set: its CPU and memory are unknown".into());
     }
     said
 }
@@ -255,7 +256,11 @@ pub(crate) fn destinations(scenario: &Scenario) -> Vec<String> {
     let sites = gateways.filter_map(|gateway| Some((gateway.name.as_str(), Site::of(gateway)?)));
     let direct = Site::direct(scenario).map(|site| (weir_results::DIRECT, site));
     let line = |(name, site): (&str, Site)| {
-        let warning = if site.url.is_loopback() { "" } else { "; load only systems that you may load" };
+        let warning = if site.url.is_loopback() {
+            ""
+        } else {
+            "; send load only to systems that you are allowed to test"
+        };
         format!("{name}: load goes to {}: {loads}{warning}", site.url)
     };
     sites.chain(direct).map(line).collect()
@@ -277,7 +282,7 @@ fn notes(gateway: &Gateway, scenario: &Scenario, known: Option<(&Prometheus, &Kn
     let name = &gateway.name;
     let mut notes = Vec::new();
     let Some((prometheus, known)) = known else { return notes };
-    let every = known.interval_s.map(|interval_s| format!(", a scrape each {interval_s:.1} s"));
+    let every = known.interval_s.map(|interval_s| format!(", scrape interval {interval_s:.1} s"));
     let series = if known.series == 1 { "1 series" } else { &format!("the sum of {} series", known.series) };
     notes.push(format!("{name}: CPU is {series} of {}{}", prometheus.url(), every.unwrap_or_default()));
     let Some(interval_s) = known.interval_s else { return notes };
@@ -285,7 +290,7 @@ fn notes(gateway: &Gateway, scenario: &Scenario, known: Option<(&Prometheus, &Kn
     for (load, of_load) in scenario.loads.iter() {
         if of_load.sustained(scenario.duration.0).is_some_and(|phase| phase < needed) {
             notes.push(format!(
-                "{name}: {load} is too short for its CPU to be known: give it {:.0} s or more (`duration`)",
+                "{name}: {load} is too short to measure its CPU; use a `duration` of at least {:.0} s",
                 needed.as_secs_f64().ceil()
             ));
         }
@@ -318,14 +323,14 @@ impl Watched<'_> {
 }
 
 fn unknown(error: &RigError) -> String {
-    format!("the gateway's CPU is not known: {error}")
+    format!("the CPU of the gateway is unknown: {error}")
 }
 
 fn observed(prometheus: &Prometheus, readings: Box<Readings>) -> Observed {
     let said = match (&readings.usage, &readings.account) {
-        (Err(why), _) => format!("the gateway's CPU is not known: {}: {why}", prometheus.url()),
+        (Err(why), _) => format!("the CPU of the gateway is unknown: {}: {why}", prometheus.url()),
         (Ok(_), Some(account)) => sentence(prometheus.url(), account),
-        (Ok(_), None) => format!("the gateway's CPU is that of {}", prometheus.url()),
+        (Ok(_), None) => format!("the CPU of the gateway comes from {}", prometheus.url()),
     };
     Observed { readings: Some(readings), said }
 }

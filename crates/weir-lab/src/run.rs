@@ -82,7 +82,7 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
         }
         let found = match driver.locate(gateway.binary.as_deref()) {
             Err(error) if gateway.optional && error.cause() == "binary-missing" => {
-                notes.push(format!("{} is left out: {error} ({})", gateway.name, error.remedy()));
+                notes.push(format!("{} is skipped: {error} ({})", gateway.name, error.remedy()));
                 continue;
             }
             Err(error) => {
@@ -96,7 +96,7 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
         binaries.insert(gateway.name.clone(), found);
     }
     if checked.points.iter().any(|point| point.scenario.limits.control.is_some()) && !controlled {
-        notes.push("limits.control limits nothing: no gateway here has a control process".to_owned());
+        notes.push("limits.control has no effect: no gateway here has a control process".to_owned());
     }
     let mut origins = BTreeMap::new();
     for name in checked.points.iter().filter_map(|point| point.scenario.origin.driver.as_ref()) {
@@ -114,7 +114,7 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
     let relative = pilot::relative_loads(&checked);
     if !relative.is_empty() {
         notes.push(format!(
-            "rates of {} are shares of what the gateways carry here, which a pilot measures at the start",
+            "rates of {} are shares of the capacity of the gateways, which a pilot measures first",
             relative.join(", ")
         ));
     }
@@ -219,7 +219,7 @@ pub fn execute(
     let ended = measure_all(&run, store, bench.stop, bench.observer, takes, |key| {
         let scenario = scenario_of(key).ok_or_else(|| LabError::Resume {
             run: run.id.clone(),
-            why: format!("its scenario has no point for cell {}", key.index),
+            why: format!("the scenario has no point for cell {}", key.index),
         })?;
         lab.measure(scenario, key)
     });
@@ -257,13 +257,12 @@ fn with_limits(run: &Run, rig: &Rig) -> Run {
 pub fn differences(run: &Run, cells: &[Cell], prepared: &Prepared, weir: &Binary) -> Vec<String> {
     let mut notes = Vec::new();
     if HostBounds::fingerprint(&run.manifest) != HostBounds::fingerprint(&Rig::host_facts()) {
-        notes.push("this host is not the one of the cells before".to_owned());
+        notes.push("this host differs from the host of the earlier cells".to_owned());
     }
     for (name, kept) in &prepared.checked.configurations {
         let is_as_then = weir_rig::read_configuration(Path::new(&kept.path)).is_ok_and(|now| now == *kept);
         if !is_as_then {
-            notes
-                .push(format!("{name}: {} is not what it was; the run goes on with what it kept", kept.path));
+            notes.push(format!("{name}: {} has changed; the run continues with its stored copy", kept.path));
         }
     }
     let mut told = |name: &str, part: &Part, now: &Binary| {

@@ -51,8 +51,8 @@ pub(crate) fn resolved(checked: &Checked, carried: Vec<Carried>) -> Result<(Chec
         if let Some(first) = resolved.points[..place].iter().position(|other| other.axes == point.axes) {
             return Err(LabError::Scenario {
                 place: "vary".into(),
-                message: format!("points {} and {} of the axes come to the same rate", first + 1, place + 1),
-                remedy: "give shares that are further apart: rates have two significant digits".into(),
+                message: format!("points {} and {} of the axes have the same rate", first + 1, place + 1),
+                remedy: "use shares that differ more: rates have two significant digits".into(),
             });
         }
     }
@@ -177,8 +177,8 @@ impl<'c> Finder<'c> {
         let rates = asked.rates().iter().map(|share| one(*share, of.rate_per_s)).collect();
         let found = RateList::of(rates).map_err(|why| LabError::Scenario {
             place: format!("loads.{load}.rates"),
-            message: format!("of {:.0}/s its shares come to the same rate: {why}", of.rate_per_s),
-            remedy: "give shares that are further apart: rates have two significant digits".into(),
+            message: format!("two of its shares of {:.0}/s are the same rate: {why}", of.rate_per_s),
+            remedy: "use shares that differ more: rates have two significant digits".into(),
         })?;
         self.note(load, asked.to_string(), found.to_string(), of);
         Ok(found)
@@ -207,8 +207,8 @@ impl<'c> Finder<'c> {
         };
         found.ok_or_else(|| LabError::Host {
             place: place.to_owned(),
-            message: format!("{asked} of what the gateways carry: none of them carried anything"),
-            remedy: "see the notes above, or give a rate like 500/s".into(),
+            message: format!("cannot compute {asked} of the capacity: no gateway completed a request"),
+            remedy: "see the notes above, or use a rate like 500/s".into(),
         })
     }
 
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(names, ["curve-4000", "curve-8000", "curve-12000", "other"]);
         assert_eq!(point.changes.as_ref().unwrap().loads, names[..3]);
         let words: Vec<String> = pilot.rates.iter().map(PilotRate::words).collect();
-        let said = "rate of curve: 10%, 20%, 30% of 40000/s, what b carries here, is 4000/s, 8000/s, 12000/s";
+        let said = "rate of curve: 10%, 20%, 30% of 40000/s, the capacity of b, is 4000/s, 8000/s, 12000/s";
         assert_eq!(words, [said]);
         assert_eq!(read(&serde_json::to_string(&resolved.scenario).unwrap()), resolved);
         assert_eq!(resolved.scenario.changes.as_ref().unwrap().loads, ["curve"]);
@@ -356,14 +356,16 @@ mod tests {
             format!("{error} | {}", error.remedy())
         };
         let none = said("", vec![carried("a", &["low"], 10.0)]);
-        assert!(none.starts_with("loads.high.rate: 120% of what the gateways carry: none of them"), "{none}");
+        assert!(
+            none.starts_with("loads.high.rate: cannot compute 120% of the capacity: no gateway"),
+            "{none}"
+        );
         let alike =
             said("vary: { loads.low.rate: [10%, 10.1%] }\n", vec![carried("a", &["low", "high"], 10.0)]);
-        assert!(alike.starts_with("vary: points 1 and 2 of the axes come to the same rate"), "{alike}");
+        assert!(alike.starts_with("vary: points 1 and 2 of the axes have the same rate"), "{alike}");
         let lists = "vary: { loads.low: [{ model: open, rates: [10%, 10.1%] }] }\n";
         let alike = said(lists, vec![carried("a", &["low", "high"], 10.0)]);
-        let expected =
-            "loads.low.rates: of 10/s its shares come to the same rate: the rate 1/s is given twice";
+        let expected = "loads.low.rates: two of its shares of 10/s are the same rate: duplicate rate `1/s`";
         assert!(alike.starts_with(expected), "{alike}");
     }
 

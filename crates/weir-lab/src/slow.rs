@@ -87,8 +87,9 @@ impl Beside {
         self.running.stop(STOP_GRACE);
         let text = std::fs::read(&self.record).map_err(|error| failed_file("read", &self.record, &error))?;
         let counts = serde_json::from_slice(&text).map_err(|error| {
-            let message = format!("{}: what slow clients did cannot be read: {error}", self.record.display());
-            failed("generator", &message, "report this: weir wrote it itself", "")
+            let message =
+                format!("{}: cannot read the record of the slow clients: {error}", self.record.display());
+            failed("generator", &message, "report this as a bug", "")
         })?;
         Ok((part, counts))
     }

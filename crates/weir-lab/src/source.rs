@@ -9,7 +9,7 @@ use crate::LabError;
 
 static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../scenarios");
 
-/// The text of a scenario and the name by which errors call it.
+/// The text of a scenario, and its name in errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// A file's path as given, or a built-in scenario's name.
@@ -30,8 +30,8 @@ impl Source {
         let path = Path::new(wanted);
         let read = std::fs::read(path).map_err(|error| unreadable(wanted, &error))?;
         let text = String::from_utf8(read).map_err(|_| LabError::NoScenario {
-            message: format!("{wanted}: not a text in UTF-8"),
-            remedy: "a scenario is a YAML or JSON file; `weir schema` describes it".into(),
+            message: format!("{wanted}: the file is not UTF-8 text"),
+            remedy: "use a YAML or JSON file; `weir schema` prints the schema of scenarios".into(),
         })?;
         Ok(Self { name: wanted.to_owned(), text })
     }
@@ -56,17 +56,17 @@ fn unreadable(wanted: &str, error: &std::io::Error) -> LabError {
     let names = built_in_names();
     let list = names.join(", ");
     if error.kind() != std::io::ErrorKind::NotFound {
-        let remedy = format!("name a file that can be read, or a built-in scenario: {list}");
+        let remedy = format!("use a readable file, or a built-in scenario: {list}");
         return LabError::NoScenario { message: format!("{wanted}: {error}"), remedy };
     }
     let looks_like_a_file = wanted.contains(['/', '.']);
     let message = match looks_like_a_file {
-        true => format!("{wanted}: there is no such file"),
-        false => format!("no scenario `{wanted}`, built in or as a file"),
+        true => format!("{wanted}: no such file"),
+        false => format!("unknown scenario `{wanted}`: it is neither built in nor a file"),
     };
     let remedy = match nearest(wanted, names.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`? Built in are: {list}"),
-        None => format!("built in are: {list}; or give the path of a file"),
+        Some(near) => format!("did you mean `{near}`? Built-in scenarios: {list}"),
+        None => format!("use the path of a file, or a built-in scenario: {list}"),
     };
     LabError::NoScenario { message, remedy }
 }

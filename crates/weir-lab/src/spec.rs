@@ -57,7 +57,7 @@ pub struct Setting {
     pub seed: u64,
 }
 
-/// Why a load cannot be asked for.
+/// An invalid load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadFault {
     /// The field of [`Load`], with dots within: `tls.cert`, `mix.path`.
@@ -73,10 +73,9 @@ impl LoadFault {
         Self { field: field.to_owned(), message: message.into(), remedy: remedy.into() }
     }
 
-    /// The engine's complaint about what was asked, under the name that the field has in [`Load`]; `None` where it
-    /// complains about something else.
+    /// An invalid value that the engine reports, with the name of its field in [`Load`]; `None` for other errors.
     pub fn of(error: &EngineError) -> Option<Self> {
-        let EngineError::Invalid { field, message } = error else { return None };
+        let EngineError::Invalid { field, message, .. } = error else { return None };
         let field = match *field {
             "per-connection" => "per_connection".to_owned(),
             "sni" | "resumption" | "cert" | "key" => format!("tls.{field}"),
@@ -107,8 +106,8 @@ impl Load {
     pub fn spec(&self, setting: Setting) -> Result<LoadSpec, LoadFault> {
         let shape = self.shape()?;
         if self.requests.is_some() && self.duration.is_some() {
-            let remedy = "keep one of the two";
-            return Err(LoadFault::new("requests", "both a duration and a number of requests", remedy));
+            let remedy = "remove one of the two";
+            return Err(LoadFault::new("requests", "`requests` and `duration` exclude each other", remedy));
         }
         let duration_ns = match self.requests {
             Some(_) => None,
@@ -171,11 +170,20 @@ impl Load {
         }
     }
 
-    /// Whether it asks for the same from its start to its end, so that its warm-up may grow.
-    pub(crate) fn is_even(&self) -> bool {
-        let is_constant = matches!(self.connections, Levels::Constant(_))
-            && matches!(self.rate, None | Some(Levels::Constant(_)));
-        is_constant && self.burst.is_none() && self.requests.is_none() && self.steps.is_empty()
+    /// Whether the engine may extend its warm-up. The capacity that shares refer to makes no difference.
+    pub(crate) fn may_warm_up_longer(&self) -> bool {
+        let trial = self.search.as_ref().map(|_| self.trial(self.first_per_s()));
+        let load = trial.as_ref().unwrap_or(self).of_carried(1.0);
+        let spec = load.shape().and_then(|shape| {
+            Ok(LoadSpec {
+                model: load.model_spec(&shape)?,
+                connections_from: shape.connections_from,
+                steps: shape.steps,
+                request_count: load.requests,
+                ..LoadSpec::default()
+            })
+        });
+        spec.is_ok_and(|spec| spec.may_warm_up_longer())
     }
 
     /// The rate that is asked for on the mean, bursts among it; `None` in closed loop.
@@ -228,8 +236,8 @@ impl Load {
         let rates: Vec<f64> = rates.iter().map(|rate| per_s(*rate)).collect::<Result<_, _>>()?;
         if !self.steps.is_empty() {
             if !connections.is_empty() || !rates.is_empty() {
-                let remedy = "give the steps in `steps` alone, with connections and rate of each";
-                return Err(LoadFault::new("steps", "steps are given twice", remedy));
+                let remedy = "give connections and rate of each step in `steps` only";
+                return Err(LoadFault::new("steps", "the steps are given twice", remedy));
             }
             let own = match &self.connections {
                 Levels::Constant(connections) => Some(*connections),
@@ -243,7 +251,11 @@ impl Load {
         }
         if !connections.is_empty() && !rates.is_empty() && connections.len() != rates.len() {
             let message = format!("{} steps of connections and {} of rate", connections.len(), rates.len());
-            return Err(LoadFault::new("rate", message, "give as many of both, or one level of either"));
+            return Err(LoadFault::new(
+                "rate",
+                message,
+                "use the same number of steps for both, or one value for one of them",
+            ));
         }
         let spec = |at: usize| StepSpec {
             connections: connections.get(at).copied(),
@@ -255,13 +267,13 @@ impl Load {
     fn model_spec(&self, shape: &Shape) -> Result<ModelSpec, LoadFault> {
         match (self.model, shape.rate_per_s) {
             (Model::Open, None) => {
-                let remedy = "add one, like `rate: 5000/s`, or make it a closed load";
-                Err(LoadFault::new("rate", "an open load without a rate", remedy))
+                let remedy = "add one, like `rate: 5000/s`, or use a closed load";
+                Err(LoadFault::new("rate", "an open load needs a rate", remedy))
             }
             (Model::Open, Some(rate_per_s)) => {
                 if self.think.is_some() {
-                    let remedy = "leave it out: an open load waits for nobody";
-                    return Err(LoadFault::new("think", "an open load with a pause after answers", remedy));
+                    let remedy = "remove it: an open load does not wait for responses";
+                    return Err(LoadFault::new("think", "an open load cannot have think time", remedy));
                 }
                 Ok(ModelSpec::Open {
                     rate_per_s,
@@ -285,11 +297,19 @@ impl Load {
                     ("spacing", self.spacing.is_some()),
                 ];
                 if let Some((field, _)) = open.into_iter().find(|(_, is_given)| *is_given) {
-                    return Err(LoadFault::new(field, format!("a closed load with a {field}"), remedy));
+                    return Err(LoadFault::new(
+                        field,
+                        format!("a closed load cannot have a {field}"),
+                        remedy,
+                    ));
                 }
                 if self.spin {
-                    let remedy = "leave it out: a closed loop has no arrivals to wait for";
-                    return Err(LoadFault::new("spin", "a closed load that waits by spinning", remedy));
+                    let remedy = "remove it, or use an open load";
+                    return Err(LoadFault::new(
+                        "spin",
+                        "a closed load cannot spin: it does not wait for arrivals",
+                        remedy,
+                    ));
                 }
                 let think = self.think.map(|pause| match pause {
                     Pause::Const(time) => ThinkSpec::Const(whole_ns(time.0)),
@@ -305,7 +325,7 @@ impl Load {
             (None | Some(Protocol::Http1), None) => Ok(ProtocolSpec::Http1),
             (Some(Protocol::Http2), streams) => Ok(ProtocolSpec::Http2 { streams: streams.unwrap_or(1) }),
             (None | Some(Protocol::Http1), Some(_)) => {
-                let remedy = "add `protocol: http2`, or leave them out";
+                let remedy = "add `protocol: http2`, or remove `streams`";
                 Err(LoadFault::new("streams", "HTTP/1.1 has no streams", remedy))
             }
         }
@@ -314,15 +334,15 @@ impl Load {
     /// What is sent, or the file that says it, and what `{domain}` stands for.
     fn requests_of(&self, setting: &Setting) -> Result<Sent, LoadFault> {
         if self.shuffle && self.file.is_none() {
-            let remedy = "add `file`, or leave `shuffle` out: a mix is always drawn from";
-            return Err(LoadFault::new("shuffle", "there is no file of requests to shuffle", remedy));
+            let remedy = "add `file`, or remove `shuffle`: a mix is always drawn at random";
+            return Err(LoadFault::new("shuffle", "`shuffle` needs a request file", remedy));
         }
         match (&self.file, self.mix.is_empty()) {
             (Some(_), false) => {
                 return Err(LoadFault::new(
                     "file",
-                    "both a mix and a file of requests",
-                    "keep one of the two",
+                    "`mix` and `file` exclude each other",
+                    "remove one of the two",
                 ));
             }
             (None, true) => return Ok((setting.requests.clone(), None, self.domains.clone())),
@@ -353,8 +373,8 @@ impl Load {
 /// A rate that is known; one that is still a share cannot be asked for.
 fn per_s(rate: AskedRate) -> Result<f64, LoadFault> {
     rate.per_s().ok_or_else(|| {
-        let message = format!("a rate of {rate}, and no gateway was tried for what that is");
-        LoadFault::new("rate", message, "give a rate like 5000/s")
+        let message = format!("{rate} is a share of a capacity that was not measured");
+        LoadFault::new("rate", message, "use a rate like 5000/s")
     })
 }
 
@@ -369,8 +389,8 @@ impl Request {
             0 => headers.insert(0, ("Host".into(), host.to_owned())),
             1 => {}
             _ => {
-                let remedy = "give Host once; a request has one";
-                return Err(LoadFault::new("mix.headers", "Host is given more than once", remedy));
+                let remedy = "remove one of the two";
+                return Err(LoadFault::new("mix.headers", "duplicate `Host` header", remedy));
             }
         }
         let by_body = if self.body.is_some() { "POST" } else { "GET" };
@@ -405,10 +425,10 @@ impl Tls {
             }
             (None, None) => None,
             (Some(_), None) => {
-                return Err(LoadFault::new("tls.cert", "a certificate without its key", "give `key` too"));
+                return Err(LoadFault::new("tls.cert", "the certificate has no key", "add `key`"));
             }
             (None, Some(_)) => {
-                return Err(LoadFault::new("tls.key", "a key without its certificate", "give `cert` too"));
+                return Err(LoadFault::new("tls.key", "the key has no certificate", "add `cert`"));
             }
         };
         Ok(TlsSpec {
@@ -437,16 +457,15 @@ fn body(written: &str) -> Result<Body, LoadFault> {
 /// Tokens, one a line.
 fn tokens(path: &Path) -> Result<Vec<String>, LoadFault> {
     let place = path.display();
-    let text = String::from_utf8(bounded("tokens", path)?)
-        .map_err(|_| LoadFault::new("tokens", format!("{place} is no text"), "write one token a line"))?;
+    let text = String::from_utf8(bounded("tokens", path)?).map_err(|_| {
+        LoadFault::new("tokens", format!("{place} is not UTF-8 text"), "write one token per line")
+    })?;
     let tokens: Vec<String> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
     match tokens.len() {
-        0 => Err(LoadFault::new("tokens", format!("{place} has no tokens"), "write one token a line")),
+        0 => Err(LoadFault::new("tokens", format!("{place} has no tokens"), "write one token per line")),
         1..=TOKENS_MAX => Ok(tokens),
-        _ => {
-            Err(LoadFault::new("tokens", format!("{place} has more than {TOKENS_MAX} tokens"), "give fewer"))
-        }
+        _ => Err(LoadFault::new("tokens", format!("{place} has more than {TOKENS_MAX} tokens"), "use fewer")),
     }
 }
 
@@ -454,10 +473,10 @@ fn tokens(path: &Path) -> Result<Vec<String>, LoadFault> {
 fn bounded(field: &str, path: &Path) -> Result<Vec<u8>, LoadFault> {
     let place = path.display();
     let wrong = |error: std::io::Error| {
-        LoadFault::new(field, format!("{place}: {error}"), "name a file that can be read")
+        LoadFault::new(field, format!("cannot read {place}: {error}"), "correct the path")
     };
     if std::fs::metadata(path).map_err(wrong)?.len() > FILE_MAX_BYTES {
-        return Err(LoadFault::new(field, format!("{place} has more than 64 MiB"), "give a smaller file"));
+        return Err(LoadFault::new(field, format!("{place} is larger than 64 MiB"), "use a smaller file"));
     }
     std::fs::read(path).map_err(wrong)
 }

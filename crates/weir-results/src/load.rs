@@ -203,6 +203,56 @@ pub struct Errors {
     pub goaway: u64,
 }
 
+impl Errors {
+    /// Number of causes.
+    pub const CAUSES: usize = 12;
+
+    /// Every cause: its name in JSON and exports, and its count. It is the only list of the causes.
+    pub fn by_cause(&self) -> [(&'static str, u64); Self::CAUSES] {
+        let mut copy = *self;
+        copy.by_cause_mut().map(|(name, count)| (name, *count))
+    }
+
+    /// The same, with counts that can be changed.
+    pub fn by_cause_mut(&mut self) -> [(&'static str, &mut u64); Self::CAUSES] {
+        // Without `..`, so that a new cause cannot be forgotten.
+        let Self {
+            dns,
+            connect,
+            refused,
+            reset,
+            closed,
+            tls,
+            parse,
+            too_large,
+            http2,
+            refused_stream,
+            stream_reset,
+            goaway,
+        } = self;
+        [
+            ("dns", dns),
+            ("connect", connect),
+            ("refused", refused),
+            ("reset", reset),
+            ("closed", closed),
+            ("tls", tls),
+            ("parse", parse),
+            ("too_large", too_large),
+            ("http2", http2),
+            ("refused_stream", refused_stream),
+            ("stream_reset", stream_reset),
+            ("goaway", goaway),
+        ]
+    }
+
+    /// Adds the counts of `other`, cause by cause.
+    pub fn add(&mut self, other: &Self) {
+        let counts = self.by_cause_mut().into_iter().zip(other.by_cause());
+        counts.for_each(|((_, sum), (_, count))| *sum += count);
+    }
+}
+
 /// CPU time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs)]

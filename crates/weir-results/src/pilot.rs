@@ -51,7 +51,7 @@ pub struct PilotRate {
 }
 
 impl PilotRate {
-    /// It in words: `rate of low: 10% of 8900/s, what envoy carries here, is 890/s`.
+    /// It in words: `rate of low: 10% of 8900/s, the capacity of envoy, is 890/s`.
     pub fn words(&self) -> String {
         let Self { load, asked, rate, gateway, carried_per_s, at_least } = self;
         let (least, limit) = match at_least {
@@ -59,7 +59,7 @@ impl PilotRate {
             false => ("", ""),
         };
         format!(
-            "rate of {load}: {asked} of {least}{carried_per_s:.0}/s, what {gateway} carries here{limit}, is {rate}"
+            "rate of {load}: {asked} of {least}{carried_per_s:.0}/s, the capacity of {gateway}{limit}, is {rate}"
         )
     }
 }

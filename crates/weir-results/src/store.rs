@@ -123,7 +123,7 @@ impl Store {
         let connection = Connection::open_with_flags(unchanging_uri(path), flags)
             .map_err(|error| StoreError::from_sqlite(path, error))?;
         if !schema::check(path, &connection)? {
-            return unwritable("it is of an older weir, and must be brought up to date first");
+            return unwritable("it has an older format and must be upgraded first");
         }
         Ok(Self { path: path.to_path_buf(), connection })
     }

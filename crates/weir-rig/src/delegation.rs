@@ -135,7 +135,7 @@ impl Place {
         match pids_in(&self.directory).into_iter().filter(|pid| !is_ours(*pid)).count() {
             0 => None,
             others => hindered(
-                format!("holds {others} other processes, so the kernel lets it have no groups"),
+                format!("contains {others} other processes, so the kernel allows no child groups"),
                 DELEGATION,
             ),
         }
@@ -176,7 +176,7 @@ fn is_ours(pid: i32) -> bool {
 fn way_out(users: &str) -> &str {
     match rustix::process::geteuid().is_root() {
         true => {
-            "give this container a cgroup hierarchy that it may write, with its other processes in groups below"
+            "give this container a cgroup hierarchy that it may write, with its other processes in child groups"
         }
         false => users,
     }

@@ -29,7 +29,7 @@ impl fmt::Display for Holder {
 #[derive(Debug, thiserror::Error)]
 pub enum RigError {
     /// No driver has this name.
-    #[error("there is no driver `{name}`")]
+    #[error("unknown driver `{name}`")]
     UnknownDriver {
         /// The name that was asked for.
         name: String,
@@ -42,7 +42,7 @@ pub enum RigError {
     #[error(transparent)]
     Document(#[from] DocumentError),
     /// A driver asks for something that no code serves yet.
-    #[error("{place}: {what} is not yet served")]
+    #[error("{place}: {what} is not supported yet")]
     NotYetServed {
         /// The driver's file.
         place: String,
@@ -68,7 +68,7 @@ pub enum RigError {
         message: String,
     },
     /// The binary is not on this machine.
-    #[error("{part}: {binary} was not found")]
+    #[error("{part}: program `{binary}` not found")]
     BinaryMissing {
         /// The part or driver.
         part: String,
@@ -78,7 +78,7 @@ pub enum RigError {
         get: String,
     },
     /// A port that a part must listen on is taken.
-    #[error("{part}: {address} is taken{}", held_by(holder))]
+    #[error("{part}: port {address} is in use{}", held_by(holder))]
     PortTaken {
         /// The part.
         part: String,
@@ -88,7 +88,7 @@ pub enum RigError {
         holder: Option<Holder>,
     },
     /// A part ended although nobody stopped it.
-    #[error("{part} died: {status}")]
+    #[error("{part} exited unexpectedly: {status}")]
     Died {
         /// The part.
         part: String,
@@ -98,7 +98,7 @@ pub enum RigError {
         log_tail: String,
     },
     /// A part that was started ended, well, and left processes behind that go on without it.
-    #[error("{part} went into the background: it ended by itself and left {} running", processes(pids))]
+    #[error("{part} moved to the background: its process exited and left {} running", processes(pids))]
     Background {
         /// The part.
         part: String,
@@ -120,7 +120,7 @@ pub enum RigError {
         log_tail: String,
     },
     /// The kernel killed a part, or a process of it, for want of memory.
-    #[error("{part} was killed for want of memory{}", limited_to(limit_bytes))]
+    #[error("{part} was killed: out of memory{}", limited_to(limit_bytes))]
     OutOfMemory {
         /// The part.
         part: String,
@@ -130,7 +130,7 @@ pub enum RigError {
         log_tail: String,
     },
     /// No space is left on the device.
-    #[error("{place}: no space is left on the device")]
+    #[error("{place}: no space left on device")]
     DiskFull {
         /// The file that could not be written, or the part that could not write.
         place: String,
@@ -138,7 +138,7 @@ pub enum RigError {
         log_tail: String,
     },
     /// A process could not be started.
-    #[error("{part} could not be started: {message}")]
+    #[error("cannot start {part}: {message}")]
     Launch {
         /// The part.
         part: String,
@@ -146,7 +146,7 @@ pub enum RigError {
         message: String,
     },
     /// Another run of weir holds this host.
-    #[error("this host is used by {}", whom(occupant, holder))]
+    #[error("this host is in use by {}", whom(occupant, holder))]
     HostBusy {
         /// Who it is, where that can be known.
         occupant: Option<Occupant>,
@@ -154,7 +154,7 @@ pub enum RigError {
         holder: Option<Holder>,
     },
     /// A gateway's own counters could not be read.
-    #[error("counters at {place}: {message}")]
+    #[error("cannot read the counters at {place}: {message}")]
     Counters {
         /// The address and path, or the metric.
         place: String,
@@ -231,47 +231,47 @@ impl RigError {
     pub fn remedy(&self) -> String {
         match self {
             Self::UnknownDriver { known, nearest, .. } => match nearest {
-                Some(nearest) => format!("did you mean `{nearest}`? There are {}", known.join(", ")),
-                None => format!("there are {}", known.join(", ")),
+                Some(nearest) => format!("did you mean `{nearest}`? Known drivers: {}", known.join(", ")),
+                None => format!("known drivers: {}", known.join(", ")),
             },
             Self::Document(error) => error.remedy.clone(),
             Self::NotYetServed { .. } => {
-                "leave it out; the driver's form knows it, and no code does yet".into()
+                "remove it; it is reserved for a later version".into()
             }
             Self::Driver { remedy, .. } | Self::Prometheus { remedy, .. } => remedy.clone(),
-            Self::Render { .. } => "correct the template; `weir render` writes what comes of it".into(),
+            Self::Render { .. } => "correct the template; `weir render` writes the rendered files".into(),
             Self::BinaryMissing { get, .. } => get.clone(),
             Self::PortTaken { holder: Some(holder), .. } => {
                 format!("stop {holder}, or choose another address")
             }
-            Self::PortTaken { .. } => "stop what listens there, or choose another address".into(),
+            Self::PortTaken { .. } => "stop the process that listens there, or choose another address".into(),
             Self::Died { .. } => {
-                "its log says why; `weir render` writes its configuration and command".into()
+                "see its log; `weir render` writes its configuration and its command".into()
             }
             Self::Background { .. } => {
-                "let it stay in the foreground (`daemon off` or alike): what is limited, watched and ended is the \
-                 process that was started"
+                "run it in the foreground (`daemon off` or similar): weir limits, samples and stops only the process \
+                 that it started"
                     .into()
             }
             Self::NeverReady { .. } => {
-                "see its log; a slow start needs a longer `ready_timeout` in its driver".into()
+                "see its log; if it starts slowly, set a longer `ready_timeout` in its driver".into()
             }
             Self::OutOfMemory { limit_bytes: Some(_), .. } => {
-                "raise its memory limit in the scenario, or give it less to hold".into()
+                "raise its memory limit in the scenario, or use a smaller load or topology".into()
             }
-            Self::OutOfMemory { .. } => "free memory on this host, or give the part less to hold".into(),
-            Self::DiskFull { .. } => "free space there, or point TMPDIR at a disk that has some".into(),
-            Self::Launch { .. } => "`weir doctor` says what this host allows".into(),
+            Self::OutOfMemory { .. } => "free memory on this host, or use a smaller load or topology".into(),
+            Self::DiskFull { .. } => "free disk space there, or set TMPDIR to a directory on another disk".into(),
+            Self::Launch { .. } => "`weir doctor` reports what this host allows".into(),
             Self::HostBusy { .. } => {
-                "wait for it to end, or interrupt it and resume it later; two runs on one host would disturb each other"
+                "wait until it ends, or interrupt it and resume it later: two runs on one host distort each other"
                     .into()
             }
             Self::Network { .. } => {
-                "run weir as root, or with `network: loopback`; `weir doctor` says what this host allows"
+                "run weir as root, or use `network: loopback`; `weir doctor` reports what this host allows"
                     .into()
             }
-            Self::Counters { .. } => "see the driver's `counters`".into(),
-            Self::File { .. } => "check that the place exists and can be written".into(),
+            Self::Counters { .. } => "check `counters` in the driver".into(),
+            Self::File { .. } => "check that the directory exists and is writable".into(),
         }
     }
 
@@ -293,7 +293,7 @@ fn held_by(holder: &Option<Holder>) -> String {
 }
 
 fn limited_to(limit_bytes: &Option<u64>) -> String {
-    limit_bytes.map(|bytes| format!(" (its limit is {bytes} bytes)")).unwrap_or_default()
+    limit_bytes.map(|bytes| format!(" (limit: {bytes} bytes)")).unwrap_or_default()
 }
 
 fn whom(occupant: &Option<Occupant>, holder: &Option<Holder>) -> String {

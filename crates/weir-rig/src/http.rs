@@ -65,7 +65,7 @@ pub(crate) fn get_with(
             Err(error) => return Err(error),
         }
         if bytes.len() > ANSWER_BYTES_MAX {
-            return Err(invalid("the answer is too large"));
+            return Err(invalid("the response is too large"));
         }
     }
     parse(&bytes)
@@ -116,7 +116,7 @@ fn parse(bytes: &[u8]) -> io::Result<Answer> {
     let end = bytes
         .windows(4)
         .position(|window| window == b"\r\n\r\n")
-        .ok_or_else(|| invalid("the answer is not HTTP, or was cut"))?;
+        .ok_or_else(|| invalid("the response is not HTTP, or is incomplete"))?;
     let head = String::from_utf8_lossy(&bytes[..end]);
     let mut lines = head.split("\r\n");
     let status = lines
@@ -124,7 +124,7 @@ fn parse(bytes: &[u8]) -> io::Result<Answer> {
         .filter(|line| line.starts_with("HTTP/1."))
         .and_then(|line| line.split(' ').nth(1))
         .and_then(|status| status.parse().ok())
-        .ok_or_else(|| invalid("the answer is not HTTP"))?;
+        .ok_or_else(|| invalid("the response is not HTTP"))?;
     let chunked = lines.filter_map(|line| line.split_once(':')).any(|(name, value)| {
         name.eq_ignore_ascii_case("transfer-encoding") && value.trim().eq_ignore_ascii_case("chunked")
     });
@@ -136,18 +136,20 @@ fn parse(bytes: &[u8]) -> io::Result<Answer> {
 fn unchunk(mut rest: &[u8]) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
     loop {
-        let line =
-            rest.windows(2).position(|window| window == b"\r\n").ok_or_else(|| invalid("a chunk was cut"))?;
+        let line = rest
+            .windows(2)
+            .position(|window| window == b"\r\n")
+            .ok_or_else(|| invalid("incomplete chunk"))?;
         let digits = String::from_utf8_lossy(&rest[..line]);
         let size = usize::from_str_radix(digits.split(';').next().unwrap_or_default().trim(), 16)
-            .map_err(|_| invalid("a chunk has no size"))?;
+            .map_err(|_| invalid("a chunk without a size"))?;
         rest = &rest[line + 2..];
         if size == 0 {
             return Ok(body);
         }
-        let data = rest.get(..size).ok_or_else(|| invalid("a chunk was cut"))?;
+        let data = rest.get(..size).ok_or_else(|| invalid("incomplete chunk"))?;
         body.extend_from_slice(data);
-        rest = rest.get(size + 2..).ok_or_else(|| invalid("a chunk was cut"))?;
+        rest = rest.get(size + 2..).ok_or_else(|| invalid("incomplete chunk"))?;
     }
 }
 

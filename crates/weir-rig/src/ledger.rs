@@ -131,8 +131,10 @@ pub(crate) fn state_dir() -> io::Result<PathBuf> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
     // A ledger names processes to kill, so nobody else may have written it.
     if fs::metadata(&directory)?.uid() != uid {
-        let message =
-            format!("{} belongs to another user; name a folder in {STATE_DIR_VARIABLE}", directory.display());
+        let message = format!(
+            "{} belongs to another user; set {STATE_DIR_VARIABLE} to another folder",
+            directory.display()
+        );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     Ok(directory)

@@ -223,7 +223,7 @@ pub(crate) fn keyed(text: &str, key: &str) -> Option<u64> {
 fn make_all(directories: &[PathBuf]) -> Result<(), String> {
     directories.iter().try_for_each(|directory| {
         fs::create_dir_all(directory)
-            .map_err(|error| format!("{}: cannot make the control group: {error}", directory.display()))
+            .map_err(|error| format!("{}: cannot create the control group: {error}", directory.display()))
     })
 }
 

@@ -127,7 +127,7 @@ impl Rig {
         let groups = if options.cgroups {
             GroupParent::find(&format!("weir-{unique}"))
         } else {
-            Err("control groups are not wanted".into())
+            Err("control groups are disabled".into())
         };
         let networks = Networks {
             prefix: interface_prefix(&unique),
@@ -214,7 +214,7 @@ impl Rig {
     /// [`RigError::Network`], where this user or kernel cannot.
     pub fn namespace(&self) -> Result<Namespace, RigError> {
         Namespace::make(&self.networks.prefix)
-            .map_err(|error| RigError::Network { message: format!("cannot make one: {error}") })
+            .map_err(|error| RigError::Network { message: format!("cannot create a namespace: {error}") })
     }
 
     /// Lays a link between two network namespaces; gives the address of either at its end.
@@ -225,7 +225,7 @@ impl Rig {
         let Networks { prefix, alias, links } = &self.networks;
         let number = links.fetch_add(1, Ordering::Relaxed);
         one.link(other, number, Label { prefix, alias })
-            .map_err(|error| RigError::Network { message: format!("cannot link two: {error}") })
+            .map_err(|error| RigError::Network { message: format!("cannot link two namespaces: {error}") })
     }
 
     /// Starts a process under its limits and waits until it is ready.
@@ -247,7 +247,7 @@ impl Rig {
             true => Ok(()),
             false => Err(RigError::file(
                 self.ledger.path(),
-                io::Error::other("some of what it lists could not be ended or removed"),
+                io::Error::other("some of the listed processes or files remain"),
             )),
         }
     }

@@ -395,7 +395,7 @@ fn enter_group(rig: &Rig, spec: &ProcessSpec) -> Result<Option<Group>, RigError>
     let directories = parent.directories(Some(&spec.name));
     if directories.iter().any(|directory| directory.exists()) {
         // Ending the one would end the other.
-        let message = "a part of this name has not ended yet".into();
+        let message = "a part with this name is still running".into();
         return Err(RigError::Launch { part: spec.name.clone(), message });
     }
     let entry = Entry::Groups(directories);
@@ -472,7 +472,7 @@ fn launch_error(spec: &ProcessSpec, error: &io::Error) -> RigError {
         (io::ErrorKind::NotFound, Some(program)) if spec.dir.is_dir() => RigError::BinaryMissing {
             part,
             binary: program.clone(),
-            get: "`make peers` fetches the known gateways; `weir doctor` says how to get the others".into(),
+            get: "`make peers` installs the known gateways; `weir doctor` lists how to get the others".into(),
         },
         (io::ErrorKind::StorageFull, _) => RigError::DiskFull { place: part, log_tail: String::new() },
         _ => RigError::Launch { part, message: error.to_string() },

@@ -92,7 +92,7 @@ pub fn try_namespaces() -> Result<(), String> {
         namespace::connect(Some(&one), listener.local_addr()?, TRIAL_TIMEOUT)
     };
     tried().map(drop).map_err(|error: io::Error| match error.kind() {
-        io::ErrorKind::PermissionDenied => "this user may not make network namespaces".to_owned(),
+        io::ErrorKind::PermissionDenied => "this user is not allowed to create network namespaces".to_owned(),
         _ => error.to_string(),
     })
 }

@@ -60,28 +60,54 @@ pub struct Failure {
     pub message: String,
     /// What to do about it.
     pub remedy: String,
+    /// Further errors of the same input.
+    pub more: Vec<Failure>,
 }
 
 impl Failure {
     /// A failure by wrong use.
     pub fn wrong_use(message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { fault: Fault::Use, message: message.into(), remedy: remedy.into() }
+        Self::new(Fault::Use, message, remedy)
     }
 
     /// A failure of the environment.
     pub fn environment(message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { fault: Fault::Environment, message: message.into(), remedy: remedy.into() }
+        Self::new(Fault::Environment, message, remedy)
     }
 
-    /// Prints it to standard error, and gives its exit code.
+    fn new(fault: Fault, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { fault, message: message.into(), remedy: remedy.into(), more: Vec::new() }
+    }
+
+    /// One failure of several, which are at least one. It is wrong use if one of them is.
+    pub fn of_all(failures: Vec<Failure>) -> Self {
+        let is_wrong_use = failures.iter().any(|failure| failure.fault == Fault::Use);
+        let mut all = failures.into_iter();
+        let mut first = all.next().unwrap_or_else(|| Self::wrong_use("", ""));
+        first.more = all.collect();
+        if is_wrong_use {
+            first.fault = Fault::Use;
+        }
+        first
+    }
+
+    /// Prints it to standard error, and returns its exit code.
     pub fn report(&self) -> ExitCode {
-        note(format_args!("error: {}", self.message));
-        if !self.remedy.is_empty() {
-            note(format_args!(" help: {}", with_database(&self.remedy)));
+        self.print();
+        self.more.iter().for_each(Self::print);
+        if !self.more.is_empty() {
+            note(format_args!("{} errors", self.more.len() + 1));
         }
         match self.fault {
             Fault::Use => ExitCode::from(2),
             Fault::Environment => ExitCode::from(3),
+        }
+    }
+
+    fn print(&self) {
+        note(format_args!("error: {}", self.message));
+        if !self.remedy.is_empty() {
+            note(format_args!(" help: {}", with_database(&self.remedy)));
         }
     }
 }

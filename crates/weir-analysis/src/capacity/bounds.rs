@@ -79,16 +79,16 @@ pub enum Seen {
 /// Why nothing can be searched for by this objective; `None` where it can.
 pub fn unsearchable(objective: &Objective) -> Option<&'static str> {
     if objective.latency_ns.is_empty() && objective.errors.is_none() {
-        return Some("an objective without a bound");
+        return Some("the search has no objective");
     }
     if objective.latency_ns.keys().any(|name| name == "max") {
-        return Some("a search for `max`, which grows with the number of requests at any rate");
+        return Some("a search cannot limit `max`, which grows with the number of requests at any rate");
     }
     if objective.latency_ns.values().any(|limit_ns| *limit_ns == 0) {
-        return Some("a latency of zero");
+        return Some("the latency is zero");
     }
     let unlikely = |share: f64| share <= 0.0 || share >= 1.0;
-    objective.errors.is_some_and(unlikely).then_some("an error share that no number of requests can decide")
+    objective.errors.is_some_and(unlikely).then_some("the share of errors must be above 0 and below 100%")
 }
 
 /// The objective in words: `p99 at most 20.0 ms and errors at most 0.100 %`.
@@ -167,13 +167,13 @@ impl Bound {
                     Limit::Quantile { limit_ns, .. } => {
                         format!("took longer than {}", time_ns(limit_ns as f64))
                     }
-                    _ => "failed".to_owned(),
+                    _ => "went wrong".to_owned(),
                 };
                 let share = percent(*over as f64 / (*of).max(1) as f64);
                 let (over, of, allowed) = (count(*over), count(*of), percent(*allowed));
                 format!("{over} of {of} requests {what} ({share}, at most {allowed})")
             }
-            (_, Seen::Mean { ratio, .. }) => format!("{} of the allowed number", percent(*ratio)),
+            (_, Seen::Mean { ratio, .. }) => format!("{} of what is allowed", percent(*ratio)),
         }
     }
 }

@@ -15,6 +15,7 @@ use super::template::{Piece, Position, parse};
 use super::values::{Part, Values};
 use super::{CLOSE, Entry, Shared};
 use crate::EngineError;
+use crate::error::not_base64;
 use crate::spec::{Body, ChecksSpec, LoadSpec, REQUESTS_MAX, RequestSpec, TOKEN_FIELD, invalid};
 
 /// Most bytes of all requests together as they are kept.
@@ -134,7 +135,11 @@ impl Builder {
     pub(super) fn push_or_merge(&mut self, spec: &RequestSpec) -> Result<(), EngineError> {
         let (request, bytes_start) = (self.entries.len(), self.bytes.len());
         if request == REQUESTS_MAX {
-            return invalid("requests", format!("at most {REQUESTS_MAX}"));
+            return invalid(
+                "requests",
+                "the load has too many requests",
+                format!("use at most {REQUESTS_MAX}"),
+            );
         }
         self.push(spec)?;
         if !self.entries[request].is_static {
@@ -292,16 +297,18 @@ impl Builder {
 
     /// The number of the list of a file's lines, which all may stand at this position.
     fn list(&mut self, file: &str, position: Position) -> Result<u32, EngineError> {
-        let wrong = |what: &str| invalid(position.field(), format!("`{{pick:{file}}}`: {file} {what}"));
+        let wrong = |what: &str, remedy: String| {
+            invalid(position.field(), format!("`{{pick:{file}}}`: {what}"), remedy)
+        };
         let list = match self.lists.get(file) {
             Some(&list) => list,
             None if self.lists.len() == PICK_FILES_MAX => {
-                return wrong(&format!("is one file more than the {PICK_FILES_MAX} that can be picked from"));
+                return wrong("too many files to pick from", format!("use at most {PICK_FILES_MAX} files"));
             }
             None => {
                 let lines = match Lines::of_file(file) {
                     Ok(lines) => lines,
-                    Err(what) => return wrong(&what),
+                    Err(what) => return wrong(&what, format!("correct the file {file}")),
                 };
                 let list = self.lists.len() as u32;
                 self.lists.insert(file.to_owned(), list);
@@ -312,7 +319,8 @@ impl Builder {
         };
         if !self.fits[list as usize].contains(&position) {
             if let Some((number, fault)) = self.values.lists[list as usize].fault(position) {
-                return wrong(&format!("has {fault} in line {} of those that are not empty", number + 1));
+                let what = format!("non-empty line {} of the file contains {fault}", number + 1);
+                return wrong(&what, format!("correct the file {file}"));
             }
             self.fits[list as usize].push(position);
         }
@@ -342,19 +350,15 @@ impl Builder {
         let token_bytes = if self.values.tokens.len() == 1 { self.values.tokens.line(0).len() } else { 0 };
         let added = spec.method.len() + spec.path.len() + fields + body.len() + token_bytes + 128;
         if self.bytes.len() as u64 + added as u64 > REQUESTS_BYTES_MAX {
-            let message = format!("all together have more than {} MiB", REQUESTS_BYTES_MAX >> 20);
-            return invalid("requests", message);
+            let message = format!("the requests are larger than {} MiB", REQUESTS_BYTES_MAX >> 20);
+            return invalid("requests", message, "use fewer or smaller requests");
         }
         Ok(())
     }
 }
 
 fn pieces(text: &str, position: Position) -> Result<Vec<Piece<'_>>, EngineError> {
-    parse(text, position).or_else(|message| invalid(position.field(), message))
-}
-
-fn not_base64(error: &base64::DecodeError) -> EngineError {
-    EngineError::Invalid { field: "body", message: format!("is no base64: {error}") }
+    parse(text, position).map_err(|wrong| wrong.of(position.field()))
 }
 
 /// Methods that are expected to have a body say so even when it is empty (RFC 9110, 8.6).

@@ -74,7 +74,7 @@ impl Checks {
             name: name.clone(),
             contains: (!text.is_empty()).then(|| memchr::memmem::Finder::new(text).into_owned()),
             failed: match text.as_str() {
-                "" => format!("there is no field {}", shown(name)),
+                "" => format!("missing header {}", shown(name)),
                 _ => format!("no field {} contains `{}`", shown(name), shown(text)),
             },
         });
@@ -250,7 +250,7 @@ mod tests {
         check(&spec(&[], &[("Content-Type", "html"), ("x-two", "")], None, None), 200, "", Ok(()));
         let wrong = spec(&[], &[("x-two", "2"), ("Content-Type", "json")], None, None);
         check(&wrong, 200, "", Err("check: no field Content-Type contains `json`"));
-        check(&spec(&[], &[("X-Three", "")], None, None), 200, "", Err("check: there is no field X-Three"));
+        check(&spec(&[], &[("X-Three", "")], None, None), 200, "", Err("check: missing header X-Three"));
         check(&spec(&[], &[], Some(5), None), 200, "hello", Ok(()));
         check(&spec(&[], &[], Some(64), None), 200, "hello", Err("check: body_bytes is not 64"));
         check(&spec(&[], &[], None, Some("ell")), 200, "hello", Ok(()));

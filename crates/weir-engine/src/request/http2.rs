@@ -50,12 +50,12 @@ impl Http2Request {
     /// The same as the `http` crate has it, with the body.
     ///
     /// # Errors
-    /// With what HTTP/2 cannot carry: URIs are held to a stricter grammar here than on HTTP/1.1's request line.
+    /// If HTTP/2 cannot carry the request: its grammar of URIs is stricter than that of the request line of HTTP/1.1.
     pub(crate) fn to_http(&self) -> Result<(http::Request<()>, Bytes), String> {
         let mut request = http::Request::new(());
         let mut uri = http::uri::Parts::default();
         let wrong = |what: &str, value: &[u8]| {
-            format!("HTTP/2: `{}` is no {what}", String::from_utf8_lossy(value).escape_debug())
+            format!("`{}` is not a valid {what} in HTTP/2", String::from_utf8_lossy(value).escape_debug())
         };
         for (name, value) in self.fields() {
             match name {
@@ -67,22 +67,22 @@ impl Http2Request {
                     uri.authority = Some(Authority::try_from(value).map_err(|_| wrong("host", value))?);
                 }
                 b":path" => {
-                    let path = PathAndQuery::try_from(value).map_err(|_| wrong("path of a URI", value))?;
+                    let path = PathAndQuery::try_from(value).map_err(|_| wrong("path", value))?;
                     uri.path_and_query = Some(path);
                 }
                 name => {
-                    let known = HeaderName::from_bytes(name).map_err(|_| wrong("field name", name))?;
-                    let value = HeaderValue::from_bytes(value).map_err(|_| wrong("field value", value))?;
+                    let known = HeaderName::from_bytes(name).map_err(|_| wrong("header name", name))?;
+                    let value = HeaderValue::from_bytes(value).map_err(|_| wrong("header value", value))?;
                     request.headers_mut().append(known, value);
                 }
             }
         }
         *request.version_mut() = http::Version::HTTP_2;
         if uri.authority.is_none() {
-            return Err("HTTP/2: a request without Host has no authority".into());
+            return Err("an HTTP/2 request without Host has no authority".into());
         }
         *request.uri_mut() =
-            http::Uri::from_parts(uri).map_err(|error| format!("HTTP/2: no URI: {error}"))?;
+            http::Uri::from_parts(uri).map_err(|error| format!("invalid URI in HTTP/2: {error}"))?;
         Ok((request, Bytes::copy_from_slice(self.body())))
     }
 

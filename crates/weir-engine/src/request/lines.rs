@@ -35,7 +35,7 @@ impl Lines {
             }
         }
         match lines.len() {
-            0 => Err("has no line that is not empty".into()),
+            0 => Err("the file has no lines".into()),
             1..=LINES_MAX => Ok(lines),
             _ => Err(format!("has more than {LINES_MAX} lines")),
         }
@@ -49,7 +49,7 @@ impl Lines {
         let mut text = Vec::new();
         File::open(path)
             .and_then(|file| file.take(LINES_BYTES_MAX as u64 + 1).read_to_end(&mut text))
-            .map_err(|error| format!("cannot be read: {error}"))?;
+            .map_err(|error| format!("cannot read the file: {error}"))?;
         Self::of_text(&text)
     }
 
@@ -90,8 +90,8 @@ mod tests {
     fn files_are_read_line_by_line() {
         check("a\nb c\n\n\r\nlast", Ok(&["a", "b c", "last"]));
         check("a\r\nb\r\n", Ok(&["a", "b"]));
-        check("", Err("has no line that is not empty"));
-        check("\n\r\n", Err("has no line that is not empty"));
+        check("", Err("the file has no lines"));
+        check("\n\r\n", Err("the file has no lines"));
         check(&"a\n".repeat(LINES_MAX + 1), Err("has more than 1000000 lines"));
         let large = vec![b'a'; LINES_BYTES_MAX + 1];
         assert_eq!(Lines::of_text(&large).err().as_deref(), Some("has more than 64 MiB"));

@@ -2,6 +2,8 @@
 
 use weir_document::nearest;
 
+use crate::error::Wrong;
+
 /// Where a template stands: what may be there, and what a brace means that begins no placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
@@ -64,11 +66,11 @@ impl Position {
     }
 }
 
-/// Takes a template apart. What is no placeholder stays as it is, but for a brace in a path.
+/// Parses a template. Braces that are not a placeholder are literal text, except in a path.
 ///
 /// # Errors
-/// With a sentence that names the placeholder.
-pub(crate) fn parse(text: &str, position: Position) -> Result<Vec<Piece<'_>>, String> {
+/// If a placeholder is invalid.
+pub(crate) fn parse(text: &str, position: Position) -> Result<Vec<Piece<'_>>, Wrong> {
     let mut pieces = Vec::new();
     let (mut literal_start, mut at) = (0, 0);
     while let Some(open) = memchr::memchr(b'{', &text.as_bytes()[at..]).map(|found| at + found) {
@@ -107,12 +109,12 @@ pub(crate) fn has_placeholder(text: &str) -> bool {
 }
 
 /// The placeholder that is written `{inside}`; `None` where there is no such one.
-fn placeholder(inside: &str) -> Result<Option<Piece<'_>>, String> {
+fn placeholder(inside: &str) -> Result<Option<Piece<'_>>, Wrong> {
     Ok(Some(match inside {
         "seq" => Piece::Seq,
         "uuid" => Piece::Uuid,
         "domain" => Piece::Domain,
-        "pick:" => return Err("`{pick:}` names no file; write it as `{pick:FILE}`".into()),
+        "pick:" => return Err(Wrong::new("`{pick:}` has no file name", "use `{pick:FILE}`")),
         _ => match (inside.strip_prefix("pick:"), inside.split_once("..")) {
             (Some(file), _) => Piece::Pick(file),
             (None, Some((low, high))) if is_number(low) && is_number(high) => range(inside, low, high)?,
@@ -121,12 +123,18 @@ fn placeholder(inside: &str) -> Result<Option<Piece<'_>>, String> {
     }))
 }
 
-fn range(inside: &str, low: &str, high: &str) -> Result<Piece<'static>, String> {
+fn range(inside: &str, low: &str, high: &str) -> Result<Piece<'static>, Wrong> {
     let (Ok(low), Ok(high)) = (low.parse(), high.parse()) else {
-        return Err(format!("`{{{inside}}}` goes beyond {}, the greatest number there is here", u64::MAX));
+        return Err(Wrong::new(
+            format!("the range `{{{inside}}}` is too large"),
+            format!("use numbers up to {}", u64::MAX),
+        ));
     };
     if low > high {
-        return Err(format!("`{{{inside}}}` goes downwards; write it as `{{{high}..{low}}}`"));
+        return Err(Wrong::new(
+            format!("the range `{{{inside}}}` ends before it starts"),
+            format!("use `{{{high}..{low}}}`"),
+        ));
     }
     Ok(Piece::Integer { low, high })
 }
@@ -135,11 +143,10 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn unknown(inside: Option<&str>) -> String {
+fn unknown(inside: Option<&str>) -> Wrong {
+    let known = || format!("use one of {PLACEHOLDERS}, or write a brace as %7B");
     let Some(inside) = inside else {
-        return format!(
-            "a brace is not closed; placeholders are {PLACEHOLDERS}, and a brace itself is written %7B"
-        );
+        return Wrong::new("a brace is not closed", known());
     };
     let word = inside.split(':').next().unwrap_or(inside);
     let by_word = nearest(word, WORDS.iter().map(|(word, _)| *word));
@@ -151,12 +158,8 @@ fn unknown(inside: Option<&str>) -> String {
             Some(*candidate) == by_word
         }
     });
-    match near {
-        Some((_, near)) => format!("`{{{inside}}}` is no placeholder; did you mean `{near}`?"),
-        None => format!(
-            "`{{{inside}}}` is no placeholder; there are {PLACEHOLDERS}, and a brace itself is written %7B"
-        ),
-    }
+    let remedy = near.map_or_else(known, |(_, near)| format!("did you mean `{near}`?"));
+    Wrong::new(format!("unknown placeholder `{{{inside}}}`"), remedy)
 }
 
 #[cfg(test)]
@@ -166,7 +169,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, position: Position, expected: Result<&[Piece<'_>], &str>) {
-        assert_eq!(parse(text, position).as_deref().map_err(String::as_str), expected, "{text}");
+        let parsed = parse(text, position).map_err(|wrong| format!("{} | {}", wrong.message, wrong.remedy));
+        assert_eq!(parsed.as_deref().map_err(String::as_str), expected, "{text}");
     }
 
     #[test]
@@ -206,33 +210,27 @@ mod tests {
     fn mistakes_name_the_placeholder() {
         let known = "`{1..50}`, `{domain}`, `{seq}`, `{uuid}` and `{pick:FILE}`";
         for position in [Position::Path, Position::Value, Position::Body] {
-            check("/{50..1}", position, Err("`{50..1}` goes downwards; write it as `{1..50}`"));
-            check("/{pick:}", position, Err("`{pick:}` names no file; write it as `{pick:FILE}`"));
+            check("/{50..1}", position, Err("the range `{50..1}` ends before it starts | use `{1..50}`"));
+            check("/{pick:}", position, Err("`{pick:}` has no file name | use `{pick:FILE}`"));
             check(
                 "/{0..18446744073709551616}",
                 position,
                 Err(
-                    "`{0..18446744073709551616}` goes beyond 18446744073709551615, the greatest number there is here",
+                    "the range `{0..18446744073709551616}` is too large | use numbers up to 18446744073709551615",
                 ),
             );
         }
         let path = |text, expected: &str| check(text, Position::Path, Err(expected));
-        path("/{sec}", "`{sec}` is no placeholder; did you mean `{seq}`?");
-        path("/{UUID}", "`{UUID}` is no placeholder; did you mean `{uuid}`?");
-        path("/{domains}", "`{domains}` is no placeholder; did you mean `{domain}`?");
-        path("/{pik:a.txt}", "`{pik:a.txt}` is no placeholder; did you mean `{pick:FILE}`?");
-        path("/{1-50}", "`{1-50}` is no placeholder; did you mean `{1..50}`?");
+        path("/{sec}", "unknown placeholder `{sec}` | did you mean `{seq}`?");
+        path("/{UUID}", "unknown placeholder `{UUID}` | did you mean `{uuid}`?");
+        path("/{domains}", "unknown placeholder `{domains}` | did you mean `{domain}`?");
+        path("/{pik:a.txt}", "unknown placeholder `{pik:a.txt}` | did you mean `{pick:FILE}`?");
+        path("/{1-50}", "unknown placeholder `{1-50}` | did you mean `{1..50}`?");
         path(
             "/{colour}",
-            &format!("`{{colour}}` is no placeholder; there are {known}, and a brace itself is written %7B"),
+            &format!("unknown placeholder `{{colour}}` | use one of {known}, or write a brace as %7B"),
         );
-        path(
-            "/{a",
-            &format!("a brace is not closed; placeholders are {known}, and a brace itself is written %7B"),
-        );
-        path(
-            "/{{seq}}",
-            &format!("a brace is not closed; placeholders are {known}, and a brace itself is written %7B"),
-        );
+        path("/{a", &format!("a brace is not closed | use one of {known}, or write a brace as %7B"));
+        path("/{{seq}}", &format!("a brace is not closed | use one of {known}, or write a brace as %7B"));
     }
 }

@@ -151,15 +151,15 @@ fn lines_of_files_are_picked_and_checked() {
     let check = |text: &str, position: &str, expected: &str| {
         std::fs::write(&file, text).unwrap();
         let error = RequestSource::new(&load(vec![picks(path, position)])).unwrap_err().to_string();
-        assert_eq!(error, format!("{position}: `{{pick:{path}}}`: {path} {expected}"));
+        assert_eq!(error, format!("{position}: `{{pick:{path}}}`: {expected}"));
     };
     for position in ["path", "header", "body"] {
-        check("\n\n", position, "has no line that is not empty");
+        check("\n\n", position, "the file has no lines");
     }
-    let in_path = "has a byte that must be percent-encoded in line 2 of those that are not empty";
+    let in_path = "non-empty line 2 of the file contains a byte that must be percent-encoded";
     check("a\n\nb c\n", "path", in_path);
     check("a\nb\rc\n", "path", in_path);
-    check("a\nb\rc\n", "header", "has a control character in line 2 of those that are not empty");
+    check("a\nb\rc\n", "header", "non-empty line 2 of the file contains a control character");
 
     std::fs::write(&file, "red fox\r\n\r\ncat\n").unwrap();
     let source = source(&load(vec![picks(path, "header")]));
@@ -169,7 +169,7 @@ fn lines_of_files_are_picked_and_checked() {
     assert!(seen.iter().eq(&expected), "{seen:?}");
 
     let missing = RequestSource::new(&load(vec![picks("no/such.txt", "path")])).unwrap_err().to_string();
-    assert!(missing.starts_with("path: `{pick:no/such.txt}`: no/such.txt cannot be read: "), "{missing}");
+    assert!(missing.starts_with("path: `{pick:no/such.txt}`: cannot read the file: "), "{missing}");
 }
 
 #[test]
@@ -215,15 +215,13 @@ fn requests_of_a_file_are_the_same_as_given_ones() {
     };
     check(
         &of_file("/a\n/a b\n"),
-        format!("file: {name}:2:1: path: `/a b` has a byte that must be percent-encoded; correct the value"),
+        format!("file: {name}:2:1: path: `/a b` contains a byte that must be percent-encoded"),
     );
-    check(&of_file(""), format!("file: {name}: has no request; write one URL or path a line"));
+    check(&of_file(""), format!("file: {name}: the file has no requests"));
     let no_domains = LoadSpec { domains: Vec::new(), ..of_file("/a\n/{domain}") };
     check(
         &no_domains,
-        format!(
-            "file: {name}:2:1: domains: `{{domain}}` in `/{{domain}}` needs at least one domain; correct the value"
-        ),
+        format!("file: {name}:2:1: domains: `{{domain}}` in `/{{domain}}` needs at least one domain"),
     );
 }
 
@@ -415,7 +413,7 @@ fn what_http2_cannot_carry_is_told_before_the_load() {
         RequestSource::new(&load).unwrap().check_http2().map_err(|error| error.to_string())
     };
     assert_eq!(check("/a?b=c", "a.example:81"), Ok(()));
-    assert_eq!(check("/a<b", "a").unwrap_err(), "path: HTTP/2: `/a<b` is no path of a URI");
+    assert_eq!(check("/a<b", "a").unwrap_err(), "path: `/a<b` is not a valid path in HTTP/2");
     assert!(check("/", "").unwrap_err().contains("without Host"));
-    assert!(check("/", "a b").unwrap_err().contains("no host"));
+    assert!(check("/", "a b").unwrap_err().contains("not a valid host"));
 }

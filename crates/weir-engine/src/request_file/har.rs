@@ -234,13 +234,13 @@ fn body(post_data: Option<PostData>) -> Result<Body, Fault> {
     let Some(PostData { text, encoding, params }) = post_data else { return Ok(Body::Text(String::new())) };
     match (text, encoding.as_deref()) {
         (None, _) if !params.is_empty() => {
-            Err(Fault::new("`postData` has parameters and no text", "record the session with its bodies"))
+            Err(Fault::new("`postData` has parameters but no text", "record the session with its bodies"))
         }
         (None, _) => Ok(Body::Text(String::new())),
         (Some(text), Some("base64")) => Ok(Body::Base64(text)),
         (Some(_), Some(other)) if !other.is_empty() => {
-            let message = format!("`postData` has the unknown encoding `{other}`");
-            Err(Fault::new(message, "`base64` is known, or none"))
+            let message = format!("unknown encoding `{other}` in `postData`");
+            Err(Fault::new(message, "use `base64`, or remove the encoding"))
         }
         (Some(text), _) if has_placeholder(&text) => {
             Ok(Body::Base64(base64::engine::general_purpose::STANDARD.encode(text)))

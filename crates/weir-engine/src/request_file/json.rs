@@ -63,13 +63,13 @@ impl Line {
         let mut request = base.request.clone();
         match (self.path, self.url) {
             (Some(_), Some(_)) => {
-                return Err(Fault::new("both `path` and `url` are given", "leave one of the two out"));
+                return Err(Fault::new("`path` and `url` exclude each other", "remove one of the two"));
             }
             (None, None) => return Err(Fault::new("missing field `path`", "add `path` or `url`")),
             (Some(path), None) if !path.starts_with('/') && path != "*" => {
                 return Err(Fault::new(
-                    format!("path: `{path}` must start with /"),
-                    "a whole URL is a `url`",
+                    format!("path: `{path}` does not start with a slash"),
+                    "write a full URL as `url`",
                 ));
             }
             (Some(url), None) | (None, Some(url)) => target::apply(&mut request, &url, base)?,
@@ -138,7 +138,7 @@ impl<'de> Visitor<'de> for StatusesVisitor {
         let mut all = Vec::new();
         while let Some(Statuses(one)) = list.next_element()? {
             if all.len() > 1_000 {
-                return Err(A::Error::custom("there are not as many statuses; shorten the list"));
+                return Err(A::Error::custom("the list has too many status codes; shorten the list"));
             }
             all.extend(one);
         }

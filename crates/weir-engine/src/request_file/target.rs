@@ -11,16 +11,16 @@ pub(super) fn apply(request: &mut RequestSpec, url: &str, base: &Base) -> Result
     }
     let Some(Url { scheme, authority, path }) = Url::split(url) else {
         let message = format!("`{url}` is neither a URL nor a path");
-        return Err(Fault::new(message, "write it as `http://host/path` or `/path`"));
+        return Err(Fault::new(message, "use the form `http://host/path` or `/path`"));
     };
     let wanted = base.scheme();
     if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-        let message = format!("`{scheme}` is no scheme that can be loaded");
-        return Err(Fault::new(message, format!("write a URL of {wanted}")));
+        let message = format!("unsupported URL scheme `{scheme}`");
+        return Err(Fault::new(message, format!("use a URL with {wanted}")));
     }
     if !scheme.eq_ignore_ascii_case(wanted) {
-        let message = format!("a URL of {} for a target of {wanted}", scheme.to_ascii_lowercase());
-        return Err(Fault::new(message, "keep requests of one scheme, and give a target of the same"));
+        let message = format!("the URL uses {}, and the target uses {wanted}", scheme.to_ascii_lowercase());
+        return Err(Fault::new(message, "use one scheme for the requests and the target"));
     }
     check_authority(authority)?;
     set_field(&mut request.headers, "Host", authority.to_owned());
@@ -81,14 +81,14 @@ fn find_outside(text: &str, wanted: &[u8]) -> usize {
 pub(super) fn check_authority(authority: &str) -> Result<(), Fault> {
     if authority.contains('@') {
         // It may be a secret, so the error does not repeat it.
-        let message = "a URL with a user or a password before its host";
-        return Err(Fault::new(message, "send an `Authorization` field instead"));
+        let message = "the URL contains a user or a password";
+        return Err(Fault::new(message, "use an `Authorization` header instead"));
     }
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]%".contains(&byte);
     // Placeholders are looked at with the request's fields.
     if authority.is_empty() || !(authority.contains('{') || authority.bytes().all(is_allowed)) {
-        let message = format!("`{authority}` is no host");
-        return Err(Fault::new(message, "write the URL as `http://host/path`"));
+        let message = format!("`{authority}` is not a valid host");
+        return Err(Fault::new(message, "use the form `http://host/path`"));
     }
     Ok(())
 }

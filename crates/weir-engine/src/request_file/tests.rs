@@ -91,43 +91,48 @@ fn what_comes_again_weighs_more() {
 fn faults_of_lists_have_their_lines() {
     let check =
         |text: &str, expected: &str, remedy: &str| check_error("u.txt", text.as_bytes(), expected, remedy);
-    check("", "u.txt: has no request", "write one URL or path a line");
-    check("# all\n\n", "u.txt: has no request", "write one URL or path a line");
+    check("", "u.txt: the file has no requests", "write one URL or path per line");
+    check("# all\n\n", "u.txt: the file has no requests", "write one URL or path per line");
     check(
         "/a\n\n  example.com/x\n",
         "u.txt:3:3: `example.com/x` is neither a URL nor a path",
-        "write it as `http://host/path` or `/path`",
+        "use the form `http://host/path` or `/path`",
     );
     check(
         "http://a/\nhttps://a/\n",
-        "u.txt:2:1: a URL of https for a target of http",
-        "keep requests of one scheme, and give a target of the same",
+        "u.txt:2:1: the URL uses https, and the target uses http",
+        "use one scheme for the requests and the target",
     );
-    check("ftp://a/", "u.txt:1:1: `ftp` is no scheme that can be loaded", "write a URL of http");
-    check("http:///x", "u.txt:1:1: `` is no host", "write the URL as `http://host/path`");
-    check("http://a\"b/x", "u.txt:1:1: `a\"b` is no host", "write the URL as `http://host/path`");
+    check("ftp://a/", "u.txt:1:1: unsupported URL scheme `ftp`", "use a URL with http");
+    check("http:///x", "u.txt:1:1: `` is not a valid host", "use the form `http://host/path`");
+    check("http://a\"b/x", "u.txt:1:1: `a\"b` is not a valid host", "use the form `http://host/path`");
     check(
         "http://me:secret@a/x",
-        "u.txt:1:1: a URL with a user or a password before its host",
-        "send an `Authorization` field instead",
+        "u.txt:1:1: the URL contains a user or a password",
+        "use an `Authorization` header instead",
     );
     check(
         "/a\n/a b\n",
-        "u.txt:2:1: path: `/a b` has a byte that must be percent-encoded",
-        "correct the value",
+        "u.txt:2:1: path: `/a b` contains a byte that must be percent-encoded",
+        "percent-encode it",
     );
-    check("/{sec}", "u.txt:1:1: path: `{sec}` is no placeholder; did you mean `{seq}`?", "correct the value");
+    check("/{sec}", "u.txt:1:1: path: unknown placeholder `{sec}`", "did you mean `{seq}`?");
     check(
         "CONNECT /",
-        "u.txt:1:1: method: CONNECT makes a tunnel, which a load cannot measure",
-        "correct the value",
+        "u.txt:1:1: method: CONNECT opens a tunnel, which weir cannot measure",
+        "use another method",
     );
     check(
         "[{\"path\": \"/\"}]",
         "u.txt:1:1: `[{\"path\": \"/\"}]` is neither a URL nor a path",
-        "write it as `http://host/path` or `/path`",
+        "use the form `http://host/path` or `/path`",
     );
-    check_error("u.txt", b"/a\n/\xff\n", "u.txt:2:1: is no UTF-8 text", "percent-encode other bytes");
+    check_error(
+        "u.txt",
+        b"/a\n/\xff\n",
+        "u.txt:2:1: the line is not UTF-8 text",
+        "percent-encode other bytes",
+    );
     let https = Base { is_https: true, ..base() };
     assert_eq!(parse("u", b"https://a/", &https).unwrap()[0].path, "/");
     assert!(parse("u", b"http://a/", &https).is_err());
@@ -185,20 +190,24 @@ fn faults_of_json_lines_have_their_lines() {
     check("{}", "1: missing field `path`", "add `path` or `url`");
     check(
         "{\"path\": \"/\", \"url\": \"http://a/\"}",
-        "1: both `path` and `url` are given",
-        "leave one of the two out",
+        "1: `path` and `url` exclude each other",
+        "remove one of the two",
     );
-    check("{\"path\": \"http://a/\"}", "1: path: `http://a/` must start with /", "a whole URL is a `url`");
-    check("{\"path\": \"/\", \"weight\": 0}", "1: weight: 0 must be a number above 0", "correct the value");
+    check(
+        "{\"path\": \"http://a/\"}",
+        "1: path: `http://a/` does not start with a slash",
+        "write a full URL as `url`",
+    );
+    check("{\"path\": \"/\", \"weight\": 0}", "1: weight: `0` is out of range", "use a number above 0");
     check(
         "{\"path\": \"/\", \"checks\": {\"status\": \"ok\"}}",
-        "1: check: `ok` is no status; write one like `200`, or a class like `2xx`",
-        "correct the value",
+        "1: check: `ok` is not a status code",
+        "use a code like 200, or a class like 2xx",
     );
     check(
         "{\"path\": \"/\", \"headers\": {\"a b\": \"\"}}",
-        "1: header: `a b` is not a field name",
-        "correct the value",
+        "1: header: invalid header name `a b`",
+        "use a name like X-Version",
     );
     for wrong in [
         "{\"path\": ",
@@ -217,7 +226,7 @@ fn faults_of_json_lines_have_their_lines() {
 #[test]
 fn files_that_cannot_be_read_are_named() {
     let error = read(Path::new("no/such.txt"), &base()).unwrap_err();
-    assert!(error.to_string().starts_with("no/such.txt: cannot be read: "), "{error}");
+    assert!(error.to_string().starts_with("no/such.txt: cannot read the file: "), "{error}");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("urls.txt");
     std::fs::write(&file, "/a\n").unwrap();

@@ -1,7 +1,10 @@
-//! Whether what is asked of the engine makes sense.
+//! Validates load specifications.
 
-use super::{LoadSpec, ModelSpec};
+use std::fmt::Display;
+
+use super::LoadSpec;
 use crate::EngineError;
+use crate::error::Wrong;
 use weir_results::words::counted;
 
 /// Greatest rate of arrivals per second; beyond it, walking the schedule alone would fill a core.
@@ -26,39 +29,33 @@ impl LoadSpec {
         self.validate_requests()
     }
 
-    /// Length to which the warm-up may grow, nanoseconds: what comes after it must not hang on when it ends.
+    /// Whether the warm-up may grow: the load after it does not depend on the time or on the number of requests.
+    pub fn may_warm_up_longer(&self) -> bool {
+        self.is_steady() && self.request_count.is_none()
+    }
+
+    /// Length to which the warm-up may grow, nanoseconds.
     pub(crate) fn longest_warmup_ns(&self) -> u64 {
-        let is_even = match self.model {
-            ModelSpec::Closed { .. } => self.connections_from.is_none(),
-            ModelSpec::Open { rate_to_per_s, burst, .. } => rate_to_per_s.is_none() && burst.is_none(),
-        };
-        let may_grow = is_even && self.request_count.is_none() && self.steps.is_empty();
-        if may_grow { self.warmup_ns.max(self.warmup_most_ns) } else { self.warmup_ns }
+        if self.may_warm_up_longer() { self.warmup_ns.max(self.warmup_most_ns) } else { self.warmup_ns }
     }
 
     fn validate_threads(&self) -> Result<(), EngineError> {
-        if self.connections == 0 {
-            return invalid("connections", "must be at least 1");
+        if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
+            return out_of_range("connections", self.connections, format!("use 1 to {CONNECTIONS_MAX}"));
         }
-        if self.connections > CONNECTIONS_MAX {
-            return invalid("connections", format!("at most {CONNECTIONS_MAX}"));
-        }
-        if self.workers == 0 {
-            return invalid("workers", "must be at least 1");
-        }
-        if self.workers > WORKERS_MAX {
-            return invalid("workers", format!("at most {WORKERS_MAX}"));
+        if !(1..=WORKERS_MAX).contains(&self.workers) {
+            return out_of_range("workers", self.workers, format!("use 1 to {WORKERS_MAX}"));
         }
         if self.connections < self.workers {
             let (connections, workers) = (self.connections, self.workers);
             return invalid(
                 "workers",
                 format!(
-                    "{} cannot share {}; ask for at most {}",
+                    "{} cannot share {}",
                     counted(workers.into(), "worker"),
-                    counted(connections.into(), "connection"),
-                    counted(connections.into(), "worker")
+                    counted(connections.into(), "connection")
                 ),
+                format!("use at most {}, or more connections", counted(connections.into(), "worker")),
             );
         }
         Ok(())
@@ -69,26 +66,48 @@ impl LoadSpec {
             (Some(_), Some(_)) => {
                 return invalid(
                     "duration",
-                    "a load ends by its duration or by its count of requests, not by both",
+                    "a duration and a number of requests exclude each other",
+                    "remove one of the two",
                 );
             }
-            (None, None) => return invalid("duration", "a load needs a duration or a count of requests"),
-            (Some(0), None) => return invalid("duration", "must be above 0"),
-            (None, Some(0)) => return invalid("requests", "must be above 0"),
+            (None, None) => {
+                return invalid("duration", "the load has no end", "add a duration or a number of requests");
+            }
+            (Some(0), None) => {
+                return invalid("duration", "the duration is zero", "use a longer time, like 10s");
+            }
+            (None, Some(0)) => return out_of_range("requests", 0, "use at least 1"),
             _ => {}
         }
         if self.duration_ns.unwrap_or(0).max(self.warmup_ns).max(self.warmup_most_ns) > DURATION_MAX_NS {
-            return invalid("duration", "warm-up and duration may last a week at most");
+            return invalid(
+                "duration",
+                "the load lasts longer than a week",
+                "use a shorter warm-up or duration",
+            );
         }
         if self.timeout_ns == 0 || self.timeout_ns > TIMEOUT_MAX_NS {
-            return invalid("timeout", "must be above 0 and at most 1h");
+            return invalid("timeout", "the timeout is out of range", "use more than 0 and at most 1h");
         }
         Ok(())
     }
 }
 
-pub(crate) fn invalid<T>(field: &'static str, message: impl Into<String>) -> Result<T, EngineError> {
-    Err(EngineError::Invalid { field, message: message.into() })
+pub(crate) fn invalid<T>(
+    field: &'static str,
+    message: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Result<T, EngineError> {
+    Err(Wrong::new(message, remedy).of(field))
+}
+
+/// The error of a number outside its range.
+pub(crate) fn out_of_range<T>(
+    field: &'static str,
+    value: impl Display,
+    remedy: impl Into<String>,
+) -> Result<T, EngineError> {
+    invalid(field, format!("`{value}` is out of range"), remedy)
 }
 
 #[cfg(test)]

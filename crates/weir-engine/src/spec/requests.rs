@@ -1,7 +1,8 @@
-//! Whether the requests that are asked for make sense, as far as that can be said without their files.
+//! Validates requests, without reading their files.
 
-use super::{Body, ChecksSpec, LoadSpec, RequestSpec, invalid};
+use super::{Body, ChecksSpec, LoadSpec, RequestSpec, invalid, out_of_range};
 use crate::EngineError;
+use crate::error::not_base64;
 use crate::request::template::{Piece, Position, parse};
 use crate::request::{CHECKED_FIELDS_MAX, LINES_BYTES_MAX, LINES_MAX, ROUTE_NAME_BYTES_MAX, StatusPattern};
 
@@ -17,10 +18,14 @@ const DOMAIN_BYTES_MAX: usize = 253;
 impl LoadSpec {
     pub(super) fn validate_requests(&self) -> Result<(), EngineError> {
         if self.requests.is_empty() && self.request_file.is_none() {
-            return invalid("requests", "at least one request is needed");
+            return invalid("requests", "the load has no requests", "add at least one");
         }
         if self.requests.len() > REQUESTS_MAX {
-            return invalid("requests", format!("at most {REQUESTS_MAX}"));
+            return invalid(
+                "requests",
+                "the load has too many requests",
+                format!("use at most {REQUESTS_MAX}"),
+            );
         }
         validate_list("domains", &self.domains)?;
         validate_list("tokens", &self.tokens)?;
@@ -40,11 +45,12 @@ impl LoadSpec {
         if weights > 0 && weights != domains {
             return invalid(
                 "domain_weights",
-                format!("{weights} weights for {domains} domains; give one for each"),
+                format!("{weights} weights for {domains} domains"),
+                "use one weight per domain",
             );
         }
         match self.domain_weights.iter().find(|weight| !(**weight > 0.0 && weight.is_finite())) {
-            Some(weight) => invalid("domain_weights", format!("{weight} must be a number above 0")),
+            Some(weight) => out_of_range("domain_weights", weight, "use a number above 0"),
             None => Ok(()),
         }
     }
@@ -54,16 +60,19 @@ impl LoadSpec {
         let has_field =
             |name: &str| request.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
         if !self.tokens.is_empty() && has_field(TOKEN_FIELD) {
-            let message =
-                format!("the request has a field `{TOKEN_FIELD}` of its own; leave one of the two out");
-            return invalid("tokens", message);
+            let message = format!("the request has its own `{TOKEN_FIELD}` header");
+            return invalid("tokens", message, "remove the header or the tokens");
         }
         if !self.domains.is_empty() {
             return Ok(());
         }
         for (text, position) in request.templates() {
             if pieces(text, position)?.contains(&Piece::Domain) {
-                return invalid("domains", format!("`{{domain}}` in `{text}` needs at least one domain"));
+                return invalid(
+                    "domains",
+                    format!("`{{domain}}` in `{text}` needs at least one domain"),
+                    "add domains, or remove the placeholder",
+                );
             }
         }
         Ok(())
@@ -76,32 +85,41 @@ impl RequestSpec {
         if self.method.is_empty() || !self.method.bytes().all(is_token_byte) {
             return invalid(
                 "method",
-                format!("`{}` is not a method; write one like GET or POST", self.method),
+                format!("`{}` is not a method", self.method),
+                "use a method like GET or POST",
             );
         }
         if self.method == "CONNECT" {
-            return invalid("method", "CONNECT makes a tunnel, which a load cannot measure");
+            return invalid(
+                "method",
+                "CONNECT opens a tunnel, which weir cannot measure",
+                "use another method",
+            );
         }
         if !self.path.starts_with('/') && self.path != "*" {
-            return invalid("path", format!("`{}` must start with /", self.path));
+            return invalid(
+                "path",
+                format!("`{}` does not start with a slash", self.path),
+                "use a path like /ping",
+            );
         }
         self.headers.iter().try_for_each(|(name, value)| validate_field(name, value))?;
         if self.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host")).count() > 1 {
-            return invalid("header", "`Host` is given more than once; a request has one");
+            return invalid("header", "duplicate `Host` header", "remove one of the two");
         }
         for (text, position) in self.templates() {
             for piece in pieces(text, position)? {
                 if let (Piece::Literal(literal), Position::Path) = (piece, position)
                     && let Some(fault) = position.fault(literal.as_bytes())
                 {
-                    return invalid("path", format!("`{text}` has {fault}"));
+                    return invalid("path", format!("`{text}` contains {fault}"), "percent-encode it");
                 }
             }
         }
         if let Body::Base64(text) = &self.body {
             use base64::Engine as _;
             if let Err(error) = base64::engine::general_purpose::STANDARD.decode(text) {
-                return invalid("body", format!("is no base64: {error}"));
+                return Err(not_base64(&error));
             }
         }
         self.validate_results()
@@ -111,14 +129,22 @@ impl RequestSpec {
     fn validate_results(&self) -> Result<(), EngineError> {
         if let Some(name) = &self.name {
             if name.is_empty() || name.len() > ROUTE_NAME_BYTES_MAX {
-                return invalid("name", format!("`{name}` must have 1 to {ROUTE_NAME_BYTES_MAX} bytes"));
+                return invalid(
+                    "name",
+                    "the name is empty or too long",
+                    format!("use 1 to {ROUTE_NAME_BYTES_MAX} bytes"),
+                );
             }
             if name.chars().any(char::is_control) {
-                return invalid("name", format!("`{}` has a control character", name.escape_debug()));
+                return invalid(
+                    "name",
+                    format!("`{}` contains a control character", name.escape_debug()),
+                    "remove it",
+                );
             }
         }
         if !(self.weight > 0.0 && self.weight.is_finite()) {
-            return invalid("weight", format!("{} must be a number above 0", self.weight));
+            return out_of_range("weight", self.weight, "use a number above 0");
         }
         self.checks.validate(self.method == "HEAD")
     }
@@ -139,26 +165,39 @@ impl ChecksSpec {
         if let Some(wrong) = self.status.iter().find(|text| StatusPattern::parse(text).is_none()) {
             return invalid(
                 "check",
-                format!("`{wrong}` is no status; write one like `200`, or a class like `2xx`"),
+                format!("`{wrong}` is not a status code"),
+                "use a code like 200, or a class like 2xx",
             );
         }
         if self.headers.len() > CHECKED_FIELDS_MAX {
-            return invalid("check", format!("at most {CHECKED_FIELDS_MAX} fields can be checked"));
+            return invalid(
+                "check",
+                format!("the check has {} headers", self.headers.len()),
+                format!("use at most {CHECKED_FIELDS_MAX}"),
+            );
         }
         if let Some((wrong, _)) = self.headers.iter().find(|(name, _)| !is_name(name)) {
-            return invalid("check", format!("`{wrong}` is not a field name"));
+            return invalid("check", format!("invalid header name `{wrong}`"), "use a name like X-Version");
         }
         match self.body_contains.as_deref().map(str::len) {
-            Some(0) => return invalid("check", "every body contains the empty text; give some text"),
+            Some(0) => {
+                return invalid(
+                    "check",
+                    "the text to find in the body is empty",
+                    "use a text of at least 1 byte",
+                );
+            }
             Some(bytes) if bytes > CHECKED_TEXT_BYTES_MAX => {
-                let message =
-                    format!("the text that a body must contain has more than {CHECKED_TEXT_BYTES_MAX} bytes");
-                return invalid("check", message);
+                return invalid(
+                    "check",
+                    "the text to find in the body is too long",
+                    format!("use at most {CHECKED_TEXT_BYTES_MAX} bytes"),
+                );
             }
             _ => {}
         }
         if is_head && (self.body_contains.is_some() || self.body_bytes.is_some_and(|bytes| bytes > 0)) {
-            return invalid("check", "an answer to HEAD has no body that could be checked");
+            return invalid("check", "a response to HEAD has no body", "remove the check of the body");
         }
         Ok(())
     }
@@ -166,10 +205,18 @@ impl ChecksSpec {
 
 fn validate_list(field: &'static str, texts: &[String]) -> Result<(), EngineError> {
     if texts.len() > LINES_MAX {
-        return invalid(field, format!("at most {LINES_MAX}"));
+        return invalid(
+            field,
+            format!("the list has {} entries", texts.len()),
+            format!("use at most {LINES_MAX}"),
+        );
     }
     if texts.iter().map(String::len).sum::<usize>() > LINES_BYTES_MAX {
-        return invalid(field, format!("all together have more than {} MiB", LINES_BYTES_MAX >> 20));
+        return invalid(
+            field,
+            format!("the list is larger than {} MiB", LINES_BYTES_MAX >> 20),
+            "use fewer or shorter entries",
+        );
     }
     Ok(())
 }
@@ -179,7 +226,7 @@ fn validate_domain(domain: &str) -> Result<(), EngineError> {
         !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
     };
     if domain.len() > DOMAIN_BYTES_MAX || !domain.split('.').all(is_label) {
-        return invalid("domains", format!("`{domain}` is no name of a host; one like `a.example` is"));
+        return invalid("domains", format!("`{domain}` is not a host name"), "use a name like a.example");
     }
     Ok(())
 }
@@ -187,29 +234,29 @@ fn validate_domain(domain: &str) -> Result<(), EngineError> {
 /// A token is a secret, so that errors give its number in its place.
 fn validate_token(token: &str, number: usize) -> Result<(), EngineError> {
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let message = format!("token {number} is empty, or has white space or a byte that is not ASCII");
-        return invalid("tokens", message);
+        let message = format!("token {number} is empty, or contains white space or a byte that is not ASCII");
+        return invalid("tokens", message, "correct the token");
     }
     Ok(())
 }
 
 fn validate_field(name: &str, value: &str) -> Result<(), EngineError> {
     if !is_name(name) {
-        return invalid("header", format!("`{name}` is not a field name"));
+        return invalid("header", format!("invalid header name `{name}`"), "use a name like X-Version");
     }
     if let Some(fault) = Position::Value.fault(value.as_bytes()) {
-        return invalid("header", format!("the value of `{name}` has {fault}"));
+        return invalid("header", format!("the value of `{name}` contains {fault}"), "remove it");
     }
     for owned in ["content-length", "transfer-encoding"] {
         if name.eq_ignore_ascii_case(owned) {
-            return invalid("header", format!("`{name}` is set from the body; leave it out"));
+            return invalid("header", format!("weir sets `{name}` from the body"), "remove the header");
         }
     }
     Ok(())
 }
 
 fn pieces(text: &str, position: Position) -> Result<Vec<Piece<'_>>, EngineError> {
-    parse(text, position).or_else(|message| invalid(position.field(), message))
+    parse(text, position).map_err(|wrong| wrong.of(position.field()))
 }
 
 fn is_name(name: &str) -> bool {
@@ -246,7 +293,8 @@ mod tests {
         let mut spec = good();
         spec.validate().unwrap();
         change(&mut spec);
-        assert_eq!(spec.validate().unwrap_err().to_string(), expected);
+        let error = spec.validate().unwrap_err();
+        assert_eq!(format!("{error} | {}", error.remedy()), expected);
     }
 
     /// The same of its request.
@@ -259,43 +307,52 @@ mod tests {
     fn requests_name_what_is_wrong_with_them() {
         check_request(
             |request| request.path = "/{sec}".into(),
-            "path: `{sec}` is no placeholder; did you mean `{seq}`?",
+            "path: unknown placeholder `{sec}` | did you mean `{seq}`?",
         );
         check_request(
             |request| request.path = "/{seq}/\u{e9}".into(),
-            "path: `/{seq}/\u{e9}` has a byte that must be percent-encoded",
+            "path: `/{seq}/\u{e9}` contains a byte that must be percent-encoded | percent-encode it",
         );
-        check_request(|request| request.path = "{seq}".into(), "path: `{seq}` must start with /");
+        check_request(
+            |request| request.path = "{seq}".into(),
+            "path: `{seq}` does not start with a slash | use a path like /ping",
+        );
         check_request(
             |request| request.headers.push(("X".into(), "{9..1}".into())),
-            "header: `{9..1}` goes downwards; write it as `{1..9}`",
+            "header: the range `{9..1}` ends before it starts | use `{1..9}`",
         );
         check_request(
             |request| request.headers.push(("host".into(), "b".into())),
-            "header: `Host` is given more than once; a request has one",
+            "header: duplicate `Host` header | remove one of the two",
         );
         check_request(
             |request| request.headers.push(("X".into(), "a\nb".into())),
-            "header: the value of `X` has a control character",
+            "header: the value of `X` contains a control character | remove it",
         );
         check_request(
             |request| request.body = Body::Text("{\"a\": {pick:}}".into()),
-            "body: `{pick:}` names no file; write it as `{pick:FILE}`",
+            "body: `{pick:}` has no file name | use `{pick:FILE}`",
         );
         check_request(
             |request| request.body = Body::Base64("a?".into()),
-            "body: is no base64: Invalid symbol 63, offset 1.",
+            "body: the body is not base64: Invalid symbol 63, offset 1. | encode the body as base64, or give it as text",
         );
-        check_request(|request| request.name = Some(String::new()), "name: `` must have 1 to 200 bytes");
-        check_request(|request| request.name = Some("a\tb".into()), "name: `a\\tb` has a control character");
+        check_request(
+            |request| request.name = Some(String::new()),
+            "name: the name is empty or too long | use 1 to 200 bytes",
+        );
+        check_request(
+            |request| request.name = Some("a\tb".into()),
+            "name: `a\\tb` contains a control character | remove it",
+        );
         for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let expected = format!("weight: {weight} must be a number above 0");
+            let expected = format!("weight: `{weight}` is out of range | use a number above 0");
             check_request(|request| request.weight = weight, &expected);
         }
-        check(|spec| spec.requests.clear(), "requests: at least one request is needed");
+        check(|spec| spec.requests.clear(), "requests: the load has no requests | add at least one");
         check(
             |spec| spec.requests = vec![spec.requests[0].clone(); REQUESTS_MAX + 1],
-            "requests: at most 1000000",
+            "requests: the load has too many requests | use at most 1000000",
         );
     }
 
@@ -306,49 +363,52 @@ mod tests {
         };
         check(
             |checks| checks.status = vec!["200".into(), "2x".into()],
-            "check: `2x` is no status; write one like `200`, or a class like `2xx`",
+            "check: `2x` is not a status code | use a code like 200, or a class like 2xx",
         );
         check(
             |checks| checks.headers = vec![("a:".into(), String::new())],
-            "check: `a:` is not a field name",
+            "check: invalid header name `a:` | use a name like X-Version",
         );
         check(
             |checks| checks.headers = vec![("a".into(), String::new()); 65],
-            "check: at most 64 fields can be checked",
+            "check: the check has 65 headers | use at most 64",
         );
         check(
             |checks| checks.body_contains = Some(String::new()),
-            "check: every body contains the empty text; give some text",
+            "check: the text to find in the body is empty | use a text of at least 1 byte",
         );
         check(
             |checks| checks.body_contains = Some("x".repeat(65_537)),
-            "check: the text that a body must contain has more than 65536 bytes",
+            "check: the text to find in the body is too long | use at most 65536 bytes",
         );
         check_request(
             |request| {
                 request.method = "HEAD".into();
                 request.checks.body_bytes = Some(5);
             },
-            "check: an answer to HEAD has no body that could be checked",
+            "check: a response to HEAD has no body | remove the check of the body",
         );
     }
 
     #[test]
     fn domains_and_tokens_go_with_the_requests() {
-        check(|spec| spec.domains.clear(), "domains: `{domain}` in `{domain}` needs at least one domain");
+        check(
+            |spec| spec.domains.clear(),
+            "domains: `{domain}` in `{domain}` needs at least one domain | add domains, or remove the placeholder",
+        );
         for wrong in ["", "a b", "a..b", ".a", "a/b", "a:80", "{seq}", &"a".repeat(254)] {
-            let expected = format!("domains: `{wrong}` is no name of a host; one like `a.example` is");
+            let expected = format!("domains: `{wrong}` is not a host name | use a name like a.example");
             check(|spec| spec.domains.push(wrong.into()), &expected);
         }
         for wrong in ["", "a b", "a\r\nX: y", "\u{e9}"] {
             check(
                 |spec| spec.tokens.push(wrong.into()),
-                "tokens: token 2 is empty, or has white space or a byte that is not ASCII",
+                "tokens: token 2 is empty, or contains white space or a byte that is not ASCII | correct the token",
             );
         }
         check(
             |spec| spec.requests[0].headers.push(("authorization".into(), "Basic x".into())),
-            "tokens: the request has a field `Authorization` of its own; leave one of the two out",
+            "tokens: the request has its own `Authorization` header | remove the header or the tokens",
         );
         check(|spec| spec.tokens = vec!["a".into(); LINES_MAX + 1], "tokens: at most 1000000");
         check(
@@ -356,7 +416,7 @@ mod tests {
             "domain_weights: 3 weights for 2 domains; give one for each",
         );
         for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let expected = format!("domain_weights: {wrong} must be a number above 0");
+            let expected = format!("domain_weights: `{wrong}` is out of range | use a number above 0");
             check(|spec| spec.domain_weights = vec![1.0, wrong], &expected);
         }
         check(

@@ -1,6 +1,6 @@
 //! Whether the shape of a load makes sense: rates, ramps, bursts, steps, pauses, how connections are used.
 
-use super::check::{CONNECTIONS_MAX, DURATION_MAX_NS, RATE_MAX_PER_S, TIMEOUT_MAX_NS, invalid};
+use super::check::{CONNECTIONS_MAX, DURATION_MAX_NS, RATE_MAX_PER_S, TIMEOUT_MAX_NS, invalid, out_of_range};
 use super::{BurstSpec, LoadSpec, ModelSpec, ProtocolSpec, StepSpec, ThinkSpec, TlsSpec};
 use crate::EngineError;
 
@@ -38,10 +38,10 @@ impl LoadSpec {
         if let ProtocolSpec::Http2 { streams } = self.protocol
             && !(1..=STREAMS_MAX).contains(&streams)
         {
-            return invalid("streams", format!("must be from 1 to {STREAMS_MAX}"));
+            return out_of_range("streams", streams, format!("use 1 to {STREAMS_MAX}"));
         }
         if self.requests_per_connection == Some(0) {
-            return invalid("per-connection", "at least 1 request is sent on a connection");
+            return out_of_range("per-connection", 0, "use at least 1");
         }
         self.tls.as_ref().map_or(Ok(()), TlsSpec::validate)
     }
@@ -49,10 +49,10 @@ impl LoadSpec {
     fn validate_rates(&self, rate_per_s: f64, to_per_s: Option<f64>) -> Result<(), EngineError> {
         let Some(to_per_s) = to_per_s else { return validate_rate(rate_per_s) };
         if self.duration_ns.is_none() {
-            return invalid("rate", "a ramp needs a duration, not a count of requests");
+            return invalid("rate", "a ramp cannot end after a number of requests", "use a duration");
         }
         if !self.steps.is_empty() {
-            return invalid("rate", "a load goes in steps or in a ramp, not in both");
+            return invalid("rate", "steps and a ramp exclude each other", "remove one of the two");
         }
         // One end may be zero: then the load begins or ends with nothing.
         match rate_per_s == 0.0 && to_per_s > 0.0 {
@@ -67,7 +67,8 @@ impl LoadSpec {
         if count > OPEN_COUNT_MAX {
             return invalid(
                 "requests",
-                format!("at most {OPEN_COUNT_MAX} with a rate; give a duration instead"),
+                format!("`{count}` is out of range for a load with a rate"),
+                format!("use at most {OPEN_COUNT_MAX}, or a duration"),
             );
         }
         let slowest_per_s = self.steps.iter().filter_map(|step| step.rate_per_s).fold(rate_per_s, f64::min);
@@ -75,6 +76,7 @@ impl LoadSpec {
             return invalid(
                 "requests",
                 format!("{count} requests at {slowest_per_s}/s take longer than a week"),
+                "use fewer requests or a higher rate",
             );
         }
         Ok(())
@@ -85,27 +87,36 @@ impl LoadSpec {
         if matches!(self.model, ModelSpec::Open { .. }) {
             return invalid(
                 "connections",
-                "a ramp of connections is a closed loop's; give a ramp of rate instead",
+                "an open load cannot have a ramp of connections",
+                "use a ramp of the rate, or a closed load",
             );
         }
         if self.duration_ns.is_none() {
-            return invalid("connections", "a ramp needs a duration, not a count of requests");
+            return invalid("connections", "a ramp cannot end after a number of requests", "use a duration");
         }
         if !self.steps.is_empty() {
-            return invalid("connections", "a load goes in steps or in a ramp, not in both");
+            return invalid("connections", "steps and a ramp exclude each other", "remove one of the two");
         }
         self.validate_connections(from)
     }
 
     fn validate_steps(&self) -> Result<(), EngineError> {
         if self.steps.len() > STEPS_MAX {
-            return invalid("steps", format!("at most {STEPS_MAX}, not {}", self.steps.len()));
+            return invalid(
+                "steps",
+                format!("the load has {} steps", self.steps.len()),
+                format!("use at most {STEPS_MAX}"),
+            );
         }
         for StepSpec { connections, rate_per_s } in &self.steps {
             connections.map_or(Ok(()), |connections| self.validate_connections(connections))?;
             match (rate_per_s, self.model) {
                 (Some(_), ModelSpec::Closed { .. }) => {
-                    return invalid("steps", "a rate is an open loop's, and this load is closed");
+                    return invalid(
+                        "steps",
+                        "a closed load cannot have a rate",
+                        "remove the rate, or use an open load",
+                    );
                 }
                 (Some(rate_per_s), ModelSpec::Open { .. }) => validate_rate(*rate_per_s)?,
                 (None, _) => {}
@@ -114,17 +125,14 @@ impl LoadSpec {
         // A load without an end of its own ends with its steps.
         let total_ns = self.duration_ns.unwrap_or(0).saturating_mul(self.steps.len() as u64);
         if total_ns > DURATION_MAX_NS {
-            return invalid("duration", "all steps together may last a week at most");
+            return invalid("duration", "the steps last longer than a week", "use fewer or shorter steps");
         }
         Ok(())
     }
 
     fn validate_connections(&self, connections: u32) -> Result<(), EngineError> {
-        if connections == 0 {
-            return invalid("connections", "at least 1 is needed");
-        }
-        if connections > CONNECTIONS_MAX {
-            return invalid("connections", format!("at most {CONNECTIONS_MAX}"));
+        if !(1..=CONNECTIONS_MAX).contains(&connections) {
+            return out_of_range("connections", connections, format!("use 1 to {CONNECTIONS_MAX}"));
         }
         Ok(())
     }
@@ -133,17 +141,22 @@ impl LoadSpec {
 impl BurstSpec {
     fn validate(&self) -> Result<(), EngineError> {
         if self.every_ns < BURST_EVERY_MIN_NS || self.every_ns > DURATION_MAX_NS {
-            return invalid("burst", "bursts come every 1ms at the soonest, and every week at the latest");
+            return invalid("burst", "the interval of the bursts is out of range", "use 1ms to a week");
         }
         if self.length_ns == 0 || self.length_ns >= self.every_ns {
             return invalid(
                 "burst",
-                "a burst must be longer than nothing and end before the next one starts",
+                "the length of a burst is not between zero and its interval",
+                "use a shorter length, like 5000/s:200ms/1s",
             );
         }
         match self.rate_per_s > 0.0 && self.rate_per_s <= RATE_MAX_PER_S {
             true => Ok(()),
-            false => invalid("burst", format!("its rate must be above 0/s and at most {RATE_MAX_PER_S}/s")),
+            false => invalid(
+                "burst",
+                "the rate is out of range",
+                format!("use more than 0/s and at most {RATE_MAX_PER_S}/s"),
+            ),
         }
     }
 }
@@ -153,7 +166,7 @@ impl ThinkSpec {
         let (Self::Const(ns) | Self::Exp(ns)) = self;
         match (1..=TIMEOUT_MAX_NS).contains(&ns) {
             true => Ok(()),
-            false => invalid("think", "must be above 0 and at most 1h"),
+            false => invalid("think", "the think time is out of range", "use more than 0 and at most 1h"),
         }
     }
 }
@@ -161,11 +174,11 @@ impl ThinkSpec {
 impl TlsSpec {
     fn validate(&self) -> Result<(), EngineError> {
         if self.server_name.is_empty() {
-            return invalid("sni", "a name is needed; it is that of the URL by default");
+            return invalid("sni", "the server name is empty", "remove it to use the host of the URL");
         }
         match (0.0..=1.0).contains(&self.resumption) {
             true => Ok(()),
-            false => invalid("resumption", "must be a share from 0 to 1"),
+            false => out_of_range("resumption", self.resumption, "use a share from 0 to 1"),
         }
     }
 }
@@ -173,7 +186,11 @@ impl TlsSpec {
 fn validate_rate(rate_per_s: f64) -> Result<(), EngineError> {
     match rate_per_s > 0.0 && rate_per_s <= RATE_MAX_PER_S {
         true => Ok(()),
-        false => invalid("rate", format!("must be above 0/s and at most {RATE_MAX_PER_S}/s")),
+        false => invalid(
+            "rate",
+            "the rate is out of range",
+            format!("use more than 0/s and at most {RATE_MAX_PER_S}/s"),
+        ),
     }
 }
 
@@ -231,41 +248,41 @@ mod tests {
         check(|spec| spec.model = open(0.0, Some(10.0), None), "");
         check(|spec| spec.model = open(10.0, Some(0.0), burst(5.0, S / 10, S)), "");
         for (from, to) in [(0.0, 0.0), (-1.0, 5.0), (5.0, f64::NAN), (5.0, 1e9), (0.0, f64::INFINITY)] {
-            check(|spec| spec.model = open(from, Some(to), None), "rate: must be above 0/s");
+            check(|spec| spec.model = open(from, Some(to), None), "rate: the rate is out of range");
         }
         check(
             |spec| {
                 spec.model = open(1.0, Some(2.0), None);
                 (spec.duration_ns, spec.request_count) = (None, Some(10));
             },
-            "rate: a ramp needs a duration",
+            "rate: a ramp cannot end after",
         );
         check(
             |spec| {
                 spec.model = open(1.0, Some(2.0), None);
                 spec.steps = vec![StepSpec::default()];
             },
-            "rate: a load goes in steps or in a ramp",
+            "rate: steps and a ramp exclude",
         );
-        check(|spec| spec.model = open(1.0, None, burst(2.0, S, S)), "burst: a burst must be longer");
-        check(|spec| spec.model = open(1.0, None, burst(2.0, 0, S)), "burst: a burst must be longer");
-        check(|spec| spec.model = open(1.0, None, burst(2.0, 1, 2)), "burst: bursts come every 1ms");
-        check(|spec| spec.model = open(1.0, None, burst(0.0, 1, S)), "burst: its rate must be above");
+        check(|spec| spec.model = open(1.0, None, burst(2.0, S, S)), "burst: the length of a burst");
+        check(|spec| spec.model = open(1.0, None, burst(2.0, 0, S)), "burst: the length of a burst");
+        check(|spec| spec.model = open(1.0, None, burst(2.0, 1, 2)), "burst: the interval of the bursts");
+        check(|spec| spec.model = open(1.0, None, burst(0.0, 1, S)), "burst: the rate is out of range");
         check(|spec| spec.connections_from = Some(1), "");
-        check(|spec| spec.connections_from = Some(0), "connections: at least 1");
+        check(|spec| spec.connections_from = Some(0), "connections: `0` is out of range");
         check(
             |spec| {
                 spec.connections_from = Some(1);
                 spec.model = open(1.0, None, None);
             },
-            "connections: a ramp of connections is a closed loop's",
+            "connections: an open load cannot have a ramp",
         );
         check(
             |spec| {
                 spec.connections_from = Some(1);
                 (spec.duration_ns, spec.request_count) = (None, Some(10));
             },
-            "connections: a ramp needs a duration",
+            "connections: a ramp cannot end after",
         );
     }
 
@@ -273,15 +290,15 @@ mod tests {
     fn steps_pauses_and_connections_that_make_no_sense_name_their_field() {
         let step = |connections, rate_per_s| vec![StepSpec { connections, rate_per_s }];
         check(|spec| spec.steps = step(Some(60), None), "");
-        check(|spec| spec.steps = step(Some(0), None), "connections: at least 1");
-        check(|spec| spec.steps = step(None, Some(5.0)), "steps: a rate is an open loop's");
-        check(|spec| spec.steps = vec![StepSpec::default(); STEPS_MAX + 1], "steps: at most");
+        check(|spec| spec.steps = step(Some(0), None), "connections: `0` is out of range");
+        check(|spec| spec.steps = step(None, Some(5.0)), "steps: a closed load cannot have a rate");
+        check(|spec| spec.steps = vec![StepSpec::default(); STEPS_MAX + 1], "steps: the load has 1001 steps");
         check(
             |spec| {
                 spec.model = open(10.0, None, None);
                 spec.steps = step(None, Some(-5.0));
             },
-            "rate: must be above",
+            "rate: the rate is out of range",
         );
         check(
             |spec| {
@@ -296,13 +313,16 @@ mod tests {
                 spec.duration_ns = Some(DURATION_MAX_NS);
                 spec.steps = vec![StepSpec::default(); 2];
             },
-            "duration: all steps together",
+            "duration: the steps last longer",
         );
         check(|spec| spec.model = ModelSpec::Closed { think: Some(ThinkSpec::Exp(S)) }, "");
-        check(|spec| spec.model = ModelSpec::Closed { think: Some(ThinkSpec::Const(0)) }, "think: must be");
+        check(
+            |spec| spec.model = ModelSpec::Closed { think: Some(ThinkSpec::Const(0)) },
+            "think: the think time is out of range",
+        );
         check(|spec| spec.protocol = ProtocolSpec::Http2 { streams: 16 }, "");
-        check(|spec| spec.protocol = ProtocolSpec::Http2 { streams: 0 }, "streams: must be");
-        check(|spec| spec.requests_per_connection = Some(0), "per-connection: at least 1");
+        check(|spec| spec.protocol = ProtocolSpec::Http2 { streams: 0 }, "streams: `0` is out of range");
+        check(|spec| spec.requests_per_connection = Some(0), "per-connection: `0` is out of range");
         let tls = |server_name: &str, resumption| {
             Some(TlsSpec {
                 server_name: server_name.into(),
@@ -315,6 +335,6 @@ mod tests {
         };
         check(|spec| spec.tls = tls("a.example", 0.5), "");
         check(|spec| spec.tls = tls("", 0.5), "sni: a name is needed");
-        check(|spec| spec.tls = tls("a.example", 1.5), "resumption: must be");
+        check(|spec| spec.tls = tls("a.example", 1.5), "resumption: `1.5` is out of range");
     }
 }

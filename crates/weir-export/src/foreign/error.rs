@@ -15,7 +15,7 @@ pub enum ForeignError {
         name: String,
     },
     /// Of no known form.
-    #[error("{name}: a file of no form that is known; it begins with `{columns}`")]
+    #[error("{name}: unknown file format; the file begins with `{columns}`")]
     Unknown {
         /// The file.
         name: String,
@@ -23,7 +23,7 @@ pub enum ForeignError {
         columns: String,
     },
     /// Given twice within one side.
-    #[error("{}: one measurement is one repeat, however often it is given", the_same(.name, .other))]
+    #[error("{}: each file counts as one repeat", the_same(.name, .other))]
     Twice {
         /// The file.
         name: String,
@@ -31,7 +31,7 @@ pub enum ForeignError {
         other: String,
     },
     /// Columns are missing.
-    #[error("{name}: in {program}'s file these columns are missing: {missing}")]
+    #[error("{name}: columns missing from the file of {program}: {missing}")]
     Columns {
         /// The file.
         name: String,
@@ -41,7 +41,7 @@ pub enum ForeignError {
         missing: String,
     },
     /// Something else stands where a figure is expected.
-    #[error("{name}:{line}: {column} is `{value}`, which is no {expected}")]
+    #[error("{name}:{line}: {column} is `{value}`, which is not a {expected}")]
     Value {
         /// The file.
         name: String,
@@ -74,7 +74,7 @@ pub enum ForeignError {
     },
     /// Of another program than the others of its side.
     #[error(
-        "{name} is {program}'s file, and {other} is {of_other}'s: the files of one side are repeats of one measurement"
+        "{name} is a file of {program}, and {other} is a file of {of_other}: the files of one side must be repeats of one measurement"
     )]
     Mixed {
         /// The file.
@@ -103,21 +103,25 @@ impl ForeignError {
     pub fn remedy(&self) -> String {
         match self {
             Self::Empty { .. } | Self::Unknown { .. } | Self::Columns { .. } => {
-                "known are the Gorouter rig's CSVs (start-time,response-time; timestamp,percentage), Locust's FILE_stats.csv, \
-                 k6's JSON summary, and weir's own exports (--format weir): docs/compare.md"
+                "use the CSVs of the Gorouter rig (start-time,response-time; timestamp,percentage), FILE_stats.csv of Locust, \
+                 the JSON summary of k6, or an export of weir (--format weir); see docs/compare.md"
                     .into()
             }
-            Self::Twice { .. } => "give each file once, and one file for each repeat".into(),
-            Self::Value { .. } | Self::Malformed { .. } => "give the file as the program wrote it".into(),
+            Self::Twice { .. } => "give each file once, with one file per repeat".into(),
+            Self::Value { .. } | Self::Malformed { .. } => "use the unmodified file of the program".into(),
             Self::Nothing { remedy, .. } => (*remedy).into(),
-            Self::Mixed { .. } => "give files of one program on each side, separated by commas".into(),
+            Self::Mixed { .. } => "use files of one program on each side, separated by commas".into(),
         }
     }
 }
 
 /// That a file is another one, by its name or by what stands in it.
 fn the_same(name: &str, other: &str) -> String {
-    if name == other { format!("{name} is given twice") } else { format!("{name} and {other} hold the same") }
+    if name == other {
+        format!("{name} is given twice")
+    } else {
+        format!("{name} and {other} have the same content")
+    }
 }
 
 /// The beginning of what stands in a file, for errors.

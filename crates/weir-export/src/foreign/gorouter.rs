@@ -60,7 +60,7 @@ pub(super) fn times(file: &ForeignFile, rows: &Rows) -> Result<Requests, Foreign
     if steps.is_empty() {
         return Err(ForeignError::Nothing {
             name: file.name.clone(),
-            detail: "there is no request in it".into(),
+            detail: "the file has no requests".into(),
             remedy: "give a file of throughputramp with at least one request",
         });
     }

@@ -32,7 +32,7 @@ pub(super) fn parsed(file: &ForeignFile, text: &str) -> Result<Value, ForeignErr
         let several = error.to_string().starts_with("trailing characters");
         let detail = match several {
             true => "several summaries stand in one file; each file is a repeat".to_owned(),
-            false => format!("it is no JSON: {error}"),
+            false => format!("the file is not JSON: {error}"),
         };
         ForeignError::Malformed { name: file.name.clone(), detail }
     })
@@ -70,7 +70,7 @@ fn number(file: &ForeignFile, metric: &str, figure: &str, value: &Value) -> Resu
     number.ok_or_else(|| ForeignError::Malformed {
         name: file.name.clone(),
         detail: format!(
-            "metrics.{metric}.{figure} is `{}`, which is no number of 0 or more",
+            "metrics.{metric}.{figure} is `{}`, which is not a number of at least 0",
             cut(&value.to_string())
         ),
     })
@@ -82,7 +82,7 @@ pub(super) fn read(repeats: &[Summary]) -> Read {
     let mut notes = vec!["latency is http_req_duration, from the actual send".to_owned()];
     if repeats.iter().any(|repeat| repeat.times_ns[4].is_none()) {
         notes.push(
-            "there is no p(99): k6 writes it with --summary-trend-stats 'avg,med,p(90),p(95),p(99)'".into(),
+            "p(99) is missing: k6 writes it with --summary-trend-stats 'avg,med,p(90),p(95),p(99)'".into(),
         );
     }
     let worst = repeats.iter().filter_map(|repeat| repeat.failed).fold(0.0, f64::max);

@@ -65,7 +65,7 @@ pub(super) fn statistics(file: &ForeignFile, rows: &Rows) -> Result<Statistics, 
             .collect::<Result<_, _>>()?,
     };
     if statistics.requests < 1.0 {
-        return Err(nothing("there is no request in it", "give the statistics of a run that sent requests"));
+        return Err(nothing("the file has no requests", "use the statistics of a run that sent requests"));
     }
     Ok(statistics)
 }

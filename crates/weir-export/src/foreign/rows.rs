@@ -23,7 +23,7 @@ impl Rows {
         let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
         let malformed = |error: csv::Error| ForeignError::Malformed {
             name: file.name.clone(),
-            detail: format!("it is no CSV: {error}"),
+            detail: format!("the file is not CSV: {error}"),
         };
         let mut rows = Self { columns: Vec::new(), lines: Vec::new() };
         for record in reader.records() {

@@ -126,7 +126,7 @@ fn repeats_in_which_requests_failed_do_not_count() {
 fn a_file_given_twice_is_no_repeat() {
     let once = "give each file once";
     refused(&[("a.csv", PERF), ("b.csv", PERF_AGAIN), ("a.csv", PERF)], &["a.csv is given twice", once]);
-    refused(&[("a.csv", LOCUST), ("copy.csv", LOCUST)], &["a.csv and copy.csv hold the same", once]);
+    refused(&[("a.csv", LOCUST), ("copy.csv", LOCUST)], &["a.csv and copy.csv have the same content", once]);
     refused(&[("a.json", K6_EXPORTED), ("b.json", &format!("{K6_EXPORTED}\n"))], &["a.json and b.json"]);
 }
 
@@ -161,14 +161,14 @@ fn refused(files: &[(&str, &str)], words: &[&str]) {
 fn wrong_files_are_named_with_what_is_wrong() {
     refused(&[("x.csv", "")], &["x.csv", "empty", "docs/compare.md"]);
     refused(&[("x.csv", " \n\n")], &["x.csv", "empty"]);
-    refused(&[("x.csv", "a,b\n1,2\n")], &["x.csv", "no form that is known", "a,b"]);
-    refused(&[("x.csv", "start-time,latency\n")], &["x.csv", "the Gorouter rig", "missing: `response-time`"]);
-    refused(&[("x.csv", "timestamp,usage\n")], &["missing: `percentage`"]);
+    refused(&[("x.csv", "a,b\n1,2\n")], &["x.csv", "unknown file format", "a,b"]);
+    refused(&[("x.csv", "start-time,latency\n")], &["x.csv", "the Gorouter rig: `response-time`"]);
+    refused(&[("x.csv", "timestamp,usage\n")], &["`percentage`"]);
     refused(
         &[("x.csv", "Type,Name,Request Count,50%\n")],
         &["Locust", "`Failure Count`", "`Requests/s`", "`99%`"],
     );
-    refused(&[("x.csv", "start-time,response-time\n")], &["no request"]);
+    refused(&[("x.csv", "start-time,response-time\n")], &["no requests"]);
     let wrong =
         |from: &str, to: &str, words: &[&str]| refused(&[("x.csv", &PERF.replacen(from, to, 1))], words);
     wrong("0.0120", "12ms", &["x.csv:3", "response-time is `12ms`", "0.0775"]);
@@ -181,7 +181,7 @@ fn wrong_files_are_named_with_what_is_wrong() {
     refused(&[("a.csv", PERF), ("b.csv", one_step)], &["b.csv", "1 step, and a.csv has 2"]);
     refused(
         &[("a.csv", PERF), ("b_stats.csv", LOCUST)],
-        &["b_stats.csv is Locust's", "a.csv is the Gorouter rig's"],
+        &["b_stats.csv is a file of Locust", "a.csv is a file of the Gorouter rig"],
     );
     refused(&[("x.csv", &LOCUST.replace(",Aggregated", ",Sum"))], &["no row `Aggregated`"]);
     refused(
@@ -189,15 +189,15 @@ fn wrong_files_are_named_with_what_is_wrong() {
         &["several rows `Aggregated`", "--format weir"],
     );
     refused(&[("x.json", "{\"metrics\": {}}")], &["x.json", "metrics.http_reqs.rate", "--summary-export"]);
-    refused(&[("x.json", "{\"metrics\": ")], &["x.json", "no JSON"]);
+    refused(&[("x.json", "{\"metrics\": ")], &["x.json", "not JSON"]);
     refused(&[("x.json", "{}\n{}\n")], &["several summaries"]);
     let k6 = |value: &str, words: &[&str]| {
         let mut document: serde_json::Value = serde_json::from_str(K6_EXPORTED).unwrap();
         document["metrics"]["http_req_duration"]["med"] = serde_json::from_str(value).unwrap();
         refused(&[("x.json", &document.to_string())], words);
     };
-    k6("-1.5", &["metrics.http_req_duration.med is `-1.5`, which is no number of 0 or more"]);
-    k6("\"5ms\"", &["metrics.http_req_duration.med is `\"5ms\"`, which is no number"]);
+    k6("-1.5", &["metrics.http_req_duration.med is `-1.5`, which is not a number of at least 0"]);
+    k6("\"5ms\"", &["metrics.http_req_duration.med is `\"5ms\"`, which is not a number"]);
     k6("null", &["it has no metrics.http_req_duration.med"]);
     let header = (0..500).map(|at| format!("column {at}")).collect::<Vec<_>>().join(",");
     let error = read(&[("x.csv", &header)], None).unwrap_err().to_string();

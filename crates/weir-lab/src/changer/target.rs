@@ -109,11 +109,11 @@ impl Target {
     pub(super) fn words(&self, look: &Look) -> String {
         let (address, host) = (self.address, &self.host);
         let what = match (look.what, look.is_on) {
-            (Changed::Routes, true) => "a route that came was not served",
-            (Changed::Routes, false) => "a route that went was not gone",
-            (Changed::Endpoints, true) => "an endpoint that left still got requests",
-            (Changed::Endpoints, false) => "an endpoint that returned got no requests",
-            (Changed::Certificates, _) => "a certificate that was replaced was still shown",
+            (Changed::Routes, true) => "a new route was not served",
+            (Changed::Routes, false) => "a removed route was still served",
+            (Changed::Endpoints, true) => "a removed endpoint still received requests",
+            (Changed::Endpoints, false) => "a returned endpoint received no requests",
+            (Changed::Certificates, _) => "a replaced certificate was still presented",
         };
         format!("{what} at {address} (Host: {host})")
     }
@@ -133,7 +133,7 @@ impl Target {
     /// One that returns is seen by its next request, one that leaves by its last.
     fn look_at_endpoint(&self, look: &mut Look, answer: &Result<u16, String>) -> Result<u64, String> {
         let (counted, now_ns) = (self.counted(), mono_ns());
-        let Some(count) = counted else { return Err("its requests could not be counted".to_owned()) };
+        let Some(count) = counted else { return Err("cannot count its requests".to_owned()) };
         let has_grown = look.counted.is_some_and(|before| count > before);
         if has_grown || look.counted.is_none() {
             (look.counted, look.counted_ns, look.without) = (counted, now_ns, 0);
@@ -145,20 +145,20 @@ impl Target {
     }
 
     fn look_at_certificate(&self, is_on: bool) -> Result<u64, String> {
-        let Some(certificates) = &self.certificates else { return Err("there is none".to_owned()) };
+        let Some(certificates) = &self.certificates else { return Err("no certificate".to_owned()) };
         let network = self.network.as_ref();
         let shown =
             weir_rig::certificate_of(&self.credentials, network, self.address, &self.host, LOOK_TIMEOUT)?;
         match shown == certificates[usize::from(is_on)] {
             true => Ok(mono_ns()),
-            false => Err("the handshake showed another".to_owned()),
+            false => Err("the handshake presented another certificate".to_owned()),
         }
     }
 }
 
 fn said(path: &str, answer: &Result<u16, String>) -> String {
     match answer {
-        Ok(status) => format!("{path} gave status {status}"),
+        Ok(status) => format!("{path} returned status {status}"),
         Err(error) => format!("{path} gave {error}"),
     }
 }

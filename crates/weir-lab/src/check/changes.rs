@@ -1,123 +1,113 @@
-//! Loads with several rates, and gateways that change while load runs.
+//! Checks loads with several rates, and gateways whose configuration changes under load.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use weir_document::nearest;
 use weir_results::Changed;
 
-use super::{Checked, REQUESTS_MAX, problem};
+use super::{Problems, REQUESTS_MAX, suggestion};
 use crate::scenario::{CHANGED, CertificateScope, Changes, Load, Model, Scenario};
 
-/// Least time between two changes: each is looked for until a request finds it in force.
+/// Minimum time between two changes: weir sends requests after each until one finds it in effect.
 const EVERY_MIN: Duration = Duration::from_millis(100);
 
-/// Refuses several rates where a load has a course of its own, and where their names are taken.
-pub(super) fn check_rates(scenario: &Scenario, name: &str, load: &Load) -> Checked {
+/// Rejects several rates beside a rate or steps, and rates that give two loads the same name.
+pub(super) fn check_rates(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     if load.rates.is_none() {
-        return Ok(());
+        return;
     }
     let at = ["loads", name, "rates"];
     if load.model == Model::Closed {
-        let remedy = "leave the rates out, or make it an open load: `model: open`";
-        return Err(problem(&at, format!("the closed load `{name}` has rates"), remedy));
+        found.add(&at, "a closed load cannot have rates", "remove the rates, or use `model: open`");
     }
     let others = [("rate", load.rate.is_some()), ("steps", !load.steps.is_empty())];
-    if let Some((other, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
-        let message = format!("the load `{name}` has both `rates` and `{other}`");
-        return Err(problem(&at, message, "keep one of the two: each of the rates is a load of its own"));
+    for (other, _) in others.into_iter().filter(|(_, is_given)| *is_given) {
+        let message =
+            format!("`rates` and `{other}` exclude each other: weir runs one load for each of the rates");
+        found.add(&at, message, "remove one of the two");
     }
     let all = scenario.loads.iter().flat_map(|(name, load)| load.at_each_rate(name));
     let all: Vec<String> = all.map(|(name, _)| name).collect();
     let taken = |own: &String| all.iter().filter(|other| *other == own).count() > 1;
-    match load.at_each_rate(name).into_iter().find(|(own, _)| taken(own)) {
-        Some((own, _)) => {
-            let message = format!("two loads are named `{own}`, one of them by a rate of `{name}`");
-            Err(problem(&at, message, "give one of them another name"))
-        }
-        None => Ok(()),
+    if let Some((own, _)) = load.at_each_rate(name).into_iter().find(|(own, _)| taken(own)) {
+        let message =
+            format!("the rates of `{name}` make a load named `{own}`, which another load is named too");
+        found.add(&at, message, "rename one of the two loads");
     }
 }
 
-/// Refuses changes that nobody could make or see.
-pub(super) fn check_changes(scenario: &Scenario) -> Checked {
-    let Some(changes) = &scenario.changes else { return Ok(()) };
+/// Rejects changes that weir cannot make or observe.
+pub(super) fn check_changes(scenario: &Scenario, found: &mut Problems) {
+    let Some(changes) = &scenario.changes else { return };
     if changes.every.0 < EVERY_MIN {
-        let message = format!("a change every {}", changes.every);
-        return Err(problem(&["changes", "every"], message, "give 100ms or more, like 10s"));
+        found.add_range(&["changes", "every"], changes.every, "use at least 100ms, like 10s");
     }
-    check_kinds(scenario, changes)?;
+    check_kinds(scenario, changes, found);
     let routes = u64::from(changes.paths) * u64::from(scenario.topology.domains);
     if !(1..=REQUESTS_MAX).contains(&routes) {
-        let message = format!("{} paths that come and go", changes.paths);
-        let remedy = format!("give 1 or more, and with all domains no more than {REQUESTS_MAX}");
-        return Err(problem(&["changes", "paths"], message, remedy));
+        let remedy = format!("use at least 1, and at most {REQUESTS_MAX} over all domains");
+        found.add_range(&["changes", "paths"], changes.paths, remedy);
     }
-    let known: HashSet<&str> = scenario.loads.names().collect();
-    if let Some((place, name)) =
-        changes.loads.iter().enumerate().find(|(_, name)| !known.contains(name.as_str()))
-    {
-        let remedy = match nearest(name, scenario.loads.names()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the loads are: {}", scenario.loads.names().collect::<Vec<_>>().join(", ")),
-        };
-        let path = ["changes", "loads", &place.to_string()];
-        return Err(problem(&path, format!("there is no load `{name}`"), remedy));
-    }
+    check_load_names(scenario, &["changes", "loads"], &changes.loads, found);
     if let Some(path) = scenario.topology.paths().iter().find(|path| path.starts_with(CHANGED)) {
-        let message = format!("`{path}` is a path of the topology, and one that comes and goes");
-        return Err(problem(&["changes"], message, format!("begin no path with {CHANGED}")));
+        let message =
+            format!("path `{path}` of the topology begins with `{CHANGED}`, which weir uses for changes");
+        found.add(&["changes"], message, "rename the path");
     }
-    check_gateways(scenario)
+    check_gateways(scenario, found);
 }
 
-/// Refuses changes of what is not there, or not seen to change.
-fn check_kinds(scenario: &Scenario, changes: &Changes) -> Checked {
+/// Rejects loads in the list at `path` that the scenario does not have.
+pub(super) fn check_load_names(scenario: &Scenario, path: &[&str], names: &[String], found: &mut Problems) {
+    let known: HashSet<&str> = scenario.loads.names().collect();
+    for (place, name) in names.iter().enumerate().filter(|(_, name)| !known.contains(name.as_str())) {
+        let loads: Vec<&str> = scenario.loads.names().collect();
+        let remedy = suggestion(name, loads.iter().copied(), "loads");
+        found.add(&[path, &[&place.to_string()]].concat(), format!("unknown load `{name}`"), remedy);
+    }
+}
+
+/// Rejects changes of parts that the scenario does not have, or that look the same before and after.
+fn check_kinds(scenario: &Scenario, changes: &Changes, found: &mut Problems) {
     if changes.of.is_empty() {
-        let remedy = "name some of routes, endpoints, certificates, or leave it out for routes";
-        return Err(problem(&["changes", "of"], "nothing changes", remedy));
+        let remedy = "add routes, endpoints or certificates; without `of`, routes change";
+        found.add(&["changes", "of"], "the list is empty", remedy);
     }
     for (place, what) in changes.of.iter().enumerate() {
         let at = ["changes", "of", &place.to_string()];
         if changes.of[..place].contains(what) {
-            return Err(problem(&at, format!("`{what}` is given twice"), "keep one of the two"));
+            found.add_duplicate(&at, what);
+            continue;
         }
         let topology = &scenario.topology;
         match what {
             Changed::Endpoints if scenario.origin.replica_count() < 2 => {
-                let message = "an endpoint that leaves, and the upstream has one";
-                return Err(problem(&at, message, "give the origin two `replicas` or more"));
+                let message = "the upstream has only 1 endpoint, which cannot leave";
+                found.add(&at, message, "set `origin.replicas` to at least 2");
             }
             Changed::Certificates if !topology.tls => {
-                let message = "certificates that are replaced, without TLS";
-                return Err(problem(&at, message, "add `tls: true` to the topology"));
+                found.add(&at, "certificates need TLS", "add `tls: true` to the topology");
             }
             Changed::Certificates if topology.certificates == CertificateScope::Each => {
-                let message = "certificates that are replaced, where each domain has its own";
-                return Err(problem(
-                    &at,
-                    message,
-                    "let one be for all: leave out the topology's `certificates`",
-                ));
+                let message = "weir replaces only a certificate that all domains share";
+                found.add(&at, message, "remove `topology.certificates`");
             }
             _ => {}
         }
     }
-    Ok(())
 }
 
-/// Refuses gateways whose routes are not weir's to change.
-fn check_gateways(scenario: &Scenario) -> Checked {
+/// Rejects gateways whose routes weir does not control.
+fn check_gateways(scenario: &Scenario, found: &mut Problems) {
     for (place, gateway) in scenario.gateways.iter().enumerate() {
         let (why, remedy) = if gateway.is_remote() {
-            ("runs elsewhere", "leave `changes` out, or the gateway")
+            ("it is remote", "remove `changes`, or the gateway")
         } else if gateway.config.is_some() {
-            ("has a configuration of its own", "leave out `changes`, or `config`")
+            ("it has its own configuration", "remove `changes`, or the `config` of the gateway")
         } else {
             continue;
         };
-        let message = format!("`{}` {why}, so that weir cannot change its routes", gateway.name);
-        return Err(problem(&["gateways", &place.to_string()], message, remedy));
+        let message = format!("weir cannot change the routes of `{}`: {why}", gateway.name);
+        found.add(&["gateways", &place.to_string()], message, remedy);
     }
-    Ok(())
 }

@@ -1,45 +1,36 @@
-//! What a gateway has to keep, wherever it is said.
+//! Checks the objectives of the scenario, of its gateways and of its loads.
 
 use std::time::Duration;
 
-use super::{Checked, problem};
+use super::Problems;
 use crate::scenario::{Model, ObjectiveSpec, Scenario};
 
-/// Checks the objective of the scenario, of each gateway and of each load.
-pub(super) fn check_objectives(scenario: &Scenario) -> Checked {
-    check(&["objective"], scenario.objective.as_ref())?;
+/// Checks every objective.
+pub(super) fn check_objectives(scenario: &Scenario, found: &mut Problems) {
+    check(&["objective"], scenario.objective.as_ref(), found);
     for (place, gateway) in scenario.gateways.iter().enumerate() {
-        check(&["gateways", &place.to_string(), "objective"], gateway.objective.as_ref())?;
+        check(&["gateways", &place.to_string(), "objective"], gateway.objective.as_ref(), found);
     }
     let has_open = scenario.loads.iter().any(|(_, load)| load.model == Model::Open);
     for (name, load) in scenario.loads.iter() {
-        let path = ["loads", name, "objective"];
-        check(&path, load.objective.as_ref())?;
+        check(&["loads", name, "objective"], load.objective.as_ref(), found);
         let latency = load.objective.as_ref().and_then(|objective| objective.latencies().first().copied());
-        if let Some((bound, _)) = latency.filter(|_| has_open && load.model == Model::Closed) {
-            let message =
-                format!("a bound on the {bound} of a closed load, where latency is judged on open ones");
-            return Err(problem(
-                &[path[0], name, path[2], bound],
-                message,
-                "give it to an open load, or bound its errors",
-            ));
+        if let Some((limit, _)) = latency.filter(|_| has_open && load.model == Model::Closed) {
+            let message = "the latency of a closed load is not judged if the scenario has open loads";
+            let remedy = "move the objective to an open load, or limit `errors` here";
+            found.add(&["loads", name, "objective", limit], message, remedy);
         }
     }
-    Ok(())
 }
 
-fn check(path: &[&str], objective: Option<&ObjectiveSpec>) -> Checked {
-    let Some(objective) = objective else { return Ok(()) };
+fn check(path: &[&str], objective: Option<&ObjectiveSpec>, found: &mut Problems) {
+    let Some(objective) = objective else { return };
     let latencies = objective.latencies();
     if latencies.is_empty() && objective.errors.is_none() {
-        let remedy = "name a latency or the errors, like { p99: 20ms, errors: 0.1% }, or leave it out";
-        return Err(problem(path, "an objective that asks for nothing", remedy));
+        let remedy = "limit a latency or the errors, like { p99: 20ms, errors: 0.1% }, or remove it";
+        found.add(path, "the objective has no limits", remedy);
     }
-    match latencies.iter().find(|(_, time)| time.0 == Duration::ZERO) {
-        Some((name, _)) => {
-            Err(problem(&[path, &[name]].concat(), "a latency of zero", "give more, like 20ms"))
-        }
-        None => Ok(()),
+    for (name, _) in latencies.iter().filter(|(_, time)| time.0 == Duration::ZERO) {
+        found.add(&[path, &[name]].concat(), "the latency is zero", "use a longer time, like 20ms");
     }
 }

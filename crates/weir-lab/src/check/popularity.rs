@@ -1,34 +1,31 @@
-//! What the popularity of domains and paths, and a measured start, cannot be.
+//! Checks the popularity of domains and paths, and cold starts.
 
-use super::{Checked, problem};
+use super::Problems;
 use crate::scenario::{Load, Scenario};
 
-/// Refuses a popularity of what a load asks for by itself.
-pub(super) fn check_popularity(name: &str, load: &Load) -> Checked {
+/// Rejects a popularity beside a mix or a request file, which have their own order.
+pub(super) fn check_popularity(name: &str, load: &Load, found: &mut Problems) {
     let own = if load.mix.is_empty() { load.file.is_some().then_some("file") } else { Some("mix") };
-    match own {
-        Some(own) if load.popularity.is_some() => {
-            let message =
-                format!("the load `{name}` has a `{own}` of requests, and a popularity of the topology's");
-            let remedy = "leave it out: requests of a mix have their `weight`";
-            Err(problem(&["loads", name, "popularity"], message, remedy))
-        }
-        _ => Ok(()),
+    if let Some(own) = own.filter(|_| load.popularity.is_some()) {
+        let message = format!("`popularity` and `{own}` exclude each other");
+        let remedy = "remove the popularity; in a mix, each request has its `weight`";
+        found.add(&["loads", name, "popularity"], message, remedy);
     }
 }
 
-/// Refuses to measure the start of what weir does not start, or of what need not answer.
-pub(super) fn check_cold_start(scenario: &Scenario) -> Checked {
+/// Rejects cold starts of gateways that weir does not start, or whose first response cannot be recognized.
+pub(super) fn check_cold_start(scenario: &Scenario, found: &mut Problems) {
     if !scenario.cold_start {
-        return Ok(());
+        return;
     }
-    let wrong = |message: &str, remedy: &str| Err(problem(&["cold_start"], message, remedy));
     if scenario.is_elsewhere() {
-        return wrong("the start of a gateway that runs elsewhere", "leave it out: weir does not start it");
+        let message = "weir cannot start a remote gateway";
+        return found.add(&["cold_start"], message, "remove `cold_start`");
     }
-    if scenario.gateways.iter().any(|gateway| gateway.config.is_some()) {
-        let remedy = "leave it out, or the gateway's `config`: what it answers with 200 is not known";
-        return wrong("the start of a gateway with a configuration of its own", remedy);
+    if let Some(gateway) = scenario.gateways.iter().find(|gateway| gateway.config.is_some()) {
+        let message =
+            format!("`{}` has its own configuration, so its first good response is unknown", gateway.name);
+        let remedy = "remove `cold_start`, or the `config` of the gateway";
+        found.add(&["cold_start"], message, remedy);
     }
-    Ok(())
 }

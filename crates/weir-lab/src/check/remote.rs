@@ -1,52 +1,54 @@
-//! What gateways that run elsewhere cannot be.
+//! Checks remote gateways.
 
 use weir_rig::REMOTE;
 
-use super::{Checked, Problem, problem};
+use super::{Problem, Problems, problem};
 use crate::scenario::{Gateway, Origin, PrometheusSource, Scenario};
 
-/// Names of parts that a cell has beside the gateway, which bears its own name there.
+/// Names of the other parts of a cell, which a remote gateway must not share.
 const PARTS: [&str; 2] = ["generator", "origin"];
 
-/// Checks where each gateway is, and that all of them have one upstream.
-pub(super) fn check_remote(scenario: &Scenario) -> Checked {
+/// Checks the URL of each remote gateway, and that all of them have the same upstream.
+pub(super) fn check_remote(scenario: &Scenario, found: &mut Problems) {
     for (place, gateway) in scenario.gateways.iter().enumerate() {
         let at = |field: &str| {
             let names = ["gateways", &place.to_string()].map(str::to_owned);
             let fields = field.split('.').filter(|name| !name.is_empty()).map(str::to_owned);
             names.into_iter().chain(fields).collect::<Vec<_>>()
         };
-        match gateway.is_remote() {
-            true => check_gateway(gateway).map_err(|(field, found)| Problem { path: at(field), ..found })?,
-            false => {
-                if let Some(field) = gateway.remote.given() {
-                    let message = format!("weir starts `{}` itself, and it has no `{field}`", gateway.name);
-                    let remedy =
-                        format!("leave it out, or add `driver: {REMOTE}` for one that runs elsewhere");
-                    return Err(Problem { path: at(field), ..problem(&[], message, remedy) });
-                }
-            }
+        let mut of_gateway = Fields::default();
+        if gateway.is_remote() {
+            check_gateway(gateway, &mut of_gateway);
+        } else if let Some(field) = gateway.remote.given() {
+            let message = format!("`{}` is not remote: weir starts it", gateway.name);
+            of_gateway.add(field, message, format!("remove it, or use `driver: {REMOTE}`"));
         }
+        found.0.extend(of_gateway.0.into_iter().map(|(field, found)| Problem { path: at(field), ..found }));
     }
-    match scenario.gateways.iter().any(Gateway::is_remote) {
-        true => check_upstream(scenario),
-        false => Ok(()),
+    if scenario.gateways.iter().any(Gateway::is_remote) {
+        check_upstream(scenario, found);
     }
 }
 
-/// What is wrong, and the field that says it.
-type Found = Result<(), (&'static str, Problem)>;
+/// Errors of one gateway, by its field.
+#[derive(Default)]
+struct Fields(Vec<(&'static str, Problem)>);
 
-fn check_gateway(gateway: &Gateway) -> Found {
-    let found = |field, message: String, remedy: &str| Err((field, problem(&[], message, remedy)));
+impl Fields {
+    fn add(&mut self, field: &'static str, message: impl Into<String>, remedy: impl Into<String>) {
+        self.0.push((field, problem(&[], message, remedy)));
+    }
+}
+
+fn check_gateway(gateway: &Gateway, found: &mut Fields) {
     let remote = &gateway.remote;
     let Some(url) = &remote.url else {
-        let message = format!("`{}` runs elsewhere, and nothing says where", gateway.name);
-        return found("", message, "add its `url`, like https://gw.example");
+        let message = format!("the remote gateway `{}` has no `url`", gateway.name);
+        return found.add("", message, "add one, like `url: https://gw.example`");
     };
     if PARTS.contains(&gateway.name.as_str()) {
-        let message = format!("a gateway that runs elsewhere named `{}`", gateway.name);
-        return found("", message, "choose another name: this one is of a part of the rig");
+        let message = format!("`{}` is the name of another part of the rig", gateway.name);
+        found.add("", message, "choose another name");
     }
     let of_drivers = [
         ("binary", gateway.binary.is_some()),
@@ -55,104 +57,90 @@ fn check_gateway(gateway: &Gateway) -> Found {
         ("set", !gateway.set.is_empty()),
         ("optional", gateway.optional),
     ];
-    if let Some((field, _)) = of_drivers.into_iter().find(|(_, is_given)| *is_given) {
-        let message = format!("`{}` runs elsewhere, and weir has no `{field}` for it", gateway.name);
-        return found(field, message, "leave it out");
+    for (field, _) in of_drivers.into_iter().filter(|(_, is_given)| *is_given) {
+        found.add(field, format!("`{}` is remote: weir does not start it", gateway.name), "remove it");
     }
     for (field, url) in [("url", Some(url)), ("direct", remote.direct.as_ref())] {
         if let Some(url) = url.filter(|url| !url.path.is_empty()) {
-            let message = format!("`{url}` has a path");
-            return found(field, message, "leave it out: paths stand in `topology.paths`");
+            found.add(field, format!("`{url}` contains a path"), "move the path to `topology.paths`");
         }
     }
     let is_secure = url.is_secure || remote.direct.as_ref().is_some_and(|direct| direct.is_secure);
     if remote.tls.is_some() && !is_secure {
-        return found("tls", format!("TLS on connections to {url}"), "write https://, or leave it out");
+        found.add("tls", format!("{url} does not use TLS"), "use https://, or remove `tls`");
     }
     if let Some(limits) = remote.limits {
-        if limits.cpus.is_some_and(|cpus| !(cpus > 0.0 && cpus.is_finite())) {
-            let message = format!("a limit of {} CPUs", limits.cpus.unwrap_or_default());
-            return found("limits.cpus", message, "give what it may use there, like 2, or leave it out");
+        if let Some(cpus) = limits.cpus.filter(|cpus| !(*cpus > 0.0 && cpus.is_finite())) {
+            let remedy = "use the limit that the gateway has there, like 2, or remove it";
+            found.add("limits.cpus", format!("`{cpus}` is out of range"), remedy);
         }
         if limits.memory.is_some_and(|memory| memory.0 == 0) {
-            let message = "a memory limit of nothing".to_owned();
-            return found("limits.memory", message, "give what it may use there, or leave it out");
+            let remedy = "use the limit that the gateway has there, or remove it";
+            found.add("limits.memory", "the memory limit is zero", remedy);
         }
     }
-    if remote
-        .host
-        .as_deref()
-        .is_some_and(|host| host.is_empty() || !host.bytes().all(|b| b.is_ascii_graphic()))
-    {
-        return found(
-            "host",
-            "not a value of Host".into(),
-            "write a name like shop.example, or leave it out",
-        );
+    let host = remote.host.as_deref();
+    if let Some(host) = host.filter(|host| host.is_empty() || !host.bytes().all(|b| b.is_ascii_graphic())) {
+        let remedy = "use a name like shop.example, or remove it";
+        found.add("host", format!("`{host}` is not a valid value of the Host header"), remedy);
     }
-    remote.prometheus.as_ref().map_or(Ok(()), check_prometheus)?;
+    if let Some(prometheus) = &remote.prometheus {
+        check_prometheus(prometheus, found);
+    }
     let mut remote = remote.clone();
     for (field, path) in remote.files_mut() {
         if let Err(error) = std::fs::File::open(&path) {
-            let message = format!("{}: {error}", path.display());
-            return found(
-                field,
-                message,
-                "name a file that can be read; a path is relative to the scenario's folder",
-            );
+            let message = format!("cannot read {}: {error}", path.display());
+            found.add(field, message, "correct the path; it is relative to the scenario's folder");
         }
     }
-    Ok(())
 }
 
-fn check_prometheus(source: &PrometheusSource) -> Found {
-    let found = |field, message: &str, remedy: &str| Err((field, problem(&[], message, remedy)));
+fn check_prometheus(source: &PrometheusSource, found: &mut Fields) {
     let is_blank =
         source.selector.as_deref().is_some_and(|selector| selector.trim_matches(['{', '}', ' ']).is_empty());
     if is_blank || (source.selector.is_none() && source.queries.cpu.is_none()) {
-        let remedy =
-            "add a `selector` like namespace=\"shop\",pod=~\"gw-.*\", or `queries: { cpu: .. }` of your own";
-        return found("prometheus", "nothing says which series are the gateway's", remedy);
+        let remedy = "add a `selector` like namespace=\"shop\",pod=~\"gw-.*\", or your own query as `queries: { cpu: .. }`";
+        found.add("prometheus", "no `selector` selects the series of the gateway", remedy);
     }
     match (&source.token_file, &source.user, &source.password_file) {
-        (Some(_), Some(_), _) => found("prometheus.user", "both a token and a user", "keep one of the two"),
-        (_, Some(_), None) => found("prometheus.user", "a user without a password", "add `password_file`"),
-        (_, None, Some(_)) => found("prometheus.password_file", "a password without its user", "add `user`"),
-        _ => Ok(()),
+        (Some(_), Some(_), _) => {
+            found.add(
+                "prometheus.user",
+                "`user` and `token_file` exclude each other",
+                "remove one of the two",
+            );
+        }
+        (_, Some(_), None) => found.add("prometheus.user", "the user has no password", "add `password_file`"),
+        (_, None, Some(_)) => found.add("prometheus.password_file", "the password has no user", "add `user`"),
+        _ => {}
     }
 }
 
-/// The upstream of all gateways is one, or direct would not be their baseline; and weir has no hand in it.
-fn check_upstream(scenario: &Scenario) -> Checked {
+/// Rejects remote gateways with different upstreams: they share one direct baseline, and weir starts none of it.
+fn check_upstream(scenario: &Scenario, found: &mut Problems) {
     let gateways = &scenario.gateways;
     if let Some(place) = gateways.iter().position(|gateway| !gateway.is_remote()) {
-        let message = format!("`{}` is started by weir, and others here run elsewhere", gateways[place].name);
-        let remedy = "make two runs: their upstreams differ, so no direct baseline holds for both";
-        return Err(problem(&["gateways", &place.to_string()], message, remedy));
+        let message = format!("`{}` is not remote, and other gateways here are", gateways[place].name);
+        let remedy = "make two runs: gateways with different upstreams cannot share a direct baseline";
+        return found.add(&["gateways", &place.to_string()], message, remedy);
     }
     let direct = |gateway: &Gateway| gateway.remote.direct.as_ref().map(|url| (url.is_secure, url.connect()));
-    if let Some(place) = (1..gateways.len()).find(|place| direct(&gateways[*place]) != direct(&gateways[0])) {
-        let message = format!("`{}` and `{}` differ in `direct`", gateways[0].name, gateways[place].name);
-        let remedy = "give all of them the same, or make two runs: a block has one direct baseline";
-        return Err(problem(&["gateways", &place.to_string()], message, remedy));
+    for place in (1..gateways.len()).filter(|place| direct(&gateways[*place]) != direct(&gateways[0])) {
+        let message =
+            format!("`{}` and `{}` have different `direct` URLs", gateways[0].name, gateways[place].name);
+        let remedy = "use the same one for both, or make two runs: a block has one direct baseline";
+        found.add(&["gateways", &place.to_string()], message, remedy);
     }
     if scenario.origin != Origin::default() {
-        let message = "an origin beside gateways that run elsewhere, which never ask it";
-        return Err(problem(
-            &["origin"],
-            message,
-            "leave it out; `direct` of a gateway names its own upstream",
-        ));
+        let message = "remote gateways do not use the origin of the scenario";
+        found.add(&["origin"], message, "remove it; `direct` of a gateway is the URL of its upstream");
     }
     let limits = &scenario.limits;
     let roles = [("data", limits.data), ("control", limits.control), ("origin", limits.origin)];
-    match roles.into_iter().find(|(_, limit)| limit.is_some()) {
-        Some((role, _)) => {
-            let message = format!("a limit of the role `{role}`, of which weir starts nothing");
-            let remedy =
-                "leave it out; the limits that a gateway has where it runs stand in its own `limits`";
-            Err(problem(&["limits", role], message, remedy))
-        }
-        None => Ok(()),
+    for (role, _) in roles.into_iter().filter(|(_, limit)| limit.is_some()) {
+        let message = "weir starts no process with this role";
+        let remedy = "remove it; the limits that a remote gateway has belong into its own `limits`";
+        found.add(&["limits", role], message, remedy);
     }
 }

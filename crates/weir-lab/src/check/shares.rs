@@ -1,31 +1,26 @@
-//! What a rate that is a share, and a baseline's twin, cannot be.
+//! Checks rates that are shares of a capacity, and the second direct baseline.
 
-use super::{Checked, problem};
+use super::Problems;
 use crate::scenario::{Load, Model, Scenario};
 
-pub(super) fn check_share(scenario: &Scenario, name: &str, load: &Load) -> Checked {
+pub(super) fn check_share(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     let at = |field| ["loads", name, field];
     if !load.is_relative() {
-        let message = format!("the load `{name}` says of which gateway its rate is a share, and it is none");
-        let remedy = "leave `of` out, or give a rate like 30%";
-        return if load.of.is_some() { Err(problem(&at("of"), message, remedy)) } else { Ok(()) };
-    }
-    if load.model != Model::Open {
-        return Ok(());
-    }
-    if scenario.is_elsewhere() {
-        let message = format!("the load `{name}` asks for a share of what a gateway elsewhere carries");
-        let remedy = "give a rate like 500/s: such a gateway is not loaded with all it carries to find out";
+        if load.of.is_some() {
+            let message = "`of` needs a rate that is a share, and this rate is absolute";
+            found.add(&at("of"), message, "remove `of`, or use a rate like 30%");
+        }
+    } else if load.model == Model::Open && scenario.is_elsewhere() {
+        let message =
+            "a share needs the capacity of the gateway, which weir does not measure on remote gateways";
         let field = if load.one_of.is_some() { "rates" } else { "rate" };
-        return Err(problem(&at(field), message, remedy));
+        found.add(&at(field), message, "use a rate like 500/s");
     }
-    Ok(())
 }
 
-pub(super) fn check_twin(scenario: &Scenario) -> Checked {
+pub(super) fn check_twin(scenario: &Scenario, found: &mut Problems) {
     if scenario.twin && !scenario.has_direct() {
-        let remedy = "give a gateway its `direct`, or leave `twin` out";
-        return Err(problem(&["twin"], "a twin of a direct baseline that there is not", remedy));
+        let remedy = "add `direct` to a gateway, or remove `twin`";
+        found.add(&["twin"], "the scenario has no direct baseline to repeat", remedy);
     }
-    Ok(())
 }

@@ -130,7 +130,7 @@ impl TryFrom<String> for Address {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let wrong = |_| format!("`{text}` is not an address; write it as 127.0.0.1:8080");
+        let wrong = |_| format!("`{text}` is not an address; use a form like 127.0.0.1:8080");
         text.parse().map(Self).map_err(wrong)
     }
 }

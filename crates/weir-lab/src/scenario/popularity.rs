@@ -25,18 +25,18 @@ impl FromStr for Popularity {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const FORMS: &str = "write uniform, zipf or, with an exponent, zipf:0.9";
+        const FORMS: &str = "use uniform, zipf or, with an exponent, zipf:0.9";
         let exponent = match text.split_once(':') {
             None if text == "uniform" => 0.0,
             None if text == "zipf" => 1.0,
             Some(("zipf", exponent)) => {
-                exponent.parse().map_err(|_| format!("`{exponent}` is no exponent; {FORMS}"))?
+                exponent.parse().map_err(|_| format!("`{exponent}` is not an exponent; {FORMS}"))?
             }
-            _ => return Err(format!("`{text}` is no popularity; {FORMS}")),
+            _ => return Err(format!("`{text}` is not a popularity; {FORMS}")),
         };
         match (0.0..=EXPONENT_MAX).contains(&exponent) {
             true => Ok(Self(exponent)),
-            false => Err(format!("an exponent of {exponent}; give one from 0 to {EXPONENT_MAX}")),
+            false => Err(format!("exponent `{exponent}` is out of range; use 0 to {EXPONENT_MAX}")),
         }
     }
 }
@@ -71,8 +71,8 @@ mod tests {
     #[test]
     fn wrong_words_are_told_with_the_right_ones() {
         let said = |text: &str| text.parse::<Popularity>().unwrap_err();
-        assert!(said("even").contains("write uniform, zipf"));
-        assert!(said("zipf:much").contains("`much` is no exponent"));
+        assert!(said("even").contains("use uniform, zipf"));
+        assert!(said("zipf:much").contains("`much` is not an exponent"));
         for wrong in ["zipf:-1", "zipf:11", "zipf:NaN"] {
             assert!(said(wrong).contains("from 0 to 10"), "{wrong}");
         }

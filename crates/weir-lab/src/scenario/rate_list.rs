@@ -40,15 +40,15 @@ impl RateList {
     /// When there are none, too many, some of each kind, or one twice: `cause; remedy`.
     pub(crate) fn of(mut rates: Vec<AskedRate>) -> Result<Self, String> {
         if rates.iter().any(|rate| rate.is_share()) && !rates.iter().all(|rate| rate.is_share()) {
-            return Err("rates and shares in one list; give two loads, one with each".to_owned());
+            return Err("one list cannot contain rates and shares; use two loads".to_owned());
         }
         rates.sort_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
         if let Some(pair) = rates.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("the rate {} is given twice; keep one of the two", pair[0]));
+            return Err(format!("duplicate rate `{}`; remove one of the two", pair[0]));
         }
         match rates.len() {
             0 => Err(format!("no rates; {FORMS}")),
-            count if count > RATES_MAX => Err(format!("{count} rates; give at most {RATES_MAX}")),
+            count if count > RATES_MAX => Err(format!("the list has {count} rates; use at most {RATES_MAX}")),
             _ => Ok(Self(rates)),
         }
     }
@@ -78,7 +78,7 @@ impl FromStr for RateList {
         match text.parse::<AskedRates>().map_err(|error| error.to_string())? {
             AskedRates::Constant(rate) => Self::of(vec![rate]),
             AskedRates::Steps(rates) => Self::of(rates),
-            AskedRates::Ramp(..) => Err(format!("`{text}` does not say how many rates; {FORMS}")),
+            AskedRates::Ramp(..) => Err(format!("`{text}` lacks the number of rates; {FORMS}")),
         }
     }
 }
@@ -86,7 +86,7 @@ impl FromStr for RateList {
 /// `count` rates at equal distances, both ends among them, to three significant digits.
 fn spread(from: AskedRate, to: AskedRate, count: usize) -> Result<Vec<AskedRate>, String> {
     if !(2..=RATES_MAX).contains(&count) {
-        return Err(format!("a spread of {count} rates; give 2 to {RATES_MAX}"));
+        return Err(format!("a range of {count} rates is too short or too long; use 2 to {RATES_MAX}"));
     }
     let between = |from: f64, to: f64| {
         let stride = (to - from) / (count - 1) as f64;
@@ -99,7 +99,7 @@ fn spread(from: AskedRate, to: AskedRate, count: usize) -> Result<Vec<AskedRate>
         (AskedRate::Share(from), AskedRate::Share(to)) => {
             Ok(between(from, to).map(AskedRate::Share).collect())
         }
-        _ => Err(format!("{from} and {to} are a rate and a share; give two of one kind")),
+        _ => Err(format!("`{from}` and `{to}` are a rate and a share; use two rates or two shares")),
     }
 }
 
@@ -184,18 +184,22 @@ mod tests {
     #[test]
     fn what_is_no_list_of_rates_is_refused_with_its_form() {
         let said = |json: &str| serde_json::from_str::<RateList>(json).unwrap_err().to_string();
-        assert!(said(r#"["5/s", "5/s"]"#).contains("the rate 5/s is given twice; keep one"));
+        assert!(said(r#"["5/s", "5/s"]"#).contains("duplicate rate `5/s`; remove one"));
         assert!(said("[]").contains("no rates; write a list like"));
-        assert!(said(r#""500/s..8000/s""#).contains("does not say how many rates; write"));
-        assert!(said(r#""500/s..8000/s..1""#).contains("a spread of 1 rates; give 2 to 100"));
-        assert!(said(r#""500/s..8000/s..101""#).contains("give 2 to 100"));
-        assert!(said(r#""500..8000/s..4""#).contains("`500` has no unit"));
-        assert!(said(r#""5/s..5/s..2""#).contains("given twice"));
-        assert!(said("[5]").contains("has no unit"));
-        assert!(said(r#"["5%", "5/s"]"#).contains("rates and shares in one list; give two loads"));
+        assert!(said(r#""500/s..8000/s""#).contains("lacks the number of rates; write"));
         assert!(
-            said(r#""5%..50/s..3""#).contains("5% and 50/s are a rate and a share; give two of one kind")
+            said(r#""500/s..8000/s..1""#)
+                .contains("a range of 1 rates is too short or too long; use 2 to 100")
         );
-        assert!(said(r#"["5%", "5.0%"]"#).contains("the rate 5% is given twice"));
+        assert!(said(r#""500/s..8000/s..101""#).contains("use 2 to 100"));
+        assert!(said(r#""500..8000/s..4""#).contains("`500` has no unit"));
+        assert!(said(r#""5/s..5/s..2""#).contains("duplicate rate"));
+        assert!(said("[5]").contains("has no unit"));
+        assert!(said(r#"["5%", "5/s"]"#).contains("one list cannot contain rates and shares; use two loads"));
+        assert!(
+            said(r#""5%..50/s..3""#)
+                .contains("`5%` and `50/s` are a rate and a share; use two rates or two shares")
+        );
+        assert!(said(r#"["5%", "5.0%"]"#).contains("duplicate rate `5%`"));
     }
 }

@@ -74,7 +74,7 @@ impl FromStr for StatusPattern {
         );
         match is_pattern {
             true => Ok(Self(text.to_owned())),
-            false => Err(format!("`{text}` is no status; write a code like 200 or a class like 2xx")),
+            false => Err(format!("`{text}` is not a status code; use a code like 200 or a class like 2xx")),
         }
     }
 }
@@ -91,8 +91,8 @@ impl FromStr for Check {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const FORMS: &str = "write status=200, status=2xx, 'header=Name: text', length=64 or body=text";
-        let (what, value) = text.split_once('=').ok_or_else(|| format!("it says nothing; {FORMS}"))?;
+        const FORMS: &str = "use status=200, status=2xx, 'header=Name: text', length=64 or body=text";
+        let (what, value) = text.split_once('=').ok_or_else(|| format!("the check has no value; {FORMS}"))?;
         let mut checks = Checks::default();
         match what {
             "status" => {
@@ -101,15 +101,17 @@ impl FromStr for Check {
             }
             "header" => {
                 let (name, text) =
-                    value.split_once(':').ok_or("a header field needs a colon; write 'header=Name: text'")?;
+                    value.split_once(':').ok_or("the colon is missing; use the form 'header=Name: text'")?;
                 checks.headers.0.push((name.trim().to_owned(), text.trim().to_owned()));
             }
             "length" => {
                 let length = value.parse().map(Size).or_else(|_| value.parse::<Size>());
-                checks.length = Some(length.map_err(|_| format!("`{value}` is no length; write length=64"))?);
+                checks.length = Some(
+                    length.map_err(|_| format!("`{value}` is not a length; use a form like length=64"))?,
+                );
             }
             "body" => checks.body = Some(value.to_owned()),
-            _ => return Err(format!("nothing of an answer is called `{what}`; {FORMS}")),
+            _ => return Err(format!("unknown check `{what}`; {FORMS}")),
         }
         Ok(Self(checks))
     }
@@ -150,7 +152,7 @@ mod tests {
         assert!(said("200").contains("status=200"));
         assert!(said("state=200").contains("`state`"));
         assert!(said("status=20").contains("2xx"));
-        assert!(said("status=6xx").contains("`6xx` is no status") && said("status=099").contains("`099`"));
+        assert!(said("status=6xx").contains("`6xx` is not a status") && said("status=099").contains("`099`"));
         assert!("status=5XX".parse::<Check>().is_ok() && "status=999".parse::<Check>().is_ok());
         assert!(said("header=X").contains("colon"));
         assert!(said("length=long").contains("length=64"));

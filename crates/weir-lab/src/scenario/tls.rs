@@ -59,7 +59,7 @@ impl FromStr for Resumption {
             "off" | "false" => Ok(Self(0.0)),
             share => match share.parse::<Share>() {
                 Ok(Share(share)) => Ok(Self(share)),
-                Err(_) => Err(format!("`{text}` is no way to resume; write on, off or a share like 50%")),
+                Err(_) => Err(format!("`{text}` is not a share; use on, off or a share like 50%")),
             },
         }
     }
@@ -82,7 +82,7 @@ impl FromStr for TlsVersion {
         match text {
             "1.2" => Ok(Self::V12),
             "1.3" => Ok(Self::V13),
-            _ => Err(format!("`{text}` is no version of TLS that is spoken; write 1.2 or 1.3")),
+            _ => Err(format!("unsupported TLS version `{text}`; use 1.2 or 1.3")),
         }
     }
 }
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(tls.resumption, Some(Resumption(0.125)));
         assert_eq!(read(&serde_json::to_string(&tls).unwrap()), tls);
         let said = |text: &str| weir_document::read::<Tls>("x.yaml", text).unwrap_err();
-        assert_eq!(said("version: 1.1\n").remedy, "write 1.2 or 1.3");
-        assert_eq!(said("resumption: maybe\n").remedy, "write on, off or a share like 50%");
+        assert_eq!(said("version: 1.1\n").remedy, "use 1.2 or 1.3");
+        assert_eq!(said("resumption: maybe\n").remedy, "use on, off or a share like 50%");
     }
 }

@@ -156,11 +156,13 @@ impl<'de> Visitor<'de> for CountOrList {
 
     fn visit_u64<E: de::Error>(self, count: u64) -> Result<Paths, E> {
         let count = u32::try_from(count);
-        count.map(Paths::Count).map_err(|_| E::custom("too many paths; give at most 4294967295"))
+        count.map(Paths::Count).map_err(|_| E::custom("too many paths; use at most 4294967295"))
     }
 
     fn visit_i64<E: de::Error>(self, count: i64) -> Result<Paths, E> {
-        self.visit_u64(count.try_into().map_err(|_| E::custom("a negative number of paths; give 1 or more"))?)
+        self.visit_u64(
+            count.try_into().map_err(|_| E::custom("the number of paths is negative; use at least 1"))?,
+        )
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Paths, A::Error> {

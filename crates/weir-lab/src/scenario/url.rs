@@ -60,13 +60,13 @@ impl FromStr for Url {
             _ => return wrong("the scheme is not served", "use http:// or https://"),
         };
         if rest.contains(['?', '#']) {
-            return wrong("a URL with a query or a fragment", "leave them out");
+            return wrong("the URL contains a query or a fragment", "remove it");
         }
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         if authority.contains('@') {
             return wrong(
-                "a user in the URL would be kept with the run",
-                "name a file that holds the secret",
+                "the URL contains a user, which weir would store with the run",
+                "use a file with the secret",
             );
         }
         let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -83,7 +83,7 @@ impl FromStr for Url {
             _ => return wrong("the port is not between 1 and 65535", "correct the port"),
         };
         if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return wrong("not a plain path", "use letters, digits and percent escapes");
+            return wrong("the path contains special characters", "use letters, digits and percent-encoding");
         }
         Ok(Self {
             is_secure,
@@ -157,8 +157,8 @@ mod tests {
             ("http://a:0", "correct the port"),
             ("http://a:99999", "correct the port"),
             ("http://[::1]x", "correct the port"),
-            ("http://u:p@a", "kept with the run; name a file"),
-            ("http://a/x?y", "leave them out"),
+            ("http://u:p@a", "store with the run; use a file"),
+            ("http://a/x?y", "remove it"),
         ] {
             let error = text.parse::<Url>().unwrap_err();
             assert!(error.starts_with(&format!("`{text}`: ")) && error.contains(said), "{error}");

@@ -217,7 +217,8 @@ fn set_reaches_every_field_before_axes_do() {
 
 #[test]
 fn gateways_are_filtered_or_added_in_the_order_given() {
-    let text = "name: x\ngateways: [{ name: old, driver: nginx, optional: true }, weir]\nloads: { full: { model: closed } }\n";
+    let text = "name: x\ngateways: [{ name: old, driver: nginx, optional: true }, weir]\nloads: { full: { \
+        model: closed } }\n";
     let overrides = Overrides { gateways: vec!["envoy".into(), "old".into()], ..Overrides::default() };
     let gateways = scenario(text, &overrides).gateways;
     let names: Vec<_> = gateways.iter().map(|g| (g.name.as_str(), g.driver.as_str(), g.optional)).collect();
@@ -238,7 +239,8 @@ fn quick_shortens_and_never_lengthens() {
 
 #[test]
 fn hosts_and_paths_are_named_by_number() {
-    let text = "name: x\ngateways: [weir]\nloads: { full: { model: closed } }\ntopology: { domains: 3, paths: 2, rewrite: / }\n";
+    let text = "name: x\ngateways: [weir]\nloads: { full: { model: closed } }\ntopology: { domains: 3, paths: \
+        2, rewrite: / }\n";
     let topology = read(text).unwrap().scenario.topology;
     assert_eq!(topology.hosts(), ["d0001.gateway.test", "d0002.gateway.test", "d0003.gateway.test"]);
     assert_eq!(topology.paths(), ["/get/1", "/get/2"]);

@@ -22,7 +22,7 @@ fn known() -> Known {
         drivers: ["envoy", "haproxy", "nginx", "weir"].map(str::to_owned).to_vec(),
         origins: vec!["nginx".into()],
         cpus: 2,
-        namespaces: || Err("this user may not make network namespaces".into()),
+        namespaces: || Err("this user is not allowed to create network namespaces".into()),
     }
 }
 

@@ -6,7 +6,8 @@ use weir_results::OwnObjective;
 use crate::read;
 
 const HEAD: &str = "name: x\n";
-const LOADS: &str = "loads: { full: { model: closed }, tail: { model: open, rate: 5/s }, light: { model: open, rate: 1/s } }\n";
+const LOADS: &str = "loads: { full: { model: closed }, tail: { model: open, rate: 5/s }, light: { model: open, \
+    rate: 1/s } }\n";
 
 /// A scenario with a closed load and two open ones where it has none itself.
 fn with_loads(scenario: &str) -> Result<Checked, LabError> {
@@ -75,8 +76,8 @@ fn what_cannot_be_an_objective_has_its_place() {
     };
     check(
         "gateways: [{ name: weir, objective: {} }]\n",
-        "side.yaml:2:37: an objective that asks for nothing | \
-         name a latency or the errors, like { p99: 20ms, errors: 0.1% }, or leave it out",
+        "side.yaml:2:37: gateways[0].objective: the objective has no limits | limit a latency or the errors, \
+         like { p99: 20ms, errors: 0.1% }, or remove it",
     );
     check(
         "gateways: [{ name: weir, objective: { p97: 1ms } }]\n",
@@ -84,12 +85,12 @@ fn what_cannot_be_an_objective_has_its_place() {
     );
     check(
         "gateways: [weir]\nvary: { objective.p99: [1ms, 2ms] }\n",
-        "side.yaml:3:24: `objective.p99: \"1ms\"`: an objective is no axis: it changes nothing that is measured | \
-         give it in `cases`, beside what it is for, or to a gateway or a load",
+        "side.yaml:3:24: `objective.p99: \"1ms\"`: an objective cannot vary: it does not change any measurement \
+         | move it to `cases`, to a gateway or to a load",
     );
     check(
         "gateways: [weir]\ncases: [{ objective: { p99: 1ms } }, { objective: { p99: 2ms } }]\n",
-        "side.yaml:3:8: points 1 and 2 of the axes are the same | keep one of the equal values",
+        "side.yaml:3:8: cases: points 1 and 2 are the same | remove one of the equal values",
     );
 }
 
@@ -105,8 +106,8 @@ loads:
     let error = read(scenario).unwrap_err();
     assert_eq!(
         format!("{error} | {}", error.remedy()),
-        "side.yaml:4:56: a bound on the p99 of a closed load, where latency is judged on open ones | \
-         give it to an open load, or bound its errors"
+        "side.yaml:4:56: loads.full.objective.p99: the latency of a closed load is not judged if the scenario \
+         has open loads | move the objective to an open load, or limit `errors` here"
     );
     assert!(read(&scenario.replace("p99: 1ms", "")).is_ok());
     assert!(read(&scenario.replace("  tail: { model: open, rate: 5/s }\n", "")).is_ok());

@@ -106,8 +106,8 @@ fn no_repeat_is_taken_away() {
     assert!(error.is_wrong_use());
     assert_eq!(
         format!("{error} | {}", error.remedy()),
-        "--repeats 2: run 20261121-0210-aaaa has 3 repeats already, and none is taken away | \
-         give 3 or more, or start a new run"
+        "--repeats 2: run 20261121-0210-aaaa already has 3 repeats, and weir does not remove repeats | use at \
+         least 3, or start a new run"
     );
 }
 

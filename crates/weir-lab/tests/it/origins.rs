@@ -59,8 +59,8 @@ fn what_another_server_cannot_do_is_refused_by_name() {
         check(
             &format!("{{ driver: nginx, {field}: {value} }}"),
             &format!(
-                "side.yaml:4:{column}: an origin of the driver `nginx` has no `{field}` | \
-                 leave it out, or leave out `driver`: weir's own origin has `{field}`"
+                "side.yaml:4:{column}: origin.{field}: an origin with the driver `nginx` has no `{field}` | \
+                 remove `{field}`, or remove `driver`: the built-in origin has `{field}`"
             ),
         );
     }
@@ -70,20 +70,20 @@ fn what_another_server_cannot_do_is_refused_by_name() {
 fn origins_that_cannot_be_have_a_way_out() {
     check(
         "{ driver: ngnix }",
-        "side.yaml:4:19: no driver `ngnix` can play the upstream | did you mean `nginx`?",
+        "side.yaml:4:19: origin.driver: driver `ngnix` cannot serve as the upstream | did you mean `nginx`?",
     );
     check(
         "{ driver: haproxy }",
-        "side.yaml:4:19: no driver `haproxy` can play the upstream | \
-         those that can are: nginx; or leave it out: weir has its own",
+        "side.yaml:4:19: origin.driver: driver `haproxy` cannot serve as the upstream | known origins: nginx; \
+         without `driver`, weir starts its built-in origin",
     );
-    check("{ replicas: 101 }", "side.yaml:4:21: an impossible number of replicas | give 1 to 100");
+    check("{ replicas: 101 }", "side.yaml:4:21: origin.replicas: `101` is out of range | use 1 to 100");
     check(
         "{ driver: nginx, replicas: 0 }",
-        "side.yaml:4:36: an impossible number of replicas | give 1 to 100",
+        "side.yaml:4:36: origin.replicas: `0` is out of range | use 1 to 100",
     );
     check(
         "{ driver: nginx, body: 1GiB }",
-        "side.yaml:4:32: a body of 1GiB is rendered into a file | give at most 64MiB",
+        "side.yaml:4:32: origin.body: a body of 1GiB is too large for an origin with a driver | use at most 64MiB",
     );
 }

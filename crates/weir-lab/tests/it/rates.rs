@@ -84,20 +84,21 @@ fn changes_concern_every_rate_of_the_loads_that_they_name() {
 fn rates_that_cannot_be_are_refused_where_they_stand() {
     check(
         "loads: { c: { model: closed, rates: [5/s] } }\n",
-        "side.yaml:3:37: the closed load `c` has rates | leave the rates out, or make it an open load: `model: open`",
+        "side.yaml:3:37: loads.c.rates: a closed load cannot have rates | remove the rates, or use `model: open`",
     );
     check(
         "loads: { c: { model: open, rate: 5/s, rates: [5/s] } }\n",
-        "side.yaml:3:46: the load `c` has both `rates` and `rate` | keep one of the two: each of the rates is a load \
-         of its own",
+        "side.yaml:3:46: loads.c.rates: `rates` and `rate` exclude each other: weir runs one load for each of \
+         the rates | remove one of the two",
     );
     check(
         "loads: { c: { model: open, rates: [5/s] }, c-5: { model: closed } }\n",
-        "side.yaml:3:35: two loads are named `c-5`, one of them by a rate of `c` | give one of them another name",
+        "side.yaml:3:35: loads.c.rates: the rates of `c` make a load named `c-5`, which another load is named \
+         too | rename one of the two loads",
     );
     check(
         "loads: { c: { model: open, rates: [5/s, 300/m] } }\n",
-        "side.yaml:3:35: the rate 5/s is given twice | keep one of the two",
+        "side.yaml:3:35: duplicate rate `5/s` | remove one of the two",
     );
     check(
         "loads: { c: { model: open, rates: [] } }\n",
@@ -111,48 +112,51 @@ fn changes_that_nobody_could_make_are_refused_where_they_stand() {
     const LOADS: &str = "loads: { full: { model: closed } }\n";
     check(
         &format!("changes: {{ every: 0s }}\n{LOADS}"),
-        "side.yaml:3:19: a change every 0s | give 100ms or more, like 10s",
+        "side.yaml:3:19: changes.every: `0s` is out of range | use at least 100ms, like 10s",
     );
     check(
         &format!("changes: {{ every: 1s, paths: 0 }}\n{LOADS}"),
-        "side.yaml:3:30: 0 paths that come and go | give 1 or more, and with all domains no more than 1000000",
+        "side.yaml:3:30: changes.paths: `0` is out of range | use at least 1, and at most 1000000 over all domains",
     );
     check(
         &format!("changes: {{ every: 1s, loads: [ful] }}\n{LOADS}"),
-        "side.yaml:3:31: there is no load `ful` | did you mean `full`?",
+        "side.yaml:3:31: changes.loads[0]: unknown load `ful` | did you mean `full`?",
     );
     check(
         &format!("changes: {{ every: 1s }}\ntopology: {{ paths: [/changed/1] }}\n{LOADS}"),
-        "side.yaml:3:10: `/changed/1` is a path of the topology, and one that comes and goes | begin no path with \
-         /changed/",
+        "side.yaml:3:10: changes: path `/changed/1` of the topology begins with `/changed/`, which weir uses \
+         for changes | rename the path",
     );
     check(&format!("changes: {{}}\n{LOADS}"), "side.yaml:3:10: missing field `every` | add `every`");
     let of = |kinds: &str, more: &str| format!("changes: {{ every: 1s, of: [{kinds}] }}\n{more}{LOADS}");
     check(
         &of("", ""),
-        "side.yaml:3:27: nothing changes | name some of routes, endpoints, certificates, or leave it out for routes",
+        "side.yaml:3:27: changes.of: the list is empty | add routes, endpoints or certificates; without `of`, \
+         routes change",
     );
-    check(&of("routes, routes", ""), "side.yaml:3:36: `routes` is given twice | keep one of the two");
+    check(
+        &of("routes, routes", ""),
+        "side.yaml:3:36: changes.of[1]: duplicate value `routes` | remove one of \
+        the two",
+    );
     check(
         &of("endpoints", ""),
-        "side.yaml:3:28: an endpoint that leaves, and the upstream has one | give the origin two `replicas` or more",
+        "side.yaml:3:28: changes.of[0]: the upstream has only 1 endpoint, which cannot leave | set \
+         `origin.replicas` to at least 2",
     );
     check(
         &of("certificates", ""),
-        "side.yaml:3:28: certificates that are replaced, without TLS | add `tls: true` to the topology",
+        "side.yaml:3:28: changes.of[0]: certificates need TLS | add `tls: true` to the topology",
     );
     check(
         &of("certificates", "topology: { tls: true, certificates: each }\n"),
-        "side.yaml:3:28: certificates that are replaced, where each domain has its own | let one be for all: leave out \
-         the topology's `certificates`",
+        "side.yaml:3:28: changes.of[0]: weir replaces only a certificate that all domains share | remove \
+         `topology.certificates`",
     );
     let remote = "name: x\ngateways: [{ name: prod, driver: remote, url: 'http://127.0.0.1:1' }]\n\
                   changes: { every: 1s }\nloads: { full: { model: closed } }\n";
     let error = read(remote).unwrap_err();
-    assert!(
-        error.to_string().contains("`prod` runs elsewhere, so that weir cannot change its routes"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("weir cannot change the routes of `prod`: it is remote"), "{error}");
 }
 
 #[test]

@@ -76,12 +76,12 @@ fn the_command_line_names_the_prometheus() {
     };
     assert_eq!(
         said(&super::remotes::text("weir", ""), &overrides),
-        "--prometheus http://prom:9090: no gateway here runs elsewhere | name one in the scenario, like { name: prod, \
+        "--prometheus http://prom:9090: the scenario has no remote gateway | add one, like { name: prod, \
          driver: remote, url: https://gw.example }"
     );
     let no_selector = Overrides { selector: None, ..overrides };
     let error = said(&text, &no_selector);
-    assert!(error.starts_with("--prometheus http://prom:9090: nothing says which series"), "{error}");
+    assert!(error.starts_with("--prometheus http://prom:9090: no `selector` selects the series"), "{error}");
     assert!(error.contains("add a `selector` like namespace="), "{error}");
 }
 
@@ -96,28 +96,72 @@ fn check(gateways: &str, more: &str, place: &str, words: &str) {
 #[test]
 fn what_cannot_be_has_its_place() {
     let remote = |more: &str| format!("{{ name: prod, driver: remote, url: 'http://gw.example'{more} }}");
-    check("remote", "", "2:12", "`remote` runs elsewhere, and nothing says where | add its `url`");
+    check(
+        "remote",
+        "",
+        "2:12",
+        "gateways[0]: the remote gateway `remote` has no `url` | add one, like `url: \
+        https://gw.example`",
+    );
     check("{ name: a, driver: remote, url: gw.example }", "", "2:44", "no scheme | write it as https://HOST");
     check(
         "{ name: nginx, url: 'http://a' }",
         "",
         "2:32",
-        "it has no `url` | leave it out, or add `driver: remote`",
+        "gateways[0].url: `nginx` is not remote: weir starts it | remove it, or use `driver: remote`",
     );
-    check(&remote(", binary: /x"), "", "2", "weir has no `binary` for it");
+    check(
+        &remote(", binary: /x"),
+        "",
+        "2",
+        "gateways[0].binary: `prod` is remote: weir does not start it | \
+        remove it",
+    );
     check(
         &remote(", direct: 'http://a/x'"),
         "",
         "2",
-        "has a path | leave it out: paths stand in `topology.paths`",
+        "gateways[0].direct: `http://a/x` contains a path | move the path to `topology.paths`",
     );
-    check(&remote(", tls: {}"), "", "2", "TLS on connections to http://gw.example");
+    check(
+        &remote(", tls: {}"),
+        "",
+        "2",
+        "gateways[0].tls: http://gw.example does not use TLS | use https://, \
+        or remove `tls`",
+    );
     check(&remote(", tls: { ca: absent.pem }, direct: 'https://a'"), "", "2", "absent.pem: No such file");
-    check(&remote(", limits: { cpus: 0 }"), "", "2", "a limit of 0 CPUs");
-    check(&remote(", host: 'a b'"), "", "2", "not a value of Host");
+    check(
+        &remote(", limits: { cpus: 0 }"),
+        "",
+        "2",
+        "gateways[0].limits.cpus: `0` is out of range | use the \
+        limit that the gateway has there, like 2, or remove it",
+    );
+    check(
+        &remote(", host: 'a b'"),
+        "",
+        "2",
+        "gateways[0].host: `a b` is not a valid value of the Host header | \
+        use a name like shop.example, or remove it",
+    );
     let prometheus = |fields: &str| remote(&format!(", prometheus: {{ url: 'http://prom', {fields} }}"));
-    check(&prometheus("metrics: process"), "", "2", "nothing says which series are the gateway's");
-    check(&prometheus("selector: '{}'"), "", "2", "nothing says which series are the gateway's");
+    check(
+        &prometheus("metrics: process"),
+        "",
+        "2",
+        "gateways[0].prometheus: no `selector` selects the series \
+        of the gateway | add a `selector` like namespace=\"shop\",pod=~\"gw-.*\", or your own query as \
+            `queries: { cpu: .. }`",
+    );
+    check(
+        &prometheus("selector: '{}'"),
+        "",
+        "2",
+        "gateways[0].prometheus: no `selector` selects the series of \
+        the gateway | add a `selector` like namespace=\"shop\",pod=~\"gw-.*\", or your own query as `queries: { \
+            cpu: .. }`",
+    );
     check(&prometheus("metrics: proces, selector: 'a=\"b\"'"), "", "2", "did you mean `process`");
     check(&prometheus("selector: 'a=\"b\"', user: me"), "", "2", "add `password_file`");
     check(&prometheus("selector: 'a=\"b\"', token_file: absent"), "", "2", "absent: No such file");
@@ -126,21 +170,51 @@ fn what_cannot_be_has_its_place() {
         &format!("weir, {}", remote("")),
         "",
         "2:12",
-        "is started by weir, and others here run elsewhere | make two runs",
+        "gateways[0]: `weir` is not remote, and other gateways here are | make two runs: gateways with \
+         different upstreams cannot share a direct baseline",
     );
     let other = "{ name: other, driver: remote, url: 'http://b', direct: 'http://c' }";
-    check(&format!("{}, {other}", remote("")), "", "2", "differ in `direct` | give all of them the same");
+    check(
+        &format!("{}, {other}", remote("")),
+        "",
+        "2",
+        "gateways[1]: `prod` and `other` have different \
+        `direct` URLs | use the same one for both, or make two runs: a block has one direct baseline",
+    );
     check(&remote("").replace("prod", "generator"), "", "2", "choose another name");
-    check(&remote(""), "origin: { body: 64KiB }\n", "3", "an origin beside gateways that run elsewhere");
-    check(&remote(""), "limits: { data: { cpus: 1 } }\n", "3", "a limit of the role `data`");
+    check(
+        &remote(""),
+        "origin: { body: 64KiB }\n",
+        "3",
+        "origin: remote gateways do not use the origin of the \
+        scenario | remove it; `direct` of a gateway is the URL of its upstream",
+    );
+    check(
+        &remote(""),
+        "limits: { data: { cpus: 1 } }\n",
+        "3",
+        "limits.data: weir starts no process with this \
+        role | remove it; the limits that a remote gateway has belong into its own `limits`",
+    );
     for (topology, said) in [
-        ("tls: true", "write https:// in its `url`"),
-        ("tls: true, client_certificate: required", "write https:// in its `url`"),
-        ("bearer: 3", "give the loads a file of `tokens`"),
+        (
+            "tls: true",
+            "topology.tls: weir cannot configure this on a remote gateway | use https:// in the `url` \
+            of the gateway",
+        ),
+        (
+            "tls: true, client_certificate: required",
+            "topology.client_certificate: weir cannot configure this on a remote gateway",
+        ),
+        (
+            "bearer: 3",
+            "topology.bearer: weir cannot configure this on a remote gateway | add a file of `tokens` \
+            to the loads",
+        ),
     ] {
         check(&remote(""), &format!("topology: {{ {topology} }}\n"), "3", said);
     }
     let loads = "loads: { full: { model: closed, tls: {} } }\n";
     let error = read(&format!("name: x\ngateways: [{}]\n{loads}", remote(""))).unwrap_err();
-    assert!(error.remedy().starts_with("give `tls` to the gateway"), "{error} | {}", error.remedy());
+    assert!(error.remedy().starts_with("move them to `tls` of the gateway"), "{error} | {}", error.remedy());
 }

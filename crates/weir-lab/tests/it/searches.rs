@@ -36,25 +36,69 @@ fn a_search_without_bounds_takes_its_loads_objective() {
     read(&search("model: open, search: {}, objective: { p99: 20ms }")).unwrap();
     let checked = read(&search("model: open, search: {}, objective: { errors: 0.1% }"));
     assert!(checked.is_ok(), "errors alone can be searched for");
-    refused("model: open, search: {}, objective: { max: 20ms }", "the search `capacity`");
+    refused(
+        "model: open, search: {}, objective: { max: 20ms }",
+        "loads.capacity.search: a search cannot limit \
+        `max`, which grows with the number of requests at any rate | set limits, like search: { p99: 20ms, errors: 0.1% }; default: the objective of the load or the scenario",
+    );
 }
 
 #[test]
 fn what_cannot_be_searched_is_refused() {
-    refused("model: closed, search: { p99: 20ms }", "the closed load `capacity` is a search");
-    refused("model: open, search: {}", "an objective that asks for nothing");
+    refused(
+        "model: closed, search: { p99: 20ms }",
+        "loads.capacity.search: a closed load cannot search for a \
+        capacity: a search varies the rate | use `model: open`",
+    );
+    refused(
+        "model: open, search: {}",
+        "loads.capacity.search: the search has no objective | set limits, like \
+        search: { p99: 20ms, errors: 0.1% }; default: the objective of the load or the scenario",
+    );
     refused("model: open, search: { p97: 20ms }", "unknown field `p97`");
-    refused("model: open, search: { p99: 0s }", "a latency of zero");
-    refused("model: open, search: { errors: 0% }", "a share of errors that no number of requests");
-    refused("model: open, search: { p99: 20ms, width: 0% }", "give 1% to 100%");
-    refused("model: open, search: { p99: 20ms, trials: 3 }", "give 10 to 1000");
-    refused("model: open, rate: 100/s..500/s, search: { p99: 20ms }", "rates of its own");
-    refused("model: open, requests: 500, search: { p99: 20ms }", "the search `capacity` has requests");
-    refused("model: open, duration: 0s, search: { p99: 20ms }", "a duration of zero");
-    refused("model: open, steps: [{ rate: 5/s }], search: { p99: 20ms }", "the search `capacity` has steps");
+    refused(
+        "model: open, search: { p99: 0s }",
+        "loads.capacity.search: the latency is zero | set limits, like \
+        search: { p99: 20ms, errors: 0.1% }; default: the objective of the load or the scenario",
+    );
+    refused(
+        "model: open, search: { errors: 0% }",
+        "loads.capacity.search: the share of errors must be above 0 \
+        and below 100% | set limits, like search: { p99: 20ms, errors: 0.1% }; default: the objective of the load or the scenario",
+    );
+    refused(
+        "model: open, search: { p99: 20ms, width: 0% }",
+        "loads.capacity.search.width: `0%` is out of range \
+        | use 1% to 100%; the default is 10%",
+    );
+    refused(
+        "model: open, search: { p99: 20ms, trials: 3 }",
+        "loads.capacity.search.trials: `3` is out of range \
+        | use 10 to 1000, or remove it",
+    );
+    refused(
+        "model: open, rate: 100/s..500/s, search: { p99: 20ms }",
+        "loads.capacity.rate: the rate of a \
+        search cannot change | use the rate of the first trial, like `rate: 500/s`",
+    );
+    refused(
+        "model: open, requests: 500, search: { p99: 20ms }",
+        "loads.capacity.requests: a search cannot end \
+        after a number of requests | use the length of a trial, like `duration: 2s`",
+    );
+    refused(
+        "model: open, duration: 0s, search: { p99: 20ms }",
+        "loads.capacity.duration: the duration is zero \
+        | use a longer time, like 10s",
+    );
+    refused(
+        "model: open, steps: [{ rate: 5/s }], search: { p99: 20ms }",
+        "loads.capacity.steps: a search \
+        cannot have steps | remove `steps`",
+    );
     let objective = format!("{}objective: {{ max: 1s }}\n", search("model: open, search: {}"));
     let error = read(&objective).unwrap_err();
-    assert!(error.to_string().contains("a search for `max`"), "{error}");
+    assert!(error.to_string().contains("a search cannot limit `max`"), "{error}");
 }
 
 #[test]

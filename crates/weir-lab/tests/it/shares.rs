@@ -23,19 +23,19 @@ fn shares_that_cannot_be_have_their_place() {
     load("1001%", "side.yaml:3:34: `1001%` is more than 1000% | write a rate like 5000/s, 300/m, 30%");
     load(
         "5/s, of: least",
-        "side.yaml:3:43: the load `x` says of which gateway its rate is a share, and it is none | \
-         leave `of` out, or give a rate like 30%",
+        "side.yaml:3:43: loads.x.of: `of` needs a rate that is a share, and this rate is absolute | remove \
+         `of`, or use a rate like 30%",
     );
     said(
         "name: x\ngateways: [{ name: prod, driver: remote, url: 'http://127.0.0.1:1' }]\n\
          loads: { x: { model: open, rate: 5% } }\n",
-        "side.yaml:3:34: the load `x` asks for a share of what a gateway elsewhere carries | \
-         give a rate like 500/s: such a gateway is not loaded with all it carries to find out",
+        "side.yaml:3:34: loads.x.rate: a share needs the capacity of the gateway, which weir does not measure \
+         on remote gateways | use a rate like 500/s",
     );
     said(
         &format!("{HEAD}vary: {{ loads.full.of: [least] }}\n{LOADS}"),
-        "side.yaml:3:24: `loads.full.of: \"least\"`: `loads.full.of` says what a share is of, which holds for the whole \
-         run | make two loads of it, one with `of: least` and one with `of: greatest`",
+        "side.yaml:3:24: `loads.full.of: \"least\"`: `loads.full.of` applies to the whole run and cannot vary | \
+         use two loads, one with `of: least` and one with `of: greatest`",
     );
 }
 
@@ -43,8 +43,7 @@ fn shares_that_cannot_be_have_their_place() {
 fn a_closed_load_has_no_share_either() {
     said(
         &format!("{HEAD}loads: {{ x: {{ model: closed, rate: 5% }} }}\n"),
-        "side.yaml:3:36: the closed load `x` has a rate | \
-         leave the rate out, or make it an open load: `model: open`",
+        "side.yaml:3:36: loads.x.rate: a closed load cannot have a rate | remove the rate, or use `model: open`",
     );
 }
 
@@ -60,13 +59,14 @@ fn every_block_has_a_twin_where_one_is_asked_for() {
     assert_eq!(pilot_time(&checked), weir_lab::Takes::default());
     said(
         &format!("name: x\ngateways: [direct-twin]\n{LOADS}"),
-        "side.yaml:2:12: a gateway named `direct-twin` | choose another name: this is that of the baseline's twin",
+        "side.yaml:2:12: gateways[0]: `direct-twin` is the name of the second direct baseline (`twin: true`) | \
+         choose another name",
     );
     said(
         &format!(
             "name: x\ngateways: [{{ name: prod, driver: remote, url: 'http://127.0.0.1:1' }}]\ntwin: true\n{LOADS}"
         ),
-        "side.yaml:3:7: a twin of a direct baseline that there is not | \
-         give a gateway its `direct`, or leave `twin` out",
+        "side.yaml:3:7: twin: the scenario has no direct baseline to repeat | add `direct` to a gateway, or \
+         remove `twin`",
     );
 }

@@ -8,7 +8,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// The file cannot be read at all.
-    #[error("{name}: the file cannot be read: {source}")]
+    #[error("{name}: cannot read the file: {source}")]
     Unreadable {
         /// The file.
         name: String,
@@ -16,13 +16,13 @@ pub enum ArchiveError {
         source: io::Error,
     },
     /// Another kind of file.
-    #[error("{name}: this is no archive of a run")]
+    #[error("{name}: the file is not an archive of a run")]
     Foreign {
         /// The file.
         name: String,
     },
     /// Written by a newer weir.
-    #[error("{name}: the {what} has version {found}, and this weir knows versions up to {known}")]
+    #[error("{name}: the {what} has version {found}, but this weir supports versions up to {known}")]
     Newer {
         /// The file.
         name: String,
@@ -36,7 +36,7 @@ pub enum ArchiveError {
         weir_version: String,
     },
     /// The end is missing.
-    #[error("{name}: the file ends in line {line}, before its end line: it was cut")]
+    #[error("{name}: the file is incomplete: it ends in line {line}")]
     Cut {
         /// The file.
         name: String,
@@ -44,7 +44,7 @@ pub enum ArchiveError {
         line: usize,
     },
     /// It unpacks to far more than an archive of its size.
-    #[error("{name}: the file unpacks to more than {} times its size", super::limits::RATIO_MAX)]
+    #[error("{name}: the file decompresses to more than {} times its size", super::limits::RATIO_MAX)]
     TooLarge {
         /// The file.
         name: String,
@@ -65,22 +65,17 @@ impl ArchiveError {
     /// What to do about it.
     pub fn remedy(&self) -> String {
         match self {
-            Self::Unreadable { .. } => {
-                "give a file that is there and can be read, or `-` for standard input".into()
-            }
+            Self::Unreadable { .. } => "use a readable file, or `-` for standard input".into(),
             Self::Foreign { .. } => {
-                "give a file that `weir export RUN --format weir` wrote; other formats are for other programs"
-                    .into()
+                "use a file from `weir export RUN --format weir`; the other formats cannot be imported".into()
             }
             Self::Newer { weir_version, .. } => {
-                format!("use weir {weir_version}, which wrote it, or a later one")
+                format!("use weir {weir_version}, which wrote it, or a later version")
             }
-            Self::TooLarge { .. } => {
-                "nothing was imported; weir does not write such files: export the run again where it was made"
-                    .into()
-            }
+            Self::TooLarge { .. } => "nothing was imported; export the run again on its original host".into(),
             Self::Cut { .. } | Self::Damaged { .. } => {
-                "nothing was imported; copy the file again, or export the run again where it was made".into()
+                "nothing was imported; copy the file again, or export the run again on its original host"
+                    .into()
             }
         }
     }

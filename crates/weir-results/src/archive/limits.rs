@@ -19,9 +19,9 @@ const KEY_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of JSON values in the line of the run; a plan of 100,000 cells has about a third of it.
 const RUN_VALUES_MAX: usize = 2_000_000;
 
-/// The file unpacks to more than [`RATIO_MAX`] allows.
+/// The file decompresses to more than [`RATIO_MAX`] allows.
 #[derive(Debug, thiserror::Error)]
-#[error("unpacks to more than {RATIO_MAX} times its size")]
+#[error("decompresses to more than {RATIO_MAX} times its size")]
 pub(super) struct TooLarge;
 
 /// The unpacked content of a gzip file, with a limit that grows with the packed bytes read.
@@ -152,7 +152,7 @@ mod tests {
         assert!(error.get_ref().unwrap().is::<TooLarge>());
         assert!(taken <= FREE_BYTES + RATIO_MAX * bytes.len() as u64, "{taken} of {}", bytes.len());
         let refused = read_archive("run.weir", &bytes[..]).unwrap_err();
-        assert_eq!(refused.to_string(), "run.weir: the file unpacks to more than 32 times its size");
+        assert_eq!(refused.to_string(), "run.weir: the file decompresses to more than 32 times its size");
         assert!(refused.is_wrong_use() && refused.remedy().contains("nothing was imported"));
         assert!(matches!(refused, ArchiveError::TooLarge { .. }));
     }

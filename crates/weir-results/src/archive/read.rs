@@ -134,12 +134,12 @@ fn check_run(run: &Run) -> Result<(), String> {
     let letters = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     // The id becomes the name of a folder for reports, and `last` means another run.
     if !letters || id.is_empty() || id.len() > ID_BYTES_MAX || id == "last" {
-        return Err(format!("`{}` is no id of a run", id.escape_debug()));
+        return Err(format!("`{}` is not a run id", id.escape_debug()));
     }
     // What is printed as it stands must not say anything to a terminal.
     let names = std::iter::once(&run.name).chain(run.plan.iter().map(|key| &key.gateway));
     if let Some(name) = names.into_iter().find(|name| name.contains(char::is_control)) {
-        return Err(format!("`{}` is no name", name.escape_debug()));
+        return Err(format!("`{}` is not a valid name", name.escape_debug()));
     }
     let mut places = BTreeSet::new();
     match run.plan.iter().find(|key| !places.insert(key.index)) {

@@ -9,7 +9,7 @@ use rusqlite::ErrorCode;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The database's folder could not be made.
-    #[error("{}: the folder of the database cannot be made: {source}", path.display())]
+    #[error("{}: cannot create the folder of the database: {source}", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
@@ -17,13 +17,13 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// There is no database.
-    #[error("{}: there is no such database", path.display())]
+    #[error("{}: no such database", path.display())]
     Missing {
         /// The file.
         path: PathBuf,
     },
     /// Written by a newer weir.
-    #[error("{}: the database has version {found}, and this weir knows versions up to {known}", path.display())]
+    #[error("{}: the database has version {found}, but this weir supports versions up to {known}", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
@@ -33,13 +33,13 @@ pub enum StoreError {
         known: i64,
     },
     /// A SQLite database of another program.
-    #[error("{}: this is a database of another program, not of weir", path.display())]
+    #[error("{}: the database belongs to another program", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
     },
     /// Not a database, or one whose pages contradict each other.
-    #[error("{}: the file is damaged or no database ({detail}); nothing was changed in it", path.display())]
+    #[error("{}: the file is damaged or not a database ({detail}); it was not changed", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -53,7 +53,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The file, or its folder, cannot be written.
-    #[error("{}: the database cannot be written: {detail}", path.display())]
+    #[error("{}: cannot write the database: {detail}", path.display())]
     Unwritable {
         /// The file.
         path: PathBuf,
@@ -61,13 +61,13 @@ pub enum StoreError {
         detail: String,
     },
     /// Another process held the database for longer than the time-out.
-    #[error("{}: another process holds the database", path.display())]
+    #[error("{}: the database is locked by another process", path.display())]
     Busy {
         /// The file.
         path: PathBuf,
     },
     /// The cell is in the store already: another weir carries on the same run.
-    #[error("{}: cell {index} of run {run} is in the database already", path.display())]
+    #[error("{}: cell {index} of run {run} is already in the database", path.display())]
     CellExists {
         /// The file.
         path: PathBuf,
@@ -77,7 +77,7 @@ pub enum StoreError {
         index: u32,
     },
     /// The run's plan in the store is not the beginning of the one that it is to have: another weir extended it.
-    #[error("{}: the plan of run {run} was changed meanwhile", path.display())]
+    #[error("{}: another process changed the plan of run {run}", path.display())]
     OtherPlan {
         /// The file.
         path: PathBuf,
@@ -85,7 +85,7 @@ pub enum StoreError {
         run: String,
     },
     /// The run is in the database already, and not the same.
-    #[error("{}: run {run} is in the database already, with other content: {difference}", path.display())]
+    #[error("{}: run {run} is already in the database with different content: {difference}", path.display())]
     RunDiffers {
         /// The file.
         path: PathBuf,
@@ -95,7 +95,7 @@ pub enum StoreError {
         difference: String,
     },
     /// A value that no column can hold.
-    #[error("{}: a value cannot be stored: {detail}", path.display())]
+    #[error("{}: cannot store a value: {detail}", path.display())]
     Unstorable {
         /// The file.
         path: PathBuf,
@@ -113,7 +113,7 @@ pub enum StoreError {
         latest: Vec<String>,
     },
     /// The prefix fits several runs.
-    #[error("{}: `{prefix}` fits several runs: {}", path.display(), matches.join(", "))]
+    #[error("{}: `{prefix}` matches several runs: {}", path.display(), matches.join(", "))]
     Ambiguous {
         /// The file.
         path: PathBuf,
@@ -137,29 +137,29 @@ impl StoreError {
     pub fn remedy(&self) -> String {
         match self {
             Self::Folder { .. } | Self::Unwritable { .. } => {
-                "name a file that can be written with --db FILE".into()
+                "use a writable file with --db FILE".into()
             }
-            Self::Missing { .. } => "`weir run quickstart` makes it; or name another with --db FILE".into(),
-            Self::Newer { .. } => "use the weir that wrote it, or another file with --db FILE".into(),
-            Self::Foreign { .. } => "name another file with --db FILE".into(),
+            Self::Missing { .. } => "`weir run quickstart` creates it; or use another file with --db FILE".into(),
+            Self::Newer { .. } => "use the version of weir that wrote it, or another file with --db FILE".into(),
+            Self::Foreign { .. } => "use another file with --db FILE".into(),
             Self::Damaged { .. } => {
-                "move it aside (`sqlite3 FILE .recover` may save what it held), or name another with --db FILE"
+                "move it away (`sqlite3 FILE .recover` may rescue its content), or use another file with --db FILE"
                     .into()
             }
-            Self::Full { .. } => "make room, or name a file on another disk with --db FILE".into(),
-            Self::Busy { .. } => "wait until the other weir is done, or use another file with --db FILE".into(),
-            Self::CellExists { .. } => "another weir carries on this run: let it finish".into(),
+            Self::Full { .. } => "free disk space, or use a file on another disk with --db FILE".into(),
+            Self::Busy { .. } => "wait until the other process ends, or use another file with --db FILE".into(),
+            Self::CellExists { .. } => "wait until the other weir process has finished this run".into(),
             Self::RunDiffers { .. } => {
-                "nothing was changed; to have both, import into another database with --db FILE".into()
+                "nothing was changed; to keep both, import into another database with --db FILE".into()
             }
-            Self::Unstorable { .. } => "nothing was changed; the value is beyond what can be measured".into(),
-            Self::OtherPlan { .. } => "another weir extended this run: let it finish".into(),
+            Self::Unstorable { .. } => "nothing was changed; the value is outside the range of measurements".into(),
+            Self::OtherPlan { .. } => "wait until the other weir process has finished this run".into(),
             Self::NoRun { latest, .. } if latest.is_empty() => {
-                "there is none yet: `weir run quickstart` makes one".into()
+                "there are no runs yet; `weir run quickstart` creates one".into()
             }
-            Self::NoRun { latest, .. } => format!("the latest are {}; `weir runs` lists all", latest.join(", ")),
-            Self::Ambiguous { .. } => "give more letters of the id".into(),
-            Self::Other { .. } => "name another file with --db FILE if it persists".into(),
+            Self::NoRun { latest, .. } => format!("latest runs: {}; `weir runs` lists all", latest.join(", ")),
+            Self::Ambiguous { .. } => "use more characters of the id".into(),
+            Self::Other { .. } => "if the error persists, use another file with --db FILE".into(),
         }
     }
 

@@ -351,7 +351,7 @@ fn a_newer_database_is_refused_and_left_alone() {
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: the database has version 99, and this weir knows versions up to {}",
+            "{}: the database has version 99, but this weir supports versions up to {}",
             folder.db().display(),
             schema::MIGRATIONS.len()
         )
@@ -366,7 +366,7 @@ fn a_file_that_is_no_database_is_refused_and_left_alone() {
     std::fs::write(folder.db(), &text).unwrap();
     let error = Store::open(&folder.db()).unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
-    assert!(error.to_string().contains("the file is damaged or no database"), "{error}");
+    assert!(error.to_string().contains("the file is damaged or not a database"), "{error}");
     assert_eq!(std::fs::read_to_string(folder.db()).unwrap(), text);
 }
 
@@ -437,7 +437,7 @@ fn runs_are_found_by_id_prefix_and_last() {
     assert_eq!(found("20261121-0210-aaaa"), Ok("20261121-0210-aaaa".into()));
     assert_eq!(
         found("20261121"),
-        Err(format!("{path}: `20261121` fits several runs: 20261121-0211-bbbb, 20261121-0210-aaaa"))
+        Err(format!("{path}: `20261121` matches several runs: 20261121-0211-bbbb, 20261121-0210-aaaa"))
     );
     assert_eq!(found("1999"), Err(format!("{path}: no run `1999`")));
     assert_eq!(found(""), Err(format!("{path}: no run ``")));

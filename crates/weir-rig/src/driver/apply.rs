@@ -89,8 +89,8 @@ impl Driver {
             Some(other) => return Err(self.unserved(format!("`apply: {}`", other.name()))),
             None => {
                 return Err(self.wrong(
-                    "it does not say how a change of the topology reaches the running gateway",
-                    "add `apply` to the driver, or leave `changes` out of the scenario",
+                    "the driver has no `apply`, so weir cannot change the running gateway",
+                    "add `apply` to the driver, or remove `changes` from the scenario",
                 ));
             }
         };
@@ -132,7 +132,7 @@ impl Driver {
         let first = self.file.processes.first().map_or("", |process| process.name.as_str());
         let leader = running.iter().find(|running| running.name() == first).map(Running::leader);
         leader.ok_or_else(|| {
-            self.wrong(&format!("`{first}` does not run, and is to get a signal"), "start it with a step")
+            self.wrong(&format!("`{first}` gets a signal but does not run"), "start it with a step")
         })
     }
 }

@@ -46,7 +46,7 @@ impl Driver {
     /// [`RigError::BinaryMissing`], with how to get it.
     pub fn locate(&self, binary: Option<&Path>) -> Result<Binary, RigError> {
         let Some(file) = &self.file.binary else {
-            return Err(self.wrong("it has no binary", "add `binary`"));
+            return Err(self.wrong("the driver has no `binary`", "add one"));
         };
         let missing = |binary: String| RigError::BinaryMissing {
             part: self.name.clone(),
@@ -128,7 +128,7 @@ mod tests {
         let drivers = Drivers::load(&[]).unwrap();
         let error = drivers.driver("nginx").unwrap().locate(Some(Path::new("/nowhere/nginx"))).unwrap_err();
         assert_eq!(error.cause(), "binary-missing");
-        assert_eq!(error.to_string(), "nginx: /nowhere/nginx was not found");
+        assert_eq!(error.to_string(), "nginx: program `/nowhere/nginx` not found");
         assert!(error.remedy().contains("make peers"), "{}", error.remedy());
     }
 

@@ -119,14 +119,14 @@ impl Driver {
         if name == REMOTE {
             return Err(RigError::Driver {
                 place,
-                message: format!("`{REMOTE}` is the name of gateways that run elsewhere"),
-                remedy: "call the folder otherwise".into(),
+                message: format!("`{REMOTE}` is the reserved name of remote gateways"),
+                remedy: "rename the folder".into(),
             });
         }
         let text = files.remove(DRIVER_FILE).ok_or_else(|| RigError::Driver {
             place: place.clone(),
             message: "the file is missing".into(),
-            remedy: "a driver is a folder with a driver.yaml and its templates".into(),
+            remedy: "a driver is a folder with a driver.yaml and templates".into(),
         })?;
         let file: DriverFile = weir_document::read(&place, &text)?;
         let driver = Self { name: name.to_owned(), place, file, templates: files };
@@ -142,7 +142,7 @@ impl Driver {
         }
         self.check_steps(&file.steps, &file.processes)?;
         if file.binary.is_none() {
-            return Err(self.wrong("it has no binary", "add `binary`"));
+            return Err(self.wrong("the driver has no `binary`", "add one"));
         }
         self.check_roles(&file.processes, &[Role::Data, Role::Control])?;
         self.check_applied()?;
@@ -185,7 +185,7 @@ impl Driver {
                     let waits = matches!(step, Step::Wait(_));
                     if waits != started.contains(process) {
                         let twice =
-                            if waits { "is waited for before it is started" } else { "is started twice" };
+                            if waits { "has a `wait` before its `start`" } else { "is started twice" };
                         return Err(
                             self.wrong(&format!("`{process}` {twice}"), "correct the order of the steps")
                         );
@@ -198,7 +198,7 @@ impl Driver {
             }
         }
         if processes.is_empty() {
-            return Err(self.wrong("it has no process", "add one to `processes`"));
+            return Err(self.wrong("the driver has no process", "add one to `processes`"));
         }
         match processes.iter().find(|process| !started.contains(&process.name)) {
             Some(idle) => {
@@ -215,17 +215,19 @@ impl Driver {
         let made = self.file.steps.iter().filter(|step| matches!(step, Step::Certificate { .. })).count();
         match (serves(Serves::Tls), made) {
             (true, 0) => {
-                Err(self.wrong("it serves TLS and makes no certificate", "add the step `certificate`"))
+                Err(self
+                    .wrong("the driver serves TLS but creates no certificate", "add the step `certificate`"))
             }
             (false, 1..) => {
-                Err(self.wrong("it makes a certificate that nothing is served with", "add `serves: [tls]`"))
+                Err(self
+                    .wrong("the driver creates a certificate but does not serve TLS", "add `serves: [tls]`"))
             }
-            (_, 2..) => Err(self.wrong("it makes certificates twice", "keep one step `certificate`")),
+            (_, 2..) => Err(self.wrong("the driver has two steps `certificate`", "remove one of them")),
             (false, 0) if serves(Serves::ClientCertificate) => {
-                Err(self.wrong("it asks for client certificates without TLS", "add `tls` to `serves`"))
+                Err(self.wrong("client certificates need TLS", "add `tls` to `serves`"))
             }
             (false, 0) if serves(Serves::Certificates) => {
-                Err(self.wrong("it has certificates for each host without TLS", "add `tls` to `serves`"))
+                Err(self.wrong("certificates for each host need TLS", "add `tls` to `serves`"))
             }
             _ => Ok(()),
         }
@@ -234,8 +236,8 @@ impl Driver {
     fn check_roles(&self, processes: &[ProcessFile], roles: &[Role]) -> Result<(), RigError> {
         match processes.iter().find(|process| !roles.contains(&process.role)) {
             Some(process) => Err(self.wrong(
-                &format!("`{}` has a role that it cannot have there", process.name),
-                "processes are `data` or `control`, those under `origin` are `origin`",
+                &format!("`{}` has a role that is not valid here", process.name),
+                "use `data` or `control` for processes, and `origin` for those under `origin`",
             )),
             None => Ok(()),
         }
@@ -310,14 +312,14 @@ mod tests {
         check(&steps("{ render: { template: page, to: t } }, { start: p }"), Ok(()));
         check(&steps("{ render: { template: paeg, to: t } }, { start: p }"), Err("did you mean `page`"));
         check(&steps("{ start: q }"), Err("no process `q`"));
-        check(&steps("{ wait: p }"), Err("before it is started"));
+        check(&steps("{ wait: p }"), Err("`wait` before its `start`"));
         check(&steps("{ start: p }, { start: p }"), Err("started twice"));
         check(PROCESS, Err("no step starts `p`"));
         check("about: x\n", Err("no process"));
         check("abuot: x\n", Err("about"));
         check(&steps("{ shell: ls }"), Err("shell"));
         let error = Driver::read(REMOTE, "d", BTreeMap::new()).unwrap_err();
-        assert!(error.to_string().contains("`remote` is the name of gateways that run elsewhere"), "{error}");
+        assert!(error.to_string().contains("`remote` is the reserved name of remote gateways"), "{error}");
     }
 
     #[test]
@@ -330,9 +332,9 @@ mod tests {
             format!("{gateway}origin: {{ processes: [{process}], steps: [{{ start: o }}] }}\n")
         };
         check(&origin("{ name: o, role: origin, command: [x] }"), Ok(()));
-        check(&origin("{ name: o, role: data, command: [x] }"), Err("`o` has a role that it cannot have"));
+        check(&origin("{ name: o, role: data, command: [x] }"), Err("`o` has a role that is not valid"));
         check(&origin("{ name: q, role: origin, command: [x] }"), Err("no process `o`"));
-        check(&gateway.replace("role: data", "role: origin"), Err("`p` has a role that it cannot have"));
+        check(&gateway.replace("role: data", "role: origin"), Err("`p` has a role that is not valid"));
     }
 
     #[test]
@@ -345,7 +347,7 @@ mod tests {
         check(&of("bearer", ""), Ok(()));
         check(&of("tls", ""), Err("add the step `certificate`"));
         check(&of("", made), Err("add `serves: [tls]`"));
-        check(&of("tls", &made.repeat(2)), Err("keep one step `certificate`"));
+        check(&of("tls", &made.repeat(2)), Err("remove one of them"));
         check(&of("client_certificate", ""), Err("add `tls` to `serves`"));
         check(&of("certificates", ""), Err("add `tls` to `serves`"));
         check(&of("tsl", ""), Err("tls"));
@@ -353,7 +355,7 @@ mod tests {
                       steps: [{ certificate: { to: x } }, { start: o }] }\n";
         check(
             &format!("{}{origin}", of("", "")),
-            Err("the step `certificate` under `origin` is not yet served"),
+            Err("the step `certificate` under `origin` is not supported yet"),
         );
     }
 
@@ -364,9 +366,9 @@ mod tests {
             &steps("{ http: { on: admin, method: GET, path: /, status: 200 } }"),
             Err("the step `http` is not"),
         );
-        check(&steps("{ kube_apply: { template: t } }"), Err("the step `kube_apply` is not yet"));
+        check(&steps("{ kube_apply: { template: t } }"), Err("the step `kube_apply` is not supported yet"));
         check(&steps("{ nats_publish: { subject: s, template: t } }"), Err("the step `nats_publish` is not"));
-        check(&format!("{PROCESS}needs: [etcd]\n"), Err("`needs: [etcd]` is not yet served"));
+        check(&format!("{PROCESS}needs: [etcd]\n"), Err("`needs: [etcd]` is not supported yet"));
     }
 
     #[test]
@@ -374,7 +376,7 @@ mod tests {
         let drivers = Drivers::load(&[]).unwrap();
         assert_eq!(drivers.names(), ["envoy", "haproxy", "nginx", "weir"]);
         let error = drivers.driver("ngnix").unwrap_err();
-        assert_eq!(error.to_string(), "there is no driver `ngnix`");
+        assert_eq!(error.to_string(), "unknown driver `ngnix`");
         assert!(error.remedy().contains("did you mean `nginx`"), "{}", error.remedy());
     }
 }

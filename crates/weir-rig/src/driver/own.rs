@@ -29,14 +29,13 @@ pub fn read_configuration(path: &Path) -> Result<Configuration, RigError> {
     let wrong = |message: String| RigError::Driver {
         place: path.display().to_string(),
         message,
-        remedy: "name a configuration file that can be read; a path is relative to the scenario's folder"
-            .into(),
+        remedy: "correct the path; it is relative to the scenario's folder".into(),
     };
     let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
     if bytes.len() > BYTES_MAX {
-        return Err(wrong(format!("{} bytes are no configuration file", bytes.len())));
+        return Err(wrong(format!("{} bytes are too many for a configuration file", bytes.len())));
     }
-    let text = String::from_utf8(bytes).map_err(|_| wrong("it is no text in UTF-8".into()))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("the file is not UTF-8 text".into()))?;
     let sha256 = sha256_hex(&text);
     Ok(Configuration { path: path.display().to_string(), sha256, text })
 }
@@ -54,8 +53,8 @@ impl Driver {
         match (rendered.next(), rendered.next()) {
             (Some(only), None) => Ok(only),
             _ => Err(self.wrong(
-                "it does not say which of its files a scenario's `config` takes the place of",
-                "add `main` with the name of that template",
+                "the driver does not name the file that `config` of a scenario replaces",
+                "add `main` with the name of its template",
             )),
         }
     }
@@ -75,14 +74,14 @@ impl Driver {
         };
         if !has(&named, &ORIGINS) {
             return Err(wrong(
-                "it names no upstream, whose port is another in each cell",
-                "write {{ origins[0] }} where it forwards to, or a line for each of `origins` (docs/drivers.md)",
+                "the file has no placeholder for the upstream, whose port differs in each cell",
+                "write {{ origins[0] }} as the address of the upstream, or one line for each of `origins` (docs/drivers.md)",
             ));
         }
         if !listen_is_given && !has(&named, &LISTEN) {
             return Err(wrong(
-                "it does not listen where it is told, and the port is another in each cell",
-                "write {{ listen }} where it listens, or say where it does in the scenario: listen: 127.0.0.1:8080",
+                "the file has no placeholder for the listening address, whose port differs in each cell",
+                "write {{ listen }} as the listening address, or set the address in the scenario: listen: 127.0.0.1:8080",
             ));
         }
         Ok(())
@@ -97,9 +96,10 @@ impl Driver {
             true => Ok(()),
             false => Err(RigError::Driver {
                 place: own.path.clone(),
-                message: "it speaks no TLS, which `topology.tls` asks for".into(),
-                remedy: "write {{ tls.certificate }} and {{ tls.key }} where it listens, or leave `topology.tls` out"
-                    .into(),
+                message: "the file does not configure TLS, which `topology.tls` requires".into(),
+                remedy:
+                    "add {{ tls.certificate }} and {{ tls.key }} to its listener, or remove `topology.tls`"
+                        .into(),
             }),
         }
     }
@@ -129,8 +129,7 @@ impl Driver {
         )];
         if self.file.equal.is_empty() {
             said.push(
-                "its driver has no list of what it makes equal, so nothing was looked for in that file"
-                    .into(),
+                "its driver has no list of equal settings, so weir did not check the file for them".into(),
             );
         }
         let text = plain(&templates.file(self.main()?)?);
@@ -253,7 +252,7 @@ mod tests {
         }
         let drivers = Drivers::load(&[]).unwrap();
         let error = drivers.driver("nginx").unwrap().check_own_tls(&own("{{ listen }}")).unwrap_err();
-        assert!(error.to_string().contains("it speaks no TLS"), "{error}");
+        assert!(error.to_string().contains("the file does not configure TLS"), "{error}");
     }
 
     #[test]
@@ -270,7 +269,7 @@ mod tests {
         assert!(said.contains("workers: the driver's own file has `worker_processes 3;` for it"), "{said}");
         assert!(!said.contains("proxy_next_upstream"), "{said}");
         // It says nothing of `admin`, so nobody waits for that, and nobody counts.
-        assert!(said.contains("counts no requests"), "{said}");
+        assert!(said.contains("cannot read its request counters"), "{said}");
         assert_eq!(rendered.processes[0].listens, [SocketAddr::from(([127, 0, 0, 1], 1))]);
         assert_eq!(rendered.counters.read().unwrap(), None);
     }
@@ -303,10 +302,16 @@ mod tests {
         assert_eq!(check("{{ listen }} {% for origin in origins %}{{ origin }}{% endfor %}", false), Ok(()));
         assert_eq!(check("listen 80; {{ origin_addresses[0].port }}", true), Ok(()));
         let said = check("listen 80; {{ origins[0] }}", false).unwrap_err();
-        assert!(said.starts_with("conf/my.conf: it does not listen where it is told"), "{said}");
+        assert!(
+            said.starts_with("conf/my.conf: the file has no placeholder for the listening address"),
+            "{said}"
+        );
         assert!(said.contains("{{ listen }}"), "{said}");
         let said = check("{{ listen }} server 127.0.0.1:9000;", false).unwrap_err();
-        assert!(said.contains("names no upstream") && said.contains("{{ origins[0] }}"), "{said}");
+        assert!(
+            said.contains("no placeholder for the upstream") && said.contains("{{ origins[0] }}"),
+            "{said}"
+        );
         let said = check("one\n{{ listen", false).unwrap_err();
         assert!(said.starts_with("conf/my.conf:2: "), "{said}");
         let said = rendered("nginx", Some(own("a\n{{ lsiten }} {{ origins }}"))).map(drop).unwrap_err();

@@ -133,7 +133,7 @@ impl Driver {
             }
             if admin.is_none() && self.file.counters.is_some() {
                 unequal.push(
-                    "it counts no requests that weir could read: its configuration does not listen on {{ admin }}"
+                    "weir cannot read its request counters: its configuration does not listen on {{ admin }}"
                         .into(),
                 );
             }
@@ -162,9 +162,9 @@ impl Driver {
             None => Ok(()),
             Some(want) => Err(RigError::Driver {
                 place: format!("gateway `{}`", self.name),
-                message: format!("its driver does not serve `{}`", want.field()),
+                message: format!("its driver does not support `{}`", want.field()),
                 remedy: format!(
-                    "leave the gateway or `{}` out, or teach the driver and add `serves: [{}]` (docs/drivers.md)",
+                    "remove the gateway or `{}`, or extend the driver and add `serves: [{}]` (docs/drivers.md)",
                     want.field(),
                     want.name()
                 ),
@@ -192,8 +192,8 @@ impl Driver {
     /// As [`Driver::render`]; also where the driver cannot play the upstream.
     pub fn render_origin(&self, binding: &OriginBinding, dir: &Path) -> Result<Rendered, RigError> {
         let Some(origin) = &self.file.origin else {
-            let message = "it says nothing of how to play the upstream";
-            return Err(self.wrong(message, "add `origin`, or name another driver for the origin"));
+            let message = "the driver cannot serve as the upstream";
+            return Err(self.wrong(message, "add `origin` to it, or use another driver for the origin"));
         };
         let dir = &made(dir)?;
         let templates = Templates::of_origin(self, binding, dir)?;
@@ -268,7 +268,7 @@ impl Driver {
     pub(super) fn check_topology(&self, binding: &Binding) -> Result<(), RigError> {
         let wrong = |what: &str, value: &str, remedy: &str| RigError::Driver {
             place: format!("gateway `{}`", self.name),
-            message: format!("{what} `{value}` cannot be rendered the same for every gateway"),
+            message: format!("{what} `{value}` is not valid for every gateway"),
             remedy: remedy.into(),
         };
         let plain = |text: &str, extra: &str| {
@@ -279,7 +279,7 @@ impl Driver {
         }
         let is_path = |path: &str| path.starts_with('/') && plain(path, "/-._~!*+,=:@");
         if let Some(path) = binding.paths.iter().chain(&binding.rewrite).find(|path| !is_path(path)) {
-            return Err(wrong("the path", path, "begin with a slash; use letters, digits and /-._~!*+,=:@"));
+            return Err(wrong("the path", path, "start with a slash; use letters, digits and /-._~!*+,=:@"));
         }
         if binding.paths.is_empty() || binding.origins.is_empty() {
             let what = if binding.paths.is_empty() { "a path" } else { "an origin" };

@@ -195,7 +195,7 @@ impl Driver {
                 let message = format!("`set` has no `{name}`");
                 let remedy = match (weir_document::nearest(name, known), settings.is_empty()) {
                     (Some(nearest), _) => format!("did you mean `{nearest}`?"),
-                    (None, true) => "this driver has no settings".into(),
+                    (None, true) => "the driver has no settings".into(),
                     (None, false) => {
                         format!("it has {}", settings.keys().cloned().collect::<Vec<_>>().join(", "))
                     }

@@ -23,7 +23,7 @@ const VERSION_CHARS_MAX: usize = 120;
 
 /// The word behind `after` in the first line that the binary prints, else that line.
 pub(super) fn version(path: &Path, how: &VersionFile) -> Result<String, String> {
-    let failed = |why: String| format!("{} does not tell its version: {why}", path.display());
+    let failed = |why: String| format!("{} does not report its version: {why}", path.display());
     let (status, text) = ask(path, &how.args).map_err(|error| failed(error.to_string()))?;
     let line = text.lines().map(printable).find(|line| !line.is_empty()).unwrap_or_default();
     if !status.success() {
@@ -74,7 +74,7 @@ fn wait(child: &mut Child) -> io::Result<ExitStatus> {
             return Ok(status);
         }
         if Instant::now() >= deadline {
-            return Err(io::Error::other(format!("no answer within {TOLD_TIMEOUT:?}")));
+            return Err(io::Error::other(format!("no output within {TOLD_TIMEOUT:?}")));
         }
         thread::sleep(Duration::from_millis(1));
     }

@@ -127,7 +127,7 @@ impl Client {
             Data::Vector(values) => {
                 Ok(values.into_iter().map(|it| series(it.metric, vec![it.value])).collect())
             }
-            Data::Scalar(_) => Err(self.wrong_query(query, "it gives a number and no series")),
+            Data::Scalar(_) => Err(self.wrong_query(query, "the query returns a number, not a series")),
         }
     }
 
@@ -135,10 +135,10 @@ impl Client {
     pub(crate) fn now_s(&self) -> Result<f64, RigError> {
         match self.ask("time()")? {
             Data::Scalar((_, now)) => {
-                now.parse().map_err(|_| self.failed(format!("its clock shows `{now}`"), NO_PROMETHEUS))
+                now.parse().map_err(|_| self.failed(format!("invalid server time `{now}`"), NO_PROMETHEUS))
             }
             Data::Matrix(_) | Data::Vector(_) => {
-                Err(self.failed("it does not know its time".into(), NO_PROMETHEUS))
+                Err(self.failed("the response has no server time".into(), NO_PROMETHEUS))
             }
         }
     }
@@ -162,21 +162,21 @@ impl Client {
                 ("success", Some(data), _) => Ok(data),
                 (_, _, Some(error)) if matches!(status, 400 | 422) => Err(self.wrong_query(query, &error)),
                 (_, _, error) => Err(self.failed(
-                    format!("it answered {status}: {}", error.unwrap_or(said)),
-                    "see its log; weir asks it for `/api/v1/query`",
+                    format!("HTTP status {status}: {}", error.unwrap_or(said)),
+                    "see its log; weir sends requests to `/api/v1/query`",
                 )),
             };
         }
         Err(match status {
             401 | 403 => self.failed(
-                format!("it answered {status}"),
-                "give `token_file`, or `user` and `password_file`, that it accepts",
+                format!("HTTP status {status}"),
+                "set a valid `token_file`, or `user` and `password_file`",
             ),
             _ => {
                 let line = body.lines().next().unwrap_or_default();
                 let line: String = line.chars().take(80).collect();
                 self.failed(
-                    format!("it answered {status}, and not as a Prometheus does: {line}"),
+                    format!("HTTP status {status}, but this is not a Prometheus: {line}"),
                     NO_PROMETHEUS,
                 )
             }
@@ -204,7 +204,7 @@ impl Client {
     }
 }
 
-const NO_PROMETHEUS: &str = "name the address that has Prometheus's `/api/v1/query` behind it";
+const NO_PROMETHEUS: &str = "use the base URL of a Prometheus, below which `/api/v1/query` exists";
 
 /// Values that are numbers; a series may say of itself that it has none.
 fn points(values: Vec<Sample>) -> Vec<Point> {
@@ -218,7 +218,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCerts, RigError> {
         let certificates = found.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned());
         return Ok(RootCerts::from(certificates));
     };
-    let wrong = |message: String| unreadable(path, message, "name a PEM file of certificates");
+    let wrong = |message: String| unreadable(path, message, "use a PEM file with certificates");
     let text = bounded(path)?;
     let mut certificates = Vec::new();
     for item in parse_pem(&text) {
@@ -227,7 +227,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCerts, RigError> {
         }
     }
     match certificates.is_empty() {
-        true => Err(wrong("it holds no certificate in PEM".into())),
+        true => Err(wrong("the file contains no PEM certificate".into())),
         false => Ok(RootCerts::from(certificates)),
     }
 }
@@ -238,16 +238,20 @@ fn secret(path: &Path) -> Result<String, RigError> {
     let text = std::str::from_utf8(&text).unwrap_or_default().trim();
     match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
         true => Ok(text.to_owned()),
-        false => Err(unreadable(path, "it is not one line of text".into(), "put the secret into it, alone")),
+        false => Err(unreadable(
+            path,
+            "the file is not a single line of text".into(),
+            "write only the secret into it",
+        )),
     }
 }
 
 fn bounded(path: &Path) -> Result<Vec<u8>, RigError> {
-    let readable = "name a file that can be read";
+    let readable = "correct the path";
     let wrong = |error: std::io::Error| unreadable(path, error.to_string(), readable);
     match fs::metadata(path).map_err(wrong)?.len() {
         0..=FILE_BYTES_MAX => fs::read(path).map_err(wrong),
-        _ => Err(unreadable(path, "it has more than 1 MiB".into(), readable)),
+        _ => Err(unreadable(path, "the file is larger than 1 MiB".into(), readable)),
     }
 }
 
@@ -291,10 +295,10 @@ mod tests {
         let parse = r#"{"status":"error","errorType":"bad_data","error":"1:4: parse error: unclosed"}"#;
         check(400, parse, true, "up[: 1:4: parse error: unclosed | write matchers");
         let busy = r#"{"status":"error","errorType":"timeout","error":"query timed out"}"#;
-        check(503, busy, false, "it answered 503: query timed out");
-        check(401, "Unauthorized\n", false, "it answered 401 | give `token_file`");
-        check(200, "<html>\n", false, "not as a Prometheus does: <html> | name the address");
-        check(404, "404 page not found\n", false, "it answered 404, and not as");
+        check(503, busy, false, "HTTP status 503: query timed out");
+        check(401, "Unauthorized\n", false, "HTTP status 401 | set a valid `token_file`");
+        check(200, "<html>\n", false, "this is not a Prometheus: <html> | use the base URL");
+        check(404, "404 page not found\n", false, "HTTP status 404, but this is not");
     }
 
     #[test]
@@ -324,7 +328,7 @@ mod tests {
         for wrong in ["", "two\nlines"] {
             std::fs::write(&file, wrong).unwrap();
             let error = with(Credentials::Token(file.clone())).unwrap_err();
-            assert!(error.is_wrong_use() && error.to_string().contains("secret: it is not"), "{error}");
+            assert!(error.is_wrong_use() && error.to_string().contains("secret: the file is not"), "{error}");
         }
         std::fs::remove_file(&file).unwrap();
         assert!(with(Credentials::Token(file)).unwrap_err().to_string().contains("No such file"));
@@ -339,7 +343,8 @@ mod tests {
             PrometheusAddress { url: "https://a".into(), ca: Some(file), insecure: false, credentials: None };
         let error = Client::new(&address).unwrap_err();
         assert!(
-            error.is_wrong_use() && error.to_string().contains("ca.pem: it holds no certificate"),
+            error.is_wrong_use()
+                && error.to_string().contains("ca.pem: the file contains no PEM certificate"),
             "{error}"
         );
     }

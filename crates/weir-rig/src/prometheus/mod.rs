@@ -113,7 +113,7 @@ impl Prometheus {
         let looks = (0..CLOCK_LOOKS).map(|_| self.look()).collect::<Result<Vec<_>, _>>()?;
         let clock = WallClock::now();
         let Some(offset) = offset(&looks) else {
-            return Err(self.client.failed("it does not know its time".into(), "see its log"));
+            return Err(self.client.failed("the response has no server time".into(), "see its log"));
         };
         let theirs_s = |mono_ns| clock.unix_s(mono_ns) + offset.ahead_s;
         let phase = Phase { from_s: theirs_s(span.from_ns), to_s: theirs_s(span.to_ns) };
@@ -175,8 +175,8 @@ impl Prometheus {
                 }
             }
             match sets.is_empty() {
-                true => format!("it has no series of {metric} at all; see its targets"),
-                false => format!("it has no series of {metric} at all; it does have {}", sets.join(" and ")),
+                true => format!("it has no series of {metric}; check its targets"),
+                false => format!("it has no series of {metric}, but it has {}", sets.join(" and ")),
             }
         } else {
             format!("{metric} has {}", listed(&there))

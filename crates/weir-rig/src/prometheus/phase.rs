@@ -71,11 +71,11 @@ impl fmt::Display for Unknown {
         match self {
             Self::TooFew(scrapes) => {
                 let scrapes = weir_results::words::counted(*scrapes as u64, "scrape");
-                write!(f, "the phase holds {scrapes}, and {SCRAPES_MIN} are needed")
+                write!(f, "the phase has {scrapes}, but weir needs {SCRAPES_MIN}")
             }
-            Self::Appeared => f.write_str("it was scraped for the first time in the phase"),
-            Self::Ended => f.write_str("no scrape of it followed the phase"),
-            Self::BeganAnew => f.write_str("it began anew in the phase"),
+            Self::Appeared => f.write_str("its first scrape was in the phase"),
+            Self::Ended => f.write_str("it has no scrape after the phase"),
+            Self::BeganAnew => f.write_str("its counter was reset in the phase"),
         }
     }
 }

@@ -100,11 +100,11 @@ impl Readings {
 fn cpu(series: &[Series], phase: Phase) -> Result<Growth, String> {
     match total_grown(series, phase) {
         Ok(Some(growth)) => Ok(growth),
-        Ok(None) => Err("no series of it was scraped since the phase began".into()),
+        Ok(None) => Err("none of its series was scraped since the phase began".into()),
         Err((series, unknown)) => {
             let every = series.interval_s().filter(|_| matches!(unknown, Unknown::TooFew(_)));
             let every =
-                every.map(|interval_s| format!(" (one comes each {interval_s:.1} s)")).unwrap_or_default();
+                every.map(|interval_s| format!(" (scrape interval {interval_s:.1} s)")).unwrap_or_default();
             Err(format!("{}: {unknown}{every}", super::labels(&series.labels)))
         }
     }
@@ -216,10 +216,10 @@ mod tests {
         assert_eq!(readings.account, None);
         assert_eq!(
             readings.usage.unwrap_err(),
-            "{pod=\"a\"}: the phase holds 1 scrape, and 3 are needed (one comes each 5.0 s)"
+            "{pod=\"a\"}: the phase has 1 scrape, but weir needs 3 (scrape interval 5.0 s)"
         );
         let nothing = Readings::new(Scrapes::default(), PHASE, START_NS, 0.0, None);
-        assert!(nothing.usage.unwrap_err().contains("no series of it"));
+        assert!(nothing.usage.unwrap_err().contains("none of its series"));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Looks at every process.
+    /// Reads the CPU time of every process.
     pub(super) fn look(&mut self) {
         let before = mono_ns();
         let processes = all_processes();
@@ -99,7 +99,7 @@ impl Neighbours {
 /// The ticks that each process of `last` used since `first`. A program that starts many short ones, like a compiler's
 /// driver, is charged with what they used once they have ended.
 fn used(first: &BTreeMap<Identity, Process>, last: &BTreeMap<Identity, Process>) -> BTreeMap<Identity, u64> {
-    // What children had used before the first look is no part of the span, though their parents inherited it meanwhile.
+    // Parents inherit the CPU time of children that end; time from before the first look is subtracted.
     let mut inherited: BTreeMap<i32, u64> = BTreeMap::new();
     for (_, gone) in first.iter().filter(|(identity, _)| !last.contains_key(identity)) {
         *inherited.entry(gone.parent).or_default() += gone.own + gone.ended;

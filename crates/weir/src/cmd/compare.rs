@@ -95,7 +95,7 @@ pub(crate) enum FailOn {
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let question = question(&args)?;
     if args.cores.is_some_and(|cores| !(cores > 0.0 && cores.is_finite())) {
-        return Err(Failure::wrong_use("--cores: that is no number of cores", "give more than 0, like 4"));
+        return Err(Failure::wrong_use("--cores: out of range", "use a number above 0, like 4"));
     }
     let is_printed = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
     let flags = [
@@ -105,8 +105,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     ];
     let wanted: Vec<&str> = flags.iter().filter(|(_, is)| *is).map(|(flag, _)| *flag).collect();
     if wanted.len() > 1 {
-        let message = format!("{} all print on standard output", wanted.join(" and "));
-        return Err(Failure::wrong_use(message, "keep one of them, and name a file for the others"));
+        let message = format!("{} all use standard output", wanted.join(" and "));
+        return Err(Failure::wrong_use(message, "use a file for all but one of them"));
     }
     let mut sides = sides::Sides::new(&args.database, args.cores);
     let (mut a, mut b) = (sides.side(&args.a)?, sides.side(&args.b)?);
@@ -142,7 +142,7 @@ fn gate(comparison: &Comparison) -> Result<Exit, Failure> {
         None => Ok(Exit::Good),
         Some(why) => Err(Failure::wrong_use(
             format!("--fail-on worse: nothing could be compared: {why}"),
-            "run more repeats on a quiet host; `weir doctor` shows what disturbs it",
+            "run more repeats on a quiet host; `weir doctor` shows the interference",
         )),
     }
 }
@@ -158,17 +158,17 @@ fn question(args: &Args) -> Result<Question, Failure> {
     for given in &args.margins {
         let (name, share) = given.split_once('=').ok_or_else(|| {
             Failure::wrong_use(
-                format!("--margin {given}: the figure or its share is missing"),
-                "write it as p99=30%",
+                format!("--margin {given}: the metric or its share is missing"),
+                "use the form p99=30%",
             )
         })?;
         let measure = measure("--margin", name)?;
         let share: Share = share.parse().map_err(|error| {
-            Failure::wrong_use(format!("--margin {given}: {error}"), "write it as p99=30%")
+            Failure::wrong_use(format!("--margin {given}: {error}"), "use the form p99=30%")
         })?;
         if share.0 <= 0.0 {
-            let message = format!("--margin {given}: a margin of nothing, which every difference is beyond");
-            return Err(Failure::wrong_use(message, "give more than 0, like 1%"));
+            let message = format!("--margin {given}: out of range");
+            return Err(Failure::wrong_use(message, "use a share above 0, like 1%"));
         }
         margins.set(measure, share.0);
     }
@@ -180,10 +180,10 @@ fn measure(flag: &str, name: &str) -> Result<Measure, Failure> {
     Measure::named(name).ok_or_else(|| {
         let names: Vec<&str> = Measure::all().map(Measure::name).collect();
         let remedy = match nearest(name, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`? There are {}", names.join(", ")),
+            Some(near) => format!("did you mean `{near}`? Known metrics: {}", names.join(", ")),
             None => format!("there are {}", names.join(", ")),
         };
-        Failure::wrong_use(format!("{flag}: there is no figure `{name}`"), remedy)
+        Failure::wrong_use(format!("{flag}: unknown metric `{name}`"), remedy)
     })
 }
 
@@ -199,8 +199,8 @@ fn written(path: &Path, text: String) -> Result<(), Failure> {
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
-    let remedy = "check that the folder exists, is writable and has space left, or name another file";
-    Failure::environment(format!("{}: the comparison cannot be written: {error}", path.display()), remedy)
+    let remedy = "check that the folder exists, is writable and has free space, or use another file";
+    Failure::environment(format!("{}: cannot write the comparison: {error}", path.display()), remedy)
 }
 
 impl From<CompareError> for Failure {

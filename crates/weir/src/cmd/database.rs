@@ -56,8 +56,8 @@ impl Database {
             return Ok(path.clone());
         }
         let folders = etcetera::choose_base_strategy().map_err(|error| {
-            let message = format!("the user's data folder is not known: {error}");
-            Failure::environment(message, "set HOME, or name a file with --db FILE")
+            let message = format!("cannot find the user's data folder: {error}");
+            Failure::environment(message, "set HOME, or use --db FILE")
         })?;
         Ok(folders.data_dir().join("weir").join("weir.db"))
     }
@@ -71,7 +71,8 @@ impl From<StoreError> for Failure {
 
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
-        told(error.is_wrong_use(), &error, error.remedy())
+        let each = error.each().iter().map(|error| told(error.is_wrong_use(), error, error.remedy()));
+        Self::of_all(each.collect())
     }
 }
 

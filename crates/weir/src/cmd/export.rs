@@ -77,14 +77,13 @@ impl Format {
             (None, Some((_, formats))) => Ok(formats[0]),
             (None, None) => {
                 let known: Vec<String> = ENDINGS.iter().map(|(ending, _)| format!(".{ending}")).collect();
-                let remedy =
-                    format!("name a format with --format, or end the name with {}", known.join(", "));
-                Err(Failure::wrong_use(format!("--out {path}: no format has the ending .{ending}"), remedy))
+                let remedy = format!("use --format, or a file name that ends with {}", known.join(", "));
+                Err(Failure::wrong_use(format!("--out {path}: unknown format .{ending}"), remedy))
             }
             (Some(asked), Some((_, formats))) if !formats.contains(&asked) => {
                 let [asked, meant] = [asked, formats[0]].map(Self::name);
-                let remedy = format!("leave --format out, which writes {meant}; or choose another ending");
-                let message = format!("--out {path}: the ending .{ending} is not that of --format {asked}");
+                let remedy = format!("remove --format to write {meant}, or use another ending");
+                let message = format!("--out {path}: the ending .{ending} contradicts --format {asked}");
                 Err(Failure::wrong_use(message, remedy))
             }
             (Some(asked), _) => Ok(asked),
@@ -107,14 +106,14 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let selection = Selection { cell: args.cell.map(|number| number - 1), load: args.load.clone() };
     if format == Format::Weir && selection != Selection::default() {
         return Err(Failure::wrong_use(
-            "--cell and --load choose a part of a run, and --format weir holds the whole",
-            "leave them out, or choose another --format",
+            "--cell and --load select a part of a run, but --format weir exports the whole run",
+            "remove them, or use another --format",
         ));
     }
     if out.is_none() && format.is_binary() && io::stdout().is_terminal() {
         return Err(Failure::wrong_use(
-            "this format is binary, and standard output is a terminal",
-            "name a file with --out FILE, or redirect the output",
+            "cannot print a binary format to a terminal",
+            "use --out FILE, or redirect the output",
         ));
     }
     if let Some(path) = out {
@@ -160,7 +159,7 @@ fn made(format: Format, run: &Run, cells: &[Cell]) -> Result<Vec<u8>, Failure> {
 }
 
 fn inexpressible(run: &Run, error: &weir_export::ExportError) -> Failure {
-    let remedy = "the database is damaged there; --cell exports the other cells";
+    let remedy = "the database is damaged in this cell; --cell exports the other cells";
     Failure::environment(format!("run {}: {error}", run.id), remedy)
 }
 
@@ -168,12 +167,12 @@ fn inexpressible(run: &Run, error: &weir_export::ExportError) -> Failure {
 fn refuse_to_overwrite(path: &Path, force: bool) -> Result<(), Failure> {
     match fs::metadata(path) {
         Ok(there) if there.is_dir() => {
-            let message = format!("{}: this is a folder", path.display());
-            Err(Failure::wrong_use(message, "name a file in it with --out FILE"))
+            let message = format!("{}: is a directory", path.display());
+            Err(Failure::wrong_use(message, "use a file in it with --out FILE"))
         }
         Ok(there) if there.is_file() && !force => {
-            let message = format!("{}: the file is there already", path.display());
-            Err(Failure::wrong_use(message, "name another with --out FILE, or write over it with --force"))
+            let message = format!("{}: the file already exists", path.display());
+            Err(Failure::wrong_use(message, "use another name with --out FILE, or overwrite it with --force"))
         }
         _ => Ok(()),
     }
@@ -196,8 +195,8 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn unwritable(place: &str, error: &io::Error) -> Failure {
     let remedy =
-        "check that the folder exists, is writable and has space left, or name another with --out FILE";
-    Failure::environment(format!("{place}: the export cannot be written: {error}"), remedy)
+        "check that the folder exists, is writable and has free space, or use another with --out FILE";
+    Failure::environment(format!("{place}: cannot write the export: {error}"), remedy)
 }
 
 #[cfg(test)]
@@ -233,8 +232,8 @@ mod tests {
         check(Some(Format::K6), Some("x.json"), Ok(Format::K6));
         check(Some(Format::Csv), Some("x.tsv"), Ok(Format::Csv));
         check(Some(Format::Csv), Some("x"), Ok(Format::Csv));
-        check(Some(Format::Weir), Some("x.csv"), Err("the ending .csv is not that of --format weir"));
-        check(Some(Format::Csv), Some("x.parquet"), Err("leave --format out, which writes parquet"));
-        check(None, Some("x.gz"), Err("no format has the ending .gz | name a format with --format"));
+        check(Some(Format::Weir), Some("x.csv"), Err("the ending .csv contradicts --format weir"));
+        check(Some(Format::Csv), Some("x.parquet"), Err("remove --format to write parquet"));
+        check(None, Some("x.gz"), Err("unknown format .gz | use --format"));
     }
 }

@@ -46,11 +46,11 @@ impl Gate {
                 Exit::BadResult
             }
             (Outcome::Undecided, Self::Undecided) => {
-                note("exit code 4: undecided, nothing is missed; `--fail-on missed` exits with 0 here");
+                note("exit code 4: undecided, no objective is missed; `--fail-on missed` exits with 0 here");
                 Exit::Undecided
             }
             (Outcome::Undecided, Self::Missed) => {
-                note("exit code 0: undecided, nothing is missed (--fail-on missed)");
+                note("exit code 0: undecided, no objective is missed (--fail-on missed)");
                 Exit::Good
             }
         }

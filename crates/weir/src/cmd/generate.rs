@@ -35,7 +35,7 @@ pub(super) fn until_signalled() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| Failure::environment(format!("signals cannot be caught: {error}"), ""))?;
+            .map_err(|error| Failure::environment(format!("cannot handle signals: {error}"), ""))?;
     }
     Ok(stop)
 }
@@ -49,7 +49,7 @@ pub(super) fn read_spec<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> 
     let failed = |error: &dyn std::fmt::Display| {
         Failure::environment(
             format!("{}: {error}", path.display()),
-            "give the JSON of a load's specification",
+            "give the specification of a load as JSON",
         )
     };
     let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
@@ -59,7 +59,7 @@ pub(super) fn read_spec<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> 
 /// Writes beside the target and renames, so that a reader never sees half a record.
 pub(super) fn write_whole(path: &Path, record: &impl Serialize) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
-        let remedy = "check that the folder exists, is writable and has space left";
+        let remedy = "check that the folder exists, is writable and has free space";
         Failure::environment(format!("{}: {error}", path.display()), remedy)
     };
     let mut beside = path.as_os_str().to_owned();

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let interrupt = signal_hook::consts::SIGINT;
     signal_hook::flag::register_conditional_shutdown(interrupt, 130, Arc::clone(&stop))
         .and_then(|_| signal_hook::flag::register(interrupt, Arc::clone(&stop)))
-        .map_err(|error| Failure::environment(format!("Ctrl-C cannot be caught: {error}"), ""))?;
+        .map_err(|error| Failure::environment(format!("cannot handle Ctrl-C: {error}"), ""))?;
     let live = Live::new(&spec, args.running.json, std::io::stderr().is_terminal());
     let outcome = weir_engine::run(&spec, &live, &stop);
     live.clear();
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     record.result.verdicts = judgement.verdicts.clone();
     if args.running.json {
         let text = serde_json::to_string_pretty(&json::Document::of(&record))
-            .map_err(|error| Failure::environment(format!("the result has no JSON: {error}"), ""))?;
+            .map_err(|error| Failure::environment(format!("cannot write the result as JSON: {error}"), ""))?;
         super::output::print(text);
     } else {
         super::output::print(print::table(&args.urls, &spec, &record, &judgement).trim_end());
@@ -166,8 +166,8 @@ fn request(args: &Args, path: &str) -> Result<Request, Failure> {
     let mut headers = Vec::new();
     for header in &args.headers {
         let Some((name, value)) = header.split_once(':') else {
-            let message = format!("-H '{header}': no colon between name and value");
-            return Err(Failure::wrong_use(message, "write it as -H 'Name: value'"));
+            let message = format!("-H '{header}': the colon is missing");
+            return Err(Failure::wrong_use(message, "use the form -H 'Name: value'"));
         };
         headers.push((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()));
     }
@@ -241,35 +241,5 @@ fn told(args: &Args, fault: &LoadFault) -> Failure {
             format!("--{}", name.replace('_', "-"))
         }
     };
-    let (what, remedy) = match fault.remedy.as_str() {
-        "correct the value" => way_out(&fault.message),
-        remedy => (fault.message.as_str(), remedy),
-    };
-    Failure::wrong_use(format!("{place}: {what}"), remedy)
-}
-
-/// What is wrong and, behind the last semicolon that is not in a quote, what to do about it.
-fn way_out(message: &str) -> (&str, &str) {
-    match message.rsplit_once("; ") {
-        Some((what, remedy)) if remedy.matches('`').count().is_multiple_of(2) => (what, remedy),
-        _ => (message, "see `weir load --help`"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::way_out;
-
-    #[test]
-    fn the_way_out_is_told_apart_from_what_is_wrong() {
-        let help = "see `weir load --help`";
-        for (message, expected) in [
-            ("must be at least 1", ("must be at least 1", help)),
-            ("`G T` is not a method; use GET", ("`G T` is not a method", "use GET")),
-            ("`/a; b` is wrong", ("`/a; b` is wrong", help)),
-            ("`/a; b` is wrong; did you mean `a`?", ("`/a; b` is wrong", "did you mean `a`?")),
-        ] {
-            assert_eq!(way_out(message), expected);
-        }
-    }
+    Failure::wrong_use(format!("{place}: {}", fault.message), fault.remedy.clone())
 }

@@ -43,7 +43,7 @@ pub(crate) fn lost() -> Option<Failure> {
     LOST.get().map(|why| {
         Failure::environment(
             format!("standard output: {why}"),
-            "not all was printed; make room there, or send it elsewhere",
+            "the output is incomplete; free space there, or redirect it elsewhere",
         )
     })
 }

@@ -48,8 +48,8 @@ pub(crate) struct Args {
 /// Writes the gateway's files, `commands.txt` and `manifest.json`.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     if args.out == Path::new("-") {
-        let message = "--out -: these are several files, and standard output takes one text";
-        return Err(Failure::wrong_use(message, "name a folder with --out DIR"));
+        let message = "--out -: standard output cannot hold several files";
+        return Err(Failure::wrong_use(message, "use a folder with --out DIR"));
     }
     let drivers = Drivers::load(&args.drivers)?;
     let overrides =
@@ -59,7 +59,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let Some(point) = checked.points.first() else { return Err(nothing(&args)) };
     let Some(gateway) = point.scenario.gateways.first() else { return Err(nothing(&args)) };
     if gateway.is_remote() {
-        let message = format!("{}: it runs elsewhere, and weir renders nothing for it", gateway.name);
+        let message = format!("{}: it is remote, so weir renders no files for it", gateway.name);
         return Err(Failure::wrong_use(message, "name another gateway with --gateway"));
     }
     let driver = drivers.driver(&gateway.driver)?;

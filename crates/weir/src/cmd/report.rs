@@ -112,14 +112,14 @@ fn printed(store: &Store, id: &str, args: &Args) -> Result<Exit, Failure> {
     let (run, cells) = (store.run(id)?, store.cells(id)?);
     let summary = summarize(&run, &cells);
     let refused = |why: &str| {
-        let remedy = "ask for one of --format terminal, md, csv, junit, or for --json; or name a folder";
+        let remedy = "use one of --format terminal, md, csv, junit, or --json; or give a folder";
         Failure::wrong_use(format!("--out -: {why}"), remedy)
     };
     let not_written = |error| unwritable(Path::new("standard output"), &error, "report this");
     match args.formats.as_slice() {
         [] if args.json => print(document(&run, &cells, &summary, None)),
-        [] => return Err(refused("a report is several files, and standard output takes one text")),
-        [Format::Html] => return Err(refused("report.html needs its folder of pages and charts")),
+        [] => return Err(refused("a report is several files, which standard output cannot hold")),
+        [Format::Html] => return Err(refused("report.html needs its folder with pages and charts")),
         [Format::Terminal] => print(weir_report::terminal(&run, &cells, &summary, width(), color())),
         [Format::Md] => print(weir_report::markdown(&run, &cells, &summary).trim_end()),
         [Format::Csv] => {
@@ -128,7 +128,7 @@ fn printed(store: &Store, id: &str, args: &Args) -> Result<Exit, Failure> {
             print(table.trim_end());
         }
         [Format::Junit] => print(weir_report::junit(&run, &summary).map_err(not_written)?.trim_end()),
-        _ => return Err(refused("several formats, and standard output takes one text")),
+        _ => return Err(refused("standard output cannot hold several formats")),
     }
     if args.formats != [Format::Terminal] || !std::io::stdout().is_terminal() {
         print_problems(&summary);
@@ -163,8 +163,9 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
     let writer = weir_report::Writer::new(&run, &cells, &summary, &dir);
     for format in wanted.formats.iter().filter_map(|format| file_format(*format)) {
         let written = writer.put(format).map_err(|error| {
-            let remedy =
-                format!("the run is kept: `weir report {id} --out DIR` writes its reports elsewhere");
+            let remedy = format!(
+                "the run is stored; `weir report {id} --out DIR` writes its reports to another folder"
+            );
             unwritable(&dir, &error, remedy)
         })?;
         say(written.display().to_string());
@@ -189,24 +190,24 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
 /// Tests are of an objective.
 pub(super) fn no_objective(flag: &str, what: &str) -> Failure {
     Failure::wrong_use(
-        format!("{flag}: {what} has no objective, so there is nothing to test"),
-        "give the scenario one, like `objective: { p99: 20ms, errors: 0.1% }`",
+        format!("{flag}: {what} has no objective to test"),
+        "add one to the scenario, like `objective: { p99: 20ms, errors: 0.1% }`",
     )
 }
 
 /// Sees that the file for the tests can be made.
 pub(super) fn check_junit(path: &Path) -> Result<(), Failure> {
     if path == Path::new("-") {
-        let message = "--junit -: standard output has the report";
+        let message = "--junit -: standard output is used by the report";
         return Err(Failure::wrong_use(
             message,
-            "name a file; `weir report last --format junit --out -` prints the tests of a finished run",
+            "use a file; `weir report last --format junit --out -` prints the tests of a finished run",
         ));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() {
-        let message = format!("--junit {}: this is a folder", path.display());
-        return Err(Failure::wrong_use(message, "name a file in it"));
+        let message = format!("--junit {}: is a directory", path.display());
+        return Err(Failure::wrong_use(message, "use a file in it"));
     }
     weir_report::check_folder(folder).map_err(|error| unwritable_junit(path, &error))
 }
@@ -220,21 +221,21 @@ fn write_junit(run: &Run, summary: &Summary, path: &Path) -> Result<(), Failure>
 }
 
 fn unwritable_junit(path: &Path, error: &std::io::Error) -> Failure {
-    let message = format!("{}: the tests cannot be written: {error}", path.display());
-    Failure::environment(message, "name another file")
+    let message = format!("{}: cannot write the tests: {error}", path.display());
+    Failure::environment(message, "use another file")
 }
 
 /// Sees that the reports of the run `id` will find a place.
 pub(super) fn check_folder(out: Option<&Path>, id: &str) -> Result<(), Failure> {
     if out == Some(Path::new("-")) {
         return Err(Failure::wrong_use(
-            "--out -: a report is several files, and standard output takes one text",
-            "name a folder with --out DIR; `weir report last --format md --out -` prints one text of a finished run",
+            "--out -: a report is several files, which standard output cannot hold",
+            "use a folder with --out DIR; `weir report last --format md --out -` prints one text of a finished run",
         ));
     }
     let dir = folder(out, id);
     weir_report::check_folder(&dir)
-        .map_err(|error| unwritable(&dir, &error, "name another folder with --out DIR"))
+        .map_err(|error| unwritable(&dir, &error, "use another folder with --out DIR"))
 }
 
 /// The folder for the reports of the run `id`.
@@ -243,7 +244,7 @@ fn folder(out: Option<&Path>, id: &str) -> PathBuf {
 }
 
 fn unwritable(dir: &Path, error: &std::io::Error, remedy: impl Into<String>) -> Failure {
-    Failure::environment(format!("{}: the reports cannot be written: {error}", dir.display()), remedy)
+    Failure::environment(format!("{}: cannot write the reports: {error}", dir.display()), remedy)
 }
 
 fn file_format(format: Format) -> Option<FileFormat> {

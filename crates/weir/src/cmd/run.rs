@@ -110,8 +110,8 @@ impl Args {
 /// Runs a scenario, or what is left of a run.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     if args.fails_on_worse() && args.baseline.is_none() {
-        let message = "--fail-on worse: there is no baseline to be worse than";
-        return Err(Failure::wrong_use(message, "name a run with --baseline RUN"));
+        let message = "--fail-on worse: no baseline to compare with";
+        return Err(Failure::wrong_use(message, "add --baseline RUN"));
     }
     if !args.plan {
         enter_scope();
@@ -174,7 +174,7 @@ fn resume(args: &Args, drivers: &Drivers, name: &str) -> Result<Exit, Failure> {
     }
     let mut notes = weir_lab::differences(&run, &store.cells(&run.id)?, &prepared, &Binary::own()?);
     if finished.len() == run.plan.len() {
-        notes.push(format!("run {} is finished already; its reports are written again", run.id));
+        notes.push(format!("run {} is already finished; weir writes its reports again", run.id));
     }
     go(args, drivers, &run, &prepared, &mut store, &notes)
 }
@@ -210,8 +210,7 @@ fn go(
     let bench = Bench { drivers, weir: &weir, stop: &stop, observer: watcher.as_ref() };
     let ended = weir_lab::execute(run, prepared, store, &bench);
     drop(watcher);
-    let how_to_resume =
-        || format!("`{}` continues after the cells that are kept", args.resume_command(&run.id));
+    let how_to_resume = || format!("`{}` continues after the stored cells", args.resume_command(&run.id));
     match ended {
         Err(error) => {
             let mut failure = Failure::from(error);
@@ -222,7 +221,7 @@ fn go(
             Err(failure)
         }
         Ok(Ended::Interrupted) if store.run(&run.id).is_err() => {
-            note("interrupted before the first cell: nothing is kept");
+            note("interrupted before the first cell: nothing was stored");
             Ok(Exit::Interrupted)
         }
         Ok(Ended::Interrupted) => {
@@ -273,7 +272,7 @@ fn gate_of(comparison: &Comparison) -> Exit {
     match comparison.nothing_decidable() {
         None => Exit::Good,
         Some(why) => {
-            note(format_args!("exit code 4: nothing could be compared with the baseline: {why}"));
+            note(format_args!("exit code 4: no comparison with the baseline: {why}"));
             Exit::Undecided
         }
     }
@@ -298,10 +297,7 @@ fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
         .and_then(|_| flag::register(SIGINT, Arc::clone(&stop)))
         .and_then(|_| flag::register(SIGTERM, Arc::clone(&stop)));
     registered.map_err(|error| {
-        Failure::environment(
-            format!("signals cannot be caught: {error}"),
-            "report this: it works on any Linux",
-        )
+        Failure::environment(format!("cannot handle signals: {error}"), "report this as a bug")
     })?;
     Ok(stop)
 }

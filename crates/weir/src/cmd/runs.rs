@@ -28,7 +28,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     if args.json {
         print(serde_json::to_string_pretty(&runs).expect("listings are plain values"));
     } else if runs.is_empty() {
-        print(with_database("no runs yet; `weir run quickstart` makes one"));
+        print(with_database("no runs yet; `weir run quickstart` creates one"));
     } else {
         print(table(&runs).trim_fmt());
     }

@@ -4,6 +4,6 @@
 /// cannot be limited is said again where it matters.
 pub(crate) fn enter_scope() {
     if let Err(why) = weir_rig::start_again_in_scope() {
-        super::output::note(format_args!("no scope with limits of its own: {why}"));
+        super::output::note(format_args!("no systemd scope with its own limits: {why}"));
     }
 }

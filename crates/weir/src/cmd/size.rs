@@ -103,8 +103,8 @@ fn name_the_run(sizing: &mut Sizing, run: &Run) {
 fn demand(args: &Args) -> Result<Demand, Failure> {
     let bounds = weir_lab::read_bounds("--objective", &args.objectives)?;
     if args.max_cpu == Some(Share(0.0)) {
-        let remedy = "give more, like 65%, or leave it out";
-        return Err(Failure::wrong_use("--max-cpu 0%: an instance that may use no CPU", remedy));
+        let remedy = "use a share above 0, like 65%, or remove it";
+        return Err(Failure::wrong_use("--max-cpu 0%: out of range", remedy));
     }
     Ok(Demand {
         rate_per_s: args.rate.0,
@@ -126,8 +126,8 @@ fn require_something(id: &str, sizing: &Sizing) -> Result<(), Failure> {
     match asks_nothing.filter(|_| sizing.demand.cpu_share_max.is_none()) {
         None => Ok(()),
         Some(offer) => Err(Failure::wrong_use(
-            format!("run {id} has no objective for {}, and none is given", offer.gateway),
-            "say what has to be kept, like --objective 'p99<20ms', or --max-cpu 65%",
+            format!("run {id} has no objective for {}", offer.gateway),
+            "set one, like --objective 'p99<20ms', or --max-cpu 65%",
         )),
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let spec: SlowSpec = read_spec(&args.spec)?;
     let stop = until_signalled()?;
     let counts = run_slow(&spec, &stop)
-        .map_err(|error| Failure::environment(format!("slow clients cannot run: {error}"), error.remedy()))?;
+        .map_err(|error| Failure::environment(format!("cannot run slow clients: {error}"), error.remedy()))?;
     write_whole(&args.record, &counts)?;
     Ok(Exit::Good)
 }

@@ -65,14 +65,14 @@ fn an_archive_that_was_cut_anywhere_is_refused() {
     let bytes = written(&every_kind());
     for end in (0..bytes.len()).step_by(3) {
         let error = read(&bytes[..end]).unwrap_err();
-        let known = if end < 2 { "no archive" } else { "it was cut" };
+        let known = if end < 2 { "not an archive" } else { "incomplete" };
         assert!(error.to_string().contains(known), "{end}: {error}");
     }
     // Cut between two lines and packed again, as an editor might.
     let text = unpacked(&bytes);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let error = read(&packed(&lines[..3].concat())).unwrap_err();
-    assert_eq!(error.to_string(), "run.weir: the file ends in line 4, before its end line: it was cut");
+    assert_eq!(error.to_string(), "run.weir: the file is incomplete: it ends in line 4");
 }
 
 #[test]
@@ -110,12 +110,12 @@ fn newer_archives_are_refused_by_their_versions() {
     check(
         &format!("\"archive_version\":{archive}"),
         "\"archive_version\":99,\"sealed\":true",
-        &format!("the archive has version 99, and this weir knows versions up to {archive}"),
+        &format!("the archive has version 99, but this weir supports versions up to {archive}"),
     );
     check(
         &format!("\"schema_version\":{schema},\"weir"),
         "\"schema_version\":99,\"weir",
-        &format!("the result schema has version 99, and this weir knows versions up to {schema}"),
+        &format!("the result schema has version 99, but this weir supports versions up to {schema}"),
     );
 }
 
@@ -154,13 +154,13 @@ fn what_contradicts_itself_is_named_with_its_line() {
     check(
         "\"id\":\"20261121-0210-aaaa\"",
         "\"id\":\"../../etc\"",
-        "line 2 is damaged: `../../etc` is no id of a run",
+        "line 2 is damaged: `../../etc` is not a run id",
     );
-    check("\"id\":\"20261121-0210-aaaa\"", "\"id\":\"last\"", "line 2 is damaged: `last` is no id of a run");
+    check("\"id\":\"20261121-0210-aaaa\"", "\"id\":\"last\"", "line 2 is damaged: `last` is not a run id");
     check(
         "\"name\":\"side-by-side\",\"question\"",
         "\"name\":\"a\\u001b[2Jb\",\"question\"",
-        "line 2 is damaged: `a\\u{1b}[2Jb` is no name",
+        "line 2 is damaged: `a\\u{1b}[2Jb` is not a valid name",
     );
     check(
         "\"latency\":\"",
@@ -183,7 +183,7 @@ fn other_files_are_no_archives() {
     let json = packed("{\"run\":{}}\n");
     for bytes in [&b""[..], b"name,rate\n", b"PAR1", &other, &json] {
         let error = read(bytes).unwrap_err();
-        assert_eq!(error.to_string(), "run.weir: this is no archive of a run");
+        assert_eq!(error.to_string(), "run.weir: the file is not an archive of a run");
     }
 }
 
@@ -217,7 +217,7 @@ fn other_content_under_the_same_id_is_refused_and_nothing_overwritten() {
         let error = store.import(&other.run, &other.cells).unwrap_err();
         let path = folder.db();
         let said = format!(
-            "{}: run 20261121-0210-aaaa is in the database already, with other content: {difference}",
+            "{}: run 20261121-0210-aaaa is already in the database with different content: {difference}",
             path.display()
         );
         assert_eq!(error.to_string(), said);

@@ -30,7 +30,7 @@ pub(crate) fn of_run(run: &Run, cells: &[Cell], gateway: Option<&str>) -> Result
     Dataset::of_run(run, cells, gateway).map_err(|names| {
         let wanted = gateway.unwrap_or_default();
         let remedy = if names.is_empty() {
-            "nothing of it was measured yet".into()
+            "the run has no measurements yet".into()
         } else {
             format!("it has {}", names.join(", "))
         };
@@ -66,8 +66,8 @@ impl<'a> Sides<'a> {
             return of_run(&archive.run, &archive.cells, gateway);
         }
         if let Some(gateway) = gateway.filter(|_| !given.contains(',')) {
-            let message = format!("{name}: a file of another program has no gateway `{gateway}` to be named");
-            return Err(Failure::wrong_use(message, "give the file alone"));
+            let message = format!("{name}: a file of another program has no gateway `{gateway}`");
+            return Err(Failure::wrong_use(message, "give only the file name"));
         }
         let mut files = Vec::new();
         for part in given.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -77,8 +77,8 @@ impl<'a> Sides<'a> {
         }
         if files.is_empty() {
             return Err(Failure::wrong_use(
-                format!("{given}: there is no file in it to compare"),
-                "give a folder with CSV files, or name the files",
+                format!("{given}: the folder has no file to compare"),
+                "give a folder with CSV files, or the files",
             ));
         }
         Ok(read_foreign(&files, self.cores)?)
@@ -133,18 +133,16 @@ fn text(path: &Path) -> Result<String, Failure> {
     let file = File::open(path).map_err(|error| unreadable(&name, &error))?;
     file.take(BYTES_MAX + 1).read_to_end(&mut text).map_err(|error| unreadable(&name, &error))?;
     if text.len() as u64 > BYTES_MAX {
-        return Err(Failure::wrong_use(
-            format!("{name}: the file is larger than 1 GiB"),
-            "give a part of it",
-        ));
+        return Err(Failure::wrong_use(format!("{name}: the file is larger than 1 GiB"), "split the file"));
     }
-    String::from_utf8(text)
-        .map_err(|_| Failure::wrong_use(format!("{name}: the file is no text"), "give a CSV file or JSON"))
+    String::from_utf8(text).map_err(|_| {
+        Failure::wrong_use(format!("{name}: the file is not UTF-8 text"), "give a CSV or JSON file")
+    })
 }
 
 fn unreadable(name: &str, error: &std::io::Error) -> Failure {
-    let remedy = "give a file that is there, or a run: `weir runs` lists them";
-    Failure::wrong_use(format!("{name}: the file cannot be read: {error}"), remedy)
+    let remedy = "give an existing file, or a run; `weir runs` lists the runs";
+    Failure::wrong_use(format!("{name}: cannot read the file: {error}"), remedy)
 }
 
 impl From<ForeignError> for Failure {

@@ -35,7 +35,7 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
         );
     }
     if let Some(why) = &examination.limits.why_not {
-        sentences.push(format!("Shares of a CPU and memory cannot be limited here: {why}."));
+        sentences.push(format!("weir cannot limit CPU shares and memory here: {why}."));
     }
     if let Some(share) = examination.disturbance {
         let disturbed = share.steal + share.others;
@@ -48,25 +48,25 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
                 limit * 100.0
             ),
             false => format!(
-                "Others took {:.1} % of this host in the last second: quiet enough.",
+                "Other processes used {:.1} % of this host in the last second: quiet enough.",
                 disturbed * 100.0
             ),
         });
     }
     if let Some(ceiling) = examination.bounds.as_ref().and_then(|bounds| bounds.ceiling) {
         sentences.push(format!(
-            "Ask a generator of {} for at most {:.0}/s in an open loop: above that its own lateness is in the latencies.",
+            "Use at most {1:.0}/s in an open loop with {0}: above that rate, latencies include the lateness of the generator.",
             counted(ceiling.workers.into(), "worker"),
             ceiling.rate_per_s
         ));
     }
     if examination.host.cpu_governor.as_deref().is_some_and(|governor| governor != "performance") {
-        sentences.push("The CPU governor is not `performance`: clock speeds will move with the load.".into());
+        sentences.push("The CPU governor is not `performance`: clock speeds vary with the load.".into());
     }
     let missing: Vec<&str> =
         examination.gateways.iter().filter(|g| g.binary.is_none()).map(|g| g.name.as_str()).collect();
     if !missing.is_empty() {
-        sentences.push(format!("Cannot be run here yet: {}.", missing.join(", ")));
+        sentences.push(format!("Missing gateways: {}.", missing.join(", ")));
     }
     sentences
 }

@@ -37,16 +37,16 @@ struct Origin {
 /// Measures both against weir's own origin on loopback.
 pub(super) fn measure(host: &Manifest, watched: Option<HostShare>) -> Result<HostBounds, Failure> {
     let fingerprint = HostBounds::fingerprint(host).ok_or_else(|| {
-        let message = "this host does not tell its CPU model, its cores or its memory";
-        Failure::environment(message, "`weir doctor --quick` leaves the measuring out")
+        let message = "cannot read the CPU model, the cores or the memory of this host";
+        Failure::environment(message, "`weir doctor --quick` skips the measurement")
     })?;
     let origin = Origin::start()?;
     let begun = Instant::now();
     let floor = origin.drive(ModelSpec::default(), 1)?;
     let closed = origin.drive(ModelSpec::default(), CONNECTIONS)?;
     if closed.requests.completed == 0 {
-        let message = "weir's own origin answered nothing on loopback";
-        return Err(Failure::environment(message, "see whether a firewall is in the way"));
+        let message = "the built-in origin sent no response on loopback";
+        return Err(Failure::environment(message, "check whether a firewall blocks loopback"));
     }
     let most_per_s = closed.rate_per_s * MOST_SHARE;
     let mut failure = None;
@@ -106,8 +106,8 @@ impl Origin {
     /// Starts it as a process of its own, as a run does.
     fn start() -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
-            let message = format!("weir's own origin cannot be started: {error}");
-            Failure::environment(message, "`weir doctor --quick` leaves the measuring out")
+            let message = format!("cannot start the built-in origin: {error}");
+            Failure::environment(message, "`weir doctor --quick` skips the measurement")
         };
         let weir = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(weir);
@@ -124,7 +124,7 @@ impl Origin {
         let origin = Self { child, address: line.trim().rsplit(' ').next().unwrap_or_default().to_owned() };
         match read {
             Ok(_) if line.starts_with("listening on ") => Ok(origin),
-            Ok(_) => Err(failed(std::io::Error::other("it ended before it listened"))),
+            Ok(_) => Err(failed(std::io::Error::other("the process exited before it listened"))),
             Err(error) => Err(failed(error)),
         }
     }

@@ -143,7 +143,7 @@ impl Examination {
 
     fn network(&self) -> String {
         match &self.namespaces.why_not {
-            None => "loopback, or namespaces of a run's own".into(),
+            None => "loopback, or a network namespace per run".into(),
             Some(why) => format!("loopback only: {why}"),
         }
     }
@@ -151,7 +151,7 @@ impl Examination {
     fn ceiling(&self) -> String {
         match self.bounds.as_ref().map(|bounds| bounds.ceiling) {
             None => "not measured yet".into(),
-            Some(None) => "none: requests left late at every rate that was tried".into(),
+            Some(None) => "none: requests were late at every tested rate".into(),
             Some(Some(ceiling)) => format!(
                 "{:.0}/s by {}, p99 of the lateness {:.0} µs",
                 ceiling.rate_per_s,

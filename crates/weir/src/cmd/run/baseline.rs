@@ -19,8 +19,8 @@ impl Baseline {
         let dataset = of_run(&store.run(&id)?, &cells, None)?;
         let has = |gateway: &str| cells.iter().any(|cell| cell.key.gateway == gateway);
         if !run.plan.iter().any(|key| key.gateway != DIRECT && has(&key.gateway)) {
-            let message = format!("--baseline {name}: run {id} measured none of this run's gateways");
-            let remedy = "gateways are compared by name; name a run that has one of them";
+            let message = format!("--baseline {name}: run {id} has none of the gateways of this run");
+            let remedy = "use a run that has one of them: weir compares gateways by name";
             return Err(Failure::wrong_use(message, remedy));
         }
         check(&dataset, &of_run(run, &[], None)?).map_err(|error| {

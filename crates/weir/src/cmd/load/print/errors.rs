@@ -86,37 +86,9 @@ pub(super) fn help(spec: &LoadSpec, result: &LoadResult) -> Vec<String> {
 }
 
 /// The causes that were seen, with their counts.
-fn causes(errors: &Errors) -> impl Iterator<Item = (&'static str, u64)> {
-    let Errors {
-        dns,
-        connect,
-        refused,
-        reset,
-        closed,
-        tls,
-        parse,
-        too_large,
-        http2,
-        refused_stream,
-        stream_reset,
-        goaway,
-    } = *errors;
-    [
-        ("dns", dns),
-        ("connect", connect),
-        ("refused", refused),
-        ("reset", reset),
-        ("closed", closed),
-        ("tls", tls),
-        ("parse", parse),
-        ("too large", too_large),
-        ("http2", http2),
-        ("refused stream", refused_stream),
-        ("stream reset", stream_reset),
-        ("goaway", goaway),
-    ]
-    .into_iter()
-    .filter(|&(_, count)| count > 0)
+fn causes(errors: &Errors) -> impl Iterator<Item = (String, u64)> {
+    let seen = errors.by_cause().into_iter().filter(|&(_, count)| count > 0);
+    seen.map(|(name, count)| (name.replace('_', " "), count))
 }
 
 #[cfg(test)]
