@@ -276,7 +276,7 @@ fn a_binary_format_is_kept_from_a_terminal() {
         terminal.args(["-qec", &command, "/dev/null"]).current_dir(folder.path());
         let output = finish(terminal);
         assert_eq!(output.status.code(), Some(code), "{format}: {}", text(&output.stdout));
-        assert_eq!(text(&output.stdout).contains("is a terminal"), code == 2, "{format}");
+        assert_eq!(text(&output.stdout).contains("to a terminal"), code == 2, "{format}");
     }
 }
 
@@ -364,11 +364,11 @@ fn files_that_cannot_be_imported_are_refused_and_make_no_database() {
     std::fs::write(folder.path().join("cut.weir"), &whole[..whole.len() / 2]).unwrap();
     std::fs::write(folder.path().join("empty.weir"), "").unwrap();
     for (file, word) in [
-        ("cut.weir", "it was cut"),
-        ("empty.weir", "no archive"),
-        ("run.csv", "no archive"),
-        ("absent.weir", "cannot be read"),
-        (".", "cannot be read"),
+        ("cut.weir", "incomplete"),
+        ("empty.weir", "not an archive"),
+        ("run.csv", "not an archive"),
+        ("absent.weir", "cannot read"),
+        (".", "cannot read"),
     ] {
         let output = finish(weir(folder.path(), &["import", file, "--db", "new.db"]));
         let error = text(&output.stderr);

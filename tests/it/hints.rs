@@ -121,7 +121,7 @@ fn an_export_is_what_the_ending_of_its_file_says() {
     }
     for (arguments, words) in [
         (&["--out", "y.csv", "--format", "weir"][..], "y.csv: the ending .csv contradicts --format weir"),
-        (&["--out", "y.xlsx"], "y.xlsx: no format has the ending .xlsx"),
+        (&["--out", "y.xlsx"], "y.xlsx: unknown format .xlsx"),
     ] {
         let output = export(arguments);
         assert_eq!(output.status.code(), Some(2));
@@ -151,10 +151,13 @@ fn a_dash_is_standard_output_and_never_a_folder_or_a_file() {
     };
     refused(report(&[]), "--out -: a report is several files");
     refused(report(&["--format", "html"]), "--out -: report.html needs its folder");
-    refused(report(&["--format", "md", "--format", "csv"]), "--out -: several formats");
+    refused(
+        report(&["--format", "md", "--format", "csv"]),
+        "--out -: standard output cannot hold several formats",
+    );
     refused(call(&["run", "quickstart", "--out", "-"]), "--out -: a report is several files");
     let rendered = ["render", "quickstart", "--gateway", "weir", "--out", "-"];
-    refused(finish(weir(here, &rendered)), "--out -: these are several files");
+    refused(finish(weir(here, &rendered)), "--out -: standard output cannot hold several files");
     let path = scenario(here, "[weir]", "objective: { p99: 1s }\n");
     refused(
         call(&["run", path.to_str().unwrap(), "--junit", "-"]),

@@ -209,7 +209,7 @@ fn without_direct_and_prometheus_there_is_load_and_no_more_is_claimed() {
     let cells = result["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 1, "no direct baseline");
     let unequal = cells[0]["unequal"].to_string();
-    for words in ["(`direct`) is given", "no Prometheus is given"] {
+    for words in ["`direct`, the URL of its upstream, is not set", "`prometheus` is not set"] {
         assert!(unequal.contains(words), "{words}: {unequal}");
     }
 }
@@ -237,11 +237,7 @@ fn series_are_summed_and_a_phase_without_enough_scrapes_is_not_guessed() {
     }
     let short = ["--set", &set, "--set", "duration=300ms"];
     let output = run(folder, &gateway, &[&short[..], &metrics[..]].concat());
-    assert!(
-        text(&output.stderr).contains("is too short for its CPU to be known"),
-        "{}",
-        text(&output.stderr)
-    );
+    assert!(text(&output.stderr).contains("is too short to measure its CPU"), "{}", text(&output.stderr));
     for measurement in measurements(&json(&output), "prod") {
         let evidence = measurement["judgement"]["evidence"].to_string();
         let is_known = measurement["usage"]["prod"].is_object();
@@ -276,7 +272,7 @@ fn what_cannot_work_is_told_once_and_leaves_no_run() {
         assert!(!text(&runs.stdout).contains("elsewhere"), "nothing was begun: {}", text(&runs.stdout));
     };
     let nowhere = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    check(&gateway(nowhere, ""), 3, &["it does not answer: ", "refused", "correct its URL"]);
+    check(&gateway(nowhere, ""), 3, &["no response: ", "refused", "correct its URL"]);
     let with = |prometheus: SocketAddr, more: &str| {
         gateway(origin.address, &format!(", prometheus: {{ url: 'http://{prometheus}', {more} }}"))
     };
@@ -285,7 +281,7 @@ fn what_cannot_work_is_told_once_and_leaves_no_run() {
         3,
         &[&format!("http://{nowhere}: "), "this host can reach it"],
     );
-    check(&with(origin.address, "selector: 'a=\"b\"'"), 3, &["not as a Prometheus does", "/api/v1/query"]);
+    check(&with(origin.address, "selector: 'a=\"b\"'"), 3, &["this is not a Prometheus", "/api/v1/query"]);
     let prometheus = prometheus.address;
     check(
         &with(prometheus, "metrics: process, selector: 'job=\"gw\"'"),
@@ -321,5 +317,5 @@ fn the_documented_scenario_is_one() {
     assert_eq!(plan["cells"].as_array().unwrap().len(), 6, "through and direct in three repeats: {plan}");
     let rendered = finish(weir(folder, &["render", "prod.yaml", "--gateway", "prod", "--out", "out"]));
     assert_eq!(rendered.status.code(), Some(2));
-    assert!(text(&rendered.stderr).contains("prod: it runs elsewhere"), "{}", text(&rendered.stderr));
+    assert!(text(&rendered.stderr).contains("prod: it is remote"), "{}", text(&rendered.stderr));
 }

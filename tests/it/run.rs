@@ -171,7 +171,10 @@ fn a_plan_says_what_cannot_be_had_and_refuses_settings_that_are_none() {
         |gateways: &str, more: &[&str]| run(folder.path(), gateways, "", &[&["--plan"], more].concat());
     let gone = "{ name: gone, driver: nginx, binary: /nonexistent/nginx }";
     let notes = json(&plan(&format!("[weir, {gone}]"), &[]))["notes"].to_string();
-    assert!(notes.contains("gone cannot be measured: nginx: /nonexistent/nginx was not found"), "{notes}");
+    assert!(
+        notes.contains("gone cannot be measured: nginx: program `/nonexistent/nginx` not found"),
+        "{notes}"
+    );
 
     let tuned = "[weir, { name: tuned, driver: nginx, set: { buffering: true } }]";
     assert!(plan(tuned, &[]).status.success());

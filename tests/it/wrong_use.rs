@@ -98,7 +98,7 @@ fn values_without_sense() {
     scenario("model: closed, connections: 4", "model: open, rate: 5000", &["bad.yaml", "/s"]);
     scenario("model: closed", "model: closd", &["bad.yaml:8:", "closed"]);
     scenario("model: closed, connections: 4", "model: open", &["bad.yaml", "rate"]);
-    scenario("cpus: 0.5", "cpus: -1", &["bad.yaml:4:", "-1 CPUs"]);
+    scenario("cpus: 0.5", "cpus: -1", &["bad.yaml:4:", "`-1` is out of range"]);
     scenario("repeats: 1", "repeats: 0", &["bad.yaml", "repeats"]);
     scenario("[/ping]", "[ping]", &["bad.yaml", "ping", "/"]);
     scenario("[weir]", "[wier]", &["wier", "weir"]);
@@ -111,8 +111,29 @@ fn values_without_sense() {
 
 #[test]
 fn fields_that_no_code_serves_yet() {
-    scenario("paths: [/ping]", "paths: [/ping], routes: 9", &["routes", "not yet served"]);
-    scenario("gateways: [weir]", "gateways: [{ name: weir, replicas: 2 }]", &["replicas", "not yet served"]);
+    scenario("paths: [/ping]", "paths: [/ping], routes: 9", &["routes", "not supported yet"]);
+    scenario(
+        "gateways: [weir]",
+        "gateways: [{ name: weir, replicas: 2 }]",
+        &["replicas", "not supported yet"],
+    );
+}
+
+#[test]
+fn a_scenario_with_two_errors_was_run_twice_to_see_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let text_of = GOOD.replace("repeats: 1", "repeats: 0").replace("[weir]", "[weir-gateway]");
+    std::fs::write(folder.path().join("bad.yaml"), text_of).unwrap();
+    let output = finish(weir(folder.path(), &["run", "bad.yaml", "--plan"]));
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        text(&output.stderr),
+        "error: bad.yaml:3:12: gateways[0]: unknown gateway or driver `weir-gateway`\n \
+         help: did you mean `weir`?\n\
+         error: bad.yaml:11:10: repeats: `0` is out of range\n \
+         help: use 1 to 1000; a headline needs at least 3\n\
+         2 errors\n"
+    );
 }
 
 #[test]
@@ -151,19 +172,19 @@ fn command_lines() {
     load(&["-r", "1/s..x"], &["--rate", "5000/s"]);
     load(&["-c", "1..9..0"], &["--connections", "1..60..5"]);
     load(&["-c", "1..9", "-n", "5"], &["--connections", "ramp", "duration"]);
-    load(&["-c", "1..9", "-r", "5/s"], &["--connections", "closed loop"]);
+    load(&["-c", "1..9", "-r", "5/s"], &["--connections", "closed load"]);
     load(&["-r", "1/s,2/s", "-c", "1,2,3"], &["--rate", "2 of rate"]);
-    load(&["-r", "5/s", "--burst", "9/s:1s/1s"], &["--burst", "before the next"]);
+    load(&["-r", "5/s", "--burst", "9/s:1s/1s"], &["--burst", "shorter length"]);
     load(&["-r", "5/s", "--burst", "9/s"], &["--burst", "5000/s:200ms/1s"]);
     load(&["--burst", "9/s:1ms/1s"], &["--rate"]);
     load(&["-r", "5/s", "--think", "1ms"], &["--think", "--rate"]);
-    load(&["--think", "0s"], &["--think", "above 0"]);
+    load(&["--think", "0s"], &["--think", "more than 0"]);
     load(&["--think", "5"], &["--think", "20ms"]);
     load(&["--think", "gamma:5ms"], &["--think", "exp:20ms"]);
     load(&["--streams", "0"], &["--streams", "1 to"]);
     load(&["--per-connection", "0"], &["--per-connection", "at least 1"]);
     load(&["--check", "state=200"], &["--check", "status=200"]);
-    load(&["-f", "absent"], &["absent", "readable"]);
+    load(&["-f", "absent"], &["absent", "correct the path"]);
     load(&["http://127.0.0.1/x", "-f", "absent"], &["--file", "without a path"]);
     load(&["--tokens", "absent"], &["--tokens", "absent"]);
     load(&["--body", "@absent"], &["--body", "absent"]);
@@ -182,7 +203,7 @@ fn command_lines() {
     check(&["export", "nosuchrun", "--db", "x.db"], "", &["x.db"]);
     check(&["export", "last", "--format", "cvs"], "", &["csv"]);
     check(&["export", "last", "--format", "weir", "--load", "full"], "", &["--load", "--format"]);
-    check(&["export", "last", "--out", "."], "", &["folder", "--out"]);
+    check(&["export", "last", "--out", "."], "", &["directory", "--out"]);
     check(&["import"], "", &["FILE"]);
     check(&["import", "absent.weir"], "", &["absent.weir", "read"]);
     check(&["import", "bad.yaml"], "name: x\n", &["bad.yaml", "weir export"]);

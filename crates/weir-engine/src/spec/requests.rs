@@ -410,10 +410,13 @@ mod tests {
             |spec| spec.requests[0].headers.push(("authorization".into(), "Basic x".into())),
             "tokens: the request has its own `Authorization` header | remove the header or the tokens",
         );
-        check(|spec| spec.tokens = vec!["a".into(); LINES_MAX + 1], "tokens: at most 1000000");
+        check(
+            |spec| spec.tokens = vec!["a".into(); LINES_MAX + 1],
+            "tokens: the list has 1000001 entries | use at most 1000000",
+        );
         check(
             |spec| spec.domain_weights = vec![1.0; 3],
-            "domain_weights: 3 weights for 2 domains; give one for each",
+            "domain_weights: 3 weights for 2 domains | use one weight per domain",
         );
         for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let expected = format!("domain_weights: `{wrong}` is out of range | use a number above 0");
@@ -421,7 +424,7 @@ mod tests {
         }
         check(
             |spec| spec.tokens = vec!["a".repeat(LINES_BYTES_MAX), "b".into()],
-            "tokens: all together have more than 64 MiB",
+            "tokens: the list is larger than 64 MiB | use fewer or shorter entries",
         );
     }
 }

@@ -334,7 +334,7 @@ mod tests {
             })
         };
         check(|spec| spec.tls = tls("a.example", 0.5), "");
-        check(|spec| spec.tls = tls("", 0.5), "sni: a name is needed");
+        check(|spec| spec.tls = tls("", 0.5), "sni: the server name is empty");
         check(|spec| spec.tls = tls("a.example", 1.5), "resumption: `1.5` is out of range");
     }
 }

@@ -74,7 +74,7 @@ mod tests {
         assert!(said("even").contains("use uniform, zipf"));
         assert!(said("zipf:much").contains("`much` is not an exponent"));
         for wrong in ["zipf:-1", "zipf:11", "zipf:NaN"] {
-            assert!(said(wrong).contains("from 0 to 10"), "{wrong}");
+            assert!(said(wrong).contains("use 0 to 10"), "{wrong}");
         }
     }
 }

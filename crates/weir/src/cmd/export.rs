@@ -167,7 +167,7 @@ fn inexpressible(run: &Run, error: &weir_export::ExportError) -> Failure {
 fn refuse_to_overwrite(path: &Path, force: bool) -> Result<(), Failure> {
     match fs::metadata(path) {
         Ok(there) if there.is_dir() => {
-            let message = format!("{}: is a directory", path.display());
+            let message = format!("{}: the path is a directory", path.display());
             Err(Failure::wrong_use(message, "use a file in it with --out FILE"))
         }
         Ok(there) if there.is_file() && !force => {

@@ -206,7 +206,7 @@ pub(super) fn check_junit(path: &Path) -> Result<(), Failure> {
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() {
-        let message = format!("--junit {}: is a directory", path.display());
+        let message = format!("--junit {}: the path is a directory", path.display());
         return Err(Failure::wrong_use(message, "use a file in it"));
     }
     weir_report::check_folder(folder).map_err(|error| unwritable_junit(path, &error))
