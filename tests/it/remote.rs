@@ -242,7 +242,7 @@ fn series_are_summed_and_a_phase_without_enough_scrapes_is_not_guessed() {
         let evidence = measurement["judgement"]["evidence"].to_string();
         let is_known = measurement["usage"]["prod"].is_object();
         assert_eq!(is_known, evidence.contains("scrapes in the phase, one each"), "{evidence}");
-        assert!(is_known || evidence.contains("and 3 are needed"), "{evidence}");
+        assert!(is_known || evidence.contains("but weir needs 3"), "{evidence}");
     }
 }
 
