@@ -147,7 +147,7 @@ fn the_twin_is_no_gateway_and_every_repeat_is_a_row() {
 
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
     for columns in [
-        "| Client QPS | Gateway | Added p50 | Added p90 | Added p99 | Added p99.9 | Told apart | Valid repeats |",
+        "| Client QPS | Gateway | Added p50 | Added p90 | Added p99 | Added p99.9 | Significant | Valid repeats |",
         "| Case | Client QPS | Authentication | min | mean | P50 | P90 | P95 | P99 | max | Gateway throughput | Upstream throughput |",
         "the rig (A/A)",
         "charts/added-p50-over-asked-rate.svg",
@@ -170,7 +170,7 @@ fn a_plan_says_that_rates_are_measured_first() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(said.contains("of it the pilot"), "{said}");
     assert!(
-        said.contains("rates of get-5, get-10, create-5 are shares of what the gateways carry"),
+        said.contains("rates of get-5, get-10, create-5 are shares of the capacity of the gateways"),
         "{said}"
     );
     let output = finish(weir(folder.path(), &["run", path.to_str().unwrap(), "--plan", "--json"]));
@@ -189,7 +189,7 @@ fn without_a_gateway_that_carries_anything_there_is_no_rate() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("pilot: gone failed: binary-missing"), "{said}");
     assert!(
-        said.contains("loads.get-5.rate: 5% of what the gateways carry: none of them carried anything"),
+        said.contains("loads.get-5.rate: cannot compute 5% of the capacity: no gateway completed a request"),
         "{said}"
     );
     let runs = json(&finish(weir(folder.path(), &["runs", "--db", "weir.db", "--json"])));

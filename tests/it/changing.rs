@@ -69,9 +69,12 @@ fn routes_endpoints_and_certificates_change_in_turn_and_weir_loses_nothing() {
         assert!(!cost["in_force"].as_array().unwrap().is_empty(), "{cost}");
     }
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
-    for words in
-        ["## Changes under load", "What changes cost", "With and without changes", "How soon changes are"]
-    {
+    for words in [
+        "## Changes under load",
+        "Cost of changes",
+        "With and without changes",
+        "Time until changes take effect",
+    ] {
         assert!(report.contains(words), "{words}: {report}");
     }
     let svg = std::fs::read_to_string(folder.path().join("out/charts/changes-wrong-changing.svg")).unwrap();

@@ -209,7 +209,11 @@ fn files_of_other_programs() {
     refused(here, &[&exported, &handled, "--metric", "cpu"], &["`cpu`"]);
     refused(here, &[&locust, &locust], &["the same"]);
     let twice = format!("{locust},new_stats.csv");
-    refused(here, &[&perf, &twice], &["locust_stats.csv and new_stats.csv hold the same", "each file once"]);
+    refused(
+        here,
+        &[&perf, &twice],
+        &["locust_stats.csv and new_stats.csv have the same content", "each file once"],
+    );
     let step = ["--force", "--load", "step 2"];
     let apart = ["loads: one without a name in A, step 1, step 2 in B", "--load NAME"];
     refused(here, &[&locust, &perf, "--force"], &apart);
@@ -235,7 +239,7 @@ fn what_is_wrong_is_told_once_with_its_place() {
     in_db("last", "last", &["the same: run", "RUN:old RUN:new"]);
     in_db("last:wier", "last", &["no gateway `wier`", "it has"]);
     in_db("last:weir", "last", &["the same: gateway weir of run", "RUN:old RUN:new"]);
-    in_db("absent.csv", "last", &["absent.csv", "cannot be read"]);
+    in_db("absent.csv", "last", &["absent.csv", "cannot read the file"]);
     refused(here, &["last", "last", "--db", "other.db"], &["other.db"]);
     let put = |name: &str, text: &str| std::fs::write(here.join(name), text).unwrap();
     put("empty.csv", "");

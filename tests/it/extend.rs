@@ -51,6 +51,6 @@ fn a_finished_run_is_extended_to_the_cells_of_a_longer_one() {
     let output = resume(folder, &["--repeats", "2"]);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("--repeats 2") && error.contains("3 repeats already"), "{error}");
+    assert!(error.contains("--repeats 2") && error.contains("already has 3 repeats"), "{error}");
     assert_eq!(cells(&json(&resume(folder, &[]))), after);
 }

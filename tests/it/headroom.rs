@@ -96,7 +96,7 @@ fn a_driver_that_cannot_change_routes_is_refused_before_anything_runs() {
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(
-        error.contains("does not say how a change of the topology reaches the running gateway"),
+        error.contains("the driver has no `apply`, so weir cannot change the running gateway"),
         "{error}"
     );
     assert!(!folder.path().join("weir.db").exists(), "nothing was begun");

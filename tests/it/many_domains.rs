@@ -104,7 +104,9 @@ fn each_domain_has_its_certificate_and_handshakes_are_counted() {
         assert!(!kept.contains("PRIVATE KEY"), "{gateway}: no key is kept with a run");
     }
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
-    for said in ["## What each limit carries", "Handshakes per CPU second", "Memory of configuration"] {
+    for said in
+        ["## Throughput per CPU limit, and startup", "Handshakes per CPU second", "Memory of configuration"]
+    {
         assert!(report.contains(said), "{said}: {report}");
     }
     let again = json(&finish(weir(folder.path(), &["report", "last", "--db", "weir.db", "--json"])));

@@ -33,7 +33,7 @@ fn refused(command: std::process::Command) {
     let output = finish(command);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{error}");
-    for words in ["--set network=namespaces", "may not make network namespaces", "as root", "loopback"] {
+    for words in ["--set network=namespaces", "cannot create network namespaces", "as root", "loopback"] {
         assert!(error.contains(words), "{words}: {error}");
     }
 }

@@ -159,8 +159,8 @@ fn tests_need_an_objective_and_a_place() {
         assert_eq!(runs.as_array().unwrap().len(), 0, "nothing was measured");
     };
     check("", "tests.xml", 2, &["--junit", "no objective", "p99: 20ms"]);
-    check("objective: { p99: 1h }\n", ".", 2, &["--junit", "folder"]);
-    check("objective: { p99: 1h }\n", "file/tests.xml", 3, &["file/tests.xml", "cannot be written"]);
+    check("objective: { p99: 1h }\n", ".", 2, &["--junit .: the path is a directory", "give a file"]);
+    check("objective: { p99: 1h }\n", "file/tests.xml", 3, &["file/tests.xml", "cannot write"]);
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn a_disk_that_gets_full_in_mid_run_costs_the_running_cell_only() {
     let child = disk.start(&words(&run_of(&yard, "4", "disk/weir.db")));
     until("a finished cell", || disk.cells_kept() >= 1);
     disk.fill();
-    refused(&wait(child), &["disk/weir.db: the disk is full", "make room", "weir run --resume"]);
+    refused(&wait(child), &["disk/weir.db: the disk is full", "free disk space", "weir run --resume"]);
     assert_eq!(yard.left_over(), Vec::<String>::new());
     // What cannot be written now cannot be written by a resumed run either.
     let resume = ["run", "--resume", "last", "--db", "disk/weir.db", "--out", "out"];
@@ -164,10 +164,7 @@ fn a_full_disk_for_temporary_files_ends_the_run_and_fails_no_cell() {
     let child = on_disk(&words(&run_of(&yard, "4", "weir.db")));
     until("a finished cell", || yard.latest().is_some_and(|(_, done)| done >= 1));
     disk.fill();
-    refused(
-        &wait(child),
-        &["disk/weir-work-", "no space is left on the device", "TMPDIR", "weir run --resume"],
-    );
+    refused(&wait(child), &["disk/weir-work-", "no space left on device", "TMPDIR", "weir run --resume"]);
     let (_, kept) = yard.latest().unwrap();
     assert!((1..8).contains(&kept), "{kept} cells are kept");
     let only_filler =
@@ -175,7 +172,7 @@ fn a_full_disk_for_temporary_files_ends_the_run_and_fails_no_cell() {
     assert!(only_filler(), "something stays on the disk");
 
     let resume = ["run", "--resume", "last", "--db", "weir.db", "--out", "out", "--json"];
-    refused(&wait(on_disk(&resume)), &["no space is left on the device", "weir run --resume"]);
+    refused(&wait(on_disk(&resume)), &["no space left on device", "weir run --resume"]);
     disk.make_room();
     let output = wait(on_disk(&resume));
     went_well(&output);
@@ -196,7 +193,7 @@ fn reports_that_find_no_place_leave_the_run_and_the_old_reports() {
     went_well(&disk.run(&report));
     let old = fs::read(disk.file("out/report.md")).unwrap();
     disk.fill();
-    refused(&disk.run(&report), &["disk/out", "cannot be written", "the run is kept", "--out DIR"]);
+    refused(&disk.run(&report), &["disk/out", "cannot write the reports", "the run is stored", "--out DIR"]);
     assert_eq!(fs::read(disk.file("out/report.md")).unwrap(), old);
     let files = || fs::read_dir(disk.file("out")).unwrap().flatten().map(|entry| entry.file_name());
     assert!(
@@ -206,12 +203,12 @@ fn reports_that_find_no_place_leave_the_run_and_the_old_reports() {
     );
 
     disk.remount("ro");
-    refused(&disk.run(&report), &["disk/out", "cannot be written", "--out DIR"]);
+    refused(&disk.run(&report), &["disk/out", "cannot write the reports", "--out DIR"]);
     assert_eq!(fs::read(disk.file("out/report.md")).unwrap(), old);
     // A run is told before it measures anything.
     let mut run = run_of(&yard, "1", "other.db");
     *run.last_mut().unwrap() = "disk/new".into();
-    refused(&disk.run(&words(&run)), &["disk/new", "cannot be written", "--out DIR"]);
+    refused(&disk.run(&words(&run)), &["disk/new", "cannot write the reports", "--out DIR"]);
     assert_eq!(text(&yard.run(&["runs", "--db", "other.db", "--json"]).stdout).trim(), "[]");
 }
 
@@ -224,9 +221,9 @@ fn a_database_that_is_write_protected_is_read_and_not_written() {
     went_well(&disk.run(&words(&run)));
     let before = fs::read(disk.file("weir.db")).unwrap();
     disk.remount("ro");
-    refused(&disk.run(&words(&run)), &["disk/weir.db", "cannot be written", "--db FILE"]);
+    refused(&disk.run(&words(&run)), &["disk/weir.db", "cannot write the database", "--db FILE"]);
     let resume = ["run", "--resume", "last", "--repeats", "2", "--db", "disk/weir.db", "--out", "out"];
-    refused(&disk.run(&resume), &["disk/weir.db", "cannot be written", "--db FILE"]);
+    refused(&disk.run(&resume), &["disk/weir.db", "cannot write the database", "--db FILE"]);
     assert_eq!(disk.cells_kept(), 2);
     went_well(&disk.run(&["report", "last", "--db", "disk/weir.db", "--out", "again"]));
     went_well(&disk.run(&["export", "last", "--db", "disk/weir.db", "--out", "run.weir"]));
@@ -297,10 +294,10 @@ fn a_database_that_is_damaged_or_newer_is_refused_and_left_as_it_is() {
     let good = fs::read(&path).unwrap();
     let middle = good.len() / 2;
     let damages: [(&str, Damage<'_>); 5] = [
-        ("the file is damaged or no database", &|bytes| bytes.truncate(middle)),
-        ("the file is damaged or no database", &|bytes| bytes.truncate(middle + 100)),
-        ("the file is damaged or no database", &|bytes| bytes[..16].copy_from_slice(b"SQLite format 2\0")),
-        ("the file is damaged or no database", &|bytes| noise(&mut bytes[middle..middle + 16_384])),
+        ("the file is damaged or not a database", &|bytes| bytes.truncate(middle)),
+        ("the file is damaged or not a database", &|bytes| bytes.truncate(middle + 100)),
+        ("the file is damaged or not a database", &|bytes| bytes[..16].copy_from_slice(b"SQLite format 2\0")),
+        ("the file is damaged or not a database", &|bytes| noise(&mut bytes[middle..middle + 16_384])),
         // The version of the tables, which stands at byte 60 of the file.
         ("the database has version 99, and this weir knows", &|bytes| {
             bytes[60..64].copy_from_slice(&[0, 0, 0, 99])

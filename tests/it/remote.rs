@@ -116,7 +116,7 @@ fn what_a_gateway_costs_elsewhere_comes_from_its_scrapes() {
         "| process | data plane | gateway under test, driver remote, at http://127.0.0.1:",
         "| n/a | n/a | n/a | elsewhere |",
         "| n/a | 4.00 cores | n/a | elsewhere |",
-        "were not started by weir",
+        "weir did not start the gateways",
     ] {
         assert!(report.contains(words), "{words}: {report}");
     }

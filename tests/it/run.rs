@@ -148,8 +148,9 @@ fn a_plan_refuses_what_the_run_would_refuse() {
         (&["--out", "-"], "--out -"),
         (&["--out", "file/below"], "file"),
     ] {
-        let output =
-            run(folder.path(), "[weir]", "objective: { errors: 1% }\n", &[&["--plan"], more].concat());
+        let path = scenario(folder.path(), "[weir]", "objective: { errors: 1% }\n");
+        let arguments = [&["run", path.to_str().unwrap(), "--db", "weir.db", "--plan"], more].concat();
+        let output = finish(weir(folder.path(), &arguments));
         let said = text(&output.stderr);
         assert!(matches!(output.status.code(), Some(2 | 3)), "{more:?}: {said}");
         assert!(said.contains(words) && output.stdout.is_empty(), "{more:?}: {said}");

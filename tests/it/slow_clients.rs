@@ -60,7 +60,7 @@ fn slow_clients_are_answered_and_the_load_beside_them_is_too() {
     assert_eq!(costs.len(), 4, "{costs:?}");
     assert!(costs.iter().all(|cost| cost["alone"]["load"] == "alone"), "{costs:?}");
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
-    for words in ["## Slow clients", "Cost of slow clients", "What became of slow clients"] {
+    for words in ["## Slow clients", "Cost of slow clients", "Outcomes of slow clients"] {
         assert!(report.contains(words), "{words}: {report}");
     }
 }
@@ -73,5 +73,5 @@ fn slow_clients_of_gateways_that_speak_tls_are_refused() {
     let output = finish(weir(folder.path(), &["run", "slow.yaml", "--plan"]));
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("slow clients of gateways that listen for TLS"), "{error}");
+    assert!(error.contains("slow clients send plain HTTP, and the gateways listen for TLS"), "{error}");
 }

@@ -19,8 +19,9 @@ fn a_second_run_is_told_who_holds_the_host_and_everything_else_works() {
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{error}");
     let database = yard.path().join("weir.db").canonicalize().unwrap();
-    let holder = format!("this host is used by run {id} (pid {}, since 20", first.id());
-    for words in [holder.as_str(), &format!("database {})", database.display()), " help: wait for it"] {
+    let holder = format!("this host is in use by run {id} (pid {}, since 20", first.id());
+    for words in [holder.as_str(), &format!("database {})", database.display()), " help: wait until it ends"]
+    {
         assert!(error.contains(words), "{words:?} is missing in {error}");
     }
     let runs = |database: &str| json(&finish(yard.weir(&["runs", "--db", database, "--json"])));

@@ -272,6 +272,7 @@ impl Comparison {
         Some(match whys.as_slice() {
             [] => "no metric gets a verdict".to_owned(),
             [why] => (*why).to_owned(),
+            [why, _] => format!("{why} (and 1 other reason)"),
             [why, rest @ ..] => format!("{why} (and {} other reasons)", rest.len()),
         })
     }

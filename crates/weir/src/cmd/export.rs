@@ -168,11 +168,14 @@ fn refuse_to_overwrite(path: &Path, force: bool) -> Result<(), Failure> {
     match fs::metadata(path) {
         Ok(there) if there.is_dir() => {
             let message = format!("{}: the path is a directory", path.display());
-            Err(Failure::wrong_use(message, "use a file in it with --out FILE"))
+            Err(Failure::wrong_use(message, "give a file in it with --out FILE"))
         }
         Ok(there) if there.is_file() && !force => {
             let message = format!("{}: the file already exists", path.display());
-            Err(Failure::wrong_use(message, "use another name with --out FILE, or overwrite it with --force"))
+            Err(Failure::wrong_use(
+                message,
+                "give another name with --out FILE, or overwrite it with --force",
+            ))
         }
         _ => Ok(()),
     }

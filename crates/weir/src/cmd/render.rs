@@ -49,7 +49,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     if args.out == Path::new("-") {
         let message = "--out -: standard output cannot hold several files";
-        return Err(Failure::wrong_use(message, "use a folder with --out DIR"));
+        return Err(Failure::wrong_use(message, "give a directory with --out DIR"));
     }
     let drivers = Drivers::load(&args.drivers)?;
     let overrides =

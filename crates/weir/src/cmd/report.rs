@@ -201,13 +201,13 @@ pub(super) fn check_junit(path: &Path) -> Result<(), Failure> {
         let message = "--junit -: standard output is used by the report";
         return Err(Failure::wrong_use(
             message,
-            "use a file; `weir report last --format junit --out -` prints the tests of a finished run",
+            "give a file; `weir report last --format junit --out -` prints the tests of a finished run",
         ));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() {
         let message = format!("--junit {}: the path is a directory", path.display());
-        return Err(Failure::wrong_use(message, "use a file in it"));
+        return Err(Failure::wrong_use(message, "give a file in it"));
     }
     weir_report::check_folder(folder).map_err(|error| unwritable_junit(path, &error))
 }
@@ -222,7 +222,7 @@ fn write_junit(run: &Run, summary: &Summary, path: &Path) -> Result<(), Failure>
 
 fn unwritable_junit(path: &Path, error: &std::io::Error) -> Failure {
     let message = format!("{}: cannot write the tests: {error}", path.display());
-    Failure::environment(message, "use another file")
+    Failure::environment(message, "give another file")
 }
 
 /// Sees that the reports of the run `id` will find a place.
@@ -230,12 +230,12 @@ pub(super) fn check_folder(out: Option<&Path>, id: &str) -> Result<(), Failure> 
     if out == Some(Path::new("-")) {
         return Err(Failure::wrong_use(
             "--out -: a report is several files, which standard output cannot hold",
-            "use a folder with --out DIR; `weir report last --format md --out -` prints one text of a finished run",
+            "give a directory with --out DIR; `weir report last --format md --out -` prints one text of a finished run",
         ));
     }
     let dir = folder(out, id);
     weir_report::check_folder(&dir)
-        .map_err(|error| unwritable(&dir, &error, "use another folder with --out DIR"))
+        .map_err(|error| unwritable(&dir, &error, "give another directory with --out DIR"))
 }
 
 /// The folder for the reports of the run `id`.

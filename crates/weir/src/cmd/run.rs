@@ -272,7 +272,7 @@ fn gate_of(comparison: &Comparison) -> Exit {
     match comparison.nothing_decidable() {
         None => Exit::Good,
         Some(why) => {
-            note(format_args!("exit code 4: no comparison with the baseline: {why}"));
+            note(format_args!("exit code 4: nothing could be compared with the baseline: {why}"));
             Exit::Undecided
         }
     }
