@@ -100,7 +100,7 @@ impl<'a> Writer<'a> {
             self.file(&page.path, &page.html)?;
         }
         let drawn = html::Drawn { plots: &self.plots, timelines: self.timelines(), pictures };
-        let page = html::draw(&self.report, self.run, self.summary, &drawn, html::packed_plotly());
+        let page = html::draw(&self.report, self.run, self.summary, &drawn);
         self.file("report.html", &page.map_err(io::Error::other)?)
     }
 

@@ -1,6 +1,5 @@
 //! Heat maps of latency over time: their scales, and the short form in which a page carries them.
 
-use serde::Serialize;
 use weir_analysis::{Heat, Timeline};
 
 use crate::scale::{Scale, Unit};
@@ -26,12 +25,31 @@ pub(crate) struct HeatMap<'a> {
 ///
 /// A column is the first row that is not empty, in one digit, and then each share up to the last such row in two:
 /// none as 0, else `1 + 4094 (log10(share) + 6) / 6`, which keeps a share to 0.2 %.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Packed {
+    /// Start of each column and end of the last, seconds.
+    edges_s: Vec<f64>,
     per_decade: i32,
     first: i32,
     rows: usize,
     columns: Vec<String>,
+}
+
+/// What [`HeatMap::quantiles`] gives.
+pub(crate) const QUANTILES: [&str; 4] = ["p50", "p90", "p99", "max"];
+
+impl Packed {
+    /// As attributes of an element of the page.
+    pub(crate) fn attributes(&self) -> String {
+        let Self { edges_s, per_decade, first, rows, columns } = self;
+        let edges: Vec<String> = edges_s.iter().map(f64::to_string).collect();
+        format!(
+            " data-edges=\"{}\" data-per-decade=\"{per_decade}\" data-first=\"{first}\" data-rows=\"{rows}\" \
+             data-columns=\"{}\"",
+            edges.join(" "),
+            columns.join(" ")
+        )
+    }
 }
 
 impl HeatMap<'_> {
@@ -40,6 +58,14 @@ impl HeatMap<'_> {
         let starts = &self.timeline.t_s;
         let from = starts.get(column).copied().unwrap_or(0.0);
         (from, starts.get(column + 1).copied().unwrap_or(self.timeline.end_s))
+    }
+
+    /// Quantiles of the responses of each step, nanoseconds.
+    pub(crate) fn quantiles(&self) -> impl Iterator<Item = [Option<u64>; 4]> {
+        let Timeline { p50_ns, p90_ns, p99_ns, max_ns, .. } = self.timeline;
+        let at =
+            move |place: usize| [p50_ns, p90_ns, p99_ns, max_ns].map(|of| of.get(place).copied().flatten());
+        (0..self.timeline.t_s.len()).map(at)
     }
 }
 
@@ -64,8 +90,18 @@ pub(crate) fn time(maps: &[HeatMap<'_>]) -> Scale {
     Scale { high: if end > 0.0 { end } else { 1.0 }, ..Scale::from_zero("time", Unit::Seconds, end) }.within()
 }
 
+/// Seconds to two digits behind the point.
+pub(crate) fn moment(seconds: f64) -> f64 {
+    (seconds * 100.0).round() / 100.0
+}
+
 /// The short form.
-pub(crate) fn packed(heat: &Heat) -> Packed {
+pub(crate) fn packed(map: &HeatMap<'_>) -> Packed {
+    let edges = map.timeline.t_s.iter().chain([&map.timeline.end_s]);
+    Packed { edges_s: edges.map(|at| moment(*at)).collect(), ..shares(&map.timeline.heat) }
+}
+
+fn shares(heat: &Heat) -> Packed {
     let column = |shares: &Vec<f64>| {
         let Some(first) = shares.iter().position(|share| *share > 0.0) else { return String::new() };
         let last = shares.iter().rposition(|share| *share > 0.0).unwrap_or(first);
@@ -82,6 +118,7 @@ pub(crate) fn packed(heat: &Heat) -> Packed {
         first: heat.first,
         rows: heat.rows,
         columns: heat.shares.iter().map(column).collect(),
+        ..Packed::default()
     }
 }
 
@@ -99,7 +136,7 @@ fn digit(value: usize) -> char {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{shares as shares_of, *};
 
     /// What the page's script makes of a column.
     fn unpacked(packed: &Packed, column: usize) -> Vec<f64> {
@@ -122,13 +159,13 @@ mod tests {
         let shares = vec![0.0, 0.000_02, 0.0, 0.25, 0.749_98, 0.0];
         let heat =
             Heat { per_decade: 12, first: 60, rows: 6, shares: vec![shares.clone(), vec![], vec![1.0; 6]] };
-        let packed = packed(&heat);
+        let packed = shares_of(&heat);
         for (share, expected) in unpacked(&packed, 0).into_iter().zip(&shares) {
             assert!((share - expected).abs() <= 0.002 * expected, "{share} is not {expected}");
         }
         assert_eq!(packed.columns[0].len(), 1 + 2 * 4);
         assert_eq!(packed.columns[1], "");
         assert_eq!(unpacked(&packed, 2), [1.0; 6]);
-        assert!(unpacked(&super::packed(&Heat { rows: 1, shares: vec![vec![1e-9]], ..heat }), 0)[0] > 0.0);
+        assert!(unpacked(&shares_of(&Heat { rows: 1, shares: vec![vec![1e-9]], ..heat }), 0)[0] > 0.0);
     }
 }

@@ -1,25 +1,19 @@
 //! One self-contained page: no request leaves it, charts included.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::sync::LazyLock;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use minijinja::{Environment, Value, context};
 use weir_analysis::Summary;
 use weir_analysis::sizing::{InstanceType, instance_types};
 use weir_results::Run;
 
-use crate::charts::{charts, colors};
+use crate::charts::{colors, data};
 use crate::event_chart::{OF_CHANGES, OF_FAULTS};
+use crate::figures::figures;
 use crate::headroom_chart;
 use crate::model::Report;
 use crate::pictures::Picture;
 use crate::plot::Plot;
-use crate::stills::stills;
 use crate::svg::page_style;
 use crate::timelines::CellTimeline;
 
@@ -30,11 +24,9 @@ const STYLE: &str = include_str!("../assets/report.css");
 const MACROS: &str = include_str!("../assets/macros.html");
 const TEMPLATE: &str = include_str!("../assets/report.html");
 const SCRIPT: &str = concat!(
-    include_str!("../assets/figures.js"),
-    include_str!("../assets/plots.js"),
+    include_str!("../assets/charts.js"),
     include_str!("../assets/sizing.js"),
-    include_str!("../assets/sizing-controls.js"),
-    include_str!("../assets/report.js")
+    include_str!("../assets/sizing-controls.js")
 );
 
 /// What the charts of the page are drawn from.
@@ -46,13 +38,12 @@ pub(crate) struct Drawn<'a> {
     pub(crate) pictures: &'a [Picture],
 }
 
-/// Draws the page with `chart_library`, as [`packed_plotly`] gives it, which its script unpacks once a chart is drawn.
+/// Draws the page.
 pub(crate) fn draw(
     report: &Report,
     run: &Run,
     summary: &Summary,
     drawn: &Drawn<'_>,
-    chart_library: &str,
 ) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
     prepare(&mut environment, "report.html", TEMPLATE)?;
@@ -62,31 +53,28 @@ pub(crate) fn draw(
         drawn.plots.iter().partition(beginning(headroom_chart::PREFIX));
     let (fault_plots, plots): (Vec<&Plot>, Vec<&Plot>) = plots.into_iter().partition(beginning(OF_FAULTS));
     let (change_plots, plots): (Vec<&Plot>, Vec<&Plot>) = plots.into_iter().partition(beginning(OF_CHANGES));
+    let ids = |plots: &[&Plot]| plots.iter().map(|plot| plot.id.clone()).collect::<Vec<_>>();
     let sizing = instance_types(run, summary);
     let has_sizing = sizing.iter().any(|of| !of.points.is_empty() || !of.searched.is_empty());
     let may_size = sizing.iter().any(InstanceType::may_answer);
-    let pictures: BTreeMap<&str, &str> =
-        drawn.pictures.iter().map(|picture| (picture.id.as_str(), picture.path.as_str())).collect();
     let (axes_note, headroom_note) = (chart_note(&plots), chart_note(&headroom_plots));
     environment.get_template("report.html")?.render(context! {
         report => Value::from_serialize(report),
-        plots => Value::from_serialize(plots),
-        headroom_plots => Value::from_serialize(headroom_plots),
-        fault_plots => Value::from_serialize(fault_plots),
-        change_plots => Value::from_serialize(change_plots),
-        pictures,
+        plots => ids(&plots),
+        headroom_plots => ids(&headroom_plots),
+        fault_plots => ids(&fault_plots),
+        change_plots => ids(&change_plots),
         colors => known_colors(summary),
         scenario,
         has_sizing,
         may_size,
         style => Value::from_safe_string(style()),
-        stills => Value::from_serialize(stills(summary, drawn)),
+        figures => Value::from_serialize(figures(summary, drawn)),
         has_intervals => report.has_intervals(),
         axes_note,
         headroom_note,
         script => Value::from_safe_string(SCRIPT.to_owned()),
-        library => Value::from_safe_string(chart_library.to_owned()),
-        data => Value::from_safe_string(island(&charts(summary, drawn, sizing))),
+        data => Value::from_safe_string(island(&data(summary, sizing))),
     })
 }
 
@@ -132,23 +120,6 @@ pub(crate) fn known_colors(summary: &Summary) -> BTreeMap<&str, &str> {
     colors(summary).into_iter().map(|colored| (colored.name, colored.color)).collect()
 }
 
-/// plotly.js as gzip in base64: two fifths of what it takes as text, and most of a page.
-pub(crate) fn packed_plotly() -> &'static str {
-    static PACKED: LazyLock<String> = LazyLock::new(|| {
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-        gzip.write_all(plotly_js().as_bytes()).expect("memory takes it");
-        STANDARD.encode(gzip.finish().expect("memory takes it"))
-    });
-    &PACKED
-}
-
-/// The text of plotly.js out of the script elements that the plotly crate embeds.
-fn plotly_js() -> String {
-    let elements = plotly::Plot::offline_js_sources();
-    let body = elements.split_once('>').map_or("", |(_, rest)| rest);
-    body.split_once("</script>").map_or("", |(script, _)| script).to_owned()
-}
-
 /// Numbers that stay on the line of their unit.
 fn tight(text: String) -> String {
     const UNITS: [&str; 9] = ["%", "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB"];
@@ -171,24 +142,7 @@ fn island(value: &impl serde::Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
-
-    use flate2::read::GzDecoder;
-
     use super::*;
-
-    #[test]
-    fn the_library_is_plotly_alone() {
-        let library = plotly_js();
-        assert!(library.contains("plotly.js v") && library.trim_end().ends_with(';'));
-        assert!(!library.contains("MathJax.loader") && !library.contains("</script"));
-        assert!(library.len() > 1_000_000, "{}", library.len());
-        let packed = STANDARD.decode(packed_plotly()).unwrap();
-        let mut text = String::new();
-        GzDecoder::new(packed.as_slice()).read_to_string(&mut text).unwrap();
-        assert_eq!(text, library);
-        assert!(packed_plotly().len() < library.len() / 2);
-    }
 
     /// Contrast of two colours as the WCAG has it, 1 to 21.
     fn contrast(one: &str, other: &str) -> f64 {
@@ -215,16 +169,6 @@ mod tests {
                 let contrast = contrast(color(text), color(ground));
                 assert!(contrast >= 4.5, "{text} on {ground}: {contrast:.2} in {block}");
             }
-        }
-    }
-
-    #[test]
-    fn without_an_interval_nothing_is_drawn_for_one() {
-        // A whisker of length zero is a tick; one that is no number is none.
-        for whisker in
-            ["row[name].low === null ? NaN : length", "Math.abs(clipped(spot.interval[end]) - spot.y) : NaN"]
-        {
-            assert!(SCRIPT.contains(whisker), "{whisker}");
         }
     }
 

@@ -13,11 +13,13 @@ mod change_marks;
 mod changes;
 mod charts;
 mod compare;
+mod data_table;
 mod domains;
 mod environment;
 mod event_chart;
 mod experiments;
 mod faults;
+mod figures;
 mod files;
 mod folder;
 mod foreign;
@@ -39,7 +41,6 @@ mod scale;
 mod series;
 mod sizing;
 mod slow;
-mod stills;
 mod svg;
 mod sweep;
 mod tables;
@@ -89,7 +90,7 @@ pub fn html(run: &Run, cells: &[Cell], summary: &Summary) -> io::Result<String> 
     let report = build::build(run, cells, summary);
     let (plots, timelines) = (sweep::plots(run, summary, cells), timelines::timelines(summary, cells));
     let drawn = html::Drawn { plots: &plots, timelines: &timelines, pictures: &[] };
-    html::draw(&report, run, summary, &drawn, html::packed_plotly()).map_err(io::Error::other)
+    html::draw(&report, run, summary, &drawn).map_err(io::Error::other)
 }
 
 /// A comparison for a terminal of `width` columns, with escape sequences only where `color`.

@@ -1,12 +1,11 @@
 //! A chart as every format draws it: lines over one scale, in panels that share both scales.
 
-use serde::Serialize;
 use weir_analysis::{Figure, quantity, reason_name};
 
 use crate::scale::{Scale, Unit};
 
 /// A chart.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plot {
     /// Names its element in the page and its file in `charts/`.
     pub(crate) id: String,
@@ -22,8 +21,7 @@ pub(crate) struct Plot {
 }
 
 /// How its values are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marks {
     /// A dot for each figure, with its interval, joined by a line.
     Dots,
@@ -34,7 +32,7 @@ pub(crate) enum Marks {
 }
 
 /// One of several charts with the same scales.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Panel {
     /// What tells it from the others; empty where there is one.
     pub(crate) title: String,
@@ -42,7 +40,7 @@ pub(crate) struct Panel {
 }
 
 /// A gateway, a part or a quantile.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) name: String,
     /// A colour of the palette.
@@ -54,8 +52,16 @@ pub(crate) struct Line {
     pub(crate) spots: Vec<Spot>,
 }
 
+/// All lines of a panel at one place of the horizontal scale.
+#[derive(Debug)]
+pub(crate) struct Step<'a> {
+    pub(crate) at: f64,
+    /// One for each marked line; `None` where the line has no value.
+    pub(crate) spots: Vec<Option<&'a Spot>>,
+}
+
 /// A figure at its place.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spot {
     pub(crate) x: f64,
     /// `None` where it is beyond the time-out, or was not measured.
@@ -70,6 +76,38 @@ pub(crate) struct Spot {
     pub(crate) words: String,
 }
 
+impl Panel {
+    /// What its marked lines are at each place, in the order of the lines.
+    ///
+    /// Clocks of several gateways differ a little, so places closer than half a step are one.
+    pub(crate) fn steps(&self) -> Vec<Step<'_>> {
+        let lines: Vec<&Line> = self.marked().collect();
+        let gaps = lines.iter().flat_map(|line| line.spots.windows(2)).map(|pair| pair[1].x - pair[0].x);
+        let near = gaps.filter(|gap| *gap > 0.0).fold(f64::INFINITY, f64::min) / 2.0;
+        let mut places: Vec<f64> =
+            lines.iter().flat_map(|line| line.spots.iter().map(|spot| spot.x)).collect();
+        places.sort_by(f64::total_cmp);
+        let mut steps: Vec<Step<'_>> = Vec::new();
+        for at in places {
+            if steps.last().is_none_or(|step| at - step.at >= near) {
+                steps.push(Step { at, spots: vec![None; lines.len()] });
+            }
+        }
+        for (place, line) in lines.into_iter().enumerate() {
+            for spot in &line.spots {
+                let step = steps.partition_point(|step| step.at <= spot.x).saturating_sub(1);
+                steps[step].spots[place].get_or_insert(spot);
+            }
+        }
+        steps
+    }
+
+    /// The lines that show values.
+    pub(crate) fn marked(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.marked)
+    }
+}
+
 impl Plot {
     /// The names of its lines with their colours, each once.
     pub(crate) fn legend(&self) -> Vec<&Line> {
@@ -81,9 +119,12 @@ impl Plot {
         }
         known
     }
-}
 
-impl Plot {
+    /// The place of a line in the legend.
+    pub(crate) fn series_of(&self, line: &Line) -> Option<usize> {
+        self.legend().iter().position(|known| known.name == line.name)
+    }
+
     /// Which shape stands on a line: none on a mark, and none where there is one line.
     pub(crate) fn symbol_of(&self, line: &Line) -> Option<usize> {
         let named: Vec<&Line> = self.legend().into_iter().filter(|known| known.marked).collect();

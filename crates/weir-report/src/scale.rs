@@ -1,13 +1,11 @@
 //! Scales of charts: from where to where, with which marks, in which unit.
 
-use serde::Serialize;
 use weir_analysis::quantity;
 
 use crate::tables::microseconds;
 
 /// What the numbers on a scale are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Plain,
     PerSecond,
@@ -17,10 +15,12 @@ pub(crate) enum Unit {
     Share,
     Cores,
     Seconds,
+    /// The logarithm of the share above a quantile, see [`place_of`](crate::series::place_of).
+    Quantile,
 }
 
 /// A scale.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scale {
     pub(crate) title: String,
     pub(crate) unit: Unit,
@@ -31,7 +31,7 @@ pub(crate) struct Scale {
 }
 
 /// A mark on a scale.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
     pub(crate) at: f64,
     pub(crate) label: String,
@@ -57,6 +57,42 @@ impl Unit {
             Self::Bytes => quantity::bytes(value),
             Self::Share => quantity::percent(value),
             Self::Seconds => format!("{} s", short(&quantity::number(value))),
+            Self::Quantile => {
+                // A digit more for each nine.
+                let digits = value.max(1.0) as usize;
+                let percent = format!("{:.digits$}", (1.0 - 10_f64.powf(-value)) * 100.0);
+                format!("p{}", percent.trim_end_matches('0').trim_end_matches('.'))
+            }
+        }
+    }
+
+    /// A value in a column of numbers whose head names the unit, see [`Unit::heading`].
+    pub(crate) fn in_column(self, value: f64) -> String {
+        match self {
+            Self::Quantile => self.words(value),
+            _ => rounded(value / self.column().1).to_string(),
+        }
+    }
+
+    /// The head of a column of numbers: `title` with the unit.
+    pub(crate) fn heading(self, title: &str) -> String {
+        match self.column().0 {
+            "" => title.to_owned(),
+            symbol => format!("{title}, {symbol}"),
+        }
+    }
+
+    /// The unit of a column of numbers, and how much one of it is.
+    fn column(self) -> (&'static str, f64) {
+        match self {
+            Self::Plain | Self::Quantile => ("", 1.0),
+            Self::Cores => ("cores", 1.0),
+            Self::PerSecond => ("1/s", 1.0),
+            Self::Microseconds => ("µs", 1.0),
+            Self::Nanoseconds => ("µs", 1e3),
+            Self::Bytes => ("MiB", 1_048_576.0),
+            Self::Share => ("%", 0.01),
+            Self::Seconds => ("s", 1.0),
         }
     }
 
@@ -187,6 +223,16 @@ fn nice_step(greatest: f64, base: f64) -> f64 {
     factor.unwrap_or(10.0) * power * base
 }
 
+/// To five significant digits, which is more than a chart shows.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let scale = 10_f64.powi(4 - value.abs().log10().floor() as i32);
+    let rounded = (value * scale).round() / scale;
+    if rounded.is_finite() { rounded } else { value }
+}
+
 /// Without the zeros behind the last digit that says something.
 fn short(words: &str) -> String {
     let end = words.rfind(|c: char| c.is_ascii_digit()).map_or(0, |place| place + 1);
@@ -205,6 +251,22 @@ mod tests {
     fn labels(scale: &Scale, expected: &[&str]) {
         let labels: Vec<&str> = scale.ticks.iter().map(|tick| tick.label.as_str()).collect();
         assert_eq!(labels, expected);
+    }
+
+    #[test]
+    fn columns_keep_five_digits() {
+        let check = |value: f64, expected: f64| assert_eq!(rounded(value), expected);
+        check(26_123.456_789, 26_123.0);
+        check(0.497_123_456, 0.497_12);
+        check(12.000_000_000_01, 12.0);
+        check(-123_456.7, -123_460.0);
+        check(0.0, 0.0);
+        check(1e-320, 1e-320);
+        assert_eq!(Unit::Nanoseconds.heading("p99"), "p99, µs");
+        assert_eq!(Unit::Nanoseconds.in_column(148_123.4), "148.12");
+        assert_eq!(Unit::Quantile.in_column(2.0), "p99");
+        let words = [0.0, 1.0, 1.5, 4.0, 5.5].map(|place| Unit::Quantile.words(place));
+        assert_eq!(words, ["p0", "p90", "p96.8", "p99.99", "p99.99968"]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ struct Series {
 const SERIES: [Series; 4] = [
     Series {
         name: "rate_per_s",
-        title: "Throughput",
+        title: "Throughput, responses per second",
         unit: Unit::PerSecond,
         clock: |timeline| &timeline.t_s,
         values: |timeline| timeline.rate_per_s.clone(),
@@ -134,7 +134,14 @@ pub(crate) fn curve(summary: &Summary, at: usize) -> Option<Plot> {
             }
         })
         .collect();
-    by_quantile(curve_id(at), point.words(), lines)
+    let mut plot = by_quantile(curve_id(at), point.words(), lines)?;
+    let high = plot.y.high;
+    for line in plot.panels.iter_mut().flat_map(|panel| &mut panel.lines) {
+        if line.spots.iter().all(|spot| !spot.counts && spot.y.is_some_and(|y| y > high)) {
+            line.name += ", and beyond the scale";
+        }
+    }
+    Some(plot)
 }
 
 /// Where a quantile lies on the scale of a curve.
@@ -151,7 +158,7 @@ pub(crate) fn by_quantile(id: String, setting: String, lines: Vec<Line>) -> Opti
         .map(|(quantile, label)| Tick { at: place_of(*quantile), label: (*label).to_owned() });
     let x = Scale {
         title: "quantile".into(),
-        unit: Unit::Plain,
+        unit: Unit::Quantile,
         log: false,
         low: 0.0,
         high: end,
@@ -210,7 +217,8 @@ pub(crate) fn of_cell(of: &CellTimeline<'_>, gateway_color: &'static str) -> Vec
     plots
 }
 
-fn repeat_title(of: &CellTimeline<'_>) -> String {
+/// What a panel of one repeat is called.
+pub(crate) fn repeat_title(of: &CellTimeline<'_>) -> String {
     format!("repeat {}", of.cell.key.repeat.saturating_add(1))
 }
 

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use super::symbol::symbol;
 use super::{Anchor, Svg, width_of};
 use crate::plot::{Line, Marks, Panel, Plot, Spot};
-use crate::scale::Scale;
 
 /// Sizes of a chart, pixels.
 #[derive(Clone, Copy, Debug)]
@@ -18,10 +17,6 @@ pub(crate) struct Layout {
     pub(crate) columns: usize,
     /// Whether title and setting are drawn; a page has them in its own words.
     pub(crate) titled: bool,
-    /// Whether lines are named above the panels; a page may have the names itself.
-    pub(crate) named: bool,
-    /// Whether columns say their values when they are pointed at.
-    pub(crate) speaking: bool,
 }
 
 const LEFT: f64 = 66.0;
@@ -40,26 +35,23 @@ impl Layout {
         let columns = panels.clamp(1, 3);
         let panel_width = if columns == 1 { 560.0 } else { 400.0 };
         let plot_height = if columns == 1 { 260.0 } else { 200.0 };
-        Self { panel_width, plot_height, columns, titled: true, named: true, speaking: true }
+        Self { panel_width, plot_height, columns, titled: true }
     }
 
     /// For a page that shows two charts beside each other.
     pub(crate) fn inline() -> Self {
         let columns = 1;
-        Self { panel_width: 440.0, plot_height: 150.0, columns, titled: false, named: true, speaking: true }
-    }
-
-    /// For a chart of a page until its script draws it: `width` and `height` are those that the script gives it, about.
-    pub(crate) fn still(width: f64, height: f64) -> Self {
-        let (panel_width, plot_height) = (width - 2.0 * MARGIN, height - 2.0 * MARGIN - ABOVE - BELOW);
-        Self { panel_width, plot_height, columns: 1, titled: false, named: false, speaking: false }
+        Self { panel_width: 440.0, plot_height: 150.0, columns, titled: false }
     }
 }
 
 /// Where the plot of a panel lies.
 struct Field<'a> {
     plot: &'a Plot,
-    layout: Layout,
+    /// Whether each line is a series that the page can hide.
+    is_toggled: bool,
+    /// Whether columns have titles.
+    has_titles: bool,
     left: f64,
     top: f64,
     width: f64,
@@ -70,7 +62,7 @@ struct Field<'a> {
 pub(crate) fn chart(plot: &Plot, layout: Layout) -> Svg {
     let columns = layout.columns.clamp(1, plot.panels.len().max(1));
     let width = MARGIN * 2.0 + layout.panel_width * columns as f64;
-    let legend = if layout.named { legend_rows(plot, width - MARGIN * 2.0) } else { Vec::new() };
+    let legend = legend_rows(plot, width - MARGIN * 2.0);
     let titles = if layout.titled { 2 } else { 0 };
     let head = LINE_HEIGHT * (titles + legend.len()) as f64;
     let panel_height = ABOVE + layout.plot_height + BELOW;
@@ -96,7 +88,8 @@ pub(crate) fn chart(plot: &Plot, layout: Layout) -> Svg {
     for (place, panel) in plot.panels.iter().enumerate() {
         let field = Field {
             plot,
-            layout,
+            is_toggled: false,
+            has_titles: true,
             left: MARGIN + layout.panel_width * (place % columns) as f64 + LEFT,
             top: MARGIN + head + panel_height * (place / columns) as f64 + ABOVE,
             width: layout.panel_width - LEFT - RIGHT,
@@ -104,6 +97,18 @@ pub(crate) fn chart(plot: &Plot, layout: Layout) -> Svg {
         };
         field.draw(&mut svg, panel);
     }
+    svg
+}
+
+/// Draws one panel of `plot` alone, for a page that has its title, and the names of its lines with a button for each.
+/// Without titles, columns are for the page's script to fill from the table of the values.
+pub(crate) fn panel(plot: &Plot, panel: &Panel, (width, height): (f64, f64), has_titles: bool) -> Svg {
+    const ABOVE: f64 = 10.0;
+    let separator = if panel.title.is_empty() { "" } else { ", " };
+    let mut svg = Svg::new(width, height, &format!("{}{separator}{}", plot.title, panel.title));
+    let (width, height) = (width - LEFT - RIGHT, height - ABOVE - BELOW);
+    let field = Field { plot, is_toggled: true, has_titles, left: LEFT, top: ABOVE, width, height };
+    field.draw(&mut svg, panel);
     svg
 }
 
@@ -138,21 +143,31 @@ impl Field<'_> {
     }
 
     fn draw(&self, svg: &mut Svg, panel: &Panel) {
-        svg.text((self.left, self.top - 14.0), Anchor::Start, "ink", &panel.title);
+        if !self.is_toggled {
+            svg.text((self.left, self.top - 14.0), Anchor::Start, "ink", &panel.title);
+        }
         if let Some(end) = self.plot.shade_to {
             svg.rectangle((self.left, self.top), (self.x(end) - self.left, self.height), "f-plain-bg", "");
         }
         self.scales(svg);
         match self.plot.marks {
-            Marks::Dots => panel.lines.iter().for_each(|line| self.dots(svg, line)),
+            Marks::Dots => self.each(svg, panel, Self::dots),
             Marks::Lines => {
-                panel.lines.iter().for_each(|line| self.line(svg, line, |_| true));
-                panel.lines.iter().for_each(|line| self.symbols(svg, line));
-                if self.layout.speaking {
-                    self.pointed_at(svg, panel);
-                }
+                self.each(svg, panel, |field, svg, line| field.line(svg, line, |_| true));
+                self.each(svg, panel, Self::symbols);
+                self.pointed_at(svg, panel);
             }
-            Marks::Bars => panel.lines.iter().for_each(|line| self.bars(svg, line)),
+            Marks::Bars => self.each(svg, panel, Self::bars),
+        }
+    }
+
+    /// Each line of the panel; as a series where the page can hide it.
+    fn each(&self, svg: &mut Svg, panel: &Panel, draw: impl Fn(&Self, &mut Svg, &Line)) {
+        for line in &panel.lines {
+            match self.plot.series_of(line).filter(|_| self.is_toggled) {
+                Some(place) => svg.series(place, |svg| draw(self, svg, line)),
+                None => draw(self, svg, line),
+            }
         }
     }
 
@@ -213,7 +228,7 @@ impl Field<'_> {
         let mut steps = String::new();
         let mut joined = false;
         for spot in &line.spots {
-            let Some(y) = spot.y.filter(|_| leads_through(spot)) else {
+            let Some(y) = spot.y.filter(|_| leads_through(spot) && self.is_within(spot)) else {
                 // Over a gap in time leads no line; past a figure that does not count leads that of the others.
                 joined &= self.plot.marks == Marks::Dots;
                 continue;
@@ -227,40 +242,35 @@ impl Field<'_> {
         }
     }
 
+    /// Excluded values beyond the scale are named in the legend; a line along the edge would look like a constant.
+    fn is_within(&self, spot: &Spot) -> bool {
+        spot.counts || spot.y.is_none_or(|y| y <= self.plot.y.high)
+    }
+
     /// Shapes along a line, at other places than those of the lines before it.
     fn symbols(&self, svg: &mut Svg, line: &Line) {
         let Some(place) = self.plot.symbol_of(line) else { return };
-        let spots: Vec<(f64, f64)> = line.spots.iter().filter_map(|spot| Some((spot.x, spot.y?))).collect();
+        let drawn = line.spots.iter().filter(|spot| self.is_within(spot));
+        let spots: Vec<(f64, f64)> = drawn.filter_map(|spot| Some((spot.x, spot.y?))).collect();
         let stride = spots.len().div_ceil(SYMBOLS_ON_LINE).max(1);
-        let class = format!("f-bg s-{} symbol", line.color);
-        for (x, y) in spots.iter().skip(place % stride).step_by(stride) {
-            svg.path(&symbol(place, (self.x(*x), self.y(*y))), &class, "");
-        }
+        let places = spots.iter().skip(place % stride).step_by(stride);
+        let shapes: String = places.map(|(x, y)| symbol(place, (self.x(*x), self.y(*y)))).collect();
+        svg.path(&shapes, &format!("f-bg s-{} symbol", line.color), "");
     }
 
-    /// A column at each place, which says what all lines are there.
+    /// A column at each step, with the values of all lines as its title.
     fn pointed_at(&self, svg: &mut Svg, panel: &Panel) {
-        let mut places: Vec<f64> =
-            panel.lines.iter().flat_map(|line| line.spots.iter().map(|spot| spot.x)).collect();
-        places.sort_by(f64::total_cmp);
-        places.dedup();
-        let unit = |scale: &Scale, value| scale.unit.words(value);
-        for (index, at) in places.iter().enumerate() {
-            let said: Vec<String> = panel
-                .lines
-                .iter()
-                .filter(|line| line.marked)
-                .filter_map(|line| {
-                    let spot = line.spots.iter().find(|spot| spot.x == *at)?;
-                    Some(format!("{}: {}", line.name, unit(&self.plot.y, spot.y?)))
-                })
-                .collect();
-            let end = places.get(index + 1).map_or(self.left + self.width, |next| self.x(*next));
-            let (x, head) = (self.x(*at), unit(&self.plot.x, *at));
-            if !said.is_empty() {
-                let said = format!("{head}: {}", said.join(", "));
-                svg.rectangle((x, self.top), (end - x, self.height), "hover", &said);
-            }
+        let steps = panel.steps();
+        for (index, step) in steps.iter().enumerate() {
+            let of = |(line, spot): (&Line, &Option<&Spot>)| {
+                Some(format!("\n{}: {}", line.name, self.plot.y.unit.words((*spot)?.y?)))
+            };
+            let said: String = panel.marked().zip(&step.spots).filter_map(of).collect();
+            let end = steps.get(index + 1).map_or(self.left + self.width, |next| self.x(next.at));
+            let (x, head) = (self.x(step.at), self.plot.x.unit.words(step.at));
+            let said = if self.has_titles { head + &said } else { String::new() };
+            let column = format!("M{x:.1} {:.0}H{end:.1}v{:.0}H{x:.1}z", self.top, self.height);
+            svg.path(&column, "hover", &said);
         }
     }
 

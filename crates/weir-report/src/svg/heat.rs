@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{Anchor, Svg};
-use crate::heat::{HeatMap, LEAST_SHARE, scale, time};
-use crate::scale::Scale;
+use crate::heat::{HeatMap, LEAST_SHARE, QUANTILES, moment, packed, scale, time};
+use crate::scale::{Scale, Unit};
 
 const PANEL: (f64, f64) = (400.0, 180.0);
 const COLUMNS: usize = 3;
@@ -32,18 +32,31 @@ pub(crate) fn heat_maps(title: &str, setting: &str, maps: &[HeatMap<'_>]) -> Opt
         let top = MARGIN + HEAD + height * (place / columns) as f64 + ABOVE;
         svg.text((left, top - 12.0), Anchor::Start, "ink", map.gateway);
         Field { latency: &latency, clock: &clock, left, top, size: (PANEL.0 - LEFT - RIGHT, PANEL.1) }
-            .draw(&mut svg, *map);
+            .draw(&mut svg, *map, "");
     }
     Some(svg)
 }
 
-/// Draws the map at `place` of `maps`, alone but with the scales that all share.
-pub(crate) fn heat_map(maps: &[HeatMap<'_>], place: usize, (width, height): (f64, f64)) -> Option<Svg> {
+/// Draws the map at `place` of `maps`, alone but with the scales that all share, and with its data for the page's
+/// script. Columns with titles are for readers without the script.
+pub(crate) fn heat_map(
+    maps: &[HeatMap<'_>],
+    place: usize,
+    (width, height): (f64, f64),
+    has_titles: bool,
+) -> Option<Svg> {
     let (latency, clock) = (scale(maps)?, time(maps));
     let map = maps.get(place)?;
-    let mut svg = Svg::new(width, height, map.gateway);
+    let mut svg = Svg::new(width, height, &format!("Latency per step, {}", map.gateway));
+    const ABOVE: f64 = 10.0;
+    const BELOW: f64 = 26.0;
     let size = (width - LEFT - RIGHT, height - ABOVE - BELOW);
-    Field { latency: &latency, clock: &clock, left: LEFT, top: ABOVE, size }.draw(&mut svg, *map);
+    let data = packed(map).attributes();
+    let field = Field { latency: &latency, clock: &clock, left: LEFT, top: ABOVE, size };
+    field.draw(&mut svg, *map, &data);
+    if has_titles {
+        field.columns(&mut svg, *map);
+    }
     Some(svg)
 }
 
@@ -57,7 +70,8 @@ struct Field<'a> {
 }
 
 impl Field<'_> {
-    fn draw(&self, svg: &mut Svg, map: HeatMap<'_>) {
+    /// The map; `data` are attributes of its group.
+    fn draw(&self, svg: &mut Svg, map: HeatMap<'_>, data: &str) {
         let Self { latency, clock, left, top, size: (width, height) } = *self;
         let bottom = top + height;
         let (x, y) = (|s: f64| left + clock.place(s) * width, |ns: f64| bottom - latency.place(ns) * height);
@@ -69,24 +83,64 @@ impl Field<'_> {
             svg.line((x(tick.at), bottom), (x(tick.at), bottom + 4.0), "s-soft thin");
             svg.text((x(tick.at), bottom + 14.0), Anchor::Middle, "soft", &tick.label);
         }
-        let mut paths = vec![String::new(); DEPTHS];
-        for (column, shares) in map.timeline.heat.shares.iter().enumerate() {
-            let (from, to) = map.step(column);
-            let (from, to) = (x(from), x(to));
-            for (row, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
-                let (low, high) = (y(map.timeline.heat.edge_ns(row)), y(map.timeline.heat.edge_ns(row + 1)));
-                let path = &mut paths[depth(*share)];
-                let _ = write!(path, "M{from:.1} {low:.1}H{to:.1}V{high:.1}H{from:.1}z");
-            }
+        // Within the group a second is as wide, and a row as high, as one.
+        let heat = &map.timeline.heat;
+        let (ground, next) = (y(heat.edge_ns(0)), y(heat.edge_ns(1)));
+        let (row, second) = (ground - next, (x(clock.high) - left) / clock.high);
+        let _ = writeln!(
+            svg.body,
+            "<g class=\"heat\" shape-rendering=\"crispEdges\" transform=\"translate({left} {:.2}) scale({second:.4} {:.4})\"{data}>",
+            ground - row / 2.0,
+            -row
+        );
+        for (depth, path) in fields(map).iter().enumerate().filter(|(_, path)| !path.is_empty()) {
+            svg.field(path, "s-blue thin", "stroke", opacity(depth));
         }
-        for (depth, path) in paths.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
-            svg.field(path, opacity(depth));
-        }
+        svg.body.push_str("</g>\n");
         if let Some(from_s) = map.timeline.sustained_from_s.filter(|from_s| *from_s > 0.0) {
             svg.line((x(from_s), top), (x(from_s), bottom), "s-soft thin dashed");
         }
         svg.line((left, bottom), (left + width, bottom), "s-soft thin");
     }
+
+    /// A column at each step, with the quantiles of the step as its title.
+    fn columns(&self, svg: &mut Svg, map: HeatMap<'_>) {
+        let place = |s: f64| self.left + self.clock.place(s) * self.size.0;
+        for (column, quantiles) in map.quantiles().enumerate() {
+            let (from, to) = map.step(column);
+            let mut said = Unit::Seconds.words(from);
+            for (name, ns) in QUANTILES.iter().zip(quantiles) {
+                let _ = ns.map(|ns| write!(said, "\n{name}: {}", Unit::Nanoseconds.words(ns as f64)));
+            }
+            let (top, height) = (self.top, self.size.1);
+            let column = format!("M{0:.1} {top:.0}H{1:.1}v{height:.0}H{0:.1}z", place(from), place(to));
+            svg.path(&column, "hover", &said);
+        }
+    }
+}
+
+/// Upright strokes of one row's height are fields: a path for each depth, in which equal neighbours are one.
+fn fields(map: HeatMap<'_>) -> Vec<String> {
+    let mut paths = vec![String::new(); DEPTHS];
+    let heat = &map.timeline.heat;
+    let depth_at = |column: usize, row: usize| {
+        heat.shares.get(column)?.get(row).filter(|share| **share > 0.0).map(|share| depth(*share))
+    };
+    for row in 0..heat.rows {
+        let mut column = 0;
+        while column < heat.shares.len() {
+            let from = column;
+            let depth = depth_at(column, row);
+            while column < heat.shares.len() && depth_at(column, row) == depth {
+                column += 1;
+            }
+            if let Some(depth) = depth {
+                let (from, to) = (moment(map.step(from).0), moment(map.step(column - 1).1));
+                let _ = write!(paths[depth], "M{from} {row}H{to}");
+            }
+        }
+    }
+    paths
 }
 
 /// How deep a share is coloured, over its logarithm.
@@ -104,15 +158,15 @@ fn key(svg: &mut Svg, (x, y): (f64, f64)) {
     svg.text((x, y), Anchor::Start, "soft", "0.01 %");
     for depth in 0..DEPTHS {
         let from = x + 44.0 + depth as f64 * 16.0;
-        svg.field(&format!("M{from:.0} {:.0}h16v10h-16z", y - 5.0), opacity(depth));
+        svg.field(&format!("M{from:.0} {:.0}h16v10h-16z", y - 5.0), "f-blue", "fill", opacity(depth));
     }
     let end = x + 50.0 + DEPTHS as f64 * 16.0;
     svg.text((end, y), Anchor::Start, "soft", "100 % of the responses of a step; dashed: end of the warm-up");
 }
 
 impl Svg {
-    fn field(&mut self, path: &str, opacity: f64) {
-        let _ = writeln!(self.body, "<path d=\"{path}\" class=\"f-blue\" fill-opacity=\"{opacity:.2}\"/>");
+    fn field(&mut self, path: &str, class: &str, what: &str, opacity: f64) {
+        let _ = writeln!(self.body, "<path d=\"{path}\" class=\"{class}\" {what}-opacity=\"{opacity:.2}\"/>");
     }
 }
 

@@ -7,7 +7,7 @@ mod symbol;
 
 use std::fmt::Write as _;
 
-pub(crate) use chart::{Layout, chart};
+pub(crate) use chart::{Layout, chart, panel};
 pub(crate) use comparison::{Bar, bars, bars_alone, comparison};
 pub(crate) use heat::{heat_map, heat_maps};
 
@@ -106,6 +106,13 @@ impl Svg {
         self.path(&format!("M{x:.1} {y:.1}L{to_x:.1} {to_y:.1}"), class, "");
     }
 
+    /// Everything that `draw` draws, as the series at `place` of the legend.
+    pub(crate) fn series(&mut self, place: usize, draw: impl FnOnce(&mut Self)) {
+        let _ = writeln!(self.body, "<g data-series=\"{place}\">");
+        draw(self);
+        self.body.push_str("</g>\n");
+    }
+
     fn end(&mut self, element: &str, said: &str) {
         if said.is_empty() {
             self.body.push_str("/>\n");
@@ -127,9 +134,13 @@ impl Svg {
 
     /// For within a page that has [`style`].
     pub(crate) fn inline(self) -> String {
+        /// Narrower than this share of its size, a picture is scrolled, so that its text can be read.
+        const LEAST_SCALE: f64 = 0.7;
         let Self { width, height, label, body } = self;
         format!(
-            "<svg class=\"plot\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{label}\">\n{body}</svg>\n"
+            "<svg class=\"plot\" viewBox=\"0 0 {width:.0} {height:.0}\" style=\"min-width:{:.0}px\" role=\"img\" \
+             aria-label=\"{label}\">\n{body}</svg>\n",
+            width * LEAST_SCALE
         )
     }
 }
@@ -182,7 +193,7 @@ pub(crate) fn color_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Text in which nothing is markup.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -190,6 +201,8 @@ fn escape(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
+            // The lines of a title.
+            '\n' => out.push('\n'),
             // XML has no other control characters, not even escaped.
             other if other.is_control() => out.push(' '),
             other => out.push(other),

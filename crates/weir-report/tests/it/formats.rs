@@ -16,11 +16,15 @@ fn terminal(scene: Scene, width: usize, color: bool) -> String {
     weir_report::terminal(&run, &cells, &summary, width, color)
 }
 
-/// The page without its style, its scripts, its data and its pictures.
+/// The page without its style, its scripts, its data, its pictures with their values, and other loads over time.
 fn skeleton(page: &str) -> String {
     let mut out = String::new();
     let mut rest = page;
-    while let Some(start) = ["<script", "<style", "<svg"].iter().filter_map(|tag| rest.find(tag)).min() {
+    while let Some(start) = ["<script", "<style", "<svg", "<template", "<details class=\"numbers\""]
+        .iter()
+        .filter_map(|tag| rest.find(tag))
+        .min()
+    {
         let (before, element) = rest.split_at(start);
         let open = element.find('>').expect("a tag") + 1;
         let name = element[1..].split([' ', '>']).next().expect("a name");

@@ -81,7 +81,7 @@ fn a_curve_has_its_tables_sentences_and_pictures() {
     // A chart of each rate for itself would be a dozen.
     assert!(!markdown.contains("over tail-500"), "{markdown}");
     let html = read(&written.html);
-    for words in ["id=\"headroom\"", "id=\"headroom-tail\"", "\"changes_t_s\":[4.0,8.0]"] {
+    for words in ["id=\"headroom\"", "id=\"headroom-tail\"", "routes change at 4 s"] {
         assert!(html.contains(words), "no `{words}` in the page");
     }
     assert!(html.find("id=\"headroom-tail\"") < html.find("id=\"point-0\""), "the curve comes first");

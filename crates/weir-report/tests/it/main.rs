@@ -6,6 +6,7 @@ mod capacity;
 mod comparisons;
 mod domains;
 mod faults;
+mod figures;
 mod fixture;
 mod formats;
 mod gates;

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use weir_analysis::summarize;
 use weir_results::{Cell, CellOutcome, Reason, Run};
 
+use crate::figures::{figure, figures, id, legend, panels, table};
 use crate::fixture::{self, Scene};
 
 /// Greatest size of the page of a large run, bytes: what a mail takes and a browser opens at once.
-const PAGE_MAX: usize = 8_000_000;
+const PAGE_MAX: usize = 6_500_000;
+/// The same for a run of a few gateways at two loads, such as that of quickstart.
+const SMALL_PAGE_MAX: usize = 600_000;
 
 struct Report {
     folder: tempfile::TempDir,
@@ -33,14 +36,8 @@ impl Report {
         paths
     }
 
-    /// The page without its library, and what it draws from.
-    fn page(&self) -> (String, serde_json::Value) {
-        let page = self.read("report.html");
-        let (head, rest) =
-            page.split_once("<script type=\"application/json\" id=\"data\">").expect("the data");
-        let (data, rest) = rest.split_once("</script>").expect("the data end");
-        let own = rest.rsplit_once("<script>").expect("the script").1;
-        (format!("{head}{own}"), serde_json::from_str(data).expect("JSON"))
+    fn page(&self) -> String {
+        self.read("report.html")
     }
 }
 
@@ -54,7 +51,7 @@ fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
 fn every_cell_has_a_page_that_the_report_leads_to() {
     let (run, cells) = fixture::run(Scene::Mixed, &[0.5]);
     let report = Report::of(&run, &cells);
-    let (page, _) = report.page();
+    let page = report.page();
     let mut links: Vec<&str> =
         attributes(&page, "href").into_iter().filter(|link| link.starts_with("cells/")).collect();
     links.sort_unstable();
@@ -140,18 +137,16 @@ fn nothing_of_a_cells_page_is_loaded_from_anywhere_or_run() {
 #[test]
 fn a_run_without_axes_has_no_charts_over_them() {
     let (run, cells) = fixture::run(Scene::Good, &[0.5]);
-    let (page, data) = Report::of(&run, &cells).page();
-    assert!(!page.contains("Over the axes"));
-    assert_eq!(data["plots"], serde_json::json!([]));
+    let page = Report::of(&run, &cells).page();
+    assert!(!page.contains("id=\"axes\"") && !figures(&page).iter().any(|of| id(of).contains("-over-")));
 }
 
 #[test]
 fn figures_over_an_axis_have_their_intervals_and_their_words() {
     let (run, cells) = fixture::run(Scene::Good, &[0.25, 0.5, 1.0]);
     let report = Report::of(&run, &cells);
-    let (page, data) = report.page();
-    let ids: Vec<&str> =
-        data["plots"].as_array().unwrap().iter().map(|plot| plot["id"].as_str().unwrap()).collect();
+    let page = report.page();
+    let ids: Vec<&str> = figures(&page).into_iter().map(id).filter(|id| id.contains("-over-")).collect();
     let over = |load: &str, figures: &[&str]| -> Vec<String> {
         figures.iter().map(|figure| format!("{figure}-over-limits-data-cpus-{load}")).collect()
     };
@@ -163,32 +158,28 @@ fn figures_over_an_axis_have_their_intervals_and_their_words() {
         assert!(page.contains(&format!("href=\"charts/{id}.svg\"")), "no picture of {id}");
         assert!(report.read(&format!("charts/{id}.svg")).starts_with("<svg "));
     }
-    let lines = |id: &str| {
-        let plots = data["plots"].as_array().unwrap();
-        plots.iter().find(|plot| plot["id"] == id).unwrap()["panels"][0]["lines"].as_array().unwrap().clone()
+    let of = |name: &'static str, id: &str| -> Vec<Vec<&str>> {
+        table(figure(&page, id)).into_iter().filter(|row| row[0] == name).collect()
     };
-    let nginx = |id: &str| lines(id).into_iter().find(|line| line["name"] == "nginx").unwrap();
-    for spot in nginx("throughput-over-limits-data-cpus-full")["spots"].as_array().unwrap() {
-        let [low, high] = [&spot["interval"][0], &spot["interval"][1]].map(|end| end.as_f64().unwrap());
-        let mean = spot["y"].as_f64().unwrap();
-        assert!(low < mean && mean < high && spot["counts"] == true, "{spot}");
-        assert!(spot["words"].as_str().unwrap().contains("3 repeats; bound by gateway"), "{spot}");
+    let number = |text: &str| text.parse::<f64>().unwrap();
+    let full = "throughput-over-limits-data-cpus-full";
+    assert_eq!(
+        table(figure(&page, full))[0][1..5],
+        ["limits.data.cpus, cores", "Throughput, 1/s", "low", "high"]
+    );
+    assert_eq!(of("nginx", full).len(), 3);
+    for row in of("nginx", full) {
+        let [mean, low, high] = [2, 3, 4].map(|at| number(row[at]));
+        assert!(low < mean && mean < high && row[5] == "yes", "{row:?}");
+        assert!(row[6].contains("3 repeats; bound by gateway"), "{row:?}");
     }
-    let direct = lines("throughput-over-limits-data-cpus-full")
-        .into_iter()
-        .find(|line| line["name"] == "direct")
-        .unwrap();
-    let spot = &direct["spots"][0];
-    let why = spot["words"].as_str().unwrap();
-    assert!(spot["counts"] == false && why.contains("0 of 3 repeats valid: generator-limited"), "{spot}");
+    let direct = &of("direct", full)[0];
+    assert!(direct[5] == "no" && direct[6].contains("0 of 3 repeats valid: generator-limited"), "{direct:?}");
     // Rates of the fixture go with the limit, but for the wobble of its repeats.
-    for spot in nginx("efficiency-over-limits-data-cpus-full")["spots"].as_array().unwrap() {
-        assert!((spot["y"].as_f64().unwrap() - 1.0).abs() < 0.05, "{spot}");
+    for row in of("nginx", "efficiency-over-limits-data-cpus-full") {
+        assert!((number(row[2]) - 100.0).abs() < 5.0, "{row:?}");
     }
-    let names: Vec<String> = lines("cpu-per-request-over-limits-data-cpus-full")
-        .iter()
-        .map(|line| line["name"].as_str().unwrap().to_owned())
-        .collect();
+    let names = legend(figure(&page, "cpu-per-request-over-limits-data-cpus-full"));
     assert_eq!(names, ["weir", "envoy", "nginx", "haproxy"], "the direct baseline has no data plane");
     insta::assert_snapshot!(report.read("charts/efficiency-over-limits-data-cpus-full.svg"));
 }
@@ -197,7 +188,7 @@ fn figures_over_an_axis_have_their_intervals_and_their_words() {
 fn instances_are_sized_only_where_repeats_count() {
     let page = |scene| {
         let (run, cells) = fixture::run(scene, &[0.5]);
-        Report::of(&run, &cells).page().0
+        Report::of(&run, &cells).page()
     };
     let good = page(Scene::Good);
     for part in [
@@ -214,12 +205,8 @@ fn instances_are_sized_only_where_repeats_count() {
 #[test]
 fn two_axes_are_small_multiples() {
     let (run, cells) = fixture::run_over(&[0.25, 0.5], &[4, 16]);
-    let (page, data) = Report::of(&run, &cells).page();
-    let plots = data["plots"].as_array().unwrap();
-    let panels = |id: &str| -> Vec<&str> {
-        let plot = plots.iter().find(|plot| plot["id"] == id).unwrap_or_else(|| panic!("no {id}"));
-        plot["panels"].as_array().unwrap().iter().map(|panel| panel["title"].as_str().unwrap()).collect()
-    };
+    let page = Report::of(&run, &cells).page();
+    let panels = |id: &str| panels(figure(&page, id));
     let slower = ["loads.full.connections = 4", "loads.full.connections = 16"];
     assert_eq!(panels("throughput-over-limits-data-cpus-full"), slower);
     assert_eq!(panels("scaling-over-limits-data-cpus-full"), slower);
@@ -255,10 +242,17 @@ fn a_run_of_a_hundred_cells_stays_small() {
         let greatest = report.list(folder).into_iter().max_by_key(|path| size(path)).unwrap();
         assert!(size(&greatest) < max, "{} has {} bytes", greatest.display(), size(&greatest));
     }
-    let (_, data) = report.page();
-    let timelines = data["timelines"].as_array().unwrap();
-    assert_eq!(timelines.len(), cells.len() * 2);
-    assert!(timelines.iter().all(|line| line["heat"]["columns"].as_array().unwrap().len() == 62));
+    let page = report.page();
+    let maps: Vec<&str> = attributes(&page, "data-columns");
+    assert_eq!(maps.len(), cells.len() * 2, "each load of each cell can be shown");
+    assert!(maps.iter().all(|map| map.split(' ').count() == 62));
+}
+
+#[test]
+fn a_page_of_a_few_gateways_can_be_mailed() {
+    let (run, cells) = fixture::run(Scene::Good, &[0.5]);
+    let page = Report::of(&run, &cells).page();
+    assert!(page.len() < SMALL_PAGE_MAX, "report.html has {} bytes", page.len());
 }
 
 #[test]
@@ -266,15 +260,57 @@ fn a_long_load_is_drawn_in_no_more_steps_than_two_minutes() {
     let (run, mut cells) = fixture::run(Scene::Single, &[0.5]);
     cells.truncate(1);
     fixture::lengthen(&mut cells, 1_000);
-    let (_, data) = Report::of(&run, &cells).page();
-    for line in data["timelines"].as_array().unwrap() {
-        for series in ["t_s", "rate_per_s", "p99_ns", "sampled_t_s", "data_cores", "data_memory_bytes"] {
-            let steps = line[series].as_array().unwrap().len();
+    let page = Report::of(&run, &cells).page();
+    for series in ["rate-per-s", "p99-ns", "data-cores", "data-memory-bytes", "heat"] {
+        for point in 0..2 {
+            let steps = table(figure(&page, &format!("point-{point}-{series}-repeat-1"))).len() - 1;
             assert!((100..=122).contains(&steps), "{series} has {steps} steps");
         }
-        let heat = &line["heat"];
-        assert!(heat["rows"].as_u64().unwrap() <= 40 && heat["columns"].as_array().unwrap().len() <= 122);
     }
+    let heights = attributes(&page, "data-rows");
+    assert!(heights.len() == 2 && heights.iter().all(|rows| rows.parse::<u32>().unwrap() <= 40));
+}
+
+#[test]
+fn every_chart_has_a_label_and_its_values_as_a_table() {
+    let (run, cells) = fixture::run_over(&[0.25, 0.5], &[4, 16]);
+    let page = Report::of(&run, &cells).page();
+    let all = figures(&page);
+    assert!(all.len() > 60, "{}", all.len());
+    assert_eq!(all.len(), page.matches("<figure").count(), "no other charts");
+    for figure in all {
+        let rows = table(figure);
+        assert!(rows.len() > 1, "no values: {}", id(figure));
+        assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{}: {rows:?}", id(figure));
+        let pictures = figure.matches("<svg ").count();
+        assert!(pictures > 0 && figure.matches("role=\"img\" aria-label=\"").count() == pictures);
+        assert!(!figure.contains("aria-label=\"\""), "{}", id(figure));
+    }
+    // Ids name elements and files, so there is one of each.
+    let mut ids: Vec<&str> = figures(&page).into_iter().map(id).collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
+}
+
+#[test]
+fn a_column_stands_for_each_row_of_a_table_over_time() {
+    let (run, cells) = fixture::run(Scene::Mixed, &[0.5]);
+    let page = Report::of(&run, &cells).page();
+    let over_time: Vec<&str> = figures(&page)
+        .into_iter()
+        .filter(|figure| id(figure).contains("-repeat-") && !figure.contains("class=\"heat\""))
+        .collect();
+    assert_eq!(over_time.len(), 4 * 2 * 3, "four series of two loads and three repeats");
+    for figure in over_time {
+        let columns = figure.matches("class=\"hover\"").count();
+        assert_eq!(columns, table(figure).len() - 1, "{}", id(figure));
+        let has_titles = id(figure).starts_with("point-0-") && id(figure).ends_with("-repeat-1");
+        assert_eq!(figure.contains("<title>"), has_titles, "{}", id(figure));
+    }
+    let excluded = legend(figure(&page, "point-0-rate-per-s-repeat-1"));
+    assert_eq!(excluded, ["weir", "envoy", "nginx", "haproxy", "direct: excluded"]);
 }
 
 #[test]
@@ -286,10 +322,13 @@ fn nothing_is_in_proportion_to_what_does_not_count() {
         measurements[0].judgement.verdicts.throughput = vec![Reason::HostDisturbed];
     }
     let page = weir_report::html(&run, &cells, &summarize(&run, &cells)).unwrap();
-    assert!(page.contains("\"nginx, in proportion\"") && !page.contains("\"weir, in proportion\""));
+    let scaling = legend(figure(&page, "scaling-over-limits-data-cpus-full"));
+    assert!(scaling.contains(&"nginx, in proportion") && !scaling.contains(&"weir, in proportion"));
     // The efficiency at the other limit rests on it too.
-    let (pictures, data) = page.split_once("<script type=\"application/json\"").expect("the data");
-    let void = data.matches("0 of 3 repeats valid: host-disturbed").count();
-    assert!(pictures.contains("0 of 3 repeats valid: host-disturbed"), "pictures say it too");
+    let tables = figures(&page).into_iter().flat_map(table).flatten();
+    let void = tables.filter(|cell| cell.contains("0 of 3 repeats valid: host-disturbed")).count();
     assert_eq!(void, 4, "throughput over the limit, scaling, and both efficiencies");
+    let titles = page.split("<title>").skip(2).map(|rest| rest.split("</title>").next().unwrap());
+    let void = titles.filter(|title| title.contains("0 of 3 repeats valid: host-disturbed")).count();
+    assert_eq!(void, 4, "pictures show it too");
 }
