@@ -66,7 +66,7 @@ fn a_selection_keeps_what_it_names_or_says_what_there_is() {
     let error = select(Some(9), None).unwrap_err();
     assert_eq!(
         (error.to_string(), error.remedy()),
-        ("the run has no finished cell 9".into(), "give one of 0, 1, 2, 3, 4".into())
+        ("the run has no finished cell 10".into(), "give one of 1, 2, 3, 4, 5".into())
     );
     let error = select(Some(0), Some("tial")).unwrap_err();
     assert_eq!(
