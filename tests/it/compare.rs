@@ -145,7 +145,10 @@ fn two_runs_and_two_gateways_of_one_run() {
     };
     run(&["--baseline", "nosuchrun"], &["no run `nosuchrun`", &third]);
     run(&["--baseline", &third], &["--baseline", "limits.data.cpus: 0.4 in A, 0.5 in B"]);
-    run(&["--baseline", &third, "--gateway", "nginx"], &["--baseline", "none of this run's gateways"]);
+    run(
+        &["--baseline", &third, "--gateway", "nginx"],
+        &["--baseline", "has none of the gateways of this run"],
+    );
     run(&["--fail-on", "worse"], &["--baseline"]);
 }
 
@@ -249,8 +252,8 @@ fn what_is_wrong_is_told_once_with_its_place() {
     std::fs::create_dir(here.join("none")).unwrap();
     for (file, words) in [
         ("empty.csv", &["empty.csv", "empty"][..]),
-        ("columns.csv", &["columns.csv", "missing: `response-time`"]),
-        ("binary.csv", &["binary.csv", "no text"]),
+        ("columns.csv", &["columns.csv", "columns missing", "`response-time`"]),
+        ("binary.csv", &["binary.csv", "not UTF-8 text"]),
         ("none", &["none", "no file in it"]),
     ] {
         refused(here, &[file, "columns.csv"], words);

@@ -72,7 +72,12 @@ fn those_that_leave_quit_or_eat_fail_with_their_cause() {
         [gateway("away", "going away"), gateway("quits", "quitting"), gateway("eats", "eating"), greedy];
     let result = run(&Yard::new(), &ways);
     failed(&result, "away", "died", &["misbehaving moved to the background", "foreground"]);
-    failed(&result, "quits", "died", &["misbehaving died: exit status: 7", "I have had enough"]);
+    failed(
+        &result,
+        "quits",
+        "died",
+        &["misbehaving exited unexpectedly: exit status: 7", "I have had enough"],
+    );
     // The limit of the scenario, 256 MiB.
     failed(&result, "eats", "out-of-memory", &["268435456 bytes", "memory limit"]);
     failed(&result, "greedy", "port-taken", &["late: 127.0.0.1:", "by python3 (pid "]);

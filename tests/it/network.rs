@@ -229,5 +229,9 @@ fn others_than_root_are_told_and_so_is_an_address_that_nobody_reaches() {
     let output = run(folder.path(), gateways, "network: namespaces\n", &["--plan"]);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("nobody can ask 127.0.0.1:8080") && error.contains("0.0.0.0:8080"), "{error}");
+    assert!(
+        error.contains("127.0.0.1:8080 cannot be reached from another network namespace")
+            && error.contains("0.0.0.0:8080"),
+        "{error}"
+    );
 }

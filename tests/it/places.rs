@@ -299,7 +299,7 @@ fn a_database_that_is_damaged_or_newer_is_refused_and_left_as_it_is() {
         ("the file is damaged or not a database", &|bytes| bytes[..16].copy_from_slice(b"SQLite format 2\0")),
         ("the file is damaged or not a database", &|bytes| noise(&mut bytes[middle..middle + 16_384])),
         // The version of the tables, which stands at byte 60 of the file.
-        ("the database has version 99, and this weir knows", &|bytes| {
+        ("the database has version 99, but this weir supports", &|bytes| {
             bytes[60..64].copy_from_slice(&[0, 0, 0, 99])
         }),
     ];

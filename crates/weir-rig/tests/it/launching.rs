@@ -130,7 +130,7 @@ fn a_missing_binary_says_how_to_get_it() {
     spec.command = vec!["/nowhere/gateway".into()];
     let error = bench.rig().launch(&spec).unwrap_err();
     assert_eq!(error.cause(), "binary-missing");
-    assert_eq!(error.to_string(), "gateway: /nowhere/gateway was not found");
+    assert_eq!(error.to_string(), "gateway: program `/nowhere/gateway` not found");
     assert!(error.remedy().contains("make peers"), "{}", error.remedy());
     bench.close();
 }
@@ -209,7 +209,7 @@ fn a_process_that_goes_into_the_background_is_told_and_ended() {
         spec.listens = vec![free_address()];
         let error = bench.rig().launch(&spec).unwrap_err();
         assert_eq!(error.cause(), "died");
-        assert!(error.to_string().starts_with("gateway went into the background"), "{error}");
+        assert!(error.to_string().starts_with("gateway moved to the background"), "{error}");
         assert!(error.remedy().contains("foreground"), "{}", error.remedy());
         let RigError::Background { pids, .. } = error else { panic!("{error:?}") };
         assert_eq!(pids.len(), 1);

@@ -201,7 +201,7 @@ fn what_a_driver_does_not_serve_is_refused_by_name() {
     let driver = drivers.driver("plain").unwrap();
     driver.require(&[]).unwrap();
     let error = driver.require(&[Serves::Tls, Serves::Bearer]).unwrap_err();
-    assert_eq!(error.to_string(), "gateway `plain`: its driver does not serve `topology.tls`");
+    assert_eq!(error.to_string(), "gateway `plain`: its driver does not support `topology.tls`");
     assert!(error.remedy().contains("`serves: [tls]`") && error.is_wrong_use(), "{}", error.remedy());
     let mut binding = binding();
     binding.tokens = tokens(1, 1);

@@ -116,6 +116,6 @@ fn a_driver_that_cannot_play_the_upstream_says_so() {
     };
     let folder = tempfile::tempdir().unwrap();
     let error = envoy.render_origin(&binding, folder.path()).unwrap_err();
-    assert!(error.to_string().contains("how to play the upstream"), "{error}");
+    assert!(error.to_string().contains("cannot serve as the upstream"), "{error}");
     assert_eq!(drivers.origins(), ["nginx"]);
 }
