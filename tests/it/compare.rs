@@ -254,7 +254,7 @@ fn what_is_wrong_is_told_once_with_its_place() {
         ("empty.csv", &["empty.csv", "empty"][..]),
         ("columns.csv", &["columns.csv", "columns missing", "`response-time`"]),
         ("binary.csv", &["binary.csv", "not UTF-8 text"]),
-        ("none", &["none", "no file in it"]),
+        ("none", &["none", "the folder has no file to compare"]),
     ] {
         refused(here, &[file, "columns.csv"], words);
     }
