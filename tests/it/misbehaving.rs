@@ -80,7 +80,7 @@ fn those_that_leave_quit_or_eat_fail_with_their_cause() {
     );
     // The limit of the scenario, 256 MiB.
     failed(&result, "eats", "out-of-memory", &["268435456 bytes", "memory limit"]);
-    failed(&result, "greedy", "port-taken", &["late: 127.0.0.1:", "by python3 (pid "]);
+    failed(&result, "greedy", "port-taken", &["late: port 127.0.0.1:", "by python3 (pid "]);
 }
 
 /// The log of the gateway that runs in a yard, where there is one.

@@ -139,8 +139,8 @@ fn drivers_that_cannot_change_their_routes_are_refused_with_the_reason() {
     check("apply: { files: { templates: [page], signal: HUP } }\n", "");
     check("apply: { files: { templates: [page] } }\n", "");
     check("", "the driver has no `apply`, so weir cannot change the running gateway | add `apply`");
-    check("apply: { xds: {} }\n", "`apply: xds` is not yet served");
-    check("apply: { kubernetes: {} }\n", "`apply: kubernetes` is not yet served");
+    check("apply: { xds: {} }\n", "`apply: xds` is not supported yet");
+    check("apply: { kubernetes: {} }\n", "`apply: kubernetes` is not supported yet");
     check(
         "apply: { files: { templates: [paeg] } }\n",
         "`apply`: no step renders `paeg` | did you mean `page`?",
