@@ -397,10 +397,7 @@ fn conflict(clash: &Clash, entries: &Entries<'_>, host: Option<&HostPattern>) ->
         (message, "remove one of them; hosts ignore case, and prefixes ignore a trailing slash")
     } else {
         let message = format!("{} already matches {field} `{path}` for {host}", other.key);
-        (
-            message,
-            "use each host and path in one route, or separate the routes by `methods`, `headers` or `query`",
-        )
+        (message, "remove one of the routes, or make them differ in `methods`, `headers` or `query`")
     };
     let problem = Problem::new(format!("{}.{field}", entry.key), message).help(remedy);
     Conflict { key: Arc::clone(&entry.key), taken_by: Arc::clone(&other.key), problem }

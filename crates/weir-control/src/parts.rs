@@ -170,7 +170,7 @@ limits: { head: 1KiB, fields: many, body: 10 }
                 "a.yaml:7:7: unknown field `pth`",
                 "a.yaml:8:53: `10` has no unit",
                 "a.yaml:11:20: `here` is not an IP address or a host name with a port",
-                "a.yaml:12:31: `many` is not a whole number of at least 0",
+                "a.yaml:12:31: `many` is not a whole number (0 or more)",
                 "a.yaml:12:43: `10` has no unit",
             ]
         );

@@ -124,7 +124,7 @@ pub(crate) fn empty(source_name: &str) -> DocumentError {
 pub(crate) fn readable_type(name: &str) -> String {
     match name {
         "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number".to_owned(),
-        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" => "a whole number of at least 0".to_owned(),
+        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" => "a whole number (0 or more)".to_owned(),
         "f32" | "f64" => "a number".to_owned(),
         "bool" | "boolean" => "`true` or `false`".to_owned(),
         "null" | "unit value" => "an empty value".to_owned(),
@@ -222,8 +222,8 @@ mod tests {
         check("duplicate field `name`", "duplicate field `name`", "remove one of them");
         check(
             "invalid type: string \"a\", expected u32",
-            "`a` is not a whole number of at least 0",
-            "write a whole number of at least 0",
+            "`a` is not a whole number (0 or more)",
+            "write a whole number (0 or more)",
         );
         check("10 has no unit; write 10ms", "10 has no unit", "write 10ms");
         check("strange", "strange", "correct the value");

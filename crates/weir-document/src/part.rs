@@ -215,7 +215,7 @@ mod tests {
             "a.yaml",
             TEXT,
             Part::Field("count"),
-            Some("a.yaml:2:8: `many` is not a whole number of at least 0"),
+            Some("a.yaml:2:8: `many` is not a whole number (0 or more)"),
         );
         check("a.yaml", TEXT, Part::Entry("times", "x"), Some("a.yaml:4:6: `10` has no unit"));
         check("a.yaml", TEXT, Part::Entry("times", "y"), None);

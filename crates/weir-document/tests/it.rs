@@ -130,16 +130,16 @@ fn missing_fields() {
 
 #[test]
 fn wrong_types() {
-    let whole = "write a whole number of at least 0";
-    yaml("name: a\nrepeats: three\n", "2:10: `three` is not a whole number of at least 0", whole);
-    yaml("name: a\nrepeats: -3 # less\n", "2:10: `-3` is not a whole number of at least 0", whole);
+    let whole = "write a whole number (0 or more)";
+    yaml("name: a\nrepeats: three\n", "2:10: `three` is not a whole number (0 or more)", whole);
+    yaml("name: a\nrepeats: -3 # less\n", "2:10: `-3` is not a whole number (0 or more)", whole);
     yaml("name: a\nrepeats: [1]\n", "2:10: a list is not a single value", "write a single value");
     yaml("name: a\ntls: yes\n", "2:6: `yes` is not `true` or `false`", "write `true` or `false`");
     yaml("name:\n", "1:5: an empty value is not a string", "write a string");
     yaml("- a\n", "1:1: a list is not a mapping (`name: value`)", "write a mapping (`name: value`)");
     json(
         "{\"name\":\"a\",\n  \"repeats\": \"five\"}",
-        "2:14: `five` is not a whole number of at least 0",
+        "2:14: `five` is not a whole number (0 or more)",
         whole,
     );
     json("{\n  \"name\": 5}", "2:11: `5` is not a string", "write a string");
@@ -219,8 +219,8 @@ fn forms_that_are_not_json() {
 fn columns_count_characters_not_bytes() {
     yaml(
         "{ name: käse, repeats: x }",
-        "1:24: `x` is not a whole number of at least 0",
-        "write a whole number of at least 0",
+        "1:24: `x` is not a whole number (0 or more)",
+        "write a whole number (0 or more)",
     );
     json("{\"name\": \"käse\", \"repeat\": 1}", "1:18: unknown field `repeat`", "did you mean `repeats`?");
 }

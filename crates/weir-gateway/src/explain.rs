@@ -14,15 +14,16 @@ pub(crate) struct Arguments {
     path: PathBuf,
     /// Request method, for example GET
     method: String,
-    /// Request URL: http://HOST/PATH?QUERY, or only the path if -H 'Host: HOST' is set; for CONNECT HOST:PORT
+    /// Request URL: http://HOST/PATH?QUERY, or only the path if -H 'Host: HOST' is set. For the method CONNECT, write
+    /// HOST:PORT
     url: String,
     /// Request header; can be repeated
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
     /// Listener that receives the request, by its name or, if it has none, by its address
     ///
-    /// Default: the listener with the scheme and port of the URL, as far as there is one. Required if several listeners
-    /// are left and their routes differ. With this option, TLS depends on the listener, not on the scheme of the URL.
+    /// Default: the listener that matches the scheme and port of the URL. Required if several listeners match and their
+    /// routes differ. With this option, TLS depends on the listener, not on the scheme of the URL.
     #[arg(long, value_name = "LISTENER")]
     listener: Option<String>,
 }

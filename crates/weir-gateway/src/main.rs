@@ -49,7 +49,7 @@ A minimal configuration:
 
 Signals:
   SIGHUP   reload the configuration; if it has errors, log them and keep the active one.
-           The gateway reloads changed certificate and key files by itself
+           Changed certificate and key files are reloaded even without SIGHUP and --watch
   SIGUSR1  reopen the access log file, after a log rotation renamed it
   SIGUSR2  upgrade: start the program again and hand over the sockets (needs --runtime-dir)
   SIGTERM, SIGINT, SIGQUIT
@@ -88,7 +88,7 @@ struct Args {
     /// Start the admin server on this IP address and port: health, metrics, active configuration, drain
     ///
     /// Default: no admin server. It has no authentication, so keep it off public networks.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = admin_address)]
     admin: Option<SocketAddr>,
     /// Also accept admin requests with this Host; may be repeated
     ///
@@ -102,7 +102,8 @@ struct Args {
     /// it.
     #[arg(long)]
     watch: bool,
-    /// Directory for upgrades without downtime: a new gateway takes over the sockets of the old one with the same directory
+    /// Directory for upgrades without downtime: a new gateway that is started with the same directory takes over the
+    /// sockets of the old one
     ///
     /// The old process hands over its listening sockets, with connections that are not yet accepted. The directory must exist,
     /// and only the gateway's user may have access to it.
@@ -148,6 +149,11 @@ enum Failure {
     Command { message: String, remedy: String },
     /// Exit code 3: the environment.
     Environment(String),
+}
+
+fn admin_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| "not an IP address with a port; write it like 127.0.0.1:9901 or [::1]:9901".to_owned())
 }
 
 fn main() -> ExitCode {

@@ -80,7 +80,7 @@ fn problems_name_their_place_and_the_remedy() {
         &GOOD.replace("{ exact: [/get/1, /get/2],", "{ hosts: [EXAMPLE.com], path: /api/,"),
         &[(
             "routes[1].path: routes[0] already matches path `/api/` for `example.com`",
-            "use each host and path in one route, or separate the routes by `methods`, `headers` or `query`",
+            "remove one of the routes, or make them differ in `methods`, `headers` or `query`",
         )],
     );
     check_refused(
@@ -321,7 +321,7 @@ fn everything_that_is_wrong_is_told_in_one_go() {
             ("routes[2].backend: unknown backend `nowhere`", "known backends: api"),
             (
                 "routes[2].exact: routes[1] already matches exact `/get/1` for every host",
-                "use each host and path in one route, or separate the routes by `methods`, `headers` or `query`",
+                "remove one of the routes, or make them differ in `methods`, `headers` or `query`",
             ),
         ],
     );

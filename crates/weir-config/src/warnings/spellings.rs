@@ -291,7 +291,7 @@ fn told(table: &Table, kind: &Kind, first: &Bypass<'_>, more: usize) -> Problem 
         more => format!("; the same for {more} more routes"),
     };
     let message = format!(
-        "`{spelling}` gets around this rule{by}: it matches {}, and {} read it as `{path}`{more}",
+        "`{spelling}` bypasses this route{by}: it matches {}, and {} read it as `{path}`{more}",
         table.label(*other),
         kind.readers
     );

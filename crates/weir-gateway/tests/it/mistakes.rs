@@ -270,7 +270,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         ("path: /old", "path: /"),
         20,
         "routes[2] already matches path `/` for every host",
-        "use each host and path in one route",
+        "remove one of the routes, or make them differ",
     ),
     mistake(
         Warning,

@@ -67,7 +67,7 @@ fn values_of_the_wrong_kind_have_the_right_form() {
     );
     check(
         "repeats: many\n",
-        "side.yaml:3:10: `many` is not a whole number of at least 0 | write a whole number of at least 0",
+        "side.yaml:3:10: `many` is not a whole number (0 or more) | write a whole number (0 or more)",
     );
 }
 
@@ -681,7 +681,7 @@ fn only_the_first_field_that_cannot_be_read_was_reported() {
             "side.yaml:6:11: unknown field `dta` | did you mean `data`?",
             "side.yaml:8:11: unknown field `modle` | did you mean `model`?",
             "side.yaml:9:18: unknown value `opne` | did you mean `open`?",
-            "side.yaml:10:10: `many` is not a whole number of at least 0 | write a whole number of at least 0",
+            "side.yaml:10:10: `many` is not a whole number (0 or more) | write a whole number (0 or more)",
         ],
     );
 }

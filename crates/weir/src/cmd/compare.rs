@@ -21,21 +21,27 @@ A and B are each one of
   RUN            a stored run: its id, a unique prefix of the id, or `last`
   RUN:GATEWAY    one gateway of a run
   FILE.weir      an archive of `weir export`; FILE.weir:GATEWAY is one gateway of it
-  FILE[,FILE..]  results of another program, one file per repeat: Locust's FILE_stats.csv, k6's JSON summary,
-                 the Gorouter rig's CSVs (start-time,response-time; timestamp,percentage), or a directory of them
+  FILE[,FILE..]  results of another program, one file per repeat, or a directory of them:
+                 - Locust: FILE_stats.csv
+                 - k6: JSON summary
+                 - Gorouter: CSV with start-time,response-time or timestamp,percentage
 
-Cells are matched by gateway, axes and load. If both sides name a gateway, they are matched by axes and load.
+Each result of A is compared with the result of B that has the same gateway, load and varied
+fields. If A and B both name a gateway, the two names may differ.
 
 Recommended: run both versions as gateways of one scenario:
-  gateways: [{ name: old, driver: nginx, binary: /opt/nginx-1.28/nginx }, { name: new, driver: nginx }]
+  gateways:
+    - { name: old, driver: nginx, binary: /opt/nginx-1.28/nginx }
+    - { name: new, driver: nginx }
   weir run FILE --repeats 10; weir compare last:old last:new
-weir interleaves their cells and compares them block by block, so that changes of the host cancel out. Between two
-separate runs such changes count as differences.
+weir measures both versions in turns, so changes of the host affect both alike. Between two
+separate runs, a change of the host looks like a difference between the versions.
 
 Exit codes:
   0  the comparison was made; with --fail-on worse: nothing is worse
   1  with --fail-on worse: a metric is worse, or B failed and A did not
-  2  wrong use; runs that differ in scenario or limits, without --force; with --fail-on worse: nothing could be compared
+  2  wrong use; A and B differ in scenario or limits (--force compares them anyway);
+     with --fail-on worse: nothing could be compared
   3  the database or a file cannot be read or written";
 
 /// Arguments of `weir compare`.
@@ -51,8 +57,8 @@ pub(crate) struct Args {
     /// Metric to judge (throughput, cpu, mean, p50, p99.9, ..); may be repeated [default: throughput, cpu, p50, p99]
     #[arg(long = "metric", value_name = "NAME")]
     metrics: Vec<String>,
-    /// Difference that counts as the same, like p99=30%; may be repeated [default: cpu=5%, throughput, mean and p50=10%,
-    /// other latencies 25%]
+    /// Difference that counts as the same, like p99=30%; may be repeated [default: 5% for cpu; 10% for throughput, mean
+    /// and p50; 25% for other latencies]
     #[arg(long = "margin", value_name = "NAME=SHARE")]
     margins: Vec<String>,
     /// Compare only this load
@@ -67,7 +73,7 @@ pub(crate) struct Args {
     /// Label of B
     #[arg(long, value_name = "NAME")]
     label_b: Option<String>,
-    /// Number of cores that 100 % CPU means in a CSV of the Gorouter rig
+    /// Gorouter CSV: number of cores that equal 100 % CPU
     #[arg(long, value_name = "N")]
     cores: Option<f64>,
     /// Exit with 1 if a metric is worse, or if B failed and A did not; with 2 if nothing could be compared

@@ -9,12 +9,13 @@ use crate::failure::Exit;
 pub(crate) const RUN_EXIT_CODES: &str = "\
 Exit codes:
   0    all objectives are met, and all main results are valid
-  1    an objective is missed, or a cell failed; --fail-on worse: worse than the baseline
+  1    an objective is missed, or a measurement failed; --fail-on worse: worse than the baseline
   2    wrong use: the command line, a scenario, a configuration
   3    the environment fails: a program is missing, a port is in use, the disk is full
-  4    undecided: too few valid repeats, or too much noise, for an objective or a main result
+  4    undecided: too few valid repeats, or too much noise, for an objective or a main result;
+       --fail-on worse: nothing could be compared
   130  interrupted; --resume continues
-With --fail-on missed, 4 becomes 0. docs/ci.md shows both gates.";
+With --fail-on missed, 4 becomes 0. docs/ci.md has pipelines for both settings.";
 
 /// The exit codes of `weir report`, in its help.
 pub(crate) const REPORT_EXIT_CODES: &str = "\
@@ -23,7 +24,8 @@ Exit codes:
   1  an objective is missed, or a cell failed
   2  wrong use
   3  the database or a file cannot be read or written
-  4  undecided: too few valid repeats, or too much noise, for an objective or a main result; or cells have not run
+  4  undecided: too few valid repeats, or too much noise, for an objective or a main result;
+     or the run is not complete
 With --fail-on missed, 4 becomes 0.";
 
 /// The least bad outcome that fails a gate.

@@ -43,10 +43,10 @@ pub(crate) struct Args {
     /// Shorten all phases to a twentieth, to try a scenario; fields given with --set keep their value
     #[arg(long, conflicts_with = "resume")]
     quick: bool,
-    /// Number of repeats; with --resume, add repeats up to this number
+    /// Number of repeats; with --resume, the new total
     #[arg(long, value_name = "N")]
     repeats: Option<u32>,
-    /// Seed of the cell order and the arrivals
+    /// Seed of the random order of measurements and of the arrival times
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     seed: Option<u64>,
     /// URL of the Prometheus server that has CPU and memory of the remote gateway (`driver: remote`)
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     /// Label matchers for the series of the gateway, like namespace="shop",pod=~"gw-.*"
     #[arg(long, value_name = "MATCHERS", conflicts_with = "resume")]
     selector: Option<String>,
-    /// Print the cells and how long they take; run nothing
+    /// Print what would be measured, in which order, and for how long; run nothing
     #[arg(long)]
     plan: bool,
     #[command(flatten)]
@@ -72,8 +72,8 @@ pub(crate) struct Args {
     /// Additional driver directory: one driver, or one directory per driver; may be repeated
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
-    /// Compare with this earlier run of the same scenario at the end. The cells are not interleaved, so changes of the
-    /// host between the runs count as differences; see `weir compare --help` for a better way
+    /// Compare with this earlier run of the same scenario at the end. If the host changed between the runs, that looks
+    /// like a difference between the gateways; see `weir compare --help` for a better way
     #[arg(long, value_name = "RUN")]
     baseline: Option<String>,
     /// Outcomes that fail the run, separated by commas [default: undecided]

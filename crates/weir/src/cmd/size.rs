@@ -14,8 +14,11 @@ use crate::failure::{Exit, Failure};
 
 /// Exit codes, in the help.
 const EXIT_CODES: &str = "\
-Exit codes: 0 with an answer for every gateway; 1 where a gateway has none; 2 for wrong use; 3 where the database cannot \
-be read.";
+Exit codes:
+  0  every gateway has an answer
+  1  a gateway has no answer
+  2  wrong use
+  3  the database cannot be read";
 
 /// Arguments of `weir size`.
 #[derive(Debug, clap::Args)]
@@ -42,7 +45,7 @@ pub(crate) struct Args {
     /// Growth of the request rate per year, like 30%/y
     #[arg(long, value_name = "GROWTH", allow_hyphen_values = true)]
     growth: Option<Growth>,
-    /// Extrapolate by CPU time per request if --max-cpu was not measured; the result is marked
+    /// If no load reached --max-cpu, estimate from CPU time per request; the result is marked
     #[arg(long, requires = "max_cpu")]
     extrapolate: bool,
     #[command(flatten)]

@@ -65,10 +65,10 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
     };
     print(format_args!("\n{}, {}{before}", cells(plan.cells.len()), range(total)));
     if total.most > total.least {
-        print("the longer time: host noise makes weir re-measure every load, or warm up for longer");
+        print("the longer time: if the host is noisy, weir measures again or extends the warm-up");
     }
     if !seed_is_given {
-        print(format_args!("each run draws its own order; `--seed {}` gives this one", plan.seed));
+        print(format_args!("the order is random; to run in this order, add `--seed {}`", plan.seed));
     }
     for note in &prepared.notes {
         print(format_args!("note: {note}"));
