@@ -1,9 +1,11 @@
 //! Keyed changes: how every source speaks of configuration.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::files::Content;
 use crate::model::{Backend, Configuration, Listener, Route, Settings};
+use crate::problem::Problem;
 
 /// Which resource. A file knows its listeners and routes by their positions, as in `routes[3]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +65,9 @@ pub struct Batch {
     /// In order.
     pub changes: Vec<Change>,
 }
+
+/// What of a batch is refused so far, with the problems. The list is empty if the source reports them itself.
+pub(crate) type Refused = BTreeMap<Key, Vec<Problem>>;
 
 impl Key {
     /// The name of a file.

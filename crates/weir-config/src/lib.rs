@@ -22,108 +22,51 @@
 //!
 //! This crate does no I/O, and knows of no source and no data plane.
 
-mod access_log;
-mod backend_limits;
-mod backend_timeouts;
-mod balance;
-mod builder;
 mod change;
-mod conditions;
-mod digest;
-mod endpoint;
-mod entry;
-mod explain;
+mod check;
+mod collections;
+mod credentials;
 mod files;
 mod filters;
-mod forwarding;
-mod health;
 mod host;
-mod keepalive;
-mod listener_id;
-mod maglev;
-mod matches;
+mod matching;
 mod model;
-mod names;
-mod overload;
-mod pages;
-mod pairs;
-mod passthrough;
 mod path;
-mod paths;
-mod pattern;
-mod policy;
-mod precedence;
 mod problem;
-mod program_log;
-mod reference;
-mod resolver;
-mod retries;
+mod resources;
 mod schema;
-mod scope;
-mod sealed;
-mod series;
-mod sharded;
-mod shown;
 mod state;
 mod summary;
 mod table;
-mod tickets;
-mod tokens;
-mod trailers;
-mod transport;
-mod upstream_address;
-mod upstream_tls;
-mod uses;
-mod validate;
-mod validity;
-mod view;
+mod tls;
 mod warnings;
 
-pub use access_log::{AccessLog, LogLine, LogPiece, LogStyle, LogValue, Metrics};
-pub use backend_limits::BackendLimits;
-pub use backend_timeouts::BackendTimeouts;
-pub use balance::{Balance, HashKey, Sticky};
 pub use change::{Batch, Change, Key, Policy, Resource};
-pub use digest::sha256;
-pub use endpoint::{Endpoint, EndpointAddress, Member};
-pub use entry::Target;
-pub use explain::PassedOver;
-pub use files::{Content, SYSTEM_AUTHORITIES};
+pub use collections::Pages;
+pub use credentials::TokenSet;
+pub use files::Content;
 pub use filters::{
     Action, Compress, CompressPolicy, Copies, Cors, CorsPolicy, Filters, HeaderChanges, Mirror, Preflight,
     Redirect, Respond, Rewrite, RewriteParts, RouteTimeouts, Scheme, WeightedBackend, WeightedPosition,
 };
-pub use forwarding::{B3, Forwarding, RequestId, Trace, TrustedHeader};
-pub use health::{Ejection, ErrorShare, HealthCheck};
 pub use host::host_and_port;
-pub use keepalive::Keepalive;
-pub use listener_id::ListenerId;
-pub use maglev::{Maglev, stable_hash};
-pub use matches::ValueMatch;
+pub use matching::{RequestView, Scope};
 pub use model::{
-    Backend, BackendTls, CertificateFiles, ClientAuth, Configuration, Drain, Instead, Limits, Listener,
-    OneOrMany, Passthrough, ProxyVersion, Route, Settings, TicketKeys, Tickets, Timeouts, Tls, TlsVersion,
+    AccessLog, B3, Backend, BackendLimits, BackendTimeouts, BackendTls, Balance, CertificateFiles,
+    ClientAuth, Configuration, Drain, Ejection, Endpoint, EndpointAddress, ErrorShare, Forwarding, HashKey,
+    HealthCheck, Instead, Keepalive, Limits, Listener, LogLine, LogPiece, LogStyle, LogValue, Member,
+    MemoryBound, Metrics, OneOrMany, Overload, Passthrough, Precedence, ProgramLog, ProgramLogFormat,
+    ProxyVersion, RequestId, Resolver, Retries, RetryOn, Route, SYSTEM_AUTHORITIES, Settings, Severity,
+    Sticky, TicketKeys, Tickets, Timeouts, Tls, TlsVersion, Trace, Trailers, TrustedHeader, UnknownSeverity,
+    UpstreamAddress, ValueMatch,
 };
-pub use overload::{MemoryBound, Overload};
-pub use pages::Pages;
-pub use passthrough::{ByName, Destination};
 pub use path::{EscapedSlashes, NormalTarget, PathParameters, PathProblem, PathRules, Unroutable, rewritten};
-pub use precedence::Precedence;
 pub use problem::Problem;
-pub use program_log::{ProgramLog, ProgramLogFormat, Severity, UnknownSeverity};
-pub use reference::reference;
-pub use resolver::Resolver;
-pub use retries::{Retries, RetryOn};
-pub use schema::schema;
-pub use scope::Scope;
-pub use series::{OTHER_GROUPS, Series};
-pub use shown::ShownCertificate;
+pub use schema::{reference, schema};
 pub use state::{Applied, State};
 pub use summary::{CertificateSummary, ListenerSummary, Summary};
-pub use table::{BackendEntry, Match, Table};
-pub use tokens::TokenSet;
-pub use trailers::Trailers;
-pub use transport::Transport;
-pub use upstream_address::UpstreamAddress;
-pub use upstream_tls::UpstreamTls;
-pub use view::RequestView;
+pub use table::{
+    BackendEntry, ListenerId, Maglev, Match, OTHER_GROUPS, PassedOver, Series, ShownCertificate, Table,
+    Target, stable_hash,
+};
+pub use tls::{ByName, Destination, Transport, UpstreamTls, sha256};

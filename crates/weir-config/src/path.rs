@@ -12,8 +12,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod parameters;
+mod written;
 
 use parameters::{check_parameters, has_parameters, in_text, without_parameters};
+pub(crate) use written::{check_normal, check_path_of};
 
 /// How paths are normalized where upstreams read them differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

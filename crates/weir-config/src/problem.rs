@@ -40,3 +40,8 @@ impl fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
+
+/// The problems found by independent checks.
+pub(crate) fn failed<const N: usize>(checked: [Result<(), Problem>; N]) -> Vec<Problem> {
+    checked.into_iter().filter_map(Result::err).collect()
+}

@@ -1,40 +1,14 @@
-//! The JSON Schema of a configuration, and forms that it names.
+//! The JSON Schema of a configuration, and the reference generated from it.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::model::Configuration;
 
-/// An IP address with a port. Which addresses there are is left to the reader.
-pub(crate) const ADDRESS: &str = "^(([0-9]{1,3}\\.){3}[0-9]{1,3}|\\[[0-9A-Fa-f:.]+(%[0-9]+)?\\]):([0-9]{1,4}|\
-                                  [1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$";
+mod reference;
 
-/// An IP address or a name with a port, or a Unix socket.
-pub(crate) const ENDPOINT: &str = "^unix:/.{0,106}$|^([A-Za-z0-9_.-]+|\\[[0-9A-Fa-f:.]+(%[0-9]+)?\\]):([0-9]{1,4}|\
-                                   [1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$";
+pub use reference::reference;
 
-/// A host name, `*.` and the names below it, or an IPv6 address in brackets.
-pub(crate) const HOST: &str =
-    "^(\\*\\.)?[A-Za-z0-9_-]{1,63}(\\.[A-Za-z0-9_-]{1,63})*$|^\\[[0-9A-Fa-f:.]+\\]$";
-
-/// The same, or `*`.
-pub(crate) const HOST_OR_ANY: &str =
-    "^\\*$|^(\\*\\.)?[A-Za-z0-9_-]{1,63}(\\.[A-Za-z0-9_-]{1,63})*$|^\\[[0-9A-Fa-f:.]+\\]$";
-
-/// A path without query and fragment, of what needs no escapes.
-pub(crate) const PATH: &str = "^/[!\"$->@-~]*$";
-
-/// A token of RFC 9110, 5.6.2: a method, the name of a field.
-pub(crate) const TOKEN: &str = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
-
-/// What a route can do with a request.
-pub(crate) const ACTIONS: [&str; 4] = ["backend", "backends", "redirect", "respond"];
-
-/// The JSON Schema (2020-12) of a configuration. What it takes may still not hold together.
+/// The JSON Schema (2020-12) of a configuration. A configuration that matches it can still be invalid.
 pub fn schema() -> Value {
     schemars::schema_for!(Configuration).to_value()
-}
-
-/// Exactly one of these fields is there.
-pub(crate) fn one_of(fields: &[&str]) -> Value {
-    json!({ "oneOf": fields.iter().map(|field| json!({ "required": [field] })).collect::<Vec<_>>() })
 }

@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use crate::host::HostPattern;
 use crate::model::Listener;
-use crate::names::names_of;
 use crate::state::State;
-use crate::validity::Validity;
+use crate::tls::certificates::names_of;
+use crate::tls::validity::Validity;
 
 /// How many listeners, certificates and names are printed.
 const PRINTED_MAX: usize = 8;
@@ -77,27 +77,32 @@ pub(crate) struct Shown<'s> {
 impl State {
     /// What it amounts to at `now_s`, in seconds since 1970.
     pub fn summary(&self, now_s: u64) -> Summary {
-        let hosts = self.routes.values().flat_map(|entry| &entry.route.hosts);
+        let hosts = self.resources.routes.values().flat_map(|entry| &entry.route.hosts);
         let hosts: BTreeSet<HostPattern> = hosts.filter_map(|host| HostPattern::parse(host).ok()).collect();
         Summary {
-            listeners: self.listeners.iter().map(|(key, l)| self.listener_summary(key, l)).collect(),
-            routes: self.routes.len(),
+            listeners: self
+                .resources
+                .listeners
+                .iter()
+                .map(|(key, l)| self.listener_summary(key, l))
+                .collect(),
+            routes: self.resources.routes.len(),
             hosts: hosts.len(),
-            has_every_host: self.routes.values().any(|entry| entry.route.hosts.is_empty()),
-            backends: self.backends.len(),
-            endpoints: self.backends.values().map(|backend| backend.endpoints.len()).sum(),
+            has_every_host: self.resources.routes.values().any(|entry| entry.route.hosts.is_empty()),
+            backends: self.resources.backends.len(),
+            endpoints: self.resources.backends.values().map(|backend| backend.endpoints.len()).sum(),
             certificates: self.certificate_summaries(now_s),
         }
     }
 
     /// The certificates of all listeners, each with what names it.
     pub(crate) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
-        self.listeners.iter().flat_map(|(key, listener)| {
+        self.resources.listeners.iter().flat_map(|(key, listener)| {
             let named = listener
                 .tls
                 .iter()
                 .flat_map(|tls| tls.pairs().enumerate().map(move |(position, pair)| (tls, position, pair)));
-            let made = self.sealed.pairs_of(key);
+            let made = self.credentials.pairs_of(key);
             named.zip(made).map(move |((tls, position, pair), certified)| Shown {
                 listener: key,
                 place: format!("{key}.tls.{}", pair.field("certificate")),
@@ -114,7 +119,7 @@ impl State {
         ListenerSummary {
             address: listener.address,
             name: listener.name.clone(),
-            certificates: self.sealed.pairs_of(key).len(),
+            certificates: self.credentials.pairs_of(key).len(),
             passed_on: sealed.map(|entry| entry.hosts.len()).sum(),
         }
     }

@@ -8,29 +8,37 @@
 
 use std::sync::Arc;
 
-use crate::access_log::{AccessLog, LogLine, Metrics};
-use crate::builder::Parts;
-use crate::entry::{CompiledRoute, RouteEntry, Target};
+use crate::collections::{Pages, Sharded};
+use crate::credentials::Credentials;
 use crate::filters::Filters;
-use crate::forwarding::Forwarding;
 use crate::host::{self, LowerHost};
-use crate::listener_id::ListenerId;
-use crate::maglev::Maglev;
-use crate::model::{Backend, Drain, Limits, Listener, Timeouts};
-use crate::overload::Overload;
-use crate::pages::Pages;
+use crate::matching::entry::RouteEntry;
+use crate::matching::paths::{Found, PathTable};
+use crate::matching::{RequestView, Scope, Values};
+use crate::model::{
+    AccessLog, Drain, Forwarding, Limits, Listener, LogLine, Metrics, Overload, ProgramLog, Resolver,
+    Timeouts, Trailers,
+};
 use crate::path::PathRules;
-use crate::paths::{Found, PathTable};
-use crate::program_log::ProgramLog;
-use crate::resolver::Resolver;
-use crate::scope::Scope;
-use crate::series::Series;
-use crate::sharded::Sharded;
-use crate::state::State;
-use crate::trailers::Trailers;
-use crate::transport::{Secure, Transport};
-use crate::upstream_tls::UpstreamTls;
-use crate::view::{RequestView, Values};
+use crate::resources::Resources;
+use crate::tls::transport::{ServerTls, Transport};
+
+pub(crate) mod builder;
+mod explain;
+mod listener_id;
+mod maglev;
+mod parts;
+pub(crate) mod series;
+mod shown;
+
+use builder::Builder;
+pub use explain::PassedOver;
+pub use listener_id::ListenerId;
+pub use maglev::{Maglev, stable_hash};
+pub use parts::{BackendEntry, Target};
+use parts::{CompiledRoute, Parts};
+pub use series::{OTHER_GROUPS, Series};
+pub use shown::ShownCertificate;
 
 /// One version of the whole configuration, compiled.
 #[derive(Debug)]
@@ -74,30 +82,9 @@ pub struct Table {
     /// One for each of the listeners.
     transports: Vec<Transport>,
     /// TLS of each of the listeners.
-    pub(crate) secure: Vec<Option<Arc<Secure>>>,
+    pub(crate) server_tls: Vec<Option<Arc<ServerTls>>>,
     pub(crate) parts: Parts,
     series: Pages<Arc<Series>>,
-}
-
-/// A backend under its name.
-#[derive(Clone, Debug, Default)]
-pub struct BackendEntry {
-    /// The name that routes use.
-    pub name: String,
-    /// The backend; the same allocation in every version that did not change it.
-    pub backend: Arc<Backend>,
-    /// TLS with its endpoints; the same allocation in every version that changed nothing of it.
-    pub tls: Option<Arc<UpstreamTls>>,
-    /// Its requests in flight are counted, as something depends on their number.
-    pub counts_requests: bool,
-    /// What a request carries decides which endpoint gets it.
-    pub has_affinity: bool,
-    /// Some of its endpoints are known by names alone.
-    pub has_names: bool,
-    /// What its requests come to may take endpoints out.
-    pub has_ejection: bool,
-    /// Which endpoint has a key, where the backend is balanced by hashes and has no names.
-    pub maglev: Option<Arc<Maglev>>,
 }
 
 /// A route found.
@@ -187,10 +174,34 @@ impl Table {
         Some(self.listeners[self.position_of(listener.into())?].half_close)
     }
 
+    /// What each of [`Table::listeners`] is known by.
+    pub fn listener_ids(&self) -> Vec<ListenerId> {
+        let listeners = self.listeners.iter().enumerate();
+        listeners
+            .map(|(position, listener)| {
+                let before = &self.listeners[..position];
+                let turn = before.iter().filter(|other| other.address == listener.address).count();
+                ListenerId { address: listener.address, turn }
+            })
+            .collect()
+    }
+
+    /// The position of the listener among [`Table::listeners`].
+    pub(crate) fn position_of(&self, id: ListenerId) -> Option<usize> {
+        let same = self.listeners.iter().enumerate().filter(|(_, other)| other.address == id.address);
+        same.map(|(position, _)| position).nth(id.turn)
+    }
+
     /// The table of a state for which the parts are made.
-    pub(crate) fn of(version: u64, state: &State, listeners: Arc<[Listener]>) -> Table {
-        let settings = &state.settings;
-        let mut parts = state.builder.parts.clone();
+    pub(crate) fn of(
+        version: u64,
+        resources: &Resources,
+        credentials: &Credentials,
+        builder: &Builder,
+        listeners: Arc<[Listener]>,
+    ) -> Table {
+        let Resources { settings, tallies, .. } = resources;
+        let mut parts = builder.parts.clone();
         parts.scopes.assign(&listeners);
         Table {
             version,
@@ -208,13 +219,13 @@ impl Table {
             trailers: settings.trailers.clone(),
             listeners,
             resolver: (*settings.resolver).clone(),
-            tells_addresses: state.tallies.told > 0,
-            checks_health: state.tallies.checked > 0,
-            has_names: state.tallies.named > 0,
-            transports: state.listeners.iter().map(|(name, l)| state.sealed.transport(name, l)).collect(),
-            secure: state.listeners.keys().map(|name| state.sealed.secure(name)).collect(),
+            tells_addresses: tallies.told > 0,
+            checks_health: tallies.checked > 0,
+            has_names: tallies.named > 0,
+            transports: resources.listeners.iter().map(|(name, l)| credentials.transport(name, l)).collect(),
+            server_tls: resources.listeners.keys().map(|name| credentials.server(name)).collect(),
             parts,
-            series: state.builder.series.all.clone(),
+            series: builder.series.all.clone(),
         }
     }
 }

@@ -6,14 +6,13 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use crate::balance::Balance;
-use crate::files::SYSTEM_AUTHORITIES;
-use crate::model::{Backend, ClientAuth, Listener, Route};
-use crate::names::{is_carried, names_of};
+use crate::model::Balance;
+use crate::model::{Backend, ClientAuth, Listener, Route, SYSTEM_AUTHORITIES};
 use crate::problem::Problem;
 use crate::state::State;
 use crate::table::Table;
-use crate::validity::Validity;
+use crate::tls::certificates::{is_carried, names_of};
+use crate::tls::validity::Validity;
 
 mod certified_hosts;
 mod habits;
@@ -33,9 +32,13 @@ impl State {
     /// state.
     pub fn warnings(&self, table: &Table, now_s: u64) -> Vec<Problem> {
         let mut found = unreached::routes(table);
-        found.extend(self.routes.values().filter_map(|entry| unheard_preflights(&entry.key, &entry.route)));
-        found.extend(self.routes.values().filter_map(|entry| no_weight(&entry.key, &entry.route)));
-        found.extend(self.routes.values().flat_map(|entry| habits::of_route(&entry.key, &entry.route)));
+        found.extend(
+            self.resources.routes.values().filter_map(|entry| unheard_preflights(&entry.key, &entry.route)),
+        );
+        found.extend(self.resources.routes.values().filter_map(|entry| no_weight(&entry.key, &entry.route)));
+        found.extend(
+            self.resources.routes.values().flat_map(|entry| habits::of_route(&entry.key, &entry.route)),
+        );
         found.extend(spellings::around_rules(table));
         found.extend(unread_fields::of_state(self));
         found.extend(self.no_routes());
@@ -50,7 +53,7 @@ impl State {
 
     fn no_routes(&self) -> Option<Problem> {
         let answers = |listener: &Listener| listener.passthrough.is_empty() || listener.tls.is_some();
-        let is_bare = self.routes.is_empty() && self.listeners.values().any(answers);
+        let is_bare = self.resources.routes.is_empty() && self.resources.listeners.values().any(answers);
         is_bare.then(|| {
             Problem::new("routes", "no route is configured: every request gets 404")
                 .help("add one: `routes: [{ path: /, backend: NAME }]`")
@@ -59,13 +62,18 @@ impl State {
 
     /// The backends that routes and listeners name.
     fn used_backends(&self) -> BTreeSet<&str> {
-        let passed_on = self.listeners.values().flat_map(|listener| &listener.passthrough);
-        self.uses.backends.names().chain(passed_on.filter_map(|entry| entry.backend.as_deref())).collect()
+        let passed_on = self.resources.listeners.values().flat_map(|listener| &listener.passthrough);
+        self.resources
+            .uses
+            .backends
+            .names()
+            .chain(passed_on.filter_map(|entry| entry.backend.as_deref()))
+            .collect()
     }
 
     fn backends_without_use(&self) -> Vec<Problem> {
         let used = self.used_backends();
-        let unused = self.backends.keys().filter(|name| !used.contains(name.as_str()));
+        let unused = self.resources.backends.keys().filter(|name| !used.contains(name.as_str()));
         unused
             .map(|name| {
                 Problem::new(format!("backends.{name}"), "no route uses this backend")
@@ -77,15 +85,15 @@ impl State {
     /// The backends that are used, and have no endpoint for new clients.
     fn backends_for_nobody(&self) -> Vec<Problem> {
         let used = self.used_backends();
-        let of_use = self.backends.iter().filter(|(name, _)| used.contains(name.as_str()));
+        let of_use = self.resources.backends.iter().filter(|(name, _)| used.contains(name.as_str()));
         of_use.filter_map(|(name, backend)| no_endpoint(name, backend)).collect()
     }
 
     /// Listeners in plain text, beyond this machine, for what is asked for with tokens or certificates elsewhere.
     fn plain_listeners(&self) -> Vec<Problem> {
-        let asking = self.listeners.iter().find(|(_, listener)| is_for_certified_clients(listener));
-        let with_tokens = self.routes.values().find(|entry| entry.route.tokens.is_some());
-        let plain = self.listeners.iter().filter(|(_, listener)| {
+        let asking = self.resources.listeners.iter().find(|(_, listener)| is_for_certified_clients(listener));
+        let with_tokens = self.resources.routes.values().find(|entry| entry.route.tokens.is_some());
+        let plain = self.resources.listeners.iter().filter(|(_, listener)| {
             listener.tls.is_none() && listener.passthrough.is_empty() && is_beyond_here(listener.address)
         });
         let mut found = Vec::new();
@@ -110,10 +118,11 @@ impl State {
     }
 
     fn certificates_of_no_host(&self) -> Vec<Problem> {
-        let Some(hosts) = CertifiedHosts::of(self.routes.values().map(|entry| &*entry.route)) else {
+        let Some(hosts) = CertifiedHosts::of(self.resources.routes.values().map(|entry| &*entry.route))
+        else {
             return Vec::new();
         };
-        let is_alone = |key: &str| self.sealed.pairs_of(key).len() == 1;
+        let is_alone = |key: &str| self.credentials.pairs_of(key).len() == 1;
         let shown = self.shown().filter(|shown| {
             // Who asks for another name gets the default one on purpose, unless there is nothing else.
             (!shown.is_default || is_alone(shown.listener)) && !hosts.have_any_of(shown.certified)
@@ -151,7 +160,9 @@ impl State {
         let mut told = BTreeSet::new();
         let mut found = Vec::new();
         for (place, file) in self.certificate_files() {
-            let Some(content) = self.files.get(file).filter(|_| told.insert(file)) else { continue };
+            let Some(content) = self.resources.files.get(file).filter(|_| told.insert(file)) else {
+                continue;
+            };
             let ended =
                 Validity::of_file(content.bytes()).into_iter().filter_map(|v| told_end(file, v, now_s));
             // One of a chain is enough.
@@ -165,11 +176,11 @@ impl State {
     /// Every file with certificates, with the field that names it.
     fn certificate_files(&self) -> Vec<(String, &str)> {
         let mut files: Vec<(String, &str)> = self.shown().map(|shown| (shown.place, shown.file)).collect();
-        for (key, listener) in &self.listeners {
+        for (key, listener) in &self.resources.listeners {
             let authorities = listener.tls.as_ref().and_then(|tls| tls.client_ca.as_deref());
             files.extend(authorities.map(|file| (format!("{key}.tls.client_ca"), file)));
         }
-        for (name, backend) in &self.backends {
+        for (name, backend) in &self.resources.backends {
             let named = backend.tls.iter().flat_map(|tls| tls.files());
             let named = named.filter(|(field, file)| *field != "key" && *file != SYSTEM_AUTHORITIES);
             files.extend(named.map(|(field, file)| (format!("backends.{name}.tls.{field}"), file)));

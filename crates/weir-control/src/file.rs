@@ -106,7 +106,7 @@ impl FileSource {
         unread.extend(missing.iter().map(|(key, _)| key.clone()));
         self.place_access_log(&mut resources);
         let batch = self.changes_to(&mut resources);
-        let applied = self.state.apply_beside(batch, unread);
+        let applied = self.state.apply_with_unread(batch, unread);
         match applied.table {
             Some(table) => {
                 self.version += 1;

@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 
 use super::compress::check_compress;
 use super::cors::{self, OriginPattern};
-use super::{Cors, HeaderChanges, Mirror, Redirect, Respond, Rewrite, RewriteParts, RouteTimeouts};
+use super::forms::{
+    Cors, HeaderChanges, Mirror, REDIRECTS, Redirect, Respond, Rewrite, RewriteParts, RouteTimeouts,
+};
 use crate::host::{HostPattern, host_and_port};
 use crate::model::Route;
-use crate::problem::Problem;
-use crate::retries::check_retries;
-use crate::validate::{WEIGHT_MAX, check_path_of, check_time, wrong};
-
-/// The statuses of redirects.
-pub(super) const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+use crate::model::bounds::{WEIGHT_MAX, check_time};
+use crate::model::forms::is_token;
+use crate::model::retries::check_retries;
+use crate::path::check_path_of;
+use crate::problem::{Problem, failed};
 
 /// Whose head a field stands in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,10 +23,10 @@ enum Head {
 }
 
 /// What is wrong with what `route` does with requests and responses: of each thing the first.
-pub(crate) fn check_filters(key: &str, route: &Route) -> Vec<Problem> {
+pub(crate) fn check(key: &str, route: &Route) -> Vec<Problem> {
     let of = |field: &str| format!("{key}.{field}");
     let is_of_manifest = route.is_of_manifest();
-    let mut found = wrong([check_action(key, route), check_weights(key, route)]);
+    let mut found = failed([check_action(key, route), check_weights(key, route)]);
     found.extend(route.rewrite.iter().filter_map(|rewrite| check_rewrite(&of("rewrite"), rewrite).err()));
     found
         .extend(route.redirect.iter().filter_map(|redirect| check_redirect(&of("redirect"), redirect).err()));
@@ -351,10 +352,4 @@ fn check_timeouts(place: &str, timeouts: &RouteTimeouts) -> Result<(), Problem> 
         }
         _ => Ok(()),
     }
-}
-
-/// A token of RFC 9110, 5.6.2.
-pub(crate) fn is_token(name: &str) -> bool {
-    let is_one = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    !name.is_empty() && name.bytes().all(is_one)
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{CompressPolicy, CorsPolicy, Redirect, Respond, WeightedBackend};
+use super::compress::CompressPolicy;
+use super::cors::CorsPolicy;
+use super::forms::{Redirect, Respond, WeightedBackend};
 use crate::model::Route;
 
 /// What a route does beside passing requests to one backend. Routes that do nothing else have none.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weir_document::Size;
 
-use super::check::is_token;
+use crate::model::forms::is_token;
 use crate::problem::Problem;
 
 /// Levels of gzip.

@@ -1,6 +1,6 @@
 //! The CORS protocol of the Fetch standard: which pages of other origins may use a route's answers.
 
-use super::Cors;
+use super::forms::Cors;
 use crate::host::HostPattern;
 
 /// All of a kind.

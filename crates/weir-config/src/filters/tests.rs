@@ -1,11 +1,11 @@
 //! What a configuration may say of a route's filters, and what it is told where it may not.
 
-use super::*;
 use crate::change::{Batch, Change, Policy};
+use crate::matching::RequestView;
 use crate::model::Configuration;
-use crate::precedence::Precedence;
+use crate::model::Precedence;
+use crate::model::Route;
 use crate::state::{Applied, State};
-use crate::view::RequestView;
 
 /// A configuration with a route of these fields.
 fn apply(fields: &str) -> Applied {

@@ -1,10 +1,13 @@
-//! How a gateway ends.
+//! Graceful shutdown.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::Time;
+
+use super::bounds::check_time;
+use crate::problem::Problem;
 
 /// Graceful shutdown, from the signal to the end of the process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,4 +24,22 @@ impl Default for Drain {
     fn default() -> Self {
         Drain { delay: Time(Duration::from_secs(5)), timeout: Time(Duration::from_secs(30)) }
     }
+}
+
+/// Validates `drain`.
+pub(crate) fn check(drain: &Drain) -> Result<(), Problem> {
+    check_time(
+        "drain.timeout",
+        drain.timeout,
+        "write a time in this range; this timeout cannot be turned off",
+    )?;
+    if drain.delay.0 >= drain.timeout.0 {
+        let message = format!(
+            "`drain.delay` ({}) must be shorter than `drain.timeout` ({})",
+            drain.delay, drain.timeout
+        );
+        return Err(Problem::new("drain.delay", message)
+            .help("make `timeout` longer than `delay`; both start at the signal"));
+    }
+    Ok(())
 }

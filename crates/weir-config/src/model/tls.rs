@@ -1,6 +1,7 @@
 //! What a configuration can say of TLS, with clients and with upstreams.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,7 +13,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weir_document::Time;
 
-use crate::schema::{HOST_OR_ANY, one_of};
+use super::forms::{HOST_OR_ANY, one_of};
+
+/// The name under which the source hands over the certificates (PEM) of the authorities that the system trusts.
+pub const SYSTEM_AUTHORITIES: &str = "<system CA certificates>";
 
 /// TLS settings for clients. Files are PEM unless noted otherwise; paths are relative to the directory of the
 /// configuration.
@@ -109,6 +113,16 @@ pub struct CertificateFiles {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = HOST_OR_ANY)), example = json!(["blog.example"]), extend("x-default" = ["*"]))]
     pub hosts: Vec<String>,
+}
+
+/// A pair as a resource names it.
+#[derive(Clone, Debug)]
+pub(crate) struct PairFiles<'t> {
+    pub(crate) certificate: &'t str,
+    pub(crate) key: &'t str,
+    pub(crate) ocsp: Option<&'t str>,
+    /// What stands in front of the fields' names: `certificates[3].`.
+    pub(crate) prefix: String,
 }
 
 /// Whether a client must show a certificate.
@@ -229,6 +243,84 @@ impl Tickets {
 
     fn is_default(&self) -> bool {
         *self == Tickets::default()
+    }
+}
+
+impl Tls {
+    /// The files, each with the field that names it.
+    pub(crate) fn files(&self) -> Vec<(String, &str)> {
+        let mut files = vec![
+            ("certificate".to_owned(), self.certificate.as_str()),
+            ("key".to_owned(), self.key.as_str()),
+        ];
+        files.extend(self.ocsp.as_deref().map(|ocsp| ("ocsp".to_owned(), ocsp)));
+        for (index, more) in self.certificates.iter().enumerate() {
+            files.push((format!("certificates[{index}].certificate"), more.certificate.as_str()));
+            files.push((format!("certificates[{index}].key"), more.key.as_str()));
+            files.extend(more.ocsp.as_deref().map(|ocsp| (format!("certificates[{index}].ocsp"), ocsp)));
+        }
+        files.extend(self.client_ca.as_deref().map(|ca| ("client_ca".to_owned(), ca)));
+        let keys = self.tickets.keys().and_then(|keys| keys.file.as_deref());
+        files.extend(keys.map(|keys| ("tickets.file".to_owned(), keys)));
+        files
+    }
+
+    /// The pairs in order, the default one first.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = PairFiles<'_>> {
+        (0..=self.certificates.len()).filter_map(move |position| self.pair(position))
+    }
+
+    /// The pair at this position.
+    pub(crate) fn pair(&self, position: usize) -> Option<PairFiles<'_>> {
+        let (certificate, key, ocsp) = self.pair_files(position)?;
+        let prefix = position.checked_sub(1).map(|index| format!("certificates[{index}]."));
+        Some(PairFiles { certificate, key, ocsp, prefix: prefix.unwrap_or_default() })
+    }
+
+    /// The hosts that the pair at this position is shown for; those that it carries where there are none.
+    pub(crate) fn hosts(&self, position: usize) -> &[String] {
+        let further = position.checked_sub(1).map(|index| self.certificates.get(index));
+        match further {
+            None => &self.hosts,
+            Some(certificate) => certificate.map_or(&[], |certificate| &certificate.hosts),
+        }
+    }
+
+    /// The files of the pair at this position: certificate, key and OCSP response.
+    pub(crate) fn pair_files(&self, position: usize) -> Option<(&str, &str, Option<&str>)> {
+        Some(match position.checked_sub(1) {
+            None => (&self.certificate, &self.key, self.ocsp.as_deref()),
+            Some(index) => {
+                let CertificateFiles { certificate, key, ocsp, .. } = self.certificates.get(index)?;
+                (certificate, key, ocsp.as_deref())
+            }
+        })
+    }
+
+    /// Whether the pair at this position is made of one of these files.
+    pub(crate) fn names_any(&self, position: usize, files: &BTreeSet<&str>) -> bool {
+        self.pair_files(position).is_some_and(|(certificate, key, ocsp)| {
+            files.contains(certificate)
+                || files.contains(key)
+                || ocsp.is_some_and(|ocsp| files.contains(ocsp))
+        })
+    }
+}
+
+impl PairFiles<'_> {
+    /// The field `name` of this pair: `certificates[3].key`.
+    pub(crate) fn field(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+}
+
+impl BackendTls {
+    /// The files, each with the field that names it; the system's authorities are one where no others are named.
+    pub(crate) fn files(&self) -> Vec<(&'static str, &str)> {
+        let mut files = vec![("ca", self.ca.as_deref().unwrap_or(SYSTEM_AUTHORITIES))];
+        files.extend(self.certificate.as_deref().map(|certificate| ("certificate", certificate)));
+        files.extend(self.key.as_deref().map(|key| ("key", key)));
+        files
     }
 }
 

@@ -1,8 +1,9 @@
 //! Batches, good and bad.
 
 use super::*;
+use crate::change::{Change, Resource};
+use crate::matching::RequestView;
 use crate::model::Configuration;
-use crate::view::RequestView;
 
 fn resources(text: &str) -> Vec<(Key, Resource)> {
     weir_document::read::<Configuration>("test.yaml", text).unwrap().into_resources()
@@ -31,7 +32,7 @@ fn check_refused(text: &str, expected: &[(&str, &str)]) {
         expected.iter().map(|(m, r)| ((*m).to_owned(), (*r).to_owned())).collect();
     assert_eq!(told, expected);
     assert!(applied.table.is_none());
-    assert!(state.routes.is_empty(), "a refused file leaves nothing behind");
+    assert!(state.resources.routes.is_empty(), "a refused file leaves nothing behind");
 }
 
 #[test]
@@ -331,7 +332,7 @@ fn everything_that_is_wrong_is_told_in_one_go() {
 fn what_only_depends_on_what_could_not_be_read_is_not_told() {
     let text = GOOD.replace("backends: { api: { endpoints: [127.0.0.1:9000] } }", "");
     let unread = BTreeSet::from([Key::Backend("api".to_owned())]);
-    let applied = State::default().apply_beside(batch(Policy::AllOrNothing, &text), unread);
+    let applied = State::default().apply_with_unread(batch(Policy::AllOrNothing, &text), unread);
     assert_eq!((applied.refused, applied.table.is_none()), (Vec::new(), true));
     assert_eq!(State::default().apply(batch(Policy::AllOrNothing, &text)).refused.len(), 2);
 }
@@ -341,7 +342,12 @@ fn a_file_changes_all_or_nothing() {
     let mut state = State::default();
     assert!(state.apply(batch(Policy::AllOrNothing, GOOD)).table.is_some());
     let routes = |state: &State| -> Vec<_> {
-        state.routes.values().map(|entry| (entry.key.clone(), entry.route.clone(), entry.position)).collect()
+        state
+            .resources
+            .routes
+            .values()
+            .map(|entry| (entry.key.clone(), entry.route.clone(), entry.position))
+            .collect()
     };
     let before = routes(&state);
     let bad = GOOD.replace("path: /api", "path: /new").replace("rewrite: /", "rewrite: no");

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::change::{Batch, Change, Policy};
 use crate::filters::Rewrite;
-use crate::model::{Configuration, OneOrMany, Route};
-use crate::state::Applied;
+use crate::model::{Backend, Configuration, OneOrMany, Route};
+use crate::state::{Applied, State};
 
 fn table_of(routes: Vec<Route>) -> Option<Arc<Table>> {
     let configuration = Configuration {

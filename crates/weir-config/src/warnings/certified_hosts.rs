@@ -8,7 +8,7 @@ use rustls::sign::CertifiedKey;
 
 use crate::host::{HostPattern, suffixes};
 use crate::model::Route;
-use crate::names::names_of;
+use crate::tls::certificates::names_of;
 
 /// The hosts that routes name, as certificates are compared with them.
 #[derive(Default)]

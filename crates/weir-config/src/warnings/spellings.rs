@@ -6,14 +6,14 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::entry::RouteEntry;
 use crate::host::HostPattern;
+use crate::matching::RequestView;
+use crate::matching::Scope;
+use crate::matching::entry::RouteEntry;
 use crate::model::{OneOrMany, Route};
 use crate::path::{NormalTarget, PathParameters};
 use crate::problem::Problem;
-use crate::scope::Scope;
 use crate::table::Table;
-use crate::view::RequestView;
 
 /// How much a route keeps from upstreams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::conditions::{Conditions, Weight, covers};
-use crate::entry::{RouteEntry, source_order};
+use crate::collections::FastMap;
 use crate::host::HostPattern;
+use crate::matching::Scope;
+use crate::matching::conditions::{Conditions, Weight, covers};
+use crate::matching::entry::{RouteEntry, source_order};
+use crate::matching::hosts::Scopes;
 use crate::model::OneOrMany;
-use crate::paths::FastMap;
 use crate::problem::Problem;
-use crate::scope::{Scope, Scopes};
 use crate::table::Table;
 
 /// All routes, in the order of their keys.

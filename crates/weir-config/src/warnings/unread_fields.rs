@@ -2,7 +2,7 @@
 
 use weir_http::is_plain_name;
 
-use crate::balance::{Balance, HashKey};
+use crate::model::{Balance, HashKey};
 use crate::problem::Problem;
 use crate::state::State;
 
@@ -10,7 +10,7 @@ const ALLOW: &str = "use letters, digits and hyphens, or set `underscores_in_hea
 
 /// Fields that are dropped before a route or a backend could read them, and those in which clients write what they like.
 pub(super) fn of_state(state: &State) -> Vec<Problem> {
-    let underscores = state.settings.underscores_in_headers;
+    let underscores = state.resources.settings.underscores_in_headers;
     let dropped = |place: String, name: &str| {
         let message = format!("the gateway drops the request field `{name}`, so nothing can match it");
         if name.eq_ignore_ascii_case("proxy") {
@@ -18,11 +18,11 @@ pub(super) fn of_state(state: &State) -> Vec<Problem> {
         }
         (!underscores && !is_plain_name(name)).then(|| Problem::new(place, message).help(ALLOW))
     };
-    let routes = state.routes.values().flat_map(|entry| {
+    let routes = state.resources.routes.values().flat_map(|entry| {
         let names = entry.route.headers.keys();
         names.filter_map(|name| dropped(format!("{}.headers.{name}", entry.key), name))
     });
-    let hashed = state.backends.iter().filter_map(|(backend, entry)| {
+    let hashed = state.resources.backends.iter().filter_map(|(backend, entry)| {
         let Balance::Hash(HashKey::Header(name)) = &entry.balance else { return None };
         let place = format!("backends.{backend}.balance.hash.header");
         dropped(place.clone(), name).or_else(|| claimed(place, name))

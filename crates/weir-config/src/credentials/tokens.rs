@@ -1,0 +1,81 @@
+//! Bearer tokens (RFC 6750) that a route takes.
+
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
+
+use crate::files::LineProblem;
+use crate::tls::digest::sha256;
+
+/// The longest token; a head of the default size holds some.
+const TOKEN_BYTES_MAX: usize = 8 << 10;
+
+/// A set of tokens. It keeps their digests, so that how long a look-up takes tells nothing of the tokens themselves, and
+/// a picture of the memory none of them.
+#[derive(Debug, Default)]
+pub struct TokenSet {
+    digests: HashSet<[u8; 32], RandomState>,
+}
+
+impl TokenSet {
+    /// Reads one token a line; empty lines and those that begin with `#` are passed over.
+    pub(crate) fn read(bytes: &[u8]) -> Result<TokenSet, LineProblem> {
+        let mut digests = HashSet::default();
+        for (line, text) in (1..).zip(bytes.split(|&b| b == b'\n')) {
+            let token = text.trim_ascii();
+            if token.is_empty() || token.starts_with(b"#") {
+                continue;
+            }
+            if !is_token(token) {
+                let message = "invalid bearer token";
+                let remedy = "write one token per line: letters, digits and -._~+/, with = only at the end";
+                return Err(LineProblem { line, message, remedy });
+            }
+            digests.insert(sha256(token));
+        }
+        match digests.is_empty() {
+            true => Err(LineProblem {
+                line: 1,
+                message: "the file contains no token, so every request would get 401",
+                remedy: "write one token per line, or remove `tokens`",
+            }),
+            false => Ok(TokenSet { digests }),
+        }
+    }
+
+    /// Whether the token is one of them.
+    pub fn has(&self, token: &[u8]) -> bool {
+        token.len() <= TOKEN_BYTES_MAX && self.digests.contains(&sha256(token))
+    }
+}
+
+/// `b64token` of RFC 6750, 2.1.
+fn is_token(token: &[u8]) -> bool {
+    let end = token.iter().rposition(|&b| b != b'=').map_or(0, |last| last + 1);
+    let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"-._~+/".contains(b);
+    end > 0 && token.len() <= TOKEN_BYTES_MAX && token[..end].iter().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_known_by_every_letter() {
+        let set = TokenSet::read(b"# ours\nabc.DEF-1_2~3+4/5==\r\n\n  other  \n").unwrap();
+        assert!(set.has(b"abc.DEF-1_2~3+4/5==") && set.has(b"other"));
+        for wrong in ["", "abc.def-1_2~3+4/5==", "abc.DEF-1_2~3+4/5=", "othe", "other ", "others", "# ours"] {
+            assert!(!set.has(wrong.as_bytes()), "{wrong:?}");
+        }
+        assert!(!set.has(&[b'a'; TOKEN_BYTES_MAX + 1]));
+    }
+
+    #[test]
+    fn what_is_no_token_has_its_line() {
+        let line = |text: &str| TokenSet::read(text.as_bytes()).unwrap_err().line;
+        for wrong in ["a b", "=", "a=b", "ü", "a\"b", "a\0b"] {
+            assert_eq!(line(&format!("good\n\n{wrong}\n")), 3, "{wrong:?}");
+        }
+        assert_eq!(line("# none\n\n"), 1);
+    }
+}

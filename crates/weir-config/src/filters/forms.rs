@@ -1,0 +1,312 @@
+//! Filters of a route, as a configuration states them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use weir_document::{Share, Time};
+
+use crate::model::bounds::{TIMEOUT_MAX, WEIGHT_MAX};
+use crate::model::forms::{HOST, PATH, TOKEN};
+
+/// The statuses of redirects.
+pub(super) const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+
+/// One of several backends that share the requests of a route.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WeightedBackend {
+    /// Name of the backend.
+    #[schemars(example = &"web")]
+    pub backend: String,
+    /// Its share is this weight divided by the sum of all weights. With 0 it gets no requests.
+    #[serde(default = "one")]
+    #[schemars(range(max = WEIGHT_MAX), extend("x-unit" = "parts"))]
+    pub weight: u32,
+}
+
+/// What the upstream is asked for in place of what the client asked for. The query is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Rewrite {
+    /// `rewrite: /v2` replaces the matched prefix, or the whole path of an exact match.
+    Prefix(String),
+    /// `rewrite: { host: internal.example.org, prefix: /v2 }`
+    Parts(Box<RewriteParts>),
+}
+
+/// What a rewrite replaces. Set at least one field, but not both `path` and `prefix`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("not" = { "required": ["path", "prefix"] }, "minProperties" = 1))]
+#[serde(deny_unknown_fields, default)]
+pub struct RewriteParts {
+    /// Host header of the upstream request, with an optional port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = "internal.example.org")]
+    pub host: Option<String>,
+    /// Replace the whole path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = PATH), example = "/index.html")]
+    pub path: Option<String>,
+    /// Replace the matched prefix, or the whole path of an exact match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = PATH), example = "/v2")]
+    pub prefix: Option<String>,
+}
+
+/// Redirect the client to another URL. Parts that are not set stay as in the request, and so does the query.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("not" = { "required": ["path", "prefix"] }))]
+#[serde(deny_unknown_fields)]
+pub struct Redirect {
+    /// `http` or `https`. If set, the port defaults to that of the scheme.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"https", extend("x-default" = "as in the request"))]
+    pub scheme: Option<Scheme>,
+    /// Host name without a port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = HOST), example = "www.example.org", extend("x-default" = "as in the request"))]
+    pub host: Option<String>,
+    /// Port. It is omitted from the URL if it is the default of the scheme.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1), example = 8443, extend("x-default" = "default port of `scheme`; without `scheme`, as in the request"))]
+    pub port: Option<u16>,
+    /// Replace the whole path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = PATH), example = "/moved", extend("x-default" = "as in the request"))]
+    pub path: Option<String>,
+    /// Replace the matched prefix, or the whole path of an exact match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = PATH), example = "/v2", extend("x-default" = "as in the request"))]
+    pub prefix: Option<String>,
+    /// Status of the response.
+    #[serde(default = "found")]
+    #[schemars(extend("enum" = REDIRECTS))]
+    pub status: u16,
+}
+
+/// A scheme of the web.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Scheme {
+    /// Plain text.
+    Http,
+    /// TLS.
+    Https,
+}
+
+/// A fixed response from the gateway itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Respond {
+    /// Status of the response. A response with 204, 205 or 304 has no body.
+    #[serde(default = "ok")]
+    #[schemars(range(min = 200, max = 599))]
+    pub status: u16,
+    /// Response body; empty by default.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(example = "closed for today")]
+    pub body: String,
+    /// Response headers. Without `Content-Type`, a body is plain text in UTF-8.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = json!({ "Retry-After": "120" }))]
+    pub headers: BTreeMap<String, String>,
+}
+
+/// Changes to end-to-end headers. Each name can appear only once in all three fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HeaderChanges {
+    /// Headers to set; they replace existing headers with the same name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = json!({ "X-Tier": "gold" }))]
+    pub set: BTreeMap<String, String>,
+    /// Headers to add; existing headers with the same name stay.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = json!({ "Via": "weir" }))]
+    pub add: BTreeMap<String, String>,
+    /// Headers to remove.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Debug"]))]
+    pub remove: Vec<String>,
+}
+
+/// Origins whose web pages may read the responses (CORS, Fetch standard).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cors {
+    /// Allowed origins: `https://app.example.org`, `https://*.example.org`, `https://*` for every host, or only `*`
+    /// for all.
+    #[schemars(length(min = 1), example = json!(["https://app.example.org", "https://*.example.net"]))]
+    pub origins: Vec<String>,
+    /// Allowed methods in addition to GET, HEAD and POST, which are always allowed; `*` allows all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = TOKEN)), example = json!(["PUT", "DELETE"]))]
+    pub methods: Vec<String>,
+    /// Additional request headers that a page may send; `*` allows all except `Authorization`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Token"]))]
+    pub headers: Vec<String>,
+    /// Additional response headers that a page may read; `*` allows all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Total"]))]
+    pub expose: Vec<String>,
+    /// Whether requests may include credentials such as cookies.
+    #[serde(default)]
+    pub credentials: bool,
+    /// How long a browser may cache a preflight response, in whole seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"10m", extend("x-default" = "decided by the browser"))]
+    pub max_age: Option<Time>,
+}
+
+/// Copies of requests for another backend. The gateway discards its responses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mirror {
+    /// Name of the backend.
+    #[schemars(example = &"next")]
+    pub backend: String,
+    /// Share of requests to copy.
+    #[serde(default = "whole")]
+    pub share: Share,
+}
+
+/// Timeouts of the requests of a route. They start again for each request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RouteTimeouts {
+    /// Time from the end of the request headers to the end of the response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"10s", extend("x-default" = "none"))]
+    pub request: Option<Time>,
+    /// The same for each attempt, starting when it needs a connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"2s", extend("x-default" = "none"))]
+    pub backend: Option<Time>,
+    /// Time from the complete request, or an interim response, to complete response headers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"5m", extend("x-default" = "`timeouts.response` of the backend or the gateway"))]
+    pub response: Option<Time>,
+    /// Time without data of a request or response body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"5m", extend("x-default" = "`timeouts.body` of the gateway"))]
+    pub body: Option<Time>,
+    /// Time without data in either direction of an upgraded connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"12h", extend("x-default" = "`timeouts.upgraded` of the gateway"))]
+    pub upgraded: Option<Time>,
+}
+
+impl Rewrite {
+    /// What replaces the matched prefix, or the whole path of an exact match.
+    pub fn prefix(&self) -> Option<&str> {
+        match self {
+            Rewrite::Prefix(prefix) => Some(prefix),
+            Rewrite::Parts(parts) => parts.prefix.as_deref(),
+        }
+    }
+
+    /// What replaces the whole path.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Rewrite::Prefix(_) => None,
+            Rewrite::Parts(parts) => parts.path.as_deref(),
+        }
+    }
+
+    /// The host that the upstream is asked for.
+    pub fn host(&self) -> Option<&str> {
+        match self {
+            Rewrite::Prefix(_) => None,
+            Rewrite::Parts(parts) => parts.host.as_deref(),
+        }
+    }
+}
+
+impl RouteTimeouts {
+    /// As long as any bound may be.
+    pub const LONGEST: Time = Time(TIMEOUT_MAX);
+}
+
+impl Scheme {
+    /// As it stands in a URL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+
+    /// The port that needs not be written.
+    pub fn port(self) -> u16 {
+        match self {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }
+    }
+}
+
+impl HeaderChanges {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.add.is_empty() && self.remove.is_empty()
+    }
+
+    /// Whether a field of this name stays.
+    pub fn keeps(&self, name: &str) -> bool {
+        let gone = |other: &String| other.eq_ignore_ascii_case(name);
+        !self.set.keys().chain(&self.remove).any(gone)
+    }
+
+    /// The fields that come behind those that stay.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.set.iter().chain(&self.add).map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn found() -> u16 {
+    302
+}
+
+fn ok() -> u16 {
+    200
+}
+
+fn whole() -> Share {
+    Share(1.0)
+}
+
+// What serde would say of it by itself names Rust's types.
+
+impl<'de> Deserialize<'de> for Rewrite {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rewrite, D::Error> {
+        struct PathOrParts;
+
+        impl<'de> Visitor<'de> for PathOrParts {
+            type Value = Rewrite;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path, or a mapping with `host`, `path` or `prefix`")
+            }
+
+            fn visit_str<E: de::Error>(self, prefix: &str) -> Result<Rewrite, E> {
+                Ok(Rewrite::Prefix(prefix.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, parts: A) -> Result<Rewrite, A::Error> {
+                Deserialize::deserialize(MapAccessDeserializer::new(parts)).map(Rewrite::Parts)
+            }
+        }
+
+        deserializer.deserialize_any(PathOrParts)
+    }
+}

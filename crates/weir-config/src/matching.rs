@@ -1,0 +1,13 @@
+//! Matching of requests: hosts, paths and conditions of routes, compiled.
+
+pub(crate) mod conditions;
+pub(crate) mod entry;
+pub(crate) mod hosts;
+pub(crate) mod paths;
+pub(crate) mod pattern;
+mod scope;
+mod view;
+
+pub use scope::Scope;
+pub use view::RequestView;
+pub(crate) use view::Values;

@@ -1,0 +1,153 @@
+//! What a route asks of a request beside its host and path, compiled.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::matching::Values;
+use crate::matching::pattern::{Pattern, Patterns};
+use crate::model::Route;
+use crate::model::ValueMatch;
+
+/// The conditions of one route. All must hold.
+#[derive(Debug)]
+pub(crate) struct Conditions {
+    /// Any of these; every method where there is none.
+    methods: Vec<Box<str>>,
+    values: ValueConditions,
+}
+
+/// Those on fields and query parameters.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ValueConditions {
+    /// By name, in small letters.
+    fields: Vec<(Box<str>, Wanted)>,
+    /// By name.
+    parameters: Vec<(Box<str>, Wanted)>,
+}
+
+/// What a value must be.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Wanted {
+    Exact(Box<str>),
+    Pattern(Arc<Pattern>),
+    Present,
+}
+
+/// A condition that does not hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unmet<'c> {
+    /// The method is none of these.
+    Method(&'c [Box<str>]),
+    /// The field with this name.
+    Field(&'c str, &'c Wanted),
+    /// The query parameter with this name.
+    Parameter(&'c str, &'c Wanted),
+}
+
+/// How much conditions ask for; what asks for more is asked first. Its order is that of Gateway API.
+pub(crate) type Weight = Reverse<(bool, usize, usize)>;
+
+impl Conditions {
+    /// Those of `route`, if it has any.
+    pub(crate) fn of(route: &Route, patterns: &Patterns) -> Option<Arc<Conditions>> {
+        if route.methods.is_empty() && route.headers.is_empty() && route.query.is_empty() {
+            return None;
+        }
+        let mut fields = wanted(&route.headers, patterns);
+        fields.iter_mut().for_each(|(name, _)| name.make_ascii_lowercase());
+        fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let methods = route.methods.iter().map(|method| method.as_str().into()).collect();
+        let values = ValueConditions { fields, parameters: wanted(&route.query, patterns) };
+        Some(Arc::new(Conditions { methods, values }))
+    }
+
+    /// Whether all of them hold.
+    pub(crate) fn hold(&self, values: &Values<'_, '_>) -> bool {
+        self.unmet(values).is_none()
+    }
+
+    /// The first of them that does not hold.
+    pub(crate) fn unmet(&self, values: &Values<'_, '_>) -> Option<Unmet<'_>> {
+        let ValueConditions { fields, parameters } = &self.values;
+        if !self.methods.is_empty() && !self.methods.iter().any(|method| **method == *values.request.method) {
+            return Some(Unmet::Method(&self.methods));
+        }
+        for (name, wanted) in fields {
+            if !wanted.is_met_by(values.field(name).as_deref()) {
+                return Some(Unmet::Field(name, wanted));
+            }
+        }
+        let is_unmet =
+            |(name, wanted): &&(Box<str>, Wanted)| !wanted.is_met_by(values.parameter(name).as_deref());
+        parameters.iter().find(is_unmet).map(|(name, wanted)| Unmet::Parameter(name, wanted))
+    }
+
+    pub(crate) fn weight(&self) -> Weight {
+        Reverse((!self.methods.is_empty(), self.values.fields.len(), self.values.parameters.len()))
+    }
+
+    /// The methods, each with the other conditions: what no other route for the same host and path may have.
+    pub(crate) fn claims(&self) -> Vec<(Option<&str>, Option<&ValueConditions>)> {
+        let values = Some(&self.values);
+        match self.methods.as_slice() {
+            [] => vec![(None, values)],
+            methods => methods.iter().map(|method| (Some(&**method), values)).collect(),
+        }
+    }
+}
+
+/// Whether every request that meets the `narrow` conditions meets the `wide` ones too.
+pub(crate) fn covers(wide: Option<&Conditions>, narrow: Option<&Conditions>) -> bool {
+    let (Some(wide), Some(narrow)) = (wide, narrow) else { return wide.is_none() };
+    let has_methods = wide.methods.is_empty()
+        || !narrow.methods.is_empty() && narrow.methods.iter().all(|method| wide.methods.contains(method));
+    let has_values = |wide: &[(Box<str>, Wanted)], narrow: &[(Box<str>, Wanted)]| {
+        let is_met =
+            |name: &str, wanted: &Wanted| narrow.iter().any(|(n, w)| **n == *name && wanted.covers(w));
+        wide.iter().all(|(name, wanted)| is_met(name, wanted))
+    };
+    has_methods
+        && has_values(&wide.values.fields, &narrow.values.fields)
+        && has_values(&wide.values.parameters, &narrow.values.parameters)
+}
+
+impl Wanted {
+    /// Whether it is met by every value that meets `narrow`.
+    fn covers(&self, narrow: &Wanted) -> bool {
+        match (self, narrow) {
+            (Wanted::Present, _) => true,
+            (Wanted::Pattern(pattern), Wanted::Exact(exact)) => pattern.matches(exact.as_bytes()),
+            (wide, narrow) => wide == narrow,
+        }
+    }
+
+    fn is_met_by(&self, value: Option<&[u8]>) -> bool {
+        match (self, value) {
+            (_, None) => false,
+            (Wanted::Present, Some(_)) => true,
+            (Wanted::Exact(exact), Some(value)) => exact.as_bytes() == value,
+            (Wanted::Pattern(pattern), Some(value)) => pattern.matches(value),
+        }
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wanted::Exact(exact) => write!(f, "`{exact}`"),
+            Wanted::Pattern(pattern) => write!(f, "a match of `{}`", pattern.text()),
+            Wanted::Present => f.write_str("any value"),
+        }
+    }
+}
+
+fn wanted(values: &BTreeMap<String, ValueMatch>, patterns: &Patterns) -> Vec<(Box<str>, Wanted)> {
+    let compile = |value: &ValueMatch| match value {
+        ValueMatch::Value(exact) | ValueMatch::Exact { exact } => Wanted::Exact(exact.as_str().into()),
+        ValueMatch::Regex { regex } => Wanted::Pattern(patterns.find(regex)),
+        ValueMatch::Present { .. } => Wanted::Present,
+    };
+    values.iter().map(|(name, value)| (name.as_str().into(), compile(value))).collect()
+}

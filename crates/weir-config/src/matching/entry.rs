@@ -1,0 +1,90 @@
+//! A route with its compiled conditions.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::filters::Rewrite;
+use crate::matching::conditions::Conditions;
+use crate::matching::paths::{Candidate, PathTable};
+use crate::matching::pattern::{Pattern, Patterns};
+use crate::model::{OneOrMany, Route};
+
+/// A route under its key, with what is compiled of its own. Versions that did not change it share it.
+#[derive(Debug)]
+pub(crate) struct RouteEntry {
+    pub(crate) key: Arc<str>,
+    pub(crate) route: Arc<Route>,
+    /// Where it stands in tables, as long as it is there: path tables know it by that.
+    pub(crate) position: u32,
+    pub(crate) conditions: Option<Arc<Conditions>>,
+    pub(crate) pattern: Option<Arc<Pattern>>,
+}
+
+impl RouteEntry {
+    /// The entry of a route that was checked, whose patterns are known.
+    pub(crate) fn of(key: &Arc<str>, route: Arc<Route>, position: u32, patterns: &Patterns) -> RouteEntry {
+        RouteEntry {
+            key: Arc::clone(key),
+            position,
+            conditions: Conditions::of(&route, patterns),
+            pattern: route.regex.as_deref().map(|text| patterns.find(text)),
+            route,
+        }
+    }
+
+    /// Adds each of its paths.
+    pub(crate) fn add_to(&self, paths: &mut PathTable, candidate: &Candidate) {
+        if let Some(prefix) = &self.route.path {
+            paths.add_prefix(prefix, candidate.clone());
+        }
+        for path in self.route.exact.iter().flat_map(OneOrMany::as_slice) {
+            paths.add_exact(path, candidate.clone());
+        }
+        if let Some(pattern) = &self.pattern {
+            paths.add_pattern(Arc::clone(pattern), candidate.clone());
+        }
+    }
+
+    /// The key, with the name where there is one: ``routes[3] `checkout` ``.
+    pub(crate) fn label(&self) -> String {
+        self.route.name.as_ref().map_or_else(|| self.key.to_string(), |name| format!("{} `{name}`", self.key))
+    }
+}
+
+impl Route {
+    /// What replaces the part of the path that it matched.
+    pub(crate) fn prefix_rewrite(&self) -> Option<Arc<str>> {
+        self.rewrite.as_ref().and_then(Rewrite::prefix).map(Into::into)
+    }
+
+    /// Whether it is for the same requests as `other`, and goes before and behind the same routes.
+    pub(crate) fn takes_as(&self, other: &Route) -> bool {
+        let Route { listeners, hosts, path, exact, regex, methods, headers, query, precedence, .. } = self;
+        *hosts == other.hosts
+            && *path == other.path
+            && *exact == other.exact
+            && *regex == other.regex
+            && *methods == other.methods
+            && *headers == other.headers
+            && *query == other.query
+            && *listeners == other.listeners
+            && *precedence == other.precedence
+    }
+}
+
+/// Which of two routes stands first: those without a precedence by their source, before those that have one.
+pub(crate) fn source_order(a: &RouteEntry, b: &RouteEntry) -> Ordering {
+    let by_precedence = a.route.precedence.cmp(&b.route.precedence);
+    by_precedence.then_with(|| key_order(&a.key, &b.key))
+}
+
+/// Which of two routes stands first in its source: those of a file by their position, others by their keys.
+pub(crate) fn key_order(a: &str, b: &str) -> Ordering {
+    let position = |key: &str| -> Option<(usize, u64)> {
+        let (list, index) = key.strip_suffix(']')?.rsplit_once('[')?;
+        Some((list.len(), index.parse().ok()?))
+    };
+    let place = |key: &str| position(key).unwrap_or((key.len(), 0));
+    let ((a_len, a_index), (b_len, b_index)) = (place(a), place(b));
+    (&a[..a_len], a_index, a).cmp(&(&b[..b_len], b_index, b))
+}

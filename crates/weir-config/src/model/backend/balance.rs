@@ -1,0 +1,97 @@
+//! Which endpoint of a backend gets a request: what a configuration says of it, and whether that is right.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_document::Time;
+
+use crate::model::forms::is_token;
+use crate::problem::Problem;
+
+/// How requests are shared among the endpoints of a backend.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Balance {
+    /// Endpoints in turn, by weight.
+    #[default]
+    RoundRobin,
+    /// Of two random endpoints, the one with fewer in-flight requests.
+    LeastRequests,
+    /// A random endpoint.
+    Random,
+    /// Requests with the same key go to the same endpoint, as long as it is there.
+    Hash(HashKey),
+    /// A client stays with the endpoint that it was given first.
+    Sticky(Sticky),
+}
+
+/// What requests are told apart by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HashKey {
+    /// The first field of this name.
+    Header(String),
+    /// The cookie of this name.
+    Cookie(String),
+    /// The client's IP address, as far as a PROXY header or `forwarding.trusted_hops` tells it.
+    ClientAddress,
+}
+
+/// Sticky sessions by cookie.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sticky {
+    /// Name of the cookie that the gateway sets.
+    pub cookie: String,
+    /// Lifetime of the cookie. Default: until the browser session ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<Time>,
+}
+
+impl Balance {
+    /// Whether nothing is said of it.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Balance::default()
+    }
+
+    /// Whether what a request carries decides.
+    pub(crate) fn has_affinity(&self) -> bool {
+        matches!(self, Balance::Hash(_) | Balance::Sticky(_))
+    }
+}
+
+/// Validates `balance`, the value of the field `place`.
+pub(crate) fn check(place: &str, balance: &Balance) -> Result<(), Problem> {
+    let check_cookie = |place: String, cookie: &str| check_token(place, cookie, "cookie");
+    match balance {
+        Balance::Hash(HashKey::Header(header)) => {
+            check_token(format!("{place}.hash.header"), header, "header")
+        }
+        Balance::Hash(HashKey::Cookie(cookie)) => check_cookie(format!("{place}.hash.cookie"), cookie),
+        Balance::Sticky(sticky) => {
+            check_cookie(format!("{place}.sticky.cookie"), &sticky.cookie)?;
+            check_max_age(&format!("{place}.sticky.max_age"), sticky)
+        }
+        Balance::RoundRobin
+        | Balance::LeastRequests
+        | Balance::Random
+        | Balance::Hash(HashKey::ClientAddress) => Ok(()),
+    }
+}
+
+fn check_max_age(place: &str, sticky: &Sticky) -> Result<(), Problem> {
+    match &sticky.max_age {
+        Some(age) if age.0.subsec_nanos() != 0 || age.0.is_zero() => {
+            Err(Problem::new(place, format!("`{age}` is not a whole number of seconds of at least 1"))
+                .help("write it in seconds, for example `3600s`, or remove it"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_token(place: String, name: &str, of: &str) -> Result<(), Problem> {
+    if !is_token(name) {
+        let message = format!("invalid {of} name `{}`", name.escape_debug());
+        return Err(Problem::new(place, message).help("use letters, digits and hyphens"));
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! How long one connection to a backend is used: what a configuration says of it, and whether that is right.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_document::Time;
+
+use crate::model::bounds::check_time;
+use crate::problem::Problem;
+
+/// Limits on the lifetime of a connection. Each limit is reduced randomly by up to 10 %, so that connections do not
+/// all close at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Keepalive {
+    /// Maximum number of requests. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u32>,
+    /// Maximum age for a new request. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<Time>,
+}
+
+impl Keepalive {
+    /// Whether nothing is said of it.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Keepalive::default()
+    }
+}
+
+/// Whether what `keepalive`, of the backend `name`, says is right by itself.
+pub(crate) fn check(name: &str, keepalive: &Keepalive) -> Result<(), Problem> {
+    if keepalive.requests == Some(0) {
+        return Err(Problem::new(format!("backends.{name}.keepalive.requests"), "must be at least 1")
+            .help("write 1 for one request per connection, or remove it"));
+    }
+    let place = format!("backends.{name}.keepalive.time");
+    keepalive.time.map_or(Ok(()), |time| check_time(&place, time, "remove it to set no time limit"))
+}

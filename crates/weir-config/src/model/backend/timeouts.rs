@@ -1,0 +1,52 @@
+//! Bounds on what is waited for at one backend, in place of the gateway's: what a configuration says of them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_document::Time;
+
+use super::limits::BackendLimits;
+use crate::model::bounds::check_time;
+use crate::problem::Problem;
+
+/// Timeouts of a backend. Default: `timeouts` of the gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BackendTimeouts {
+    /// Time to connect, and the same again for the TLS handshake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect: Option<Time>,
+    /// Time from the complete request to the response headers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response: Option<Time>,
+    /// Idle time of a connection between two requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Time>,
+    /// Maximum time of a request in the queue (`limits.pending`). Default: `connect`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Time>,
+}
+
+impl BackendTimeouts {
+    /// Whether nothing is said of them.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == BackendTimeouts::default()
+    }
+}
+
+/// Whether what `timeouts`, of the backend `name` with these limits, says is right.
+pub(crate) fn check(name: &str, timeouts: &BackendTimeouts, limits: &BackendLimits) -> Result<(), Problem> {
+    let BackendTimeouts { connect, response, idle, pending } = timeouts;
+    if pending.is_some() && limits.pending == 0 {
+        let message = "no effect without `limits.pending`: no request waits in a queue";
+        return Err(Problem::new(format!("backends.{name}.timeouts.pending"), message)
+            .help("set `limits.pending`, or remove this timeout"));
+    }
+    for (field, time) in [("connect", connect), ("response", response), ("idle", idle), ("pending", pending)]
+    {
+        if let Some(time) = time {
+            let place = format!("backends.{name}.timeouts.{field}");
+            check_time(&place, *time, "remove it to use the value of the gateway")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! A listener: an address that accepts client connections.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::address::address;
+use super::forms::ADDRESS;
+use super::tls::{Passthrough, Tls};
+
+/// An address that accepts client connections.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Listener {
+    /// IP address and port. With port 0, the system chooses a port.
+    #[schemars(with = "String", regex(pattern = ADDRESS), example = "127.0.0.1:8080")]
+    #[serde(deserialize_with = "address")]
+    pub address: SocketAddr,
+    /// Name in metrics, logs and `routes[].listeners`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"public", extend("x-default" = "the address"))]
+    pub name: Option<String>,
+    /// TLS settings for clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "certificate": "shop.pem", "key": "shop.key" }))]
+    #[schemars(extend("x-default" = "no TLS"))]
+    pub tls: Option<Box<Tls>>,
+    /// TLS passthrough by server name (SNI). Other names use `tls`; without `tls` the gateway closes their
+    /// connections.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = json!([{ "hosts": ["bank.example"], "backend": "sealed" }]))]
+    pub passthrough: Vec<Passthrough>,
+    /// Require a PROXY protocol header (version 1 or 2) with the client address on every connection.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("x-default" = "`false`"))]
+    pub proxy_protocol: bool,
+    /// If true, clients that close their sending side (FIN) early still get a response. If false, the gateway treats
+    /// them as disconnected and cancels the request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(example = &true, extend("x-default" = false))]
+    pub half_close: bool,
+}
+
+impl Listener {
+    /// One that speaks plain text.
+    pub fn plain(address: SocketAddr) -> Listener {
+        Listener {
+            address,
+            name: None,
+            tls: None,
+            passthrough: Vec::new(),
+            proxy_protocol: false,
+            half_close: false,
+        }
+    }
+
+    /// What routes call it: its name, else its address as it is configured.
+    pub fn label(&self) -> Cow<'_, str> {
+        match &self.name {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(self.address.to_string()),
+        }
+    }
+}

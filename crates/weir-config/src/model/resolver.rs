@@ -1,0 +1,31 @@
+//! Who is asked for the addresses of names: what a configuration says of it, and whether that is right.
+
+use std::net::SocketAddr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::address::addresses;
+use crate::problem::Problem;
+
+/// DNS servers that resolve the host names of endpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Resolver {
+    /// DNS servers, as IP address and port. If empty, the gateway uses the servers of the system.
+    #[schemars(with = "Vec<String>")]
+    #[serde(deserialize_with = "addresses", skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<SocketAddr>,
+}
+
+/// Whether what `resolver` says is right by itself.
+pub(crate) fn check(resolver: &Resolver) -> Result<(), Problem> {
+    match resolver.servers.iter().position(|server| server.port() == 0) {
+        Some(index) => {
+            let message = format!("{} has port 0", resolver.servers[index]);
+            Err(Problem::new(format!("resolver.servers[{index}]"), message)
+                .help("write the port of the DNS server, usually 53"))
+        }
+        None => Ok(()),
+    }
+}

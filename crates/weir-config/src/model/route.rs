@@ -1,0 +1,248 @@
+//! A route: which requests it matches, and what happens to them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::de::{self, Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::forms::{ACTIONS, HOST, PATH, TOKEN, one_of};
+use super::precedence::Precedence;
+use super::retries::Retries;
+use super::value_match::ValueMatch;
+use crate::filters::{
+    Compress, Cors, HeaderChanges, Mirror, Redirect, Respond, Rewrite, RouteTimeouts, WeightedBackend,
+};
+
+/// The longest regular expression.
+pub(crate) const PATTERN_BYTES_MAX: usize = 1 << 10;
+
+/// Matches requests and defines what happens to them. Set exactly one of `path`, `exact` and `regex`, and exactly
+/// one of `backend`, `backends`, `redirect` and `respond`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("allOf" = [one_of(&["path", "exact", "regex"]), one_of(&ACTIONS)]))]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// Name in messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"checkout", extend("x-default" = "its position"))]
+    pub name: Option<String>,
+    /// Match only requests to these listeners, by name, or by address if they have no name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = json!(["public"]), extend("x-default" = "every listener"))]
+    pub listeners: Vec<String>,
+    /// Host names, exact or `*.suffix` (at least one label before the suffix).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = HOST)), example = json!(["example.com", "*.example.org"]))]
+    #[schemars(extend("x-default" = "every host"))]
+    pub hosts: Vec<String>,
+    /// Path prefix of whole segments: `/api` matches `/api` and `/api/x`, not `/apix`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = PATH), example = "/api")]
+    pub path: Option<String>,
+    /// Exact path, or a list of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!(["/health", "/version"]))]
+    pub exact: Option<OneOrMany>,
+    /// Regular expression that must match the whole path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = PATTERN_BYTES_MAX), example = "/users/[0-9]+")]
+    pub regex: Option<String>,
+    /// Methods; case-sensitive.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = TOKEN)), example = json!(["GET", "HEAD"]))]
+    #[schemars(extend("x-default" = "every method"))]
+    pub methods: Vec<String>,
+    /// Required request headers; names ignore case. Repeated headers are joined with commas.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = json!({ "x-version": "2" }))]
+    pub headers: BTreeMap<String, ValueMatch>,
+    /// Required query parameters, by decoded name. If a parameter is repeated, the first one counts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = json!({ "preview": { "present": true } }))]
+    pub query: BTreeMap<String, ValueMatch>,
+    /// Name of the backend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"web")]
+    pub backend: Option<String>,
+    /// Several backends that share the requests by weight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!([{ "backend": "web", "weight": 9 }, { "backend": "next", "weight": 1 }]))]
+    pub backends: Option<Vec<WeightedBackend>>,
+    /// Redirect the client to another URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "scheme": "https", "status": 301 }))]
+    pub redirect: Option<Box<Redirect>>,
+    /// Send a fixed response without a backend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "status": 503 }))]
+    pub respond: Option<Box<Respond>>,
+    /// Change the path or host of upstream requests. The query stays the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = "/v2", extend("x-default" = "unchanged"))]
+    pub rewrite: Option<Rewrite>,
+    /// Changes to the request headers that the upstream receives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "set": { "X-Tier": "gold" } }))]
+    pub request_headers: Option<Box<HeaderChanges>>,
+    /// Changes to the response headers that the client receives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "remove": ["Server"] }))]
+    pub response_headers: Option<Box<HeaderChanges>>,
+    /// Origins whose web pages may read the responses (CORS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "origins": ["https://app.example.org"] }))]
+    pub cors: Option<Box<Cors>>,
+    /// Compression of responses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "types": ["text/*", "application/json"], "gzip": 6 }))]
+    pub compress: Option<Box<Compress>>,
+    /// Another backend that receives copies of the requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "backend": "next", "share": "10%" }))]
+    pub mirror: Option<Box<Mirror>>,
+    /// Timeouts of this route.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "request": "10s" }))]
+    pub timeouts: Option<Box<RouteTimeouts>>,
+    /// Retries of failed requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<Box<Retries>>,
+    /// File of accepted bearer tokens, one per line, relative to the directory of the configuration. Requests
+    /// without one of them get 401.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), example = "tokens.lst", extend("x-default" = "no authentication"))]
+    pub tokens: Option<String>,
+    /// Its place among routes for the same requests. Two routes without one must not want the same.
+    #[serde(skip)]
+    pub precedence: Option<Box<Precedence>>,
+    /// Group in metrics. Routes with the same group are counted together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"checkout", extend("x-default" = "name of the backend"))]
+    pub metrics_group: Option<String>,
+}
+
+impl Route {
+    /// The paths that it names, each with its field.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (PathField, &str)> {
+        let prefix = self.path.iter().map(|path| (PathField::Path, path.as_str()));
+        let exact = self.exact.iter().flat_map(OneOrMany::as_slice).enumerate();
+        prefix.chain(exact.map(|(index, path)| (PathField::Exact(index), path.as_str())))
+    }
+
+    /// The regular expressions that it names, each with its field.
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = (String, &str)> {
+        let of_path = self.regex.iter().map(|text| ("regex".to_owned(), text.as_str()));
+        of_path.chain(patterns_of("headers", &self.headers)).chain(patterns_of("query", &self.query))
+    }
+
+    /// Every backend that is named, each with the field that names it.
+    pub(crate) fn backend_names(&self) -> impl Iterator<Item = (BackendField, &str)> {
+        let one = self.backend.iter().map(|name| (BackendField::Backend, name.as_str()));
+        let several = self.backends.iter().flatten().enumerate();
+        let several = several.map(|(index, w)| (BackendField::Weighted(index), w.backend.as_str()));
+        let mirror = self.mirror.iter().map(|mirror| (BackendField::Mirror, mirror.backend.as_str()));
+        one.chain(several).chain(mirror)
+    }
+
+    /// Whether a manifest of Gateway API says it, by which some things are right that the compact form takes for mistakes.
+    pub(crate) fn is_of_manifest(&self) -> bool {
+        self.precedence.is_some()
+    }
+}
+
+/// Where a route names a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PathField {
+    Path,
+    /// The place in the list.
+    Exact(usize),
+}
+
+impl fmt::Display for PathField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathField::Path => f.write_str("path"),
+            PathField::Exact(index) => write!(f, "exact[{index}]"),
+        }
+    }
+}
+
+/// Where a route names a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BackendField {
+    /// `backend`
+    Backend,
+    /// `backends[1].backend`
+    Weighted(usize),
+    /// `mirror.backend`
+    Mirror,
+}
+
+impl fmt::Display for BackendField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BackendField::Backend => f.write_str("backend"),
+            BackendField::Weighted(index) => write!(f, "backends[{index}].backend"),
+            BackendField::Mirror => f.write_str("mirror.backend"),
+        }
+    }
+}
+
+/// One string or a list of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OneOrMany {
+    /// `exact: /a`
+    One(String),
+    /// `exact: [/a, /b]`
+    Many(Vec<String>),
+}
+
+impl OneOrMany {
+    /// All of them.
+    pub fn as_slice(&self) -> &[String] {
+        match self {
+            OneOrMany::One(one) => std::slice::from_ref(one),
+            OneOrMany::Many(many) => many,
+        }
+    }
+}
+
+fn patterns_of<'r>(
+    field: &str,
+    values: &'r BTreeMap<String, ValueMatch>,
+) -> impl Iterator<Item = (String, &'r str)> {
+    values.iter().filter_map(move |(name, value)| match value {
+        ValueMatch::Regex { regex } => Some((format!("{field}.{name}.regex"), regex.as_str())),
+        _ => None,
+    })
+}
+
+// The error that serde derives names types of Rust.
+
+impl<'de> Deserialize<'de> for OneOrMany {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OneOrMany, D::Error> {
+        struct Paths;
+
+        impl<'de> Visitor<'de> for Paths {
+            type Value = OneOrMany;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path or a list of paths")
+            }
+
+            fn visit_str<E: de::Error>(self, one: &str) -> Result<OneOrMany, E> {
+                Ok(OneOrMany::One(one.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<OneOrMany, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(list)).map(OneOrMany::Many)
+            }
+        }
+
+        deserializer.deserialize_any(Paths)
+    }
+}

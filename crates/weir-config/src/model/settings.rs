@@ -1,0 +1,67 @@
+//! Settings of the whole gateway.
+
+use super::access_log::{AccessLog, Metrics};
+use super::drain::Drain;
+use super::forwarding::Forwarding;
+use super::limits::Limits;
+use super::overload::Overload;
+use super::program_log::ProgramLog;
+use super::resolver::Resolver;
+use super::timeouts::Timeouts;
+use super::trailers::Trailers;
+use super::{access_log, drain, forwarding, limits, overload, resolver, timeouts, trailers};
+use crate::path::PathRules;
+use crate::problem::{Problem, failed};
+
+pub(crate) const WORKERS_MAX: u32 = 1024;
+
+/// Settings of the whole gateway.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Worker threads; `None` is one for each CPU, or what the cgroup's quota is worth.
+    pub workers: Option<u32>,
+    /// What is done to the paths of requests.
+    pub paths: PathRules,
+    /// DNS servers that resolve the host names of endpoints.
+    pub resolver: Box<Resolver>,
+    /// Limits on sizes and connections.
+    pub limits: Limits,
+    /// Thresholds above which the gateway sheds load (503).
+    pub overload: Overload,
+    /// Timeouts of clients and upstreams.
+    pub timeouts: Timeouts,
+    /// Graceful shutdown.
+    pub drain: Drain,
+    /// One log line per request.
+    pub access_log: Option<AccessLog>,
+    /// Log of the program itself, on standard error.
+    pub log: ProgramLog,
+    /// Optional metrics.
+    pub metrics: Metrics,
+    /// Headers with client address, request ID and trace that the gateway adds to upstream requests.
+    pub forwarding: Forwarding,
+    /// Request fields pass whose names hold other characters than letters, digits and `-`.
+    pub underscores_in_headers: bool,
+    /// Which trailers pass.
+    pub trailers: Trailers,
+}
+
+/// The problems of the settings, at most one of each part.
+pub(crate) fn check(settings: &Settings) -> Vec<Problem> {
+    let workers = settings.workers.filter(|workers| !(1..=WORKERS_MAX).contains(workers));
+    let workers = workers.map_or(Ok(()), |workers| {
+        Err(Problem::new("workers", format!("{workers} is out of range; allowed: 1 to {WORKERS_MAX}"))
+            .help("remove it for one worker per CPU"))
+    });
+    failed([
+        workers,
+        settings.access_log.as_ref().map_or(Ok(()), access_log::check),
+        forwarding::check(&settings.forwarding),
+        trailers::check(&settings.trailers, settings.underscores_in_headers),
+        resolver::check(&settings.resolver),
+        limits::check(&settings.limits),
+        overload::check(&settings.overload),
+        timeouts::check(&settings.timeouts),
+        drain::check(&settings.drain),
+    ])
+}

@@ -1,0 +1,71 @@
+//! Timeouts of the gateway.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_document::Time;
+
+use super::bounds::check_time;
+use crate::problem::Problem;
+
+/// Timeouts of clients and upstreams. Their resolution is 100 ms: a timeout expires up to 200 ms late and never
+/// early.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timeouts {
+    /// Time from the first byte of a request to the end of its headers.
+    pub head: Time,
+    /// Time without progress while reading a request or response body.
+    pub body: Time,
+    /// Time without progress while writing to a client or an upstream.
+    pub write: Time,
+    /// Time to connect to an upstream.
+    pub connect: Time,
+    /// Time from the complete request to the response headers.
+    pub response: Time,
+    /// Idle time of a client connection between two requests.
+    pub idle: Time,
+    /// Idle time of an upstream connection between two requests.
+    pub upstream_idle: Time,
+    /// Time without data in either direction of an upgraded connection.
+    pub upgraded: Time,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        let seconds = |s| Time(Duration::from_secs(s));
+        Timeouts {
+            head: seconds(10),
+            body: seconds(30),
+            write: seconds(30),
+            connect: seconds(5),
+            response: seconds(60),
+            idle: seconds(75),
+            upstream_idle: seconds(55),
+            upgraded: seconds(3600),
+        }
+    }
+}
+
+/// Validates `timeouts`.
+pub(crate) fn check(timeouts: &Timeouts) -> Result<(), Problem> {
+    let all = [
+        ("head", timeouts.head),
+        ("body", timeouts.body),
+        ("write", timeouts.write),
+        ("connect", timeouts.connect),
+        ("response", timeouts.response),
+        ("idle", timeouts.idle),
+        ("upstream_idle", timeouts.upstream_idle),
+        ("upgraded", timeouts.upgraded),
+    ];
+    for (field, time) in all {
+        check_time(
+            &format!("timeouts.{field}"),
+            time,
+            "write a time in this range; this timeout cannot be turned off",
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Which trailers pass: fields that stand behind a chunked body.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use weir_http::{is_hop_by_hop, is_plain_name};
+
+use super::forms::{TOKEN, is_token};
+use crate::problem::Problem;
+
+/// Trailers that pass, by name. All others are dropped: a server may take a trailer for a field that was checked, changed
+/// or removed in the head.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Trailers {
+    /// Trailers of requests.
+    #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Checksum"]))]
+    #[schemars(extend("x-default" = "none"))]
+    pub request: Vec<String>,
+    /// Trailers of responses.
+    #[schemars(inner(regex(pattern = TOKEN)), example = json!(["Server-Timing"]))]
+    #[schemars(extend("x-default" = "none"))]
+    pub response: Vec<String>,
+}
+
+/// Names that have to be known before the body: they frame or route a message, authenticate it, say who sent it, or
+/// decide how it is read (RFC 9110, 6.5.1).
+const FORBIDDEN: [&str; 39] = [
+    "age",
+    "authorization",
+    "b3",
+    "cache-control",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-location",
+    "content-range",
+    "content-type",
+    "cookie",
+    "date",
+    "etag",
+    "expect",
+    "expires",
+    "forwarded",
+    "host",
+    "last-modified",
+    "location",
+    "max-forwards",
+    "origin",
+    "pragma",
+    "proxy",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "range",
+    "retry-after",
+    "set-cookie",
+    "strict-transport-security",
+    "te",
+    "traceparent",
+    "tracestate",
+    "trailer",
+    "vary",
+    "via",
+    "www-authenticate",
+    "x-real-ip",
+    "x-request-id",
+    "x-weir-error",
+];
+
+const FORBIDDEN_PREFIXES: [&str; 4] = ["access-control-", "if-", "x-b3-", "x-forwarded-"];
+
+impl Trailers {
+    /// Whether a trailer of a request passes.
+    pub fn passes_of_request(&self, name: &str) -> bool {
+        self.request.iter().any(|passed| passed.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether a trailer of a response passes.
+    pub fn passes_of_response(&self, name: &str) -> bool {
+        self.response.iter().any(|passed| passed.eq_ignore_ascii_case(name))
+    }
+}
+
+/// Whether `trailers` names fields that may pass there.
+pub(crate) fn check(trailers: &Trailers, underscores_in_headers: bool) -> Result<(), Problem> {
+    for (index, name) in trailers.request.iter().enumerate() {
+        let place = format!("trailers.request[{index}]");
+        check_name(&place, name)?;
+        if !underscores_in_headers && !is_plain_name(name) {
+            let message = format!("request fields with a name like `{name}` are dropped");
+            return Err(Problem::new(place, message)
+                .help("use letters, digits and hyphens, or set `underscores_in_headers: true`"));
+        }
+    }
+    for (index, name) in trailers.response.iter().enumerate() {
+        check_name(&format!("trailers.response[{index}]"), name)?;
+    }
+    Ok(())
+}
+
+fn check_name(place: &str, name: &str) -> Result<(), Problem> {
+    if !is_token(name) {
+        let message = format!("`{}` is not the name of a field", name.escape_debug());
+        return Err(
+            Problem::new(place, message).help("write letters, digits and hyphens, as in `X-Checksum`")
+        );
+    }
+    let lower = name.to_ascii_lowercase();
+    let is_forbidden = is_hop_by_hop(name)
+        || FORBIDDEN.contains(&lower.as_str())
+        || FORBIDDEN_PREFIXES.iter().any(|prefix| lower.starts_with(prefix));
+    if is_forbidden {
+        let message = format!("`{name}` cannot pass as a trailer: it has to be known before the body");
+        return Err(Problem::new(place, message).help("leave it out, and send it as a header field"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_decides_about_a_message_cannot_be_a_trailer() {
+        let check = |name: &str, underscores: bool, expected: Option<&str>| {
+            let of_request =
+                Trailers { request: vec!["X-Sum".to_owned(), name.to_owned()], ..Trailers::default() };
+            let place = super::check(&of_request, underscores).err().map(|problem| problem.place);
+            assert_eq!(place.as_deref(), expected, "{name}");
+        };
+        let second = Some("trailers.request[1]");
+        for name in [
+            "Content-Length",
+            "Transfer-Encoding",
+            "TE",
+            "Cookie",
+            "X-Weir-Error",
+            "X-Forwarded-Host",
+            "proxy",
+            "a b",
+        ] {
+            check(name, true, second);
+        }
+        check("X_Sum", false, second);
+        check("X_Sum", true, None);
+        check("Digest", false, None);
+        let of_response =
+            Trailers { response: vec!["X_Sum".to_owned(), "If-Match".to_owned()], ..Trailers::default() };
+        let place = super::check(&of_response, false).err().map(|problem| problem.place);
+        assert_eq!(place.as_deref(), Some("trailers.response[1]"));
+    }
+
+    #[test]
+    fn names_ignore_case() {
+        let trailers = Trailers { request: vec!["X-Sum".to_owned()], response: vec!["Y".to_owned()] };
+        assert!(trailers.passes_of_request("x-sum") && !trailers.passes_of_request("y"));
+        assert!(trailers.passes_of_response("y") && !trailers.passes_of_response("X-Sum"));
+    }
+}

@@ -1,0 +1,69 @@
+//! Paths in a configuration: whether requests can have them.
+
+use std::fmt::Display;
+
+use super::{NormalTarget, PathParameters, PathProblem, PathRules, Unroutable};
+use crate::problem::Problem;
+
+/// Whether a request could carry `path`, which stands at `place`.
+pub(crate) fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Problem> {
+    let wrong = |message: String, remedy: String| Err(Problem::new(place.to_string(), message).help(remedy));
+    if !path.starts_with('/') {
+        return wrong(format!("`{path}` does not start with `/`"), format!("write `/{path}`"));
+    }
+    let Some((at, c)) = path.char_indices().find(|&(_, c)| !c.is_ascii_graphic() || c == '?' || c == '#')
+    else {
+        return check_normal(place, path, &PathRules::AS_SENT);
+    };
+    let without = format!("write `{}`", &path[..at]);
+    match c {
+        '?' => wrong(format!("`{path}` contains a query; this field matches only the path"), without),
+        '#' => wrong(format!("`{path}` contains a fragment, which clients do not send"), without),
+        _ => {
+            let mut bytes = [0; 4];
+            let encoded: String = c.encode_utf8(&mut bytes).bytes().map(|b| format!("%{b:02X}")).collect();
+            let message = format!(
+                "`{}` contains `{}`, which clients send percent-encoded",
+                path.escape_debug(),
+                c.escape_debug()
+            );
+            wrong(message, format!("write `{encoded}` instead"))
+        }
+    }
+}
+
+/// Whether requests under these rules can have this path.
+pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -> Result<(), Problem> {
+    let (message, remedy) = match NormalTarget::of(path, rules) {
+        Ok(normal) if normal.as_str() == path && normal.path() == path => return Ok(()),
+        Ok(normal) if normal.as_str() == path || rules.path_parameters == PathParameters::Strip => {
+            let message = format!("`{path}` matches no request: routes match paths without parameters (`;`)");
+            (message, format!("write `{}`, or set `paths.path_parameters: keep`", normal.path()))
+        }
+        Ok(normal) => {
+            let message = format!(
+                "`{path}` is not in normal form and would match no request; the gateway normalizes request paths"
+            );
+            (message, format!("write `{}`", normal.as_str()))
+        }
+        Err(Unroutable::Redirect(target)) => {
+            let message =
+                format!("no request matches: `paths.escaped_slashes` redirects requests for `{path}`");
+            (message, format!("write `{target}`"))
+        }
+        Err(Unroutable::Refused(problem)) => {
+            let remedy = match problem {
+                PathProblem::BadEscape => "write `%25` for a percent sign",
+                PathProblem::EscapedSlash => "write `/`, or set `paths.escaped_slashes: keep`",
+                PathProblem::Parameter | PathProblem::HiddenByParameter => {
+                    "leave out what follows `;`, or set `paths.path_parameters: keep`"
+                }
+                PathProblem::HiddenDotSegment | PathProblem::Nul | PathProblem::NotAbsolute => {
+                    "write a path that is not ambiguous"
+                }
+            };
+            (format!("requests for `{path}` get 400: {problem}"), remedy.to_owned())
+        }
+    };
+    Err(Problem::new(place.to_string(), message).help(remedy))
+}

@@ -1,0 +1,432 @@
+//! How a table is made of the one before: what a batch touched is made anew, all else is shared.
+//!
+//! ```text
+//! plan: hosts whose routes changed --> their paths, or conflicts      nothing is different yet
+//! lay:  backends --> routes --> hosts, each at its place              nothing fails any more
+//! ```
+//!
+//! A route is known by a position that it keeps for as long as it is there. So a route that does something else for the
+//! same requests changes no paths, and one that takes other requests changes those of its hosts alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::maglev::Maglev;
+use super::parts::{BackendEntry, CompiledRoute, Parts, Target};
+use super::series::SeriesList;
+use crate::collections::{FastMap, Pages, Slots};
+use crate::credentials::Credentials;
+use crate::filters::Filters;
+use crate::host::HostPattern;
+use crate::matching::Scope;
+use crate::matching::entry::{RouteEntry, source_order};
+use crate::matching::hosts::Scopes;
+use crate::matching::paths::{Candidate, Clash, PathTable};
+use crate::model::Backend;
+use crate::problem::Problem;
+use crate::resources::Resources;
+use crate::resources::before::{Before, ChangedRoute};
+use crate::resources::uses::retried;
+
+/// How many hosts of a route are asked whether they have the same routes as another of its hosts.
+const TWINS_MAX: usize = 16;
+
+/// The parts of the table in force, and which positions are free.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Builder {
+    pub(crate) parts: Parts,
+    pub(crate) series: SeriesList,
+    backend_slots: Slots,
+    filter_slots: Slots,
+}
+
+/// What the next table is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Update<'s> {
+    pub(crate) resources: &'s Resources,
+    pub(crate) before: &'s Before,
+    /// The credentials before the batch.
+    pub(crate) former: &'s Credentials,
+    pub(crate) credentials: &'s Credentials,
+}
+
+/// What of the next table is not as it was.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    routes: Vec<ChangedRoute>,
+    /// The scopes, where routes name other listeners than before.
+    renamed: Option<Scopes>,
+    hosts: Vec<HostPaths>,
+}
+
+/// A host of a scope; without a pattern, every host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ScopedHost {
+    scope: Scope,
+    pattern: Option<HostPattern>,
+}
+
+/// A host with its paths; `None` once no route names it.
+#[derive(Debug)]
+struct HostPaths {
+    host: ScopedHost,
+    paths: Option<Arc<PathTable>>,
+}
+
+/// Two routes that want the same requests.
+#[derive(Debug)]
+pub(crate) struct Conflict {
+    /// The key of the later one.
+    pub(crate) key: Arc<str>,
+    /// The key of the one that has them already.
+    pub(crate) taken_by: Arc<str>,
+    pub(crate) problem: Problem,
+}
+
+/// What becomes of the routes of one host, by their positions.
+#[derive(Debug, Default)]
+struct Difference {
+    gone: Vec<u32>,
+    /// A route that names the host twice is here twice.
+    come: Vec<u32>,
+}
+
+type Differences = BTreeMap<ScopedHost, Difference>;
+
+/// The routes of the next table by their positions.
+struct Entries<'b> {
+    changed: FastMap<u32, &'b RouteEntry>,
+    former: &'b Pages<CompiledRoute>,
+}
+
+impl Entries<'_> {
+    fn at(&self, position: u32) -> &RouteEntry {
+        match self.changed.get(&position) {
+            Some(entry) => entry,
+            None => &self.former[position as usize].entry,
+        }
+    }
+}
+
+impl Builder {
+    /// The paths of each host whose routes are not what they were `before`. Routes that contradict each other are told,
+    /// each with its key.
+    pub(crate) fn plan(&self, resources: &Resources, before: &Before) -> Result<Plan, Vec<Conflict>> {
+        let renamed = self.parts.scopes.renamed(resources.uses.listeners.names());
+        let scopes = renamed.as_ref().unwrap_or(&self.parts.scopes);
+        let routes = before.changed_routes(&resources.routes);
+        let now = routes.iter().filter_map(|route| route.now.as_ref());
+        let entries = Entries {
+            changed: now.map(|entry| (entry.position, &**entry)).collect(),
+            former: &self.parts.routes,
+        };
+        let differences = differences(scopes, &routes);
+        let mut making = Making { entries, groups: FastMap::default(), conflicts: Vec::new() };
+        let mut hosts = Vec::with_capacity(differences.len());
+        for (host, difference) in &differences {
+            let paths = making.paths_of(scopes, host, difference, &differences);
+            hosts.push(HostPaths { host: host.clone(), paths });
+        }
+        let conflicts = making.conflicts;
+        if conflicts.is_empty() { Ok(Plan { routes, renamed, hosts }) } else { Err(conflicts) }
+    }
+
+    /// Brings the parts up to date.
+    pub(crate) fn build(&mut self, update: &Update<'_>, plan: Plan) {
+        self.build_backends(update, &plan.routes);
+        for ChangedRoute { former, now } in &plan.routes {
+            self.build_route(former.as_ref(), now.as_ref(), update.credentials);
+        }
+        self.build_tokens(update);
+        if let Some(scopes) = plan.renamed {
+            self.parts.scopes = scopes;
+        }
+        self.reserve(&plan.hosts);
+        for HostPaths { host, paths } in plan.hosts {
+            self.parts.scopes.hosts_mut(host.scope).set(host.pattern.as_ref(), paths);
+        }
+    }
+
+    /// Makes room for hosts that are new.
+    fn reserve(&mut self, hosts: &[HostPaths]) {
+        for of_scope in hosts.chunk_by(|a, b| a.host.scope == b.host.scope) {
+            let scope = self.parts.scopes.hosts_mut(of_scope[0].host.scope);
+            let is_new = |host: &HostPattern| scope.get(Some(host)).is_none();
+            let new = of_scope.iter().filter_map(|of| of.host.pattern.as_ref()).filter(|host| is_new(host));
+            let (exact, suffixes): (Vec<_>, Vec<_>) =
+                new.partition(|host| matches!(host, HostPattern::Exact(_)));
+            scope.exact.reserve(exact.len());
+            scope.suffixes.reserve(suffixes.len());
+        }
+    }
+
+    fn build_backends(&mut self, update: &Update<'_>, routes: &[ChangedRoute]) {
+        let Update { resources, before, former, credentials } = *update;
+        let new = before.backends.keys().filter(|name| self.parts.by_name.get(name).is_none()).count();
+        self.parts.by_name.reserve(new);
+        let mut changed: BTreeSet<&str> = before.backends.keys().map(String::as_str).collect();
+        for ChangedRoute { former, now } in routes {
+            changed.extend([former, now].into_iter().flatten().flat_map(|entry| retried(&entry.route)));
+        }
+        changed.extend(credentials.upstreams_changed_since(former));
+        for name in changed {
+            let position = self.parts.by_name.get(name).copied();
+            match (resources.backends.get(name), position) {
+                (Some(backend), position) => self.build_backend(name, backend, position, update),
+                (None, Some(position)) => {
+                    self.parts.backends.clear(position);
+                    self.parts.by_name.remove(name);
+                    self.backend_slots.give_back(position);
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    fn build_backend(
+        &mut self,
+        name: &str,
+        backend: &Arc<Backend>,
+        position: Option<u32>,
+        update: &Update<'_>,
+    ) {
+        let former = position.and_then(|position| self.parts.backends.get(position as usize));
+        let former = former.filter(|former| Arc::ptr_eq(&former.backend, backend));
+        let maglev = match former {
+            Some(former) => former.maglev.clone(),
+            None => Maglev::of(backend).map(Arc::new),
+        };
+        let entry = BackendEntry {
+            name: name.to_owned(),
+            backend: Arc::clone(backend),
+            tls: update.credentials.upstream(name),
+            counts_requests: backend.limits.requests.is_some() || update.resources.uses.retried.has(name),
+            has_affinity: backend.balance.has_affinity(),
+            has_names: backend.names().next().is_some(),
+            has_ejection: backend.ejection.is_some(),
+            maglev,
+        };
+        let is_same = |former: &BackendEntry| {
+            former.counts_requests == entry.counts_requests
+                && former.tls.as_ref().map(Arc::as_ptr) == entry.tls.as_ref().map(Arc::as_ptr)
+        };
+        if former.is_some_and(is_same) {
+            return;
+        }
+        let position = position.unwrap_or_else(|| {
+            let position = self.backend_slots.take();
+            self.parts.by_name.insert(name, position);
+            position
+        });
+        self.parts.backends.put(position, entry);
+    }
+
+    /// The routes that did not change themselves, while the file of their tokens did.
+    fn build_tokens(&mut self, update: &Update<'_>) {
+        let Update { resources, before, former, credentials } = *update;
+        for file in credentials.tokens_changed_since(former) {
+            for key in resources.uses.tokens.get(file).into_iter().flatten() {
+                if let Some(entry) = resources.routes.get(key).filter(|entry| !before.is_changed(entry)) {
+                    self.build_route(Some(entry), Some(entry), credentials);
+                }
+            }
+        }
+    }
+
+    fn build_route(
+        &mut self,
+        former: Option<&Arc<RouteEntry>>,
+        now: Option<&Arc<RouteEntry>>,
+        credentials: &Credentials,
+    ) {
+        let former_target = former.and_then(|former| self.parts.routes.get(former.position as usize));
+        let filters = former_target.and_then(|former| former.target.filters);
+        match now {
+            Some(entry) => {
+                let target = self.target(entry, filters, credentials);
+                let compiled = CompiledRoute { target, entry: Arc::clone(entry) };
+                self.parts.routes.put(entry.position, compiled);
+            }
+            None => {
+                former.into_iter().for_each(|former| self.parts.routes.clear(former.position));
+                self.put_filters(filters, None);
+            }
+        }
+        // Behind what was taken, so that what both have stays where it is.
+        former.into_iter().for_each(|former| self.series.give_back(&former.route));
+    }
+
+    /// What the route does; its filters go where they were.
+    fn target(&mut self, entry: &RouteEntry, filters: Option<u32>, credentials: &Credentials) -> Target {
+        let route = &entry.route;
+        let series = self.series.take(route);
+        // Validation has made sure that the backends are there.
+        let position = |name: &str| self.parts.by_name.get(name).map_or(usize::MAX, |&at| at as usize);
+        let backend = route.backend.as_deref().map_or(usize::MAX, position);
+        let of_route = Filters::of(&entry.key, route, position, &series[1..]);
+        Target {
+            backend,
+            rewrite: route.prefix_rewrite(),
+            tokens: route.tokens.as_ref().map(|file| credentials.tokens(file)),
+            filters: self.put_filters(filters, of_route),
+            series: series[0],
+        }
+    }
+
+    /// Puts the filters of a route to their position, or takes them away; which it is.
+    fn put_filters(&mut self, position: Option<u32>, filters: Option<Filters>) -> Option<u32> {
+        match (filters, position) {
+            (Some(filters), position) => {
+                let position = position.unwrap_or_else(|| self.filter_slots.take());
+                self.parts.filters.put(position, Arc::new(filters));
+                Some(position)
+            }
+            (None, Some(position)) => {
+                self.parts.filters.clear(position);
+                self.filter_slots.give_back(position);
+                None
+            }
+            (None, None) => None,
+        }
+    }
+}
+
+/// What becomes of the routes of each host.
+fn differences(scopes: &Scopes, routes: &[ChangedRoute]) -> Differences {
+    let mut differences = Differences::new();
+    for ChangedRoute { former, now } in routes {
+        if let (Some(former), Some(now)) = (former, now)
+            && former.route.takes_as(&now.route)
+        {
+            continue;
+        }
+        let gone = former.iter().map(|entry| (entry, false));
+        for (entry, has_come) in gone.chain(now.iter().map(|entry| (entry, true))) {
+            let hosts = hosts_of(entry);
+            for scope in scopes.all().filter(|scope| scopes.has(*scope, &entry.route)) {
+                for host in &hosts {
+                    let Difference { gone, come } =
+                        differences.entry(ScopedHost { scope, pattern: host.clone() }).or_default();
+                    let positions = if has_come { come } else { gone };
+                    positions.push(entry.position);
+                }
+            }
+        }
+    }
+    differences
+}
+
+/// The hosts that a route names; `None` is every host.
+fn hosts_of(entry: &Arc<RouteEntry>) -> Vec<Option<HostPattern>> {
+    if entry.route.hosts.is_empty() {
+        return vec![None];
+    }
+    entry.route.hosts.iter().filter_map(|host| HostPattern::parse(host).ok()).map(Some).collect()
+}
+
+impl Difference {
+    /// The routes that a host has when it had `members`, in order.
+    fn applied_to(&self, members: &[u32]) -> Vec<u32> {
+        let mut gone = self.gone.clone();
+        gone.sort_unstable();
+        let stays = |member: &u32| gone.binary_search(member).is_err();
+        let stay = members.iter().copied().filter(stays);
+        let mut members: Vec<u32> = stay.chain(self.come.iter().copied()).collect();
+        members.sort_unstable();
+        members
+    }
+}
+
+/// The making of paths for hosts.
+struct Making<'b> {
+    entries: Entries<'b>,
+    /// Those that were made, by their routes: hosts with the same ones share their paths.
+    groups: FastMap<Vec<u32>, Arc<PathTable>>,
+    conflicts: Vec<Conflict>,
+}
+
+impl Making<'_> {
+    /// The paths of a host; `None` where no route names it any more.
+    fn paths_of(
+        &mut self,
+        scopes: &Scopes,
+        host: &ScopedHost,
+        difference: &Difference,
+        all: &Differences,
+    ) -> Option<Arc<PathTable>> {
+        let former = scopes
+            .hosts(host.scope)
+            .get(host.pattern.as_ref())
+            .map(|paths| paths.members())
+            .unwrap_or_default();
+        let members = difference.applied_to(former);
+        if members.is_empty() {
+            return None;
+        }
+        if let Some(same) = self.groups.get(&members) {
+            return Some(Arc::clone(same));
+        }
+        // Where a route has come, every other host that has it is made anew too, and shares what is made.
+        let twin =
+            if difference.come.is_empty() { self.twin(scopes, host.scope, &members, all) } else { None };
+        let paths = twin.unwrap_or_else(|| Arc::new(self.path_table(&members, host.pattern.as_ref())));
+        self.groups.insert(members, Arc::clone(&paths));
+        Some(paths)
+    }
+
+    /// The paths of a host that stays as it is, where one with the same routes is soon found.
+    fn twin(
+        &self,
+        scopes: &Scopes,
+        scope: Scope,
+        members: &[u32],
+        all: &Differences,
+    ) -> Option<Arc<PathTable>> {
+        let first = self.entries.at(*members.first()?);
+        let hosts = first.route.hosts.iter().take(TWINS_MAX).filter_map(|host| HostPattern::parse(host).ok());
+        let untouched = hosts
+            .map(|host| ScopedHost { scope, pattern: Some(host) })
+            .filter(|host| !all.contains_key(host));
+        let mut paths = untouched.filter_map(|host| scopes.hosts(scope).get(host.pattern.as_ref()));
+        paths.find(|paths| paths.members() == members).cloned()
+    }
+
+    fn path_table(&mut self, members: &[u32], host: Option<&HostPattern>) -> PathTable {
+        let mut paths = PathTable::of(members);
+        for &member in members {
+            let entry = self.entries.at(member);
+            let candidate = Candidate { target: member, conditions: entry.conditions.clone() };
+            entry.add_to(&mut paths, &candidate);
+        }
+        let order = |a: u32, b: u32| source_order(self.entries.at(a), self.entries.at(b));
+        let clashes = paths.settle(&order).into_iter();
+        // Where both have their precedence, one of them is meant to go first.
+        let has_place = |target: u32| self.entries.at(target).route.precedence.is_some();
+        let told = clashes.filter(|clash| !has_place(clash.target) || !has_place(clash.taken_by));
+        let told: Vec<Conflict> = told.map(|clash| conflict(&clash, &self.entries, host)).collect();
+        self.conflicts.extend(told);
+        paths
+    }
+}
+
+fn conflict(clash: &Clash, entries: &Entries<'_>, host: Option<&HostPattern>) -> Conflict {
+    let [entry, other] = [clash.target, clash.taken_by].map(|target| entries.at(target));
+    let (field, path) = match (&clash.exact, &entry.route.path, &entry.route.regex) {
+        (Some(path), ..) => ("exact", &**path),
+        (None, Some(prefix), _) => ("path", prefix.as_str()),
+        (None, None, regex) => ("regex", regex.as_deref().unwrap_or_default()),
+    };
+    let host = host.map_or("every host".to_owned(), |h| format!("`{h}`"));
+    let (message, remedy) = if clash.target == clash.taken_by {
+        let message = format!("duplicate {field} `{path}` for {host} in this route");
+        (message, "remove one of them; hosts ignore case, and prefixes ignore a trailing slash")
+    } else {
+        let message = format!("{} already matches {field} `{path}` for {host}", other.key);
+        (message, "remove one of the routes, or make them differ in `methods`, `headers` or `query`")
+    };
+    let problem = Problem::new(format!("{}.{field}", entry.key), message).help(remedy);
+    Conflict { key: Arc::clone(&entry.key), taken_by: Arc::clone(&other.key), problem }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! Which requests are counted together: those of one group and one backend.
+
+use std::sync::Arc;
+
+use crate::collections::FastMap;
+use crate::collections::{Pages, Slots};
+use crate::model::Route;
+use crate::problem::Problem;
+
+/// The longest name of a group.
+const GROUP_BYTES_MAX: usize = 128;
+
+/// The name of what is counted together for want of room for more names.
+pub const OTHER_GROUPS: &str = "other";
+
+/// Requests that are counted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    /// The `metrics_group` of their routes, or the backend's name; empty where there is neither.
+    pub group: Box<str>,
+    /// The backend's name; empty where routes answer by themselves.
+    pub backend: Box<str>,
+}
+
+/// The series of all routes, each at a position that it keeps for as long as a route is counted in it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SeriesList {
+    pub(crate) all: Pages<Arc<Series>>,
+    slots: Slots,
+    /// By group and backend.
+    known: FastMap<Box<str>, FastMap<Box<str>, Counted>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    position: u32,
+    /// How often routes have it.
+    uses: usize,
+}
+
+impl SeriesList {
+    /// The positions of the series of a route, until they are given back: the one of its backend; where it has several,
+    /// the one for requests that none of them gets, and those of the backends behind it.
+    pub(crate) fn take(&mut self, route: &Route) -> Vec<u32> {
+        of_route(route).map(|(group, backend)| self.take_one(group, backend)).collect()
+    }
+
+    /// Gives back what was taken for a route.
+    pub(crate) fn give_back(&mut self, route: &Route) {
+        of_route(route).for_each(|(group, backend)| self.give_back_one(group, backend));
+    }
+
+    fn take_one(&mut self, group: &str, backend: &str) -> u32 {
+        if let Some(counted) = self.known.get_mut(group).and_then(|of_group| of_group.get_mut(backend)) {
+            counted.uses += 1;
+            return counted.position;
+        }
+        let position = self.slots.take();
+        self.all.put(position, Arc::new(Series { group: group.into(), backend: backend.into() }));
+        let of_group = self.known.entry(group.into()).or_default();
+        of_group.insert(backend.into(), Counted { position, uses: 1 });
+        position
+    }
+
+    fn give_back_one(&mut self, group: &str, backend: &str) {
+        let Some(of_group) = self.known.get_mut(group) else { return };
+        let Some(counted) = of_group.get_mut(backend) else { return };
+        counted.uses -= 1;
+        if counted.uses == 0 {
+            self.all.clear(counted.position);
+            self.slots.give_back(counted.position);
+            of_group.remove(backend);
+            if of_group.is_empty() {
+                self.known.remove(group);
+            }
+        }
+    }
+}
+
+/// The group and backend of each series of a route.
+fn of_route(route: &Route) -> impl Iterator<Item = (&str, &str)> {
+    let group = route.metrics_group.as_deref();
+    let backend = route.backend.as_deref().unwrap_or_default();
+    let is_weighted = route.backends.is_some();
+    let first = if is_weighted { group.unwrap_or_default() } else { group.unwrap_or(backend) };
+    let weighted = route.backends.iter().flatten().map(|weighted| weighted.backend.as_str());
+    std::iter::once((first, if is_weighted { "" } else { backend }))
+        .chain(weighted.map(move |backend| (group.unwrap_or(backend), backend)))
+}
+
+/// Whether the group that the route `key` names is one that a label can hold.
+pub(crate) fn check_group(key: &str, group: &str) -> Result<(), Problem> {
+    if group.is_empty() || group.len() > GROUP_BYTES_MAX || group.chars().any(char::is_control) {
+        let message = format!("invalid group name `{}`", group.escape_debug());
+        return Err(Problem::new(format!("{key}.metrics_group"), message)
+            .help(format!("use 1 to {GROUP_BYTES_MAX} printable characters")));
+    }
+    if group == OTHER_GROUPS {
+        let message = format!("`{group}` is reserved for the groups beyond the first 1000");
+        return Err(
+            Problem::new(format!("{key}.metrics_group"), message).help("use another name, such as `others`")
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filters::WeightedBackend;
+
+    fn route(group: Option<&str>, backend: Option<&str>, weighted: &[&str]) -> Route {
+        let weigh = |name: &&str| WeightedBackend { backend: (*name).to_owned(), weight: 1 };
+        Route {
+            metrics_group: group.map(str::to_owned),
+            backend: backend.map(str::to_owned),
+            backends: (!weighted.is_empty()).then(|| weighted.iter().map(weigh).collect()),
+            ..Route::default()
+        }
+    }
+
+    #[test]
+    fn routes_of_one_group_and_backend_share_a_series() {
+        let mut list = SeriesList::default();
+        let routes = [
+            route(None, Some("a"), &[]),
+            route(Some("shop"), Some("a"), &[]),
+            route(None, Some("a"), &[]),
+            route(Some("a"), Some("a"), &[]),
+            route(None, None, &["a", "b"]),
+            route(Some("shop"), None, &["a", "b"]),
+            route(None, None, &[]),
+        ];
+        let positions = routes.each_ref().map(|route| list.take(route));
+        let expected: [&[u32]; 7] = [&[0], &[1], &[0], &[0], &[2, 0, 3], &[4, 1, 5], &[2]];
+        assert_eq!(positions, expected);
+        let told = |list: &SeriesList| -> Vec<String> {
+            list.all.iter().map(|s| format!("{}/{}", s.group, s.backend)).collect()
+        };
+        assert_eq!(told(&list), ["a/a", "shop/a", "/", "b/b", "shop/", "shop/b"]);
+        list.give_back(&routes[5]);
+        list.give_back(&routes[0]);
+        assert_eq!(told(&list), ["a/a", "shop/a", "/", "b/b"]);
+        routes.iter().enumerate().filter(|(at, _)| ![0, 5].contains(at)).for_each(|(_, r)| list.give_back(r));
+        assert_eq!((told(&list), list.known.len()), (Vec::new(), 0));
+    }
+}

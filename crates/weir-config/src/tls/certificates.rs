@@ -1,0 +1,460 @@
+//! Which certificate a client is shown: by the name that it asks for, then by the signatures that it can check.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{SignatureAlgorithm, SignatureScheme};
+use webpki::EndEntityCert;
+
+use crate::collections::Sharded;
+use crate::host::suffixes;
+
+/// Ways to sign that keys are told apart by.
+const SCHEMES: [SignatureScheme; 5] = [
+    SignatureScheme::ECDSA_NISTP256_SHA256,
+    SignatureScheme::ECDSA_NISTP384_SHA384,
+    SignatureScheme::ECDSA_NISTP521_SHA512,
+    SignatureScheme::ED25519,
+    SignatureScheme::RSA_PSS_SHA256,
+];
+
+/// A certificate, and the hosts that it is shown for.
+#[derive(Clone, Copy)]
+pub(crate) struct Named<'n> {
+    certified: &'n Arc<CertifiedKey>,
+    /// Those that it carries where there are none.
+    hosts: &'n [String],
+}
+
+/// Hosts of all certificates but `*`, in lower case.
+type Hosts = HashSet<String, RandomState>;
+
+/// What stands among the hosts of a certificate for all names that it carries.
+const CARRIED: &str = "*";
+
+/// Certificates by the names that they are for. Versions share what they have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    /// For clients that ask for no name, or for one that is not here; they are refused where there is none.
+    default: Option<Choice>,
+    exact: Sharded<Choice>,
+    /// By what follows `*.`; such a name covers one label.
+    wildcards: Sharded<Choice>,
+    /// Of hosts that are named, by what follows `*.`; these cover any number of labels.
+    suffixes: Sharded<Choice>,
+}
+
+/// The certificates for one name, at most one for each way to sign; ECDSA, the least work, goes first.
+#[derive(Clone, Debug)]
+struct Choice {
+    first: Arc<CertifiedKey>,
+    others: Vec<Arc<CertifiedKey>>,
+}
+
+impl Names {
+    /// Certificates in order; the first that is for a name and can sign in a way has it. An error tells the position of
+    /// one without hosts that no client would get.
+    pub(crate) fn new(certificates: &[Named<'_>], is_strict: bool) -> Result<Names, usize> {
+        let mut names = Names {
+            default: None,
+            exact: Sharded::default(),
+            wildcards: Sharded::default(),
+            suffixes: Sharded::default(),
+        };
+        names.exact.reserve(certificates.len());
+        let hosts: Hosts = certificates.iter().flat_map(Named::own_hosts).collect();
+        for (position, named) in certificates.iter().enumerate() {
+            let is_used = names.add(named.certified, named.names(&hosts));
+            // The first one is shown to clients without a name, whatever its own.
+            if !is_used && named.hosts.is_empty() && (position > 0 || is_strict) {
+                return Err(position);
+            }
+        }
+        for named in certificates {
+            names.add(named.certified, named.own_hosts().filter(|host| names.slot(host).is_none()).collect());
+        }
+        for parent in hosts.iter().filter_map(|host| host.strip_prefix("*.")) {
+            if let Some(choice) = names.wildcards.get(parent).cloned() {
+                names.suffixes.insert(parent, choice);
+            }
+        }
+        if let (false, Some(first)) = (is_strict, certificates.first()) {
+            names.default = Some(names.default_of(first, certificates, &hosts));
+        }
+        Ok(names)
+    }
+
+    /// What clients get that ask for no name, or for one that is not here: the first certificate, and of those for its
+    /// first name the ones that are named for the same.
+    fn default_of(&self, first: &Named<'_>, all: &[Named<'_>], hosts: &Hosts) -> Choice {
+        let mut default = Choice::of(first.certified);
+        let of_name = first.names(hosts).first().and_then(|name| self.slot(name));
+        for certified in of_name.iter().flat_map(|choice| choice.all()) {
+            let is_it = |named: &Named<'_>| Arc::ptr_eq(named.certified, certified) && named.is_beside(first);
+            if all.iter().any(is_it) {
+                default.add(certified);
+            }
+        }
+        default
+    }
+
+    /// Adds a certificate for these names; whether any of them has it then.
+    fn add(&mut self, certified: &Arc<CertifiedKey>, of_it: Vec<String>) -> bool {
+        let mut is_used = false;
+        for name in of_it {
+            let (names, name) = match name.strip_prefix("*.") {
+                Some(parent) => (&mut self.wildcards, parent),
+                None => (&mut self.exact, name.as_str()),
+            };
+            is_used |= match names.get_mut(name) {
+                Some(choice) => choice.add(certified),
+                None => {
+                    names.insert(name, Choice::of(certified));
+                    true
+                }
+            };
+        }
+        is_used
+    }
+
+    /// The same with some of the certificates in place of former ones, for the same hosts; `None` where one of them
+    /// carries other names than the one before, or signs in other ways, so that others may have its names.
+    pub(crate) fn renewed<'n>(
+        &self,
+        renewals: impl Iterator<Item = (&'n Arc<CertifiedKey>, Named<'n>)>,
+    ) -> Option<Names> {
+        let mut names = self.clone();
+        for (former, named) in renewals {
+            let now = named.certified;
+            let of_both = names_of(now);
+            let signs_as = |scheme: &SignatureScheme| signs(former, *scheme) == signs(now, *scheme);
+            if names_of(former) != of_both || !SCHEMES.iter().all(signs_as) {
+                return None;
+            }
+            for name in of_both.into_iter().chain(named.own_hosts()) {
+                let choices = match name.strip_prefix("*.") {
+                    Some(parent) => [names.wildcards.get_mut(parent), names.suffixes.get_mut(parent)],
+                    None => [names.exact.get_mut(&name), None],
+                };
+                choices.into_iter().flatten().for_each(|choice| choice.replace(former, now));
+            }
+            if let Some(default) = &mut names.default {
+                default.replace(former, now);
+            }
+        }
+        Some(names)
+    }
+
+    /// What there is for `name` as a certificate spells it.
+    fn slot(&self, name: &str) -> Option<&Choice> {
+        match name.strip_prefix("*.") {
+            Some(parent) => self.wildcards.get(parent),
+            None => self.exact.get(name),
+        }
+    }
+
+    /// What there is for a client that asks for `name`, in lower case.
+    fn find(&self, name: &str) -> Option<&Choice> {
+        let by_parent = || name.split_once('.').and_then(|(_, parent)| self.wildcards.get(parent));
+        let by_suffix = || suffixes(name).find_map(|suffix| self.suffixes.get(&suffix[1..]));
+        self.exact.get(name).or_else(by_parent).or_else(by_suffix).or(self.default.as_ref())
+    }
+}
+
+impl<'n> Named<'n> {
+    pub(crate) fn new(certified: &'n Arc<CertifiedKey>, hosts: &'n [String]) -> Named<'n> {
+        Named { certified, hosts }
+    }
+
+    /// The hosts that it names, in lower case.
+    fn own_hosts(&self) -> impl Iterator<Item = String> {
+        self.hosts.iter().filter(|host| *host != CARRIED).map(|host| host.to_ascii_lowercase())
+    }
+
+    /// The names that it is shown for beside certificates for these `hosts`, as certificates spell them: those that it
+    /// carries and that none of them covers more specifically than its own do.
+    fn names(&self, hosts: &Hosts) -> Vec<String> {
+        let carried = names_of(self.certified);
+        let own: Hosts = self.own_hosts().collect();
+        let is_own = |name: &String| match covering(hosts, name) {
+            Some(host) => own.contains(host),
+            None => self.is_for_others(),
+        };
+        // A wildcard that is wider than a host is good for that host.
+        let is_narrowed = |host: &String| !carried.contains(host) && has_wildcard_of(&carried, host);
+        let narrowed: Vec<String> = self.own_hosts().filter(is_narrowed).collect();
+        carried.into_iter().filter(is_own).chain(narrowed).collect()
+    }
+
+    /// Whether it is for the names that it carries and no host covers.
+    fn is_for_others(&self) -> bool {
+        self.hosts.is_empty() || self.hosts.iter().any(|host| host == CARRIED)
+    }
+
+    /// Whether it is named for what `first` is for in the first place.
+    fn is_beside(&self, first: &Named<'_>) -> bool {
+        match first.is_for_others() {
+            true => self.is_for_others(),
+            false => first.own_hosts().next().is_some_and(|host| self.own_hosts().any(|own| own == host)),
+        }
+    }
+}
+
+/// Whether a certificate that carries these names is good for `host`, in lower case, or for some of what it covers.
+pub(crate) fn is_carried(carried: &[String], host: &str) -> bool {
+    match host.strip_prefix('*') {
+        Some(suffix) => suffix.is_empty() || carried.iter().any(|name| name.ends_with(suffix)),
+        None => carried.iter().any(|name| name == host) || has_wildcard_of(carried, host),
+    }
+}
+
+fn has_wildcard_of(carried: &[String], host: &str) -> bool {
+    let parent = host.split_once('.').map(|(_, parent)| parent);
+    carried.iter().any(|name| name.strip_prefix("*.").is_some_and(|wide| Some(wide) == parent))
+}
+
+/// The most specific of `hosts` that covers a name, as a certificate spells it.
+fn covering<'h>(hosts: &'h Hosts, name: &str) -> Option<&'h String> {
+    if hosts.is_empty() {
+        return None;
+    }
+    let bare = name.strip_prefix('*').unwrap_or(name);
+    let wider = || suffixes(bare).find_map(|suffix| hosts.get(&format!("*{suffix}")));
+    hosts.get(name).or_else(wider)
+}
+
+impl ResolvesServerCert for Names {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let choice = match hello.server_name() {
+            // A name may end with the dot of the root.
+            Some(name) => self.find(name.strip_suffix('.').unwrap_or(name)),
+            None => self.default.as_ref(),
+        };
+        choice.map(|choice| choice.for_client(hello.signature_schemes()))
+    }
+}
+
+impl Choice {
+    fn of(certified: &Arc<CertifiedKey>) -> Choice {
+        Choice { first: Arc::clone(certified), others: Vec::new() }
+    }
+
+    /// Adds a certificate that signs in a way that none here does; whether it is one.
+    fn add(&mut self, certified: &Arc<CertifiedKey>) -> bool {
+        let is_new = |scheme: &SignatureScheme| !self.all().any(|here| signs(here, *scheme));
+        if !SCHEMES.iter().any(|scheme| signs(certified, *scheme) && is_new(scheme)) {
+            return false;
+        }
+        let mut added = Arc::clone(certified);
+        if rank(&added) < rank(&self.first) {
+            std::mem::swap(&mut added, &mut self.first);
+        }
+        self.others.push(added);
+        self.others.sort_by_key(rank);
+        true
+    }
+
+    fn replace(&mut self, former: &Arc<CertifiedKey>, now: &Arc<CertifiedKey>) {
+        let all = std::iter::once(&mut self.first).chain(&mut self.others);
+        all.filter(|certified| Arc::ptr_eq(certified, former))
+            .for_each(|certified| *certified = Arc::clone(now));
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<CertifiedKey>> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// The first whose signature the client can check. Where there is none the handshake breaks off, whichever it is.
+    fn for_client(&self, offered: &[SignatureScheme]) -> Arc<CertifiedKey> {
+        let is_known = |certified: &&Arc<CertifiedKey>| certified.key.choose_scheme(offered).is_some();
+        let known = if self.others.is_empty() { None } else { self.all().find(is_known) };
+        Arc::clone(known.unwrap_or(&self.first))
+    }
+}
+
+fn signs(certified: &CertifiedKey, scheme: SignatureScheme) -> bool {
+    certified.key.choose_scheme(&[scheme]).is_some()
+}
+
+fn rank(certified: &Arc<CertifiedKey>) -> u8 {
+    match certified.key.algorithm() {
+        SignatureAlgorithm::ECDSA => 0,
+        SignatureAlgorithm::ED25519 => 1,
+        _ => 2,
+    }
+}
+
+/// The DNS names that a certificate is for, in lower case.
+pub(crate) fn names_of(certified: &CertifiedKey) -> Vec<String> {
+    let Some(Ok(certificate)) = certified.cert.first().map(EndEntityCert::try_from) else {
+        return Vec::new();
+    };
+    certificate.valid_dns_names().map(str::to_ascii_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm};
+    use rustls::pki_types::PrivateKeyDer;
+
+    use super::*;
+    use crate::tls::policy::default_provider;
+
+    fn certified(names: &[String], algorithm: &'static SignatureAlgorithm) -> Arc<CertifiedKey> {
+        let key = KeyPair::generate_for(algorithm).unwrap();
+        let certificate = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let chain = vec![certificate.der().clone()];
+        Arc::new(CertifiedKey::from_der(chain, key, &default_provider()).unwrap())
+    }
+
+    fn shown(names: &Names, name: &str) -> Arc<CertifiedKey> {
+        Arc::clone(&names.find(name).unwrap().first)
+    }
+
+    #[test]
+    fn a_renewed_certificate_changes_its_own_names_alone() {
+        let many: Vec<String> = (0..2_000).map(|n| format!("n{n}.test")).collect();
+        let many = certified(&many, &PKCS_ECDSA_P256_SHA256);
+        let own = ["one.test".to_owned(), "*.one.test".to_owned()];
+        let make = || certified(&own, &PKCS_ECDSA_P256_SHA256);
+        let (former, now) = (make(), make());
+        let names = Names::new(&[Named::new(&many, &[]), Named::new(&former, &[])], false).unwrap();
+        let renewed = names.renewed([(&former, Named::new(&now, &[]))].into_iter()).unwrap();
+        assert!(Arc::ptr_eq(&shown(&renewed, "one.test"), &now));
+        assert!(Arc::ptr_eq(&shown(&renewed, "x.one.test"), &now));
+        assert!(Arc::ptr_eq(&shown(&renewed, "n77.test"), &many));
+        assert!(Arc::ptr_eq(&shown(&renewed, "who.test"), &many), "the default");
+        assert!(Arc::ptr_eq(&shown(&names, "one.test"), &former), "the one before is what it was");
+        assert_eq!(renewed.exact.differing_from(&names.exact).0, 1);
+        assert!(renewed.exact.differing_from(&names.exact).1 > 1);
+        let first = certified(&["n0.test".to_owned()], &PKCS_ECDSA_P256_SHA256);
+        let alone = Names::new(&[Named::new(&first, &[])], false).unwrap();
+        let next = certified(&["n0.test".to_owned()], &PKCS_ECDSA_P256_SHA256);
+        let alone = alone.renewed([(&first, Named::new(&next, &[]))].into_iter()).unwrap();
+        assert!(Arc::ptr_eq(&shown(&alone, "who.test"), &next), "the default, too");
+    }
+
+    #[test]
+    fn one_for_other_names_or_of_another_kind_is_no_renewal() {
+        let own = ["one.test".to_owned()];
+        let former = certified(&own, &PKCS_ECDSA_P256_SHA256);
+        let names = Names::new(&[Named::new(&former, &[])], false).unwrap();
+        let check = |now: Arc<CertifiedKey>| {
+            assert!(names.renewed([(&former, Named::new(&now, &[]))].into_iter()).is_none());
+        };
+        check(certified(&own, &PKCS_ED25519));
+        check(certified(&["one.test".to_owned(), "two.test".to_owned()], &PKCS_ECDSA_P256_SHA256));
+    }
+
+    /// The certificates carry these names and are for these hosts, in order; the shown ones go by their positions.
+    fn check_hosts(certificates: &[(&str, &str)], is_strict: bool, shown_for: &[(&str, Option<usize>)]) {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let made: Vec<_> = certificates
+            .iter()
+            .map(|(names, hosts)| (certified(&words(names), &PKCS_ECDSA_P256_SHA256), words(hosts)))
+            .collect();
+        let named: Vec<_> = made.iter().map(|(certified, hosts)| Named::new(certified, hosts)).collect();
+        let names = Names::new(&named, is_strict).unwrap();
+        for (name, expected) in shown_for {
+            let found = names.find(name).map(|choice| {
+                made.iter().position(|(certified, _)| Arc::ptr_eq(certified, &choice.first)).unwrap()
+            });
+            assert_eq!(found, *expected, "{name} of {certificates:?}");
+        }
+    }
+
+    #[test]
+    fn hosts_say_who_is_shown_what_in_place_of_the_names_that_are_carried() {
+        // A wildcard each, of which all are good for the same names.
+        let wild = "*.w.test";
+        check_hosts(
+            &[(wild, "a.w.test"), (wild, "B.w.test")],
+            true,
+            &[("a.w.test", Some(0)), ("b.w.test", Some(1)), ("c.w.test", None)],
+        );
+        // What a more specific host has is for nobody else, whatever is carried.
+        check_hosts(
+            &[
+                ("*.w.test a.w.test", "*.w.test"),
+                ("*.w.test x.org", "a.w.test"),
+                ("deep.b.w.test b.w.test", "*.b.w.test"),
+            ],
+            true,
+            &[
+                ("a.w.test", Some(1)),
+                ("b.w.test", Some(0)),
+                ("x.org", None),
+                ("deep.b.w.test", Some(2)),
+                ("c.b.w.test", Some(2)),
+            ],
+        );
+        // `*` is what a certificate carries and no host of another covers.
+        check_hosts(
+            &[("z.org a.w.test c.org", "*"), ("c.org", "*.w.test"), ("d.w.test", "a.w.test *")],
+            false,
+            &[
+                ("z.org", Some(0)),
+                ("a.w.test", Some(2)),
+                ("c.org", Some(0)),
+                ("d.w.test", Some(1)),
+                ("who.org", Some(0)),
+            ],
+        );
+        // Below a wildcard host any number of labels, as with hosts of routes; a certificate's own wildcard covers one.
+        check_hosts(
+            &[("app.eu.w.test z.org", "*"), ("*.w.test", "*.w.test"), ("*.a.w.test", "*.a.w.test")],
+            false,
+            &[
+                ("app.eu.w.test", Some(1)),
+                ("x.y.w.test", Some(1)),
+                ("x.a.w.test", Some(2)),
+                ("x.y.a.w.test", Some(2)),
+                ("w.test", Some(0)),
+                ("x.z.org", Some(0)),
+            ],
+        );
+        // One that carries no name at all is for its hosts all the same; of several the one that carries a name has it.
+        check_hosts(&[("", "a.w.test"), ("a.w.test", "a.w.test")], true, &[("a.w.test", Some(1))]);
+        check_hosts(&[("", "a.w.test")], true, &[("a.w.test", Some(0)), ("b.w.test", None)]);
+    }
+
+    #[test]
+    fn the_default_is_of_the_first_certificates_own_hosts() {
+        let a = ["a.w.test".to_owned()];
+        let (first, kind, other) = (
+            certified(&a, &PKCS_ED25519),
+            certified(&a, &PKCS_ECDSA_P256_SHA256),
+            certified(&a, &PKCS_ECDSA_P256_SHA256),
+        );
+        let (every, both) = (["*".to_owned()], ["*".to_owned(), "a.w.test".to_owned()]);
+        let default = |all: &[Named<'_>]| Arc::clone(&Names::new(all, false).unwrap().default.unwrap().first);
+        // The other listener's certificate is of the better kind, and not for everybody.
+        let shared = [Named::new(&first, &both), Named::new(&other, &a)];
+        assert!(Arc::ptr_eq(&default(&shared), &first));
+        assert!(Arc::ptr_eq(&shown(&Names::new(&shared, false).unwrap(), "a.w.test"), &other));
+        let own = [Named::new(&first, &both), Named::new(&kind, &both), Named::new(&other, &a)];
+        assert!(Arc::ptr_eq(&default(&own), &kind));
+        let without_hosts = [Named::new(&first, &[]), Named::new(&kind, &[])];
+        assert!(Arc::ptr_eq(&default(&without_hosts), &kind));
+        let named = [Named::new(&first, &a), Named::new(&kind, &a), Named::new(&other, &every)];
+        assert!(Arc::ptr_eq(&default(&named), &kind));
+    }
+
+    #[test]
+    fn a_renewed_certificate_has_the_hosts_of_the_former() {
+        let wild = ["*.w.test".to_owned()];
+        let make = || certified(&wild, &PKCS_ECDSA_P256_SHA256);
+        let (a, b, now) = (make(), make(), make());
+        let hosts = [vec!["a.w.test".to_owned()], vec!["B.w.test".to_owned(), "*.b.w.test".to_owned()]];
+        let names = Names::new(&[Named::new(&a, &hosts[0]), Named::new(&b, &hosts[1])], true).unwrap();
+        let renewed = names.renewed([(&b, Named::new(&now, &hosts[1]))].into_iter()).unwrap();
+        assert!(Arc::ptr_eq(&shown(&renewed, "a.w.test"), &a));
+        for name in ["b.w.test", "x.b.w.test", "x.y.b.w.test"] {
+            assert!(Arc::ptr_eq(&shown(&renewed, name), &now), "{name}");
+        }
+    }
+}
