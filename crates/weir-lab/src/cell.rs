@@ -1,5 +1,7 @@
 //! One cell: fresh processes, readiness, its loads, and everything gone again.
 
+pub(crate) mod error;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,13 +12,14 @@ use weir_engine::RequestSpec;
 use weir_results::{
     Cell, CellKey, CellOutcome, Configuration, DIRECT, HostBounds, Measurement, Part, Role, Run, is_baseline,
 };
-use weir_rig::{Binary, Binding, Drivers, Limits, Namespace, Rendered, Rig, RigError, Running};
+use weir_rig::{Binary, Binding, Drivers, Limits, Namespace, Rendered, Rig, Running};
 
+use self::error::{CellError, failed, failed_file};
 use crate::again::{Spoiled, until_unspoiled};
 use crate::certificates::Shared;
 use crate::changer::Changer;
 use crate::cold_start::Watch;
-use crate::load::{Bed, Task, failed_file};
+use crate::load::{Bed, Task};
 use crate::origin::Upstream;
 use crate::ports::Ports;
 use crate::progress::Observer;
@@ -33,31 +36,6 @@ const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// Another process may take a port between the look and the bind; then others are tried.
 const PORT_TRIES: u32 = 5;
-
-/// Why a cell has no measurements.
-#[derive(Debug)]
-pub(crate) enum Setback {
-    /// The run was stopped.
-    Stopped,
-    /// The cell could not be measured; the others can.
-    Failed(CellOutcome),
-}
-
-impl From<RigError> for Setback {
-    fn from(error: RigError) -> Self {
-        failed(error.cause(), &error.to_string(), &error.remedy(), error.log_tail())
-    }
-}
-
-/// A cell that failed by `cause`, one of the closed list of [`CellOutcome::Failed`].
-pub(crate) fn failed(cause: &str, message: &str, remedy: &str, log_tail: &str) -> Setback {
-    Setback::Failed(CellOutcome::Failed {
-        cause: cause.to_owned(),
-        message: message.to_owned(),
-        remedy: remedy.to_owned(),
-        log_tail: log_tail.to_owned(),
-    })
-}
 
 // No part is pinned to a CPU: `cpus` is `None` for origin and generator, as drivers leave it for gateways.
 // Limits by role are quotas, and a quota of half a core that is pinned shares its core with whatever else the
@@ -144,13 +122,13 @@ impl Lab<'_> {
             Ok(measurements) => CellOutcome::Measured { measurements },
             // What fails while everything is being stopped says nothing about the cell.
             Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(None),
-            Err(Setback::Failed(outcome)) => {
+            Err(CellError::Failed(outcome)) => {
                 if matches!(&outcome, CellOutcome::Failed { cause, .. } if cause == "disk-full") {
                     self.rig.check_room()?;
                 }
                 outcome
             }
-            Err(Setback::Stopped) => return Ok(None),
+            Err(CellError::Stopped) => return Ok(None),
         };
         Ok(Some(cell))
     }
@@ -161,7 +139,7 @@ impl Lab<'_> {
         scenario: &Scenario,
         key: &CellKey,
         cell: &mut Cell,
-    ) -> Result<Vec<Measurement>, Setback> {
+    ) -> Result<Vec<Measurement>, CellError> {
         std::fs::create_dir_all(dir).map_err(|error| failed_file("make", dir, &error))?;
         let Processes { gateway, mut upstream, generator, rendered, changer, connect, site } =
             self.start(dir, scenario, &key.gateway, cell)?;
@@ -190,14 +168,14 @@ impl Lab<'_> {
         scenario: &Scenario,
         gateway: &str,
         cell: &mut Cell,
-    ) -> Result<Processes, Setback> {
+    ) -> Result<Processes, CellError> {
         let mut tries = 1;
         loop {
             cell.parts.clear();
             cell.files.clear();
             let asked = scenario.gateways.iter().find(|g| g.name == gateway).and_then(|g| g.listen);
             match self.try_start(dir, scenario, gateway, cell) {
-                Err(Setback::Failed(CellOutcome::Failed { cause, .. }))
+                Err(CellError::Failed(CellOutcome::Failed { cause, .. }))
                     if cause == "port-taken" && asked.is_none() && tries < PORT_TRIES =>
                 {
                     tries += 1;
@@ -213,7 +191,7 @@ impl Lab<'_> {
         scenario: &Scenario,
         gateway: &str,
         cell: &mut Cell,
-    ) -> Result<Processes, Setback> {
+    ) -> Result<Processes, CellError> {
         if scenario.is_elsewhere() {
             return self.reach(scenario, gateway, cell);
         }
@@ -251,7 +229,7 @@ impl Lab<'_> {
             cell.parts.push(started.part());
             running.push(started);
             if self.stop.load(Ordering::Relaxed) {
-                return Err(Setback::Stopped);
+                return Err(CellError::Stopped);
             }
         }
         if let Some(configuration) = configuration {
@@ -268,7 +246,7 @@ impl Lab<'_> {
     }
 
     /// Sees that what runs elsewhere answers; nothing is started for it.
-    fn reach(&self, scenario: &Scenario, gateway: &str, cell: &mut Cell) -> Result<Processes, Setback> {
+    fn reach(&self, scenario: &Scenario, gateway: &str, cell: &mut Cell) -> Result<Processes, CellError> {
         let site = match self.remotes.get(gateway) {
             Some(remote) => {
                 cell.parts.push(remote.part.clone());
@@ -293,10 +271,10 @@ impl Lab<'_> {
         gateway: &Gateway,
         seat: &Seat,
         origins: &[SocketAddr],
-    ) -> Result<(Binding, Rendered), Setback> {
+    ) -> Result<(Binding, Rendered), CellError> {
         let binary = match self.binaries.get(&gateway.name) {
             Some(Ok(binary)) => binary.clone(),
-            Some(Err(outcome)) => return Err(Setback::Failed(outcome.clone())),
+            Some(Err(outcome)) => return Err(CellError::Failed(outcome.clone())),
             None => {
                 return Err(failed("binary-missing", "its program was not located", "start a new run", ""));
             }
@@ -318,7 +296,7 @@ impl Lab<'_> {
         target: Target<'_>,
         running: &mut Vec<Running>,
         cell: &mut Cell,
-    ) -> Result<Vec<Measurement>, Setback> {
+    ) -> Result<Vec<Measurement>, CellError> {
         let Target { key, rendered, changer, upstream, generator, connect, site } = target;
         let direct = is_baseline(&key.gateway);
         let credentials = rendered.map(|rendered| &rendered.credentials);
@@ -360,7 +338,7 @@ impl Lab<'_> {
         let mut generator_part: Option<Part> = None;
         for (place, (name, load)) in scenario.loads.iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
-                return Err(Setback::Stopped);
+                return Err(CellError::Stopped);
             }
             let seed = plan::arrivals_seed(self.run.seed, key, place);
             let errors_max = scenario.objective_of(&key.gateway, name).errors.map(|share| share.0);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use weir_results::{Changed, LoadRecord, RouteChange};
 use weir_rig::{Binding, Change, CounterSource, Credentials, Driver, RigError, Running, mono_ns};
 
-use crate::cell::{Setback, failed};
+use crate::cell::error::{CellError, failed};
 use crate::clock::moment_of;
 use crate::scenario::Scenario;
 use crate::wiring::Seat;
@@ -128,7 +128,7 @@ impl Changer {
         &self,
         ended: &Receiver<()>,
         is_given_up: IsGivenUp<'_>,
-    ) -> Result<Made, Setback> {
+    ) -> Result<Made, CellError> {
         let mut made = Made::default();
         let mut states = self.states.iter().cycle();
         let mut on: &[Changed] = &[];
@@ -159,7 +159,7 @@ impl Changer {
         state: &State,
         looks: &mut Looks,
         is_given_up: IsGivenUp<'_>,
-    ) -> Result<Applied, Setback> {
+    ) -> Result<Applied, CellError> {
         let is_on = state.on.contains(&state.what);
         let mut look = self.target.look_for(state.what, is_on);
         let at_ns = mono_ns();
@@ -187,7 +187,7 @@ impl Changer {
         look: &mut Look,
         looks: &mut Looks,
         is_given_up: IsGivenUp<'_>,
-    ) -> Result<u64, Setback> {
+    ) -> Result<u64, CellError> {
         let deadline = Instant::now() + SEEN_WITHIN;
         let (mut pause, mut signalled) = (LOOK_FIRST, Instant::now());
         loop {
@@ -196,7 +196,7 @@ impl Changer {
                 Err(said) => said,
             };
             if is_given_up() {
-                return Err(Setback::Stopped);
+                return Err(CellError::Stopped);
             }
             if Instant::now() > deadline {
                 let what = self.target.words(look);

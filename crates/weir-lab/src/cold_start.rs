@@ -10,7 +10,7 @@ use weir_analysis::data_usage;
 use weir_results::{ColdStart, Part, Usage};
 use weir_rig::{Rendered, Running, Sampler, Samples, mono_ns, status_of};
 
-use crate::cell::{Setback, failed};
+use crate::cell::error::{CellError, failed};
 use crate::scenario::Scenario;
 use crate::wiring::Seat;
 
@@ -49,7 +49,7 @@ impl Watch {
         seat: &Seat,
         running: &[Running],
         stop: &AtomicBool,
-    ) -> Result<ColdStart, Setback> {
+    ) -> Result<ColdStart, CellError> {
         await_answer(scenario, rendered, seat, stop)?;
         let answered_ns = mono_ns();
         running.iter().for_each(|part| self.sampler.join(part));
@@ -85,7 +85,7 @@ fn await_answer(
     rendered: &Rendered,
     seat: &Seat,
     stop: &AtomicBool,
-) -> Result<(), Setback> {
+) -> Result<(), CellError> {
     let (hosts, paths) = (scenario.topology.hosts(), scenario.topology.paths());
     let (Some(host), Some(path)) = (hosts.last(), paths.last()) else { return Ok(()) };
     let (address, network) = (seat.asked, seat.namespace.as_ref());
@@ -96,7 +96,7 @@ fn await_answer(
             return Ok(());
         }
         if stop.load(Ordering::Relaxed) {
-            return Err(Setback::Stopped);
+            return Err(CellError::Stopped);
         }
         if began.elapsed() > ANSWERS_WITHIN {
             let said = answer.map_or_else(|error| error, |status| format!("status {status}"));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_results::{FaultAction, FaultEvent, LoadRecord};
 use weir_rig::{Credentials, Rig, Running, Sampler, mono_ns};
 
-use crate::cell::{Setback, failed};
+use crate::cell::error::{CellError, failed};
 use crate::clock::moment_of;
 use crate::origin::Replica;
 use crate::scenario::ScheduledFault;
@@ -64,7 +64,7 @@ impl<'a> FaultCourse<'a> {
     }
 
     /// Does what is due.
-    pub(crate) fn act(&mut self, mut reach: Reach<'_>) -> Result<(), Setback> {
+    pub(crate) fn act(&mut self, mut reach: Reach<'_>) -> Result<(), CellError> {
         while let Some((next, rest)) = self.left.split_first()
             && Instant::now() >= self.start + next.at.0
         {
@@ -78,7 +78,7 @@ impl<'a> FaultCourse<'a> {
     }
 
     /// Lets every server be what it was before.
-    pub(crate) fn undo(&mut self, mut reach: Reach<'_>) -> Result<(), Setback> {
+    pub(crate) fn undo(&mut self, mut reach: Reach<'_>) -> Result<(), CellError> {
         let away: Vec<u32> = self.away.keys().copied().collect();
         away.into_iter().try_for_each(|replica| self.apply(replica, FaultAction::Return, &mut reach))
     }
@@ -93,7 +93,7 @@ impl<'a> FaultCourse<'a> {
         self.done.iter().map(event).collect()
     }
 
-    fn apply(&mut self, replica: u32, action: FaultAction, reach: &mut Reach<'_>) -> Result<(), Setback> {
+    fn apply(&mut self, replica: u32, action: FaultAction, reach: &mut Reach<'_>) -> Result<(), CellError> {
         let server = (replica as usize).checked_sub(1).and_then(|place| self.replicas.get(place));
         let Some(server) = server else { return Ok(()) };
         let was = match action {
@@ -121,7 +121,7 @@ impl<'a> FaultCourse<'a> {
     }
 }
 
-fn switch_resets(server: &Replica, on: bool) -> Result<(), Setback> {
+fn switch_resets(server: &Replica, on: bool) -> Result<(), CellError> {
     let path = if on { "/__weir/resets/on" } else { "/__weir/resets/off" };
     let (network, address) = (server.namespace.as_ref(), server.asked);
     let asked = (server.name.as_str(), path);

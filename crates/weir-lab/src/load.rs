@@ -16,7 +16,7 @@ use weir_results::{
 use weir_rig::prometheus::{Span, WallClock};
 use weir_rig::{Binary, CounterSource, Namespace, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
 
-use crate::cell::{Setback, failed};
+use crate::cell::error::{CellError, failed, failed_file};
 use crate::changer::{Changer, IsGivenUp, Made};
 use crate::faults::{FaultCourse, Reach};
 use crate::origin::{Delays, Replica};
@@ -119,7 +119,7 @@ pub(crate) struct Task<'a> {
 
 impl Task<'_> {
     /// What it asks of the engine.
-    fn spec(&self) -> Result<LoadSpec, Setback> {
+    fn spec(&self) -> Result<LoadSpec, CellError> {
         self.load.spec(self.setting.clone()).map_err(|fault| {
             let message = format!("loads.{}.{}: {}", self.name, fault.field, fault.message);
             failed("generator", &message, &fault.remedy, "")
@@ -129,17 +129,17 @@ impl Task<'_> {
 
 impl Bed<'_> {
     /// Runs the load and judges it; gives the generator's part beside.
-    pub(crate) fn measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), Setback> {
+    pub(crate) fn measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), CellError> {
         let measured = self.try_measure(task);
         match measured {
             // Counters that cannot be read and loads that break off have their cause where a process is gone.
-            Err(Setback::Failed(_)) => self.await_death().and(measured),
+            Err(CellError::Failed(_)) => self.await_death().and(measured),
             measured => measured,
         }
     }
 
     /// Looks at the processes for a moment: one that is killed closes its connections before it counts as dead.
-    fn await_death(&mut self) -> Result<(), Setback> {
+    fn await_death(&mut self) -> Result<(), CellError> {
         for _ in 0..DEATH_LOOKS {
             self.look_at_processes()?;
             thread::sleep(DEATH_EVERY);
@@ -147,7 +147,7 @@ impl Bed<'_> {
         Ok(())
     }
 
-    fn try_measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), Setback> {
+    fn try_measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), CellError> {
         let spec = task.spec()?;
         let (changes, slow) = (&self.scenario.changes, &self.scenario.slow);
         let beside = Beside {
@@ -176,7 +176,7 @@ impl Bed<'_> {
         task: &Task<'_>,
         spec: &LoadSpec,
         beside: Beside<'_>,
-    ) -> Result<Generated, Setback> {
+    ) -> Result<Generated, CellError> {
         let spec_path = self.dir.join(format!("{}.spec.json", task.name));
         let record_path = self.dir.join(format!("{}.record.json", task.name));
         let text = serde_json::to_vec(spec).expect("a load is a tree of plain values");
@@ -258,7 +258,7 @@ impl Bed<'_> {
         sustained: Option<Duration>,
         course: &mut FaultCourse<'_>,
         sampler: &Sampler,
-    ) -> Result<(), Setback> {
+    ) -> Result<(), CellError> {
         let steps = spec.steps.len().max(1) as u32;
         let drains = Duration::from_nanos(spec.timeout_ns) * steps;
         let phases = Duration::from_nanos(spec.warmup_ns.max(spec.warmup_most_ns))
@@ -268,7 +268,7 @@ impl Bed<'_> {
         loop {
             let ended = generator.wait(course.pause(LOOK_EVERY))?;
             if self.stop.load(Ordering::Relaxed) {
-                return Err(Setback::Stopped);
+                return Err(CellError::Stopped);
             }
             // A gateway that died explains a generator that failed, so it is looked at first.
             self.look_at_processes()?;
@@ -283,7 +283,7 @@ impl Bed<'_> {
         }
     }
 
-    fn look_at_processes(&mut self) -> Result<(), Setback> {
+    fn look_at_processes(&mut self) -> Result<(), CellError> {
         match self.running.iter_mut().find_map(Running::failure) {
             Some(failure) => Err(failure.into()),
             None => Ok(()),
@@ -291,7 +291,7 @@ impl Bed<'_> {
     }
 
     /// What gateway and origin have counted so far.
-    fn count(&self, beside: Beside<'_>) -> Result<(Option<u64>, Option<u64>), Setback> {
+    fn count(&self, beside: Beside<'_>) -> Result<(Option<u64>, Option<u64>), CellError> {
         // Requests of slow clients are counted by some when they begin, and by others once they are whole.
         if beside.slow.is_some() {
             return Ok((None, None));
@@ -311,7 +311,7 @@ impl Bed<'_> {
         record: &LoadRecord,
         beside: Beside<'_>,
         made: &Made,
-    ) -> Result<Counters, Setback> {
+    ) -> Result<Counters, CellError> {
         let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         let deadline = Instant::now() + SETTLE_MAX;
         let sent = record.whole.sent;
@@ -342,7 +342,7 @@ impl Bed<'_> {
         spec: &LoadSpec,
         mut record: LoadRecord,
         seen: Seen<'_>,
-    ) -> Result<Measurement, Setback> {
+    ) -> Result<Measurement, CellError> {
         let Seen { samples, counters, generator, made, faults, slow, observed } = seen;
         let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let remote = self.remote.map(|remote| remote.part.clone());
@@ -417,7 +417,7 @@ impl Bed<'_> {
     }
 }
 
-fn read_record(path: &PathBuf) -> Result<LoadRecord, Setback> {
+fn read_record(path: &PathBuf) -> Result<LoadRecord, CellError> {
     let text = std::fs::read(path).map_err(|error| failed_file("read", path, &error))?;
     serde_json::from_slice(&text).map_err(|error| {
         let message = format!("{}: cannot read the record of the load generator: {error}", path.display());
@@ -431,7 +431,7 @@ fn start_of(record: &LoadRecord) -> u64 {
     record.phase_start_mono_ns.saturating_sub((warmup_s * 1e9) as u64)
 }
 
-fn generator_failed(generator: &mut Running, what: &str) -> Setback {
+fn generator_failed(generator: &mut Running, what: &str) -> CellError {
     // Killed for want of memory and a full disk have causes of their own.
     if let Some(failure) = generator.failure()
         && failure.cause() != "died"
@@ -441,18 +441,4 @@ fn generator_failed(generator: &mut Running, what: &str) -> Setback {
     let tail = generator.log_tail();
     let last = last_words(&tail).unwrap_or_default();
     failed("generator", &format!("the load generator {what}: {last}"), "see its log", &tail)
-}
-
-pub(crate) fn failed_file(verb: &str, path: &Path, error: &std::io::Error) -> Setback {
-    let full = error.kind() == std::io::ErrorKind::StorageFull;
-    let message = format!("{}: cannot {verb} it: {error}", path.display());
-    match full {
-        true => failed(
-            "disk-full",
-            &message,
-            "free disk space there, or set TMPDIR to a directory on another disk",
-            "",
-        ),
-        false => failed("generator", &message, "check that the folder for temporary files is writable", ""),
-    }
 }

@@ -9,9 +9,9 @@ use weir_rig::{
     Certificates, CounterSource, Credentials, Namespace, OriginBinding, ProcessSpec, Ready, Running,
 };
 
-use crate::cell::{Lab, Setback, failed, limits_of};
+use crate::cell::error::{CellError, failed, failed_file};
+use crate::cell::{Lab, limits_of};
 use crate::kept;
-use crate::load::failed_file;
 use crate::plan;
 use crate::scenario::{Origin, Scenario};
 use crate::wiring::{Seat, Wiring};
@@ -112,7 +112,7 @@ impl Lab<'_> {
         direct: bool,
         wiring: &Wiring<'_>,
         cell: &mut Cell,
-    ) -> Result<Upstream, Setback> {
+    ) -> Result<Upstream, CellError> {
         match &scenario.origin.driver {
             None => {
                 let certificates = (direct && scenario.topology.tls)
@@ -131,7 +131,7 @@ impl Lab<'_> {
         certificates: Option<Certificates>,
         wiring: &Wiring<'_>,
         cell: &mut Cell,
-    ) -> Result<Upstream, Setback> {
+    ) -> Result<Upstream, CellError> {
         let credentials = certificates
             .clone()
             .map(|made| Credentials { certificates: Some(made), ..Credentials::default() });
@@ -218,7 +218,7 @@ impl Lab<'_> {
         name: &str,
         wiring: &Wiring<'_>,
         cell: &mut Cell,
-    ) -> Result<Upstream, Setback> {
+    ) -> Result<Upstream, CellError> {
         let driver = self.drivers.driver(name)?;
         let binary = self.origins.get(name).ok_or_else(|| {
             failed("binary-missing", "the program of the origin was not located", "start a new run", "")

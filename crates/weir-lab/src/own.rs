@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_results::Configuration;
 use weir_rig::{CounterSource, Rendered, RigError};
 
-use crate::cell::{Setback, failed};
+use crate::cell::error::{CellError, failed};
 use crate::scenario::Scenario;
 use crate::wiring::Seat;
 
@@ -17,7 +17,7 @@ const LOOKS: u32 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// The setback for a gateway that did not start: with such a file, the file is the first suspect.
-pub(crate) fn not_started(error: &RigError, own: &Configuration, listen: SocketAddr) -> Setback {
+pub(crate) fn not_started(error: &RigError, own: &Configuration, listen: SocketAddr) -> CellError {
     let remedy = match error {
         RigError::NeverReady { .. } => {
             format!("{} must listen on {{{{ listen }}}}, which was {listen}", own.path)
@@ -35,7 +35,7 @@ pub(crate) fn probe(
     seat: &Seat,
     rendered: &Rendered,
     upstream: &[CounterSource],
-) -> Result<(), Setback> {
+) -> Result<(), CellError> {
     let (hosts, paths) = (scenario.topology.hosts(), scenario.topology.paths());
     let (Some(host), Some(path)) = (hosts.first(), paths.first()) else { return Ok(()) };
     let count = || {
@@ -68,7 +68,10 @@ pub(crate) fn probe(
 }
 
 /// Whether the count is above what it was before, now or soon.
-fn has_moved(before: Option<u64>, count: impl Fn() -> Result<Option<u64>, Setback>) -> Result<bool, Setback> {
+fn has_moved(
+    before: Option<u64>,
+    count: impl Fn() -> Result<Option<u64>, CellError>,
+) -> Result<bool, CellError> {
     let Some(before) = before else { return Ok(false) };
     for _ in 0..LOOKS {
         if count()?.is_some_and(|now| now > before) {

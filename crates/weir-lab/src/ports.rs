@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use crate::cell::{Setback, failed};
+use crate::cell::error::{CellError, failed};
 
 /// Below the range from which Linux takes ports for outgoing connections, so that no client of the rig sits on
 /// a port between our look and the server's bind.
@@ -25,7 +25,7 @@ impl Ports {
     }
 
     /// A port on which nobody listens right now.
-    pub(crate) fn free(&self) -> Result<SocketAddr, Setback> {
+    pub(crate) fn free(&self) -> Result<SocketAddr, CellError> {
         for _ in FIRST..=LAST {
             let port = self.advance();
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

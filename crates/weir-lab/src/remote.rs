@@ -13,7 +13,8 @@ use weir_results::{Part, Role, Usage, UsageSecond};
 use weir_rig::RigError;
 use weir_rig::prometheus::{Account, Known, Prometheus, Reading, Readings, Span};
 
-use crate::cell::{Setback, failed, requests, setting};
+use crate::cell::error::{CellError, failed};
+use crate::cell::{requests, setting};
 use crate::progress::Observer;
 use crate::scenario::{Gateway, Load, Model, Popularity, Scenario, Tls, Url};
 use crate::spec::Setting;
@@ -164,7 +165,7 @@ impl Site {
     }
 
     /// Asks once; a cell whose server does not answer fails.
-    pub(crate) fn require(&self, scenario: &Scenario, direct: bool) -> Result<(), Setback> {
+    pub(crate) fn require(&self, scenario: &Scenario, direct: bool) -> Result<(), CellError> {
         let silent = |said: String| failed("never-ready", &self.silence(&said), SILENT, "");
         self.ask(scenario, direct).map(drop).map_err(silent)
     }
@@ -300,13 +301,13 @@ fn notes(gateway: &Gateway, scenario: &Scenario, known: Option<(&Prometheus, &Kn
 
 impl Watched<'_> {
     /// Waits for the scrape that follows the load, and reads what all of them say; `None` where nobody is asked.
-    pub(crate) fn observe(&self, span: &Span, stop: &AtomicBool) -> Result<Option<Observed>, Setback> {
+    pub(crate) fn observe(&self, span: &Span, stop: &AtomicBool) -> Result<Option<Observed>, CellError> {
         let Some(prometheus) = self.prometheus else { return Ok(None) };
         let begun = Instant::now();
         let mut patience = WAIT_MAX;
         loop {
             if stop.load(Ordering::Relaxed) {
-                return Err(Setback::Stopped);
+                return Err(CellError::Stopped);
             }
             let is_last = begun.elapsed() >= patience;
             match prometheus.read(span, self.part.limit_cpus, is_last) {

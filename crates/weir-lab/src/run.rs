@@ -9,7 +9,8 @@ use weir_results::{Cell, CellKey, CellOutcome, HostBounds, Part, Role, Run, SCHE
 use weir_rig::prometheus::Prometheus;
 use weir_rig::{Binary, CgroupVersion, Drivers, Rig};
 
-use crate::cell::{Lab, Setback};
+use crate::cell::Lab;
+use crate::cell::error::CellError;
 use crate::cells::{self, Ended, measure_all};
 use crate::certificates::Shared;
 use crate::plan::{self, Plan};
@@ -87,7 +88,7 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
             }
             Err(error) => {
                 let said = format!("{} cannot be measured: {error} ({})", gateway.name, error.remedy());
-                let Setback::Failed(outcome) = Setback::from(error) else { continue };
+                let CellError::Failed(outcome) = CellError::from(error) else { continue };
                 notes.push(said);
                 Err(outcome)
             }

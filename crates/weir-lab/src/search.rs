@@ -6,7 +6,8 @@ use weir_analysis::capacity::{Asked, Search, Step, TrialSeen};
 use weir_analysis::quantity::rate;
 use weir_results::{CellKey, Measurement, Part, Trial, is_baseline};
 
-use crate::cell::{Lab, Setback};
+use crate::cell::Lab;
+use crate::cell::error::CellError;
 use crate::clock::whole_ns;
 use crate::load::{Bed, Task};
 use crate::plan;
@@ -34,7 +35,7 @@ impl Lab<'_> {
         bed: &mut Bed<'_>,
         asked: Asked,
         of: &Searching<'_>,
-    ) -> Result<(Vec<Measurement>, Option<Part>), Setback> {
+    ) -> Result<(Vec<Measurement>, Option<Part>), CellError> {
         let mut search = Search::new(asked);
         let (mut trials, mut generator): (Vec<Measurement>, Option<Part>) = (Vec::new(), None);
         loop {
@@ -48,7 +49,7 @@ impl Lab<'_> {
                 }
             };
             if self.stop.load(Ordering::Relaxed) {
-                return Err(Setback::Stopped);
+                return Err(CellError::Stopped);
             }
             let number = trials.len() as u32 + 1;
             let (measurement, part, seen) = self.trial(bed, of, &search, number, rate_per_s)?;
@@ -66,7 +67,7 @@ impl Lab<'_> {
         search: &Search,
         number: u32,
         rate_per_s: f64,
-    ) -> Result<(Measurement, Part, TrialSeen), Setback> {
+    ) -> Result<(Measurement, Part, TrialSeen), CellError> {
         let (load, mut setting) = (of.put)(&of.load.trial(rate_per_s), plan::numbered_seed(of.seed, number));
         // Fresh processes have the scenario's warm-up; those that carried trials need what a queue takes to settle.
         if number > 1 {

@@ -8,8 +8,9 @@ use weir_engine::SlowSpec;
 use weir_results::{Part, Role, SlowClients};
 use weir_rig::{Credentials, ProcessSpec, Ready, Running};
 
-use crate::cell::{Setback, failed, limits_of};
-use crate::load::{Bed, failed_file};
+use crate::cell::error::{CellError, failed, failed_file};
+use crate::cell::limits_of;
+use crate::load::Bed;
 use crate::scenario::Scenario;
 
 /// The name of their process.
@@ -48,7 +49,7 @@ pub(crate) fn slow_spec(
 
 impl Bed<'_> {
     /// Starts them beside the load of that name.
-    pub(crate) fn start_slow(&self, spec: &SlowSpec, load: &str) -> Result<Beside, Setback> {
+    pub(crate) fn start_slow(&self, spec: &SlowSpec, load: &str) -> Result<Beside, CellError> {
         let spec_path = self.dir.join(format!("{load}.slow.json"));
         let record = self.dir.join(format!("{load}.slow.record.json"));
         let text = serde_json::to_vec(spec).expect("slow clients are a tree of plain values");
@@ -79,7 +80,7 @@ impl Bed<'_> {
 
 impl Beside {
     /// Ends them; their part, and what became of them.
-    pub(crate) fn end(mut self) -> Result<(Part, SlowClients), Setback> {
+    pub(crate) fn end(mut self) -> Result<(Part, SlowClients), CellError> {
         if let Some(failure) = self.running.failure() {
             return Err(failure.into());
         }

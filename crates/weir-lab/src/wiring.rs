@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use weir_rig::{Namespace, Rig};
 
-use crate::cell::Setback;
+use crate::cell::error::CellError;
 use crate::ports::Ports;
 use crate::scenario::Network;
 
@@ -41,7 +41,7 @@ impl<'a> Wiring<'a> {
         rig: &'a Rig,
         ports: &'a Ports,
         has_gateway: bool,
-    ) -> Result<Self, Setback> {
+    ) -> Result<Self, CellError> {
         Ok(match network {
             Network::Loopback => Self::Loopback(ports),
             Network::Namespaces => Self::Namespaces {
@@ -53,7 +53,7 @@ impl<'a> Wiring<'a> {
     }
 
     /// A seat for one more server of the upstream.
-    pub(crate) fn origin(&self) -> Result<Seat, Setback> {
+    pub(crate) fn origin(&self) -> Result<Seat, CellError> {
         match self {
             Self::Loopback(ports) => on_loopback(ports.free()?, ports),
             Self::Namespaces { rig, generator, gateway } => {
@@ -65,7 +65,7 @@ impl<'a> Wiring<'a> {
     }
 
     /// The gateway's seat, which may be told where to listen.
-    pub(crate) fn gateway(&self, listen: Option<SocketAddr>) -> Result<Seat, Setback> {
+    pub(crate) fn gateway(&self, listen: Option<SocketAddr>) -> Result<Seat, CellError> {
         match self {
             Self::Namespaces { rig, generator, gateway: Some(namespace) } => {
                 let [_, address] = rig.link(generator, namespace)?;
@@ -88,7 +88,7 @@ impl<'a> Wiring<'a> {
     }
 }
 
-fn on_loopback(listen: SocketAddr, ports: &Ports) -> Result<Seat, Setback> {
+fn on_loopback(listen: SocketAddr, ports: &Ports) -> Result<Seat, CellError> {
     Ok(Seat { listen, admin: ports.free()?, asked: listen, namespace: None })
 }
 

@@ -1,0 +1,46 @@
+//! Why a cell, or one of its loads, has no measurement.
+
+use std::path::Path;
+
+use weir_results::CellOutcome;
+use weir_rig::RigError;
+
+/// Why a cell has no measurements.
+#[derive(Debug)]
+pub(crate) enum CellError {
+    /// The run was stopped.
+    Stopped,
+    /// The cell could not be measured; the others can.
+    Failed(CellOutcome),
+}
+
+impl From<RigError> for CellError {
+    fn from(error: RigError) -> Self {
+        failed(error.cause(), &error.to_string(), &error.remedy(), error.log_tail())
+    }
+}
+
+/// A failed cell; `cause` is one of the closed list of [`CellOutcome::Failed`].
+pub(crate) fn failed(cause: &str, message: &str, remedy: &str, log_tail: &str) -> CellError {
+    CellError::Failed(CellOutcome::Failed {
+        cause: cause.to_owned(),
+        message: message.to_owned(),
+        remedy: remedy.to_owned(),
+        log_tail: log_tail.to_owned(),
+    })
+}
+
+/// A cell that failed because `path` cannot be read or written; `verb` says what was tried.
+pub(crate) fn failed_file(verb: &str, path: &Path, error: &std::io::Error) -> CellError {
+    let full = error.kind() == std::io::ErrorKind::StorageFull;
+    let message = format!("{}: cannot {verb} it: {error}", path.display());
+    match full {
+        true => failed(
+            "disk-full",
+            &message,
+            "free disk space there, or set TMPDIR to a directory on another disk",
+            "",
+        ),
+        false => failed("generator", &message, "check that the folder for temporary files is writable", ""),
+    }
+}
