@@ -5,6 +5,7 @@ pub(crate) mod error;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,13 +13,13 @@ use weir_engine::RequestSpec;
 use weir_results::{
     Cell, CellKey, CellOutcome, Configuration, DIRECT, HostBounds, Measurement, Part, Role, Run, is_baseline,
 };
-use weir_rig::{Binary, Binding, Drivers, Limits, Namespace, Rendered, Rig, Running};
+use weir_rig::{Binary, Binding, Drivers, Namespace, Rendered, Rig, Running};
 
 use self::error::{CellError, failed, failed_file};
 use crate::again::{Spoiled, until_unspoiled};
 use crate::certificates::Shared;
-use crate::changer::Changer;
 use crate::cold_start::Watch;
+use crate::disturb::{self, Disturbances};
 use crate::load::{Bed, Task};
 use crate::origin::Upstream;
 use crate::ports::Ports;
@@ -26,7 +27,6 @@ use crate::progress::Observer;
 use crate::remote::{Site, Watched};
 use crate::scenario::{Gateway, Load, Popularity, Request, Scenario};
 use crate::search::Searching;
-use crate::slow::slow_spec;
 use crate::spec::Setting;
 use crate::wiring::{Seat, Wiring};
 use crate::{LabError, clock, kept, own, plan, secured};
@@ -57,7 +57,7 @@ pub(crate) struct Lab<'a> {
     /// By the gateway's name: those that run elsewhere.
     pub(crate) remotes: &'a BTreeMap<String, Watched<'a>>,
     pub(crate) run: &'a Run,
-    pub(crate) stop: &'a AtomicBool,
+    pub(crate) stop: &'a Arc<AtomicBool>,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) ports: &'a Ports,
     /// What this host can be measured with, where that is known.
@@ -74,7 +74,7 @@ struct Processes {
     /// The generator's network; the host's where there is none.
     generator: Option<Namespace>,
     rendered: Option<Rendered>,
-    changer: Option<Changer>,
+    disturbances: Disturbances,
     /// Where load goes; connections take them in turn.
     connect: Vec<SocketAddr>,
     /// Where it goes in place of that, to what weir does not run.
@@ -86,7 +86,6 @@ struct Processes {
 struct Target<'a> {
     key: &'a CellKey,
     rendered: Option<&'a Rendered>,
-    changer: Option<&'a Changer>,
     upstream: &'a Upstream,
     generator: Option<&'a Namespace>,
     connect: &'a [SocketAddr],
@@ -141,20 +140,19 @@ impl Lab<'_> {
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, CellError> {
         std::fs::create_dir_all(dir).map_err(|error| failed_file("make", dir, &error))?;
-        let Processes { gateway, mut upstream, generator, rendered, changer, connect, site } =
+        let Processes { gateway, mut upstream, generator, rendered, disturbances, connect, site } =
             self.start(dir, scenario, &key.gateway, cell)?;
         let mut running = gateway;
         running.append(&mut upstream.running);
         let target = Target {
             key,
             rendered: rendered.as_ref(),
-            changer: changer.as_ref(),
             upstream: &upstream,
             generator: generator.as_ref(),
             connect: &connect,
             site: site.as_ref(),
         };
-        let measurements = self.measure_loads(dir, scenario, target, &mut running, cell);
+        let measurements = self.measure_loads(dir, scenario, target, &mut running, disturbances, cell);
         for running in running {
             running.stop(STOP_GRACE);
         }
@@ -205,7 +203,7 @@ impl Lab<'_> {
                 upstream,
                 generator,
                 rendered: None,
-                changer: None,
+                disturbances: Disturbances::default(),
                 connect,
                 site: None,
             });
@@ -238,11 +236,21 @@ impl Lab<'_> {
         cell.cold_start =
             watch.map(|watch| watch.end(scenario, &rendered, &seat, &running, self.stop)).transpose()?;
         let driver = self.drivers.driver(&entry.driver)?;
-        let rendered_for = (&binding, &rendered.credentials);
-        let last = upstream.counters.last();
-        let changer = Changer::prepare(scenario, driver, rendered_for, &home, &running, (&seat, last))?;
+        let disturbances = Disturbances::prepare(&disturb::Gateway {
+            scenario,
+            driver,
+            binding: &binding,
+            rendered: &rendered,
+            home: &home,
+            running: &running,
+            seat: &seat,
+            upstream: &upstream,
+            generator: generator.as_ref(),
+            weir: self.weir,
+            stop: self.stop,
+        })?;
         let (rendered, connect) = (Some(rendered), vec![seat.asked]);
-        Ok(Processes { gateway: running, upstream, generator, rendered, changer, connect, site: None })
+        Ok(Processes { gateway: running, upstream, generator, rendered, disturbances, connect, site: None })
     }
 
     /// Sees that what runs elsewhere answers; nothing is started for it.
@@ -260,8 +268,8 @@ impl Lab<'_> {
         })?;
         site.require(scenario, is_baseline(gateway))?;
         let (upstream, connect, site) = (Upstream::unknown(), vec![], Some(site));
-        let (generator, rendered, changer) = (None, None, None);
-        Ok(Processes { gateway: vec![], upstream, generator, rendered, changer, connect, site })
+        let (generator, rendered, disturbances) = (None, None, Disturbances::default());
+        Ok(Processes { gateway: vec![], upstream, generator, rendered, disturbances, connect, site })
     }
 
     fn render(
@@ -295,12 +303,12 @@ impl Lab<'_> {
         scenario: &Scenario,
         target: Target<'_>,
         running: &mut Vec<Running>,
+        disturbances: Disturbances,
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, CellError> {
-        let Target { key, rendered, changer, upstream, generator, connect, site } = target;
+        let Target { key, rendered, upstream, generator, connect, site } = target;
         let direct = is_baseline(&key.gateway);
         let credentials = rendered.map(|rendered| &rendered.credentials);
-        let slow = connect.first().filter(|_| !direct).and_then(|to| slow_spec(scenario, *to, credentials));
         let mut bed = Bed {
             rig: self.rig,
             weir: self.weir,
@@ -315,18 +323,14 @@ impl Lab<'_> {
             gateway_counter: rendered.map(|rendered| &rendered.counters),
             origin_counters: &upstream.counters,
             origin_delay: upstream.delay.as_ref(),
-            changer,
-            // Without a gateway there is nobody who could hand a request to another server.
-            faults: if direct { &[] } else { &scenario.faults },
-            replicas: &upstream.replicas,
-            slow: slow.as_ref(),
+            disturbances,
         };
         let put = |load: &Load, seed: u64| match site {
             None => {
                 let requests = requests(scenario, &scenario.topology.hosts(), load.popularity, direct);
                 let mut setting = setting(scenario, connect, requests, direct, seed);
-                if !scenario.faults.is_empty() {
-                    // Their times count from its end.
+                if scenario.has_schedule() {
+                    // Scheduled disturbances count from its end.
                     setting.warmup_most = setting.warmup;
                 }
                 let credentials = credentials.or(upstream.credentials.as_ref());
@@ -397,25 +401,12 @@ pub fn binding(
         certificates: None,
         tokens: weir_rig::tokens(seed, scenario.topology.bearer),
         workers: scenario.data_workers(),
-        limits: roles.into_iter().map(|role| (role, limits_of(scenario, role))).collect(),
+        limits: roles.into_iter().map(|role| (role, scenario.limits_of(role))).collect(),
         set: gateway.set.to_map(),
         binary,
         config: None,
         changes: scenario.changes.is_some(),
     }
-}
-
-/// The limits of a role.
-pub(crate) fn limits_of(scenario: &Scenario, role: Role) -> Limits {
-    let limits = &scenario.limits;
-    let limit = match role {
-        Role::Data => limits.data,
-        Role::Control => limits.control,
-        Role::Origin => limits.origin,
-        Role::Generator => limits.generator,
-    };
-    let limit = limit.unwrap_or_default();
-    Limits { cpus: limit.cpus, memory_bytes: limit.memory.map(|memory| memory.0) }
 }
 
 /// What a load is put to: each path of the topology at each domain, or its own mix there.

@@ -1,7 +1,8 @@
-//! Wall time, ids of runs, and times as whole nanoseconds.
+//! Wall time, the time axis of a load, ids of runs, and times as whole nanoseconds.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_results::LoadRecord;
@@ -20,11 +21,26 @@ pub(crate) fn whole_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A moment of the monotonic clock in a load's record, whose warm-up began at `start_ns`: seconds since then, and whether
-/// it is within the sustained phase.
-pub(crate) fn moment_of(record: &LoadRecord, start_ns: u64, at_ns: u64) -> (f64, bool) {
-    let phase = record.phase_start_mono_ns..record.phase_end_mono_ns;
-    ((at_ns as f64 - start_ns as f64) / 1e9, phase.contains(&at_ns))
+/// The time axis of one load, whose series begin with the warm-up.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadClock {
+    /// Start of the warm-up by the monotonic clock, nanoseconds.
+    pub(crate) start_ns: u64,
+    sustained_ns: Range<u64>,
+}
+
+impl LoadClock {
+    pub(crate) fn of(record: &LoadRecord) -> Self {
+        let warmup_s = record.seconds.iter().find(|second| second.sustained).map_or(0.0, |second| second.t_s);
+        let start_ns = record.phase_start_mono_ns.saturating_sub((warmup_s * 1e9) as u64);
+        Self { start_ns, sustained_ns: record.phase_start_mono_ns..record.phase_end_mono_ns }
+    }
+
+    /// Seconds from the start of the warm-up to `at_ns` by the monotonic clock, and whether that is within the sustained
+    /// phase.
+    pub(crate) fn moment(&self, at_ns: u64) -> (f64, bool) {
+        ((at_ns as f64 - self.start_ns as f64) / 1e9, self.sustained_ns.contains(&at_ns))
+    }
 }
 
 /// An id for a run that starts now: sortable time (UTC) and letters.

@@ -3,27 +3,24 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_analysis::{Evidence, data_usage, judge, origin_usage};
-use weir_engine::{LoadSpec, SlowSpec};
+use weir_engine::LoadSpec;
 use weir_results::{
-    Counters, FaultEvent, HostBounds, LoadRecord, Measurement, Part, Role, SlowClients, Thresholds, Usage,
-    last_words,
+    Counters, HostBounds, LoadRecord, Measurement, Part, Reason, Role, Thresholds, Usage, last_words,
 };
 use weir_rig::prometheus::{Span, WallClock};
 use weir_rig::{Binary, CounterSource, Namespace, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
 
 use crate::cell::error::{CellError, failed, failed_file};
-use crate::changer::{Changer, IsGivenUp, Made};
-use crate::faults::{FaultCourse, Reach};
-use crate::origin::{Delays, Replica};
+use crate::clock::LoadClock;
+use crate::disturb::{Active, Disturbances, LoadContext, OwnRequests, UnusableCounters};
+use crate::origin::Delays;
 use crate::own::total;
 use crate::remote::{Observed, Watched};
-use crate::scenario::{Load, Scenario, ScheduledFault};
-use crate::slow;
+use crate::scenario::{Load, Scenario};
 use crate::spec::Setting;
 
 /// How often the processes are looked at while a load runs.
@@ -34,6 +31,10 @@ const NEIGHBOURS_BEFORE: Duration = Duration::from_millis(300);
 
 /// What the generator may take beyond its phases and drain before it counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// What the generator takes until its load begins, about, and a little more: a disturbance belongs to the second that
+/// begins with its time, and not to the end of the one before.
+const LOAD_BEGINS: Duration = Duration::from_millis(200);
 
 /// What a closed phase may take that is ended by its count alone.
 const COUNT_MAX: Duration = Duration::from_secs(3_600);
@@ -69,42 +70,25 @@ pub(crate) struct Bed<'a> {
     pub(crate) origin_counters: &'a [CounterSource],
     /// The delays that the origin gave; absent where it was told to give none.
     pub(crate) origin_delay: Option<&'a Delays>,
-    /// What changes the gateway's routes; absent where nothing does.
-    pub(crate) changer: Option<&'a Changer>,
-    /// What is done to the upstream during each load, and the servers to which.
-    pub(crate) faults: &'a [ScheduledFault],
-    pub(crate) replicas: &'a [Replica],
-    /// Slow clients beside loads; absent where there are none.
-    pub(crate) slow: Option<&'a SlowSpec>,
+    pub(crate) disturbances: Disturbances,
 }
 
-/// What was seen of a load beside its record.
-struct Seen<'a> {
-    samples: &'a Samples,
-    counters: Counters,
-    generator: &'a Part,
-    made: Made,
-    faults: Vec<FaultEvent>,
-    slow: Option<(Part, SlowClients)>,
-    /// What a Prometheus says, where somebody asked one.
-    observed: Option<Observed>,
-}
-
-/// What comes of the generator's process, and of what was done meanwhile.
+/// The generator's process, and those that ran beside it.
 struct Generated {
     record: LoadRecord,
     samples: Samples,
     generator: Part,
-    made: Made,
-    faults: Vec<FaultEvent>,
-    slow: Option<(Part, SlowClients)>,
+    /// Processes of disturbances.
+    others: Vec<Part>,
 }
 
-/// What is beside one load.
-#[derive(Clone, Copy)]
-struct Beside<'a> {
-    changer: Option<&'a Changer>,
-    slow: Option<&'a SlowSpec>,
+/// What is known of a load besides the generator's process.
+struct Seen<'a> {
+    generated: Generated,
+    disturbances: &'a Active<'a>,
+    counters: Counters,
+    /// What a Prometheus says, if one is asked.
+    observed: Option<Observed>,
 }
 
 /// What one load is.
@@ -148,26 +132,34 @@ impl Bed<'_> {
     }
 
     fn try_measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), CellError> {
+        let mut disturbances = std::mem::take(&mut self.disturbances);
+        let measured = self.measure_disturbed(task, &mut disturbances.of_load(task.name));
+        self.disturbances = disturbances;
+        measured
+    }
+
+    fn measure_disturbed(
+        &mut self,
+        task: &Task<'_>,
+        disturbances: &mut Active<'_>,
+    ) -> Result<(Measurement, Part), CellError> {
         let spec = task.spec()?;
-        let (changes, slow) = (&self.scenario.changes, &self.scenario.slow);
-        let beside = Beside {
-            changer: self.changer.filter(|_| changes.as_ref().is_some_and(|of| of.concerns(task.name))),
-            slow: self.slow.filter(|_| slow.as_ref().is_some_and(|of| of.concerns(task.name))),
-        };
-        let before = self.count(beside)?;
+        let unusable = disturbances.unusable_counters();
+        let before = self.count(unusable)?;
         let delays_before = self.origin_delay.and_then(Delays::read);
         let clock_before = WallClock::now();
-        let Generated { record, samples, generator, made, faults, slow } =
-            self.generate(task, &spec, beside)?;
-        let mut counters = self.settle(before, &record, beside, &made)?;
+        let generated = self.generate(task, &spec, disturbances).inspect_err(|_| disturbances.abandon())?;
+        let record = &generated.record;
+        let mut counters = self.settle(before, record, unusable, disturbances.own_requests())?;
         counters.origin_delay_ns_mean =
             self.origin_delay.and_then(|delays| delays.mean_ns_since(delays_before));
         self.look_at_processes()?;
         let (from_ns, to_ns) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let span = Span { from_ns, to_ns, clock_before };
         let observed = self.remote.map(|remote| remote.observe(&span, self.stop)).transpose()?.flatten();
-        let seen = Seen { samples: &samples, counters, generator: &generator, made, faults, slow, observed };
-        Ok((self.judged(task, &spec, record, seen)?, generator))
+        let generator = generated.generator.clone();
+        let seen = Seen { generated, disturbances, counters, observed };
+        Ok((self.judged(task, &spec, seen)?, generator))
     }
 
     /// Starts the generator as a process of its own, samples everything while it runs, and reads its record.
@@ -175,7 +167,7 @@ impl Bed<'_> {
         &mut self,
         task: &Task<'_>,
         spec: &LoadSpec,
-        beside: Beside<'_>,
+        disturbances: &mut Active<'_>,
     ) -> Result<Generated, CellError> {
         let spec_path = self.dir.join(format!("{}.spec.json", task.name));
         let record_path = self.dir.join(format!("{}.record.json", task.name));
@@ -185,40 +177,23 @@ impl Bed<'_> {
         // Sampling begins before the generator does: a short warm-up may be over before a busy host lets the lab
         // take its first sample.
         let sampler = Sampler::start(&self.running.iter().collect::<Vec<_>>());
-        let slow = beside.slow.map(|spec| self.start_slow(spec, task.name)).transpose()?;
-        slow.iter().for_each(|slow| sampler.join(&slow.running));
+        disturbances.start(&mut self.context(task.name, &sampler))?;
         let mut generator = self.rig.launch(&process)?;
         sampler.join(&generator);
         let warmup = Duration::from_nanos(spec.warmup_ns);
         sampler.look_at_neighbours(Instant::now() + warmup.saturating_sub(NEIGHBOURS_BEFORE));
-        let mut course = FaultCourse::begin(self.faults, self.replicas, warmup);
-        let sustained = task.load.sustained(task.setting.duration);
-        let (stop, has_failed) = (self.stop, AtomicBool::new(false));
-        let is_given_up: IsGivenUp<'_> =
-            &|| has_failed.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed);
-        let (ended, made) = thread::scope(|scope| {
-            let (running, ended) = channel();
-            let changing =
-                beside.changer.map(|changer| scope.spawn(move || changer.change_until(&ended, is_given_up)));
-            let waited = self.await_generator(&mut generator, spec, sustained, &mut course, &sampler);
-            has_failed.store(waited.is_err(), Ordering::Relaxed);
-            drop(running);
-            let made = changing.map(|changing| changing.join().expect("a changer does not panic"));
-            (waited, made)
-        });
-        let ended = ended.and_then(|()| course.undo(self.reach(&sampler)));
+        let waited = self.await_generator(&mut generator, task, spec, disturbances, &sampler);
+        let undone = waited.and_then(|()| disturbances.undo(&mut self.context(task.name, &sampler)));
         let samples = sampler.finish();
-        ended?;
-        let made = made.transpose()?.unwrap_or_default();
-        let slow = slow.map(slow::Beside::end).transpose()?;
+        undone?;
+        let others = disturbances.end()?;
         let record = read_record(&record_path)?;
-        let faults = course.on_the_clock_of(&record, start_of(&record));
-        Ok(Generated { record, samples, generator: generator.part(), made, faults, slow })
+        Ok(Generated { record, samples, generator: generator.part(), others })
     }
 
-    /// What faults get at.
-    fn reach<'b>(&'b mut self, sampler: &'b Sampler) -> Reach<'b> {
-        Reach { rig: self.rig, running: self.running.as_mut_slice(), sampler }
+    /// What the disturbances of `load` can act on.
+    fn context<'b>(&'b mut self, load: &'b str, sampler: &'b Sampler) -> LoadContext<'b> {
+        LoadContext { load, rig: self.rig, dir: self.dir, running: self.running.as_mut_slice(), sampler }
     }
 
     fn generator_process(&self, load: &str, spec: &Path, record: &Path) -> ProcessSpec {
@@ -240,7 +215,7 @@ impl Bed<'_> {
             env: vec![],
             dir: self.dir.to_path_buf(),
             log: self.dir.join(format!("{load}.generator.log")),
-            limits: crate::cell::limits_of(self.scenario, Role::Generator),
+            limits: self.scenario.limits_of(Role::Generator),
             is_urgent: true,
             cpus: None,
             ready: Ready::None,
@@ -250,15 +225,17 @@ impl Bed<'_> {
         }
     }
 
-    /// Waits for the generator's end, does the faults of `course`, and looks at everything else meanwhile.
+    /// Waits for the generator's end; meanwhile polls the disturbances and looks at all processes.
     fn await_generator(
         &mut self,
         generator: &mut Running,
+        task: &Task<'_>,
         spec: &LoadSpec,
-        sustained: Option<Duration>,
-        course: &mut FaultCourse<'_>,
+        disturbances: &mut Active<'_>,
         sampler: &Sampler,
     ) -> Result<(), CellError> {
+        let sustained_at = Instant::now() + LOAD_BEGINS + Duration::from_nanos(spec.warmup_ns);
+        let sustained = task.load.sustained(task.setting.duration);
         let steps = spec.steps.len().max(1) as u32;
         let drains = Duration::from_nanos(spec.timeout_ns) * steps;
         let phases = Duration::from_nanos(spec.warmup_ns.max(spec.warmup_most_ns))
@@ -266,7 +243,8 @@ impl Bed<'_> {
             + drains;
         let deadline = Instant::now() + phases + STUCK_AFTER;
         loop {
-            let ended = generator.wait(course.pause(LOOK_EVERY))?;
+            let pause = disturbances.poll(&mut self.context(task.name, sampler), sustained_at, LOOK_EVERY)?;
+            let ended = generator.wait(pause)?;
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CellError::Stopped);
             }
@@ -278,7 +256,7 @@ impl Bed<'_> {
                 None if Instant::now() > deadline => {
                     return Err(generator_failed(generator, "did not exit after its load"));
                 }
-                None => course.act(self.reach(sampler))?,
+                None => {}
             }
         }
     }
@@ -290,36 +268,30 @@ impl Bed<'_> {
         }
     }
 
-    /// What gateway and origin have counted so far.
-    fn count(&self, beside: Beside<'_>) -> Result<(Option<u64>, Option<u64>), CellError> {
-        // Requests of slow clients are counted by some when they begin, and by others once they are whole.
-        if beside.slow.is_some() {
-            return Ok((None, None));
-        }
-        let is_lost = |counter: &&CounterSource| beside.changer.is_some() && counter.restarts_on_apply();
-        let counter = self.gateway_counter.filter(|counter| !is_lost(counter));
+    /// What gateway and origin have counted so far, as far as their counters are usable.
+    fn count(&self, unusable: UnusableCounters) -> Result<(Option<u64>, Option<u64>), CellError> {
+        let counter = self.gateway_counter.filter(|_| !unusable.gateway);
         let gateway = counter.map(CounterSource::read).transpose()?.flatten();
-        // A server that is started again counts anew, and gateways may ask several for one request.
-        let origin = if self.faults.is_empty() { total(self.origin_counters)? } else { None };
+        let origin = if unusable.origin { None } else { total(self.origin_counters)? };
         Ok((gateway, origin))
     }
 
-    /// Reads the counters until they say what the generator sent, or no longer move.
+    /// Reads the counters until they agree with the generator, or no longer change.
     fn settle(
         &self,
         before: (Option<u64>, Option<u64>),
         record: &LoadRecord,
-        beside: Beside<'_>,
-        made: &Made,
+        unusable: UnusableCounters,
+        own: OwnRequests,
     ) -> Result<Counters, CellError> {
         let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         let deadline = Instant::now() + SETTLE_MAX;
         let sent = record.whole.sent;
         let (mut last, mut equal) = (None, 0);
         loop {
-            let now = self.count(beside)?;
-            let gateway = since(now.0, before.0).map(|count| made.looks.off_gateway(count, sent));
-            let origin = since(now.1, before.1).map(|count| made.looks.off_origin(count, sent));
+            let now = self.count(unusable)?;
+            let gateway = since(now.0, before.0).map(|count| own.subtracted_from_gateway(count, sent));
+            let origin = since(now.1, before.1).map(|count| own.subtracted_from_origin(count, sent));
             let agree = [gateway, origin].into_iter().flatten().all(|count| count == sent);
             equal = if last == Some(now) { equal + 1 } else { 0 };
             last = Some(now);
@@ -336,27 +308,22 @@ impl Bed<'_> {
         }
     }
 
-    fn judged(
-        &self,
-        task: &Task<'_>,
-        spec: &LoadSpec,
-        mut record: LoadRecord,
-        seen: Seen<'_>,
-    ) -> Result<Measurement, CellError> {
-        let Seen { samples, counters, generator, made, faults, slow, observed } = seen;
+    fn judged(&self, task: &Task<'_>, spec: &LoadSpec, seen: Seen<'_>) -> Result<Measurement, CellError> {
+        let Seen { generated, disturbances, counters, observed } = seen;
+        let Generated { mut record, samples, generator, others } = generated;
         let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
+        let clock = LoadClock::of(&record);
         let remote = self.remote.map(|remote| remote.part.clone());
         let running = self.running.iter().map(Running::part);
-        let beside = slow.iter().map(|(part, _)| part.clone());
         let parts: Vec<Part> =
-            remote.iter().cloned().chain(running).chain([generator.clone()]).chain(beside).collect();
+            remote.iter().cloned().chain(running).chain([generator.clone()]).chain(others).collect();
         let mut usage: BTreeMap<String, Usage> = parts
             .iter()
             .filter_map(|part| Some((part.name.clone(), samples.usage(&part.name, from, to)?)))
             .collect();
-        let mut series = samples.seconds(start_of(&record), to);
+        let mut series = samples.seconds(clock.start_ns, to);
         if let (Some(part), Some(observed)) = (&remote, &observed) {
-            observed.add_to(&part.name, &mut usage, &mut series, start_of(&record), to);
+            observed.add_to(&part.name, &mut usage, &mut series, clock.start_ns, to);
         }
         let (data, origin) = (data_usage(&parts, &usage), origin_usage(&parts, &usage));
         let host = samples.host(from, to).ok_or_else(|| {
@@ -380,7 +347,7 @@ impl Bed<'_> {
                 limits_applied: parts.iter().all(|part| part.limits_applied),
                 loopback_floor_ns: self.bounds.and_then(HostBounds::loopback_floor_ns),
                 ceiling: self.bounds.and_then(|bounds| bounds.ceiling),
-                is_steady: spec.is_steady() && self.faults.is_empty(),
+                is_steady: spec.is_steady() && !disturbances.explain(Reason::NotStationary),
                 errors_max: task.errors_max,
             },
             self.thresholds,
@@ -397,14 +364,14 @@ impl Bed<'_> {
         let completed = record.result.requests.completed;
         let cpu_us_per_request =
             data.filter(|_| completed > 0).map(|data| data.cpu_s.total() * 1e6 / completed as f64);
-        Ok(Measurement {
+        let mut measurement = Measurement {
             load: task.name.to_owned(),
             connections: task.load.connections.greatest(),
             rate_per_s: task.load.mean_rate_per_s(),
             series,
-            route_changes: made.on_the_clock_of(&record, start_of(&record)),
-            faults,
-            slow: slow.map(|(_, counts)| counts),
+            route_changes: Vec::new(),
+            faults: Vec::new(),
+            slow: None,
             record,
             usage,
             counters,
@@ -413,7 +380,9 @@ impl Bed<'_> {
             judgement,
             cpu_us_per_request,
             trial: None,
-        })
+        };
+        disturbances.record(&clock, &mut measurement);
+        Ok(measurement)
     }
 }
 
@@ -423,12 +392,6 @@ fn read_record(path: &PathBuf) -> Result<LoadRecord, CellError> {
         let message = format!("{}: cannot read the record of the load generator: {error}", path.display());
         failed("generator", &message, "report this as a bug", "")
     })
-}
-
-/// The start of the warm-up, which is where every series begins.
-fn start_of(record: &LoadRecord) -> u64 {
-    let warmup_s = record.seconds.iter().find(|second| second.sustained).map_or(0.0, |second| second.t_s);
-    record.phase_start_mono_ns.saturating_sub((warmup_s * 1e9) as u64)
 }
 
 fn generator_failed(generator: &mut Running, what: &str) -> CellError {

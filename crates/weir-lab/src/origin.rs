@@ -9,8 +9,8 @@ use weir_rig::{
     Certificates, CounterSource, Credentials, Namespace, OriginBinding, ProcessSpec, Ready, Running,
 };
 
+use crate::cell::Lab;
 use crate::cell::error::{CellError, failed, failed_file};
-use crate::cell::{Lab, limits_of};
 use crate::kept;
 use crate::plan;
 use crate::scenario::{Origin, Scenario};
@@ -185,7 +185,7 @@ impl Lab<'_> {
             env: vec![],
             dir: dir.to_path_buf(),
             log: dir.join(format!("{name}.log")),
-            limits: limits_of(scenario, Role::Origin),
+            limits: scenario.limits_of(Role::Origin),
             is_urgent: false,
             cpus: None,
             ready: Ready::Tcp(listen),
@@ -230,7 +230,7 @@ impl Lab<'_> {
                 listen: seat.listen,
                 admin: seat.admin,
                 workers: scenario.origin_workers(),
-                limits: limits_of(scenario, Role::Origin),
+                limits: scenario.limits_of(Role::Origin),
                 body_bytes: scenario.origin.body.0,
                 binary: binary.clone(),
                 name,

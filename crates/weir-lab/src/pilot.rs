@@ -134,11 +134,8 @@ impl Trial {
             duration: shorter(scenario.duration, PHASE),
             vary: Named::default(),
             cases: Vec::new(),
-            changes: None,
-            faults: Vec::new(),
-            slow: None,
             cold_start: false,
-            ..scenario.without_objectives()
+            ..scenario.without_objectives().without_disturbances()
         };
         // A pilot need not know what it does not print.
         tried.thresholds.warmup_growth = 1.0;

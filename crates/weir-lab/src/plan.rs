@@ -77,10 +77,10 @@ pub(crate) fn load_time(scenario: &Scenario, load: &Load) -> Takes {
     warmup + Takes::exactly(sustained + LOAD_OVERHEAD)
 }
 
-/// The warm-up of a load, which may grow if the load is steady. Faults count from its end.
+/// The warm-up of a load, which may grow if the load is steady. Scheduled disturbances count from its end.
 fn warmup_time(scenario: &Scenario, load: &Load) -> Takes {
     let least = scenario.warmup.0;
-    if !scenario.faults.is_empty() || !load.may_warm_up_longer() {
+    if scenario.has_schedule() || !load.may_warm_up_longer() {
         return Takes::exactly(least);
     }
     Takes { least, most: least.mul_f64(scenario.thresholds.warmup_growth) }

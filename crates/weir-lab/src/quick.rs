@@ -8,9 +8,10 @@ use weir_document::Time;
 use crate::overlay;
 use crate::scenario::{Axis, Scenario};
 
-/// What is left of phases; with faults more: what a stalled server leaves unanswered shall be given up before it returns.
+/// Divisors of phases. With scheduled disturbances more is left: requests to a stalled server must time out before it
+/// returns.
 const PHASE_PART: u32 = 20;
-const PHASE_PART_WITH_FAULTS: u32 = 2;
+const PHASE_PART_WITH_SCHEDULE: u32 = 2;
 const PHASE_MIN: Duration = Duration::from_secs(1);
 const WARMUP_MIN: Duration = Duration::from_millis(250);
 const REPEATS_MAX: u32 = 3;
@@ -24,9 +25,9 @@ const DOMAINS: &str = "topology.domains";
 /// `scenario` with a twentieth of its phases, a tenth of its warm-up, not too many domains, and nothing twice.
 pub(crate) fn quick(mut scenario: Scenario) -> Scenario {
     let shortened = |time: Time, by: u32, least: Duration| Time(time.0.min(least.max(time.0 / by)));
-    let part = if scenario.faults.is_empty() { PHASE_PART } else { PHASE_PART_WITH_FAULTS };
-    for fault in &mut scenario.faults {
-        fault.at = Time(fault.at.0 / part);
+    let part = if scenario.has_schedule() { PHASE_PART_WITH_SCHEDULE } else { PHASE_PART };
+    for time in scenario.schedule_mut() {
+        *time = Time(time.0 / part);
     }
     scenario.duration = shortened(scenario.duration, part, PHASE_MIN);
     for (_, load) in &mut scenario.loads.0 {

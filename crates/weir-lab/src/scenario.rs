@@ -4,6 +4,7 @@
 
 mod axis;
 mod changes;
+mod disturbances;
 mod expanded;
 mod faults;
 mod gateway;
@@ -28,7 +29,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::{Size, Time};
-use weir_results::Thresholds;
+use weir_results::{Role, Thresholds};
+use weir_rig::Limits;
 
 pub use axis::Axis;
 pub(crate) use axis::{FITTED_PATH, fitted_cpus};
@@ -168,6 +170,18 @@ impl Scenario {
     /// Cores that the gateway's data plane may use, rounded up: its number of workers. One without a limit.
     pub fn data_workers(&self) -> u32 {
         whole_cpus(self.limits.data)
+    }
+
+    /// The limits of a role.
+    pub(crate) fn limits_of(&self, role: Role) -> Limits {
+        let limit = match role {
+            Role::Data => self.limits.data,
+            Role::Control => self.limits.control,
+            Role::Origin => self.limits.origin,
+            Role::Generator => self.limits.generator,
+        };
+        let limit = limit.unwrap_or_default();
+        Limits { cpus: limit.cpus, memory_bytes: limit.memory.map(|memory| memory.0) }
     }
 
     /// Whether its gateways run elsewhere; then all of them do.

@@ -90,12 +90,13 @@ impl<'c> Finder<'c> {
             }
             load.of = None;
         }
-        let changed = scenario.changes.iter_mut().flat_map(|changes| &mut changes.loads);
-        for name in scenario.loads.0.iter_mut().map(|(name, _)| name).chain(changed) {
+        let rename = |name: &mut String| {
             if let Some(new) = renamed.get(name) {
                 name.clone_from(new);
             }
-        }
+        };
+        scenario.loads.0.iter_mut().for_each(|(name, _)| rename(name));
+        scenario.disturbed_loads_mut().into_iter().flatten().for_each(rename);
         for (path, axis) in &mut scenario.vary.0 {
             let Axis::Values(values) = axis else { continue };
             for value in values {
@@ -334,7 +335,8 @@ mod tests {
         let loads =
             "curve: { model: open, rates: 10%..30%..3, of: greatest }, other: { model: open, rate: 5/s }";
         let text = format!(
-            "name: x\ngateways: [weir]\nloads: {{ {loads} }}\nchanges: {{ every: 1s, loads: [curve] }}"
+            "name: x\ngateways: [weir]\nloads: {{ {loads} }}\nchanges: {{ every: 1s, loads: [curve] }}\n\
+             slow: {{ heads: 1, loads: [curve] }}"
         );
         let found = vec![carried("a", &["curve"], 8_930.0), carried("b", &["curve"], 40_000.0)];
         let (resolved, pilot) = resolved(&read(&text), found).unwrap();
@@ -342,6 +344,7 @@ mod tests {
         let names: Vec<&str> = point.loads.names().collect();
         assert_eq!(names, ["curve-4000", "curve-8000", "curve-12000", "other"]);
         assert_eq!(point.changes.as_ref().unwrap().loads, names[..3]);
+        assert_eq!(point.slow.as_ref().unwrap().loads, names[..3]);
         let words: Vec<String> = pilot.rates.iter().map(PilotRate::words).collect();
         let said = "rate of curve: 10%, 20%, 30% of 40000/s, the capacity of b, is 4000/s, 8000/s, 12000/s";
         assert_eq!(words, [said]);

@@ -22,16 +22,13 @@ impl Scenario {
     /// The scenario with a load for each rate, which is how it runs.
     #[must_use]
     pub(crate) fn expanded(mut self) -> Self {
-        let loads = &self.loads;
+        let loads = self.loads.clone();
         let names = |name: &String| match loads.named(name) {
             Some(load) => load.at_each_rate(name).into_iter().map(|(name, _)| name).collect(),
             None => vec![name.clone()],
         };
-        if let Some(changes) = &mut self.changes {
-            changes.loads = changes.loads.iter().flat_map(names).collect();
-        }
-        if let Some(slow) = &mut self.slow {
-            slow.loads = slow.loads.iter().flat_map(names).collect();
+        for list in self.disturbed_loads_mut() {
+            *list = list.iter().flat_map(names).collect();
         }
         self.loads = Named(self.loads.iter().flat_map(|(name, load)| load.at_each_rate(name)).collect());
         self

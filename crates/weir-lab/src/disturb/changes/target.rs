@@ -1,29 +1,29 @@
-//! Where a change is looked for, and when it counts as seen.
+//! Where weir looks for the effect of a change.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use weir_results::Changed;
-use weir_rig::{Binding, CounterSource, Credentials, Namespace, RigError, mono_ns};
+use weir_rig::{CounterSource, Credentials, Namespace, RigError, mono_ns};
 
-use super::{LOOK_LAST, Looks, NO_ROUTE};
-use crate::wiring::Seat;
+use super::{LOOK_LAST, NO_ROUTE};
+use crate::disturb::{Gateway, OwnRequests};
 
-/// How long one look may take.
+/// Time-out of one look.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// Requests in a row that do not go to an endpoint which left: as many as show that it is not among those asked in turn.
+/// Requests in a row that an endpoint does not receive before it counts as removed: more than load balancing skips it for.
 const REQUESTS_WITHOUT: u32 = 20;
-/// How often one of them is sent at last: their number, and not the time between them, is what tells.
+/// Longest pause between them: their number matters, not their time.
 const WITHOUT_EVERY: Duration = Duration::from_millis(4);
 
-/// A gateway, and how its changes show.
+/// A gateway, and how its changes can be observed.
 #[derive(Debug)]
 pub(super) struct Target {
     credentials: Credentials,
     network: Option<Namespace>,
     address: SocketAddr,
     host: String,
-    /// A path that is always routed, and one that comes and goes.
+    /// A path that always has a route, and one whose route comes and goes.
     path: String,
     added_path: String,
     /// The requests of the endpoint that leaves and returns.
@@ -32,14 +32,13 @@ pub(super) struct Target {
     certificates: Option<[Vec<u8>; 2]>,
 }
 
-/// What is looked for, and what was seen of it so far.
+/// A change that weir looks for.
 #[derive(Debug)]
 pub(super) struct Look {
     what: Changed,
-    /// Whether it is to be otherwise than at the beginning: routes are there, the endpoint is gone, the certificate is the
-    /// other one.
+    /// Whether it is to differ from the beginning: routes exist, the endpoint is gone, the certificate is the other one.
     is_on: bool,
-    /// What the endpoint had counted at the last look, since when, and requests since then that it did not get.
+    /// The endpoint's count at the last look, since when, and requests since then that it did not receive.
     counted: Option<u64>,
     counted_ns: u64,
     without: u32,
@@ -56,14 +55,9 @@ impl Look {
 }
 
 impl Target {
-    /// The gateway that was rendered for `binding` and runs at `seat`; `added` are paths that come and go, and `last` counts
-    /// the requests of the endpoint that leaves. `None` where it serves nothing.
-    pub(super) fn new(
-        (binding, credentials): (&Binding, &Credentials),
-        added: &[String],
-        seat: &Seat,
-        last: Option<&CounterSource>,
-    ) -> Result<Option<Self>, RigError> {
+    /// `added` are paths that come and go. `None` if the gateway has no host or path.
+    pub(super) fn new(gateway: &Gateway<'_>, added: &[String]) -> Result<Option<Self>, RigError> {
+        let (binding, credentials) = (gateway.binding, &gateway.rendered.credentials);
         let found = (binding.hosts.first(), binding.paths.first(), added.first());
         let (Some(host), Some(path), Some(added_path)) = found else { return Ok(None) };
         let both = credentials.certificates.as_ref().and_then(|made| Some((made, made.with_renewed()?)));
@@ -73,39 +67,39 @@ impl Target {
         };
         Ok(Some(Self {
             credentials: credentials.clone(),
-            network: seat.namespace.clone(),
-            address: seat.asked,
+            network: gateway.seat.namespace.clone(),
+            address: gateway.seat.asked,
             host: host.clone(),
             path: path.clone(),
             added_path: added_path.clone(),
-            endpoint: last.cloned(),
+            endpoint: gateway.upstream.counters.last().cloned(),
             certificates,
         }))
     }
 
-    /// Begins to look for a change that is about to be applied.
+    /// Starts to look for a change that is about to be applied.
     pub(super) fn look_for(&self, what: Changed, is_on: bool) -> Look {
         let counted = if what == Changed::Endpoints { self.counted() } else { None };
         Look { what, is_on, counted, counted_ns: mono_ns(), without: 0 }
     }
 
-    /// Looks once: since when the change is in force, by the monotonic clock, or what was seen in place of that.
-    pub(super) fn look(&self, look: &mut Look, looks: &mut Looks) -> Result<u64, String> {
+    /// Looks once: returns since when the change is in effect, by the monotonic clock, or what was observed instead.
+    pub(super) fn look(&self, look: &mut Look, own: &mut OwnRequests) -> Result<u64, String> {
         match look.what {
             Changed::Routes => {
                 let expected = if look.is_on { 200 } else { NO_ROUTE };
-                let answer = self.ask(&self.added_path, looks);
+                let answer = self.ask(&self.added_path, own);
                 if answer == Ok(expected) { Ok(mono_ns()) } else { Err(said(&self.added_path, &answer)) }
             }
             Changed::Endpoints => {
-                let answer = self.ask(&self.path, looks);
+                let answer = self.ask(&self.path, own);
                 self.look_at_endpoint(look, &answer)
             }
             Changed::Certificates => self.look_at_certificate(look.is_on),
         }
     }
 
-    /// What has not come about, in words.
+    /// The effect that is missing, for a message.
     pub(super) fn words(&self, look: &Look) -> String {
         let (address, host) = (self.address, &self.host);
         let what = match (look.what, look.is_on) {
@@ -118,11 +112,11 @@ impl Target {
         format!("{what} at {address} (Host: {host})")
     }
 
-    fn ask(&self, path: &str, looks: &mut Looks) -> Result<u16, String> {
+    fn ask(&self, path: &str, own: &mut OwnRequests) -> Result<u16, String> {
         let asked = (self.host.as_str(), path);
         let network = self.network.as_ref();
         let answer = weir_rig::status_of(&self.credentials, network, self.address, asked, LOOK_TIMEOUT);
-        looks.add(&answer);
+        count(own, &answer);
         answer
     }
 
@@ -130,7 +124,7 @@ impl Target {
         self.endpoint.as_ref()?.read().ok().flatten()
     }
 
-    /// One that returns is seen by its next request, one that leaves by its last.
+    /// An endpoint that returns is observed by its next request, one that leaves by its last.
     fn look_at_endpoint(&self, look: &mut Look, answer: &Result<u16, String>) -> Result<u64, String> {
         let (counted, now_ns) = (self.counted(), mono_ns());
         let Some(count) = counted else { return Err("cannot count its requests".to_owned()) };
@@ -156,9 +150,39 @@ impl Target {
     }
 }
 
+/// Adds one of the lab's own requests.
+fn count(own: &mut OwnRequests, answer: &Result<u16, String>) {
+    match answer {
+        Ok(200) => {
+            own.answered += 1;
+            own.forwarded += 1;
+        }
+        Ok(NO_ROUTE) => own.answered += 1,
+        Ok(_) => {
+            own.answered += 1;
+            own.uncertain += 1;
+        }
+        Err(_) => own.uncertain += 1,
+    }
+}
+
 fn said(path: &str, answer: &Result<u16, String>) -> String {
     match answer {
         Ok(status) => format!("{path} returned status {status}"),
         Err(error) => format!("{path} gave {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_requests_are_counted_by_their_responses() {
+        let mut own = OwnRequests::default();
+        for answer in [Ok(404), Ok(404), Ok(200), Ok(503), Err("connection reset".to_owned())] {
+            count(&mut own, &answer);
+        }
+        assert_eq!(own, OwnRequests { answered: 4, forwarded: 1, uncertain: 2 });
     }
 }

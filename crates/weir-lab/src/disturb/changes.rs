@@ -1,0 +1,327 @@
+//! Changes of a running gateway: routes come and go, an endpoint leaves and returns, the certificate is replaced, in turn;
+//! weir observes when each takes effect.
+//!
+//! Every state of the configuration is rendered before any load begins, so that a change costs the lab next to nothing.
+//! The lab's own requests then find out since when the change is in effect; what they add to the counters is subtracted.
+//! Since they wait, changes are made on a thread of their own.
+
+mod target;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use weir_results::{Changed, Measurement, RouteChange};
+use weir_rig::{Binding, Change, Credentials, mono_ns};
+
+use super::{Disturbance, Gateway, LoadContext, OwnRequests, UnusableCounters};
+use crate::cell::error::{CellError, failed};
+use crate::clock::LoadClock;
+use crate::scenario;
+use target::{Look, Target};
+
+/// How long a change may take to take effect: a gateway reads a hundred thousand routes on a share of a core.
+const EFFECT_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often weir looks for its effect, at first and at last.
+const LOOK_FIRST: Duration = Duration::from_millis(1);
+const LOOK_LAST: Duration = Duration::from_millis(40);
+/// Status of a gateway for a path without a route.
+const NO_ROUTE: u16 = 404;
+
+/// The changes of a scenario.
+struct Changes {
+    changes: scenario::Changes,
+    /// Whether the gateway counts from zero after each change.
+    restarts_counter: bool,
+    changer: Arc<Changer>,
+    stop: Arc<AtomicBool>,
+    worker: Option<Worker>,
+    made: Made,
+}
+
+/// The thread that makes changes while a load runs.
+struct Worker {
+    /// Dropped when the load has ended.
+    load: Sender<()>,
+    is_abandoned: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Made, CellError>>,
+}
+
+/// Whether the load failed or the run was stopped, so that nobody needs further changes.
+type IsAbandoned<'a> = &'a dyn Fn() -> bool;
+
+/// The changes of one running gateway.
+#[derive(Debug)]
+struct Changer {
+    /// The states that the configuration goes through, again and again; the last is the one that it began with.
+    states: Vec<State>,
+    every: Duration,
+    /// How many routes come and go.
+    routes: u64,
+    /// Routes without them.
+    base_routes: u64,
+    target: Target,
+}
+
+/// A state of the configuration.
+#[derive(Debug)]
+struct State {
+    change: Change,
+    /// The difference to the one before.
+    what: Changed,
+    /// All differences to the one that the gateway began with.
+    on: Vec<Changed>,
+}
+
+/// The changes during a load.
+#[derive(Debug, Default)]
+struct Made {
+    changes: Vec<Applied>,
+    own_requests: OwnRequests,
+}
+
+/// A change, by the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+struct Applied {
+    at_ns: u64,
+    seen_after_ns: u64,
+    what: Changed,
+    routes_added: i64,
+    routes: u64,
+}
+
+pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError> {
+    let Some(changes) = &gateway.scenario.changes else { return Ok(None) };
+    let Some(changer) = Changer::prepare(gateway, changes)? else { return Ok(None) };
+    Ok(Some(Box::new(Changes {
+        changes: changes.clone(),
+        restarts_counter: gateway.rendered.counters.restarts_on_apply(),
+        changer: Arc::new(changer),
+        stop: Arc::clone(gateway.stop),
+        worker: None,
+        made: Made::default(),
+    })))
+}
+
+impl Disturbance for Changes {
+    fn applies_to(&self, load: &str) -> bool {
+        self.changes.concerns(load)
+    }
+
+    fn unusable_counters(&self) -> UnusableCounters {
+        UnusableCounters { gateway: self.restarts_counter, ..UnusableCounters::default() }
+    }
+
+    fn start(&mut self, _: &mut LoadContext<'_>) -> Result<(), CellError> {
+        self.made = Made::default();
+        Ok(())
+    }
+
+    fn poll(&mut self, _: &mut LoadContext<'_>, _: Instant) -> Result<Option<Duration>, CellError> {
+        if self.worker.is_none() {
+            self.worker = Some(Worker::start(&self.changer, &self.stop));
+        }
+        Ok(None)
+    }
+
+    fn undo(&mut self, _: &mut LoadContext<'_>) -> Result<(), CellError> {
+        if let Some(worker) = self.worker.take() {
+            self.made = worker.end()?;
+        }
+        Ok(())
+    }
+
+    fn abandon(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            worker.is_abandoned.store(true, Ordering::Relaxed);
+            // The load failed for another reason.
+            let _ = worker.end();
+        }
+    }
+
+    fn own_requests(&self) -> OwnRequests {
+        self.made.own_requests
+    }
+
+    fn record(&self, clock: &LoadClock, measurement: &mut Measurement) {
+        let event = |applied: &Applied| {
+            let (t_s, sustained) = clock.moment(applied.at_ns);
+            RouteChange {
+                t_s,
+                sustained,
+                what: applied.what,
+                routes_added: applied.routes_added,
+                routes: applied.routes,
+                seen_after_ns: applied.seen_after_ns,
+            }
+        };
+        measurement.route_changes = self.made.changes.iter().map(event).collect();
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+impl Worker {
+    fn start(changer: &Arc<Changer>, stop: &Arc<AtomicBool>) -> Self {
+        let (load, ended) = channel();
+        let is_abandoned = Arc::new(AtomicBool::new(false));
+        let flags = [Arc::clone(&is_abandoned), Arc::clone(stop)];
+        let changer = Arc::clone(changer);
+        let thread = thread::spawn(move || {
+            changer.change_until(&ended, &|| flags.iter().any(|flag| flag.load(Ordering::Relaxed)))
+        });
+        Self { load, is_abandoned, thread }
+    }
+
+    /// Ends it: it restores the gateway first, unless it is abandoned.
+    fn end(self) -> Result<Made, CellError> {
+        drop(self.load);
+        self.thread.join().expect("a changer does not panic")
+    }
+}
+
+impl Changer {
+    /// Renders every state of the gateway's configuration; `None` if the gateway has no host or path.
+    fn prepare(gateway: &Gateway<'_>, changes: &scenario::Changes) -> Result<Option<Self>, CellError> {
+        let (binding, credentials) = (gateway.binding, &gateway.rendered.credentials);
+        let added = changes.added_paths();
+        let Some(target) = Target::new(gateway, &added)? else { return Ok(None) };
+        let mut states: Vec<State> = Vec::new();
+        for step in 0..2 * changes.of.len() {
+            let what = changes.of[step % changes.of.len()];
+            let mut on = states.last().map(|state| state.on.clone()).unwrap_or_default();
+            match on.iter().position(|other| *other == what) {
+                Some(place) => {
+                    on.remove(place);
+                }
+                None => on.push(what),
+            }
+            let (changed, shown) = (changed(binding, &added, &on), shown(credentials, &on));
+            let name = format!("change-{step}");
+            let change =
+                gateway.driver.prepare_change(&changed, &shown, gateway.home, &name, gateway.running)?;
+            states.push(State { change, what, on });
+        }
+        let hosts = binding.hosts.len() as u64;
+        Ok(Some(Self {
+            states,
+            every: changes.every.0,
+            routes: hosts * added.len() as u64,
+            base_routes: hosts * binding.paths.len() as u64,
+            target,
+        }))
+    }
+
+    /// Makes changes until `ended` closes, then restores the gateway unless the load is abandoned.
+    fn change_until(&self, ended: &Receiver<()>, is_abandoned: IsAbandoned<'_>) -> Result<Made, CellError> {
+        let mut made = Made::default();
+        let mut states = self.states.iter().cycle();
+        let mut on: &[Changed] = &[];
+        let mut due = Instant::now() + self.every;
+        while let (Err(RecvTimeoutError::Timeout), Some(state)) =
+            (ended.recv_timeout(due.saturating_duration_since(Instant::now())), states.next())
+        {
+            let applied = self.apply(state, &mut made.own_requests, is_abandoned)?;
+            made.changes.push(applied);
+            on = &state.on;
+            // A change that takes longer than the time to the next skips that one.
+            while due <= Instant::now() {
+                due += self.every;
+            }
+        }
+        if let Some(first) = self.states.last().filter(|_| !on.is_empty() && !is_abandoned()) {
+            let mut looks = on.iter().map(|what| self.target.look_for(*what, false)).collect::<Vec<_>>();
+            first.change.apply()?;
+            for look in &mut looks {
+                self.await_effect(&first.change, look, &mut made.own_requests, is_abandoned)?;
+            }
+        }
+        Ok(made)
+    }
+
+    fn apply(
+        &self,
+        state: &State,
+        own: &mut OwnRequests,
+        is_abandoned: IsAbandoned<'_>,
+    ) -> Result<Applied, CellError> {
+        let is_on = state.on.contains(&state.what);
+        let mut look = self.target.look_for(state.what, is_on);
+        let at_ns = mono_ns();
+        state.change.apply()?;
+        let seen_ns = self.await_effect(&state.change, &mut look, own, is_abandoned)?;
+        let routes_added = match (state.what, is_on) {
+            (Changed::Routes, true) => i64::try_from(self.routes).unwrap_or(i64::MAX),
+            (Changed::Routes, false) => -i64::try_from(self.routes).unwrap_or(i64::MAX),
+            _ => 0,
+        };
+        let has_more = state.on.contains(&Changed::Routes);
+        Ok(Applied {
+            at_ns,
+            seen_after_ns: seen_ns.saturating_sub(at_ns),
+            what: state.what,
+            routes_added,
+            routes: self.base_routes + if has_more { self.routes } else { 0 },
+        })
+    }
+
+    /// Looks until `change` is in effect; returns since when, by the monotonic clock.
+    fn await_effect(
+        &self,
+        change: &Change,
+        look: &mut Look,
+        own: &mut OwnRequests,
+        is_abandoned: IsAbandoned<'_>,
+    ) -> Result<u64, CellError> {
+        let deadline = Instant::now() + EFFECT_TIMEOUT;
+        let (mut pause, mut signalled) = (LOOK_FIRST, Instant::now());
+        loop {
+            let said = match self.target.look(look, own) {
+                Ok(seen_ns) => return Ok(seen_ns),
+                Err(said) => said,
+            };
+            if is_abandoned() {
+                return Err(CellError::Stopped);
+            }
+            if Instant::now() > deadline {
+                let what = self.target.words(look);
+                let message = format!("{what} {} s later: {said}", EFFECT_TIMEOUT.as_secs());
+                let remedy = "check in its log whether it read the change (`apply` in its driver.yaml)";
+                return Err(failed("never-ready", &message, remedy, ""));
+            }
+            if change.again_after().is_some_and(|after| signalled.elapsed() >= after) {
+                change.signal();
+                signalled = Instant::now();
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(look.pause_max());
+        }
+    }
+}
+
+/// `binding` with the differences `on`.
+fn changed(binding: &Binding, added: &[String], on: &[Changed]) -> Binding {
+    let mut changed = binding.clone();
+    if on.contains(&Changed::Routes) {
+        changed.paths.extend_from_slice(added);
+    }
+    if on.contains(&Changed::Endpoints) {
+        changed.origins.pop();
+    }
+    changed
+}
+
+/// `credentials` with the differences `on`.
+fn shown(credentials: &Credentials, on: &[Changed]) -> Credentials {
+    let renewed = credentials.certificates.as_ref().filter(|_| on.contains(&Changed::Certificates));
+    match renewed.and_then(weir_rig::Certificates::with_renewed) {
+        Some(renewed) => Credentials { certificates: Some(renewed), ..credentials.clone() },
+        None => credentials.clone(),
+    }
+}

@@ -1,0 +1,251 @@
+//! Disturbances: what weir does on purpose to a gateway, or around it, while a load runs.
+//!
+//! Each kind is one file here, registered in [`KINDS`]. A load calls every disturbance that applies to it in this order:
+//!
+//! ```text
+//! start -> (generator is launched) -> poll, poll, ... -> undo -> (samples end) -> end -> record
+//!                                        \ load failed -> abandon
+//! ```
+
+mod changes;
+mod faults;
+mod slow;
+
+use std::ops::AddAssign;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use weir_results::{Measurement, Part, Reason};
+use weir_rig::{Binary, Binding, Driver, Namespace, Rendered, Rig, Running, Sampler};
+
+use crate::cell::error::CellError;
+use crate::clock::LoadClock;
+use crate::origin::Upstream;
+use crate::scenario::Scenario;
+use crate::wiring::Seat;
+
+/// Every kind of disturbance: prepares it for a gateway that is ready, or returns `None` if the scenario has none.
+const KINDS: [fn(&Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError>; 3] =
+    [changes::prepare, faults::prepare, slow::prepare];
+
+/// Something that disturbs the loads of one cell, one load after the other.
+pub(crate) trait Disturbance {
+    /// Whether it acts during the load of that name.
+    fn applies_to(&self, load: &str) -> bool;
+
+    /// Counters that say nothing about a load with it.
+    fn unusable_counters(&self) -> UnusableCounters {
+        UnusableCounters::default()
+    }
+
+    /// Reasons against a load's values that it causes, so that they say nothing against the gateway.
+    fn explains(&self) -> &[Reason] {
+        &[]
+    }
+
+    /// Begins with a load whose generator is about to be launched, and forgets the load before.
+    fn start(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError>;
+
+    /// Does what is due, and returns the time until it wants to be polled again; `None` if it does not.
+    ///
+    /// The first call follows the launch of the generator; further ones come at the returned time or earlier.
+    /// `sustained_at` is about the start of the sustained phase. This must not wait: what waits needs its own thread.
+    fn poll(
+        &mut self,
+        load: &mut LoadContext<'_>,
+        sustained_at: Instant,
+    ) -> Result<Option<Duration>, CellError>;
+
+    /// Restores what it changed. The load has ended, and its processes are still sampled.
+    fn undo(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError>;
+
+    /// Stops at once and restores nothing: the load failed, and the processes of the cell end with it.
+    fn abandon(&mut self) {}
+
+    /// Ends what is left of it when the samples are taken; returns its own processes.
+    fn end(&mut self) -> Result<Vec<Part>, CellError> {
+        Ok(Vec::new())
+    }
+
+    /// Requests of its own during the load, which the counters include.
+    fn own_requests(&self) -> OwnRequests {
+        OwnRequests::default()
+    }
+
+    /// Writes what it did into the measurement of the load.
+    fn record(&self, clock: &LoadClock, measurement: &mut Measurement);
+}
+
+/// A gateway that is ready for load, for which disturbances are prepared.
+pub(crate) struct Gateway<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) driver: &'a Driver,
+    pub(crate) binding: &'a Binding,
+    pub(crate) rendered: &'a Rendered,
+    /// Its folder.
+    pub(crate) home: &'a Path,
+    /// Its processes.
+    pub(crate) running: &'a [Running],
+    pub(crate) seat: &'a Seat,
+    pub(crate) upstream: &'a Upstream,
+    /// The generator's network; `None` is the host's.
+    pub(crate) generator: Option<&'a Namespace>,
+    /// weir's own program.
+    pub(crate) weir: &'a Binary,
+    /// Set when the run is stopped.
+    pub(crate) stop: &'a Arc<AtomicBool>,
+}
+
+/// What a disturbance can act on while a load runs.
+pub(crate) struct LoadContext<'a> {
+    /// The load's name.
+    pub(crate) load: &'a str,
+    pub(crate) rig: &'a Rig,
+    /// The folder of the cell.
+    pub(crate) dir: &'a Path,
+    /// All processes of the cell.
+    pub(crate) running: &'a mut [Running],
+    pub(crate) sampler: &'a Sampler,
+}
+
+/// Counters that say nothing about a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UnusableCounters {
+    pub(crate) gateway: bool,
+    pub(crate) origin: bool,
+}
+
+/// Requests that weir sends beside a load, as the gateway and the upstream count them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OwnRequests {
+    /// Answered by the gateway, with any status.
+    pub(crate) answered: u64,
+    /// Of these, forwarded to the upstream.
+    pub(crate) forwarded: u64,
+    /// Those that each side may or may not have counted.
+    pub(crate) uncertain: u64,
+}
+
+impl AddAssign for OwnRequests {
+    fn add_assign(&mut self, other: Self) {
+        self.answered += other.answered;
+        self.forwarded += other.forwarded;
+        self.uncertain += other.uncertain;
+    }
+}
+
+impl OwnRequests {
+    /// The gateway's count without these requests; `sent` is the generator's count.
+    pub(crate) fn subtracted_from_gateway(&self, counted: u64, sent: u64) -> u64 {
+        self.subtracted(counted, self.answered, sent)
+    }
+
+    /// The upstream's count without these requests.
+    pub(crate) fn subtracted_from_origin(&self, counted: u64, sent: u64) -> u64 {
+        self.subtracted(counted, self.forwarded, sent)
+    }
+
+    fn subtracted(&self, counted: u64, certain: u64, sent: u64) -> u64 {
+        let rest = counted.saturating_sub(certain);
+        rest - rest.saturating_sub(sent).min(self.uncertain)
+    }
+}
+
+/// The disturbances of one cell; none in direct cells, since all of them act on a gateway or through one.
+#[derive(Default)]
+pub(crate) struct Disturbances(Vec<Box<dyn Disturbance>>);
+
+impl Disturbances {
+    /// Prepares those of the scenario.
+    pub(crate) fn prepare(gateway: &Gateway<'_>) -> Result<Self, CellError> {
+        let prepared = KINDS.iter().map(|prepare| prepare(gateway)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self(prepared.into_iter().flatten().collect()))
+    }
+
+    /// Those that act during `load`.
+    pub(crate) fn of_load(&mut self, load: &str) -> Active<'_> {
+        Active(self.0.iter_mut().filter(|of| of.applies_to(load)).collect())
+    }
+}
+
+/// The disturbances of one load.
+pub(crate) struct Active<'a>(Vec<&'a mut Box<dyn Disturbance>>);
+
+impl Active<'_> {
+    /// See [`Disturbance::start`].
+    pub(crate) fn start(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
+        self.0.iter_mut().try_for_each(|of| of.start(load))
+    }
+
+    /// Polls all of them; returns the time until the next poll, at most `pause_max`.
+    pub(crate) fn poll(
+        &mut self,
+        load: &mut LoadContext<'_>,
+        sustained_at: Instant,
+        pause_max: Duration,
+    ) -> Result<Duration, CellError> {
+        self.0.iter_mut().try_fold(pause_max, |pause, of| {
+            Ok(of.poll(load, sustained_at)?.map_or(pause, |wanted| wanted.min(pause)))
+        })
+    }
+
+    /// Undoes all of them, even if one of them fails; returns the first error.
+    pub(crate) fn undo(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
+        self.0.iter_mut().fold(Ok(()), |before, of| before.and(of.undo(load)))
+    }
+
+    /// See [`Disturbance::abandon`].
+    pub(crate) fn abandon(&mut self) {
+        self.0.iter_mut().for_each(|of| of.abandon());
+    }
+
+    /// See [`Disturbance::end`].
+    pub(crate) fn end(&mut self) -> Result<Vec<Part>, CellError> {
+        let parts = self.0.iter_mut().map(|of| of.end()).collect::<Result<Vec<_>, _>>()?;
+        Ok(parts.concat())
+    }
+
+    /// Counters that one of them makes unusable.
+    pub(crate) fn unusable_counters(&self) -> UnusableCounters {
+        self.0.iter().map(|of| of.unusable_counters()).fold(UnusableCounters::default(), |all, of| {
+            UnusableCounters { gateway: all.gateway || of.gateway, origin: all.origin || of.origin }
+        })
+    }
+
+    /// The own requests of all.
+    pub(crate) fn own_requests(&self) -> OwnRequests {
+        let mut all = OwnRequests::default();
+        self.0.iter().for_each(|of| all += of.own_requests());
+        all
+    }
+
+    /// Whether one of them causes `reason`.
+    pub(crate) fn explain(&self, reason: Reason) -> bool {
+        self.0.iter().any(|of| of.explains().contains(&reason))
+    }
+
+    /// See [`Disturbance::record`].
+    pub(crate) fn record(&self, clock: &LoadClock, measurement: &mut Measurement) {
+        self.0.iter().for_each(|of| of.record(clock, measurement));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_requests_are_subtracted_from_the_counters() {
+        let mut own = OwnRequests { answered: 3, forwarded: 1, uncertain: 1 };
+        own += OwnRequests { answered: 1, forwarded: 0, uncertain: 1 };
+        // Uncertain ones explain what is too much, and nothing that is missing.
+        let gateway = |counted| own.subtracted_from_gateway(counted, 100);
+        assert_eq!([104, 105, 106, 107].map(gateway), [100, 100, 100, 101]);
+        assert_eq!(gateway(103), 99);
+        let origin = |counted| own.subtracted_from_origin(counted, 100);
+        assert_eq!([101, 103, 104].map(origin), [100, 100, 101]);
+        assert_eq!(OwnRequests::default().subtracted_from_gateway(100, 100), 100);
+    }
+}

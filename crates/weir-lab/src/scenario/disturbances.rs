@@ -1,0 +1,31 @@
+//! What all disturbances of a scenario have in common. Each is listed here once, so that reading, planning and the pilot
+//! know none of them by name.
+
+use weir_document::Time;
+
+use super::Scenario;
+
+impl Scenario {
+    /// The scenario without any disturbance.
+    #[must_use]
+    pub(crate) fn without_disturbances(self) -> Self {
+        Self { changes: None, faults: Vec::new(), slow: None, ..self }
+    }
+
+    /// The lists of the loads that disturbances apply to; an empty list means all loads.
+    pub(crate) fn disturbed_loads_mut(&mut self) -> Vec<&mut Vec<String>> {
+        let changes = self.changes.as_mut().map(|changes| &mut changes.loads);
+        let slow = self.slow.as_mut().map(|slow| &mut slow.loads);
+        changes.into_iter().chain(slow).collect()
+    }
+
+    /// The times of disturbances that count from the start of the sustained phase.
+    pub(crate) fn schedule_mut(&mut self) -> Vec<&mut Time> {
+        self.faults.iter_mut().map(|fault| &mut fault.at).collect()
+    }
+
+    /// Whether a disturbance has a time in the sustained phase; then the warm-up must not grow.
+    pub(crate) fn has_schedule(&self) -> bool {
+        !self.faults.is_empty()
+    }
+}
