@@ -114,7 +114,7 @@ class Yard:
 
     def listened_on(self):
         """Every address of loopback that a part of a finished cell was told to use."""
-        texts = [parts for (parts,) in self.query("SELECT parts FROM cells")]
+        texts = [document for (document,) in self.query("SELECT document FROM cells")]
         return {int(port) for text in texts for port in re.findall(r"127\.0\.0\.1:(\d+)", text)}
 
     def left(self):

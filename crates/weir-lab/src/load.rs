@@ -372,6 +372,7 @@ impl Bed<'_> {
             route_changes: Vec::new(),
             faults: Vec::new(),
             slow: None,
+            events: Vec::new(),
             record,
             usage,
             counters,

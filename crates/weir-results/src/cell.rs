@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ColdStart, CpuSeconds, FaultEvent, Judgement, LoadRecord, RouteChange, SlowClients, Trial};
+use crate::{
+    ColdStart, CpuSeconds, Event, FaultEvent, Judgement, LoadRecord, RouteChange, SlowClients, Trial,
+};
 
 /// Name of the direct baseline where a gateway's name stands.
 pub const DIRECT: &str = "direct";
@@ -203,6 +205,9 @@ pub struct Measurement {
     /// Clients that took their time beside the load; `None` where there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<SlowClients>,
+    /// What further disturbances did while the load ran, in the order of time; each kind has its own details.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
     /// Where the load is a search, which of its trials this is; a trial is no load point of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,

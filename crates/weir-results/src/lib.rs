@@ -8,6 +8,7 @@
 mod archive;
 mod cell;
 mod cold_start;
+mod event;
 mod fault;
 mod hist;
 mod host;
@@ -27,6 +28,7 @@ pub mod words;
 pub use archive::*;
 pub use cell::*;
 pub use cold_start::*;
+pub use event::*;
 pub use fault::*;
 pub use hist::*;
 pub use host::*;

@@ -1,14 +1,15 @@
 //! The SQLite store: runs, cells, histograms, manifests and verdicts, each cell committed on its own.
 //!
-//! What queries ask for (who, where, which rate, which quantile, which verdict) is in columns; the rest of the
-//! schema is in JSON columns beside them. A reader of older versions migrates, a newer database is refused.
+//! What queries ask for (who, where, which rate, which quantile, which verdict, which event) is in columns; the rest
+//! of a cell and of a measurement is one versioned JSON document, so that a new field needs no migration. Older databases
+//! are migrated, newer ones are refused.
 
+mod document;
 mod error;
 mod find;
 mod hosts;
 mod import;
 mod read;
-mod route_changes;
 mod schema;
 mod write;
 

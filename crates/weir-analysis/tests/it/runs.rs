@@ -131,6 +131,7 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
         route_changes: Vec::new(),
         faults: Vec::new(),
         slow: None,
+        events: Vec::new(),
         trial: None,
         record,
     }

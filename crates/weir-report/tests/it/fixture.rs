@@ -357,6 +357,7 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         route_changes: Vec::new(),
         faults: Vec::new(),
         slow: None,
+        events: Vec::new(),
         usage,
         counters,
         host: shape.host,

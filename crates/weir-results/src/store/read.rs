@@ -1,11 +1,13 @@
 //! Reading runs and cells back.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use rusqlite::types::{FromSqlError, Type};
 use rusqlite::{Row, params};
 use serde::de::DeserializeOwned;
 
+use super::document::{CellDocument, MeasurementDocument};
 use super::{Store, StoreError};
 use crate::{
     Cell, CellKey, CellOutcome, Histogram, Judgement, LoadRecord, LoadSecond, Measurement, Reason, Run,
@@ -51,8 +53,7 @@ impl Store {
     /// When the database cannot be read.
     pub fn cells(&self, run_id: &str) -> Result<Vec<Cell>, StoreError> {
         let sql = "SELECT plan.cell, gateway, axes, repeat, started_unix_ms, ended_unix_ms, outcome, cause, \
-             message, remedy, log_tail, parts, unequal, files, attempts, cold_start \
-             FROM cells JOIN plan USING (run_id, cell) WHERE run_id = ?1 ORDER BY cell";
+             document FROM cells JOIN plan USING (run_id, cell) WHERE run_id = ?1 ORDER BY cell";
         let mut statement = self.connection.prepare(sql).map_err(self.failed())?;
         let cells = statement.query_map([run_id], |row| self.cell(run_id, row)).map_err(self.failed())?;
         cells.collect::<Result<_, _>>().map_err(self.failed())
@@ -78,14 +79,16 @@ impl Store {
 
     fn cell(&self, run_id: &str, row: &Row<'_>) -> rusqlite::Result<Cell> {
         let key = key(row)?;
+        let document: CellDocument<'_> = json(row, 8)?;
+        let text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned).unwrap_or_default();
         let outcome = if row.get::<_, String>(6)? == "measured" {
             CellOutcome::Measured { measurements: self.measurements(run_id, key.index)? }
         } else {
             CellOutcome::Failed {
                 cause: row.get(7)?,
-                message: row.get(8)?,
-                remedy: row.get(9)?,
-                log_tail: row.get(10)?,
+                message: text(document.message),
+                remedy: text(document.remedy),
+                log_tail: text(document.log_tail),
             }
         };
         Ok(Cell {
@@ -93,23 +96,22 @@ impl Store {
             started_unix_ms: row.get(4)?,
             ended_unix_ms: row.get(5)?,
             outcome,
-            parts: json(row, 11)?,
-            unequal: json(row, 12)?,
-            files: json(row, 13)?,
-            attempts: row.get(14)?,
-            cold_start: json(row, 15)?,
+            parts: document.parts.into_owned(),
+            unequal: document.unequal.into_owned(),
+            files: document.files.into_owned(),
+            attempts: document.attempts,
+            cold_start: document.cold_start.map(Cow::into_owned),
         })
     }
 
     fn measurements(&self, run_id: &str, cell: u32) -> rusqlite::Result<Vec<Measurement>> {
-        let sql = "SELECT place, load, connections, asked_rate_per_s, cpu_us_per_request, bound_by, evidence, \
-             result, whole, whole_uncertain, phase_start_mono_ns, phase_end_mono_ns, generator, usage, \
-             counters, host, routes, steps, host_usage, trial, faults, slow FROM measurements \
-             WHERE run_id = ?1 AND cell = ?2 ORDER BY place";
+        let sql = "SELECT place, load, connections, asked_rate_per_s, cpu_us_per_request, bound_by, events, \
+             document FROM measurements WHERE run_id = ?1 AND cell = ?2 ORDER BY place";
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map(params![run_id, cell], |row| {
             let place: u32 = row.get(0)?;
             let histogram = |kind| self.histogram(run_id, cell, place, kind);
+            let document: MeasurementDocument<'_> = json(row, 7)?;
             let required = |kind| histogram(kind)?.ok_or(rusqlite::Error::QueryReturnedNoRows);
             Ok(Measurement {
                 load: row.get(1)?,
@@ -119,31 +121,32 @@ impl Store {
                 judgement: Judgement {
                     bound_by: word(row, 5)?,
                     verdicts: self.verdicts(run_id, cell, place)?,
-                    evidence: json(row, 6)?,
+                    evidence: document.evidence.into_owned(),
                 },
                 record: LoadRecord {
-                    result: json(row, 7)?,
-                    whole: json(row, 8)?,
-                    whole_uncertain: row.get(9)?,
-                    phase_start_mono_ns: row.get(10)?,
-                    phase_end_mono_ns: row.get(11)?,
-                    generator: json(row, 12)?,
+                    result: document.result.into_owned(),
+                    whole: document.whole,
+                    whole_uncertain: document.whole_uncertain,
+                    phase_start_mono_ns: document.phase_start_mono_ns,
+                    phase_end_mono_ns: document.phase_end_mono_ns,
+                    generator: document.generator.into_owned(),
                     latency: required("latency")?,
                     service_time: required("service_time")?,
                     lateness: histogram("lateness")?,
                     seconds: self.seconds(run_id, cell, place)?,
-                    routes: json(row, 16)?,
-                    steps: json(row, 17)?,
+                    routes: document.routes.into_owned(),
+                    steps: document.steps.into_owned(),
                 },
-                usage: json(row, 13)?,
-                counters: json(row, 14)?,
-                host: json(row, 15)?,
-                host_usage: json(row, 18)?,
+                usage: document.usage.into_owned(),
+                counters: document.counters.into_owned(),
+                host: document.host,
+                host_usage: document.host_usage.map(Cow::into_owned),
                 series: self.samples(run_id, cell, place)?,
-                route_changes: self.route_changes(run_id, cell, place)?,
-                trial: json(row, 19)?,
-                faults: json(row, 20)?,
-                slow: json(row, 21)?,
+                route_changes: document.route_changes.into_owned(),
+                faults: document.faults.into_owned(),
+                slow: document.slow,
+                events: json(row, 6)?,
+                trial: document.trial.map(Cow::into_owned),
             })
         })?;
         rows.collect()

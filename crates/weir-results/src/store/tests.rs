@@ -143,6 +143,7 @@ fn measurement(load: &str, open: bool) -> Measurement {
         route_changes: Vec::new(),
         faults: Vec::new(),
         slow: None,
+        events: Vec::new(),
         trial: None,
     }
 }
@@ -279,8 +280,7 @@ fn a_crash_in_mid_transaction_loses_the_running_cell_only() {
     store.add_cell(&run.id, &cell(&run, 0)).unwrap();
     // A process that dies within a transaction leaves it uncommitted, on disk as in memory.
     store.connection.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let insert = "INSERT INTO cells SELECT run_id, 1, 0, 0, outcome, cause, message, remedy, log_tail, parts, \
-         unequal, files, attempts, cold_start FROM cells";
+    let insert = "INSERT INTO cells SELECT run_id, 1, 0, 0, outcome, cause, document FROM cells";
     assert_eq!(store.connection.execute(insert, []).unwrap(), 1);
     let copy = Folder::new();
     for file in std::fs::read_dir(folder.0.path()).unwrap() {
@@ -302,7 +302,7 @@ fn a_cell_is_written_wholly_or_not_at_all() {
     let mut broken = cell(&run, 0);
     let CellOutcome::Measured { measurements } = &mut broken.outcome else { unreachable!() };
     // The second measurement cannot be stored: SQLite's integers end at 2^63 - 1.
-    measurements[1].record.phase_end_mono_ns = u64::MAX;
+    measurements[1].record.seconds[0].sent = u64::MAX;
     assert!(store.add_cell(&run.id, &broken).is_err());
     assert!(store.finished(&run.id).unwrap().is_empty());
     let rows: i64 =

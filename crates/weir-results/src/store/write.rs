@@ -3,7 +3,7 @@
 use rusqlite::{Transaction, TransactionBehavior, params};
 use serde::Serialize;
 
-use super::route_changes::insert_route_changes;
+use super::document::{CellDocument, MeasurementDocument};
 use super::{Store, StoreError};
 use crate::{Cell, CellKey, CellOutcome, Histogram, Measurement, Reason, Run};
 
@@ -107,29 +107,21 @@ fn insert_plan(t: &Transaction<'_>, run_id: &str, cells: &[CellKey]) -> rusqlite
 }
 
 pub(super) fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rusqlite::Result<()> {
-    let (outcome, failure) = match &cell.outcome {
-        CellOutcome::Measured { .. } => ("measured", [None; 4]),
-        CellOutcome::Failed { cause, message, remedy, log_tail } => {
-            ("failed", [Some(cause), Some(message), Some(remedy), Some(log_tail)])
-        }
+    let (outcome, cause) = match &cell.outcome {
+        CellOutcome::Measured { .. } => ("measured", None),
+        CellOutcome::Failed { cause, .. } => ("failed", Some(cause)),
     };
     t.execute(
-        "INSERT INTO cells VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        "INSERT INTO cells (run_id, cell, started_unix_ms, ended_unix_ms, outcome, cause, document) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![
             run_id,
             cell.key.index,
             cell.started_unix_ms,
             cell.ended_unix_ms,
             outcome,
-            failure[0],
-            failure[1],
-            failure[2],
-            failure[3],
-            json(&cell.parts)?,
-            json(&cell.unequal)?,
-            json(&cell.files)?,
-            cell.attempts,
-            json(&cell.cold_start)?
+            cause,
+            json(&CellDocument::of(cell))?
         ],
     )?;
     if let CellOutcome::Measured { measurements } = &cell.outcome {
@@ -142,17 +134,18 @@ pub(super) fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rus
 
 /// Where a measurement stands.
 #[derive(Clone, Copy)]
-pub(super) struct At<'a> {
-    pub(super) run_id: &'a str,
-    pub(super) cell: u32,
-    pub(super) place: usize,
+struct At<'a> {
+    run_id: &'a str,
+    cell: u32,
+    place: usize,
 }
 
 fn insert_measurement(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusqlite::Result<()> {
     let (record, judgement) = (&m.record, &m.judgement);
     t.execute(
-        "INSERT INTO measurements VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, \
-         ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)",
+        "INSERT INTO measurements (run_id, cell, place, load, model, connections, asked_rate_per_s, rate_per_s, \
+         latency_p50_ns, latency_p99_ns, cpu_us_per_request, bound_by, events, document) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         params![
             at.run_id,
             at.cell,
@@ -166,22 +159,8 @@ fn insert_measurement(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusql
             record.result.latency_ns.p99,
             m.cpu_us_per_request,
             word(&judgement.bound_by)?,
-            json(&judgement.evidence)?,
-            json(&record.result)?,
-            json(&record.whole)?,
-            record.whole_uncertain,
-            record.phase_start_mono_ns,
-            record.phase_end_mono_ns,
-            json(&record.generator)?,
-            json(&m.usage)?,
-            json(&m.counters)?,
-            json(&m.host)?,
-            json(&record.routes)?,
-            json(&record.steps)?,
-            json(&m.host_usage)?,
-            json(&m.trial)?,
-            json(&m.faults)?,
-            json(&m.slow)?
+            json(&m.events)?,
+            json(&MeasurementDocument::of(m))?
         ],
     )?;
     let verdicts = &judgement.verdicts;
@@ -193,8 +172,7 @@ fn insert_measurement(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusql
     if let Some(lateness) = &record.lateness {
         insert_histogram(t, at, "lateness", lateness)?;
     }
-    insert_series(t, at, m)?;
-    insert_route_changes(t, at, &m.route_changes)
+    insert_series(t, at, m)
 }
 
 fn insert_verdicts(
@@ -248,7 +226,7 @@ fn insert_series(t: &Transaction<'_>, at: At<'_>, m: &Measurement) -> rusqlite::
     Ok(())
 }
 
-pub(super) fn json(value: &impl Serialize) -> rusqlite::Result<String> {
+fn json(value: &impl Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::{
-    Ceiling, Changed, FaultAction, FaultEvent, Found, HostBounds, Objective, RouteChange, RouteResult,
+    Ceiling, Changed, Event, FaultAction, FaultEvent, Found, HostBounds, Objective, RouteChange, RouteResult,
     RouteTimes, SlowClients, SlowCounts, StepRecord, Stopped, Trial, TrialSays,
 };
 
@@ -93,53 +93,9 @@ fn bounds_of_a_host_are_kept_until_they_are_measured_again() {
     assert_eq!(store.bounds("B, 2 CPUs, 8192 MiB").unwrap(), None);
 }
 
-#[test]
-fn a_database_of_version_1_is_upgraded_with_what_it_holds() {
-    let folder = Folder::new();
-    let run = run("20261121-0210-aaaa", 10);
-    let (now, then) = (folder.0.path().join("now.db"), folder.db());
-    let mut store = Store::open(&now).unwrap();
-    store.begin_run(&run).unwrap();
-    // Files of cells came with version 3, further attempts with version 5, starts with version 7.
-    let mut cell = Cell { files: Vec::new(), attempts: 1, cold_start: None, ..cell(&run, 0) };
-    let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
-    // Nobody measured it then.
-    measurements.iter_mut().for_each(|measurement| measurement.host_usage = None);
-    store.add_cell(&run.id, &cell).unwrap();
-    drop(store);
-    version_1_of(&now, &then);
-    let mut store = Store::open_existing(&then).unwrap();
-    assert_eq!(store.run(&run.id).unwrap(), run);
-    assert_eq!(store.cells(&run.id).unwrap(), [cell]);
-    store.keep_bounds(&bounds(1e4)).unwrap();
-}
-
-/// Makes a database of version 1 at `then` with the rows of the one at `now`.
-fn version_1_of(now: &std::path::Path, then: &std::path::Path) {
-    let old = Connection::open(then).unwrap();
-    old.execute_batch(schema::MIGRATIONS[0]).unwrap();
-    old.pragma_update(None, "application_id", schema::APPLICATION_ID).unwrap();
-    old.pragma_update(None, "user_version", 1).unwrap();
-    old.execute("ATTACH ?1 AS now", [now.to_str().unwrap()]).unwrap();
-    for table in
-        ["runs", "manifests", "plan", "cells", "measurements", "verdicts", "histograms", "seconds", "samples"]
-    {
-        let sql = format!("SELECT group_concat(name) FROM pragma_table_info('{table}', 'main')");
-        let columns: String = old.query_row(&sql, [], |row| row.get(0)).unwrap();
-        old.execute_batch(&format!("INSERT INTO main.{table} SELECT {columns} FROM now.{table}")).unwrap();
-    }
-    let sql =
-        "SELECT count(*) FROM pragma_table_info('measurements', 'main') WHERE name IN ('routes', 'steps')";
-    assert_eq!(old.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap(), 0, "it is of version 1");
-}
-
-#[test]
-fn faults_and_changes_of_routes_come_back_in_their_order() {
-    let folder = Folder::new();
-    let run = run("20261121-0210-aaaa", 10);
-    let mut store = Store::open(&folder.db()).unwrap();
-    store.begin_run(&run).unwrap();
-    let mut cell = cell(&run, 0);
+/// A run with every field that a database of version 9 has; `tests/databases/version-9.sql` holds it as that version wrote it.
+fn full(run: &Run) -> [Cell; 2] {
+    let mut cell = rich(run);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
     let change = |t_s, routes_added| RouteChange {
         t_s,
@@ -149,7 +105,7 @@ fn faults_and_changes_of_routes_come_back_in_their_order() {
         routes: 100_000,
         seen_after_ns: u64::from(u32::MAX),
     };
-    // Of the first load none.
+    // The first load has none.
     let other = RouteChange { what: Changed::Certificates, ..change(2.5, 0) };
     measurements[1].route_changes = vec![change(0.1 + 0.2, 1), change(1.5, -1), other];
     let actions = [FaultAction::Kill, FaultAction::Stall, FaultAction::Reset, FaultAction::Return];
@@ -157,6 +113,110 @@ fn faults_and_changes_of_routes_come_back_in_their_order() {
     measurements[0].faults = actions.map(fault).to_vec();
     let heads = SlowCounts { connections: 7, opened: 1 << 40, ..SlowCounts::default() };
     measurements[1].slow = Some(SlowClients { heads, ..SlowClients::default() });
-    store.add_cell(&run.id, &cell).unwrap();
-    assert_eq!(store.cells(&run.id).unwrap(), [cell]);
+    [cell, failed_cell(run, 1)]
+}
+
+/// The same as a database of `version` kept it.
+fn full_at(version: usize, run: &Run) -> [Cell; 2] {
+    full(run).map(|mut cell| {
+        if version < 3 {
+            cell.files.clear();
+        }
+        if version < 5 {
+            cell.attempts = 1;
+        }
+        if version < 7 {
+            cell.cold_start = None;
+        }
+        let CellOutcome::Measured { measurements } = &mut cell.outcome else { return cell };
+        for measurement in measurements {
+            if version < 2 {
+                measurement.record.routes.clear();
+                measurement.record.steps.clear();
+            }
+            if version < 4 {
+                measurement.host_usage = None;
+            }
+            if version < 6 {
+                measurement.route_changes.clear();
+                measurement.trial = None;
+            }
+            if version < 8 {
+                measurement.faults.clear();
+            }
+            if version < 9 {
+                measurement.slow = None;
+            }
+        }
+        cell
+    })
+}
+
+/// Makes a database of `version` at `path`, with the rows of `tests/databases/version-9.sql` as far as it has room for them.
+fn database_of(version: usize, path: &std::path::Path) {
+    let newest = path.with_extension("9");
+    let dump = include_str!("../../../tests/databases/version-9.sql");
+    // The dump has its tables in the order of their names.
+    let open = |path| {
+        let connection = Connection::open(path).unwrap();
+        connection.pragma_update(None, "foreign_keys", "off").unwrap();
+        connection
+    };
+    open(newest.as_path()).execute_batch(dump).unwrap();
+    let old = open(path);
+    schema::MIGRATIONS[..version].iter().for_each(|step| old.execute_batch(step).unwrap());
+    old.pragma_update(None, "application_id", schema::APPLICATION_ID).unwrap();
+    old.pragma_update(None, "user_version", version as i64).unwrap();
+    old.execute("ATTACH ?1 AS newest", [newest.to_str().unwrap()]).unwrap();
+    let mut tables = old.prepare("SELECT name FROM main.sqlite_schema WHERE type = 'table'").unwrap();
+    let tables: Vec<String> = tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    for table in tables {
+        let sql = format!("SELECT group_concat(name) FROM pragma_table_info('{table}', 'main')");
+        let columns: String = old.query_row(&sql, [], |row| row.get(0)).unwrap();
+        let copy = format!("INSERT INTO main.{table} ({columns}) SELECT {columns} FROM newest.{table}");
+        old.execute_batch(&copy).unwrap();
+    }
+}
+
+#[test]
+fn databases_of_every_older_version_are_upgraded_with_what_they_hold() {
+    for version in 1..=9 {
+        let folder = Folder::new();
+        let run = run("20261121-0210-aaaa", 10);
+        database_of(version, &folder.db());
+        let mut store = Store::open_existing(&folder.db()).unwrap();
+        assert_eq!(store.run(&run.id).unwrap(), run, "version {version}");
+        assert_eq!(store.cells(&run.id).unwrap(), full_at(version, &run), "version {version}");
+        let cells = full_at(version, &run);
+        assert_eq!(store.import(&run, &cells).unwrap(), Imported::Present, "version {version}");
+        store.keep_bounds(&bounds(1e4)).unwrap();
+        let problems: i64 = store
+            .connection
+            .query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(problems, 0, "version {version}");
+    }
+}
+
+#[test]
+fn disturbances_come_back_in_their_order() {
+    let folder = Folder::new();
+    let run = run("20261121-0210-aaaa", 10);
+    let mut store = Store::open(&folder.db()).unwrap();
+    store.begin_run(&run).unwrap();
+    let mut cells = full(&run);
+    let CellOutcome::Measured { measurements } = &mut cells[0].outcome else { unreachable!() };
+    let event = |t_s, kind: &str| Event {
+        t_s,
+        sustained: true,
+        kind: kind.into(),
+        details: serde_json::json!({ "opened": u64::MAX, "share": 0.1 + 0.2 }),
+    };
+    measurements[0].events = vec![event(0.1 + 0.2, "one"), event(0.5, "other")];
+    cells.iter().for_each(|cell| store.add_cell(&run.id, cell).unwrap());
+    assert_eq!(store.cells(&run.id).unwrap(), cells);
+    let sql = "SELECT json_extract(event.value, '$.kind') FROM measurements, json_each(events) AS event";
+    let mut kinds = store.connection.prepare(sql).unwrap();
+    let kinds: Vec<String> = kinds.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(kinds, ["one", "other"]);
 }

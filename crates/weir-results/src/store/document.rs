@@ -1,0 +1,134 @@
+//! The documents of cells and measurements: everything that no query asks for, as one JSON column.
+//!
+//! A new field needs no migration: give it a default, and older documents are read as before. A change that older
+//! programs would misread raises [`DOCUMENT_VERSION`] and comes with a migration, by which they refuse the database.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::de::{self, Deserializer};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Cell, CellOutcome, ColdStart, Counters, FaultEvent, GeneratorEvidence, HostShare, HostUsage, KeptFile,
+    LoadResult, Measurement, Part, Requests, RouteChange, RouteResult, SlowClients, StepRecord, Trial, Usage,
+};
+
+/// Version of both documents.
+pub(super) const DOCUMENT_VERSION: u32 = 1;
+
+/// What is kept of a cell beside its columns.
+#[derive(Serialize, Deserialize)]
+pub(super) struct CellDocument<'a> {
+    #[serde(deserialize_with = "known_version")]
+    version: u32,
+    /// These three only of a cell that failed.
+    pub(super) message: Option<Cow<'a, str>>,
+    pub(super) remedy: Option<Cow<'a, str>>,
+    pub(super) log_tail: Option<Cow<'a, str>>,
+    pub(super) parts: Cow<'a, [Part]>,
+    pub(super) unequal: Cow<'a, [String]>,
+    pub(super) files: Cow<'a, [KeptFile]>,
+    pub(super) attempts: u32,
+    pub(super) cold_start: Option<Cow<'a, ColdStart>>,
+}
+
+/// What is kept of a measurement beside its columns, its verdicts, histograms and series.
+#[derive(Serialize, Deserialize)]
+pub(super) struct MeasurementDocument<'a> {
+    #[serde(deserialize_with = "known_version")]
+    version: u32,
+    pub(super) evidence: Cow<'a, [String]>,
+    pub(super) result: Cow<'a, LoadResult>,
+    pub(super) whole: Requests,
+    pub(super) whole_uncertain: u64,
+    pub(super) phase_start_mono_ns: u64,
+    pub(super) phase_end_mono_ns: u64,
+    pub(super) generator: Cow<'a, GeneratorEvidence>,
+    pub(super) usage: Cow<'a, BTreeMap<String, Usage>>,
+    pub(super) counters: Cow<'a, Counters>,
+    pub(super) host: HostShare,
+    pub(super) host_usage: Option<Cow<'a, HostUsage>>,
+    pub(super) routes: Cow<'a, [RouteResult]>,
+    pub(super) steps: Cow<'a, [StepRecord]>,
+    pub(super) trial: Option<Cow<'a, Trial>>,
+    pub(super) route_changes: Cow<'a, [RouteChange]>,
+    pub(super) faults: Cow<'a, [FaultEvent]>,
+    pub(super) slow: Option<SlowClients>,
+}
+
+impl<'a> CellDocument<'a> {
+    pub(super) fn of(cell: &'a Cell) -> Self {
+        let (message, remedy, log_tail) = match &cell.outcome {
+            CellOutcome::Measured { .. } => (None, None, None),
+            CellOutcome::Failed { message, remedy, log_tail, .. } => {
+                (Some(message), Some(remedy), Some(log_tail))
+            }
+        };
+        let text = |text: Option<&'a String>| text.map(|text| Cow::from(text.as_str()));
+        Self {
+            version: DOCUMENT_VERSION,
+            message: text(message),
+            remedy: text(remedy),
+            log_tail: text(log_tail),
+            parts: Cow::from(&cell.parts),
+            unequal: Cow::from(&cell.unequal),
+            files: Cow::from(&cell.files),
+            attempts: cell.attempts,
+            cold_start: cell.cold_start.as_ref().map(Cow::Borrowed),
+        }
+    }
+}
+
+impl<'a> MeasurementDocument<'a> {
+    pub(super) fn of(m: &'a Measurement) -> Self {
+        Self {
+            version: DOCUMENT_VERSION,
+            evidence: Cow::from(&m.judgement.evidence),
+            result: Cow::Borrowed(&m.record.result),
+            whole: m.record.whole,
+            whole_uncertain: m.record.whole_uncertain,
+            phase_start_mono_ns: m.record.phase_start_mono_ns,
+            phase_end_mono_ns: m.record.phase_end_mono_ns,
+            generator: Cow::Borrowed(&m.record.generator),
+            usage: Cow::Borrowed(&m.usage),
+            counters: Cow::Borrowed(&m.counters),
+            host: m.host,
+            host_usage: m.host_usage.as_ref().map(Cow::Borrowed),
+            routes: Cow::from(&m.record.routes),
+            steps: Cow::from(&m.record.steps),
+            trial: m.trial.as_ref().map(Cow::Borrowed),
+            route_changes: Cow::from(&m.route_changes),
+            faults: Cow::from(&m.faults),
+            slow: m.slow,
+        }
+    }
+}
+
+/// Refuses documents of newer versions, whose fields may mean something else.
+fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    match u32::deserialize(deserializer)? {
+        version if version <= DOCUMENT_VERSION => Ok(version),
+        newer => Err(de::Error::custom(format_args!(
+            "the document has version {newer}, but this weir supports versions up to {DOCUMENT_VERSION}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_documents_are_refused() {
+        let read = |version: u32| {
+            let text = format!(
+                r#"{{"version":{version},"parts":[],"unequal":[],"files":[],"attempts":1,"later":true}}"#
+            );
+            serde_json::from_str::<CellDocument<'_>>(&text).map(|document| document.attempts)
+        };
+        assert_eq!(read(DOCUMENT_VERSION).unwrap(), 1, "a field that this version does not have is skipped");
+        let error = read(2).unwrap_err().to_string();
+        assert!(error.starts_with("the document has version 2, but this weir supports versions up to 1"));
+    }
+}
