@@ -156,7 +156,7 @@ impl Namespace {
     ///
     /// # Errors
     /// When it cannot be entered.
-    pub(crate) fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> io::Result<T> {
+    pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> io::Result<T> {
         on_a_thread(|| {
             self.enter()?;
             Ok(act())
