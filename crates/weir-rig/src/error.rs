@@ -1,6 +1,5 @@
 //! What can go wrong in the rig: whose fault it is, where, and what to do about it.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,22 +7,7 @@ use std::time::Duration;
 
 use weir_document::DocumentError;
 
-use crate::Occupant;
-
-/// A process that holds something which the rig needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Its process id.
-    pub pid: u32,
-    /// Its name as the kernel knows it.
-    pub name: String,
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (pid {})", self.name, self.pid)
-    }
-}
+use crate::holder::{Holder, Occupant};
 
 /// An error of the rig.
 #[derive(Debug, thiserror::Error)]

@@ -7,29 +7,25 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use weir_results::Manifest;
 
-use crate::Rig;
-
-impl Rig {
-    /// What this host is, as far as looking tells. Fields that the rig does not know (the command line, TLS) keep
-    /// their defaults, as does what only a trial tells ([`Rig::try_limits`]).
-    pub fn host_facts() -> Manifest {
-        let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        Manifest {
-            weir_version: env!("CARGO_PKG_VERSION").into(),
-            kernel: kernel(),
-            os: os_name(&fs::read_to_string("/etc/os-release").unwrap_or_default()),
-            cpu_model: field(&cpu_info, "model name"),
-            cpus: Some(usable_cpus().len() as u32).filter(|cpus| *cpus > 0),
-            cpu_governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            memory_bytes: memory_bytes(),
-            mitigations: mitigations(),
-            clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-            virtualized: field(&cpu_info, "flags")
-                .map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
-            open_files_max: getrlimit(Resource::Nofile).maximum,
-            network: "loopback".into(),
-            ..Manifest::default()
-        }
+/// What this host is, as far as looking tells. Fields that the rig does not know (the command line, TLS) keep
+/// their defaults, as does what only a trial tells ([`crate::Rig::try_limits`]).
+pub(crate) fn facts() -> Manifest {
+    let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    Manifest {
+        weir_version: env!("CARGO_PKG_VERSION").into(),
+        kernel: kernel(),
+        os: os_name(&fs::read_to_string("/etc/os-release").unwrap_or_default()),
+        cpu_model: field(&cpu_info, "model name"),
+        cpus: Some(usable_cpus().len() as u32).filter(|cpus| *cpus > 0),
+        cpu_governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        memory_bytes: memory_bytes(),
+        mitigations: mitigations(),
+        clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        virtualized: field(&cpu_info, "flags")
+            .map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
+        open_files_max: getrlimit(Resource::Nofile).maximum,
+        network: "loopback".into(),
+        ..Manifest::default()
     }
 }
 
@@ -90,7 +86,7 @@ mod tests {
 
     #[test]
     fn this_host_has_the_facts_that_every_linux_has() {
-        let facts = Rig::host_facts();
+        let facts = facts();
         assert!(facts.kernel.unwrap().starts_with("Linux "));
         assert!(facts.cpus.unwrap() > 0);
         assert!(facts.memory_bytes.unwrap() > 1 << 20);

@@ -1,6 +1,8 @@
 //! Drivers: a folder per gateway that says how to find, configure, start and count it. No Rust in it, no shell.
 
 mod apply;
+mod binding;
+mod counters;
 mod form;
 mod locate;
 mod own;
@@ -16,13 +18,15 @@ use include_dir::{Dir, include_dir};
 use weir_results::Role;
 
 pub use apply::Change;
+pub use binding::{Binding, OriginBinding, TlsBinding};
+pub use counters::CounterSource;
 pub use form::{
     Apply, BinaryFile, CountersFile, DriverFile, EqualFile, OriginFile, Parser, Place, ProcessFile,
     ReadyFile, Serves, Step, VersionFile,
 };
 pub use locate::Binary;
 pub use own::read_configuration;
-pub use render::{Binding, OriginBinding, Rendered, TlsBinding};
+pub use render::Rendered;
 
 use crate::RigError;
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::VersionFile;
 use crate::cleanup::{self, MARK_VARIABLE, ProcessId};
-use crate::spawn;
+use crate::launch::in_own_session;
 
 /// How long a binary may take to tell its version.
 const TOLD_TIMEOUT: Duration = Duration::from_secs(20);
@@ -49,7 +49,7 @@ fn ask(path: &Path, arguments: &[String]) -> io::Result<(ExitStatus, String)> {
     let mut command = Command::new(path);
     command.args(arguments).env(MARK_VARIABLE, &mark);
     command.stdin(Stdio::null()).stdout(its_output).stderr(its_errors);
-    spawn::in_own_session(&mut command);
+    in_own_session(&mut command);
     let mut child = command.spawn()?;
     // The command holds the ends that the child writes to.
     drop(command);

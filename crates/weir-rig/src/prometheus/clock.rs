@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::sample::mono_ns;
+use crate::clock::mono_ns;
 
 /// This host's wall clock against its monotonic one, at a moment.
 #[derive(Clone, Copy, Debug, PartialEq)]

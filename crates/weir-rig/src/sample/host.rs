@@ -5,9 +5,10 @@ use std::path::Path;
 use rustix::fs::readlink;
 use rustix::time::{ClockId, clock_gettime};
 
+use super::HostSample;
 use super::group::Kept;
-use super::{HostSample, mono_ns};
-use crate::hierarchy::v1_mounts;
+use crate::clock::mono_ns;
+use crate::limits::hierarchy::v1_mounts;
 
 /// The kernel's first cgroup namespace has this number on every host.
 const FIRST_CGROUP_NAMESPACE: &[u8] = b"cgroup:[4026531835]";

@@ -12,7 +12,6 @@ mod tree;
 pub use sampler::Sampler;
 pub use series::Samples;
 
-use rustix::time::{ClockId, clock_gettime};
 use weir_results::NetworkUsage;
 
 /// One look at a part. Times are since the part's start; what could not be read is `None`, never zero.
@@ -75,12 +74,6 @@ pub(crate) struct HostSample {
     pub(crate) retransmitted_segments: Option<u64>,
     /// CPU time of the sampling process itself, which is the rig's and no disturbance.
     pub(crate) lab_ns: u64,
-}
-
-/// `CLOCK_MONOTONIC` in nanoseconds.
-pub fn mono_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Open files of process `pid`.

@@ -8,7 +8,7 @@ use std::fs;
 
 use weir_results::HostProcess;
 
-use super::mono_ns;
+use crate::clock::mono_ns;
 
 /// What stands in place of a character that a terminal would obey: a process may choose any name.
 const UNPRINTABLE: char = '\u{fffd}';

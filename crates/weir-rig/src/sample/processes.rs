@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 
-use super::{PartSample, mono_ns};
+use super::PartSample;
+use crate::clock::mono_ns;
 
 /// After a look the next comes this many times as much later as the look took, so that it costs 0.1 % of a core.
 const REST: u64 = 1_000;

@@ -4,13 +4,14 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::PartSample;
 use super::group::GroupReader;
 use super::host::HostReader;
 use super::network::NetworkReader;
 use super::processes::ProcessReader;
 use super::series::{PartSeries, Samples, Tick};
 use super::tree::TreeReader;
-use super::{PartSample, mono_ns};
+use crate::clock::mono_ns;
 use crate::{Namespace, Running};
 
 const INTERVAL: Duration = Duration::from_millis(100);

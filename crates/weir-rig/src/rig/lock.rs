@@ -3,71 +3,25 @@
 //! The kernel holds the lock for the process and lets go of it with the process, so that none is ever stale. What
 //! stands in the file only says whose it is.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use procfs::process::Process;
 use rustix::net::sockopt::socket_peercred;
-use serde::{Deserialize, Serialize};
 
+use super::options::RigOptions;
+use crate::RigError;
 use crate::cleanup::{ProcessId, wait_until};
-use crate::{Holder, RigError, RigOptions};
+use crate::holder::{Holder, Occupant};
 
 /// The lock's file in the state folder.
 const LOCK_FILE: &str = "host.lock";
 /// The name that runs of every user share.
 pub(crate) const HOST_NAME: &str = "weir-host-lock";
-
-/// The run that holds this host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Occupant {
-    /// The process id of its lab.
-    pub pid: u32,
-    /// The run's id.
-    pub run_id: String,
-    /// Since when it holds the host, milliseconds since the Unix epoch.
-    pub since_unix_ms: u64,
-    /// The database that keeps its cells, where it has one.
-    pub database: Option<PathBuf>,
-}
-
-impl Occupant {
-    fn of(options: &RigOptions) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            pid: std::process::id(),
-            run_id: options.run_id.clone(),
-            since_unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
-            database: options.database.clone(),
-        }
-    }
-
-    /// Who the file says that holds the lock; nobody where that process is gone.
-    fn read(path: &Path) -> Option<Self> {
-        let occupant: Self = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-        let process = ProcessId::of(i32::try_from(occupant.pid).ok()?);
-        process.is_some_and(|process| process.is_alive()).then_some(occupant)
-    }
-}
-
-impl fmt::Display for Occupant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "run {} (pid {}", self.run_id, self.pid)?;
-        let since = i64::try_from(self.since_unix_ms).ok();
-        if let Some(since) = since.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()) {
-            write!(f, ", since {} UTC", since.strftime("%Y-%m-%d %H:%M:%S"))?;
-        }
-        if let Some(database) = &self.database {
-            write!(f, ", database {}", database.display())?;
-        }
-        f.write_str(")")
-    }
-}
 
 /// The hold on the host; the kernel lets go of both with the process.
 #[derive(Debug)]
@@ -86,9 +40,26 @@ impl HostLock {
         let path = options.state_dir.join(LOCK_FILE);
         let file = lock_file(&path)?;
         let name = options.host_name.as_deref().map(bind_name).transpose()?.flatten();
-        write_whole(&file, &Occupant::of(options)).map_err(|error| RigError::file(&path, error))?;
+        write_whole(&file, &occupant_of(options)).map_err(|error| RigError::file(&path, error))?;
         Ok(Self { _file: file, _name: name })
     }
+}
+
+fn occupant_of(options: &RigOptions) -> Occupant {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Occupant {
+        pid: std::process::id(),
+        run_id: options.run_id.clone(),
+        since_unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+        database: options.database.clone(),
+    }
+}
+
+/// The occupant that the lock file names, if its process still runs.
+fn read_occupant(path: &Path) -> Option<Occupant> {
+    let occupant: Occupant = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let process = ProcessId::of(i32::try_from(occupant.pid).ok()?);
+    process.is_some_and(|process| process.is_alive()).then_some(occupant)
 }
 
 fn lock_file(path: &Path) -> Result<File, RigError> {
@@ -100,7 +71,7 @@ fn lock_file(path: &Path) -> Result<File, RigError> {
     // holds it a moment longer.
     wait_until(|| {
         if matches!(taken, Err(fs::TryLockError::WouldBlock)) {
-            occupant = Occupant::read(path);
+            occupant = read_occupant(path);
             if occupant.is_none() {
                 taken = lock.try_lock();
             }

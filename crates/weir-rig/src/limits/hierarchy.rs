@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use procfs::process::Process;
 use rustix::fs::{FsWord, statfs};
 
-use crate::CgroupVersion;
+use super::version::CgroupVersion;
 
 /// The mount point of the one hierarchy of cgroup v2, and the folder of the mount points of v1.
 const MOUNT_POINT: &str = "/sys/fs/cgroup";

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use weir_results::HostShare;
 
+use crate::cleanup::ledger::Entry;
 use crate::cleanup::{self, ProcessId};
-use crate::ledger::Entry;
+use crate::clock::mono_ns;
 use crate::limits::GroupParent;
 use crate::namespace::{self, Label};
-use crate::sample::mono_ns;
 use crate::{CgroupVersion, Limits, Namespace, Rig, Sampler};
 
 /// Limits that any host can hold.
@@ -32,9 +32,9 @@ impl Rig {
     /// # Errors
     /// Why this host or user cannot, in words.
     pub fn try_limits(&self) -> Result<CgroupVersion, String> {
-        let parent = self.groups.as_ref().map_err(String::clone)?;
+        let parent = self.launcher.groups.as_ref().map_err(String::clone)?;
         let entry = Entry::Groups(parent.directories(Some("trial")));
-        self.ledger.add(&entry).map_err(|error| error.to_string())?;
+        self.launcher.ledger.add(&entry).map_err(|error| error.to_string())?;
         try_in(parent, "trial")
     }
 }

@@ -5,7 +5,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::PathBuf;
 
-use crate::{cleanup, delegation, hierarchy};
+use crate::cleanup;
+
+mod delegation;
+pub(crate) mod hierarchy;
+mod version;
+
+pub use delegation::start_again_in_scope;
+pub use version::CgroupVersion;
 
 /// The quota's period. A tenth of a second is the kernel's default and what container platforms use.
 const PERIOD_US: u64 = 100_000;
@@ -25,49 +32,6 @@ impl Limits {
     /// Whether anything is limited.
     pub fn any(&self) -> bool {
         self.cpus.is_some() || self.memory_bytes.is_some()
-    }
-}
-
-/// The kernel's form of control groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CgroupVersion {
-    /// A hierarchy per controller.
-    V1,
-    /// One hierarchy.
-    V2,
-}
-
-impl CgroupVersion {
-    /// `v1` or `v2`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V2 => "v2",
-        }
-    }
-
-    /// The target of weir's Makefile whose tests hold limits against this form on a real kernel.
-    pub fn tested_by(self) -> &'static str {
-        match self {
-            Self::V1 => "make test",
-            Self::V2 => "make cgroup-v2",
-        }
-    }
-
-    /// How a part says that it was limited.
-    pub(crate) fn limited_by(self) -> &'static str {
-        match self {
-            Self::V1 => "cgroup-v1",
-            Self::V2 => "cgroup-v2",
-        }
-    }
-
-    /// CPU time is a controller of its own in v1.
-    pub(crate) fn controllers(self) -> &'static [&'static str] {
-        match self {
-            Self::V1 => &["cpu", "cpuacct", "memory", "pids"],
-            Self::V2 => &["cpu", "memory", "pids"],
-        }
     }
 }
 

@@ -29,12 +29,12 @@ type Request = (Command, Sender<io::Result<Child>>);
 ///
 /// The kernel sends the death signal when the *thread* that forked ends, so that thread lives as long as the run.
 #[derive(Debug)]
-pub(crate) struct Launcher {
+pub(crate) struct Spawner {
     requests: Option<Sender<Request>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Launcher {
+impl Spawner {
     pub(crate) fn start() -> io::Result<Self> {
         let (requests, inbox): (Sender<Request>, Receiver<Request>) = channel();
         let thread = thread::Builder::new().name("launcher".into()).spawn(move || {
@@ -55,7 +55,7 @@ impl Launcher {
     }
 }
 
-impl Drop for Launcher {
+impl Drop for Spawner {
     fn drop(&mut self) {
         self.requests.take();
         if let Some(thread) = self.thread.take() {

@@ -13,14 +13,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::CpuSet;
 use weir_results::Part;
 
-use crate::affinity::Pinned;
+use super::affinity::Pinned;
+use super::process::{ProcessSpec, Ready};
+use super::spawn::Birth;
+use super::wrong_address::WrongAddressWatch;
+use super::{Launcher, ports, readiness};
+use crate::cleanup::ledger::Entry;
 use crate::cleanup::{self, MARK_VARIABLE, ProcessId};
-use crate::elsewhere::Elsewhere;
-use crate::ledger::Entry;
+use crate::clock::mono_ns;
 use crate::limits::{CgroupVersion, Group};
-use crate::sample::mono_ns;
-use crate::spawn::Birth;
-use crate::{Namespace, ProcessSpec, Ready, Rig, RigError, http, namespace, ports};
+use crate::{Namespace, RigError};
 
 /// How much of a log's end an error carries.
 const LOG_TAIL_BYTES: u64 = 4096;
@@ -29,9 +31,6 @@ const LOG_TAIL_BYTES: u64 = 4096;
 const READY_POLL_SHARE: u32 = 50;
 const READY_POLL_MIN: Duration = Duration::from_millis(1);
 const READY_POLL_MAX: Duration = Duration::from_millis(20);
-/// How long one look at readiness may take.
-const READY_LOOK_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// How a part was limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LimitedBy {
@@ -63,16 +62,16 @@ pub struct Running {
 }
 
 impl Running {
-    pub(crate) fn launch(rig: &Rig, spec: &ProcessSpec) -> Result<Self, RigError> {
+    pub(crate) fn launch(launcher: &Launcher, spec: &ProcessSpec) -> Result<Self, RigError> {
         for address in &spec.listens {
             ports::require_free(&spec.name, spec.namespace.as_ref(), *address)?;
         }
-        let log = rig.logs.open(&spec.log).map_err(|error| RigError::file(&spec.log, error))?;
-        let mark = rig.next_mark();
-        let group = enter_group(rig, spec)?;
-        let Placement { cpus, pinned, limited_by } = placement(rig, spec, group.as_ref());
+        let log = launcher.logs.open(&spec.log).map_err(|error| RigError::file(&spec.log, error))?;
+        let mark = launcher.next_mark();
+        let group = enter_group(launcher, spec)?;
+        let Placement { cpus, pinned, limited_by } = placement(launcher, spec, group.as_ref());
         let launched_ns = mono_ns();
-        let child = match spawn(rig, spec, &mark, &log, group.as_ref(), cpus.as_deref()) {
+        let child = match spawn(launcher, spec, &mark, &log, group.as_ref(), cpus.as_deref()) {
             Ok(child) => child,
             Err(error) => {
                 if let Some(group) = group {
@@ -97,8 +96,8 @@ impl Running {
             crashed: false,
             stopped: false,
         };
-        rig.ledger.add(&Entry::Process(leader)).map_err(|error| RigError::file(rig.ledger.path(), error))?;
-        running.await_ready(rig)?;
+        launcher.note(&Entry::Process(leader))?;
+        running.await_ready(launcher)?;
         Ok(running)
     }
 
@@ -174,22 +173,21 @@ impl Running {
     ///
     /// # Errors
     /// As [`Rig::launch`].
-    pub fn start_again(&mut self, rig: &Rig) -> Result<(), RigError> {
+    pub(crate) fn relaunch(&mut self, launcher: &Launcher) -> Result<(), RigError> {
         if !self.crashed {
             return Ok(());
         }
         let spec = &self.spec;
         let cpus = self.pinned.as_ref().map(Pinned::cpus).or(spec.cpus.as_deref());
         self.launched_ns = mono_ns();
-        self.child = spawn(rig, spec, &self.mark, &self.log, self.group.as_ref(), cpus)
+        self.child = spawn(launcher, spec, &self.mark, &self.log, self.group.as_ref(), cpus)
             .map_err(|error| launch_error(spec, &error))?;
         let pid = self.child.id() as i32;
         self.leader = ProcessId::of(pid).unwrap_or(ProcessId { pid, started_ticks: 0 });
         self.status = None;
         self.crashed = false;
-        let entry = Entry::Process(self.leader);
-        rig.ledger.add(&entry).map_err(|error| RigError::file(rig.ledger.path(), error))?;
-        self.await_ready(rig)
+        launcher.note(&Entry::Process(self.leader))?;
+        self.await_ready(launcher)
     }
 
     /// Stops all of its processes where they are (SIGSTOP): whoever connects is let in by the kernel, and nobody answers.
@@ -303,9 +301,9 @@ impl Running {
         Ok(self.status)
     }
 
-    fn await_ready(&mut self, rig: &Rig) -> Result<(), RigError> {
+    fn await_ready(&mut self, launcher: &Launcher) -> Result<(), RigError> {
         let started = Instant::now();
-        let mut elsewhere = Elsewhere::new(asked(&self.spec));
+        let mut watch = WrongAddressWatch::new(readiness::addresses(&self.spec));
         loop {
             // A process that has ended by itself is no failure where nothing was to get ready.
             let waits = self.spec.ready != Ready::None || !self.spec.listens.is_empty();
@@ -316,13 +314,13 @@ impl Running {
                 let taken = if failure.cause() == "died" { self.port_taken() } else { None };
                 return Err(taken.unwrap_or(failure));
             }
-            let last = match look(&self.spec) {
+            let last = match readiness::check(&self.spec) {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
             let waited = started.elapsed();
-            let is_over = waited >= self.spec.ready_timeout || rig.is_given_up();
-            if is_over || elsewhere.is_settled(|| self.living()) {
+            let is_over = waited >= self.spec.ready_timeout || launcher.is_given_up();
+            if is_over || watch.is_settled(|| self.living()) {
                 let part = self.spec.name.clone();
                 let last = format!("{last}{}", self.where_it_listens());
                 return Err(RigError::NeverReady { part, waited, last, log_tail: self.log_tail() });
@@ -375,7 +373,7 @@ impl Drop for Running {
 
 /// Starts the process of a part.
 fn spawn(
-    rig: &Rig,
+    launcher: &Launcher,
     spec: &ProcessSpec,
     mark: &str,
     log: &File,
@@ -387,19 +385,18 @@ fn spawn(
         cpus: cpus.map(cpu_set),
         namespace: spec.namespace.clone(),
     };
-    rig.launcher.spawn(command(spec, mark, log)?, birth)
+    launcher.spawner.spawn(command(spec, mark, log)?, birth)
 }
 
-fn enter_group(rig: &Rig, spec: &ProcessSpec) -> Result<Option<Group>, RigError> {
-    let Ok(parent) = &rig.groups else { return Ok(None) };
+fn enter_group(launcher: &Launcher, spec: &ProcessSpec) -> Result<Option<Group>, RigError> {
+    let Ok(parent) = &launcher.groups else { return Ok(None) };
     let directories = parent.directories(Some(&spec.name));
     if directories.iter().any(|directory| directory.exists()) {
         // Ending the one would end the other.
         let message = "a part with this name is still running".into();
         return Err(RigError::Launch { part: spec.name.clone(), message });
     }
-    let entry = Entry::Groups(directories);
-    rig.ledger.add(&entry).map_err(|error| RigError::file(rig.ledger.path(), error))?;
+    launcher.note(&Entry::Groups(directories))?;
     // Without permission the part runs unlimited, and says so.
     let group = parent.create(&spec.name, &spec.limits).ok();
     if spec.is_urgent {
@@ -415,7 +412,7 @@ struct Placement {
     limited_by: LimitedBy,
 }
 
-fn placement(rig: &Rig, spec: &ProcessSpec, group: Option<&Group>) -> Placement {
+fn placement(launcher: &Launcher, spec: &ProcessSpec, group: Option<&Group>) -> Placement {
     let unpinned = |limited_by| Placement { cpus: spec.cpus.clone(), pinned: None, limited_by };
     if let Some(group) = group {
         return unpinned(LimitedBy::Cgroup(group.version));
@@ -424,7 +421,7 @@ fn placement(rig: &Rig, spec: &ProcessSpec, group: Option<&Group>) -> Placement 
         return unpinned(LimitedBy::Nothing);
     };
     let usable = spec.cpus.clone().unwrap_or_else(crate::host::usable_cpus);
-    match rig.pins.take(&usable, count as usize) {
+    match launcher.pins.take(&usable, count as usize) {
         Some(pinned) => Placement {
             cpus: Some(pinned.cpus().to_vec()),
             pinned: Some(pinned),
@@ -457,15 +454,6 @@ fn command(spec: &ProcessSpec, mark: &str, log: &File) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Where a part is to listen.
-fn asked(spec: &ProcessSpec) -> Vec<SocketAddr> {
-    let ready = match &spec.ready {
-        Ready::None => None,
-        Ready::Tcp(address) | Ready::Http { address, .. } => Some(*address),
-    };
-    spec.listens.iter().copied().chain(ready).collect()
-}
-
 fn launch_error(spec: &ProcessSpec, error: &io::Error) -> RigError {
     let part = spec.name.clone();
     match (error.kind(), spec.command.first()) {
@@ -477,29 +465,6 @@ fn launch_error(spec: &ProcessSpec, error: &io::Error) -> RigError {
         (io::ErrorKind::StorageFull, _) => RigError::DiskFull { place: part, log_tail: String::new() },
         _ => RigError::Launch { part, message: error.to_string() },
     }
-}
-
-/// One look at readiness; the error says what was seen instead.
-fn look(spec: &ProcessSpec) -> Result<(), String> {
-    let network = spec.namespace.as_ref();
-    let accepts = |address: &SocketAddr| match namespace::connect(network, *address, READY_LOOK_TIMEOUT) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("{address}: {error}")),
-    };
-    match &spec.ready {
-        Ready::None => {}
-        Ready::Tcp(address) => accepts(address)?,
-        Ready::Http { address, host, path, status } => {
-            match http::get(network, *address, host, path, READY_LOOK_TIMEOUT) {
-                Ok(answer) if answer.status == *status => {}
-                Ok(answer) => {
-                    return Err(format!("{address}{path} answered {}, not {status}", answer.status));
-                }
-                Err(error) => return Err(format!("{address}{path}: {error}")),
-            }
-        }
-    }
-    spec.listens.iter().try_for_each(accepts)
 }
 
 fn disk_is_full(log_tail: &str, directory: &Path) -> bool {

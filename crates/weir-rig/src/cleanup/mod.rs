@@ -12,6 +12,11 @@ use procfs::process::{Process, all_processes};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
+mod guard;
+pub(crate) mod ledger;
+
+pub use guard::run_guard;
+
 /// How long processes may take to vanish after SIGKILL, and their groups after them.
 const VANISH_TIMEOUT: Duration = Duration::from_secs(5);
 const VANISH_POLL: Duration = Duration::from_millis(5);

@@ -18,6 +18,6 @@ pub fn run_guard(path: &Path) {
         }
     }
     if path.exists() {
-        crate::ledger::clean(path);
+        super::ledger::clean(path);
     }
 }

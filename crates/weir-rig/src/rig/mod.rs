@@ -8,57 +8,34 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::affinity::Pins;
+use weir_results::Manifest;
+
 use crate::cleanup::ProcessId;
-use crate::ledger::{self, Entry, Ledger};
+use crate::cleanup::ledger::{self, Entry, Ledger};
+use crate::launch::Launcher;
 use crate::limits::GroupParent;
-use crate::lock::{HOST_NAME, HostLock};
-use crate::logs::Logs;
 use crate::namespace::{Label, interface_prefix};
-use crate::spawn::Launcher;
-use crate::{CgroupVersion, Namespace, ProcessSpec, RigError, Running};
+use crate::{CgroupVersion, Namespace, ProcessSpec, RigError, Running, host};
+
+mod lock;
+mod options;
+mod trial;
+
+use lock::{HOST_NAME, HostLock};
+pub use options::RigOptions;
+pub use trial::{disturbance, try_limits, try_namespaces};
 
 /// What the files of a small cell take.
 const ROOM_BYTES: usize = 1 << 20;
 
-/// How a rig is opened where the defaults do not fit.
-#[derive(Clone, Debug)]
-pub struct RigOptions {
-    /// Names the run; letters, digits and hyphens.
-    pub run_id: String,
-    /// The folder for the ledger and the host's lock: two rigs with one folder exclude each other.
-    pub state_dir: PathBuf,
-    /// The folder in which the work folder is made.
-    pub temp_dir: PathBuf,
-    /// The command that runs [`crate::run_guard`] on the path appended to it.
-    pub guard: Vec<String>,
-    /// Whether to use control groups where this host has them.
-    pub cgroups: bool,
-    /// The database that keeps the run's cells, for a second run that asks who holds the host.
-    pub database: Option<PathBuf>,
-    /// A name that excludes every other rig with it on this host, whoever's folders that uses.
-    pub host_name: Option<String>,
-}
-
 /// The hold of one run on this host. Nothing that it started or made outlives it.
 #[derive(Debug)]
 pub struct Rig {
-    pub(crate) launcher: Launcher,
-    pub(crate) ledger: Ledger,
-    pub(crate) groups: Result<GroupParent, String>,
-    pub(crate) logs: Logs,
-    /// What every process of the run carries in its environment.
-    mark: String,
-    /// Parts that were launched.
-    launched: AtomicU32,
-    /// The CPUs of parts that get whole ones instead of a group.
-    pub(crate) pins: Pins,
+    launcher: Launcher,
     networks: Networks,
     work_dir: PathBuf,
     guard: Guard,
-    /// Set from outside when nobody waits for the run any more.
-    stop: Option<Arc<AtomicBool>>,
-    /// Held as long as the rig lives; the kernel lets go of it with the process.
+    /// Held as long as the rig lives; the kernel releases it with the process.
     _lock: HostLock,
 }
 
@@ -138,46 +115,28 @@ impl Rig {
         if let Ok(groups) = &groups {
             noted(&Entry::Groups(groups.directories(None)))?;
         }
-        let launcher = Launcher::start().map_err(|error| RigError::file("the launcher's thread", error))?;
-        let logs = Logs::start().map_err(|error| RigError::file("the thread for logs", error))?;
-        let mut rig = Self {
-            launcher,
-            ledger,
-            groups,
-            networks,
-            logs,
-            mark: unique,
-            launched: AtomicU32::new(0),
-            pins: Pins::default(),
-            work_dir,
-            guard,
-            stop: None,
-            _lock: lock,
-        };
+        let launcher = Launcher::start(ledger, groups, unique)?;
+        let mut rig = Self { launcher, networks, work_dir, guard, _lock: lock };
         // From here on, dropping the rig cleans up.
         fs::create_dir_all(&rig.work_dir).map_err(|error| RigError::file(&rig.work_dir, error))?;
-        if let Ok(groups) = &rig.groups
+        if let Ok(groups) = &rig.launcher.groups
             && let Err(why) = groups.make()
         {
-            rig.groups = Err(why);
+            rig.launcher.groups = Err(why);
         }
         Ok(rig)
     }
 
     /// Lets [`Rig::launch`] give up waiting for readiness once `stop` is set.
     pub fn give_up_on(&mut self, stop: Arc<AtomicBool>) {
-        self.stop = Some(stop);
-    }
-
-    pub(crate) fn is_given_up(&self) -> bool {
-        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+        self.launcher.stop = Some(stop);
     }
 
     /// Has the run's parts come before all else that wants CPU time on this host, for a run whose gateways and upstreams
     /// are no parts of it: what is urgent comes before its siblings only, and there are none. Without control groups
     /// nothing comes of it.
     pub fn put_first(&self) {
-        self.groups.iter().for_each(GroupParent::put_first);
+        self.launcher.groups.iter().for_each(GroupParent::put_first);
     }
 
     /// A folder of the run's own, removed with the rig.
@@ -199,13 +158,7 @@ impl Rig {
 
     /// The control groups that parts get, or why they get none.
     pub fn cgroups(&self) -> Result<CgroupVersion, &str> {
-        self.groups.as_ref().map(|groups| groups.version).map_err(String::as_str)
-    }
-
-    /// The mark of the next part, which no other part of the run has.
-    pub(crate) fn next_mark(&self) -> String {
-        let number = self.launched.fetch_add(1, Ordering::Relaxed);
-        format!("{}/{number}", self.mark)
+        self.launcher.groups.as_ref().map(|groups| groups.version).map_err(String::as_str)
     }
 
     /// Makes a network namespace. What listens in it is reached over [`Rig::link`], and by the rig itself.
@@ -235,7 +188,13 @@ impl Rig {
     /// [`RigError::Died`], [`RigError::OutOfMemory`], [`RigError::DiskFull`], [`RigError::NeverReady`]. Nothing
     /// of the process is left then.
     pub fn launch(&self, spec: &ProcessSpec) -> Result<Running, RigError> {
-        Running::launch(self, spec)
+        Running::launch(&self.launcher, spec)
+    }
+
+    /// This host's facts for the manifest. Fields that the rig does not know (the command line, TLS) keep their
+    /// defaults, and so do those that need a trial ([`Rig::try_limits`]).
+    pub fn host_facts() -> Manifest {
+        host::facts()
     }
 
     /// Ends whatever of the run still runs, and removes what it made.
@@ -246,7 +205,7 @@ impl Rig {
         match self.clean() {
             true => Ok(()),
             false => Err(RigError::file(
-                self.ledger.path(),
+                self.launcher.ledger.path(),
                 io::Error::other("some of the listed processes or files remain"),
             )),
         }
@@ -254,10 +213,21 @@ impl Rig {
 
     /// Whether nothing is left.
     fn clean(&mut self) -> bool {
-        let cleaned = ledger::clean(self.ledger.path());
+        let cleaned = ledger::clean(self.launcher.ledger.path());
         // The guard would try the same once more.
         self.guard.end();
         cleaned
+    }
+}
+
+impl Running {
+    /// Starts it again after [`Running::crash`], under the same limits, and waits until it is ready. Does nothing if it
+    /// runs.
+    ///
+    /// # Errors
+    /// As [`Rig::launch`].
+    pub fn start_again(&mut self, rig: &Rig) -> Result<(), RigError> {
+        self.relaunch(&rig.launcher)
     }
 }
 

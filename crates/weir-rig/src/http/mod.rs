@@ -4,8 +4,11 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::secured::Credentials;
 use crate::{Namespace, namespace};
+
+mod credentials;
+
+pub use credentials::Credentials;
 
 /// The greatest answer that is read; a Prometheus page of a large Envoy has a few MiB.
 const ANSWER_BYTES_MAX: usize = 64 << 20;

@@ -14,8 +14,9 @@ use procfs::process::Process;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
+use super::hierarchy;
+use super::version::CgroupVersion;
 use crate::cleanup::pids_in;
-use crate::{CgroupVersion, hierarchy};
 
 /// The group into which a lab moves, so that its former group may have controllers for its children.
 const LEAF: &str = "weir-lab";

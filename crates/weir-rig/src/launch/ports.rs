@@ -7,7 +7,8 @@ use std::net::{SocketAddr, TcpListener};
 use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{FDTarget, Process, all_processes};
 
-use crate::{Holder, Namespace, RigError};
+use crate::holder::Holder;
+use crate::{Namespace, RigError};
 
 /// Refuses an address, in `namespace` or on the host, that somebody listens on.
 ///

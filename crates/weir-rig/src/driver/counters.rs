@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{CountersFile, Credentials, Namespace, Parser, RigError, http};
+use super::form::{CountersFile, Parser};
+use crate::{Credentials, Namespace, RigError, http};
 
 /// An Envoy with a hundred thousand routes takes seconds to tell its statistics.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use procfs::process::Process;
 
-use crate::ports;
+use super::ports;
 
 /// How often a part is looked at; a look reads what all its processes have open.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -16,14 +16,14 @@ const IDLE_SHARE: f64 = 0.02;
 
 /// Watches where a part listens while it is not ready.
 #[derive(Debug)]
-pub(crate) struct Elsewhere {
+pub(crate) struct WrongAddressWatch {
     asked: Vec<SocketAddr>,
     looked: Instant,
     /// Since when it listens on these addresses and no others, and the CPU ticks that it had used by then.
     since: Option<(Instant, Vec<SocketAddr>, u64)>,
 }
 
-impl Elsewhere {
+impl WrongAddressWatch {
     /// A watch over a part that is to listen on `asked`.
     pub(crate) fn new(asked: Vec<SocketAddr>) -> Self {
         Self { asked, looked: Instant::now(), since: None }

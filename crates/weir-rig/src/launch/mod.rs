@@ -1,0 +1,80 @@
+//! Launching processes: limited from their first instruction, watched until they are ready, ended with the run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::RigError;
+use crate::cleanup::ledger::{Entry, Ledger};
+use crate::limits::GroupParent;
+
+mod affinity;
+mod logs;
+mod ports;
+mod process;
+mod readiness;
+mod running;
+mod spawn;
+mod wrong_address;
+
+use affinity::Pins;
+use logs::Logs;
+pub use process::{ProcessSpec, Ready};
+pub use running::Running;
+use spawn::Spawner;
+pub use spawn::in_own_session;
+
+/// What launching a part of a run needs.
+#[derive(Debug)]
+pub(crate) struct Launcher {
+    spawner: Spawner,
+    pub(crate) ledger: Ledger,
+    /// The control groups of the run, or why it has none.
+    pub(crate) groups: Result<GroupParent, String>,
+    logs: Logs,
+    /// What every process of the run carries in its environment.
+    mark: String,
+    /// Parts that were launched.
+    launched: AtomicU32,
+    /// The CPUs of parts that are pinned instead of limited by a control group.
+    pins: Pins,
+    /// Set from outside when nobody waits for the run any more.
+    pub(crate) stop: Option<Arc<AtomicBool>>,
+}
+
+impl Launcher {
+    /// Starts the threads for processes and logs. `mark` names the run in the environment of its processes.
+    ///
+    /// # Errors
+    /// [`RigError::File`] if a thread cannot be started.
+    pub(crate) fn start(
+        ledger: Ledger,
+        groups: Result<GroupParent, String>,
+        mark: String,
+    ) -> Result<Self, RigError> {
+        Ok(Self {
+            spawner: Spawner::start().map_err(|error| RigError::file("the launcher's thread", error))?,
+            ledger,
+            groups,
+            logs: Logs::start().map_err(|error| RigError::file("the thread for logs", error))?,
+            mark,
+            launched: AtomicU32::new(0),
+            pins: Pins::default(),
+            stop: None,
+        })
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    /// The mark of the next part, which no other part of the run has.
+    fn next_mark(&self) -> String {
+        let number = self.launched.fetch_add(1, Ordering::Relaxed);
+        format!("{}/{number}", self.mark)
+    }
+
+    /// Adds `entry` to the ledger.
+    fn note(&self, entry: &Entry) -> Result<(), RigError> {
+        self.ledger.add(entry).map_err(|error| RigError::file(self.ledger.path(), error))
+    }
+}

@@ -1,0 +1,42 @@
+//! Checks whether a part is ready.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::process::{ProcessSpec, Ready};
+use crate::{http, namespace};
+
+/// How long one look at readiness may take.
+const READY_LOOK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// One look at readiness; the error says what was seen instead.
+pub(super) fn check(spec: &ProcessSpec) -> Result<(), String> {
+    let network = spec.namespace.as_ref();
+    let accepts = |address: &SocketAddr| match namespace::connect(network, *address, READY_LOOK_TIMEOUT) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{address}: {error}")),
+    };
+    match &spec.ready {
+        Ready::None => {}
+        Ready::Tcp(address) => accepts(address)?,
+        Ready::Http { address, host, path, status } => {
+            match http::get(network, *address, host, path, READY_LOOK_TIMEOUT) {
+                Ok(answer) if answer.status == *status => {}
+                Ok(answer) => {
+                    return Err(format!("{address}{path} answered {}, not {status}", answer.status));
+                }
+                Err(error) => return Err(format!("{address}{path}: {error}")),
+            }
+        }
+    }
+    spec.listens.iter().try_for_each(accepts)
+}
+
+/// Where a part is to listen.
+pub(super) fn addresses(spec: &ProcessSpec) -> Vec<SocketAddr> {
+    let ready = match &spec.ready {
+        Ready::None => None,
+        Ready::Tcp(address) | Ready::Http { address, .. } => Some(*address),
+    };
+    spec.listens.iter().copied().chain(ready).collect()
+}
