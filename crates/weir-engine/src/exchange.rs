@@ -15,7 +15,7 @@ use weir_http::{
     BodyDecoder, BodyError, FieldSlots, Framing, HeadError, HeadLimits, ResponseTo, parse_response,
 };
 
-use crate::books::Cause;
+use crate::recording::books::Cause;
 use crate::request::{CheckFailed, CheckState, Checks, default_is_unexpected};
 
 /// Bytes of an answer that a message about it shows at most.

@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use weir_results::Requests;
 
-use crate::books::{Books, Cause, Phase, count};
-use crate::pauses::Pauses;
-use crate::recorder::{Completed, Interval, OpenTimes, Recorder, Send};
-use crate::routes::Routes;
-use crate::source::{Arrival, Source};
+use crate::pacing::pauses::Pauses;
+use crate::pacing::source::{Arrival, Source};
+use crate::recording::books::{Books, Cause, Phase, count};
+use crate::recording::recorder::{Completed, Interval, OpenTimes, Recorder, Send};
+use crate::recording::routes::Routes;
 use crate::timeline::Timeline;
 use crate::warm_up::{Meter, WarmUp};
 

@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 
 use weir_io::{Poll, SockAddr, Socket, recv_stamped, stamp_arrivals};
 
-use crate::books::Cause;
+use crate::recording::books::Cause;
 use crate::tls::{Session, TlsClient};
 
 /// A connection attempt, TLS handshake included, is given up after this.
@@ -359,13 +359,13 @@ impl Link {
             None => send(socket, bytes),
             Some(tls) => tls.write(socket, bytes),
         };
-        taken.map_err(|error| broken_cause(&error))
+        taken.map_err(|error| Cause::of_broken(&error))
     }
 
     /// Writes what TLS has encrypted and the socket did not take before.
     pub(crate) fn flush(&mut self) -> Result<(), Cause> {
         let (Some(socket), Some(tls)) = (&mut self.socket, &mut self.tls) else { return Ok(()) };
-        tls.flush(socket).map(|_| ()).map_err(|error| broken_cause(&error))
+        tls.flush(socket).map(|_| ()).map_err(|error| Cause::of_broken(&error))
     }
 
     /// A request, or a part of one, was written to it.
@@ -415,7 +415,7 @@ pub(crate) fn send(socket: &mut Socket, bytes: &[u8]) -> io::Result<usize> {
 fn not_read(error: &io::Error) -> Read {
     match error.kind() {
         ErrorKind::WouldBlock => Read::Nothing,
-        _ => Read::Broken(broken_cause(error), None),
+        _ => Read::Broken(Cause::of_broken(error), None),
     }
 }
 
@@ -443,13 +443,6 @@ fn connect_failure(error: &io::Error) -> Failure {
         _ => format!("connect: {error}"),
     };
     (Cause::Connect, Some(said))
-}
-
-pub(crate) fn broken_cause(error: &io::Error) -> Cause {
-    match error.kind() {
-        ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => Cause::Closed,
-        _ => Cause::Reset,
-    }
 }
 
 #[cfg(test)]

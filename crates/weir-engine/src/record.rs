@@ -10,9 +10,9 @@ use weir_results::{
     new_histogram,
 };
 
-use crate::books::{Books, add_requests};
 use crate::flow::Samples;
-use crate::recorder::{Interval, OpenTimes, Send, add_histogram};
+use crate::recording::books::{Books, add_requests};
+use crate::recording::recorder::{Interval, OpenTimes, Send, add_histogram};
 use crate::spec::{LoadSpec, ModelSpec, ProtocolSpec};
 use crate::worker::{Http2Books, Said, TlsBooks, WorkerReport};
 

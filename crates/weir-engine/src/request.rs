@@ -25,13 +25,10 @@ use crate::error::Wrong;
 use crate::request_file;
 use crate::spec::{LoadSpec, invalid};
 
-pub(crate) use self::checks::{
-    CHECKED_FIELDS_MAX, CheckFailed, CheckState, Checks, StatusPattern, default_is_unexpected, status_class,
-};
+pub(crate) use self::checks::{CheckFailed, CheckState, Checks, default_is_unexpected};
 pub(crate) use self::choice::Choice;
 pub(crate) use self::http2::Http2Request;
 pub(crate) use self::lines::{LINES_BYTES_MAX, LINES_MAX};
-pub(crate) use self::route::ROUTE_NAME_BYTES_MAX;
 
 /// Requests that are looked at before the load, whether HTTP/2 can carry them.
 const HTTP2_CHECKED_MAX: usize = 10_000;

@@ -25,7 +25,7 @@ use weir_results::LeftOut;
 
 use self::merge::Merger;
 use crate::EngineError;
-use crate::spec::{REQUESTS_MAX, RequestSpec};
+use crate::spec::{REQUESTS_MAX, RequestFileSpec, RequestSpec};
 
 /// Most bytes of a file of requests.
 pub const REQUEST_FILE_BYTES_MAX: usize = 512 * 1024 * 1024;
@@ -42,6 +42,13 @@ pub struct Base {
     pub is_https: bool,
 }
 
+impl RequestFileSpec {
+    /// What the requests of the file take from the load.
+    pub fn base(&self, is_https: bool) -> Base {
+        Base { request: self.base.clone(), is_method_given: self.is_method_given, is_https }
+    }
+}
+
 impl Base {
     fn scheme(&self) -> &'static str {
         if self.is_https { "https" } else { "http" }
@@ -55,11 +62,11 @@ impl Base {
 }
 
 /// Takes requests as they are read.
-pub(crate) type Sink<'a> = &'a mut dyn FnMut(RequestSpec) -> Result<(), Fault>;
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(RequestSpec) -> Result<(), RequestError>;
 
 /// What is wrong with one request, before its place is known.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct RequestError {
     message: String,
     remedy: String,
 }
@@ -124,7 +131,7 @@ fn parse_each(
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
         Err(error) => {
             let line = 1 + memchr::memchr_iter(b'\n', &text[..error.valid_up_to()]).count() as u64;
-            let fault = Fault::new("the line is not UTF-8 text", "percent-encode other bytes");
+            let fault = RequestError::new("the line is not UTF-8 text", "percent-encode other bytes");
             return Err(fault.at(source_name, line, 1));
         }
     };
@@ -132,7 +139,7 @@ fn parse_each(
     let mut sink = |request: RequestSpec| {
         count += 1;
         if count > requests_max {
-            return Err(Fault::new(format!("more than {requests_max} requests"), "split the file"));
+            return Err(RequestError::new(format!("more than {requests_max} requests"), "split the file"));
         }
         request.validate()?;
         sink(request)
@@ -169,7 +176,7 @@ impl Format {
     }
 }
 
-impl Fault {
+impl RequestError {
     fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { message: message.into(), remedy: remedy.into() }
     }
@@ -180,7 +187,7 @@ impl Fault {
     }
 }
 
-impl From<EngineError> for Fault {
+impl From<EngineError> for RequestError {
     fn from(error: EngineError) -> Self {
         Self::new(error.to_string(), error.remedy())
     }
@@ -188,7 +195,7 @@ impl From<EngineError> for Fault {
 
 /// An error of the file as a whole.
 fn whole(source_name: &str, message: impl Into<String>, remedy: &str) -> DocumentError {
-    Fault::new(message, remedy).at(source_name, 0, 0)
+    RequestError::new(message, remedy).at(source_name, 0, 0)
 }
 
 /// Sets a field, in the place of one of the same name.

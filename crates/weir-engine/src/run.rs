@@ -13,27 +13,31 @@ use weir_io::{
     CpuTime, JoinHandle, SockAddr, WorkerOptions, available_cpus, mono_ns, process_cpu_time, reserve_files,
     spawn_thread,
 };
-use weir_results::{LoadRecord, LoadSecond};
+use weir_results::LoadRecord;
 
 use crate::EngineError;
 use crate::flow::Flow;
 use crate::link::Dialing;
-use crate::names::Names;
-use crate::pauses::{Pauses, Ramp};
+use crate::pacing::pauses::{Pauses, Ramp};
+use crate::pacing::schedule::{Profile, Schedule};
+use crate::pacing::source::Source;
+use crate::pacing::think::Think;
 use crate::record::{PhaseFrame, RecordBuilder};
-use crate::recorder::Send;
+use crate::recording::recorder::Send;
+use crate::recording::routes::Routes;
 use crate::request::RequestSource;
 use crate::resolve::resolve;
-use crate::routes::Routes;
-use crate::schedule::{Profile, Schedule};
-use crate::source::Source;
 use crate::spec::{LoadSpec, ModelSpec, ProtocolSpec};
-use crate::steps;
-use crate::think::Think;
 use crate::timeline::Timeline;
 use crate::tls::TlsClient;
+use crate::tls::names::Names;
 use crate::warm_up::WarmUp;
 use crate::worker::{Event, WorkerPlan, work};
+
+mod progress;
+mod steps;
+
+pub use progress::Progress;
 
 /// Open files beside connections: standard streams, and each worker's poll and timers.
 const FILES_BESIDE: u64 = 32;
@@ -49,17 +53,6 @@ const EARLY_END_LEAD_NS: u64 = 30_000_000;
 const WARM_UP_LEAD_NS: u64 = 5_000_000;
 /// How often the coordinator looks whether it shall stop.
 const PATIENCE: Duration = Duration::from_millis(20);
-
-/// Hears how a load goes.
-pub trait Progress {
-    /// A second of the load has ended. Called on the coordinator's thread, never on a worker's.
-    fn second(&self, second: &LoadSecond);
-}
-
-/// Nobody listens.
-impl Progress for () {
-    fn second(&self, _: &LoadSecond) {}
-}
 
 /// Drives the load to its end, or until `stop` is set; then what there is so far is the record.
 ///

@@ -5,18 +5,20 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::request_file;
-
+mod bounds;
 mod check;
 mod requests;
 mod shape;
+mod status_pattern;
 
+pub use bounds::REQUESTS_MAX;
+pub(crate) use bounds::{ROUTE_NAME_BYTES_MAX, TOKEN_FIELD};
 pub use check::{CONNECTIONS_MAX, RATE_MAX_PER_S, WORKERS_MAX};
-pub use requests::REQUESTS_MAX;
 pub use shape::{STEPS_MAX, STREAMS_MAX};
+pub(crate) use status_pattern::{StatusPattern, status_class};
 
 pub(crate) use check::{invalid, out_of_range};
-pub(crate) use requests::{TOKEN_FIELD, is_token_byte};
+pub(crate) use requests::is_token_byte;
 
 /// What the path of a Unix socket begins with in place of `host:port`.
 pub const UNIX: &str = "unix:";
@@ -277,13 +279,6 @@ pub struct RequestFileSpec {
     /// open loop's arrivals go through it in its order. Other files are always drawn from.
     #[serde(default)]
     pub shuffle: bool,
-}
-
-impl RequestFileSpec {
-    /// What its requests take from the load.
-    pub fn base(&self, is_https: bool) -> request_file::Base {
-        request_file::Base { request: self.base.clone(), is_method_given: self.is_method_given, is_https }
-    }
 }
 
 /// A request's body.

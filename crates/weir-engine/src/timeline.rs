@@ -1,6 +1,6 @@
 //! When a load starts, warms up, counts and ends; and the intervals that its series is cut into.
 
-use crate::books::Phase;
+use crate::recording::books::Phase;
 
 /// Length of an interval of the series.
 const INTERVAL_NS: u64 = 1_000_000_000;

@@ -16,13 +16,18 @@ use rustls::{
 use weir_io::Socket;
 
 use crate::EngineError;
-use crate::books::Cause;
-use crate::certificate_fault;
 use crate::error::Wrong;
-use crate::names::Names;
-use crate::schedule::hash;
+use crate::pacing::schedule::hash;
+use crate::recording::books::Cause;
 use crate::spec::{ProtocolSpec, TlsSpec, TlsVersion};
-use crate::tickets::Tickets;
+
+pub(crate) mod names;
+mod rejection;
+mod tickets;
+
+use names::Names;
+pub use rejection::CertificateRejection;
+use tickets::Tickets;
 
 /// Plaintext that is encrypted in one go; the socket takes about as much.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -109,7 +114,7 @@ impl Session {
         sealed: &mut [u8],
     ) -> Result<bool, (Cause, Option<String>)> {
         loop {
-            self.flush(socket).map_err(|error| (crate::link::broken_cause(&error), None))?;
+            self.flush(socket).map_err(|error| (Cause::of_broken(&error), None))?;
             if !self.connection.is_handshaking() {
                 return Ok(true);
             }
@@ -129,7 +134,7 @@ impl Session {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err((crate::link::broken_cause(&error), None)),
+                Err(error) => return Err((Cause::of_broken(&error), None)),
             }
         }
     }
@@ -251,7 +256,7 @@ impl Session {
 /// What the library says, without what differs from connection to connection.
 fn said(error: &Error) -> String {
     if let Error::InvalidCertificate(error) = error
-        && let Some(said) = certificate_fault::said(error)
+        && let Some(said) = rejection::said(error)
     {
         return said;
     }

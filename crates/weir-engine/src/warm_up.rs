@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::settle::has_settled;
+mod settle;
+
+use settle::has_settled;
 
 /// Slots of the warm-up that was asked for, each of which gives an observation.
 const SLOTS: u64 = 100;

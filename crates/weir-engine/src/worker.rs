@@ -17,11 +17,11 @@ use weir_io::{Alarms, Poll, Timer, mono_ns, realtime_offset_ns};
 
 use crate::flow::{Flow, Start};
 use crate::link::{Dialing, Read};
-use crate::pace::Pace;
-use crate::recorder::Interval;
+use crate::pacing::Pace;
+use crate::recording::PhaseUsage;
+use crate::recording::recorder::Interval;
 use crate::request::{Http2Request, RequestSource};
 use crate::spec::ProtocolSpec;
-use crate::usage::PhaseUsage;
 
 use connections::Net;
 pub(crate) use http2::Http2Books;

@@ -3,10 +3,8 @@
 use std::fmt;
 
 use super::search::TextSearch;
-use crate::spec::ChecksSpec;
+use crate::spec::{ChecksSpec, StatusPattern};
 
-/// Most fields that the checks of one request can ask for: one bit each remembers whether it was seen.
-pub(crate) const CHECKED_FIELDS_MAX: usize = 64;
 /// Most characters of an expected text that stand in the report of a failure.
 const SHOWN_MAX: usize = 60;
 
@@ -34,13 +32,6 @@ pub(crate) struct CheckState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CheckFailed<'a>(&'a str);
 
-/// Statuses that are right: one, or a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StatusPattern {
-    Code(u16),
-    Class(u16),
-}
-
 #[derive(Clone, Debug)]
 struct FieldCheck {
     name: String,
@@ -52,12 +43,6 @@ struct FieldCheck {
 #[inline]
 pub(crate) fn default_is_unexpected(status: u16) -> bool {
     status >= 400
-}
-
-/// The class of a status, 1 to 5. A code beyond 599 is treated as one of 5xx (RFC 9110, section 15).
-#[inline]
-pub(crate) fn status_class(status: u16) -> u16 {
-    (status / 100).clamp(1, 5)
 }
 
 impl Checks {
@@ -152,24 +137,6 @@ impl CheckState {
 impl fmt::Display for CheckFailed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "check: {}", self.0)
-    }
-}
-
-impl StatusPattern {
-    /// A code from 100 to 999, or a class from `1xx` to `5xx`.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        match text.as_bytes() {
-            [first @ b'1'..=b'5', b'x' | b'X', b'x' | b'X'] => Some(Self::Class(u16::from(first - b'0'))),
-            [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => text.parse().ok().map(Self::Code),
-            _ => None,
-        }
-    }
-
-    fn fits(self, status: u16) -> bool {
-        match self {
-            Self::Code(code) => code == status,
-            Self::Class(class) => class == status_class(status),
-        }
     }
 }
 

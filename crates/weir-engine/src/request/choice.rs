@@ -1,6 +1,6 @@
 //! Which request of a mix an arrival sends: a pure function of (seed, index), at the same cost for any mix.
 
-use crate::schedule::hash;
+use crate::pacing::schedule::hash;
 
 /// Sets the choice of a request apart from the gaps, which are drawn from the same seed.
 const CHOICE: u64 = 0x5851_f42d_4c95_7f2d;

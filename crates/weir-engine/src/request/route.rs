@@ -2,15 +2,12 @@
 
 use std::collections::HashMap;
 
-use crate::spec::RequestSpec;
+use crate::spec::{ROUTE_NAME_BYTES_MAX, RequestSpec};
 
 /// Most routes with a name of their own; all further requests share [`OTHER`].
 pub(crate) const ROUTES_MAX: usize = 64;
 /// The route of what is beyond [`ROUTES_MAX`].
 pub(crate) const OTHER: &str = "other";
-/// Most bytes of a name; a derived one that is longer is cut.
-pub(crate) const ROUTE_NAME_BYTES_MAX: usize = 200;
-
 /// Gives requests their routes, in the order of their appearance.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {

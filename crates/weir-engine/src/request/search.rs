@@ -64,7 +64,7 @@ impl TextSearch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::hash;
+    use crate::pacing::schedule::hash;
 
     #[test]
     fn texts_are_found_however_bodies_are_cut() {

@@ -3,7 +3,7 @@
 use weir_http::{FieldSlots, HeadLimits, parse_request};
 
 use super::*;
-use crate::schedule::hash;
+use crate::pacing::schedule::hash;
 use crate::spec::{Body, ChecksSpec, RequestFileSpec, RequestSpec, TlsSpec};
 
 fn spec(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> RequestSpec {

@@ -2,7 +2,7 @@
 
 use super::Place;
 use super::lines::Lines;
-use crate::schedule::hash;
+use crate::pacing::schedule::hash;
 
 /// Sets what templates draw apart from gaps and choices, which are drawn from the same seed.
 const DRAW: u64 = 0xd1b5_4a32_d192_ed03;

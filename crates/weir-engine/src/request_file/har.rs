@@ -11,7 +11,7 @@ use weir_document::DocumentError;
 use weir_results::LeftOut;
 
 use super::target::{self, Url};
-use super::{Base, Fault, Sink, set_field, set_fields};
+use super::{Base, RequestError, Sink, set_field, set_fields};
 use crate::request::template::has_placeholder;
 use crate::spec::{Body, RequestSpec};
 
@@ -146,11 +146,11 @@ fn has_other_scheme(url: &str) -> bool {
 }
 
 /// What was recorded is sent as it is, and a placeholder in it would be filled in.
-fn refuse_placeholder(value: &str, what: impl FnOnce() -> String) -> Result<(), Fault> {
+fn refuse_placeholder(value: &str, what: impl FnOnce() -> String) -> Result<(), RequestError> {
     match has_placeholder(value) {
         true => {
             let message = format!("{} contains a placeholder", what());
-            Err(Fault::new(message, "change the value, or write the request as a JSON line"))
+            Err(RequestError::new(message, "change the value, or write the request as a JSON line"))
         }
         false => Ok(()),
     }
@@ -164,7 +164,7 @@ struct Target<'a> {
 
 impl Target<'_> {
     /// A recorded request as it is sent to the target.
-    fn request(&self, recorded: Recorded) -> Result<RequestSpec, Fault> {
+    fn request(&self, recorded: Recorded) -> Result<RequestSpec, RequestError> {
         let mut request = RequestSpec { method: recorded.method, ..self.base.request.clone() };
         let url = encoded(&recorded.url);
         match Url::split(&url) {
@@ -183,7 +183,11 @@ impl Target<'_> {
     }
 
     /// The recorded fields that are sent.
-    fn fields(&self, headers: Vec<Field>, cookies: Vec<Field>) -> Result<Vec<(String, String)>, Fault> {
+    fn fields(
+        &self,
+        headers: Vec<Field>,
+        cookies: Vec<Field>,
+    ) -> Result<Vec<(String, String)>, RequestError> {
         let mut fields: Vec<(String, String)> = Vec::new();
         for Field { name, value } in headers {
             // HTTP/2's pseudo-fields and the connection's own are not a request's, and the target says Host.
@@ -229,18 +233,19 @@ impl Target<'_> {
     }
 }
 
-fn body(post_data: Option<PostData>) -> Result<Body, Fault> {
+fn body(post_data: Option<PostData>) -> Result<Body, RequestError> {
     use base64::Engine as _;
     let Some(PostData { text, encoding, params }) = post_data else { return Ok(Body::Text(String::new())) };
     match (text, encoding.as_deref()) {
-        (None, _) if !params.is_empty() => {
-            Err(Fault::new("`postData` has parameters but no text", "record the session with its bodies"))
-        }
+        (None, _) if !params.is_empty() => Err(RequestError::new(
+            "`postData` has parameters but no text",
+            "record the session with its bodies",
+        )),
         (None, _) => Ok(Body::Text(String::new())),
         (Some(text), Some("base64")) => Ok(Body::Base64(text)),
         (Some(_), Some(other)) if !other.is_empty() => {
             let message = format!("unknown encoding `{other}` in `postData`");
-            Err(Fault::new(message, "use `base64`, or remove the encoding"))
+            Err(RequestError::new(message, "use `base64`, or remove the encoding"))
         }
         (Some(text), _) if has_placeholder(&text) => {
             Ok(Body::Base64(base64::engine::general_purpose::STANDARD.encode(text)))

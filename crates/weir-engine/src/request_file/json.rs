@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use weir_document::DocumentError;
 
-use super::{Base, Fault, Sink, set_fields, target};
+use super::{Base, RequestError, Sink, set_fields, target};
 use crate::spec::{Body, ChecksSpec, RequestSpec};
 
 #[derive(Deserialize)]
@@ -59,15 +59,18 @@ pub(super) fn parse(source_name: &str, text: &str, base: &Base, sink: Sink<'_>) 
 }
 
 impl Line {
-    fn into_request(self, base: &Base) -> Result<RequestSpec, Fault> {
+    fn into_request(self, base: &Base) -> Result<RequestSpec, RequestError> {
         let mut request = base.request.clone();
         match (self.path, self.url) {
             (Some(_), Some(_)) => {
-                return Err(Fault::new("`path` and `url` exclude each other", "remove one of the two"));
+                return Err(RequestError::new(
+                    "`path` and `url` exclude each other",
+                    "remove one of the two",
+                ));
             }
-            (None, None) => return Err(Fault::new("missing field `path`", "add `path` or `url`")),
+            (None, None) => return Err(RequestError::new("missing field `path`", "add `path` or `url`")),
             (Some(path), None) if !path.starts_with('/') && path != "*" => {
-                return Err(Fault::new(
+                return Err(RequestError::new(
                     format!("path: `{path}` does not start with a slash"),
                     "write a full URL as `url`",
                 ));

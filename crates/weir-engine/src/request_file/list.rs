@@ -2,7 +2,7 @@
 
 use weir_document::DocumentError;
 
-use super::{Base, Fault, Sink, target};
+use super::{Base, RequestError, Sink, target};
 use crate::spec::{RequestSpec, is_token_byte};
 
 pub(super) fn parse(source_name: &str, text: &str, base: &Base, sink: Sink<'_>) -> Result<(), DocumentError> {
@@ -19,7 +19,7 @@ pub(super) fn parse(source_name: &str, text: &str, base: &Base, sink: Sink<'_>) 
     Ok(())
 }
 
-fn parse_line(line: &str, base: &Base) -> Result<RequestSpec, Fault> {
+fn parse_line(line: &str, base: &Base) -> Result<RequestSpec, RequestError> {
     let mut request = base.request.clone();
     let is_method = |word: &str| word.bytes().all(is_token_byte) && word != "*";
     let url = match line.split_once(char::is_whitespace) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, RandomState};
 
-use super::Fault;
+use super::RequestError;
 use crate::spec::RequestSpec;
 
 /// Takes requests one by one.
@@ -16,7 +16,7 @@ pub(super) struct Merger {
 }
 
 impl Merger {
-    pub(super) fn push(&mut self, request: RequestSpec) -> Result<(), Fault> {
+    pub(super) fn push(&mut self, request: RequestSpec) -> Result<(), RequestError> {
         let next = self.requests.len() as u32;
         let first = *self.by_hash.entry(self.hasher.hash_one(all_but_the_weight(&request))).or_insert(next);
         match self.requests.get_mut(first as usize) {

@@ -1,7 +1,7 @@
 //! Files of requests, good and bad, with the places of what is wrong.
 
 use super::*;
-use crate::schedule::hash;
+use crate::pacing::schedule::hash;
 use crate::spec::{Body, ChecksSpec};
 
 pub(super) fn base() -> Base {

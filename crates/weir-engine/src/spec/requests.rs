@@ -1,15 +1,13 @@
 //! Validates requests, without reading their files.
 
+use super::bounds::{CHECKED_FIELDS_MAX, REQUESTS_MAX, ROUTE_NAME_BYTES_MAX, TOKEN_FIELD};
+use super::status_pattern::StatusPattern;
 use super::{Body, ChecksSpec, LoadSpec, RequestSpec, invalid, out_of_range};
 use crate::EngineError;
 use crate::error::not_base64;
 use crate::request::template::{Piece, Position, parse};
-use crate::request::{CHECKED_FIELDS_MAX, LINES_BYTES_MAX, LINES_MAX, ROUTE_NAME_BYTES_MAX, StatusPattern};
+use crate::request::{LINES_BYTES_MAX, LINES_MAX};
 
-/// Most requests of a mix.
-pub const REQUESTS_MAX: usize = 1_000_000;
-/// The field that carries a bearer token.
-pub(crate) const TOKEN_FIELD: &str = "Authorization";
 /// Most bytes of a text that a body must contain.
 const CHECKED_TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Most bytes of a domain's name (RFC 1035, 2.3.4).

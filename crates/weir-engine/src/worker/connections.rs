@@ -8,8 +8,8 @@ use weir_io::{Poll, Timer, mono_ns};
 use super::http1::Http1;
 use super::http2::{Http2, Http2Books};
 use super::{Said, TlsBooks, Worker, WorkerPlan};
-use crate::books::Cause;
 use crate::link::{Buffers, CONNECT_TIMEOUT_NS, Dialing, Failure, Link, Opening, is_queue_full};
+use crate::recording::books::Cause;
 use crate::spec::ProtocolSpec;
 use crate::tls::Session;
 

@@ -3,9 +3,9 @@
 use weir_io::mono_ns;
 
 use super::{Taken, Worker};
-use crate::books::Cause;
 use crate::exchange::{Answer, Exchange, Fed, Judged, Unreadable};
 use crate::flow::{Answered, Start};
+use crate::recording::books::Cause;
 use crate::request::Place;
 
 /// What HTTP/1.1 keeps of a connection.

@@ -20,9 +20,9 @@ use weir_io::mono_ns;
 use super::pipe::Pipe;
 use super::woken::Woken;
 use super::{Taken, Worker};
-use crate::books::Cause;
 use crate::flow::{Answered, Start};
 use crate::link::{Buffers, Link, Read};
+use crate::recording::books::Cause;
 use crate::request::{CheckState, Checks, Place, default_is_unexpected};
 
 /// What peers may send before they hear that it was read: no load shall wait for that.

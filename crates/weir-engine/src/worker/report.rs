@@ -95,7 +95,7 @@ impl TlsBooks {
         }
         for (own, others) in [(&mut self.opening, &other.opening), (&mut self.later, &other.later)] {
             if let Some(times) = others {
-                crate::recorder::add_histogram(own.get_or_insert_with(new_histogram), times);
+                crate::recording::recorder::add_histogram(own.get_or_insert_with(new_histogram), times);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{channel, sync_channel};
 use weir_io::{WorkerOptions, spawn_thread};
 
 use super::*;
-use crate::source::Source;
+use crate::pacing::source::Source;
 use crate::spec::{LoadSpec, RequestSpec};
 use crate::timeline::Timeline;
 

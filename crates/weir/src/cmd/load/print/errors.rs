@@ -1,7 +1,7 @@
 //! What went wrong, by the books, and what to do about it.
 
 use weir_analysis::quantity::{percent, percent_short};
-use weir_engine::{CertificateFault, LoadSpec};
+use weir_engine::{CertificateRejection, LoadSpec};
 use weir_results::words::plural;
 use weir_results::{Errors, LoadResult, Thresholds};
 
@@ -50,21 +50,21 @@ pub(super) fn rows(spec: &LoadSpec, result: &LoadResult) -> Vec<(&'static str, S
 /// What to do about the errors that have a known way out, each once.
 pub(super) fn help(spec: &LoadSpec, result: &LoadResult) -> Vec<String> {
     let mut help = Vec::new();
-    for fault in result.said.keys().filter_map(|said| CertificateFault::of_said(said)) {
+    for fault in result.said.keys().filter_map(|said| CertificateRejection::of_said(said)) {
         let way_out = match fault {
-            CertificateFault::UnknownAuthority => {
+            CertificateRejection::UnknownAuthority => {
                 "trust the authority that signed it with --cacert FILE, or skip the verification with -k"
             }
-            CertificateFault::AuthorityAsServer => {
+            CertificateRejection::AuthorityAsServer => {
                 "give the server a certificate signed by it, with `CA:FALSE`, or skip the verification with -k"
             }
-            CertificateFault::WrongName => {
+            CertificateRejection::WrongName => {
                 "name a host that the certificate has, in the URL or with --sni NAME, or skip the verification with -k"
             }
-            CertificateFault::Expired => {
+            CertificateRejection::Expired => {
                 "renew the certificate, check this host's clock, or skip the verification with -k"
             }
-            CertificateFault::NotYetValid => {
+            CertificateRejection::NotYetValid => {
                 "check the clocks of both hosts, or skip the verification with -k"
             }
         };

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram as Hdr;
 use weir_results::{HISTOGRAM_HIGH_NS, Histogram, Requests, RouteResult, RouteTimes, TimesNs};
 
-use crate::books::add_requests;
-use crate::recorder::add_histogram;
-use crate::request::{RequestSource, status_class};
+use crate::recording::books::add_requests;
+use crate::recording::recorder::add_histogram;
+use crate::request::RequestSource;
+use crate::spec::status_class;
 
 /// Classes of status codes, from 1xx to 5xx.
 const CLASSES: usize = 5;

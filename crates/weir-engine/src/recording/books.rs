@@ -1,5 +1,7 @@
 //! The books: every scheduled request ends in exactly one column.
 
+use std::io::{self, ErrorKind};
+
 use weir_results::{Errors, Requests};
 
 /// The part of a load that a request belongs to, by its intended start.
@@ -34,6 +36,16 @@ pub(crate) enum Cause {
     StreamReset,
     /// The peer said goodbye before it processed the request.
     GoAway,
+}
+
+impl Cause {
+    /// Why a connection broke, by the error of the system.
+    pub(crate) fn of_broken(error: &io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => Cause::Closed,
+            _ => Cause::Reset,
+        }
+    }
 }
 
 /// The books of one phase.

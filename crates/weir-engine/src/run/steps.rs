@@ -7,11 +7,12 @@ use weir_results::{
     Histogram, LoadRecord, LoadResult, LoadSecond, RouteResult, StepRecord, TimesNs, TlsResult,
 };
 
-use crate::books::add_requests;
+use super::progress::Progress;
+use crate::EngineError;
 use crate::error::Wrong;
-use crate::recorder::add_histogram;
+use crate::recording::books::add_requests;
+use crate::recording::recorder::add_histogram;
 use crate::spec::{LoadSpec, ModelSpec, StepSpec};
-use crate::{EngineError, Progress};
 
 /// Seeds of steps have nothing to do with each other.
 const STEP: u64 = 0x6c62_272e_07bb_0142;
@@ -68,7 +69,7 @@ fn spec_of(spec: &LoadSpec, step: &StepSpec, nth: u64) -> LoadSpec {
         // Connections and caches are warm after the first step.
         warmup_ns: if nth == 0 { spec.warmup_ns } else { 0 },
         warmup_most_ns: 0,
-        seed: crate::schedule::hash(spec.seed ^ STEP, nth),
+        seed: crate::pacing::schedule::hash(spec.seed ^ STEP, nth),
         steps: Vec::new(),
         ..spec.clone()
     }

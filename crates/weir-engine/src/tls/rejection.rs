@@ -4,7 +4,7 @@ use rustls::CertificateError;
 
 /// A server's certificate that was rejected, as far as somebody can do something about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CertificateFault {
+pub enum CertificateRejection {
     /// It is signed by an authority that is not trusted, or by itself.
     UnknownAuthority,
     /// It is an authority's own certificate, which a server cannot use.
@@ -18,18 +18,21 @@ pub enum CertificateFault {
 }
 
 /// All of them with what a record says of each; of a wrong name only the beginning.
-const SAID: [(CertificateFault, &str); 5] = [
-    (CertificateFault::UnknownAuthority, "TLS: the server's certificate is signed by an unknown authority"),
+const SAID: [(CertificateRejection, &str); 5] = [
     (
-        CertificateFault::AuthorityAsServer,
+        CertificateRejection::UnknownAuthority,
+        "TLS: the server's certificate is signed by an unknown authority",
+    ),
+    (
+        CertificateRejection::AuthorityAsServer,
         "TLS: the server's certificate is that of an authority (CA), not of a server",
     ),
-    (CertificateFault::WrongName, "TLS: the server's certificate is not for "),
-    (CertificateFault::Expired, "TLS: the server's certificate has expired"),
-    (CertificateFault::NotYetValid, "TLS: the server's certificate is not valid yet"),
+    (CertificateRejection::WrongName, "TLS: the server's certificate is not for "),
+    (CertificateRejection::Expired, "TLS: the server's certificate has expired"),
+    (CertificateRejection::NotYetValid, "TLS: the server's certificate is not valid yet"),
 ];
 
-impl CertificateFault {
+impl CertificateRejection {
     /// The fault that an entry of [`weir_results::LoadResult::said`] is about.
     pub fn of_said(said: &str) -> Option<Self> {
         SAID.iter().find(|(_, start)| said.starts_with(start)).map(|(fault, _)| *fault)
@@ -44,17 +47,17 @@ impl CertificateFault {
 /// What is said of a rejected certificate; `None` where the library's own words must do.
 pub(crate) fn said(error: &CertificateError) -> Option<String> {
     let fault = match error {
-        CertificateError::UnknownIssuer => CertificateFault::UnknownAuthority,
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => CertificateFault::Expired,
+        CertificateError::UnknownIssuer => CertificateRejection::UnknownAuthority,
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => CertificateRejection::Expired,
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            CertificateFault::NotYetValid
+            CertificateRejection::NotYetValid
         }
         CertificateError::NotValidForNameContext { expected, .. } => {
-            return Some(format!("{}{}", CertificateFault::WrongName.said(), expected.to_str()));
+            return Some(format!("{}{}", CertificateRejection::WrongName.said(), expected.to_str()));
         }
         // The library has no variant of its own for it.
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            CertificateFault::AuthorityAsServer
+            CertificateRejection::AuthorityAsServer
         }
         _ => return None,
     };
@@ -68,20 +71,20 @@ mod tests {
     #[test]
     fn what_is_said_of_certificates_is_told_apart_again() {
         for (error, fault) in [
-            (CertificateError::UnknownIssuer, CertificateFault::UnknownAuthority),
-            (CertificateError::Expired, CertificateFault::Expired),
-            (CertificateError::NotValidYet, CertificateFault::NotYetValid),
+            (CertificateError::UnknownIssuer, CertificateRejection::UnknownAuthority),
+            (CertificateError::Expired, CertificateRejection::Expired),
+            (CertificateError::NotValidYet, CertificateRejection::NotYetValid),
             (
                 CertificateError::NotValidForNameContext {
                     expected: "a.example".try_into().unwrap(),
                     presented: Vec::new(),
                 },
-                CertificateFault::WrongName,
+                CertificateRejection::WrongName,
             ),
         ] {
-            assert_eq!(CertificateFault::of_said(&said(&error).unwrap()), Some(fault), "{error:?}");
+            assert_eq!(CertificateRejection::of_said(&said(&error).unwrap()), Some(fault), "{error:?}");
         }
         assert_eq!(said(&CertificateError::BadSignature), None);
-        assert_eq!(CertificateFault::of_said("TLS: closed during the handshake"), None);
+        assert_eq!(CertificateRejection::of_said("TLS: closed during the handshake"), None);
     }
 }

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use weir_results::new_histogram;
 
-use crate::books::Phase;
+use crate::recording::books::Phase;
 use crate::timeline::{Span, Timeline};
 
 /// One worker's share of one interval of the series.

@@ -1,6 +1,6 @@
 //! Pauses between an answer and the next request: a pure function of (seed, slot, number).
 
-use crate::schedule::{exponential, hash};
+use crate::pacing::schedule::{exponential, hash};
 use crate::spec::ThinkSpec;
 
 /// Keeps the pauses' random numbers apart from those of arrivals and templates of the same seed.

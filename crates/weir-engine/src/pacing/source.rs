@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::schedule::Arrivals;
+use crate::pacing::schedule::Arrivals;
 use crate::timeline::Timeline;
 
 /// A request that is to be sent.

@@ -1,6 +1,6 @@
 //! When a place of a closed loop may not send: it thinks, or is not in use yet, or no more.
 
-use crate::think::Think;
+use crate::pacing::think::Think;
 use crate::timeline::Timeline;
 
 /// The pauses of one worker's places.
