@@ -21,14 +21,12 @@
 mod answer;
 mod connection;
 mod decision;
-mod delays;
-mod draw;
 mod errors;
 mod http1;
 mod http2;
 mod idle;
 mod outcome;
-mod queue;
+mod serve;
 mod sleep;
 mod spec;
 mod stats;
@@ -45,11 +43,10 @@ use std::sync::atomic::AtomicBool;
 use tokio::sync::watch;
 use weir_io::{JoinHandle, WorkerOptions, mono_ns};
 
-pub use delays::GivenDelays;
 pub use errors::OriginError;
-pub use queue::QueueWaits;
 pub use spec::{FaultSpec, Http2Spec, OriginSpec, ServiceSpec, TlsSpec};
-pub use stats::{Faults, Handshakes, Stats};
+pub use stats::{Faults, GivenDelays, Handshakes, Stats};
+pub use timing::QueueWaits;
 
 use outcome::Outcomes;
 use stats::Counters;
@@ -108,7 +105,7 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
             is_urgent: spec.is_timed() && !spec.spin,
         };
         let (shared, stopped) = (Arc::clone(&shared), stopped.clone());
-        let handle = weir_io::spawn_worker(options, move || worker::run(shared, index, listener, stopped))
+        let handle = weir_io::spawn_worker(options, move || serve::run(shared, index, listener, stopped))
             .map_err(OriginError::Worker)?;
         workers.push(handle);
     }

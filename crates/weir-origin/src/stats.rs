@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 
 use crate::OriginSpec;
-use crate::delays::{GivenDelays, Recorder};
-use crate::queue::QueueWaits;
-use crate::timing::Timing;
+use crate::timing::{QueueWaits, Timing};
+
+mod delays;
+
+pub use delays::GivenDelays;
+use delays::Recorder;
 
 /// Every status that an origin answers with.
 const STATUSES: [u16; 9] = [200, 400, 404, 414, 417, 431, 500, 501, 505];

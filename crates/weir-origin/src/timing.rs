@@ -6,8 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use weir_document::{DELAY_MAX, Drift, Stall};
 
 use crate::OriginSpec;
-use crate::draw::Draws;
-use crate::queue::{Queue, QueueWaits};
+
+mod draw;
+mod queue;
+
+use draw::Draws;
+use queue::Queue;
+pub use queue::QueueWaits;
 
 /// The times of an origin; all its workers share it. Requests are numbered in the order of their arrival.
 #[derive(Debug)]

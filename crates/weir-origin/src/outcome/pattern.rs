@@ -7,25 +7,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::Outcome;
 use crate::FaultSpec;
-
-/// What a request gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Good,
-    /// Status 500.
-    Error,
-    /// The connection is reset; over HTTP/2 the stream.
-    Reset,
-    /// The head and half of the body.
-    Half,
-    /// A good answer whose body trickles.
-    Slow,
-    /// Never answered.
-    Silent,
-    /// Over HTTP/2 its stream is refused; over HTTP/1.1, which knows no such thing, it is a good one.
-    Refused,
-}
 
 /// Numbers requests, and says what each of them gets.
 #[derive(Debug)]

@@ -65,7 +65,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::Draws;
+    use crate::timing::draw::Draws;
 
     fn queue(servers: usize) -> Queue {
         Queue::new(NonZeroUsize::new(servers).unwrap())
