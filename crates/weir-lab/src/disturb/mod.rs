@@ -26,9 +26,11 @@ use crate::origin::Upstream;
 use crate::scenario::Scenario;
 use crate::wiring::Seat;
 
-/// Every kind of disturbance: prepares it for a gateway that is ready, or returns `None` if the scenario has none.
-const KINDS: [fn(&Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError>; 3] =
-    [changes::prepare, faults::prepare, slow::prepare];
+/// Prepares a kind of disturbance for a gateway that is ready; returns `None` if the scenario has none of it.
+type Prepare = fn(&Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError>;
+
+/// Every kind of disturbance.
+const KINDS: &[Prepare] = &[changes::prepare, faults::prepare, slow::prepare];
 
 /// Something that disturbs the loads of one cell, one load after the other.
 pub(crate) trait Disturbance {
@@ -193,7 +195,8 @@ impl Active<'_> {
 
     /// Undoes all of them, even if one of them fails; returns the first error.
     pub(crate) fn undo(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
-        self.0.iter_mut().fold(Ok(()), |before, of| before.and(of.undo(load)))
+        let undone: Vec<Result<(), CellError>> = self.0.iter_mut().map(|of| of.undo(load)).collect();
+        undone.into_iter().collect()
     }
 
     /// See [`Disturbance::abandon`].
