@@ -32,6 +32,7 @@ mod remote;
 mod rootless;
 mod run;
 mod sessions;
+mod silent;
 mod size;
 mod sliders;
 mod slow_clients;

@@ -9,6 +9,7 @@ mod remote;
 mod search;
 mod secure;
 mod shares;
+mod silent;
 mod slow;
 
 use std::collections::HashSet;
@@ -31,6 +32,7 @@ use self::remote::check_remote;
 use self::search::check_search;
 use self::secure::{check_secure, check_secure_load};
 use self::shares::{check_share, check_twin};
+use self::silent::check_silent;
 use self::slow::check_slow;
 use crate::overlay::Fault;
 use crate::scenario::{Gateway, Limit, Load, Model, Network, Paths, Protocol, Scenario, Topology};
@@ -135,6 +137,7 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Vec<Problem> {
     check_changes(scenario, f);
     check_faults(scenario, f);
     check_slow(scenario, f);
+    check_silent(scenario, f);
     check_objectives(scenario, f);
     check_thresholds(scenario, f);
     found.0

@@ -18,6 +18,7 @@ mod rate_list;
 mod remote;
 mod request;
 mod search;
+mod silent;
 mod slow;
 mod tls;
 mod topology;
@@ -49,6 +50,7 @@ pub use rate_list::RateList;
 pub use remote::{PrometheusSource, Remote};
 pub use request::{Check, Checks, Request, StatusPattern};
 pub use search::Search;
+pub use silent::SilentConnections;
 pub use slow::SlowClients;
 pub use tls::{Resumption, Tls, TlsVersion};
 pub use topology::{CertificateScope, ClientCertificate, Paths, Topology};
@@ -91,6 +93,9 @@ pub struct Scenario {
     /// Clients that take their time, beside the loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<SlowClients>,
+    /// A burst of TCP connections that never send a request, while loads run: `{ connections, at, hold }`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent: Option<SilentConnections>,
     /// Warm-up of every load, the least.
     #[serde(default = "default_warmup")]
     pub warmup: Time,

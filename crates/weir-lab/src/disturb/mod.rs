@@ -9,6 +9,7 @@
 
 mod changes;
 mod faults;
+mod silent;
 mod slow;
 
 use std::ops::AddAssign;
@@ -30,7 +31,7 @@ use crate::wiring::Seat;
 type Prepare = fn(&Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError>;
 
 /// Every kind of disturbance.
-const KINDS: &[Prepare] = &[changes::prepare, faults::prepare, slow::prepare];
+const KINDS: &[Prepare] = &[changes::prepare, faults::prepare, slow::prepare, silent::prepare];
 
 /// Something that disturbs the loads of one cell, one load after the other.
 pub(crate) trait Disturbance {

@@ -9,23 +9,25 @@ impl Scenario {
     /// The scenario without any disturbance.
     #[must_use]
     pub(crate) fn without_disturbances(self) -> Self {
-        Self { changes: None, faults: Vec::new(), slow: None, ..self }
+        Self { changes: None, faults: Vec::new(), slow: None, silent: None, ..self }
     }
 
     /// The lists of the loads that disturbances apply to; an empty list means all loads.
     pub(crate) fn disturbed_loads_mut(&mut self) -> Vec<&mut Vec<String>> {
         let changes = self.changes.as_mut().map(|changes| &mut changes.loads);
         let slow = self.slow.as_mut().map(|slow| &mut slow.loads);
-        changes.into_iter().chain(slow).collect()
+        let silent = self.silent.as_mut().map(|silent| &mut silent.loads);
+        changes.into_iter().chain(slow).chain(silent).collect()
     }
 
-    /// The times of disturbances that count from the start of the sustained phase.
+    /// The times and lengths of disturbances that count from the start of the sustained phase.
     pub(crate) fn schedule_mut(&mut self) -> Vec<&mut Time> {
-        self.faults.iter_mut().map(|fault| &mut fault.at).collect()
+        let silent = self.silent.iter_mut().flat_map(|silent| [&mut silent.at, &mut silent.hold]);
+        self.faults.iter_mut().map(|fault| &mut fault.at).chain(silent).collect()
     }
 
     /// Whether a disturbance has a time in the sustained phase; then the warm-up must not grow.
     pub(crate) fn has_schedule(&self) -> bool {
-        !self.faults.is_empty()
+        !self.faults.is_empty() || self.silent.is_some()
     }
 }

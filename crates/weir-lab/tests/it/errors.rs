@@ -203,6 +203,32 @@ fn slow_clients_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn silent_connections_that_cannot_be_are_refused() {
+    let check_silent = |silent: &str, expected: &str| check(&format!("silent: {{ {silent} }}\n"), expected);
+    check_silent(
+        "connections: 0, at: 1s, hold: 1s",
+        "side.yaml:3:24: silent.connections: `0` is out of range | use 1 to 100000",
+    );
+    check_silent(
+        "connections: 100001, at: 1s, hold: 1s",
+        "side.yaml:3:24: silent.connections: `100001` is out of range | use 1 to 100000",
+    );
+    check_silent(
+        "connections: 1, at: 1s, hold: 0s",
+        "side.yaml:3:41: silent.hold: the time is zero | use a longer time, like 5s",
+    );
+    check_silent(
+        "connections: 1, at: 50s, hold: 11s",
+        "side.yaml:3:42: silent.hold: the silent connections are closed at 61s, after the end of load `full`, which \
+         lasts 1m | use shorter times, or a longer load",
+    );
+    check_silent(
+        "connections: 1, at: 1s, hold: 1s, loads: [ful]",
+        "side.yaml:3:53: silent.loads[0]: unknown load `ful` | did you mean `full`?",
+    );
+}
+
+#[test]
 fn tls_and_tokens_that_cannot_be_are_refused() {
     check(
         "topology: { client_certificate: required }\n",

@@ -1,0 +1,346 @@
+//! Silent connections: a burst of TCP connections that never send a request. It is opened, watched and closed on a
+//! thread of its own, since a gateway may take its time to accept it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
+use weir_io::{Poll, Socket};
+use weir_results::{Event, Measurement, Reason};
+use weir_rig::{Namespace, mono_ns};
+
+use super::{Disturbance, Gateway, LoadContext, UnusableCounters};
+use crate::cell::error::{CellError, failed};
+use crate::clock::{LoadClock, whole_ns};
+use crate::scenario::SilentConnections;
+
+/// The kind of its events.
+const KIND: &str = "silent-connections";
+/// How often the thread looks at the connections.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Files that the lab needs beside the connections.
+const FILES_BESIDE: u64 = 256;
+
+/// The silent connections of a scenario.
+struct Silent {
+    connections: SilentConnections,
+    address: SocketAddr,
+    network: Option<Namespace>,
+    state: State,
+}
+
+enum State {
+    /// The time of the burst is to come.
+    Waiting,
+    Open(Worker),
+    Closed(Box<Burst>),
+}
+
+/// The thread that holds the connections.
+struct Worker {
+    is_ended: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Burst, CellError>>,
+}
+
+/// What happened, by the monotonic clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Burst {
+    at_ns: u64,
+    outcome: Outcome,
+}
+
+/// The details of the event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+struct Outcome {
+    /// Connections that were asked for: the sum of `opened`, `refused` and `unanswered`.
+    connections: u32,
+    /// Connections that were established.
+    opened: u32,
+    /// Attempts that failed.
+    refused: u32,
+    /// Attempts that were neither established nor refused in time.
+    unanswered: u32,
+    /// Of the opened ones, connections that the gateway closed before the end.
+    closed_by_gateway: u32,
+    /// Time until the last connection was established, nanoseconds.
+    opened_after_ns: u64,
+    /// Time until the connections were closed, nanoseconds.
+    held_ns: u64,
+}
+
+pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError> {
+    let Some(connections) = gateway.scenario.silent.clone() else { return Ok(None) };
+    require_open_files(connections.connections)?;
+    let (address, network) = (gateway.seat.asked, gateway.generator.cloned());
+    Ok(Some(Box::new(Silent { connections, address, network, state: State::Waiting })))
+}
+
+/// Raises the limit of open files as far as `connections` need it.
+fn require_open_files(connections: u32) -> Result<(), CellError> {
+    let needed = u64::from(connections) + FILES_BESIDE;
+    let limit = || getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if limit() < needed {
+        weir_io::raise_open_files();
+    }
+    match limit() {
+        limit if limit < needed => {
+            let message = format!(
+                "{connections} silent connections need {needed} open files, but the limit of this process is {limit}"
+            );
+            let remedy = "use fewer `silent.connections`, or raise the hard limit (`ulimit -Hn`)";
+            Err(failed("generator", &message, remedy, ""))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Disturbance for Silent {
+    fn applies_to(&self, load: &str) -> bool {
+        self.connections.concerns(load)
+    }
+
+    fn unusable_counters(&self) -> UnusableCounters {
+        // Some gateways count a connection that times out without a request as a request with status 408.
+        UnusableCounters { gateway: true, ..UnusableCounters::default() }
+    }
+
+    fn explains(&self) -> &[Reason] {
+        &[Reason::NotStationary]
+    }
+
+    fn start(&mut self, _: &mut LoadContext<'_>) -> Result<(), CellError> {
+        self.state = State::Waiting;
+        Ok(())
+    }
+
+    fn poll(
+        &mut self,
+        _: &mut LoadContext<'_>,
+        sustained_at: Instant,
+    ) -> Result<Option<Duration>, CellError> {
+        if !matches!(self.state, State::Waiting) {
+            return Ok(None);
+        }
+        let until = (sustained_at + self.connections.at.0).saturating_duration_since(Instant::now());
+        if !until.is_zero() {
+            return Ok(Some(until));
+        }
+        self.state = State::Open(self.open());
+        Ok(None)
+    }
+
+    fn undo(&mut self, _: &mut LoadContext<'_>) -> Result<(), CellError> {
+        if let State::Open(worker) = std::mem::replace(&mut self.state, State::Waiting) {
+            self.state = State::Closed(Box::new(worker.end()?));
+        }
+        Ok(())
+    }
+
+    fn abandon(&mut self) {
+        if let State::Open(worker) = std::mem::replace(&mut self.state, State::Waiting) {
+            // The load failed for another reason.
+            let _ = worker.end();
+        }
+    }
+
+    fn record(&self, clock: &LoadClock, measurement: &mut Measurement) {
+        let State::Closed(burst) = &self.state else { return };
+        let (t_s, sustained) = clock.moment(burst.at_ns);
+        let details = serde_json::to_value(burst.outcome).expect("counts are plain values");
+        measurement.events.push(Event { t_s, sustained, kind: KIND.into(), details });
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+impl Silent {
+    fn open(&self) -> Worker {
+        let is_ended = Arc::new(AtomicBool::new(false));
+        let (flag, network, address) = (Arc::clone(&is_ended), self.network.clone(), self.address);
+        let (count, hold) = (self.connections.connections, self.connections.hold.0);
+        let thread = thread::spawn(move || {
+            let burst = || hold_burst(address, count, hold, &flag);
+            let held = match &network {
+                Some(network) => network.within(burst).and_then(|held| held),
+                None => burst(),
+            };
+            held.map_err(|error| {
+                let message = format!("cannot open {count} silent connections to {address}: {error}");
+                let remedy = "use fewer `silent.connections`, or widen `net.ipv4.ip_local_port_range`";
+                failed("generator", &message, remedy, "")
+            })
+        });
+        Worker { is_ended, thread }
+    }
+}
+
+impl Worker {
+    /// Closes the connections, if they are still open.
+    fn end(self) -> Result<Burst, CellError> {
+        self.is_ended.store(true, Ordering::Relaxed);
+        self.thread.join().expect("a burst does not panic")
+    }
+}
+
+/// One connection of a burst; one that is refused or closed has none.
+enum Connection {
+    Connecting(Socket),
+    Open(Socket),
+}
+
+/// Opens `count` connections at once, and closes them after `hold` or when `is_ended` is set.
+///
+/// # Errors
+/// When this host has no port, memory or descriptor left for another connection.
+fn hold_burst(
+    address: SocketAddr,
+    count: u32,
+    hold: Duration,
+    is_ended: &AtomicBool,
+) -> std::io::Result<Burst> {
+    let (at_ns, began) = (mono_ns(), Instant::now());
+    let mut outcome = Outcome { connections: count, ..Outcome::default() };
+    let mut poll = Poll::new()?;
+    let mut connections: Vec<Option<Connection>> = Vec::with_capacity(count as usize);
+    let is_over = || is_ended.load(Ordering::Relaxed) || began.elapsed() >= hold;
+    for token in 0..count {
+        if is_over() {
+            break;
+        }
+        let socket = match weir_io::connect(&address.into()) {
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                outcome.refused += 1;
+                connections.push(None);
+                continue;
+            }
+            socket => socket?,
+        };
+        poll.add_socket(&socket, token.into())?;
+        connections.push(Some(Connection::Connecting(socket)));
+    }
+    loop {
+        while let ready @ 1.. = poll.now() {
+            for readiness in (0..ready).map(|place| poll.readiness(place)) {
+                let connection = &mut connections[readiness.token as usize];
+                *connection = connection
+                    .take()
+                    .and_then(|one| advance(one, &mut outcome, || whole_ns(began.elapsed())));
+            }
+        }
+        if is_over() {
+            break;
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    outcome.held_ns = whole_ns(began.elapsed());
+    outcome.unanswered = count - outcome.opened - outcome.refused;
+    Ok(Burst { at_ns, outcome })
+}
+
+/// The next state of a connection that is ready for something; `None` if it is refused or closed.
+fn advance(connection: Connection, outcome: &mut Outcome, since_ns: impl Fn() -> u64) -> Option<Connection> {
+    let socket = match connection {
+        Connection::Open(socket) => socket,
+        Connection::Connecting(socket) => {
+            match socket.take_error() {
+                Ok(None) if socket.peer_addr().is_ok() => {}
+                // Another edge of a socket that is still connecting.
+                Ok(None) => return Some(Connection::Connecting(socket)),
+                _ => {
+                    outcome.refused += 1;
+                    return None;
+                }
+            }
+            outcome.opened += 1;
+            outcome.opened_after_ns = since_ns();
+            socket
+        }
+    };
+    // A gateway may say why it closes the connection.
+    let mut said = [0; 1024];
+    loop {
+        match std::io::Read::read(&mut &socket, &mut said) {
+            Ok(1..) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                return Some(Connection::Open(socket));
+            }
+            Ok(0) | Err(_) => {
+                outcome.closed_by_gateway += 1;
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn held(address: SocketAddr, count: u32, hold: Duration) -> Outcome {
+        hold_burst(address, count, hold, &AtomicBool::new(false)).unwrap().outcome
+    }
+
+    #[test]
+    fn a_burst_is_opened_held_and_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        // It closes every second connection, with a word on the first of these.
+        let server = thread::spawn(move || {
+            let mut kept = Vec::new();
+            for place in 0..20 {
+                let (mut socket, _) = listener.accept().unwrap();
+                match place {
+                    1 => socket.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n").unwrap(),
+                    place if place % 2 == 1 => {}
+                    _ => kept.push(socket),
+                }
+            }
+            // What stays open is closed by the burst.
+            kept.into_iter()
+                .map(|mut socket| std::io::Read::read(&mut socket, &mut [0]).unwrap())
+                .sum::<usize>()
+        });
+        let hold = Duration::from_millis(500);
+        let outcome = held(address, 20, hold);
+        assert_eq!(server.join().unwrap(), 0, "a silent connection never sends a byte");
+        let Outcome { opened_after_ns, held_ns, .. } = outcome;
+        let expected = Outcome { connections: 20, opened: 20, closed_by_gateway: 10, ..Outcome::default() };
+        assert_eq!(Outcome { opened_after_ns: 0, held_ns: 0, ..outcome }, expected);
+        assert!(opened_after_ns <= held_ns && held_ns >= whole_ns(hold), "{outcome:?}");
+    }
+
+    #[test]
+    fn attempts_without_a_listener_are_refused() {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let outcome = held(address, 5, Duration::from_millis(100));
+        assert_eq!((outcome.opened, outcome.refused, outcome.unanswered), (0, 5, 0));
+    }
+
+    #[test]
+    fn a_burst_ends_with_its_load() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, is_ended) = (listener.local_addr().unwrap(), AtomicBool::new(true));
+        let outcome = hold_burst(address, 5, Duration::from_secs(3_600), &is_ended).unwrap().outcome;
+        assert_eq!((outcome.opened, outcome.unanswered), (0, 5));
+    }
+
+    #[test]
+    fn the_limit_of_open_files_is_named() {
+        assert!(require_open_files(1).is_ok());
+        let Err(CellError::Failed(outcome)) = require_open_files(u32::MAX) else { return };
+        let text = format!("{outcome:?}");
+        assert!(text.contains("4294967295 silent connections need 4294967551 open files"), "{text}");
+    }
+}
