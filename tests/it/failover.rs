@@ -95,7 +95,7 @@ fn servers_die_stall_reset_and_return_and_retries_hide_it() {
     for words in ["## Faults of the upstream", "Between faults: steady", "replica 2 stalled"] {
         assert!(report.contains(words), "{words}: {report}");
     }
-    let svg = std::fs::read_to_string(folder.path().join("out/charts/faults-wrong-steady.svg")).unwrap();
+    let svg = std::fs::read_to_string(folder.path().join("out/charts/failover-wrong-steady.svg")).unwrap();
     assert!(svg.contains("stalled") && svg.contains("envoy-retries"), "{svg}");
     // What was kept says the same.
     let again = json(&finish(weir(folder.path(), &["report", "last", "--db", "weir.db", "--json"])));

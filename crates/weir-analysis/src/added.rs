@@ -12,9 +12,10 @@ mod void;
 use serde::Serialize;
 use weir_results::{ArrivalModel, Run};
 
+use crate::axes::{Axes, axes_words};
 use crate::grouping::Group;
+use crate::points::Point;
 use crate::quantity::rate;
-use crate::summary::{Axes, Point, axes_words};
 
 pub use authentication::{AuthenticationCost, CostRow};
 pub use bias::{Claim, RigBias};

@@ -22,9 +22,9 @@ pub use host_speed::HostSpeed;
 pub use measure::{Margins, Measure};
 pub use verdict::Verdict;
 
+use crate::axes::{Axes, axes_words};
 use crate::curve::CurvePoint;
 use crate::quantity;
-use crate::summary::{Axes, axes_words};
 use figures::Draft;
 
 /// Confidence of all intervals of a comparison together.
@@ -50,7 +50,7 @@ pub struct Question {
 impl Default for Question {
     fn default() -> Self {
         Self {
-            measures: Measure::JUDGED.to_vec(),
+            measures: Measure::judged().collect(),
             margins: Margins::default(),
             load: None,
             must_have: Vec::new(),

@@ -8,9 +8,9 @@ use weir_results::{ArrivalModel, BoundBy};
 use crate::added::claims;
 use crate::figure::Figure;
 use crate::objective::{Met, ObjectiveResult};
+use crate::points::{Point, Row};
 use crate::quantity::{bytes, counted, number, percent, range, rate, time_ns};
 use crate::reasons::reason_name;
-use crate::summary::{Point, Row};
 
 /// What is compared, and how it is said.
 struct Comparison {

@@ -15,7 +15,8 @@ use serde_json::Value;
 use weir_results::words::counted;
 use weir_results::{ArrivalModel, Role, Run};
 
-use crate::summary::{Axes, Point, Row};
+use crate::axes::Axes;
+use crate::points::{Point, Row};
 
 pub use per_core::PerCore;
 pub use saturation::{Maximum, Saturation};

@@ -20,7 +20,7 @@ use weir_results::{ArrivalModel, Run};
 
 use crate::experiments::Experiment;
 use crate::grouping::Group;
-use crate::summary::Point;
+use crate::points::Point;
 
 pub use change_cost::{ChangeCost, InForce, Quiet, seen_after};
 pub use course::{Course, course};

@@ -13,8 +13,8 @@ use crate::curve::{CurvePoint, latency_curve};
 use crate::errors::ErrorShare;
 use crate::figure::{Figure, Repeated, Sample};
 use crate::part_use::{PartUse, part_use};
+use crate::points::{LATENCIES, Row};
 use crate::reasons::{Metric, reasons_for};
-use crate::summary::{LATENCIES, Row};
 
 /// One load of one cell.
 #[derive(Clone, Copy)]

@@ -5,8 +5,8 @@
 
 use crate::conclusions::with_interval;
 use crate::figure::Figure;
+use crate::points::Row;
 use crate::quantity::{bytes, percent, rate, time_ns};
-use crate::summary::Row;
 
 /// Quantiles that conclusions are drawn from.
 const QUOTED: [&str; 2] = ["p50", "p99"];

@@ -6,9 +6,9 @@ use weir_results::{Objective, Reason};
 use crate::conclusions::with_interval;
 use crate::errors::ErrorShare;
 use crate::figure::{Figure, Repeated, Sample, counted_reasons};
+use crate::points::Row;
 use crate::quantity::{counted, percent, time_ns};
 use crate::reasons::in_repeats;
-use crate::summary::Row;
 
 /// Whether an objective was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -4,12 +4,15 @@ use serde::{Serialize, Serializer};
 use weir_results::words::counted;
 use weir_results::{ArrivalModel, Reason};
 
+use crate::axes::axes_words;
 use crate::capacity;
 use crate::conclusions::{by_reason, join};
 use crate::figure::{Figure, HEADLINE_REPEATS};
+use crate::gateways::FailedCell;
 use crate::objective::{Met, ObjectiveResult};
+use crate::points::{Point, Row};
 use crate::reasons::{in_repeats, reason_name};
-use crate::summary::{FailedCell, Point, Row, Summary, axes_words};
+use crate::summary::Summary;
 
 /// What a run comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -119,7 +122,7 @@ fn objectives(summary: &Summary, point: &Point, row: &Row) -> Vec<Problem> {
                 let words = format!("{who} misses the objective: {words}");
                 Some(Problem::new(ProblemKind::Missed, "objective missed", words))
             }
-            Met::Unknown if is_told || is_meant_to_break(summary, point, row) => None,
+            Met::Unknown if is_told || (summary.is_meant_to_break(point) && is_past_the_limit(row)) => None,
             Met::Unknown => Some(Problem::undecided("objective undecided", format!("{who}: {words}"))),
         }
     };
@@ -138,7 +141,8 @@ fn failed(failed: &FailedCell) -> Problem {
 fn without_headlines(summary: &Summary) -> Vec<Problem> {
     let mut short: Vec<((String, String), String)> = Vec::new();
     for point in &summary.points {
-        let rows = point.gateways().filter(|row| !is_meant_to_break(summary, point, row));
+        let rows =
+            point.gateways().filter(|row| !(summary.is_meant_to_break(point) && is_past_the_limit(row)));
         let rows = rows.filter_map(|row| Some((headlines(point, row)?, row.gateway.clone())));
         for ((cause, why), names) in by_reason(rows.collect()) {
             short.push(((cause, format!("{}: {why}", join(&names))), point.words()));
@@ -150,13 +154,6 @@ fn without_headlines(summary: &Summary) -> Vec<Problem> {
         words: format!("{}: {why}", some_of(&points)),
     };
     by_reason(short).into_iter().map(problem).collect()
-}
-
-/// A curve is measured beyond where it breaks, and faults are there to break something.
-fn is_meant_to_break(summary: &Summary, point: &Point, row: &Row) -> bool {
-    let faults = summary.faults.as_ref();
-    let breaks = summary.headroom.has_point(point) || faults.is_some_and(|faults| faults.has_point(point));
-    breaks && is_past_the_limit(row)
 }
 
 /// Load points by name: all of a few, else how many more there are.

@@ -1,7 +1,7 @@
 //! How throughput grows with the cores that a gateway may use.
 
 use crate::figure::Figure;
-use crate::summary::Row;
+use crate::points::Row;
 
 /// A gateway at one CPU limit, beside the least that it was given.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,7 +15,8 @@ mod words;
 use serde::Serialize;
 use weir_results::{Objective, Run};
 
-use crate::summary::{Axes, Summary};
+use crate::axes::Axes;
+use crate::summary::Summary;
 
 pub use instance_type::{InstanceType, RatePoint, Shown, instance_types};
 pub use searched::SearchedFor;

@@ -246,6 +246,8 @@ fn plot(summary: &Summary, added: &AddedLatency, name: &str) -> Option<Plot> {
         rates.into_iter().map(|rate| (rate, quantity::count(rate.round() as u64))).collect();
     let title = format!("Added latency, {}", latency_title(name));
     Some(Plot {
+        section: "",
+        note: "",
         id: format!("added-{name}-over-asked-rate"),
         title: format!("{title} over offered rate"),
         setting: "through the gateway minus direct, in the same repeat".into(),

@@ -9,10 +9,7 @@ use crate::environment::{manifest, when};
 use crate::inventory::inventory;
 use crate::model::{Banner, Cause, Fact, FailedReport, PointReport, Report, Section, Tone};
 use crate::unequal::unequal;
-use crate::{
-    added, capacity, domains, experiments, faults, glance, headroom, new_connections, requests, resources,
-    slow, tables,
-};
+use crate::{added, capacity, experiments, findings, glance, headroom, requests, resources, tables};
 
 /// Details of a verdict that are read one by one; more are grouped by their cause.
 const DETAILS_MAX: usize = 8;
@@ -51,15 +48,9 @@ fn planned_repeats(run: &Run) -> u32 {
 
 fn sections(run: &Run, summary: &Summary) -> Vec<Section> {
     let over_limits = experiments::sections(summary, run.thresholds.full_load_share);
-    let first = [
-        faults::section(summary),
-        slow::section(summary),
-        added::section(summary),
-        domains::section(summary),
-        new_connections::section(summary),
-        headroom::section(summary),
-    ];
-    capacity::sections(summary).into_iter().chain(first.into_iter().flatten()).chain(over_limits).collect()
+    let rest = [added::section(summary), headroom::section(summary)];
+    let findings = findings::sections(summary).chain(rest.into_iter().flatten());
+    capacity::sections(summary).into_iter().chain(findings).chain(over_limits).collect()
 }
 
 fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {

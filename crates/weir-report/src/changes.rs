@@ -1,10 +1,9 @@
 //! Tables of changes under load: how soon each is in force, and what they cost.
 
 use weir_analysis::headroom::{ChangeCost, Headroom, InForce, Quiet, seen_after};
-use weir_analysis::quantity;
+use weir_analysis::{at_axes, quantity};
 use weir_results::Changed;
 
-use crate::headroom::about;
 use crate::model::{Column, Entry, KEEP, Section, Table};
 use crate::tables::{errors_of, figure};
 
@@ -45,7 +44,7 @@ fn costs(costs: &[ChangeCost]) -> Option<Table> {
     let row = |cost: &ChangeCost| {
         vec![
             Entry::gateway(&cost.gateway),
-            Entry::text(about(&cost.load, &cost.axes)),
+            Entry::text(at_axes(&cost.load, &cost.axes)),
             Entry::text(cost.changes.to_string()),
             figure(&cost.seen_after_ns, seen_after),
             Entry::text(seen_after(cost.seen_after_ns_max as f64)),
@@ -87,7 +86,7 @@ fn against_quiet(costs: &[ChangeCost]) -> Option<Table> {
     let row = |cost: &ChangeCost, quiet: &Quiet| {
         vec![
             Entry::gateway(&cost.gateway),
-            Entry::text(about(&cost.load, &cost.axes)),
+            Entry::text(at_axes(&cost.load, &cost.axes)),
             Entry::text(quiet.load.clone()),
             errors_of(cost.errors_near + cost.errors_rest, cost.sent_near + cost.sent_rest),
             errors_of(quiet.errors, quiet.sent),
@@ -116,7 +115,7 @@ fn in_force(costs: &[ChangeCost]) -> Option<Table> {
         let row = |kind: &InForce| {
             vec![
                 Entry::gateway(&cost.gateway),
-                Entry::text(about(&cost.load, &cost.axes)),
+                Entry::text(at_axes(&cost.load, &cost.axes)),
                 Entry::text(kind.what.to_string()),
                 Entry::text(kind.changes.to_string()),
                 figure(&kind.seen_after_ns, seen_after),

@@ -169,6 +169,8 @@ mod tests {
 
     fn plot(lines: Vec<Line>) -> Plot {
         Plot {
+            section: "",
+            note: "",
             id: String::new(),
             title: String::new(),
             setting: String::new(),

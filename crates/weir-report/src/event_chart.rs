@@ -1,19 +1,21 @@
 //! Requests that went wrong and latency of each second as charts, a panel for each gateway, with upright lines where the
 //! upstream had a fault or the gateway changed.
 
-use weir_analysis::{Axes, Summary};
+use weir_analysis::{Axes, Summary, at_axes};
 use weir_results::{Cell, Changed, FaultAction, LoadSecond, Measurement, quantile_ns};
 
 use crate::change_marks::marks;
-use crate::headroom::about;
 use crate::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::scale::{Scale, Unit};
 use crate::sweep::slug;
 use crate::timelines::measurements;
 
-/// What the ids of the charts of faults begin with, and of those of changes.
-pub(crate) const OF_FAULTS: &str = "faults-";
-pub(crate) const OF_CHANGES: &str = "changes-";
+/// The sections that show the charts of faults and of changes.
+const OF_FAULTS: &str = "failover";
+const OF_CHANGES: &str = "changes";
+
+const NOTE: &str = "Vertical lines: a server was killed, stalled, made to reset connections, or restored; or a change. \
+                    Latency covers the responses of each second.";
 
 /// What faults are marked with.
 const ACTIONS: [(FaultAction, &str); 4] = [
@@ -73,8 +75,10 @@ const CHARTS: [Chart; 2] = [
 /// The charts of every load with faults, and of every load with changes where a run asks for nothing else of headroom;
 /// each of the first repeat.
 pub(crate) fn plots(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
-    let faulted = summary.faults.iter().flat_map(|faults| &faults.courses);
-    let faulted = faulted.map(|of| Course { gateway: &of.gateway, axes: &of.axes, load: &of.load });
+    let rows = summary.points.iter().flat_map(|point| point.rows.iter().map(move |row| (point, row)));
+    let courses =
+        rows.map(|(point, row)| Course { gateway: &row.gateway, axes: &point.axes, load: &point.load });
+    let faulted = courses.filter(|course| first(course, cells).is_some_and(|of| !of.faults.is_empty()));
     let headroom = Some(&summary.headroom).filter(|headroom| headroom.has_only_changes());
     let changed = headroom.into_iter().flat_map(|headroom| &headroom.change_costs);
     let changed = changed.map(|of| Course { gateway: &of.gateway, axes: &of.axes, load: &of.load });
@@ -83,12 +87,12 @@ pub(crate) fn plots(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     plots
 }
 
-fn of_courses(prefix: &str, courses: &[Course<'_>], cells: &[Cell]) -> Vec<Plot> {
+fn of_courses(section: &'static str, courses: &[Course<'_>], cells: &[Cell]) -> Vec<Plot> {
     let of_load = |courses: &[Course<'_>]| -> Vec<Plot> {
         let found = courses.iter().filter_map(|course| Some((course.gateway, first(course, cells)?)));
         let found: Vec<(&str, &Measurement)> = found.collect();
-        let setting = about(courses[0].load, courses[0].axes);
-        CHARTS.iter().filter_map(|chart| plot(prefix, chart, &setting, &found)).collect()
+        let setting = at_axes(courses[0].load, courses[0].axes);
+        CHARTS.iter().filter_map(|chart| plot(section, chart, &setting, &found)).collect()
     };
     let same = |one: &Course<'_>, next: &Course<'_>| one.axes == next.axes && one.load == next.load;
     courses.chunk_by(same).flat_map(of_load).collect()
@@ -121,7 +125,7 @@ fn events(measurement: &Measurement, y: &Scale) -> Vec<Line> {
     faults.chain(changes).collect()
 }
 
-fn plot(prefix: &str, chart: &Chart, setting: &str, found: &[(&str, &Measurement)]) -> Option<Plot> {
+fn plot(section: &'static str, chart: &Chart, setting: &str, found: &[(&str, &Measurement)]) -> Option<Plot> {
     let panel = |(gateway, measurement): &(&str, &Measurement)| Panel {
         title: (*gateway).to_owned(),
         lines: chart.series.iter().map(|series| line(series, seconds(measurement))).collect(),
@@ -135,7 +139,9 @@ fn plot(prefix: &str, chart: &Chart, setting: &str, found: &[(&str, &Measurement
     }
     let sustained = found.iter().filter_map(|(_, of)| seconds(of).iter().find(|second| second.sustained));
     Some(Plot {
-        id: format!("{prefix}{}-{}", chart.slug, slug(setting)),
+        id: format!("{section}-{}-{}", chart.slug, slug(setting)),
+        section,
+        note: NOTE,
         title: chart.title.to_owned(),
         setting: format!("{setting}, the first repeat"),
         x: Scale { high: end, ..Scale::from_zero("time", Unit::Seconds, end) }.within(),

@@ -21,7 +21,7 @@ pub(crate) fn sections(summary: &Summary, full_share: f64) -> Vec<Section> {
     let several = summary.experiments.len() > 1;
     let drawn = summary.experiments.iter().enumerate().flat_map(|(place, experiment)| {
         let drawing = Drawing { experiment, points: &summary.points, full_share };
-        let about = if several { drawing.about() } else { String::new() };
+        let about = if several { drawing.at_axes() } else { String::new() };
         let sections =
             [("users", drawing.users()), ("limits", drawing.limits()), ("direct", drawing.direct())];
         sections.into_iter().filter_map(move |(name, section)| {
@@ -41,7 +41,7 @@ struct Drawing<'a> {
 
 impl Drawing<'_> {
     /// What tells the experiment from the others of the run.
-    fn about(&self) -> String {
+    fn at_axes(&self) -> String {
         let axes = axes_words(&self.experiment.axes);
         let loads = self.experiment.loads.join(", ");
         if axes.is_empty() { format!(": {loads}") } else { format!(": {loads}; {axes}") }

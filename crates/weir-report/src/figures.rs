@@ -9,6 +9,7 @@ use weir_results::{ArrivalModel, DIRECT};
 
 use crate::charts::{color_of, point_id};
 use crate::data_table::DataTable;
+use crate::finding_charts::{self, BarChart};
 use crate::heat::HeatMap;
 use crate::html::Drawn;
 use crate::pictures::Picture;
@@ -57,6 +58,8 @@ pub(crate) struct Figures {
     plots: BTreeMap<String, PageFigure>,
     /// Those of each load point, by its id.
     points: BTreeMap<String, Vec<PageFigure>>,
+    /// Those of each finding, by its key.
+    findings: BTreeMap<&'static str, Vec<PageFigure>>,
     /// Series and heat maps of each load and repeat; the page shows the first.
     choices: Vec<Choice>,
 }
@@ -111,6 +114,10 @@ pub(crate) fn figures(summary: &Summary, drawn: &Drawn<'_>) -> Figures {
         let size = if plot.panels.len() > 1 { PANEL } else { WHOLE };
         figures.plots.insert(plot.id.clone(), of_plot(plot, size, picture(&plot.id), true));
     }
+    for chart in finding_charts::charts(summary) {
+        let (key, picture) = (chart.finding, picture(&chart.id));
+        figures.findings.entry(key).or_default().push(of_bars(chart, picture));
+    }
     for (at, point) in summary.points.iter().enumerate() {
         let curve = (point.model == ArrivalModel::Open).then(|| curve(summary, at)).flatten();
         let curve = curve.map(|plot| PageFigure {
@@ -153,21 +160,23 @@ fn bars(summary: &Summary, at: usize, of: &OfRow, picture: Option<String>) -> Pa
         let figure = (of.of)(row)?;
         Some(Bar { name: &row.gateway, color: color_of(summary, &row.gateway), figure })
     });
-    let bars: Vec<Bar<'_>> =
-        bars.filter(|bar| bar.figure.mean.is_some() || bar.figure.beyond_timeout).collect();
-    let table = DataTable::of_bars(of.title, of.unit, &bars).html();
-    let svg =
-        if bars.is_empty() { "Not measured.".into() } else { bars_alone(of.title, of.unit, bars).inline() };
-    PageFigure {
+    let chart = BarChart {
+        finding: "",
         id: format!("{}-{}-bars", point_id(at), of.name),
         title: of.title.to_owned(),
         setting: String::new(),
-        picture,
-        legend: Vec::new(),
-        panels: vec![PanelSvg { title: String::new(), svg }],
-        is_heat: false,
-        table,
-    }
+        unit: of.unit,
+        bars: bars.filter(|bar| bar.figure.mean.is_some() || bar.figure.beyond_timeout).collect(),
+    };
+    of_bars(chart, picture)
+}
+
+fn of_bars(chart: BarChart<'_>, picture: Option<String>) -> PageFigure {
+    let BarChart { id, title, setting, unit, bars, .. } = chart;
+    let table = DataTable::of_bars(&title, unit, &bars).html();
+    let svg = if bars.is_empty() { "Not measured.".into() } else { bars_alone(&title, unit, bars).inline() };
+    let (legend, panels) = (Vec::new(), vec![PanelSvg { title: String::new(), svg }]);
+    PageFigure { id, title, setting, picture, legend, panels, is_heat: false, table }
 }
 
 /// The series and heat maps of every repeat of a load point, with the scales that all share.

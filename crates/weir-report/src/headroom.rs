@@ -3,7 +3,7 @@
 use weir_analysis::headroom::{
     CURVE_LATENCIES, Curve, CurveSpot, Fit, Fitted, Headroom, Parameter, RouteCost, Scalability,
 };
-use weir_analysis::{Axes, Figure, Summary, axes_words, quantity, reason_name};
+use weir_analysis::{Figure, Summary, at_axes, axes_words, quantity, reason_name};
 
 use crate::changes;
 use crate::model::{Chip, Column, Entry, KEEP, Section, Table, Tone};
@@ -59,7 +59,7 @@ fn curves(headroom: &Headroom) -> Vec<Table> {
         let groups = curves
             .iter()
             .map(|curve| curve.spots.iter().map(|spot| row(curve, spot)).collect::<Vec<Vec<Entry>>>());
-        let caption = format!("Latency over throughput: {}", about(&curves[0].load, &curves[0].axes));
+        let caption = format!("Latency over throughput: {}", at_axes(&curves[0].load, &curves[0].axes));
         Table { caption, columns, rows: Table::merged(groups.collect(), &[0]) }
     };
     headroom.curves.chunk_by(same).map(table).collect()
@@ -104,11 +104,6 @@ fn valid(of: &Figure) -> Entry {
     Entry::chips(format!("{} of {}", of.valid, of.repeats.len()), chips)
 }
 
-pub(crate) fn about(load: &str, axes: &Axes) -> String {
-    let axes = axes_words(axes);
-    if axes.is_empty() { load.to_owned() } else { format!("{load}; {axes}") }
-}
-
 fn fits(curves: &[Curve]) -> Option<Table> {
     let mut columns = vec![Column::text("Gateway", KEEP), Column::text("Load", KEEP)];
     columns.extend([
@@ -131,7 +126,7 @@ fn fits(curves: &[Curve]) -> Option<Table> {
         let row = |(name, fitted): &(String, Fitted<Fit>)| {
             let mut entries = vec![
                 Entry::gateway(&curve.gateway),
-                Entry::text(about(&curve.load, &curve.axes)),
+                Entry::text(at_axes(&curve.load, &curve.axes)),
                 Entry::text(latency_title(name)),
             ];
             let knee = if name == "p99" { knee.clone() } else { Entry::text("–") };
@@ -178,7 +173,7 @@ fn laws(found: &[Scalability]) -> Option<Table> {
         ..Entry::text(format(of.value))
     };
     let row = |one: &Scalability| {
-        let mut entries = vec![Entry::gateway(&one.gateway), Entry::text(about(&one.load, &one.axes))];
+        let mut entries = vec![Entry::gateway(&one.gateway), Entry::text(at_axes(&one.load, &one.axes))];
         let points = Entry::text(one.points.len().to_string());
         match &one.usl {
             Fitted::Fit(usl) => entries.extend([

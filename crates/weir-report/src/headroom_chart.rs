@@ -13,7 +13,10 @@ use crate::sweep::slug;
 use crate::tables::latency_title;
 
 /// What the ids of these charts begin with.
-pub(crate) const PREFIX: &str = "headroom-";
+const PREFIX: &str = "headroom-";
+
+const NOTE: &str = "Dashed: the fitted curve, over the range of valid points. Vertical lines: the knee of p99, and changes \
+                    of routes.";
 
 /// Places at which a fitted curve is drawn.
 const CURVE_STEPS: u32 = 60;
@@ -48,6 +51,8 @@ pub(crate) fn headroom_chart(id: &str, setting: &str, datasets: &[Labelled<'_, C
         }
     }
     Some(Plot {
+        section: "headroom",
+        note: NOTE,
         id: id.to_owned(),
         title: "Headroom: latency over throughput".into(),
         setting: setting.to_owned(),
@@ -176,6 +181,8 @@ fn scalability_chart(summary: &Summary, found: &[Scalability]) -> Option<Plot> {
     let greatest = found.iter().filter_map(|one| one.points.last()).map(|(n, _)| *n).reduce(f64::max)?;
     let setting = setting(&first.load, &first.axes);
     Some(Plot {
+        section: "headroom",
+        note: NOTE,
         id: format!("{PREFIX}over-{over}-{}", slug(&setting)),
         title: format!("Throughput over {over}, and the Universal Scalability Law"),
         setting,
@@ -248,6 +255,8 @@ fn over_time(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
             }
         }
         Some(Plot {
+            section: "headroom",
+            note: NOTE,
             id: format!("{PREFIX}over-time-{name}"),
             title: title.to_owned(),
             setting: "all loads of a cell one after the other, repeat 1".into(),

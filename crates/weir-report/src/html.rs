@@ -8,9 +8,7 @@ use weir_analysis::sizing::{InstanceType, instance_types};
 use weir_results::Run;
 
 use crate::charts::{colors, data};
-use crate::event_chart::{OF_CHANGES, OF_FAULTS};
 use crate::figures::figures;
-use crate::headroom_chart;
 use crate::model::Report;
 use crate::pictures::Picture;
 use crate::plot::Plot;
@@ -38,6 +36,13 @@ pub(crate) struct Drawn<'a> {
     pub(crate) pictures: &'a [Picture],
 }
 
+/// Charts below the tables of a section.
+#[derive(serde::Serialize)]
+struct SectionCharts {
+    plots: Vec<String>,
+    note: String,
+}
+
 /// Draws the page.
 pub(crate) fn draw(
     report: &Report,
@@ -48,22 +53,22 @@ pub(crate) fn draw(
     let mut environment = Environment::new();
     prepare(&mut environment, "report.html", TEMPLATE)?;
     let scenario = serde_json::to_string_pretty(&run.scenario).unwrap_or_default();
-    let beginning = |prefix: &'static str| move |plot: &&Plot| plot.id.starts_with(prefix);
-    let (headroom_plots, plots): (Vec<&Plot>, Vec<&Plot>) =
-        drawn.plots.iter().partition(beginning(headroom_chart::PREFIX));
-    let (fault_plots, plots): (Vec<&Plot>, Vec<&Plot>) = plots.into_iter().partition(beginning(OF_FAULTS));
-    let (change_plots, plots): (Vec<&Plot>, Vec<&Plot>) = plots.into_iter().partition(beginning(OF_CHANGES));
+    let (plots, of_sections): (Vec<&Plot>, Vec<&Plot>) =
+        drawn.plots.iter().partition(|plot| plot.section.is_empty());
     let ids = |plots: &[&Plot]| plots.iter().map(|plot| plot.id.clone()).collect::<Vec<_>>();
+    let mut sections: BTreeMap<&str, SectionCharts> = BTreeMap::new();
+    for plots in of_sections.chunk_by(|one, next| one.section == next.section) {
+        let note = [chart_note(plots), plots[0].note.to_owned()].join(" ").trim().to_owned();
+        sections.insert(plots[0].section, SectionCharts { plots: ids(plots), note });
+    }
     let sizing = instance_types(run, summary);
     let has_sizing = sizing.iter().any(|of| !of.points.is_empty() || !of.searched.is_empty());
     let may_size = sizing.iter().any(InstanceType::may_answer);
-    let (axes_note, headroom_note) = (chart_note(&plots), chart_note(&headroom_plots));
+    let axes_note = chart_note(&plots);
     environment.get_template("report.html")?.render(context! {
         report => Value::from_serialize(report),
         plots => ids(&plots),
-        headroom_plots => ids(&headroom_plots),
-        fault_plots => ids(&fault_plots),
-        change_plots => ids(&change_plots),
+        section_charts => Value::from_serialize(sections),
         colors => known_colors(summary),
         scenario,
         has_sizing,
@@ -72,7 +77,6 @@ pub(crate) fn draw(
         figures => Value::from_serialize(figures(summary, drawn)),
         has_intervals => report.has_intervals(),
         axes_note,
-        headroom_note,
         script => Value::from_safe_string(SCRIPT.to_owned()),
         data => Value::from_safe_string(island(&data(summary, sizing))),
     })
@@ -185,6 +189,8 @@ mod tests {
                 spots: vec![Spot::at(1.0, Some(1.0)), spot],
             }];
             let plot = Plot {
+                section: "",
+                note: "",
                 id: String::new(),
                 title: String::new(),
                 setting: String::new(),

@@ -3,10 +3,11 @@
 use weir_analysis::Summary;
 use weir_results::ArrivalModel;
 
+use crate::finding_charts;
 use crate::heat::HeatMap;
 use crate::plot::Plot;
 use crate::series::{curve, of_point, series_id};
-use crate::svg::{Layout, chart, comparison, heat_maps};
+use crate::svg::{Layout, bars, chart, comparison, heat_maps};
 use crate::timelines::CellTimeline;
 
 /// Where pictures are, below the folder of the report; that of the headlines is in the folder itself.
@@ -58,6 +59,11 @@ pub(crate) fn pictures(
     });
     let mut pictures: Vec<Picture> = headlines.into_iter().collect();
     pictures.extend(plots.iter().map(|plot| drawn(plot, Shows::Axes)));
+    pictures.extend(finding_charts::charts(summary).into_iter().map(|chart| {
+        let title = format!("{}: {}", chart.title, chart.setting);
+        let svg = bars(&title, vec![(title.clone(), chart.unit, chart.bars)]).file();
+        picture(chart.id, title, Shows::Axes, svg)
+    }));
     for (at, point) in summary.points.iter().enumerate() {
         let curve = (point.model == ArrivalModel::Open).then(|| curve(summary, at)).flatten();
         let series = of_point(summary, at, timelines);

@@ -9,6 +9,10 @@ use crate::scale::{Scale, Unit};
 pub(crate) struct Plot {
     /// Names its element in the page and its file in `charts/`.
     pub(crate) id: String,
+    /// The section that shows it; empty where it stands with the others over the axes.
+    pub(crate) section: &'static str,
+    /// How to read it, below all charts of its section.
+    pub(crate) note: &'static str,
     pub(crate) title: String,
     /// What holds for all of it: the load.
     pub(crate) setting: String,

@@ -1,5 +1,6 @@
 //! Scales of charts: from where to where, with which marks, in which unit.
 
+use weir_analysis::findings::Unit as Measured;
 use weir_analysis::quantity;
 
 use crate::tables::microseconds;
@@ -45,6 +46,23 @@ const ROOM: f64 = 1.08;
 const LOG_FROM: f64 = 8.0;
 /// The same for the values of an axis.
 const LOG_VALUES_FROM: f64 = 20.0;
+
+impl From<Measured> for Unit {
+    fn from(of: Measured) -> Self {
+        match of {
+            Measured::Text | Measured::Load | Measured::Count | Measured::Number | Measured::PerDay => {
+                Self::Plain
+            }
+            Measured::PerSecond => Self::PerSecond,
+            Measured::Nanoseconds => Self::Nanoseconds,
+            Measured::Microseconds => Self::Microseconds,
+            Measured::Seconds => Self::Seconds,
+            Measured::Bytes | Measured::BytesPerSecond => Self::Bytes,
+            Measured::Share => Self::Share,
+            Measured::Cores => Self::Cores,
+        }
+    }
+}
 
 impl Unit {
     /// A value as people read it.

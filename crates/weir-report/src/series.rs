@@ -165,6 +165,8 @@ pub(crate) fn by_quantile(id: String, setting: String, lines: Vec<Line>) -> Opti
         ticks: ticks.collect(),
     };
     Some(Plot {
+        section: "",
+        note: "",
         id,
         title: "Latency by quantile".into(),
         setting,
@@ -246,6 +248,8 @@ fn over_time<'a>(
     let warmup = timelines.filter_map(|timeline| timeline.sustained_from_s).fold(0.0, f64::max);
     let x = Scale { high: if end > 0.0 { end } else { 1.0 }, ..Scale::from_zero("time", Unit::Seconds, end) };
     Some(Plot {
+        section: "",
+        note: "",
         id,
         title: title.to_owned(),
         setting,
@@ -289,6 +293,8 @@ fn histogram(latency: &Histogram, color: &'static str) -> Option<Plot> {
     let (low, high) = (heat.edge_ns(0), heat.edge_ns(heat.rows));
     let x = Scale { low, high, ..Scale::logarithmic("latency", Unit::Nanoseconds, low, high) };
     Some(Plot {
+        section: "",
+        note: "",
         id: String::new(),
         title: "Latency of all responses of the phase".into(),
         setting: String::new(),

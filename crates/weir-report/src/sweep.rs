@@ -328,6 +328,8 @@ impl Sweep<'_> {
             return None;
         }
         Some(Plot {
+            section: "",
+            note: "",
             id: format!("{slug}-over-{}", self.slug),
             title: format!("{name} over {}", self.title),
             setting: self.setting.clone(),

@@ -183,7 +183,7 @@ pub(crate) fn errors_of(errors: u64, sent: u64) -> Entry {
 }
 
 /// A figure with its interval; in parentheses, or struck, where it does not count.
-pub(crate) fn figure(figure: &Figure, format: fn(f64) -> String) -> Entry {
+pub(crate) fn figure(figure: &Figure, format: impl Fn(f64) -> String) -> Entry {
     if figure.beyond_timeout {
         let (void, few) = (!figure.is_valid(), is_of_few(figure));
         return Entry { text: "> timeout".into(), void, few, ..Entry::default() };

@@ -4,12 +4,13 @@ use serde::Serialize;
 use serde_json::Value;
 use weir_results::{DIRECT_TWIN, Measurement, Run, is_baseline};
 
+use crate::axes::Axes;
 use crate::baseline::added_latency;
 use crate::conclusions::{join, with_interval};
 use crate::figure::Figure;
 use crate::grouping::Group;
+use crate::points::Point;
 use crate::quantity::time_ns;
-use crate::summary::{Axes, Point};
 
 use super::at;
 use super::bias::{Claim, claim};

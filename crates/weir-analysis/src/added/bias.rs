@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::conclusions::{join, with_interval};
 use crate::figure::Figure;
+use crate::points::{Point, Row};
 use crate::quantity::time_ns;
-use crate::summary::{Point, Row};
 
 use super::place;
 

@@ -3,11 +3,11 @@
 use serde::Serialize;
 use weir_results::{Reason, Run, is_baseline};
 
+use crate::axes::Axes;
 use crate::figure::Sample;
 use crate::grouping::Group;
 use crate::measured::Repeat;
 use crate::reasons::Metric;
-use crate::summary::Axes;
 
 use super::authentication::spoken;
 

@@ -5,8 +5,8 @@ use weir_results::Reason;
 
 use crate::conclusions::join;
 use crate::figure::Figure;
+use crate::points::{Point, Row};
 use crate::reasons::reason_name;
-use crate::summary::{Point, Row};
 
 /// Load points that are named; of more the others are counted.
 const NAMED_MAX: usize = 2;

@@ -3,9 +3,13 @@
 use weir_results::{ArrivalModel, Cell, DIRECT, Part, Reason, Role, Run};
 
 use super::measure::Measure;
+use crate::axes::{Axes, axes_words};
 use crate::curve::CurvePoint;
 use crate::figure::{Figure, Repeated};
-use crate::summary::{Axes, FailedCell, Gateway, Point, Row, axes_words, summarize};
+use crate::findings::{self, Table, Value};
+use crate::gateways::{FailedCell, Gateway};
+use crate::points::{Point, Row};
+use crate::summary::summarize;
 
 /// One side of a comparison.
 #[derive(Clone, Debug)]
@@ -122,7 +126,15 @@ impl Dataset {
         let of_point = |point: &Point| {
             point.rows.iter().filter(is_meant).map(|row| series(point, row, has_open)).collect()
         };
-        let series = summary.points.iter().flat_map::<Vec<Series>, _>(of_point).collect();
+        let mut series: Vec<Series> = summary.points.iter().flat_map::<Vec<Series>, _>(of_point).collect();
+        let is_meant = |name: &str| gateway.is_none_or(|wanted| name == wanted);
+        for table in summary.findings.iter().flat_map(|finding| &finding.tables) {
+            table
+                .rows
+                .iter()
+                .filter(|row| is_meant(&row.gateway))
+                .for_each(|row| add(&mut series, table, row));
+        }
         let label = match gateway {
             Some(gateway) => gateway.to_owned(),
             None => run.id.clone(),
@@ -203,6 +215,27 @@ impl Series {
         let named: Vec<String> = named.into_iter().filter(|name| !name.is_empty()).collect();
         if named.is_empty() { "all".into() } else { named.join(", ") }
     }
+}
+
+/// Adds the values of a finding to the series of the same gateway at the same load point, or to one of their own.
+fn add(all: &mut Vec<Series>, table: &Table, row: &findings::Row) {
+    let values = table.columns.iter().zip(&row.values);
+    let figures = values.filter_map(|(column, value)| match value {
+        Value::Figure { figure } => Some((Measure::of_column(column)?, figure.clone())),
+        _ => None,
+    });
+    let figures: Vec<(Measure, Figure)> = figures.collect();
+    if figures.is_empty() {
+        return;
+    }
+    let is_same =
+        |known: &Series| known.gateway == row.gateway && known.load == row.load && known.axes == row.axes;
+    let place = all.iter().position(is_same).unwrap_or_else(|| {
+        let (gateway, load, axes) = (row.gateway.clone(), row.load.clone(), row.axes.clone());
+        all.push(Series { gateway, axes, load, ..Series::default() });
+        all.len() - 1
+    });
+    all[place].figures.extend(figures);
 }
 
 fn series(point: &Point, row: &Row, has_open: bool) -> Series {

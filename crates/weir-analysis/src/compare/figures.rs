@@ -104,6 +104,8 @@ pub(super) struct Draft {
     barred: Option<String>,
     /// Why *better* and *worse* may not be said.
     unclaimed: Option<String>,
+    /// Whether all values of both are below what the measurement can tell apart.
+    is_unresolved: bool,
     pub(super) is_judged: bool,
 }
 
@@ -158,7 +160,11 @@ impl Draft {
         bias: Option<Bias>,
         is_paired: bool,
     ) -> Self {
-        let (of_a, of_b) = (valid(a), valid(b));
+        let resolution = measure.resolution().unwrap_or(0.0);
+        let raised = |figure: &Figure| -> Vec<(u32, f64)> {
+            valid(figure).into_iter().map(|(repeat, value)| (repeat, value.max(resolution))).collect()
+        };
+        let (of_a, of_b) = (raised(a), raised(b));
         let pairs: Vec<(f64, f64)> = of_b
             .iter()
             .filter_map(|(repeat, b)| Some((of_a.iter().find(|(other, _)| other == repeat)?.1, *b)))
@@ -173,6 +179,8 @@ impl Draft {
             false => Effect::unpaired(&values_a, &values_b),
         };
         let effect = effect.map(Reading::from);
+        let is_unresolved =
+            resolution > 0.0 && values_a.iter().chain(&values_b).all(|value| *value <= resolution);
         let beyond = a.beyond_timeout || b.beyond_timeout;
         let counts = match is_paired {
             true => format!("{} in which both are valid", quantity::counted(pairs.len() as u64, "block")),
@@ -183,6 +191,8 @@ impl Draft {
             Some(format!("in one repeat of {side} it is beyond the time-out"))
         } else if values_a.len() < 2 || values_b.len() < 2 {
             Some(format!("no interval, it needs two valid repeats of each: {counts}{}", voided(a, b)))
+        } else if is_unresolved {
+            None
         } else if effect.is_none() {
             Some("a value of zero has no ratio".into())
         } else {
@@ -204,6 +214,7 @@ impl Draft {
             host_speed: None,
             barred,
             unclaimed,
+            is_unresolved,
             is_judged: false,
         }
     }
@@ -221,7 +232,10 @@ impl Draft {
 
     /// The p-value by which Holm orders; one where nothing may be claimed, so that it takes nothing from the others.
     fn p_value(&self) -> f64 {
-        let may_claim = self.barred.is_none() && self.unclaimed.is_none() && !self.is_within_bias();
+        let may_claim = self.barred.is_none()
+            && !self.is_unresolved
+            && self.unclaimed.is_none()
+            && !self.is_within_bias();
         let effect = self.effect.filter(|_| may_claim);
         effect.map_or(1.0, |effect| effect.p_value_beyond(self.log_margin()))
     }
@@ -240,9 +254,12 @@ impl Draft {
     }
 
     pub(super) fn finished(self, level: Option<f64>) -> FigureComparison {
-        let effect = self.effect.filter(|_| self.barred.is_none()).zip(level);
+        let effect = self.effect.filter(|_| self.barred.is_none() && !self.is_unresolved).zip(level);
         let (verdict, why) = match (level, effect) {
             (None, _) => (None, String::new()),
+            (Some(_), _) if self.is_unresolved && self.barred.is_none() => {
+                (Some(Verdict::Same), String::new())
+            }
             (Some(_), None) => (Some(Verdict::Undecided), self.barred.clone().unwrap_or_default()),
             (Some(level), Some((effect, _))) => {
                 let (verdict, why) = self.judged(effect, level);

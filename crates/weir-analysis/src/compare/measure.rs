@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
+use crate::findings::{Better, Column, Compared, Unit, compared};
+use crate::points::LATENCIES;
 use crate::quantity::{rate, time_ns};
-use crate::summary::LATENCIES;
 
 /// Differences in CPU time per request up to this share do not matter (METHOD 20).
 const CPU_MARGIN: f64 = 0.05;
@@ -15,7 +16,7 @@ const MIDDLE_MARGIN: f64 = 0.10;
 const TAIL_MARGIN: f64 = 0.25;
 
 /// A figure that datasets are compared in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Whole responses per second; more is better.
     Throughput,
@@ -23,7 +24,24 @@ pub enum Measure {
     CpuPerRequest,
     /// A latency by its field in results (`mean`, `p50`, `p999`), nanoseconds; less is better.
     Latency(&'static str),
+    /// A column of a finding.
+    Finding(OfFinding),
 }
+
+/// A column of a finding that is compared.
+#[derive(Clone, Copy, Debug)]
+pub struct OfFinding {
+    column: &'static Column,
+    compared: Compared,
+}
+
+impl PartialEq for OfFinding {
+    fn eq(&self, other: &Self) -> bool {
+        self.compared.metric == other.compared.metric
+    }
+}
+
+impl Eq for OfFinding {}
 
 impl Measure {
     /// Those that get a verdict where no others are asked for.
@@ -33,7 +51,23 @@ impl Measure {
     /// All of them. The least and the greatest latency are left out: they grow with the number of requests.
     pub fn all() -> impl Iterator<Item = Self> {
         let latencies = LATENCIES.into_iter().filter(|name| !matches!(*name, "min" | "max"));
-        [Self::Throughput, Self::CpuPerRequest].into_iter().chain(latencies.map(Self::Latency))
+        let of_loads =
+            [Self::Throughput, Self::CpuPerRequest].into_iter().chain(latencies.map(Self::Latency));
+        of_loads.chain(compared().filter_map(Self::of_column))
+    }
+
+    /// Those that get a verdict unless others are asked for: [`Measure::JUDGED`], and the main columns of findings.
+    pub fn judged() -> impl Iterator<Item = Self> {
+        let of_findings = Self::all().filter(|measure| match measure {
+            Self::Finding(of) => of.compared.by_default,
+            _ => false,
+        });
+        Self::JUDGED.into_iter().chain(of_findings)
+    }
+
+    /// That of a column of a finding; `None` if it is not compared.
+    pub(super) fn of_column(column: &'static Column) -> Option<Self> {
+        column.compared.map(|compared| Self::Finding(OfFinding { column, compared }))
     }
 
     /// The measure of that name (see [`Measure::name`]), or of that field in results: `p99.9`, `p999`.
@@ -50,6 +84,7 @@ impl Measure {
             Self::Latency("p999") => "p99.9",
             Self::Latency("p9999") => "p99.99",
             Self::Latency(name) => name,
+            Self::Finding(of) => of.compared.metric,
         }
     }
 
@@ -59,6 +94,7 @@ impl Measure {
             Self::Throughput => "throughput".into(),
             Self::CpuPerRequest => "CPU per request".into(),
             Self::Latency(_) => format!("{} latency", self.name()),
+            Self::Finding(of) => of.column.title.to_owned(),
         }
     }
 
@@ -68,12 +104,35 @@ impl Measure {
             Self::Throughput => rate(value),
             Self::CpuPerRequest => time_ns(value * 1e3),
             Self::Latency(_) => time_ns(value),
+            Self::Finding(of) => of.column.unit.words(value),
+        }
+    }
+
+    /// The unit of its values.
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::Throughput => Unit::PerSecond,
+            Self::CpuPerRequest => Unit::Microseconds,
+            Self::Latency(_) => Unit::Nanoseconds,
+            Self::Finding(of) => of.column.unit,
+        }
+    }
+
+    /// Values below this cannot be told apart; `None` where they are measured exactly.
+    pub(super) fn resolution(self) -> Option<f64> {
+        match self {
+            Self::Finding(of) => of.compared.resolution,
+            _ => None,
         }
     }
 
     /// Whether more of it is better.
     pub fn more_is_better(self) -> bool {
-        self == Self::Throughput
+        match self {
+            Self::Throughput => true,
+            Self::CpuPerRequest | Self::Latency(_) => false,
+            Self::Finding(of) => of.column.better == Some(Better::Higher),
+        }
     }
 }
 
@@ -118,6 +177,7 @@ impl Margins {
             Measure::CpuPerRequest => CPU_MARGIN,
             Measure::Throughput | Measure::Latency("p50" | "mean") => MIDDLE_MARGIN,
             Measure::Latency(_) => TAIL_MARGIN,
+            Measure::Finding(of) => of.compared.margin,
         };
         self.0.get(measure.name()).copied().unwrap_or(by_default)
     }

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::conclusions::{by_reason, join, why_no_headline, with_interval};
 use crate::figure::{Figure, HEADLINE_REPEATS};
+use crate::points::{Point, Row};
 use crate::quantity::{percent_of_limit, rate};
-use crate::summary::{Point, Row};
 
 use super::trend::{self, Level};
 use super::{DataLimit, connections, row};

@@ -4,8 +4,9 @@ use serde::Serialize;
 use serde_json::Value;
 use weir_results::{ArrivalModel, Reason};
 
+use crate::axes::Axes;
 use crate::figure::Figure;
-use crate::summary::{Axes, Point, Row};
+use crate::points::{Point, Row};
 
 /// Axes that say how many routes there are.
 const ROUTE_PATHS: [&str; 2] = ["topology.paths", "topology.domains"];

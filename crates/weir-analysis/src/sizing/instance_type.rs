@@ -7,9 +7,11 @@ use weir_results::{ArrivalModel, DIRECT, Reason, Role, Run};
 use super::searched::SearchedFor;
 use super::{Bound, bounds_of};
 use crate::added::common_name;
+use crate::axes::{Axes, axes_words};
 use crate::conclusions::why_no_headline;
 use crate::figure::{Figure, Repeated, Sample};
-use crate::summary::{Axes, Point, Row, Summary, axes_words};
+use crate::points::{Point, Row};
+use crate::summary::Summary;
 
 /// Fields of a load that say at which rate and for how long it was measured, and not what it is.
 const LEVELS: [&str; 8] =

@@ -1,7 +1,8 @@
 //! What a limit carries of many domains and of one, and what starts and configurations take.
 
 use serde_json::json;
-use weir_analysis::{Figure, ManyDomains, Summary, summarize};
+use weir_analysis::findings::ManyDomains;
+use weir_analysis::{Figure, Summary, summarize};
 use weir_results::ArrivalModel::Closed;
 use weir_results::{
     Cell, CellOutcome, ColdStart, CpuSeconds, FileKind, HostShare, KeptFile, NetworkUsage, Reason, TlsResult,
@@ -59,7 +60,7 @@ fn summary(change: impl Fn(&mut Cell)) -> Summary {
 }
 
 fn domains(change: impl Fn(&mut Cell)) -> ManyDomains {
-    summary(change).domains.expect("starts were measured")
+    summary(change).former.domains.expect("starts were measured")
 }
 
 #[track_caller]
@@ -71,7 +72,7 @@ fn near(figure: &Figure, expected: f64) {
 #[test]
 fn each_load_stands_over_the_limits() {
     let summary = summary(|_| ());
-    let found = summary.domains.as_ref().unwrap();
+    let found = summary.former.domains.as_ref().unwrap();
     assert_eq!(found.loads.len(), 2, "one for each number of domains");
     for load in &found.loads {
         let rows: Vec<_> =
@@ -96,7 +97,7 @@ fn each_load_stands_over_the_limits() {
 #[test]
 fn handshakes_are_those_of_connections_that_end_after_so_many_requests() {
     let mut summarized = summary(|_| ());
-    let weir = |summary: &Summary| summary.domains.as_ref().unwrap().loads[0].rows[0].clone();
+    let weir = |summary: &Summary| summary.former.domains.as_ref().unwrap().loads[0].rows[0].clone();
     assert!(weir(&summarized).handshakes_per_cpu_s.is_some());
     let cells: Vec<Cell> = (0..3).map(|repeat| at("weir", 1, 1.0, repeat)).collect();
     let mut run = plan(run(&["weir"], None), &cells);
@@ -177,5 +178,5 @@ fn starts_that_were_disturbed_or_unlimited_do_not_count() {
 
 #[test]
 fn without_starts_there_is_nothing_of_it() {
-    assert_eq!(summary(|cell| cell.cold_start = None).domains, None);
+    assert_eq!(summary(|cell| cell.cold_start = None).former.domains, None);
 }

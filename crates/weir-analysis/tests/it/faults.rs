@@ -1,6 +1,7 @@
 //! Faults of the upstream in runs that never happened: what went wrong from each to the next, and for how long.
 
-use weir_analysis::{FaultStage, Faults, summarize};
+use weir_analysis::findings::{FaultStage, Faults};
+use weir_analysis::summarize;
 use weir_results::ArrivalModel::Open;
 use weir_results::{
     Cell, CellOutcome, FaultAction, FaultEvent, Histogram, LoadRecord, LoadSecond, new_histogram,
@@ -55,7 +56,7 @@ fn faulted(gateway: &str, repeat: u32, wrong: &[(u32, u64, u64)]) -> Cell {
 
 fn faults(cells: &[Cell]) -> (Option<Faults>, Vec<String>) {
     let summary = summarize(&plan(run(&["weir"], None), cells), cells);
-    (summary.faults.clone(), summary.problems().into_iter().map(str::to_owned).collect())
+    (summary.former.faults.clone(), summary.problems().into_iter().map(str::to_owned).collect())
 }
 
 fn counts(stage: &FaultStage) -> (u64, u64, u64, Option<f64>) {

@@ -1,7 +1,8 @@
 //! New connections of runs that never happened: of loads whose connections end, and of no others.
 
 use serde_json::json;
-use weir_analysis::{NewConnections, summarize};
+use weir_analysis::findings::NewConnections;
+use weir_analysis::summarize;
 use weir_results::ArrivalModel::Closed;
 use weir_results::{Cell, TimesNs, TlsResult};
 
@@ -30,7 +31,7 @@ fn found(cells: &[Cell]) -> Vec<NewConnections> {
     let mut run = run(&["weir"], None);
     run.scenario["loads"] =
         json!({ "storm": { "model": "closed", "per_connection": 4 }, "kept": { "model": "closed" } });
-    summarize(&plan(run, cells), cells).new_connections
+    summarize(&plan(run, cells), cells).former.new_connections
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Slow clients beside loads of runs that never happened: what each of them takes of the gateway's memory.
 
-use weir_analysis::{SlowCost, summarize};
+use weir_analysis::findings::SlowCost;
+use weir_analysis::summarize;
 use weir_results::ArrivalModel::Open;
 use weir_results::{Cell, CellOutcome, SlowClients, SlowCounts, Usage};
 
@@ -31,7 +32,7 @@ fn at(repeat: u32) -> Cell {
 }
 
 fn costs(cells: &[Cell]) -> Vec<SlowCost> {
-    summarize(&plan(run(&["weir"], None), cells), cells).slow
+    summarize(&plan(run(&["weir"], None), cells), cells).former.slow
 }
 
 #[test]

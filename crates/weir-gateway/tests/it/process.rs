@@ -108,7 +108,7 @@ impl Gateway {
     }
 
     pub(crate) fn wait_for(&self, what: &str, condition: impl Fn(&Gateway) -> bool) {
-        for _ in 0..2000 {
+        for _ in 0..6000 {
             if condition(self) {
                 return;
             }

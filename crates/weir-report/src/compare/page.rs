@@ -2,7 +2,7 @@
 
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
-use weir_analysis::compare::{Comparison, Measure, PointComparison};
+use weir_analysis::compare::{Comparison, PointComparison};
 use weir_analysis::{CurvePoint, Figure};
 
 use super::tables::tells_nothing;
@@ -45,11 +45,7 @@ fn point_page(point: &PointComparison, labels: [&str; 2]) -> PointPage {
     let judged = point.figures.iter().filter(|of| of.verdict.is_some()).take(PANELS_MAX);
     let drawn: Vec<_> = judged.map(|of| (of, [drawable(&of.a), drawable(&of.b)])).collect();
     let panels = drawn.iter().map(|(of, [a, b])| {
-        let unit = match of.measure {
-            Measure::Throughput => Unit::PerSecond,
-            Measure::CpuPerRequest => Unit::Microseconds,
-            Measure::Latency(_) => Unit::Nanoseconds,
-        };
+        let unit = Unit::from(of.measure.unit());
         let bar = |at: usize, figure| Bar { name: labels[at], color: COLORS[at], figure };
         let verdict = of.verdict_words();
         (format!("{}: {verdict}", of.measure.title()), unit, vec![bar(0, a), bar(1, b)])

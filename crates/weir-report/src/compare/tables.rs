@@ -1,13 +1,13 @@
 //! The tables of a comparison.
 
 use weir_analysis::compare::{
-    Comparison, Difference, FigureComparison, HostSpeed, Measure, PointComparison, RATIO_MAX, Verdict,
-    interval_words, ratio_words, smallest_effect_words,
+    Comparison, Difference, FigureComparison, HostSpeed, PointComparison, RATIO_MAX, Verdict, interval_words,
+    ratio_words, smallest_effect_words,
 };
 use weir_analysis::{Figure, quantity};
 
 use crate::model::{Chip, Column, Entry, Fact, KEEP, Table, Tone};
-use crate::tables::{figure, microseconds};
+use crate::tables::figure;
 
 /// Figures with a verdict: a group of rows for each gateway at a load point.
 pub(super) fn judged(comparison: &Comparison) -> Table {
@@ -122,11 +122,7 @@ fn grouped(
 
 /// Where, which figure, and it in A and in B.
 fn named(point: &PointComparison, of: &FigureComparison) -> Vec<Entry> {
-    let format: fn(f64) -> String = match of.measure {
-        Measure::Throughput => quantity::rate,
-        Measure::CpuPerRequest => microseconds,
-        Measure::Latency(_) => quantity::time_ns,
-    };
+    let format = |value: f64| of.measure.words(value);
     vec![
         Entry::text(point.words()),
         Entry::text(of.measure.title()),
@@ -136,7 +132,7 @@ fn named(point: &PointComparison, of: &FigureComparison) -> Vec<Entry> {
 }
 
 /// A figure of a side, whose interval is no numbers where it tells nothing.
-fn of_side(of: &Figure, format: fn(f64) -> String) -> Entry {
+fn of_side(of: &Figure, format: impl Fn(f64) -> String) -> Entry {
     let mut entry = figure(of, format);
     if tells_nothing(of) {
         entry.under = Some("any".into());

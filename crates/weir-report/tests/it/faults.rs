@@ -34,7 +34,7 @@ fn faults_have_their_table_sentences_and_pictures() {
     ] {
         assert!(markdown.contains(words), "no `{words}` in {markdown}");
     }
-    for chart in ["faults-wrong-tail", "faults-latency-tail"] {
+    for chart in ["failover-wrong-tail", "failover-latency-tail"] {
         let svg = std::fs::read_to_string(folder.path().join(format!("charts/{chart}.svg"))).unwrap();
         for words in ["killed", "returned", "weir", "haproxy"] {
             assert!(svg.contains(words), "no `{words}` in {chart}");
@@ -42,8 +42,8 @@ fn faults_have_their_table_sentences_and_pictures() {
     }
     let html = std::fs::read_to_string(&written.html).unwrap();
     let place = |words: &str| html.find(words).unwrap_or_else(|| panic!("no `{words}` in the page"));
-    assert!(place("id=\"faults\"") < place("id=\"faults-wrong-tail\""));
-    assert!(place("id=\"faults-latency-tail\"") < place("id=\"point-0\""), "the charts are in its section");
+    assert!(place("id=\"failover\"") < place("id=\"failover-wrong-tail\""));
+    assert!(place("id=\"failover-latency-tail\"") < place("id=\"point-0\""), "the charts are in its section");
 }
 
 #[test]

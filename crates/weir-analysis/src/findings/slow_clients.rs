@@ -3,6 +3,9 @@
 use serde::Serialize;
 use weir_results::{SlowClients, SlowCounts};
 
+use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
+use super::{Finder, Former, Measured};
+use crate::axes::{Axes, with_axes};
 use crate::conclusions::with_interval;
 use crate::figure::{Figure, Sample};
 use crate::grouping::Group;
@@ -10,7 +13,6 @@ use crate::measured::{Repeat, Repeats};
 use crate::quantity::{bytes, count, time_ns};
 use crate::reasons::Metric;
 use crate::seconds::{Seconds, of_phase};
-use crate::summary::{Axes, with_axes};
 
 /// A gateway at a load with slow clients beside it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -56,8 +58,73 @@ pub struct Alone {
     pub memory_bytes_per_client: Figure,
 }
 
+/// See [`SlowCost`].
+pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&COST, &CLIENTS], find };
+
+const KEY: &str = "slow-clients";
+
+const INTRO: &str = "\
+Slow clients send request headers or bodies, or read responses, in small pieces while weir measures a load. The table \
+compares this load with the same load without slow clients, against the same processes: errors, p99, and peak memory \
+of the data plane. Memory per client is the difference of the peaks, divided by the number of slow clients. Direct \
+cells have no slow clients.";
+
+static COST: [Column; 9] = [
+    Column::of("load", "Load", Unit::Load, 5),
+    Column::of("clients", "Slow clients", Unit::Count, KEEP),
+    Column::of("errors", "Errors", Unit::Share, KEEP).lower(),
+    Column::of("errors_alone", "Errors, alone", Unit::Share, 4).lower(),
+    Column::of("p99", "p99", Unit::Nanoseconds, KEEP).lower().compared("slow-clients.p99", 0.25),
+    Column::of("p99_alone", "p99, alone", Unit::Nanoseconds, 7)
+        .lower()
+        .compared("slow-clients.p99_alone", 0.25),
+    Column::of("memory", "Memory", Unit::Bytes, 6).lower().compared("slow-clients.memory", 0.10),
+    Column::of("memory_alone", "Memory, alone", Unit::Bytes, 6)
+        .lower()
+        .compared("slow-clients.memory_alone", 0.10),
+    Column::of("memory_per_client", "Memory per client", Unit::Bytes, KEEP)
+        .lower()
+        .judged("slow-clients.memory_per_client", 0.10)
+        .drawn(),
+];
+
+static CLIENTS: [Column; 9] = [
+    Column::of("load", "Load", Unit::Load, 5),
+    Column::of("slow", "Slow", Unit::Text, KEEP),
+    Column::of("concurrent", "Concurrent", Unit::Count, KEEP),
+    Column::of("connections", "Connections", Unit::Count, 6),
+    Column::of("answered", "Answered", Unit::Count, KEEP),
+    Column::of("unexpected", "Unexpected status", Unit::Count, 7),
+    Column::of("disconnected", "Disconnected", Unit::Count, 7),
+    Column::of("refused", "Refused", Unit::Count, 7),
+    Column::of("open_at_end", "Open at the end", Unit::Count, 5),
+];
+
+fn find(measured: &Measured<'_>, former: &mut Former) -> Option<Finding> {
+    let costs = costs(measured.groups);
+    if costs.is_empty() {
+        return None;
+    }
+    let mut finding = Finding::new(KEY, "Slow clients", INTRO);
+    finding.sentences = costs.iter().map(|cost| cost.conclusion.clone()).collect();
+    finding.tables = vec![
+        Table {
+            caption: "Cost of slow clients".to_owned(),
+            columns: &COST,
+            rows: costs.iter().map(SlowCost::row).collect(),
+        },
+        Table {
+            caption: "Outcomes of slow clients, all repeats".to_owned(),
+            columns: &CLIENTS,
+            rows: costs.iter().flat_map(SlowCost::rows_by_kind).collect(),
+        },
+    ];
+    former.slow = costs;
+    Some(finding)
+}
+
 /// The costs, in the order of load points.
-pub(crate) fn find(groups: &[Group<'_>]) -> Vec<SlowCost> {
+fn costs(groups: &[Group<'_>]) -> Vec<SlowCost> {
     let of = |group: &Group<'_>| -> Vec<SlowCost> {
         let rows = group.rows.iter().filter(|(_, repeats)| has_slow(repeats));
         rows.map(|(gateway, repeats)| cost(groups, group, gateway, repeats)).collect()
@@ -65,10 +132,53 @@ pub(crate) fn find(groups: &[Group<'_>]) -> Vec<SlowCost> {
     groups.iter().flat_map(of).collect()
 }
 
+impl Carried {
+    fn errors_of_sent(&self) -> Value {
+        Value::Part { part: self.errors, of: self.sent }
+    }
+}
+
 impl SlowCost {
     /// All slow clients together.
     pub fn total(&self) -> SlowCounts {
         self.clients.total()
+    }
+
+    fn row(&self) -> Row {
+        let alone = self.alone.as_ref();
+        let without = |of: fn(&Alone) -> &Figure| Value::optional(alone.map(of));
+        let values = vec![
+            Value::Missing,
+            Value::count(u64::from(self.total().connections)),
+            self.beside.errors_of_sent(),
+            alone.map_or(Value::Missing, |alone| alone.carried.errors_of_sent()),
+            Value::figure(&self.beside.p99_ns),
+            without(|alone| &alone.carried.p99_ns),
+            Value::figure(&self.beside.memory_bytes_peak),
+            without(|alone| &alone.carried.memory_bytes_peak),
+            without(|alone| &alone.memory_bytes_per_client),
+        ];
+        Row { gateway: self.gateway.clone(), load: self.load.clone(), axes: self.axes.clone(), values }
+    }
+
+    fn rows_by_kind(&self) -> Vec<Row> {
+        let SlowClients { heads, bodies, responses } = self.clients;
+        let kinds = [("heads", heads), ("bodies", bodies), ("responses", responses)];
+        let row = |(kind, counts): (&str, SlowCounts)| {
+            let counts = [
+                u64::from(counts.connections),
+                counts.opened,
+                counts.answered,
+                counts.unexpected,
+                counts.broken,
+                counts.refused,
+                counts.open_at_end,
+            ];
+            let values = [Value::Missing, Value::text(kind)].into_iter().chain(counts.map(Value::count));
+            let (gateway, load) = (self.gateway.clone(), self.load.clone());
+            Row { gateway, load, axes: self.axes.clone(), values: values.collect() }
+        };
+        kinds.into_iter().filter(|(_, counts)| counts.connections > 0).map(row).collect()
     }
 }
 

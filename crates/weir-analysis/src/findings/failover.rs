@@ -3,13 +3,15 @@
 use serde::Serialize;
 use weir_results::{FaultAction, FaultEvent, LoadSecond, Measurement, Reason};
 
+use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
+use super::{Finder, Former, Measured};
+use crate::axes::{Axes, with_axes};
 use crate::figure::{Figure, Repeated};
 use crate::grouping::Group;
 use crate::measured::{Repeat, Repeats};
 use crate::quantity::count;
 use crate::reasons::Metric;
 use crate::seconds::{Seconds, of_phase};
-use crate::summary::{Axes, Point, with_axes};
 
 /// Everything that a run says of faults of the upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -72,8 +74,85 @@ struct Stage<'a> {
     seconds: Seconds<'a>,
 }
 
-/// The courses of a run; `None` where the upstream had no faults.
-pub(crate) fn find(groups: &[Group<'_>]) -> Option<Faults> {
+/// See [`Faults`].
+pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&STAGE], find };
+
+const KEY: &str = "failover";
+
+const INTRO: &str = "\
+Each row runs from one fault to the next, in whole seconds, beginning with the second of the fault. Counts cover all \
+repeats. An error counts in the second in which the generator notices it. A timed-out request therefore counts one \
+time-out after its start, which can be after the server has returned. Times of faults are from the start of the \
+sustained phase. Direct cells have no faults, because the baseline cannot use another server.";
+
+static STAGE: [Column; 9] = [
+    Column::of("from", "From", Unit::Text, KEEP),
+    Column::of("at", "At", Unit::Seconds, 6),
+    Column::of("sent", "Sent", Unit::Count, 5),
+    Column::of("unexpected", "Unexpected status", Unit::Count, 7).lower(),
+    Column::of("lost", "No response", Unit::Count, 7).lower(),
+    Column::of("errors", "Errors", Unit::Share, KEEP).lower(),
+    Column::of("last_error", "Last error within", Unit::Seconds, KEEP).lower(),
+    Column::of("p50", "p50", Unit::Nanoseconds, 4).lower().compared("failover.p50", 0.10),
+    Column::of("p99", "p99", Unit::Nanoseconds, 8).lower().compared("failover.p99", 0.25),
+];
+
+fn find(measured: &Measured<'_>, former: &mut Former) -> Option<Finding> {
+    let faults = faults(measured.groups)?;
+    let mut finding = Finding::new(KEY, "Faults of the upstream", INTRO);
+    finding.sentences.clone_from(&faults.conclusions);
+    for courses in faults.courses.chunk_by(|one, next| one.place() == next.place()) {
+        let place = courses[0].place();
+        finding.tables.push(Table {
+            caption: format!("Between faults: {}", place.words()),
+            columns: &STAGE,
+            rows: courses.iter().flat_map(rows).collect(),
+        });
+        finding.breaks.push(place);
+    }
+    former.faults = Some(faults);
+    Some(finding)
+}
+
+fn rows(course: &FaultCourse) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for stage in &course.stages {
+        let mut axes = course.axes.clone();
+        let same = rows.iter().filter(|row| row.values[0] == Value::text(stage.words())).count();
+        let name = if same == 0 { stage.words() } else { format!("{} ({})", stage.words(), same + 1) };
+        axes.insert("from".to_owned(), name.into());
+        let (gateway, load) = (course.gateway.clone(), course.load.clone());
+        rows.push(Row { gateway, load, axes, values: values(stage) });
+    }
+    rows
+}
+
+fn values(stage: &FaultStage) -> Vec<Value> {
+    let exact = |number: Option<f64>, words: String| Value::Number { number, words: Some(words) };
+    let last_error = match stage.wrong_for_s {
+        _ if stage.wrong() == 0 => exact(Some(0.0), "–".to_owned()),
+        Some(s) => exact(Some(s), format!("{s:.1} s")),
+        None => exact(None, "until the end".to_owned()),
+    };
+    let errors = match stage.sent {
+        0 => exact(None, "n/a".to_owned()),
+        sent => Value::number(stage.wrong() as f64 / sent as f64),
+    };
+    vec![
+        Value::text(stage.words()),
+        stage.fault.map_or(Value::Missing, |fault| exact(Some(fault.at_s), format!("{:.1} s", fault.at_s))),
+        Value::count(stage.sent),
+        Value::count(stage.unexpected),
+        Value::count(stage.lost),
+        errors,
+        last_error,
+        Value::figure(&stage.p50_ns),
+        Value::figure(&stage.p99_ns),
+    ]
+}
+
+/// The courses of a run; `None` if the upstream had no faults.
+fn faults(groups: &[Group<'_>]) -> Option<Faults> {
     let of = |group: &Group<'_>| -> Vec<FaultCourse> {
         let faulted =
             |repeats: &&Repeats<'_>| repeats.iter().any(|repeat| !repeat.measurement.faults.is_empty());
@@ -86,15 +165,14 @@ pub(crate) fn find(groups: &[Group<'_>]) -> Option<Faults> {
 }
 
 /// Whether the upstream had faults during one of the loads.
-pub(crate) fn has_some(group: &Group<'_>) -> bool {
+pub(crate) fn has_faults(group: &Group<'_>) -> bool {
     let mut repeats = group.rows.iter().flat_map(|(_, repeats)| repeats.iter());
     repeats.any(|repeat| !repeat.measurement.faults.is_empty())
 }
 
-impl Faults {
-    /// Whether the upstream had faults at that point.
-    pub fn has_point(&self, point: &Point) -> bool {
-        self.courses.iter().any(|course| course.axes == point.axes && course.load == point.load)
+impl FaultCourse {
+    fn place(&self) -> Place {
+        Place { axes: self.axes.clone(), load: self.load.clone() }
     }
 }
 

@@ -1,16 +1,19 @@
 //! How many new connections a second gateways take, of loads whose connections end after so many requests.
 
 use serde::Serialize;
-use serde_json::Value;
+
 use weir_results::{ArrivalModel, DIRECT, Run, TlsResult};
 
+use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
+use super::{Finder, Former, Measured};
+use crate::axes::{Axes, at_axes, with_axes};
 use crate::conclusions::ranked;
 use crate::figure::{Figure, Sample};
 use crate::grouping::Group;
 use crate::measured::{Repeat, Repeats};
-use crate::quantity::{rate, time_ns};
+use crate::points::{self, Point};
+use crate::quantity::{count, rate, time_ns};
 use crate::reasons::Metric;
-use crate::summary::{Axes, Point, Row, with_axes};
 
 /// A load whose connections end after so many requests.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,8 +52,77 @@ pub struct NewConnectionsRow {
     pub failed: u64,
 }
 
+/// See [`NewConnections`].
+pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&COLUMNS], find };
+
+const KEY: &str = "new-connections";
+
+const INTRO: &str = "\
+Results of loads that close each connection after a number of requests. The closed load shows the maximum rate of new \
+connections; its handshakes wait in a saturated gateway. The open load shows how long a handshake takes below \
+saturation. CPU time includes the requests. Handshake times start when the TCP connection is established, and exclude \
+the connections opened before the load starts. Failed handshakes and failed connects are counted together.";
+
+static COLUMNS: [Column; 8] = [
+    Column::of("per_second", "New connections", Unit::PerSecond, KEEP)
+        .higher()
+        .compared("new-connections.per_second", 0.10),
+    Column::of("cpu", "CPU per connection", Unit::Microseconds, KEEP)
+        .lower()
+        .judged("new-connections.cpu", 0.05),
+    Column::of("cpu_without_requests", "Without requests", Unit::Microseconds, 6)
+        .lower()
+        .compared("new-connections.cpu_without_requests", 0.10),
+    Column::of("handshake_p50", "Handshake p50", Unit::Nanoseconds, 6)
+        .lower()
+        .compared("new-connections.handshake_p50", 0.10),
+    Column::of("handshake_p99", "Handshake p99", Unit::Nanoseconds, 8)
+        .lower()
+        .compared("new-connections.handshake_p99", 0.25),
+    Column::of("resumed", "Resumed", Unit::Share, 5),
+    Column::of("failed", "Failed", Unit::Count, 7).lower(),
+    Column::of("valid", "Valid repeats", Unit::Text, 7),
+];
+
+fn find(measured: &Measured<'_>, former: &mut Former) -> Option<Finding> {
+    let loads = loads(measured.run, measured.groups, measured.points);
+    let mut finding = Finding::new(KEY, "New connections", INTRO);
+    finding.sentences = loads.iter().flat_map(|load| load.conclusions.clone()).collect();
+    finding.tables = loads.iter().map(table).collect();
+    // The table of limits and starts has these values already.
+    let found = (!loads.is_empty() && former.domains.is_none()).then_some(finding);
+    former.new_connections = loads;
+    found
+}
+
+fn table(load: &NewConnections) -> Table {
+    let requests = match load.per_connection {
+        1 => "one request each".to_owned(),
+        more => format!("{} requests each", count(more)),
+    };
+    let row = |row: &NewConnectionsRow| {
+        let of_gateway = |value: Value| if row.gateway == DIRECT { Value::Missing } else { value };
+        let values = vec![
+            Value::figure(&row.per_s),
+            of_gateway(Value::figure(&row.cpu_us)),
+            of_gateway(Value::optional(row.connection_cpu_us.as_ref())),
+            Value::optional(row.handshake_p50_ns.as_ref()),
+            Value::optional(row.handshake_p99_ns.as_ref()),
+            Value::optional(row.resumed_share.as_ref()),
+            Value::count(row.failed),
+            Value::valid(&row.per_s, true),
+        ];
+        Row { gateway: row.gateway.clone(), load: load.load.clone(), axes: load.axes.clone(), values }
+    };
+    Table {
+        caption: format!("{}, {requests}", at_axes(&load.load, &load.axes)),
+        columns: &COLUMNS,
+        rows: load.rows.iter().map(row).collect(),
+    }
+}
+
 /// The loads in the order of the points; none where connections are kept.
-pub(crate) fn find(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<NewConnections> {
+fn loads(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<NewConnections> {
     // Groups and points stand in the same order.
     let pairs = groups.iter().zip(points);
     let of = |(group, point): (&Group<'_>, &Point)| {
@@ -60,7 +132,7 @@ pub(crate) fn find(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<New
             is_same && self::per_connection(run, other).is_none()
         };
         let kept = groups.iter().zip(points).find(is_kept).map(|(_, point)| point);
-        let row = |row: &Row| {
+        let row = |row: &points::Row| {
             let kept = kept.and_then(|kept| kept.rows.iter().find(|other| other.gateway == row.gateway));
             Some(new_row(group.repeats(&row.gateway)?, (row, kept), per_connection))
         };
@@ -105,12 +177,12 @@ fn conclude(point: &Point, rows: &[NewConnectionsRow]) -> Vec<String> {
 pub(crate) fn per_connection(run: &Run, group: &Group<'_>) -> Option<u64> {
     let axis = group.axes.get(&format!("loads.{}.per_connection", group.load));
     let written = run.scenario.get("loads").and_then(|loads| loads.get(group.load)?.get("per_connection"));
-    axis.or(written).and_then(Value::as_u64)
+    axis.or(written).and_then(serde_json::Value::as_u64)
 }
 
 fn new_row(
     repeats: &Repeats<'_>,
-    (row, kept): (&Row, Option<&Row>),
+    (row, kept): (&points::Row, Option<&points::Row>),
     per_connection: u64,
 ) -> NewConnectionsRow {
     let each = per_connection.max(1) as f64;
@@ -128,7 +200,7 @@ fn new_row(
         Sample::from(repeat.measurement.cpu_us_per_request.map(|us| us * each))
     });
     let cpu_us = Figure::of(cpu_us).headline_if(row.cpu_us_per_request.headline);
-    let alone = |kept: &Row| {
+    let alone = |kept: &points::Row| {
         let less = cpu_us.paired(&kept.cpu_us_per_request, |whole, request| whole - request * each);
         Figure::of_difference(less)
     };

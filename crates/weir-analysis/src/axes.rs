@@ -1,0 +1,32 @@
+//! Values of the fields that a scenario varies.
+
+use std::collections::BTreeMap;
+
+/// Values of the varied fields, by their path in the scenario.
+pub type Axes = BTreeMap<String, serde_json::Value>;
+
+/// The axes in words: `limits.data.cpus = 0.5`.
+pub fn axes_words(axes: &Axes) -> String {
+    let value = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    axes.iter().map(|(path, at)| format!("{path} = {}", value(at))).collect::<Vec<_>>().join(", ")
+}
+
+/// A name with its axes: `weir (limits.data.cpus = 0.5)`.
+pub(crate) fn with_axes(name: &str, axes: &Axes) -> String {
+    match axes_words(axes) {
+        words if words.is_empty() => name.to_owned(),
+        words => format!("{name} ({words})"),
+    }
+}
+
+/// A load with its axes: `full; limits.data.cpus = 0.5`; either may be empty.
+pub fn at_axes(load: &str, axes: &Axes) -> String {
+    match axes_words(axes) {
+        words if load.is_empty() => words,
+        words if words.is_empty() => load.to_owned(),
+        words => format!("{load}; {words}"),
+    }
+}

@@ -1,0 +1,97 @@
+//! Findings: what a run says beyond its load points. Each finder fills one model, which every output consumes.
+//!
+//! To add one, write a file below `findings/` and list it in [`FINDERS`].
+
+mod failover;
+mod limits_and_starts;
+mod model;
+mod new_connections;
+mod slow_clients;
+
+use serde::Serialize;
+use weir_results::{Cell, Run};
+
+use crate::grouping::Group;
+use crate::points::Point;
+
+pub(crate) use failover::has_faults;
+pub use failover::{FaultCourse, FaultStage, Faults, StageFault};
+pub use limits_and_starts::{CarriedLoad, CarriedRow, ManyDomains, StartRow, Starts};
+pub use model::{Better, Column, Compared, Finding, KEEP, Place, Row, Table, Unit, Value};
+pub use new_connections::{NewConnections, NewConnectionsRow};
+pub use slow_clients::{Alone, Carried, SlowCost};
+
+/// Where findings come from.
+pub(crate) struct Finder {
+    /// The key of its findings.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests compare the names of metrics with it"))]
+    pub(crate) key: &'static str,
+    /// Columns of its tables.
+    pub(crate) columns: &'static [&'static [Column]],
+    /// Finds; nothing where the run does not ask for it.
+    pub(crate) find: fn(&Measured<'_>, &mut Former) -> Option<Finding>,
+}
+
+/// What finders look at.
+pub(crate) struct Measured<'a> {
+    pub(crate) run: &'a Run,
+    pub(crate) cells: &'a [Cell],
+    /// In the order of `points`.
+    pub(crate) groups: &'a [Group<'a>],
+    pub(crate) points: &'a [Point],
+}
+
+/// All finders, in the order in which reports show their findings.
+const FINDERS: &[Finder] =
+    &[failover::FINDER, slow_clients::FINDER, limits_and_starts::FINDER, new_connections::FINDER];
+
+/// Findings under the names and in the form that the JSON of a summary had before there were findings. Nothing else
+/// reads them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Former {
+    /// See [`ManyDomains`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domains: Option<ManyDomains>,
+    /// See [`NewConnections`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub new_connections: Vec<NewConnections>,
+    /// See [`SlowCost`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slow: Vec<SlowCost>,
+    /// See [`Faults`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Faults>,
+}
+
+/// Every finding of a run.
+pub(crate) fn find(measured: &Measured<'_>) -> (Vec<Finding>, Former) {
+    let mut former = Former::default();
+    let findings = FINDERS.iter().filter_map(|finder| (finder.find)(measured, &mut former)).collect();
+    (findings, former)
+}
+
+/// Every column of a finding that `weir compare` knows.
+pub(crate) fn compared() -> impl Iterator<Item = &'static Column> {
+    let columns = FINDERS.iter().flat_map(|finder| finder.columns.iter().copied().flatten());
+    columns.filter(|column| column.compared.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_named_by_their_finding_and_column() {
+        let mut names = Vec::new();
+        for finder in FINDERS {
+            for column in finder.columns.iter().copied().flatten() {
+                let Some(compared) = column.compared else { continue };
+                assert_eq!(compared.metric, format!("{}.{}", finder.key, column.key));
+                assert!(column.better.is_some(), "{}: which way is better?", compared.metric);
+                assert!(!names.contains(&compared.metric), "{} twice", compared.metric);
+                names.push(compared.metric);
+            }
+        }
+        assert!(names.contains(&"slow-clients.memory_per_client"));
+    }
+}

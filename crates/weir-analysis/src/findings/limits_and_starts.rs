@@ -1,0 +1,209 @@
+//! What gateways carry at each limit with what they are configured for, and what their start and their configuration take
+//! Runs that measure starts have it.
+
+mod carried;
+mod starts;
+
+use serde::Serialize;
+use weir_results::{ArrivalModel, Cell, Role};
+
+use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
+use super::{Finder, Former, Measured};
+use crate::axes::{Axes, axes_words};
+use crate::conclusions::with_interval;
+use crate::points::Point;
+use crate::quantity::bytes;
+
+pub use carried::{CarriedLoad, CarriedRow};
+pub use starts::{StartRow, Starts};
+
+/// The axis of the data plane's CPU limit.
+const LIMIT: &str = "limits.data.cpus";
+
+/// Loads over the limits of the data plane, and starts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ManyDomains {
+    /// Each load at each value of the other axes.
+    pub loads: Vec<CarriedLoad>,
+    /// How gateways start, at each value of the other axes.
+    pub starts: Vec<Starts>,
+    /// Sentences that the figures imply.
+    pub conclusions: Vec<String>,
+}
+
+/// See [`ManyDomains`].
+pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&LOAD, &START], find };
+
+const KEY: &str = "limits-and-starts";
+
+static LOAD: [Column; 13] = [
+    Column::of("cpu_limit", "CPU limit", Unit::Cores, KEEP),
+    Column::of("cpu", "CPU", Unit::Cores, 6),
+    Column::of("memory", "Memory", Unit::Bytes, 7).lower().compared("limits-and-starts.memory", 0.10),
+    Column::of("received", "Receive", Unit::BytesPerSecond, 4),
+    Column::of("sent", "Transmit", Unit::BytesPerSecond, 4),
+    Column::of("throughput", "RPS", Unit::PerSecond, KEEP).higher(),
+    Column::of("requests_per_day", "Requests per day", Unit::PerDay, 2).higher(),
+    Column::of("cpu_per_request", "CPU per request", Unit::Microseconds, KEEP).lower(),
+    Column::of("handshakes_per_cpu_s", "Handshakes per CPU second", Unit::Number, 8)
+        .higher()
+        .judged("limits-and-starts.handshakes_per_cpu_s", 0.05),
+    Column::of("resumed", "Resumed", Unit::Share, 3),
+    Column::of("p50", "p50", Unit::Nanoseconds, 5).lower(),
+    Column::of("p99", "p99", Unit::Nanoseconds, 5).lower(),
+    Column::of("valid", "Valid repeats", Unit::Text, KEEP),
+];
+
+static START: [Column; 7] = [
+    Column::of("cpu_limit", "CPU limit", Unit::Cores, KEEP),
+    Column::of("first_200", "First 200", Unit::Nanoseconds, KEEP)
+        .lower()
+        .judged("limits-and-starts.first_200", 0.10),
+    Column::of("start_cpu", "CPU time until first 200", Unit::Seconds, KEEP)
+        .lower()
+        .compared("limits-and-starts.start_cpu", 0.10),
+    Column::of("start_memory", "Memory before load", Unit::Bytes, KEEP)
+        .lower()
+        .judged("limits-and-starts.start_memory", 0.10),
+    Column::of("configuration_memory", "Memory of configuration", Unit::Bytes, KEEP)
+        .lower()
+        .compared("limits-and-starts.configuration_memory", 0.10),
+    Column::of("configuration_bytes", "Configuration files", Unit::Bytes, 5),
+    Column::of("valid", "Valid repeats", Unit::Text, 7),
+];
+
+fn find(measured: &Measured<'_>, former: &mut Former) -> Option<Finding> {
+    let Measured { run, cells, groups, points } = *measured;
+    if cells.iter().all(|cell| cell.cold_start.is_none()) {
+        return None;
+    }
+    let starts = starts::find(run, cells);
+    let conclusions: Vec<String> = starts.iter().flat_map(conclude).collect();
+    let domains = ManyDomains { loads: carried::find(run, groups, points), starts, conclusions };
+    let mut finding = Finding::new(KEY, "Throughput per CPU limit, and startup", intro(&domains));
+    finding.sentences.clone_from(&domains.conclusions);
+    let loads = domains.loads.iter().map(|load| of_load(points, load));
+    finding.tables = loads.chain(domains.starts.iter().map(of_starts)).collect();
+    former.domains = Some(domains);
+    Some(finding)
+}
+
+fn intro(domains: &ManyDomains) -> String {
+    let bytes = match domains.loads.iter().any(|load| load.of_interfaces) {
+        true => "all bytes at its network interface, those to and from the upstream included",
+        false => {
+            "bytes that clients sent and received, inside TLS (with `network: namespaces`, bytes at its \
+            network interface)"
+        }
+    };
+    format!(
+        "All loads at all CPU limits of the data plane. Receive and transmit are those of the gateway: {bytes}. \
+        Requests per day is this throughput for 86,400 s. Handshakes per CPU second come from loads that close \
+        each connection after a number of requests, and include the work for these requests. Quote latency only \
+        from open loads. First 200 is the time from the launch of the first process to the first 200 response for \
+        the last path of the last domain. weir polls for it, and pauses for one fiftieth of the time since the \
+        launch. Memory is measured right after it. Memory of configuration is that memory minus the memory of the \
+        same gateway with one domain, in the same repeat."
+    )
+}
+
+fn of_load(points: &[Point], load: &CarriedLoad) -> Table {
+    let row = |carried: &CarriedRow| {
+        let point = &points[carried.point];
+        let of = point.rows.iter().find(|row| row.gateway == carried.gateway)?;
+        let is_closed = point.model == ArrivalModel::Closed;
+        let latency = |name: &str| Value::optional(of.latency(name));
+        let values = vec![
+            limit(carried.limit_cpus),
+            Value::figure(&of.cpu_cores),
+            Value::figure(&of.memory_bytes_mean),
+            Value::figure(&carried.received_bytes_per_s),
+            Value::figure(&carried.sent_bytes_per_s),
+            Value::figure(&of.throughput_per_s),
+            Value::figure(&carried.requests_per_day),
+            Value::figure(&of.cpu_us_per_request),
+            Value::optional(carried.handshakes_per_cpu_s.as_ref()),
+            Value::optional(carried.resumed_share.as_ref()),
+            latency("p50"),
+            latency("p99"),
+            Value::valid_of_row(of, &of.throughput_per_s, is_closed),
+        ];
+        let (gateway, load) = (of.gateway.clone(), load.load.clone());
+        Some(Row { gateway, load, axes: point.axes.clone(), values })
+    };
+    Table {
+        caption: caption(&load.load, &load.axes),
+        columns: &LOAD,
+        rows: load.rows.iter().filter_map(row).collect(),
+    }
+}
+
+fn of_starts(starts: &Starts) -> Table {
+    let row = |row: &StartRow| {
+        let bytes = row.configuration_bytes.map(|bytes| bytes as f64);
+        let words = bytes.is_none().then(|| "n/a".to_owned());
+        let mut axes = starts.axes.clone();
+        axes.extend(row.limit_cpus.map(|cpus| (LIMIT.to_owned(), cpus.into())));
+        let values = vec![
+            limit(row.limit_cpus),
+            Value::figure(&row.first_answer_ns),
+            Value::figure(&row.cpu_s),
+            Value::figure(&row.memory_bytes),
+            Value::optional(row.configuration_memory_bytes.as_ref()),
+            Value::Number { number: bytes, words },
+            Value::valid(&row.first_answer_ns, false),
+        ];
+        Row { gateway: row.gateway.clone(), load: String::new(), axes, values }
+    };
+    Table {
+        caption: caption("Start and configuration", &starts.axes),
+        columns: &START,
+        rows: starts.rows.iter().map(row).collect(),
+    }
+}
+
+fn caption(what: &str, axes: &Axes) -> String {
+    let axes = axes_words(axes);
+    if axes.is_empty() { what.to_owned() } else { format!("{what}: {axes}") }
+}
+
+fn limit(cpus: Option<f64>) -> Value {
+    let words = cpus.map_or_else(|| "none".to_owned(), |cpus| cpus.to_string());
+    Value::Number { number: cpus, words: Some(words) }
+}
+
+/// What the configuration holds, of each gateway at its greatest limit.
+fn conclude(starts: &Starts) -> Vec<String> {
+    let is_last = |(place, row): &(usize, &StartRow)| {
+        starts.rows.get(place + 1).is_none_or(|next| next.gateway != row.gateway)
+    };
+    let said = |(_, row): (usize, &StartRow)| {
+        let more = row.configuration_memory_bytes.as_ref().filter(|more| more.headline)?;
+        Some(format!(
+            "{} uses {} more memory with {} than with one domain, before any load.",
+            row.gateway,
+            with_interval(more, bytes),
+            axes_words(&starts.axes)
+        ))
+    };
+    starts.rows.iter().enumerate().filter(is_last).filter_map(said).collect()
+}
+
+/// The CPU limit of a cell's data plane: of its axis, else that with which it was started.
+fn limit_cpus(cell: &Cell) -> Option<f64> {
+    let axis = cell.key.axes.get(LIMIT).and_then(serde_json::Value::as_f64);
+    let data = cell.parts.iter().filter(|part| part.role == Role::Data);
+    axis.or_else(|| data.map(|part| part.limit_cpus).sum::<Option<f64>>().filter(|cpus| *cpus > 0.0))
+}
+
+/// The order of limits: from the least, and none at all last.
+fn by_limit(a: Option<f64>, b: Option<f64>) -> std::cmp::Ordering {
+    a.unwrap_or(f64::INFINITY).total_cmp(&b.unwrap_or(f64::INFINITY))
+}
+
+fn without_limit(axes: &Axes) -> Axes {
+    axes.iter()
+        .filter(|(path, _)| *path != LIMIT)
+        .map(|(path, value)| (path.clone(), value.clone()))
+        .collect()
+}

@@ -1,0 +1,178 @@
+//! Load points: one load at one point of the axes, with a row of values per gateway.
+
+use serde::Serialize;
+use weir_results::{ArrivalModel, BoundBy, DIRECT, Reason};
+
+use crate::added::RigBias;
+use crate::axes::{Axes, axes_words};
+use crate::baseline::{Added, RatioToDirect};
+use crate::counts::RequestCounts;
+use crate::cpu_range::CpuRange;
+use crate::curve::CurvePoint;
+use crate::errors::ErrorShare;
+use crate::figure::Figure;
+use crate::objective::ObjectiveResult;
+use crate::part_use::PartUse;
+use crate::quantity::{counted, rate};
+
+/// One load at one point of the axes, with every gateway that was put through it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// Values of the axes.
+    pub axes: Axes,
+    /// The load's name.
+    pub load: String,
+    /// Its arrival model.
+    pub model: ArrivalModel,
+    /// Connections of the generator.
+    pub connections: u32,
+    /// Asked rate (open loop).
+    pub rate_per_s: Option<f64>,
+    /// One row per gateway, in the scenario's order, the direct baseline last.
+    pub rows: Vec<Row>,
+    /// How far the direct baseline and its twin are apart; `None` without a twin, and in closed loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bias: Option<RigBias>,
+    /// Sentences that the figures imply.
+    pub conclusions: Vec<String>,
+}
+
+/// A gateway, or the direct baseline, at a load point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Row {
+    /// The gateway's name, or [`DIRECT`].
+    pub gateway: String,
+    /// Repeats that the plan holds.
+    pub planned: usize,
+    /// Whole responses per second.
+    pub throughput_per_s: Figure,
+    /// Latency in nanoseconds by name, in the order of [`LATENCIES`].
+    pub latency_ns: Vec<(String, Figure)>,
+    /// Latency by quantile over the valid repeats together; over all of them where none is valid.
+    pub latency_curve: Vec<CurvePoint>,
+    /// Share of errors of the scheduled.
+    pub error_share: Figure,
+    /// The same of each repeat, with how much of it is the gateway's fault whatever else is wrong with the repeat.
+    pub errors: Vec<ErrorShare>,
+    /// Cores used by the data plane.
+    pub cpu_cores: Figure,
+    /// Cores used over the limit.
+    pub cpu_share_of_limit: Figure,
+    /// The least and greatest of these shares in a second.
+    pub cpu_share_range: Option<CpuRange>,
+    /// Requests and fails of all measured repeats.
+    pub requests: RequestCounts,
+    /// CPU time of the data plane per completed request, microseconds.
+    pub cpu_us_per_request: Figure,
+    /// CPU time of upstream and load generator together per completed request, microseconds: what is the same work with
+    /// every gateway tells how fast the host was.
+    pub rig_cpu_us_per_request: Figure,
+    /// Memory of the data plane without page cache, mean over the phase, bytes.
+    pub memory_bytes_mean: Figure,
+    /// The greatest such, bytes.
+    pub memory_bytes_peak: Figure,
+    /// Added over direct in the same repeat.
+    pub added_latency_ns: Vec<(String, Added)>,
+    /// Throughput over direct in the same repeat; closed loop only.
+    pub ratio_to_direct: Option<RatioToDirect>,
+    /// Headlines that conclusions would be drawn from, were their intervals not wider than the scenario allows; each
+    /// with its figures in words.
+    pub noisy: Vec<String>,
+    /// What bounds each measured repeat.
+    pub bound_by: Vec<(u32, BoundBy)>,
+    /// The objective, where the scenario has one.
+    pub objective: Vec<ObjectiveResult>,
+    /// Use of every part of the rig, over the measured repeats.
+    pub parts: Vec<PartUse>,
+}
+
+/// The latency figures of a row, in this order.
+pub const LATENCIES: [&str; 13] =
+    ["min", "mean", "p50", "p66", "p75", "p80", "p90", "p95", "p98", "p99", "p999", "p9999", "max"];
+
+impl Point {
+    /// The axes in words: `limits.data.cpus = 0.5`; empty without axes.
+    pub fn axes_words(&self) -> String {
+        axes_words(&self.axes)
+    }
+
+    /// Model, connections and axes in words: `closed, 10 connections; limits.data.cpus = 0.5`.
+    pub fn setting(&self) -> String {
+        let connections = counted(self.connections.into(), "connection");
+        let load = match (self.model, self.rate_per_s) {
+            (ArrivalModel::Closed, _) => format!("closed, {connections}"),
+            (ArrivalModel::Open, Some(per_s)) => format!("open, {}, {connections}", rate(per_s)),
+            (ArrivalModel::Open, None) => format!("open, {connections}"),
+        };
+        if self.axes.is_empty() { load } else { format!("{load}; {}", self.axes_words()) }
+    }
+
+    /// The load and its setting in words: `full (closed, 10 connections)`.
+    pub fn words(&self) -> String {
+        format!("{} ({})", self.load, self.setting())
+    }
+
+    /// The gateways, without the direct baseline.
+    pub fn gateways(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| !row.is_direct())
+    }
+
+    /// The direct baseline.
+    pub fn direct(&self) -> Option<&Row> {
+        self.rows.iter().find(|row| row.is_direct())
+    }
+}
+
+impl Row {
+    /// Whether it is the direct baseline.
+    pub fn is_direct(&self) -> bool {
+        self.gateway == DIRECT
+    }
+
+    /// The latency figure of that name.
+    pub fn latency(&self, name: &str) -> Option<&Figure> {
+        self.latency_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
+    }
+
+    /// What it adds to the latency of that name, beside the direct baseline.
+    pub fn added_latency(&self, name: &str) -> Option<&Figure> {
+        self.added_latency_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
+    }
+
+    /// Every reason that voids something, with the number of repeats.
+    pub fn reasons(&self) -> Vec<(Reason, usize)> {
+        let mut all = self.throughput_per_s.reasons();
+        for (reason, n) in self.latency("p50").map(Figure::reasons).unwrap_or_default() {
+            if !all.iter().any(|(known, _)| *known == reason) {
+                all.push((reason, n));
+            }
+        }
+        all.sort();
+        all
+    }
+
+    /// What bounds the repeats, with the number of repeats each, the most frequent first.
+    pub fn bounds(&self) -> Vec<(BoundBy, usize)> {
+        let mut counted: Vec<(BoundBy, usize)> = Vec::new();
+        for (_, bound) in &self.bound_by {
+            match counted.iter_mut().find(|(known, _)| known == bound) {
+                Some((_, n)) => *n += 1,
+                None => counted.push((*bound, 1)),
+            }
+        }
+        counted.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        counted
+    }
+}
+
+/// The bound's name in reports, as in the JSON.
+pub fn bound_name(bound: BoundBy) -> &'static str {
+    match bound {
+        BoundBy::Gateway => "gateway",
+        BoundBy::Upstream => "upstream",
+        BoundBy::Generator => "generator",
+        BoundBy::Host => "host",
+        BoundBy::Concurrency => "concurrency",
+        BoundBy::Rate => "rate",
+    }
+}
