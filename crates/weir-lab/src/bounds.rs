@@ -18,45 +18,52 @@ pub fn read_bounds(flag: &str, texts: &[String]) -> Result<Vec<Bound>, LabError>
     let mut bounds: Vec<Bound> = Vec::new();
     for text in texts.iter().flat_map(|texts| texts.split(',')) {
         let text = text.trim();
-        let wrong = |message: String, remedy: String| LabError::Scenario {
+        let wrong = |BoundError { message, remedy }| LabError::Scenario {
             place: format!("{flag} '{text}'"),
             message,
             remedy,
         };
-        let bound = read_bound(text).map_err(|(message, remedy)| wrong(message, remedy))?;
+        let bound = read_bound(text).map_err(wrong)?;
         if bounds.iter().any(|known| known.name == bound.name) {
-            return Err(wrong(
-                format!("duplicate limit of `{}`", bound.name),
-                "remove one of the two".into(),
-            ));
+            let message = format!("duplicate limit of `{}`", bound.name);
+            return Err(wrong(BoundError::new(message, "remove one of the two")));
         }
         bounds.push(bound);
     }
     Ok(bounds)
 }
 
-/// What is wrong, and the way out.
-type Fault = (String, String);
+/// Why a text is no bound.
+struct BoundError {
+    message: String,
+    remedy: String,
+}
 
-fn read_bound(text: &str) -> Result<Bound, Fault> {
-    let form = || "use the form 'p99<20ms', 'mean<5ms' or 'errors<0.1%'".to_owned();
+impl BoundError {
+    fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { message: message.into(), remedy: remedy.into() }
+    }
+}
+
+fn read_bound(text: &str) -> Result<Bound, BoundError> {
+    let form = "use the form 'p99<20ms', 'mean<5ms' or 'errors<0.1%'";
     let Some((name, value)) = text.split_once("<=").or_else(|| text.split_once('<')) else {
-        return Err(("no bound".to_owned(), form()));
+        return Err(BoundError::new("no bound", form));
     };
     let (name, value) = (name.trim(), value.trim());
     let name = canonical(name).ok_or_else(|| unknown(name))?;
-    let told = |error: weir_document::QuantityError| {
-        let said = error.to_string();
-        let (message, remedy) = said.split_once("; ").unwrap_or((&said, ""));
-        (message.to_owned(), remedy.to_owned())
+    let unreadable = |error: weir_document::QuantityError| {
+        let text = error.to_string();
+        let (message, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+        BoundError::new(message, remedy)
     };
     if name == ERRORS {
-        let share: Share = value.parse().map_err(told)?;
+        let share: Share = value.parse().map_err(unreadable)?;
         return Ok(Bound { name: name.to_owned(), limit: share.0 });
     }
-    let time: Time = value.parse().map_err(told)?;
+    let time: Time = value.parse().map_err(unreadable)?;
     if time.0.is_zero() {
-        return Err(("the latency is zero".to_owned(), "use a longer time, like 20ms".to_owned()));
+        return Err(BoundError::new("the latency is zero", "use a longer time, like 20ms"));
     }
     Ok(Bound { name: name.to_owned(), limit: whole_ns(time.0) as f64 })
 }
@@ -72,7 +79,7 @@ fn canonical(name: &str) -> Option<&'static str> {
     names().find(|known| *known == plain)
 }
 
-fn unknown(name: &str) -> Fault {
+fn unknown(name: &str) -> BoundError {
     let near = match quantile(name) {
         Some(asked) => nearest_quantile(asked),
         None => nearest(name, names()),
@@ -82,7 +89,7 @@ fn unknown(name: &str) -> Fault {
         Some(near) => format!("did you mean `{near}`? Metrics: {all}"),
         None => format!("metrics: {all}"),
     };
-    (format!("unknown metric `{name}`"), remedy)
+    BoundError::new(format!("unknown metric `{name}`"), remedy)
 }
 
 /// `p97` is 0.97, `p99.5` and `p995` are 0.995.

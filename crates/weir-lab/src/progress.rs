@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_results::{Cell, CellKey, Measurement};
 
-use crate::takes::Takes;
+use crate::plan::takes::Takes;
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use weir_results::Changed;
 
-use super::{Problems, REQUESTS_MAX, suggestion};
+use super::REQUESTS_MAX;
+use super::problem::{Problems, suggestion};
 use crate::scenario::{CHANGED, CertificateScope, Changes, Load, Model, Scenario};
 
 /// Minimum time between two changes: weir sends requests after each until one finds it in effect.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use weir_document::Time;
 use weir_results::{Changed, FaultAction};
 
-use super::Problems;
+use super::problem::Problems;
 use crate::scenario::{Load, Scenario, ScheduledFault};
 
 /// Rejects faults of replicas that do not exist, and faults that happen after a load has ended.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Problems;
+use super::problem::Problems;
 use crate::scenario::{Model, ObjectiveSpec, Scenario};
 
 /// Checks every objective.

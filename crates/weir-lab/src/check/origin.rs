@@ -2,8 +2,9 @@
 
 use weir_document::Size;
 
-use super::{Known, Problems, WORKERS_MAX, suggestion};
-use crate::not_served;
+use super::problem::{Problems, suggestion};
+use super::reserved;
+use super::{Known, WORKERS_MAX};
 use crate::scenario::{Origin, OriginHttp2, Scenario};
 
 const SERVERS_MAX: u32 = 100_000;
@@ -21,8 +22,8 @@ pub(super) fn check_origin(scenario: &Scenario, known: &Known, found: &mut Probl
         return check_origin_driver(origin, known, found);
     }
     if origin.tls.is_some() {
-        let fault = not_served::fault();
-        found.add(&["origin", "tls"], fault.message, fault.remedy);
+        let error = reserved::error();
+        found.add(&["origin", "tls"], error.message, error.remedy);
     }
     if !origin.delay.is_none() && !origin.service.is_none() {
         let remedy = "remove one of the two: a delay is a service without queueing";

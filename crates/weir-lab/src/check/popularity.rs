@@ -1,6 +1,6 @@
 //! Checks the popularity of domains and paths, and cold starts.
 
-use super::Problems;
+use super::problem::Problems;
 use crate::scenario::{Load, Scenario};
 
 /// Rejects a popularity beside a mix or a request file, which have their own order.

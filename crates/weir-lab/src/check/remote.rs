@@ -2,7 +2,7 @@
 
 use weir_rig::REMOTE;
 
-use super::{Problem, Problems, problem};
+use super::problem::{Problem, Problems, problem};
 use crate::scenario::{Gateway, Origin, PrometheusSource, Scenario};
 
 /// Names of the other parts of a cell, which a remote gateway must not share.

@@ -3,7 +3,7 @@
 use weir_analysis::capacity::unsearchable;
 use weir_document::Levels;
 
-use super::Problems;
+use super::problem::Problems;
 use crate::scenario::{Load, Model, Scenario, Search};
 
 /// Fewer trials find no limit, and more take hours.

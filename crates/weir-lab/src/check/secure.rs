@@ -1,6 +1,6 @@
 //! Checks TLS, client certificates and bearer tokens.
 
-use super::Problems;
+use super::problem::Problems;
 use crate::scenario::{CertificateScope, ClientCertificate, Load, Scenario};
 
 /// Maximum number of bearer tokens: every driver writes them into its configuration.

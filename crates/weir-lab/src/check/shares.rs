@@ -1,6 +1,6 @@
 //! Checks rates that are shares of a capacity, and the second direct baseline.
 
-use super::Problems;
+use super::problem::Problems;
 use crate::scenario::{Load, Model, Scenario};
 
 pub(super) fn check_share(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {

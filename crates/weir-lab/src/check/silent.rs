@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use weir_document::Time;
 
-use super::Problems;
 use super::changes::check_load_names;
+use super::problem::Problems;
 use crate::scenario::{Load, Scenario, SilentConnections};
 
 /// Maximum number: each connection needs an open file here and in the gateway.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Problems;
 use super::changes::check_load_names;
+use super::problem::Problems;
 use crate::scenario::Scenario;
 
 /// Maximum number: each connection needs an open file and a task.

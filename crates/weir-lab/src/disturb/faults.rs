@@ -8,8 +8,8 @@ use weir_rig::{Credentials, mono_ns};
 
 use super::{Disturbance, Gateway, LoadContext, UnusableCounters};
 use crate::cell::error::{CellError, failed};
+use crate::cell::origin::Replica;
 use crate::clock::LoadClock;
-use crate::origin::Replica;
 use crate::scenario::ScheduledFault;
 
 /// How long weir's own origin may take to confirm that it resets connections.

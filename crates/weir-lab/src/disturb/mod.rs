@@ -22,10 +22,10 @@ use weir_results::{Measurement, Part, Reason};
 use weir_rig::{Binary, Binding, Driver, Namespace, Rendered, Rig, Running, Sampler};
 
 use crate::cell::error::CellError;
+use crate::cell::origin::Upstream;
+use crate::cell::wiring::Seat;
 use crate::clock::LoadClock;
-use crate::origin::Upstream;
 use crate::scenario::Scenario;
-use crate::wiring::Seat;
 
 /// Prepares a kind of disturbance for a gateway that is ready; returns `None` if the scenario has none of it.
 type Prepare = fn(&Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError>;

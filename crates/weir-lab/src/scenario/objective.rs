@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use weir_document::{Share, Time};
 use weir_results::Objective;
 
+use super::Scenario;
+
 /// Greatest allowed latencies and share of errors; what is not named is not asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -88,5 +90,28 @@ impl ObjectiveSpec {
             max: self.max.or(other.max),
             errors: self.errors.or(other.errors),
         }
+    }
+}
+
+impl Scenario {
+    /// The objective of `gateway` at `load`; of the direct baseline, the one that applies to any gateway.
+    pub fn objective_of(&self, gateway: &str, load: &str) -> ObjectiveSpec {
+        let of_gateway = self.gateways.iter().find(|known| known.name == gateway);
+        of_gateway.and_then(|gateway| gateway.objective).unwrap_or_default().over(self.objective_at(load))
+    }
+
+    /// The objective at `load` that applies to any gateway.
+    pub(crate) fn objective_at(&self, load: &str) -> ObjectiveSpec {
+        let of_load = self.loads.named(load).and_then(|load| load.objective).unwrap_or_default();
+        of_load.over(self.objective.unwrap_or_default())
+    }
+
+    /// The scenario without any objective. Objectives do not change what is measured.
+    pub(crate) fn without_objectives(&self) -> Self {
+        let mut bare = self.clone();
+        bare.objective = None;
+        bare.gateways.iter_mut().for_each(|gateway| gateway.objective = None);
+        bare.loads.0.iter_mut().for_each(|(_, load)| load.objective = None);
+        bare
     }
 }

@@ -3,20 +3,7 @@
 use serde_json::{Map, Value};
 use weir_document::nearest;
 
-use crate::check::suggestion;
-
-/// An error of a path or a value, without its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
-    pub(crate) message: String,
-    pub(crate) remedy: String,
-}
-
-impl Fault {
-    pub(crate) fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { message: message.into(), remedy: remedy.into() }
-    }
-}
+use crate::check::problem::{ScenarioError, suggestion};
 
 /// Fields that apply to the whole run, so that no axis can vary them.
 const WHOLE_RUN: [&str; 12] = [
@@ -52,10 +39,10 @@ pub(crate) fn written(path: &[String]) -> String {
 ///
 /// Reading the result finds unknown fields. It cannot find a mistyped name of a load, a gateway or a list entry, which
 /// this function rejects.
-pub(crate) fn lay(scenario: &mut Value, path: &str, new: Value) -> Result<(), Fault> {
+pub(crate) fn lay(scenario: &mut Value, path: &str, new: Value) -> Result<(), ScenarioError> {
     let names = segments(path);
     if names.iter().any(String::is_empty) {
-        return Err(Fault::new(
+        return Err(ScenarioError::new(
             format!("invalid path `{path}`"),
             "separate names by single dots, like limits.data.cpus",
         ));
@@ -72,18 +59,18 @@ pub(crate) fn lay(scenario: &mut Value, path: &str, new: Value) -> Result<(), Fa
 }
 
 /// Rejects an axis over a field that applies to the whole run.
-pub(crate) fn may_vary(path: &str) -> Result<(), Fault> {
+pub(crate) fn may_vary(path: &str) -> Result<(), ScenarioError> {
     let names: Vec<&str> = path.split('.').collect();
     let first = names.first().copied().unwrap_or_default();
     let is_setting = matches!(names[..], ["gateways", _, "set", _, ..]);
     if matches!(names[..], ["loads", _, "of"]) {
-        return Err(Fault::new(
+        return Err(ScenarioError::new(
             format!("`{path}` applies to the whole run and cannot vary"),
             "use two loads, one with `of: least` and one with `of: greatest`",
         ));
     }
     match WHOLE_RUN.contains(&first) && !is_setting {
-        true => Err(Fault::new(
+        true => Err(ScenarioError::new(
             format!("`{first}` applies to the whole run and cannot vary"),
             "vary a field of limits, topology, origin or loads, or a setting (gateways.NAME.set); or make two runs",
         )),
@@ -97,9 +84,9 @@ pub(crate) fn is_objective(path: &str) -> bool {
     matches!(names[..], ["objective", ..] | ["loads", _, "objective", ..])
 }
 
-/// The fault of an axis over objectives.
-pub(crate) fn objective_axis() -> Fault {
-    Fault::new(
+/// The error of an axis over objectives.
+pub(crate) fn objective_axis() -> ScenarioError {
+    ScenarioError::new(
         "an objective cannot vary: it does not change any measurement",
         "move it to `cases`, to a gateway or to a load",
     )
@@ -122,7 +109,7 @@ fn collect_leaves(prefix: &str, map: &Map<String, Value>, found: &mut Vec<(Strin
     }
 }
 
-fn step<'a>(here: &'a mut Value, name: &str, before: &[String]) -> Result<&'a mut Value, Fault> {
+fn step<'a>(here: &'a mut Value, name: &str, before: &[String]) -> Result<&'a mut Value, ScenarioError> {
     if here.is_null() {
         *here = Value::Object(Map::new());
     }
@@ -137,11 +124,11 @@ fn step<'a>(here: &'a mut Value, name: &str, before: &[String]) -> Result<&'a mu
                 Some(near) if !near.is_empty() => format!("did you mean `{near}`?"),
                 _ => format!("it has {count} entries, counted from 0"),
             };
-            place
-                .and_then(|place| list.get_mut(place))
-                .ok_or_else(|| Fault::new(format!("`{}` has no entry `{name}`", before.join(".")), remedy))
+            place.and_then(|place| list.get_mut(place)).ok_or_else(|| {
+                ScenarioError::new(format!("`{}` has no entry `{name}`", before.join(".")), remedy)
+            })
         }
-        _ => Err(Fault::new(
+        _ => Err(ScenarioError::new(
             format!("`{}` has no fields, so `{name}` is unknown", before.join(".")),
             format!("end the path with `{}`", before.last().map_or("", String::as_str)),
         )),
@@ -152,14 +139,14 @@ fn name_of(entry: &Value) -> String {
     entry.get("name").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn known_load(loads: &Value, name: &str) -> Result<(), Fault> {
+fn known_load(loads: &Value, name: &str) -> Result<(), ScenarioError> {
     let known: Vec<&str> =
         loads.as_object().map(|loads| loads.keys().map(String::as_str).collect()).unwrap_or_default();
     if known.contains(&name) {
         return Ok(());
     }
     let remedy = suggestion(name, known.iter().copied(), "loads");
-    Err(Fault::new(format!("unknown load `{name}`"), remedy))
+    Err(ScenarioError::new(format!("unknown load `{name}`"), remedy))
 }
 
 #[cfg(test)]

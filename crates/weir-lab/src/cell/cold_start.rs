@@ -10,9 +10,10 @@ use weir_analysis::data_usage;
 use weir_results::{ColdStart, Part, Usage};
 use weir_rig::{Rendered, Running, Sampler, Samples, mono_ns, status_of};
 
-use crate::cell::error::{CellError, failed};
+use super::error::{CellError, failed};
+use super::wiring::Seat;
+use crate::plan::{COLD_START_SAMPLE, COLD_START_SETTLE};
 use crate::scenario::Scenario;
-use crate::wiring::Seat;
 
 /// How long a gateway that listens may take until it answers as it has to.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
@@ -21,12 +22,6 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause between two requests: a fiftieth of the time that has passed, which is how exact the answer is.
 const LOOK_SHARE: u32 = 50;
 const LOOK_MIN: Duration = Duration::from_millis(1);
-/// What a gateway gets to free what its start took.
-const SETTLES: Duration = Duration::from_millis(300);
-/// How long its memory is looked at then.
-const LOOKED_AT: Duration = Duration::from_millis(300);
-/// What that adds to a cell.
-pub(crate) const TAKES: Duration = SETTLES.saturating_add(LOOKED_AT);
 
 /// Samples that begin before a gateway is launched.
 pub(crate) struct Watch {
@@ -53,9 +48,9 @@ impl Watch {
         await_answer(scenario, rendered, seat, stop)?;
         let answered_ns = mono_ns();
         running.iter().for_each(|part| self.sampler.join(part));
-        thread::sleep(SETTLES);
+        thread::sleep(COLD_START_SETTLE);
         let settled_ns = mono_ns();
-        thread::sleep(LOOKED_AT);
+        thread::sleep(COLD_START_SAMPLE);
         let ended_ns = mono_ns();
         let samples = self.sampler.finish();
         let parts: Vec<Part> = running.iter().map(Running::part).collect();

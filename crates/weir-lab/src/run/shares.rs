@@ -4,34 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use serde_json::{Map, Value};
-use weir_document::{AskedRate, AskedRates, Levels, Rate};
+use weir_document::{AskedRate, AskedRates, Levels};
 use weir_results::{Carried, Pilot, PilotRate};
 
 use crate::LabError;
 use crate::read::Checked;
-use crate::scenario::{Axis, Load, RateList, Scenario, ShareOf, name_at};
-
-impl Load {
-    /// Whether its rate, or each of its rates, is a share.
-    pub(crate) fn is_relative(&self) -> bool {
-        self.rate.as_ref().is_some_and(|rates| rates.any(AskedRate::is_share))
-            || self.rates.as_ref().is_some_and(RateList::are_shares)
-    }
-
-    /// The same with rates in the place of shares of `carried_per_s`.
-    pub(crate) fn of_carried(&self, carried_per_s: f64) -> Self {
-        if !self.is_relative() {
-            return self.clone();
-        }
-        let rate = self.rate.as_ref().map(|rates| absolute(rates, carried_per_s));
-        Self { rate, of: None, ..self.clone() }
-    }
-}
-
-/// Whether any of its loads has a rate that is a share.
-pub(crate) fn are_in(scenario: &Scenario) -> bool {
-    scenario.loads.iter().any(|(_, load)| load.is_relative())
-}
+use crate::scenario::shares::{absolute_rate, absolute_rates};
+use crate::scenario::{Axis, RateList, Scenario, ShareOf, name_at};
 
 /// `checked` with rates in the place of shares, and what they were, beside what was found.
 ///
@@ -81,7 +60,7 @@ impl<'c> Finder<'c> {
                 // The list that it is of has been noted.
                 (Some(Levels::Constant(share)), Some(list)) => {
                     let place = format!("loads.{list}.rates");
-                    let rate = one(*share, self.carrier(list, load.of, &place, share)?.rate_per_s);
+                    let rate = absolute_rate(*share, self.carrier(list, load.of, &place, share)?.rate_per_s);
                     load.rate = Some(Levels::Constant(rate));
                     renamed.insert(name.clone(), name_at(list, rate));
                 }
@@ -175,7 +154,7 @@ impl<'c> Finder<'c> {
     /// The rates of a load that has several.
     fn list(&mut self, load: &str, of: Option<ShareOf>, asked: &RateList) -> Result<RateList, LabError> {
         let of = self.carrier(load, of, &format!("loads.{load}.rates"), asked)?;
-        let rates = asked.rates().iter().map(|share| one(*share, of.rate_per_s)).collect();
+        let rates = asked.rates().iter().map(|share| absolute_rate(*share, of.rate_per_s)).collect();
         let found = RateList::of(rates).map_err(|why| LabError::Scenario {
             place: format!("loads.{load}.rates"),
             message: format!("two of its shares of {:.0}/s are the same rate: {why}", of.rate_per_s),
@@ -187,7 +166,7 @@ impl<'c> Finder<'c> {
 
     fn found(&mut self, load: &str, of: Option<ShareOf>, asked: &AskedRates) -> Result<AskedRates, LabError> {
         let of = self.carrier(load, of, &format!("loads.{load}.rate"), asked)?;
-        let found = absolute(asked, of.rate_per_s);
+        let found = absolute_rates(asked, of.rate_per_s);
         self.note(load, asked.to_string(), found.to_string(), of);
         Ok(found)
     }
@@ -229,23 +208,6 @@ impl<'c> Finder<'c> {
     }
 }
 
-/// `rates` with those that are shares as rates.
-fn absolute(rates: &AskedRates, carried_per_s: f64) -> Levels<AskedRate> {
-    rates.map(|rate| one(rate, carried_per_s))
-}
-
-/// A share as a rate, to two significant digits: more the pilot does not know.
-fn one(rate: AskedRate, carried_per_s: f64) -> AskedRate {
-    match rate {
-        AskedRate::Share(share) => AskedRate::Rate(Rate(two_digits(share * carried_per_s))),
-        rate => rate,
-    }
-}
-
-fn two_digits(per_s: f64) -> f64 {
-    format!("{per_s:.1e}").parse().expect("a number that was printed")
-}
-
 #[cfg(test)]
 mod tests {
     use crate::check::Known;
@@ -253,17 +215,6 @@ mod tests {
     use crate::source::Source;
 
     use super::*;
-
-    #[test]
-    fn rates_have_two_significant_digits() {
-        let check = |per_s: f64, expected: f64| assert_eq!(two_digits(per_s), expected);
-        check(893.4, 890.0);
-        check(8_949.0, 8_900.0);
-        check(99.6, 100.0);
-        check(3.456, 3.5);
-        check(0.0, 0.0);
-        check(12_345_678.0, 12_000_000.0);
-    }
 
     fn carried(gateway: &str, loads: &[&str], rate_per_s: f64) -> Carried {
         Carried {
@@ -301,7 +252,7 @@ mod tests {
         let check = |axes: &str, expected: &[&str]| {
             let (resolved, pilot) = resolved(&checked(axes), found()).unwrap();
             assert_eq!(rates(&resolved), expected);
-            assert!(!are_in(&resolved.scenario));
+            assert!(!resolved.scenario.has_relative_rates());
             assert_eq!(pilot.carried.len(), 2);
             let known =
                 Known { drivers: vec!["weir".into()], origins: vec![], cpus: 2, namespaces: || Ok(()) };
@@ -370,17 +321,5 @@ mod tests {
         let alike = said(lists, vec![carried("a", &["low", "high"], 10.0)]);
         let expected = "loads.low.rates: two of its shares of 10/s are the same rate: duplicate rate `1/s`";
         assert!(alike.starts_with(expected), "{alike}");
-    }
-
-    #[test]
-    fn shares_become_rates_and_rates_stay() {
-        let load = |rate: &str| Load { rate: Some(rate.parse().unwrap()), ..Load::default() };
-        let check = |rate: &str, expected: &str| {
-            assert_eq!(load(rate).of_carried(8_930.0), load(expected), "{rate}");
-        };
-        check("30%", "2700/s");
-        check("10%,4321/s", "890/s,4321/s");
-        check("0%..120%", "0/s..11000/s");
-        check("1234/s", "1234/s");
     }
 }

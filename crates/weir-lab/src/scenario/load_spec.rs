@@ -1,6 +1,5 @@
-//! From a load as it is written, by flags or in a scenario, to what the engine is asked.
+//! From a load as it is written, by flags or in a scenario, to the specification of the engine.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,57 +8,21 @@ use base64::engine::general_purpose::STANDARD;
 use weir_document::{AskedRate, Levels, Pause, Rate};
 use weir_engine::{
     Body, BurstSpec, ChecksSpec, ClientCertificate, EngineError, LoadSpec, ModelSpec, ProtocolSpec,
-    RequestFileSpec, RequestSpec, ResolveSpec, StepSpec, ThinkSpec, TlsSpec,
+    RequestFileSpec, RequestSpec, StepSpec, ThinkSpec, TlsSpec,
 };
 
+use super::setting::Setting;
+use super::{Checks, Load, Model, Popularity, Protocol, Request, Spacing, Step, Tls, TlsVersion};
 use crate::clock::whole_ns;
-use crate::scenario::{Checks, Load, Model, Popularity, Protocol, Request, Spacing, Step, Tls, TlsVersion};
 
 /// Largest file of a body or of tokens.
 const FILE_MAX_BYTES: u64 = 64 << 20;
 /// Most tokens.
 const TOKENS_MAX: usize = 1_000_000;
 
-/// What a load is put to, beyond what it says itself.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// `host:port` to connect to.
-    pub connect: String,
-    /// The name of the host, which a certificate must carry.
-    pub host: String,
-    /// The value of Host.
-    pub authority: String,
-    /// Addresses in place of what names resolve to.
-    pub resolve: Vec<ResolveSpec>,
-    /// Where to connect in place of all that; connections take them in turn.
-    pub addresses: Vec<SocketAddr>,
-    /// What is sent where the load has no mix.
-    pub requests: Vec<RequestSpec>,
-    /// What requests of a file don't say themselves.
-    pub base: Request,
-    /// Names of the topology's domains, where there are several.
-    pub domains: Vec<String>,
-    /// Bearer tokens, where the load has no file of its own.
-    pub tokens: Vec<String>,
-    /// The path that is asked for in place of every other.
-    pub rewrite: Option<String>,
-    /// Worker threads.
-    pub workers: u32,
-    /// Warm-up.
-    pub warmup: Duration,
-    /// To what the warm-up may grow.
-    pub warmup_most: Duration,
-    /// Sustained phase, where the load has none of its own.
-    pub duration: Duration,
-    /// Time-out of a request.
-    pub timeout: Duration,
-    /// Seed.
-    pub seed: u64,
-}
-
 /// An invalid load.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadFault {
+pub struct LoadError {
     /// The field of [`Load`], with dots within: `tls.cert`, `mix.path`.
     pub field: String,
     /// What is wrong.
@@ -68,7 +31,7 @@ pub struct LoadFault {
     pub remedy: String,
 }
 
-impl LoadFault {
+impl LoadError {
     fn new(field: &str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { field: field.to_owned(), message: message.into(), remedy: remedy.into() }
     }
@@ -103,11 +66,11 @@ impl Load {
     ///
     /// # Errors
     /// When it contradicts itself, or a file that it names cannot be read.
-    pub fn spec(&self, setting: Setting) -> Result<LoadSpec, LoadFault> {
+    pub fn spec(&self, setting: Setting) -> Result<LoadSpec, LoadError> {
         let shape = self.shape()?;
         if self.requests.is_some() && self.duration.is_some() {
             let remedy = "remove one of the two";
-            return Err(LoadFault::new("requests", "`requests` and `duration` exclude each other", remedy));
+            return Err(LoadError::new("requests", "`requests` and `duration` exclude each other", remedy));
         }
         let duration_ns = match self.requests {
             Some(_) => None,
@@ -143,8 +106,8 @@ impl Load {
         };
         match spec.validate() {
             Ok(()) => Ok(spec),
-            Err(error) => Err(LoadFault::of(&error)
-                .unwrap_or_else(|| LoadFault::new("", error.to_string(), error.remedy()))),
+            Err(error) => Err(LoadError::of(&error)
+                .unwrap_or_else(|| LoadError::new("", error.to_string(), error.remedy()))),
         }
     }
 
@@ -173,7 +136,7 @@ impl Load {
     /// Whether the engine may extend its warm-up. The capacity that shares refer to makes no difference.
     pub(crate) fn may_warm_up_longer(&self) -> bool {
         let trial = self.search.as_ref().map(|_| self.trial(self.first_per_s()));
-        let load = trial.as_ref().unwrap_or(self).of_carried(1.0);
+        let load = trial.as_ref().unwrap_or(self).at_capacity(1.0);
         let spec = load.shape().and_then(|shape| {
             Ok(LoadSpec {
                 model: load.model_spec(&shape)?,
@@ -211,7 +174,7 @@ impl Load {
         rates.into_iter().filter_map(AskedRate::per_s).collect()
     }
 
-    fn shape(&self) -> Result<Shape, LoadFault> {
+    fn shape(&self) -> Result<Shape, LoadError> {
         let (rate_per_s, rate_to_per_s) = match &self.rate {
             None => (self.steps.iter().find_map(|step| step.rate).map(|Rate(per_s)| per_s), None),
             Some(Levels::Constant(rate)) => (Some(per_s(*rate)?), None),
@@ -230,14 +193,14 @@ impl Load {
         Ok(Shape { connections, connections_from, rate_per_s, rate_to_per_s, steps: self.step_specs()? })
     }
 
-    fn step_specs(&self) -> Result<Vec<StepSpec>, LoadFault> {
+    fn step_specs(&self) -> Result<Vec<StepSpec>, LoadError> {
         let connections = self.connections.steps();
         let rates = self.rate.as_ref().map_or(&[][..], Levels::steps);
         let rates: Vec<f64> = rates.iter().map(|rate| per_s(*rate)).collect::<Result<_, _>>()?;
         if !self.steps.is_empty() {
             if !connections.is_empty() || !rates.is_empty() {
                 let remedy = "give connections and rate of each step in `steps` only";
-                return Err(LoadFault::new("steps", "the steps are given twice", remedy));
+                return Err(LoadError::new("steps", "the steps are given twice", remedy));
             }
             let own = match &self.connections {
                 Levels::Constant(connections) => Some(*connections),
@@ -251,7 +214,7 @@ impl Load {
         }
         if !connections.is_empty() && !rates.is_empty() && connections.len() != rates.len() {
             let message = format!("{} steps of connections and {} of rate", connections.len(), rates.len());
-            return Err(LoadFault::new(
+            return Err(LoadError::new(
                 "rate",
                 message,
                 "use the same number of steps for both, or one value for one of them",
@@ -264,16 +227,16 @@ impl Load {
         Ok((0..connections.len().max(rates.len())).map(spec).collect())
     }
 
-    fn model_spec(&self, shape: &Shape) -> Result<ModelSpec, LoadFault> {
+    fn model_spec(&self, shape: &Shape) -> Result<ModelSpec, LoadError> {
         match (self.model, shape.rate_per_s) {
             (Model::Open, None) => {
                 let remedy = "add one, like `rate: 5000/s`, or use a closed load";
-                Err(LoadFault::new("rate", "an open load needs a rate", remedy))
+                Err(LoadError::new("rate", "an open load needs a rate", remedy))
             }
             (Model::Open, Some(rate_per_s)) => {
                 if self.think.is_some() {
                     let remedy = "remove it: an open load does not wait for responses";
-                    return Err(LoadFault::new("think", "an open load cannot have think time", remedy));
+                    return Err(LoadError::new("think", "an open load cannot have think time", remedy));
                 }
                 Ok(ModelSpec::Open {
                     rate_per_s,
@@ -297,7 +260,7 @@ impl Load {
                     ("spacing", self.spacing.is_some()),
                 ];
                 if let Some((field, _)) = open.into_iter().find(|(_, is_given)| *is_given) {
-                    return Err(LoadFault::new(
+                    return Err(LoadError::new(
                         field,
                         format!("a closed load cannot have a {field}"),
                         remedy,
@@ -305,7 +268,7 @@ impl Load {
                 }
                 if self.spin {
                     let remedy = "remove it, or use an open load";
-                    return Err(LoadFault::new(
+                    return Err(LoadError::new(
                         "spin",
                         "a closed load cannot spin: it does not wait for arrivals",
                         remedy,
@@ -320,26 +283,26 @@ impl Load {
         }
     }
 
-    fn protocol_spec(&self) -> Result<ProtocolSpec, LoadFault> {
+    fn protocol_spec(&self) -> Result<ProtocolSpec, LoadError> {
         match (self.protocol, self.streams) {
             (None | Some(Protocol::Http1), None) => Ok(ProtocolSpec::Http1),
             (Some(Protocol::Http2), streams) => Ok(ProtocolSpec::Http2 { streams: streams.unwrap_or(1) }),
             (None | Some(Protocol::Http1), Some(_)) => {
                 let remedy = "add `protocol: http2`, or remove `streams`";
-                Err(LoadFault::new("streams", "HTTP/1.1 has no streams", remedy))
+                Err(LoadError::new("streams", "HTTP/1.1 has no streams", remedy))
             }
         }
     }
 
     /// What is sent, or the file that says it, and what `{domain}` stands for.
-    fn requests_of(&self, setting: &Setting) -> Result<Sent, LoadFault> {
+    fn requests_of(&self, setting: &Setting) -> Result<Sent, LoadError> {
         if self.shuffle && self.file.is_none() {
             let remedy = "add `file`, or remove `shuffle`: a mix is always drawn at random";
-            return Err(LoadFault::new("shuffle", "`shuffle` needs a request file", remedy));
+            return Err(LoadError::new("shuffle", "`shuffle` needs a request file", remedy));
         }
         match (&self.file, self.mix.is_empty()) {
             (Some(_), false) => {
-                return Err(LoadFault::new(
+                return Err(LoadError::new(
                     "file",
                     "`mix` and `file` exclude each other",
                     "remove one of the two",
@@ -371,10 +334,10 @@ impl Load {
 }
 
 /// A rate that is known; one that is still a share cannot be asked for.
-fn per_s(rate: AskedRate) -> Result<f64, LoadFault> {
+fn per_s(rate: AskedRate) -> Result<f64, LoadError> {
     rate.per_s().ok_or_else(|| {
         let message = format!("{rate} is a share of a capacity that was not measured");
-        LoadFault::new("rate", message, "use a rate like 5000/s")
+        LoadError::new("rate", message, "use a rate like 5000/s")
     })
 }
 
@@ -383,14 +346,14 @@ type Sent = (Vec<RequestSpec>, Option<RequestFileSpec>, Vec<String>);
 
 impl Request {
     /// What the engine is asked; `host` is the value of Host where it has none.
-    fn spec(&self, host: &str) -> Result<RequestSpec, LoadFault> {
+    fn spec(&self, host: &str) -> Result<RequestSpec, LoadError> {
         let mut headers = self.headers.0.clone();
         match headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host")).count() {
             0 => headers.insert(0, ("Host".into(), host.to_owned())),
             1 => {}
             _ => {
                 let remedy = "remove one of the two";
-                return Err(LoadFault::new("mix.headers", "duplicate `Host` header", remedy));
+                return Err(LoadError::new("mix.headers", "duplicate `Host` header", remedy));
             }
         }
         let by_body = if self.body.is_some() { "POST" } else { "GET" };
@@ -418,17 +381,17 @@ impl Checks {
 }
 
 impl Tls {
-    fn spec(&self, host: &str) -> Result<TlsSpec, LoadFault> {
+    fn spec(&self, host: &str) -> Result<TlsSpec, LoadError> {
         let client = match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => {
                 Some(ClientCertificate { certificate: cert.clone(), key: key.clone() })
             }
             (None, None) => None,
             (Some(_), None) => {
-                return Err(LoadFault::new("tls.cert", "the certificate has no key", "add `key`"));
+                return Err(LoadError::new("tls.cert", "the certificate has no key", "add `key`"));
             }
             (None, Some(_)) => {
-                return Err(LoadFault::new("tls.key", "the key has no certificate", "add `cert`"));
+                return Err(LoadError::new("tls.key", "the key has no certificate", "add `cert`"));
             }
         };
         Ok(TlsSpec {
@@ -446,7 +409,7 @@ impl Tls {
 }
 
 /// A body: a text, or what a file holds.
-fn body(written: &str) -> Result<Body, LoadFault> {
+fn body(written: &str) -> Result<Body, LoadError> {
     let Some(path) = written.strip_prefix('@') else { return Ok(Body::Text(written.to_owned())) };
     let bytes = bounded("mix.body", Path::new(path))?;
     // Templates are filled in where there is text; anything else goes as it is.
@@ -455,28 +418,28 @@ fn body(written: &str) -> Result<Body, LoadFault> {
 }
 
 /// Tokens, one a line.
-fn tokens(path: &Path) -> Result<Vec<String>, LoadFault> {
+fn tokens(path: &Path) -> Result<Vec<String>, LoadError> {
     let place = path.display();
     let text = String::from_utf8(bounded("tokens", path)?).map_err(|_| {
-        LoadFault::new("tokens", format!("{place} is not UTF-8 text"), "write one token per line")
+        LoadError::new("tokens", format!("{place} is not UTF-8 text"), "write one token per line")
     })?;
     let tokens: Vec<String> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
     match tokens.len() {
-        0 => Err(LoadFault::new("tokens", format!("{place} has no tokens"), "write one token per line")),
+        0 => Err(LoadError::new("tokens", format!("{place} has no tokens"), "write one token per line")),
         1..=TOKENS_MAX => Ok(tokens),
-        _ => Err(LoadFault::new("tokens", format!("{place} has more than {TOKENS_MAX} tokens"), "use fewer")),
+        _ => Err(LoadError::new("tokens", format!("{place} has more than {TOKENS_MAX} tokens"), "use fewer")),
     }
 }
 
 /// What a file holds, which is not too much.
-fn bounded(field: &str, path: &Path) -> Result<Vec<u8>, LoadFault> {
+fn bounded(field: &str, path: &Path) -> Result<Vec<u8>, LoadError> {
     let place = path.display();
     let wrong = |error: std::io::Error| {
-        LoadFault::new(field, format!("cannot read {place}: {error}"), "correct the path")
+        LoadError::new(field, format!("cannot read {place}: {error}"), "correct the path")
     };
     if std::fs::metadata(path).map_err(wrong)?.len() > FILE_MAX_BYTES {
-        return Err(LoadFault::new(field, format!("{place} is larger than 64 MiB"), "use a smaller file"));
+        return Err(LoadError::new(field, format!("{place} is larger than 64 MiB"), "use a smaller file"));
     }
     std::fs::read(path).map_err(wrong)
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use weir_results::Configuration;
 use weir_rig::{CounterSource, Rendered, RigError};
 
-use crate::cell::error::{CellError, failed};
+use super::error::{CellError, failed};
+use super::wiring::Seat;
 use crate::scenario::Scenario;
-use crate::wiring::Seat;
 
 /// How often counters are read before a request counts as not counted: some count it a little later.
 const LOOKS: u32 = 20;

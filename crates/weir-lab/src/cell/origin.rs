@@ -9,12 +9,12 @@ use weir_rig::{
     Certificates, CounterSource, Credentials, Namespace, OriginBinding, ProcessSpec, Ready, Running,
 };
 
-use crate::cell::Lab;
-use crate::cell::error::{CellError, failed, failed_file};
-use crate::kept;
+use super::Lab;
+use super::error::{CellError, failed, failed_file};
+use super::kept;
+use super::wiring::{Seat, Wiring};
 use crate::plan;
 use crate::scenario::{Origin, Scenario};
-use crate::wiring::{Seat, Wiring};
 
 /// How long weir's own origin may take to listen.
 const ORIGIN_READY: Duration = Duration::from_secs(10);

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use weir_results::{Cell, CellKey, CellOutcome, Run, Store};
 
+use crate::plan::takes::Takes;
 use crate::progress::{Observer, Pace, Standing};
-use crate::takes::Takes;
 use crate::{LabError, clock};
 
 /// How a run ended.

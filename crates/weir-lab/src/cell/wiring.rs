@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use weir_rig::{Namespace, Rig};
 
-use crate::cell::error::CellError;
-use crate::ports::Ports;
+use super::error::CellError;
+use super::ports::Ports;
 use crate::scenario::Network;
 
 /// In a namespace of its own a server may have any port, so it has the same in every cell.

@@ -6,13 +6,13 @@ use weir_analysis::capacity::{Asked, Search, Step, TrialSeen};
 use weir_analysis::quantity::rate;
 use weir_results::{CellKey, Measurement, Part, Trial, is_baseline};
 
-use crate::cell::Lab;
-use crate::cell::error::CellError;
+use super::Lab;
+use super::error::CellError;
+use super::load::{Bed, Task};
 use crate::clock::whole_ns;
-use crate::load::{Bed, Task};
 use crate::plan;
 use crate::scenario::Load;
-use crate::spec::Setting;
+use crate::scenario::setting::Setting;
 
 /// A search of a cell.
 pub(crate) struct Searching<'a> {

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use crate::cell::error::{CellError, failed};
+use super::error::{CellError, failed};
 
 /// Below the range from which Linux takes ports for outgoing connections, so that no client of the rig sits on
 /// a port between our look and the server's bind.

@@ -5,7 +5,9 @@ mod faults;
 mod objective;
 mod origin;
 mod popularity;
+pub(crate) mod problem;
 mod remote;
+pub(crate) mod reserved;
 mod search;
 mod secure;
 mod shares;
@@ -13,11 +15,9 @@ mod silent;
 mod slow;
 
 use std::collections::HashSet;
-use std::fmt::Display;
 use std::time::Duration;
 
 use weir_analysis::compare::Measure;
-use weir_document::nearest;
 use weir_engine::RequestSpec;
 use weir_engine::request_file;
 use weir_results::words::counted;
@@ -28,15 +28,16 @@ use self::faults::check_faults;
 use self::objective::check_objectives;
 use self::origin::check_origin;
 use self::popularity::{check_cold_start, check_popularity};
+use self::problem::{Problem, Problems, suggestion};
 use self::remote::check_remote;
 use self::search::check_search;
 use self::secure::{check_secure, check_secure_load};
 use self::shares::{check_share, check_twin};
 use self::silent::check_silent;
 use self::slow::check_slow;
-use crate::overlay::Fault;
+use crate::scenario::secured::supposed;
+use crate::scenario::setting::setting;
 use crate::scenario::{Gateway, Limit, Load, Model, Network, Paths, Protocol, Scenario, Topology};
-use crate::{cell, secured};
 
 /// Minimum memory limit: below it no process starts.
 const MEMORY_MIN_BYTES: u64 = 4 << 20;
@@ -67,53 +68,6 @@ pub struct Known {
     pub cpus: usize,
     /// Returns why this host or user cannot create network namespaces; called only for scenarios that need them.
     pub namespaces: fn() -> Result<(), String>,
-}
-
-/// An error of a scenario, with the path of the value at fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) path: Vec<String>,
-    pub(crate) fault: Fault,
-    /// Whether this host lacks something; the scenario itself is right.
-    pub(crate) of_host: bool,
-}
-
-/// Every error of a scenario, in the order of the checks.
-#[derive(Debug, Default)]
-pub(crate) struct Problems(Vec<Problem>);
-
-impl Problems {
-    pub(super) fn add(&mut self, path: &[&str], message: impl Into<String>, remedy: impl Into<String>) {
-        self.0.push(problem(path, message, remedy));
-    }
-
-    /// An error whose cause is this host.
-    fn add_of_host(&mut self, path: &[&str], message: impl Into<String>, remedy: impl Into<String>) {
-        self.0.push(Problem { of_host: true, ..problem(path, message, remedy) });
-    }
-
-    /// A number outside its range.
-    pub(super) fn add_range(&mut self, path: &[&str], value: impl Display, remedy: impl Into<String>) {
-        self.add(path, format!("`{value}` is out of range"), remedy);
-    }
-
-    /// The same name or value, given twice in a list.
-    pub(super) fn add_duplicate(&mut self, path: &[&str], value: impl Display) {
-        self.add(path, format!("duplicate value `{value}`"), "remove one of the two");
-    }
-}
-
-fn problem(path: &[&str], message: impl Into<String>, remedy: impl Into<String>) -> Problem {
-    let path = path.iter().map(|name| (*name).to_owned()).collect();
-    Problem { path, fault: Fault::new(message, remedy), of_host: false }
-}
-
-/// The nearest of the `known` names as a question, else all of them.
-pub(crate) fn suggestion<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone, kind: &str) -> String {
-    match nearest(word, known.clone()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known {kind}: {}", known.collect::<Vec<_>>().join(", ")),
-    }
 }
 
 /// Checks one scenario: the one that is written, or one with the values of a point laid over it. Returns every error.
@@ -361,13 +315,13 @@ fn check_model(name: &str, load: &Load, found: &mut Problems) {
 /// Asks the engine for the first of the remaining errors. The endpoints make no difference to it, and one request of the
 /// topology stands for all.
 fn check_spec(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
-    let setting = cell::setting(scenario, &[], vec![RequestSpec::default()], false, 0);
-    let (load, setting) = secured::supposed(scenario, load, setting);
-    let spec = match load.of_carried(PLACEHOLDER_PER_S).spec(setting) {
+    let setting = setting(scenario, &[], vec![RequestSpec::default()], false, 0);
+    let (load, setting) = supposed(scenario, load, setting);
+    let spec = match load.at_capacity(PLACEHOLDER_PER_S).spec(setting) {
         Ok(spec) => spec,
-        Err(fault) => {
-            let path: Vec<&str> = ["loads", name].into_iter().chain(fault.field.split('.')).collect();
-            return found.add(&path, fault.message, fault.remedy);
+        Err(error) => {
+            let path: Vec<&str> = ["loads", name].into_iter().chain(error.field.split('.')).collect();
+            return found.add(&path, error.message, error.remedy);
         }
     };
     let Some(file) = spec.request_file else { return };

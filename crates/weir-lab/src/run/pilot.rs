@@ -12,10 +12,9 @@ use weir_results::{BoundBy, Carried, CellKey, CellOutcome, Measurement, Reason};
 use crate::LabError;
 use crate::cell::Lab;
 use crate::plan::cell_time;
+use crate::plan::takes::Takes;
 use crate::read::Checked;
 use crate::scenario::{Load, Model, Named, Scenario};
-use crate::shares::are_in;
-use crate::takes::Takes;
 
 /// Length of a trial's warm-up and of its phase, where the scenario's own are not shorter.
 const WARMUP: Duration = Duration::from_millis(500);
@@ -107,7 +106,7 @@ impl Lab<'_> {
 
 fn trials(checked: &Checked) -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
-    for point in checked.points.iter().filter(|point| are_in(&point.scenario)) {
+    for point in checked.points.iter().filter(|point| point.scenario.has_relative_rates()) {
         let trial = Trial::of(point.axes.clone(), &point.scenario);
         match trials.iter_mut().find(|known| known.scenario == trial.scenario) {
             Some(known) => known.join(trial),

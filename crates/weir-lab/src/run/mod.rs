@@ -1,5 +1,9 @@
 //! A run from its beginning, or from where it stopped, to its end.
 
+pub(crate) mod cells;
+pub(crate) mod pilot;
+mod shares;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,16 +13,18 @@ use weir_results::{Cell, CellKey, CellOutcome, HostBounds, Part, Role, Run, SCHE
 use weir_rig::prometheus::Prometheus;
 use weir_rig::{Binary, CgroupVersion, Drivers, Rig};
 
+use self::cells::{Ended, measure_all};
 use crate::cell::Lab;
+use crate::cell::certificates::Shared;
 use crate::cell::error::CellError;
-use crate::cells::{self, Ended, measure_all};
-use crate::certificates::Shared;
+use crate::cell::ports::Ports;
+use crate::cell::remote;
 use crate::plan::{self, Plan};
-use crate::ports::Ports;
 use crate::progress::Observer;
 use crate::read::Checked;
 use crate::scenario::Gateway;
-use crate::{LabError, clock, pilot, remote, secured, shares};
+use crate::scenario::secured;
+use crate::{LabError, clock};
 
 /// What a run needs beside its scenario.
 pub struct Bench<'a> {
@@ -43,7 +49,7 @@ pub struct Prepared {
     /// By the driver's name: the binaries of servers that play the upstream.
     origins: BTreeMap<String, Binary>,
     /// By the gateway's name: who knows what it uses, where it runs elsewhere.
-    pub(crate) prometheus: BTreeMap<String, Prometheus>,
+    prometheus: BTreeMap<String, Prometheus>,
 }
 
 /// Looks for every gateway's binary. One that is optional and missing is left out; another one's cells will fail.
@@ -182,7 +188,7 @@ pub fn execute(
         // Elsewhere may be this host.
         rig.put_first();
     }
-    let remotes = remote::meet(prepared, bench.observer)?;
+    let remotes = remote::meet(&prepared.checked.scenario, &prepared.prometheus, bench.observer)?;
     let ports = Ports::new();
     let certificates = Shared::default();
     let bounds = match HostBounds::fingerprint(&Rig::host_facts()) {

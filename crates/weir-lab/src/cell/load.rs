@@ -14,14 +14,14 @@ use weir_results::{
 use weir_rig::prometheus::{Span, WallClock};
 use weir_rig::{Binary, CounterSource, Namespace, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
 
-use crate::cell::error::{CellError, failed, failed_file};
+use super::error::{CellError, failed, failed_file};
+use super::origin::Delays;
+use super::own::total;
+use super::remote::{Observed, Watched};
 use crate::clock::LoadClock;
 use crate::disturb::{Active, Disturbances, LoadContext, OwnRequests, UnusableCounters};
-use crate::origin::Delays;
-use crate::own::total;
-use crate::remote::{Observed, Watched};
+use crate::scenario::setting::Setting;
 use crate::scenario::{Load, Scenario};
-use crate::spec::Setting;
 
 /// How often the processes are looked at while a load runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -3,9 +3,8 @@
 use weir_results::Measurement;
 use weir_rig::{Credentials, tokens};
 
-use crate::cell::requests;
-use crate::scenario::{Load, Scenario, Tls, TlsVersion};
-use crate::spec::Setting;
+use super::setting::{Setting, requests};
+use super::{Load, Scenario, Tls, TlsVersion};
 
 /// What every driver renders its gateway to agree on with a client that speaks both versions, and with one that speaks
 /// only TLS 1.2; in the words of a load's record.
@@ -73,7 +72,7 @@ mod tests {
     use weir_rig::Certificates;
 
     use super::*;
-    use crate::cell::setting;
+    use crate::scenario::setting::setting;
 
     fn credentials(shows_certificate: bool) -> Credentials {
         let file = |name: &str| PathBuf::from(name);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use weir_document::Time;
 
-use crate::overlay;
+use super::overlay;
 use crate::scenario::{Axis, Scenario};
 
 /// Divisors of phases. With scheduled disturbances more is left: requests to a stalled server must time out before it

@@ -1,13 +1,15 @@
 //! Which cells a run has, and in which order.
 
+pub(crate) mod extend;
+pub(crate) mod takes;
+
 use std::time::Duration;
 
 use weir_results::{CellKey, DIRECT, DIRECT_TWIN};
 
-use crate::cold_start;
+use self::takes::Takes;
 use crate::read::{Checked, Point};
 use crate::scenario::{Load, Scenario};
-use crate::takes::Takes;
 
 /// What a cell takes beyond its loads: starting, getting ready, stopping. Measured on a host with two cores;
 /// a run corrects its own estimate as cells finish.
@@ -15,6 +17,10 @@ const CELL_OVERHEAD: Duration = Duration::from_millis(250);
 
 /// What a load takes beyond its phases: starting the generator, draining, settling of counters.
 const LOAD_OVERHEAD: Duration = Duration::from_millis(100);
+
+/// Time in which a gateway can free what its start needed, and time over which its memory is sampled then.
+pub(crate) const COLD_START_SETTLE: Duration = Duration::from_millis(300);
+pub(crate) const COLD_START_SAMPLE: Duration = Duration::from_millis(300);
 
 /// Trials that a search takes at least: in virtual time a step takes 12, one queue 10 to 45 (decision 0014).
 const TRIALS_LEAST: u32 = 10;
@@ -59,7 +65,7 @@ pub fn plan(checked: &Checked, seed: u64) -> Plan {
 
 /// The time that one cell of `scenario` takes.
 pub fn cell_time(scenario: &Scenario) -> Takes {
-    let start = if scenario.cold_start { cold_start::TAKES } else { Duration::ZERO };
+    let start = if scenario.cold_start { COLD_START_SETTLE + COLD_START_SAMPLE } else { Duration::ZERO };
     let loads = scenario.loads.iter().map(|(_, load)| load_time(scenario, load));
     Takes::exactly(CELL_OVERHEAD + start) + loads.map(|takes| takes.with_retries(scenario.retries)).sum()
 }

@@ -13,12 +13,11 @@ use weir_results::{Part, Role, Usage, UsageSecond};
 use weir_rig::RigError;
 use weir_rig::prometheus::{Account, Known, Prometheus, Reading, Readings, Span};
 
-use crate::cell::error::{CellError, failed};
-use crate::cell::{requests, setting};
+use super::error::{CellError, failed};
+use crate::LabError;
 use crate::progress::Observer;
+use crate::scenario::setting::{Setting, requests, setting};
 use crate::scenario::{Gateway, Load, Model, Popularity, Scenario, Tls, Url};
-use crate::spec::Setting;
-use crate::{LabError, Prepared};
 
 /// How long a gateway may take to answer the one request that asks whether it is there.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -125,7 +124,7 @@ impl Site {
         let one: Vec<RequestSpec> = whole.requests.iter().take(1).cloned().collect();
         let timeout = scenario.timeout.0.min(ANSWERS_WITHIN);
         let setting = Setting { requests: one, workers: 1, warmup: Duration::ZERO, timeout, ..whole };
-        let spec = self.load(&load).spec(setting).map_err(|fault| fault.message)?;
+        let spec = self.load(&load).spec(setting).map_err(|error| error.message)?;
         let stop = &AtomicBool::new(false);
         let record = thread::scope(|scope| {
             let (done, ended) = mpsc::channel::<()>();
@@ -180,15 +179,16 @@ const SILENT: &str = "start it, or correct its URL; for a private CA, set `tls: 
 /// Asks every gateway that runs elsewhere, and every Prometheus, before anything is measured: what cannot work is told
 /// once, and leaves no run.
 pub(crate) fn meet<'a>(
-    prepared: &'a Prepared,
+    scenario: &Scenario,
+    prometheus: &'a BTreeMap<String, Prometheus>,
     observer: &dyn Observer,
 ) -> Result<BTreeMap<String, Watched<'a>>, LabError> {
-    let scenario = &prepared.checked.scenario.clone().expanded();
+    let scenario = &scenario.clone().expanded();
     let mut met = BTreeMap::new();
     for gateway in scenario.gateways.iter().filter(|gateway| gateway.is_remote()) {
         let Some(site) = Site::of(gateway) else { continue };
         answers(&site, scenario, false)?;
-        let prometheus = prepared.prometheus.get(&gateway.name);
+        let prometheus = prometheus.get(&gateway.name);
         let known = prometheus.map(Prometheus::probe).transpose()?;
         for note in notes(gateway, scenario, prometheus.zip(known.as_ref())) {
             observer.note(&note);

@@ -1,7 +1,12 @@
 //! From a text and the command line's overrides to a checked scenario and its points.
 //!
 //! Every value laid over the written scenario is laid alone and the result read again, so that an error names the value
-//! at fault: an argument, an axis, a case. Errors of the written text have line and column. Every error is reported.
+//! at error: an argument, an axis, a case. Errors of the written text have line and column. Every error is reported.
+
+mod objectives;
+mod overlay;
+mod quick;
+mod written;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,11 +15,11 @@ use serde_json::Value;
 use weir_document::place;
 use weir_results::{Configuration, Run};
 
-use crate::check::{Known, Problem, check};
-use crate::overlay::{self, Fault};
-use crate::quick::quick;
+use self::quick::quick;
+use crate::check::problem::{Problem, ScenarioError};
+use crate::check::{Known, check, reserved};
 use crate::scenario::{Axis, FITTED_PATH, Gateway, Scenario, fitted_cpus};
-use crate::{LabError, Source, not_served, written};
+use crate::{LabError, Source};
 
 /// What the command line changes in a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -144,8 +149,8 @@ impl Reader<'_> {
                     let by_name = of(&gateway.name);
                     let is_overlaid = self.overlaid.iter().any(|(path, _)| *path == by_name);
                     let path = if is_overlaid { by_name } else { of(&place.to_string()) };
-                    let fault = Fault::new(error.to_string(), error.remedy());
-                    self.add(Problem { path, fault, of_host: false });
+                    let error = ScenarioError::new(error.to_string(), error.remedy());
+                    self.add(Problem { path, error, of_host: false });
                 }
             }
         }
@@ -163,7 +168,7 @@ impl Reader<'_> {
             });
             match read {
                 Ok(with_value) => scenario = with_value,
-                Err(fault) => self.errors.push(of_argument(&label, fault)),
+                Err(error) => self.errors.push(of_argument(&label, error)),
             }
         }
         // Checks of the rest would report what a rejected value was to correct.
@@ -205,22 +210,22 @@ impl Reader<'_> {
             let places = scenario.gateways.iter().enumerate().filter(|(_, gateway)| gateway.is_remote());
             let places: Vec<usize> = places.map(|(place, _)| place).collect();
             let [place] = places[..] else {
-                let fault = match places.is_empty() {
-                    true => Fault::new(
+                let error = match places.is_empty() {
+                    true => ScenarioError::new(
                         "the scenario has no remote gateway",
                         "add one, like { name: prod, driver: remote, url: https://gw.example }",
                     ),
-                    false => Fault::new(
+                    false => ScenarioError::new(
                         "the scenario has several remote gateways",
                         "add `prometheus` to each of them in the scenario",
                     ),
                 };
-                return Err(of_argument(&label, fault));
+                return Err(of_argument(&label, error));
             };
             let path = format!("gateways.{place}.prometheus.{field}");
             self.overlaid.push((overlay::segments(&path), label.clone()));
             let value = Value::String(value.clone());
-            scenario = laid(&scenario, &path, value).map_err(|fault| of_argument(&label, fault))?;
+            scenario = laid(&scenario, &path, value).map_err(|error| of_argument(&label, error))?;
         }
         Ok(scenario)
     }
@@ -231,9 +236,9 @@ impl Reader<'_> {
             let Axis::Fitted(steps) = *axis else { continue };
             if path.as_str() != FITTED_PATH {
                 let remedy = format!("use a list of values; only `{FITTED_PATH}` can be `fitted`");
-                let fault = Fault::new("`fitted` is not supported here", remedy);
+                let error = ScenarioError::new("`fitted` is not supported here", remedy);
                 let path = vec!["vary".to_owned(), path.clone()];
-                return Err(self.locate(Problem { path, fault, of_host: false }));
+                return Err(self.locate(Problem { path, error, of_host: false }));
             }
             *axis = Axis::Values(fitted_cpus(known.cpus, steps));
         }
@@ -249,8 +254,8 @@ impl Reader<'_> {
                 let path = ["cases".to_owned(), place.to_string()];
                 let leaves = overlay::leaves(case);
                 if leaves.is_empty() {
-                    let fault = Fault::new("the case is empty", "add a value, or remove the case");
-                    self.add(Problem { path: path.into(), fault, of_host: false });
+                    let error = ScenarioError::new("the case is empty", "add a value, or remove the case");
+                    self.add(Problem { path: path.into(), error, of_host: false });
                     continue;
                 }
                 cases.extend(self.moved(&points[0], &path, &leaves));
@@ -261,8 +266,8 @@ impl Reader<'_> {
             let path = ["vary".to_owned(), axis.to_owned()];
             let values = values.values();
             if values.is_empty() {
-                let fault = Fault::new("the axis has no values", "add values, or remove the axis");
-                self.add(Problem { path: path.into(), fault, of_host: false });
+                let error = ScenarioError::new("the axis has no values", "add values, or remove the axis");
+                self.add(Problem { path: path.into(), error, of_host: false });
                 continue;
             }
             let mut varied = Vec::new();
@@ -298,13 +303,13 @@ impl Reader<'_> {
         for (leaf, value) in leaves {
             match moved_by(&point.scenario, path, leaf, value) {
                 Ok(scenario) => point.scenario = scenario,
-                Err(fault) => {
-                    if self.is_reported(leaf, &fault) {
+                Err(error) => {
+                    if self.is_reported(leaf, &error) {
                         return None;
                     }
-                    let fault = Fault { message: with_value(leaf, value, &fault.message), ..fault };
+                    let error = ScenarioError { message: with_value(leaf, value, &error.message), ..error };
                     self.errors
-                        .push(self.located(Problem { path: path.to_vec(), fault, of_host: false }, false));
+                        .push(self.located(Problem { path: path.to_vec(), error, of_host: false }, false));
                     continue;
                 }
             }
@@ -316,8 +321,8 @@ impl Reader<'_> {
     }
 
     /// Whether another value at this path has the same error, whose cause is the path.
-    fn is_reported(&self, path: &str, fault: &Fault) -> bool {
-        let (begin, end) = (format!(": `{path}: "), format!(": {}", fault.message));
+    fn is_reported(&self, path: &str, error: &ScenarioError) -> bool {
+        let (begin, end) = (format!(": `{path}: "), format!(": {}", error.message));
         let texts = self.errors.iter().map(LabError::to_string);
         texts.into_iter().any(|text| text.contains(&begin) && text.ends_with(&end))
     }
@@ -328,14 +333,14 @@ impl Reader<'_> {
         for (place, point) in points.iter().enumerate() {
             if let Some(first) = measured[..place].iter().position(|other| *other == measured[place]) {
                 let message = format!("points {} and {} are the same", first + 1, place + 1);
-                let fault = Fault::new(message, "remove one of the equal values");
+                let error = ScenarioError::new(message, "remove one of the equal values");
                 let name = if point.scenario.vary.is_empty() { "cases" } else { "vary" };
-                self.add(Problem { path: vec![name.into()], fault, of_host: false });
+                self.add(Problem { path: vec![name.into()], error, of_host: false });
             }
         }
     }
 
-    /// An error of a point, at the axis or case whose value is at fault.
+    /// An error of a point, at the axis or case whose value is at error.
     fn at_point(&self, problem: Problem, point: &Point) -> LabError {
         let dotted = problem.path.join(".");
         let related = |path: &&String| dotted.starts_with(*path) || path.starts_with(&dotted);
@@ -343,12 +348,15 @@ impl Reader<'_> {
         else {
             return self.locate(problem);
         };
-        let message = with_value(path, value, &problem.fault.message);
+        let message = with_value(path, value, &problem.error.message);
         let at = match point.scenario.vary.named(path) {
             Some(_) => vec!["vary".to_owned(), path.clone()],
             None => vec!["cases".to_owned()],
         };
-        self.located(Problem { path: at, fault: Fault { message, ..problem.fault }, ..problem }, false)
+        self.located(
+            Problem { path: at, error: ScenarioError { message, ..problem.error }, ..problem },
+            false,
+        )
     }
 
     /// Gives a problem its place: what was laid over it last, else line and column and the path of the field.
@@ -357,8 +365,8 @@ impl Reader<'_> {
     }
 
     fn located(&self, problem: Problem, names_path: bool) -> LabError {
-        let Problem { path, fault, of_host } = problem;
-        let Fault { message, remedy } = fault;
+        let Problem { path, error, of_host } = problem;
+        let ScenarioError { message, remedy } = error;
         let over = |laid: &&(Vec<String>, String)| laid.0.starts_with(&path) || path.starts_with(&laid.0);
         let laid_over = self.overlaid.iter().rev().find(over);
         let names_path = names_path && laid_over.is_none_or(|(laid, _)| path.len() > laid.len());
@@ -377,25 +385,31 @@ impl Reader<'_> {
     }
 }
 
-fn of_argument(place: &str, fault: Fault) -> LabError {
-    LabError::Scenario { place: place.to_owned(), message: fault.message, remedy: fault.remedy }
+fn of_argument(place: &str, error: ScenarioError) -> LabError {
+    LabError::Scenario { place: place.to_owned(), message: error.message, remedy: error.remedy }
 }
 
 /// Splits `path=value`. The value is read as YAML, so that `0.5` is a number and `[1, 2]` a list.
-fn split_set(set: &str) -> Result<(String, Value), Fault> {
+fn split_set(set: &str) -> Result<(String, Value), ScenarioError> {
     let example = "use the form --set limits.data.cpus=0.5";
     let Some((path, value)) = set.split_once('=') else {
-        return Err(Fault::new("the value is missing", example));
+        return Err(ScenarioError::new("the value is missing", example));
     };
     if value.trim().is_empty() {
-        return Err(Fault::new("the value is missing", example));
+        return Err(ScenarioError::new("the value is missing", example));
     }
-    let value = weir_document::read("the value", value).map_err(|e| Fault::new(e.message, e.remedy))?;
+    let value =
+        weir_document::read("the value", value).map_err(|e| ScenarioError::new(e.message, e.remedy))?;
     Ok((path.trim().to_owned(), value))
 }
 
 /// `scenario` with `value` at the path of an axis or a case.
-fn moved_by(scenario: &Scenario, from: &[String], path: &str, value: &Value) -> Result<Scenario, Fault> {
+fn moved_by(
+    scenario: &Scenario,
+    from: &[String],
+    path: &str,
+    value: &Value,
+) -> Result<Scenario, ScenarioError> {
     match (overlay::is_objective(path), from.first().is_some_and(|from| from == "cases")) {
         (true, true) => {}
         (true, false) => return Err(overlay::objective_axis()),
@@ -410,20 +424,20 @@ fn with_value(path: &str, value: &Value, message: &str) -> String {
 }
 
 /// `scenario` with `value` at `path`, read again.
-fn laid(scenario: &Scenario, path: &str, value: Value) -> Result<Scenario, Fault> {
+fn laid(scenario: &Scenario, path: &str, value: Value) -> Result<Scenario, ScenarioError> {
     let mut document = serde_json::to_value(scenario).expect("a scenario is a tree of plain values");
     overlay::lay(&mut document, path, value)?;
-    if let Some(reserved) = not_served::find(&document).first() {
-        let Fault { message, remedy } = not_served::fault();
+    if let Some(reserved) = reserved::find(&document).first() {
+        let ScenarioError { message, remedy } = reserved::error();
         let is_named = reserved.join(".") == path;
         let message = if is_named { message } else { format!("{}: {message}", overlay::written(reserved)) };
-        return Err(Fault::new(message, remedy));
+        return Err(ScenarioError::new(message, remedy));
     }
     weir_document::read::<Scenario>("the scenario", &document.to_string()).map_err(|error| {
         // The reader's errors of wrong types do not name the field.
         let field = path.rsplit('.').next().unwrap_or(path);
         let named = error.message.contains(field) || error.message.starts_with("unknown field");
         let message = if named { error.message } else { format!("`{field}`: {}", error.message) };
-        Fault::new(message, error.remedy)
+        ScenarioError::new(message, error.remedy)
     })
 }

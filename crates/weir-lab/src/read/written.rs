@@ -1,14 +1,16 @@
 //! Reads a scenario as it is written, and reports every field that cannot be read.
 //!
-//! The document reader stops at the first error. This module removes the field at fault and reads the rest again, until
+//! The document reader stops at the first error. This module removes the field at error and reads the rest again, until
 //! the rest can be read. Later errors are found in the rest as JSON, and located in the original text by their path.
 
 use serde_json::Value;
 use weir_document::{DocumentError, place, place_of_key};
 
-use crate::overlay::{self, Fault};
+use super::overlay;
+use crate::check::problem::ScenarioError;
+use crate::check::reserved;
 use crate::scenario::Scenario;
-use crate::{LabError, Source, not_served};
+use crate::{LabError, Source};
 
 /// Maximum number of errors that are reported at once.
 const ERRORS_MAX: usize = 20;
@@ -19,7 +21,7 @@ pub(crate) fn read(source: &Source) -> Result<Scenario, LabError> {
     let raw: Value = weir_document::read(name, text)?;
     let mut rest = Rest { value: raw, removed: Vec::new() };
     let mut errors: Vec<DocumentError> = Vec::new();
-    for path in not_served::find(&rest.value) {
+    for path in reserved::find(&rest.value) {
         errors.push(reserved(source, &path));
         rest.remove(path, None);
     }
@@ -49,7 +51,7 @@ pub(crate) fn read(source: &Source) -> Result<Scenario, LabError> {
 
 /// The error of a field that no version supports yet.
 fn reserved(source: &Source, path: &[String]) -> DocumentError {
-    let Fault { message, remedy } = not_served::fault();
+    let ScenarioError { message, remedy } = reserved::error();
     let (line, column) = place(&source.text, path).unwrap_or((0, 0));
     let message = format!("{}: {message}", overlay::written(path));
     DocumentError { source_name: source.name.clone(), line, column, message, remedy }

@@ -1,6 +1,17 @@
 //! One cell: fresh processes, readiness, its loads, and everything gone again.
 
+mod again;
+pub(crate) mod certificates;
+pub(crate) mod cold_start;
 pub(crate) mod error;
+mod kept;
+pub(crate) mod load;
+pub(crate) mod origin;
+mod own;
+pub(crate) mod ports;
+pub(crate) mod remote;
+mod search;
+pub(crate) mod wiring;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,27 +20,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use weir_engine::RequestSpec;
 use weir_results::{
     Cell, CellKey, CellOutcome, Configuration, DIRECT, HostBounds, Measurement, Part, Role, Run, is_baseline,
 };
 use weir_rig::{Binary, Binding, Drivers, Namespace, Rendered, Rig, Running};
 
+use self::again::{Spoiled, until_unspoiled};
+use self::certificates::Shared;
+use self::cold_start::Watch;
 use self::error::{CellError, failed, failed_file};
-use crate::again::{Spoiled, until_unspoiled};
-use crate::certificates::Shared;
-use crate::cold_start::Watch;
+use self::load::{Bed, Task};
+use self::origin::Upstream;
+use self::ports::Ports;
+use self::remote::{Site, Watched};
+use self::search::Searching;
+use self::wiring::{Seat, Wiring};
 use crate::disturb::{self, Disturbances};
-use crate::load::{Bed, Task};
-use crate::origin::Upstream;
-use crate::ports::Ports;
 use crate::progress::Observer;
-use crate::remote::{Site, Watched};
-use crate::scenario::{Gateway, Load, Popularity, Request, Scenario};
-use crate::search::Searching;
-use crate::spec::Setting;
-use crate::wiring::{Seat, Wiring};
-use crate::{LabError, clock, kept, own, plan, secured};
+use crate::scenario::secured;
+use crate::scenario::setting::{requests, setting};
+use crate::scenario::{Gateway, Load, Scenario};
+use crate::{LabError, clock, plan};
 
 /// How long a process may take to end by itself once it was asked to.
 const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -407,58 +418,4 @@ pub fn binding(
         config: None,
         changes: scenario.changes.is_some(),
     }
-}
-
-/// What a load is put to: each path of the topology at each domain, or its own mix there.
-pub(crate) fn setting(
-    scenario: &Scenario,
-    connect: &[SocketAddr],
-    requests: Vec<RequestSpec>,
-    direct: bool,
-    seed: u64,
-) -> Setting {
-    let hosts = scenario.topology.hosts();
-    Setting {
-        connect: connect.first().map(SocketAddr::to_string).unwrap_or_default(),
-        host: hosts[0].clone(),
-        authority: hosts[0].clone(),
-        resolve: Vec::new(),
-        addresses: connect.to_vec(),
-        requests,
-        base: Request { path: "/".into(), ..Request::default() },
-        domains: if hosts.len() > 1 { hosts } else { Vec::new() },
-        tokens: Vec::new(),
-        rewrite: scenario.topology.rewrite.clone().filter(|_| direct),
-        workers: scenario.workers,
-        warmup: scenario.warmup.0,
-        warmup_most: scenario.warmup.0.mul_f64(scenario.thresholds.warmup_growth),
-        duration: scenario.duration.0,
-        timeout: scenario.timeout.0,
-        seed,
-    }
-}
-
-/// Every request that may be sent: each host with each path, as often as their popularity has it. A direct cell asks for
-/// what the gateway would.
-pub(crate) fn requests(
-    scenario: &Scenario,
-    hosts: &[String],
-    popularity: Option<Popularity>,
-    direct: bool,
-) -> Vec<RequestSpec> {
-    let topology = &scenario.topology;
-    let paths = topology.paths();
-    let path_for = |path: &String| match &topology.rewrite {
-        Some(rewrite) if direct => rewrite.clone(),
-        _ => path.clone(),
-    };
-    let weight = |rank| popularity.map_or(1.0, |popularity| popularity.weight(rank));
-    let request = |(host_rank, host): (usize, &String), (path_rank, path): (usize, &String)| RequestSpec {
-        path: path_for(path),
-        headers: vec![("Host".into(), host.clone())],
-        weight: weight(host_rank) * weight(path_rank),
-        ..RequestSpec::default()
-    };
-    let at_host = |host| paths.iter().enumerate().map(move |path| request(host, path));
-    hosts.iter().enumerate().flat_map(at_host).collect()
 }

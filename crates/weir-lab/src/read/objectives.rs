@@ -1,0 +1,28 @@
+//! The objectives of a run, by gateway and load point.
+
+use weir_results::{Objective, OwnObjective};
+
+use super::Checked;
+
+impl Checked {
+    /// The objective of a run, with what single load points have to keep instead.
+    pub fn objective(&self) -> Option<Objective> {
+        let base = self.scenario.objective.unwrap_or_default();
+        let mut own = Vec::new();
+        for point in &self.points {
+            for gateway in &point.scenario.gateways {
+                for load in point.scenario.loads.names() {
+                    let spec = point.scenario.objective_of(&gateway.name, load);
+                    if spec == base {
+                        continue;
+                    }
+                    let Objective { latency_ns, errors, .. } = spec.objective();
+                    let (gateway, load) = (gateway.name.clone(), load.to_owned());
+                    own.push(OwnObjective { gateway, axes: point.axes.clone(), load, latency_ns, errors });
+                }
+            }
+        }
+        let is_given = self.scenario.objective.is_some() || !own.is_empty();
+        is_given.then(|| Objective { own, ..base.objective() })
+    }
+}
