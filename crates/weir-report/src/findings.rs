@@ -48,13 +48,14 @@ fn column(of: &Of) -> Column {
 fn entries(columns: &[Of], row: &Row) -> Vec<Entry> {
     let of_column = |(column, value): (&Of, &Value)| match column.unit {
         Unit::Load => Entry::text(row.place()),
-        unit => entry(unit, value),
+        _ => entry(column, value),
     };
     let values = columns.iter().zip(&row.values).map(of_column);
     std::iter::once(Entry::gateway(&row.gateway)).chain(values).collect()
 }
 
-fn entry(unit: Unit, value: &Value) -> Entry {
+fn entry(column: &Of, value: &Value) -> Entry {
+    let unit = column.unit;
     match value {
         Value::Missing => Entry::text("–"),
         Value::Text { text } => Entry::text(text),
@@ -63,7 +64,10 @@ fn entry(unit: Unit, value: &Value) -> Entry {
             Entry::text(number.map_or_else(|| "n/a".to_owned(), |number| unit.words(number)))
         }
         Value::Part { part, of } => errors_of(*part, *of),
-        Value::Figure { figure: of } => figure(of, |value| unit.words(value)),
+        Value::Figure { figure: of } => {
+            let entry = figure(of, |value| unit.words(value));
+            if of.beyond_timeout { Entry { text: column.beyond.to_owned(), ..entry } } else { entry }
+        }
         Value::Valid { valid, planned, reasons } => {
             let chip = |(text, is_expected): &(String, bool)| Chip {
                 text: text.clone(),

@@ -118,7 +118,7 @@ impl Matched<'_> {
         for (one, other) in &self.pairs {
             if one.has_answers() && !other.has_answers() {
                 let words = other.words();
-                failed.push(format!("{words}: {of_b} has errors in every repeat, and {of_a} has none"));
+                failed.push(format!("{words}: {of_b} fails in every repeat, and {of_a} does not"));
             }
         }
         for one in self.only_a.iter().filter(|one| one.has_answers()) {

@@ -70,6 +70,9 @@ pub struct Column {
     /// Whether it is drawn as bars with intervals, one chart for each place.
     #[serde(skip)]
     pub drawn: bool,
+    /// What tables show if a repeat lies beyond what was measured.
+    #[serde(skip)]
+    pub beyond: &'static str,
 }
 
 /// The importance of columns that stay in every terminal.
@@ -210,7 +213,7 @@ impl Row {
 impl Column {
     /// A column that is neither compared nor drawn.
     pub(crate) const fn of(key: &'static str, title: &'static str, unit: Unit, keep: u8) -> Self {
-        Self { key, title, unit, better: None, keep, compared: None, drawn: false }
+        Self { key, title, unit, better: None, keep, compared: None, drawn: false, beyond: "> timeout" }
     }
 
     /// The same, of which lower values are better.

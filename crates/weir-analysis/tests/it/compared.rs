@@ -252,7 +252,7 @@ fn a_side_that_failed_is_worse_although_none_of_its_figures_counts() {
         .collect();
     let bad = || dataset("b", |_| {}, &broken);
     let comparison = compare(&good(), &bad(), &Question::default()).unwrap();
-    assert_eq!(comparison.failed, ["weir, tail: b has errors in every repeat, and a has none"]);
+    assert_eq!(comparison.failed, ["weir, tail: b fails in every repeat, and a does not"]);
     assert!(comparison.is_worse() && comparison.count(Verdict::Worse) == 0, "{}", comparison.headline());
     assert!(comparison.headline().starts_with("b against a: failed at 1 load point, "));
     // The other way round, and both alike.
