@@ -6,6 +6,7 @@ mod failover;
 mod limits_and_starts;
 mod model;
 mod new_connections;
+mod recovery;
 mod slow_clients;
 
 use serde::Serialize;
@@ -42,8 +43,13 @@ pub(crate) struct Measured<'a> {
 }
 
 /// All finders, in the order in which reports show their findings.
-const FINDERS: &[Finder] =
-    &[failover::FINDER, slow_clients::FINDER, limits_and_starts::FINDER, new_connections::FINDER];
+const FINDERS: &[Finder] = &[
+    failover::FINDER,
+    recovery::FINDER,
+    slow_clients::FINDER,
+    limits_and_starts::FINDER,
+    new_connections::FINDER,
+];
 
 /// Findings under the names and in the form that the JSON of a summary had before there were findings. Nothing else
 /// reads them.

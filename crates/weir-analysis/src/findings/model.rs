@@ -236,6 +236,20 @@ impl Column {
         Self { compared: Some(Compared { metric, margin, resolution: None, by_default: true }), ..self }
     }
 
+    /// The same, whose values below `resolution` cannot be told apart; `compared` comes first.
+    pub(crate) const fn above(self, resolution: f64) -> Self {
+        let compared = match self.compared {
+            Some(compared) => Some(Compared { resolution: Some(resolution), ..compared }),
+            None => None,
+        };
+        Self { compared, ..self }
+    }
+
+    /// The same, shown as `words` if a repeat lies beyond what was measured.
+    pub(crate) const fn beyond(self, words: &'static str) -> Self {
+        Self { beyond: words, ..self }
+    }
+
     /// The same, drawn as bars.
     pub(crate) const fn drawn(self) -> Self {
         Self { drawn: true, ..self }

@@ -40,7 +40,7 @@ fn seconds(wrong: &[(u32, u64, u64)]) -> LoadRecord {
 }
 
 /// Its second server is killed at 4.5 s of the record's clock and returns at 8.2 s.
-fn faulted(gateway: &str, repeat: u32, wrong: &[(u32, u64, u64)]) -> Cell {
+pub(crate) fn faulted(gateway: &str, repeat: u32, wrong: &[(u32, u64, u64)]) -> Cell {
     let mut record = seconds(wrong);
     let (unexpected, lost) = wrong.iter().fold((0, 0), |(a, b), (_, more, most)| (a + more, b + most));
     let requests = &mut record.result.requests;

@@ -16,6 +16,7 @@ mod new_connections;
 mod noisy;
 mod queues;
 mod records;
+mod recovery;
 mod runs;
 mod sizing;
 mod slow;

@@ -1,0 +1,164 @@
+//! How long gateways take to recover after a fault of the upstream.
+
+use weir_results::{FaultAction, FaultEvent, LoadSecond, Measurement, Reason};
+
+use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
+use super::{Finder, Former, Measured};
+use crate::axes::with_axes;
+use crate::conclusions::with_interval;
+use crate::figure::{Figure, Repeated, Sample};
+use crate::grouping::Group;
+use crate::measured::Repeats;
+use crate::quantity::time_ns;
+use crate::reasons::Metric;
+use crate::seconds::{Seconds, of_phase};
+
+pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&COLUMNS], find };
+
+const KEY: &str = "recovery";
+
+/// A second in which p50 is this many times that before the first fault is not a second of normal service.
+const P50_GROWTH: f64 = 2.0;
+
+/// Errors and latency are counted in whole seconds.
+const RESOLUTION_S: f64 = 1.0;
+
+const INTRO: &str = "\
+Time from a fault to the end of the last second with an error, or with a p50 of more than twice that before the first \
+fault. weir counts in whole seconds, so times below one second cannot be told apart. The time includes the request \
+time-out if requests to the failed server time out.";
+
+static COLUMNS: [Column; 4] = [
+    Column::of("fault", "Fault", Unit::Text, KEEP),
+    Column::of("errors", "Errors", Unit::Share, 6).lower(),
+    Column::of("time", "Recovered within", Unit::Seconds, KEEP)
+        .lower()
+        .judged("recovery.time", 0.25)
+        .above(RESOLUTION_S)
+        .beyond("not before the next fault")
+        .drawn(),
+    Column::of("valid", "Valid repeats", Unit::Text, 7),
+];
+
+/// A fault, and the seconds until the next one.
+struct Stage<'a> {
+    fault: &'a FaultEvent,
+    seconds: Seconds<'a>,
+}
+
+fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
+    let mut finding = Finding::new(KEY, "Recovery after faults", INTRO);
+    for group in measured.groups {
+        let rows: Vec<Row> =
+            group.rows.iter().flat_map(|(gateway, repeats)| rows(group, gateway, repeats)).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let place = Place { axes: group.axes.clone(), load: group.load.to_owned() };
+        let caption = format!("Time to recover: {}", place.words());
+        finding.sentences.extend(rows.iter().map(|row| sentence(group, row)));
+        finding.tables.push(Table { caption, columns: &COLUMNS, rows });
+    }
+    (!finding.tables.is_empty()).then_some(finding)
+}
+
+/// A row for each fault that takes a server away.
+fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
+    let all: Vec<_> = repeats.iter().map(|repeat| (repeat, stages(repeat.measurement))).collect();
+    let most = all.iter().map(|(_, stages)| stages.len()).max().unwrap_or(0);
+    let row = |place: usize| {
+        let here = || all.iter().filter_map(|(repeat, stages)| Some((*repeat, stages.get(place)?)));
+        let fault = here().next()?.1.fault;
+        let words = format!("replica {} {}", fault.replica, fault.action.done());
+        let [wrong, sent] = [Seconds::wrong, Seconds::sent]
+            .map(|count| here().map(|(_, stage)| count(&stage.seconds)).sum::<u64>());
+        let time = here().map(|(repeat, stage)| Repeated {
+            repeat: repeat.cell.key.repeat,
+            sample: stage.recovered_within(p50_before(repeat.measurement)),
+            reasons: unexpected(repeat.reasons(Metric::Latency)),
+        });
+        let time = Figure::of_difference(time.collect()).headline_if(true);
+        let mut axes = group.axes.clone();
+        axes.insert("fault".to_owned(), format!("{}: {words}", place + 1).into());
+        let values = vec![
+            Value::text(words),
+            Value::Part { part: wrong, of: sent },
+            Value::figure(&time),
+            Value::valid(&time, false),
+        ];
+        Some(Row { gateway: gateway.to_owned(), load: group.load.to_owned(), axes, values })
+    };
+    (0..most).filter_map(row).collect()
+}
+
+/// Faults that take a server away, each with the seconds until the next fault of any kind.
+fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
+    let faults = &measurement.faults;
+    let stage = |(place, fault): (usize, &'_ FaultEvent)| {
+        let is_here = |second: &&LoadSecond| {
+            let end_s = second.t_s + second.length_s;
+            fault.t_s < end_s && faults.get(place + 1).is_none_or(|next| end_s <= next.t_s)
+        };
+        Seconds(of_phase(measurement).0.into_iter().filter(is_here).collect())
+    };
+    let all = faults.iter().enumerate().map(|(place, fault)| Stage { fault, seconds: stage((place, fault)) });
+    all.filter(|stage| stage.fault.action != FaultAction::Return).collect()
+}
+
+/// p50 of the sustained seconds before the first fault; `None` if there are none.
+fn p50_before(measurement: &Measurement) -> Option<f64> {
+    let first = measurement.faults.first()?;
+    let is_before = |second: &&LoadSecond| second.t_s + second.length_s <= first.t_s;
+    let before = Seconds(of_phase(measurement).0.into_iter().filter(is_before).collect());
+    match before.latency_ns(0.5) {
+        Sample::Value(ns) => Some(ns),
+        Sample::BeyondTimeout | Sample::Missing => None,
+    }
+}
+
+impl Stage<'_> {
+    /// Seconds from the fault to the end of the last disturbed second; beyond what was measured if that is the last one.
+    fn recovered_within(&self, p50_before_ns: Option<f64>) -> Sample {
+        let is_slow = |second: &LoadSecond| match (Seconds(vec![second]).latency_ns(0.5), p50_before_ns) {
+            (Sample::Value(ns), Some(before)) => ns > before * P50_GROWTH,
+            (Sample::BeyondTimeout, _) => true,
+            _ => false,
+        };
+        let is_disturbed = |second: &&&LoadSecond| second.unexpected + second.lost > 0 || is_slow(second);
+        let seconds = &self.seconds.0;
+        match seconds.iter().rfind(is_disturbed) {
+            None if seconds.is_empty() => Sample::Missing,
+            None => Sample::Value(0.0),
+            Some(last) if seconds.last().is_some_and(|end| end.t_s > last.t_s) => {
+                Sample::Value(last.t_s + last.length_s - self.fault.t_s)
+            }
+            Some(_) => Sample::BeyondTimeout,
+        }
+    }
+}
+
+/// Reasons against a value, without those that faults are there to cause.
+fn unexpected(reasons: &[Reason]) -> Vec<Reason> {
+    let caused = [Reason::Errors, Reason::Overloaded, Reason::NotStationary];
+    reasons.iter().copied().filter(|reason| !caused.contains(reason)).collect()
+}
+
+fn sentence(group: &Group<'_>, row: &Row) -> String {
+    let who = with_axes(&row.gateway, group.axes);
+    let [Value::Text { text: fault }, _, Value::Figure { figure }, ..] = row.values.as_slice() else {
+        return String::new();
+    };
+    let seconds = |s: f64| time_ns(s * 1e9);
+    match figure.mean {
+        _ if figure.beyond_timeout => {
+            let never = figure.repeats.iter().filter(|repeat| repeat.sample == Sample::BeyondTimeout).count();
+            format!(
+                "{who}: {fault}: not recovered before the next fault in {never} of {} repeats.",
+                figure.repeats.len()
+            )
+        }
+        Some(0.0) => format!("{who}: {fault}: no error, and no slow second."),
+        Some(_) => format!("{who}: {fault}: recovered within {}.", with_interval(figure, seconds)),
+        None => format!("{who}: {fault}: not measured."),
+    }
+}

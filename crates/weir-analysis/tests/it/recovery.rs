@@ -1,0 +1,91 @@
+//! How long gateways take to recover after a fault, and what a comparison makes of it.
+
+use weir_analysis::compare::{Comparison, Dataset, Question, Verdict, compare};
+use weir_analysis::findings::{Finding, Value};
+use weir_analysis::summarize;
+use weir_results::Cell;
+
+use crate::faults::faulted;
+use crate::runs::{plan, run};
+
+fn found(cells: &[Cell]) -> Finding {
+    let summary = summarize(&plan(run(&["weir", "nginx"], None), cells), cells);
+    summary.findings.into_iter().find(|finding| finding.key == "recovery").expect("there were faults")
+}
+
+/// The times of the repeats of a gateway's only fault, in seconds; `None` where it did not recover.
+fn times(finding: &Finding, gateway: &str) -> Vec<Option<f64>> {
+    let row = finding.tables[0].rows.iter().find(|row| row.gateway == gateway).expect("it had the fault");
+    let Value::Figure { figure } = &row.values[2] else { panic!("{row:?}") };
+    let round = |s: f64| (s * 1e3).round() / 1e3;
+    figure.repeats.iter().map(|repeat| repeat.value().map(round)).collect()
+}
+
+#[test]
+fn a_gateway_has_recovered_at_the_end_of_the_last_second_with_an_error() {
+    // The server is killed at 4.5 s and returns at 8.2 s.
+    let cells = [
+        faulted("weir", 0, &[(4, 10, 5), (5, 0, 40)]),
+        faulted("weir", 1, &[(4, 1, 0), (8, 2, 0)]),
+        faulted("weir", 2, &[]),
+        faulted("nginx", 0, &[(4, 1, 0), (7, 1, 0)]),
+    ];
+    let finding = found(&cells);
+    assert_eq!(times(&finding, "weir"), [Some(1.5), Some(0.5), Some(0.0)]);
+    assert_eq!(times(&finding, "nginx"), [None], "the last second before the return has an error");
+    assert_eq!(finding.sentences.len(), 2, "the return of a server is no fault to recover from");
+    assert!(
+        finding.sentences[0].starts_with("weir: replica 2 killed: recovered within 667 ms"),
+        "{finding:?}"
+    );
+    assert_eq!(
+        finding.sentences[1],
+        "nginx: replica 2 killed: not recovered before the next fault in 1 of 1 repeats."
+    );
+}
+
+/// weir and nginx in six repeats: the last second with errors after the kill at 4.5 s, by repeat.
+fn compared(weir: &dyn Fn(u32) -> u32, nginx: &dyn Fn(u32) -> u32) -> Comparison {
+    let of =
+        |gateway: &str, last: &dyn Fn(u32) -> u32, repeat| faulted(gateway, repeat, &[(last(repeat), 1, 0)]);
+    let cells: Vec<Cell> =
+        (0..6).flat_map(|repeat| [of("weir", weir, repeat), of("nginx", nginx, repeat)]).collect();
+    let run = plan(run(&["weir", "nginx"], None), &cells);
+    let side = |gateway| Dataset::of_run(&run, &cells, Some(gateway)).expect("it is in the run");
+    compare(&side("weir"), &side("nginx"), &Question::default()).expect("one run")
+}
+
+fn verdict(comparison: &Comparison) -> Option<Verdict> {
+    let mut figures = comparison.points.iter().flat_map(|point| &point.figures);
+    figures.find(|figure| figure.measure.name() == "recovery.time").expect("both had the fault").verdict
+}
+
+/// 1.5 s in one repeat, 2.5 s in the others.
+fn late(repeat: u32) -> u32 {
+    if repeat == 0 { 5 } else { 6 }
+}
+
+#[test]
+fn a_gateway_that_recovers_later_is_worse() {
+    let comparison = compared(&|_| 4, &late);
+    assert_eq!(verdict(&comparison), Some(Verdict::Worse), "{comparison:#?}");
+    assert!(comparison.is_worse());
+    let turned = compared(&late, &|_| 4);
+    assert_eq!(verdict(&turned), Some(Verdict::Better));
+}
+
+#[test]
+fn times_below_a_second_are_the_same() {
+    // One fails for half a second, the other not at all.
+    let comparison = compared(&|_| 4, &|_| 3);
+    assert_eq!(verdict(&comparison), Some(Verdict::Same));
+    assert!(!comparison.is_worse());
+}
+
+#[test]
+fn a_gateway_that_never_recovers_fails_the_comparison() {
+    let comparison = compared(&|_| 4, &|_| 7);
+    assert!(comparison.is_worse(), "{comparison:#?}");
+    assert_eq!(comparison.failed.len(), 1);
+    assert!(!compared(&|_| 7, &|_| 4).is_worse());
+}
